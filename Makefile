@@ -73,9 +73,9 @@ test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark th
 	    $(DISTRIBUTED) $(TESTS_ON_OLDEST) $(ARGS)
 
 lint: $(STAMP) ## Check style, format and types
-	@failed=0; for check in "ruff check ." "ruff format --check ." "mypy"; do \
+	@failed=0; for check in "ruff check ." "ruff format --check ." "mypy" "python scripts/check_language.py"; do \
 	    echo "$$check"; .venv/bin/$$check || failed=1; \
-	done; exit $$failed # all three speak, also after one has failed
+	done; exit $$failed # all four speak, also after one has failed
 
 format: $(STAMP) ## Format, and fix what ruff can fix
 	.venv/bin/ruff check --fix .

@@ -4,7 +4,7 @@ The sensor waits for the commit of one run of `orders_ingest`, ignores all other
 report then reads the table at that version. If you run it again next year, it returns the same numbers, as long as the
 version still exists.
 
-Each commit contains the data interval of the DAG run that made it. The sensor waits for the data interval of its own
+Each commit contains the data interval of the DAG run that made it. The sensor waits for the data interval of the same
 run. So it finds the commit of a scheduled, backfilled or triggered ingest, and you can backfill the report for a
 scheduled ingest. The sensor is deferred to the triggerer and takes no worker slot. The Airflow Variable `lake` names
 the folder of the tables.

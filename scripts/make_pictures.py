@@ -129,7 +129,7 @@ def draw_terminal(arguments: list[str], picture: Path) -> None:
 
 
 def _on_terminal(command: list[str]) -> str:
-    """Run a command with a terminal of its own as standard output, and return what it wrote."""
+    """Run a command with a new terminal as standard output, and return what it wrote."""
     import fcntl
     import pty
     import struct

@@ -112,14 +112,14 @@ def test_constraints_pin_exact_versions_and_nothing_else():
 
 
 def test_no_kept_file_names_a_package_index_or_a_path_of_one_machine():
-    found = []
+    findings = []
     for path in kept_files():
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
-        found += [f"{path.relative_to(CHECKOUT)}: {match.group()}" for match in FORBIDDEN.finditer(text)]
-    assert found == []
+        findings += [f"{path.relative_to(CHECKOUT)}: {match.group()}" for match in FORBIDDEN.finditer(text)]
+    assert findings == []
 
 
 @pytest.mark.parametrize("text", ["https://" + INDEX_HOSTS[0] + "/simple", "path = '" + MACHINE_PATHS[0] + "main'"])

@@ -1,6 +1,6 @@
 """Classes and functions: their text, a table of their parameters, and the reference of the Python API.
 
-The parameters of a class are those of its own constructor and of those of its bases that are this project's; those of
+The parameters of a class are those of its constructor and of the constructors of its bases in this project; those of
 Airflow are not repeated. Type and default come from the signature. A parameter without a text, a text without a
 parameter, and a `(templated)` that the template fields deny are errors.
 """
@@ -105,7 +105,7 @@ def _public_classes(module: Any) -> list[str]:
 def _constructed(cls: type, *, ours: bool = True) -> Iterator[type]:
     """The class and its bases that have a constructor: those whose constructor is this project's, or all.
 
-    Airflow gives each operator that has none of its own a wrapper of the one that it inherits.
+    Airflow gives each operator without a constructor a wrapper of the inherited one.
     """
     bases = (base for base in cls.__mro__ if "__init__" in vars(base) and base is not object)
     return (base for base in bases if not ours or inspect.unwrap(vars(base)["__init__"]).__module__.startswith(_OURS))
@@ -129,8 +129,8 @@ def _signed(documented: Any, *, ours: bool = True) -> dict[str, inspect.Paramete
     functions = [base.__init__ for base in _constructed(documented, ours=ours)] if is_class else [documented]
     signed: dict[str, inspect.Parameter] = {}
     for function in functions:
-        found = inspect.signature(inspect.unwrap(function)).parameters
-        signed |= {name: one for name, one in found.items() if name not in signed and name not in _NEVER_NAMED}
+        parameters = inspect.signature(inspect.unwrap(function)).parameters
+        signed |= {name: one for name, one in parameters.items() if name not in signed and name not in _NEVER_NAMED}
     return signed
 
 

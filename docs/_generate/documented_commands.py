@@ -27,15 +27,15 @@ def commands() -> str:
         _table(_arguments(common)),
     ]
     for command in COMMANDS:
-        own = _parser()
-        command.add_arguments(own)
-        shown.append(_command(command, [one for one in _arguments(own) if one.dest not in shared]))
+        parser = _parser()
+        command.add_arguments(parser)
+        shown.append(_command(command, [one for one in _arguments(parser) if one.dest not in shared]))
     return "\n\n".join(shown)
 
 
-def _command(command: Command, own: Sequence[argparse.Action]) -> str:
+def _command(command: Command, arguments: Sequence[argparse.Action]) -> str:
     text = f"### deltalite {command.name}\n\n{command.description.strip()}"
-    return f"{text}\n\n{_table(own)}" if own else text
+    return f"{text}\n\n{_table(arguments)}" if arguments else text
 
 
 def _table(arguments: Sequence[argparse.Action]) -> str:

@@ -11,7 +11,7 @@ from deltalite.results import OperationResult
 
 _RESULT_TEXTS = {
     "table": "The table's address.",
-    "operation": "What was done, as the table's history calls it.",
+    "operation": "The operation's name in the table's history.",
     "version": "The version that this run's commit made, also where an earlier try made it. None where the log "
     "no longer holds that commit, and after a dry run.",
     "read_version": "The version that the operation was decided on.",

@@ -181,8 +181,8 @@ def _complete(store: LogStore, step: Step, condition: CommitCondition) -> Step:
 
 def table_id(store: LogStore) -> str | None:
     """Return the table's id, None if there is no table."""
-    found = read_table_id(store)
-    return None if found is None else encodable_text(found)
+    stored_id = read_table_id(store)
+    return None if stored_id is None else encodable_text(stored_id)
 
 
 def touched_partitions(

@@ -123,7 +123,7 @@ def test_events_before_a_recreation_belong_to_another_table():
 
 
 @pytest.mark.parametrize(
-    "given",
+    "context",
     [
         {},
         {"triggering_asset_events": None},
@@ -134,12 +134,12 @@ def test_events_before_a_recreation_belong_to_another_table():
     ],
     ids=["no such context", "none", "no events", "no extra", "events of others", "another table"],
 )
-def test_a_run_without_an_event_of_the_table_has_no_range(given):
-    events = delta_events(given, "/lake/orders")
+def test_a_run_without_an_event_of_the_table_has_no_range(context):
+    events = delta_events(context, "/lake/orders")
     assert (list(events), events.from_version, events.version, events.operations) == ([], None, None, ())
 
 
 @since_3_3
 def test_an_alias_can_be_read_where_tasks_add_the_table_to_it():
-    given = {"triggering_asset_events": {AssetAlias("lake"): [SimpleNamespace(extra=RESULT, timestamp=0)]}}
-    assert delta_events(given, AssetAlias("lake")).version == 6
+    context = {"triggering_asset_events": {AssetAlias("lake"): [SimpleNamespace(extra=RESULT, timestamp=0)]}}
+    assert delta_events(context, AssetAlias("lake")).version == 6

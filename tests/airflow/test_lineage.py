@@ -163,7 +163,7 @@ def test_an_operation_without_a_new_version_has_the_table_as_input(request_made)
 
 
 @pytest.mark.parametrize(
-    ("more", "read_version", "said"),
+    ("more", "read_version", "lifecycle_change"),
     [
         ({}, None, "CREATE"),
         ({}, 3, None),
@@ -172,9 +172,9 @@ def test_an_operation_without_a_new_version_has_the_table_as_input(request_made)
         ({"mode": "overwrite", "partition_overwrite": "dynamic"}, 3, None),
     ],
 )
-def test_a_created_or_replaced_table_has_its_lifecycle_change(more, read_version, said):
+def test_a_created_or_replaced_table_has_its_lifecycle_change(more, read_version, lifecycle_change):
     request = WriteRequest(table="/t", sources=SOURCE, **more)
-    assert edges_of(request, result(read_version=read_version)).outputs[0].lifecycle == said
+    assert edges_of(request, result(read_version=read_version)).outputs[0].lifecycle == lifecycle_change
     assert edges_of(request, result(read_version=read_version, committed=False)).outputs[0].lifecycle is None
 
 

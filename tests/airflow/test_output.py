@@ -22,7 +22,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.results import JobError, JobStarted, OperationResult, error_marker, result_marker, started_marker
 
 SPARK = "26/11/22 05:05:23 INFO SparkContext: Running Spark version 4.3.0"
-OURS = "INFO deltalite.txn: planned again"
+OURS = "INFO deltalite.txn: replanned"
 RESULT = OperationResult(
     table="/t", operation="WRITE", version=1, read_version=0, committed=True, skipped=False, app_id="a",
     txn_version=0, timestamp=1,

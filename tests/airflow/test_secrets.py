@@ -170,8 +170,8 @@ SETTINGS = st.lists(SETTING, min_size=5, max_size=30).map(dict)
 def masked():
     """Return a text as Airflow's masker shows it."""
 
-    def show(given, text):
-        hidden = set(secret_values(given))
+    def show(settings, text):
+        hidden = set(secret_values(settings))
         for secret in sorted(hidden, key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
@@ -182,21 +182,21 @@ def masked():
 @seed(8)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given_values(
-    given=SETTINGS, place=st.sampled_from(["conf", "env_vars", "options", "user_metadata", "query_params", "list"])
+    settings=SETTINGS, place=st.sampled_from(["conf", "env_vars", "options", "user_metadata", "query_params", "list"])
 )
-def test_a_planted_secret_is_hidden_in_every_spelling_and_place(masked, given, place):
-    shown = {place: given if place != "list" else [{"options": [given]}]}
+def test_a_planted_secret_is_hidden_in_every_spelling_and_place(masked, settings, place):
+    shown = {place: settings if place != "list" else [{"options": [settings]}]}
     if place == "user_metadata":
-        shown = {place: " ".join(f"{name}={value}" for name, value in given.items())}
-    for text in (json.dumps(shown), repr(shown), "\n".join(f"{name} is {value}" for name, value in given.items())):
+        shown = {place: " ".join(f"{name}={value}" for name, value in settings.items())}
+    for text in (json.dumps(shown), repr(shown), "\n".join(f"{name} is {value}" for name, value in settings.items())):
         assert "planted" not in masked(shown, text)
     assert "planted" not in redacted(json.dumps(shown))
 
 
 @seed(8)
 @settings(max_examples=150, deadline=None)
-@given_values(given=SETTINGS, driver=st.sampled_from([*TEXTS[:3], "-Dx=1"]), secret=SECRET)
-def test_a_planted_secret_is_never_an_argument_of_a_process(given, driver, secret):
+@given_values(settings=SETTINGS, driver=st.sampled_from([*TEXTS[:3], "-Dx=1"]), secret=SECRET)
+def test_a_planted_secret_is_never_an_argument_of_a_process(settings, driver, secret):
     arguments = [
         "--master",
         "yarn",
@@ -205,13 +205,13 @@ def test_a_planted_secret_is_never_an_argument_of_a_process(given, driver, secre
         "--jars",
         f"https://h/x?sig={secret}",
     ]
-    given = {**given, "spark.driver.extraJavaOptions": driver.format(secret)}
-    for name, value in given.items():
+    settings = {**settings, "spark.driver.extraJavaOptions": driver.format(secret)}
+    for name, value in settings.items():
         arguments += ["--conf", f"{name}={value}"]
     kept, moved = without_secrets([*arguments, "--deploy-mode", "client"])
     assert "planted" not in " ".join(kept)
     assert kept[:2] == ["--master", "yarn"] and kept[-2:] == ["--deploy-mode", "client"]
-    for name, value in given.items():
+    for name, value in settings.items():
         assert moved.get(name) == value or f"{name}={value}" in kept
     assert moved["spark.jars.repositories"] == f"https://u:{secret}@h/maven"
 

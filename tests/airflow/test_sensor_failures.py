@@ -105,7 +105,7 @@ def test_an_error_of_another_release_can_be_retried(table, context):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "message"),
     [
         ({"after_version": "None"}, "after_version is 'None'"),
         ({"after_version": -2}, "after_version is -2"),
@@ -117,11 +117,11 @@ def test_an_error_of_another_release_can_be_retried(table, context):
         ({"after_version": 0, "made_by": {"day": "1"}}, "made_by has the unknown name 'day'"),
     ],
 )
-def test_an_invalid_parameter_fails_for_good(table, context, parameters, said):
+def test_an_invalid_parameter_fails_for_good(table, context, parameters, message):
     waiting = sensor(table)
     for name, value in parameters.items():  # as templates give them
         setattr(waiting, name, value)
-    with pytest.raises(AirflowFailException, match=said):
+    with pytest.raises(AirflowFailException, match=message):
         waiting.execute(context)
 
 

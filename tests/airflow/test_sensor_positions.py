@@ -33,7 +33,7 @@ def test_the_starting_version_survives_into_the_next_task_attempt(table, context
 
 @since_3_3
 @pytest.mark.parametrize("deferrable", [False, True])
-@pytest.mark.parametrize("baseline", [None, 2], ids=["of its own", "given"])
+@pytest.mark.parametrize("baseline", [None, 2], ids=["chosen", "given"])
 def test_the_wait_for_a_recreated_table_continues_at_its_first_version(table, context, deferrable, baseline):
     table.create()
     table.commit(1, table.add())

@@ -198,7 +198,7 @@ with shipping.ship_job("write", lambda nonce: "{}") as job:
 """
 
 
-@pytest.mark.parametrize("is_taken", [False, True], ids=["the shared folder", "a folder of its own"])
+@pytest.mark.parametrize("is_taken", [False, True], ids=["the shared folder", "a private folder"])
 def test_files_of_a_killed_worker_are_removed_after_its_job_has_read_them(temporary, is_taken, monkeypatch):
     if is_taken:
         a_file(temporary / f"airflow-provider-deltalite-{os.getuid()}")

@@ -1,8 +1,7 @@
 """Imports go downwards only, and what must stay light does.
 
 The tables below are the rule; the tests read every source file's imports (those inside functions too) and hold them
-against it. A module that does not exist yet breaks nothing, but one that no table knows does: whoever adds a component
-decides where it stands.
+against it. A module that does not exist yet breaks nothing, but the author of a new component adds it to a table.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ RUNS_ON_SPARK = frozenset({"spark"})
 NAMES_SPARK_TYPES = frozenset({"commands", "jobs"})
 NEEDS_SPARK = RUNS_ON_SPARK | NAMES_SPARK_TYPES
 
-# The one component that draws on a terminal, and what it draws with. It looks at tables without Spark.
+# The one component that draws on a terminal, and what it draws with. It reads tables without Spark.
 TERMINAL = "cli"
 DRAWS = frozenset({"rich"})
 
@@ -94,10 +93,10 @@ class Import:
 
 def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
     """Every import in `source`, wherever it stands: statements and `import_module` of a literal."""
-    found: list[Import] = []
+    imports: list[Import] = []
 
     def visit(node: ast.AST, for_types_only: bool) -> None:
-        found.extend(
+        imports.extend(
             Import(target=target, line=node.lineno, for_types_only=for_types_only)
             for target in targets_of(node, module, is_package=is_package)
         )
@@ -106,7 +105,7 @@ def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
             visit(child, for_types_only or child in guarded)
 
     visit(ast.parse(source), False)
-    return found
+    return imports
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -140,11 +139,11 @@ def targets_of(node: ast.AST, module: str, *, is_package: bool) -> list[str]:
 
 def modules_of(folder: Path) -> dict[str, Path]:
     """Dotted name -> file, for every module below a package's folder."""
-    found = {}
+    files_by_module = {}
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        files_by_module[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return files_by_module
 
 
 def component(module: str) -> str:
@@ -154,8 +153,8 @@ def component(module: str) -> str:
 
 def component_of_target(target: str) -> str:
     """As `component`, where the last part may be a name that the package re-exports, as in `deltalite.DeltaTable`."""
-    found = component(target)
-    return found if found in RANK or (LIBRARY / found).is_dir() or (LIBRARY / f"{found}.py").exists() else "__init__"
+    name = component(target)
+    return name if name in RANK or (LIBRARY / name).is_dir() or (LIBRARY / f"{name}.py").exists() else "__init__"
 
 
 def room(module: str) -> str:
@@ -172,14 +171,14 @@ PROVIDER_MODULES = modules_of(PROVIDER)
 
 
 def upward(module: str, imports: list[Import]) -> list[str]:
-    """What `module` of the library imports from its own height or above, as sentences."""
-    own = component(module)
+    """What `module` of the library imports from its layer or above, as sentences."""
+    importer = component(module)
     return [
-        f"{module}:{item.line} imports {item.target}: '{own}' may use only layers below it"
+        f"{module}:{item.line} imports {item.target}: '{importer}' may use only layers below it"
         for item in imports
         if item.package == "deltalite"
         for other in [component_of_target(item.target)]
-        if other != own and RANK.get(other, len(LAYERS)) >= RANK[own]
+        if other != importer and RANK.get(other, len(LAYERS)) >= RANK[importer]
     ]
 
 
@@ -221,10 +220,10 @@ def test_the_library_knows_neither_airflow_nor_the_provider(module):
 
 @pytest.mark.parametrize("module", LIBRARY_MODULES)
 def test_pyspark_is_imported_below_the_spark_folder_only(module):
-    own = component(module)
+    importer = component(module)
     of_spark = [i for i in imports_in(module, LIBRARY_MODULES[module]) if i.package in {"pyspark", "py4j"}]
-    allowed = own in RUNS_ON_SPARK
-    assert [i for i in of_spark if not (allowed or (own in NAMES_SPARK_TYPES and i.for_types_only))] == []
+    allowed = importer in RUNS_ON_SPARK
+    assert [i for i in of_spark if not (allowed or (importer in NAMES_SPARK_TYPES and i.for_types_only))] == []
 
 
 @pytest.mark.parametrize("module", LIBRARY_MODULES)
@@ -255,7 +254,7 @@ def test_the_contract_is_standard_library_only(module):
     assert foreign == []
 
 
-# A process of its own that refuses some packages and reports which modules could not be imported without them.
+# A separate process that refuses some packages and reports which modules could not be imported without them.
 IMPORT_WITHOUT = """
 import importlib, json, sys
 modules, refused = json.loads(sys.argv[1])

@@ -21,8 +21,8 @@ def may_be(value: ast.expr, name: str, returned: dict[str, set[int]]) -> bool:
     `returned` says of functions by their names which of their arguments they may return as they are.
     """
     match value:
-        case ast.Name(id=found):
-            return found == name
+        case ast.Name(id=other_name):
+            return other_name == name
         case ast.BoolOp(values=values):
             return any(may_be(one, name, returned) for one in values)
         case ast.IfExp(body=body, orelse=orelse):
@@ -42,15 +42,15 @@ def may_be(value: ast.expr, name: str, returned: dict[str, set[int]]) -> bool:
 
 def returned_arguments(trees: list[ast.Module]) -> dict[str, set[int]]:
     """By the names of functions: the positions of the arguments that they may return as they are."""
-    found: dict[str, set[int]] = {}
+    positions_by_function: dict[str, set[int]] = {}
     for function in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         names = [argument.arg for argument in function.args.args if argument.arg not in ("self", "cls")]
         for node in ast.walk(function):
             if isinstance(node, ast.Return) and node.value is not None:
                 positions = {at for at, name in enumerate(names) if may_be(node.value, name, {})}
                 if positions:
-                    found.setdefault(function.name, set()).update(positions)
-    return found
+                    positions_by_function.setdefault(function.name, set()).update(positions)
+    return positions_by_function
 
 
 def raised_from_itself(tree: ast.Module, returned: dict[str, set[int]]) -> list[int]:
@@ -67,12 +67,12 @@ def test_no_exception_of_ours_can_be_its_own_cause():
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
     everywhere = returned_arguments(list(trees.values()))
     public = {name: positions for name, positions in everywhere.items() if not name.startswith("_")}
-    found = [
+    offenders = [
         f"{path}:{line}"
         for path, tree in trees.items()
         for line in raised_from_itself(tree, public | returned_arguments([tree]))
     ]
-    assert found == []
+    assert offenders == []
 
 
 @pytest.mark.parametrize(

@@ -31,13 +31,13 @@ def page_name(page: Path) -> str:
     return page.relative_to(DOCS).with_suffix("").as_posix()
 
 
-_FENCE = re.compile(r"^(?P<fence>```+)(?P<said>[^\n]*)\n(?P<body>.*?)^(?P=fence)\s*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^(?P<fence>```+)(?P<language>[^\n]*)\n(?P<body>.*?)^(?P=fence)\s*$", re.MULTILINE | re.DOTALL)
 _SHELL = "console"
 
 
 def fences(page: Path) -> list[tuple[str, str]]:
     """What the fenced blocks of a page say they are, and what is in them."""
-    return [(found["said"].strip(), found["body"]) for found in _FENCE.finditer(page.read_text("utf-8"))]
+    return [(fence["language"].strip(), fence["body"]) for fence in _FENCE.finditer(page.read_text("utf-8"))]
 
 
 def lines_of(text: str) -> str:
@@ -88,7 +88,7 @@ def test_every_class_of_the_provider_and_every_error_is_described(pages):
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_a_page_is_plain_markdown_that_a_code_host_renders(page):
     text = page.read_text("utf-8")
-    assert [said for said, _ in fences(page) if said.startswith("{")] == []  # directives of Sphinx
+    assert [language for language, _ in fences(page) if language.startswith("{")] == []  # directives of Sphinx
     assert re.findall(r"\[\]\([^)]*\)", text) == []  # a link without a text
     assert re.findall(r"^(?::::| {0,3}: ).*", text, re.MULTILINE) == []  # other syntax that only MyST knows
     assert re.findall(r"\{[a-z-]+\}`[^`]*`", text) == []  # roles
@@ -121,15 +121,15 @@ def test_each_error_has_its_entry_with_a_word_on_what_to_do(name):
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_a_page_shows_generated_code_and_types_only_commands(page):
     written = re.sub(r"^<!-- generated: .*?^<!-- end -->$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    for found in _FENCE.finditer(written):
-        said, body = found["said"].strip(), found["body"]
-        assert said == _SHELL, f"{page.name} types {said or 'code'} by hand: {body[:60]!r}"
+    for fence in _FENCE.finditer(written):
+        language, body = fence["language"].strip(), fence["body"]
+        assert language == _SHELL, f"{page.name} types {language or 'code'} by hand: {body[:60]!r}"
         assert all(line.startswith("$ ") for line in body.splitlines())
 
 
 def test_the_code_in_the_readme_is_that_of_example_dags():
     examples = [lines_of(path.read_text("utf-8")) for path in EXAMPLES]
-    shown = [lines_of(body) for said, body in fences(CHECKOUT / "README.md") if said == "python"]
+    shown = [lines_of(body) for language, body in fences(CHECKOUT / "README.md") if language == "python"]
     assert shown
     for piece in shown:
         assert any(piece in example for example in examples), piece

@@ -35,15 +35,15 @@ _HANGS_AFTER_SECONDS = 120
 class Steps:
     """Counts the steps of its kinds, and kills this process at step number `kill_at`."""
 
-    def __init__(self, table: str, kinds, kill_at: int | None, told: int) -> None:
-        self._table, self._kinds, self._kill_at, self._told = table, kinds, kill_at, told
+    def __init__(self, table: str, kinds, kill_at: int | None, report_pipe: int) -> None:
+        self._table, self._kinds, self._kill_at, self._report_pipe = table, kinds, kill_at, report_pipe
         self.taken: list[str] = []
 
     def __call__(self, kind: str, name: str) -> None:
         if kind not in self._kinds:
             return
         if len(self.taken) == self._kill_at:
-            os.write(self._told, f"{kind} {name}".encode())
+            os.write(self._report_pipe, f"{kind} {name}".encode())
             os.kill(os.getpid(), signal.SIGKILL)
         self.taken.append(f"{kind} {name}")
 
@@ -105,13 +105,13 @@ def main() -> None:
 
 def _run_trial(programs, trial):
     """Run a trial; returns the step at which it was killed, or None and all its steps."""
-    told, tell = os.pipe()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(told)
-        os._exit(_child(programs, trial, tell))
-    os.close(tell)
-    with os.fdopen(told) as pipe:
+        os.close(read_end)
+        os._exit(_child(programs, trial, write_end))
+    os.close(write_end)
+    with os.fdopen(read_end) as pipe:
         report = pipe.read()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:

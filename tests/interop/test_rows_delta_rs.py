@@ -184,7 +184,7 @@ def test_a_merge_of_new_rows_only(spark, check, news):
 def test_a_merge_with_a_clause_of_every_kind(spark, check, news):
     gone = "source.stock IS NULL"
     changed = {"name": "source.name", "stock": "target.stock + 1"}
-    mark = {"name": "'no news'"}
+    mark = {"name": "'unchanged'"}
     what = {
         "when_matched": (MergeClause(condition=gone, delete=True), MergeClause(update=changed)),
         "when_not_matched": (MergeClause(condition="source.id > 6", insert="*"),),

@@ -124,9 +124,9 @@ def test_the_wheel_declares_the_provider_the_command_line_its_licence_and_its_ex
 
 def test_the_installed_packages_are_the_wheels(installed, clean_env, tmp_path):
     code = "import airflow_provider_deltalite as a, deltalite as d; print(a.__file__); print(d.__file__)"
-    found = run(installed, "-c", code, env=clean_env, cwd=tmp_path).splitlines()
-    assert len(found) == 2
-    assert [Path(path).is_relative_to(installed.parents[1]) for path in found] == [True, True]
+    lines = run(installed, "-c", code, env=clean_env, cwd=tmp_path).splitlines()
+    assert len(lines) == 2
+    assert [Path(path).is_relative_to(installed.parents[1]) for path in lines] == [True, True]
 
 
 def test_the_installed_command_line_runs_from_anywhere(installed, clean_env, tmp_path):

@@ -1,6 +1,6 @@
 """Sixteen writers of one table on S3: every commit that a writer believes in is in the log, once.
 
-They are threads, half of them in the JVM of the tests and half in another: each put is a request of its own, and only
+They are threads, half of them in the JVM of the tests and half in another: each put is a separate request, and only
 the storage decides between them.
 """
 

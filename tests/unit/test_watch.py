@@ -247,7 +247,7 @@ COMMITS["no rows"] = NO_ROWS
         ({"made_by": {"data_interval_end": "2026-01-02T00:00:00+00:00"}}, set()),
         ({"made_by": {"dag_id": "ingest"}, "data_change_only": True}, set()),
     ],
-    ids=lambda given: str(sorted(given) if isinstance(given, set) else given),
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value),
 )
 def test_all_parts_of_a_condition_must_hold(condition, holds_for):
     commit_condition = CommitCondition(**condition)

@@ -96,7 +96,7 @@ def _put_until_settled(
 ) -> tuple[Committed | CommittedByAnotherAttempt, Proposal | None]:
     """Put the commit until it succeeds or fails for good.
 
-    Returns the outcome and the proposal as committed, which is None if another attempt of the run committed.
+    Returns the outcome and the proposal as committed; None if another attempt of the run has committed.
     """
     txn_id = str(uuid.uuid4())
     version = proposal.base.version + 1

@@ -1,8 +1,8 @@
 """Merges at the same time on one table: what keeps their read sets apart keeps them out of each other's way.
 
-Each is a thread with a session and a partition of its own, as each mapped task is a process. None commits before all of
-them have planned on the same version; so whatever would stand in the way does, in every run. How often a merge was
-planned again is counted by what it logs.
+Each is a thread with its session and its partition, as each mapped task is a process. None commits before all of
+them have planned on the same version, so the same conflicts arise in every run. The tests count the replans
+of a merge by its log lines.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def test_options_choose_a_version(spark, versions, options, expected):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"options": {"mergeSchema": "true"}}, "'mergeSchema' is not known.*versionAsOf"),
         ({"options": {"versionAsOf": 1, "versionasof": 1}}, "versionAsOf and versionasof are the same"),
@@ -91,8 +91,8 @@ def test_options_choose_a_version(spark, versions, options, expected):
         ({"where": "rand() > 0.5"}, "where is not deterministic"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(spark, versions, arguments, said):
-    with pytest.raises(InvalidRequestError, match=said):
+def test_what_cannot_be_meant_is_refused_by_name(spark, versions, arguments, message):
+    with pytest.raises(InvalidRequestError, match=message):
         delta.read(spark, str(versions), **arguments)
 
 
@@ -156,9 +156,10 @@ def test_a_partition_value_is_found_under_another_case_of_its_name(spark, tmp_pa
     local = DeltaTable(str(table))
     assert {(row.id, row.Day) for row in delta.read(spark, str(table)).collect()} == expected
     assert {(row["id"], row["Day"]) for row in local.to_arrow().to_pylist()} == expected
-    for where, filters, found in (("day = 'mon'", ("day", "=", "mon"), [0]), ("day IS NULL", ("day", "is null"), [2])):
-        assert ids(delta.read(spark, str(table), where=where)) == found
-        assert local.to_arrow(filter=[filters])["id"].to_pylist() == found
+    conditions = (("day = 'mon'", ("day", "=", "mon"), [0]), ("day IS NULL", ("day", "is null"), [2]))
+    for where, filters, expected_ids in conditions:
+        assert ids(delta.read(spark, str(table), where=where)) == expected_ids
+        assert local.to_arrow(filter=[filters])["id"].to_pylist() == expected_ids
 
 
 @pytest.fixture

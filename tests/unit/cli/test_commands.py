@@ -276,7 +276,7 @@ def test_control_characters_are_escaped():
 
 
 @pytest.mark.parametrize(
-    ("argv", "error", "said"),
+    ("argv", "error", "message"),
     [
         (["head", "{t}", "--version", "9"], VersionNotFoundError, "its newest version is 5"),
         (["head", "{t}@v1", "--version", "2"], InvalidRequestError, "more than one version"),
@@ -293,15 +293,15 @@ def test_control_characters_are_escaped():
         (["verify", "{t}@v1"], InvalidRequestError, "names a version"),
     ],
 )
-def test_an_error_is_one_typed_line_with_its_remedy_and_exit_code(sound, refused, argv, error, said):
+def test_an_error_is_one_typed_line_with_its_remedy_and_exit_code(sound, refused, argv, error, message):
     arguments = [part.replace("{t}", sound.root) for part in argv]
     code, line = refused(*arguments)
     assert code == error.exit_code
-    assert line.startswith(f"deltalite: {error.__name__}: ") and said in line and "secret" not in line
+    assert line.startswith(f"deltalite: {error.__name__}: ") and message in line and "secret" not in line
     code, line = refused(*arguments, "--json")
     reported = json.loads(line)
     assert (reported["error"], reported["exitCode"], code) == (error.__name__, error.exit_code, error.exit_code)
-    assert said in reported["problem"] and reported["remedy"]
+    assert message in reported["problem"] and reported["remedy"]
 
 
 CONDITIONS = [
@@ -330,16 +330,16 @@ def test_quotes_within_quotes_are_doubled_and_an_empty_text_is_a_value():
 
 
 @pytest.mark.parametrize(
-    ("condition", "said"),
+    ("condition", "message"),
     [
         ("id", "Invalid condition"), ("", "Invalid condition"), ("id = x", "of type bigint"), ("id =", "no value"),
         ("nowhere = 1", "no column 'nowhere'"), ("id in 4", "no list in brackets"), ("id is null 4", "has text after"),
         ("day = 2026-13-01", "of type date"), ("id in (4, 'x)", "Invalid list"), ("1 = 1 or id = 4", "no column '1'"),
     ],
 )  # fmt: skip
-def test_the_error_names_an_invalid_condition(sound, refused, condition, said):
+def test_the_error_names_an_invalid_condition(sound, refused, condition, message):
     code, line = refused("head", sound.root, "--where", condition)
-    assert code == InvalidRequestError.exit_code and said in line
+    assert code == InvalidRequestError.exit_code and message in line
 
 
 def test_tables_on_any_fsspec_storage_are_readable(sound, lines):

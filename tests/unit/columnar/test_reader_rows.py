@@ -263,7 +263,7 @@ MIXED = pa.table(
         ({"st.k": pa.array([1, None])}, [3]),
         ({"n": pa.array([], pa.int64())}, [0, 1, 2, 3, 4]),
     ],
-    ids=lambda given: str({k: pa.array(v).to_pylist() for k, v in given.items()} if isinstance(given, dict) else given),
+    ids=lambda value: str({k: pa.array(v).to_pylist() for k, v in value.items()} if isinstance(value, dict) else value),
 )
 @pytest.mark.parametrize("batch_size", [2, 100])
 def test_a_row_is_removed_if_its_complete_key_is_deleted(lake, keys, left, batch_size):

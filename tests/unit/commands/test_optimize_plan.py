@@ -194,16 +194,16 @@ def test_a_bin_is_never_split_between_commits():
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("options", "problem"),
     [
         ({"z_order_by": "abc"}, r"z_order_by is the text 'abc'"),
         ({"target_file_size": 10**19}, "target_file_size is 1"),
         ({"min_file_size": 10**19}, "min_file_size is 1"),
     ],
 )
-def test_invalid_options_are_rejected(given, problem):
+def test_invalid_options_are_rejected(options, problem):
     with pytest.raises(InvalidRequestError, match=problem):
-        OptimizeRequest(table="/t", **given)
+        OptimizeRequest(table="/t", **options)
 
 
 def test_an_excessive_target_size_property_is_rejected():

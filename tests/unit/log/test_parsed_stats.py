@@ -30,7 +30,7 @@ def text_of(value, kind):
 
 
 @pytest.mark.parametrize(
-    ("value", "kind", "said"),
+    ("value", "kind", "bound"),
     [
         (2**62 + 1, pa.int64(), "4611686018427387905"),
         (-1, pa.int8(), "-1"),
@@ -57,8 +57,8 @@ def text_of(value, kind):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_bound_is_converted_exactly_or_omitted(value, kind, said):
-    expected = "{}" if said is None else '{"x":' + said + "}"
+def test_a_bound_is_converted_exactly_or_omitted(value, kind, bound):
+    expected = "{}" if bound is None else '{"x":' + bound + "}"
     assert text_of(value, kind) == '{"minValues":' + expected + "}"
 
 

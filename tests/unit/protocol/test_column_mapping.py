@@ -65,7 +65,7 @@ def test_without_mapping_the_physical_schema_is_the_schema():
 
 
 @pytest.mark.parametrize(
-    ("mode", "supported", "found"),
+    ("mode", "supported", "effective_mode"),
     [
         ("name", True, MappingMode.NAME),
         ("id", True, MappingMode.ID),
@@ -73,9 +73,9 @@ def test_without_mapping_the_physical_schema_is_the_schema():
         ("name", False, MappingMode.NONE),
     ],
 )
-def test_a_mode_has_no_effect_without_its_feature(mode, supported, found):
+def test_a_mode_has_no_effect_without_its_feature(mode, supported, effective_mode):
     table = table_schema(metadata({"delta.columnMapping.mode": mode}), LOGICAL, mapped=supported)
-    assert table.mode is found
+    assert table.mode is effective_mode
 
 
 def test_an_unknown_mode_is_rejected():

@@ -141,7 +141,7 @@ def test_incomplete_provenance_is_enough(metrics):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "user_metadata",
     [
         {"operationMetrics": ["numFiles"]},
         {"operationMetrics": "7"},
@@ -157,10 +157,10 @@ def test_incomplete_provenance_is_enough(metrics):
         {"userMetadata": "{" + '"a":' * 100_000},
     ],
 )
-def test_provenance_of_unexpected_types_does_not_fail_the_lookup(told):
+def test_provenance_of_unexpected_types_does_not_fail_the_lookup(user_metadata):
     """A commit under our app id may come from another program. What the result cannot hold counts as absent."""
     store = create(new_store())
-    put_raw(store, 1, [txn(RUN, 0, last_updated_ms=NOON_MS), info(**{"operation": "WRITE", **told})])
+    put_raw(store, 1, [txn(RUN, 0, last_updated_ms=NOON_MS), info(**{"operation": "WRITE", **user_metadata})])
     details = {"idempotency_key": "k", "run_start": "2026-01-01T00:00:00+00:00"}
     result = find_run(store, RunIdentity(app_id=RUN, details=details))
     assert (result.version, result.metrics, result.source_versions) == (1, {}, {})

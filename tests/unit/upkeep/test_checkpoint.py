@@ -272,13 +272,13 @@ def test_a_readable_checkpoint_is_not_written_again_but_its_hint_is():
 
 
 @pytest.mark.parametrize(
-    ("said", "files"),
+    ("hint", "files"),
     [({"size": 9, "numOfAddFiles": 7}, 7), ({"size": 9, "numOfAddFiles": 0}, 0), ({"size": 9}, 9), ({"size": -1}, 0)],
 )
-def test_the_number_of_files_is_estimated_from_the_hint_and_the_later_commits(said, files):
+def test_the_number_of_files_is_estimated_from_the_hint_and_the_later_commits(hint, files):
     store = appended(create(new_store()), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
-    store.files[LAST_CHECKPOINT] = (json.dumps({"version": 1, **said}).encode(), 0)
+    store.files[LAST_CHECKPOINT] = (json.dumps({"version": 1, **hint}).encode(), 0)
     assert estimated_files(load(store)) == files
     put(store, *(add(f"{number}", stats="{}" * 1000) for number in range(50)))
     put(store, add("new"), remove("1"))

@@ -173,10 +173,10 @@ def test_unknown_fields_survive_in_a_compaction():
     assert b'"new":{"x":1}' in store.files[compaction_name(1, 2)][0]
 
 
-@pytest.mark.parametrize("said", [[add("a"), remove("a")], [remove("a"), add("a")]])
-def test_an_add_counts_before_a_remove_of_the_same_commit(said):
+@pytest.mark.parametrize("actions", [[add("a"), remove("a")], [remove("a"), add("a")]])
+def test_an_add_counts_before_a_remove_of_the_same_commit(actions):
     store = create(new_store(), add("a"))
-    put_raw(store, 1, said)
+    put_raw(store, 1, actions)
     appended(store, 1)
     expected = facts(load(store))
     assert compaction.write_compaction(store, 1, 2)

@@ -42,12 +42,12 @@ def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationRes
     """
     if not _is_missing(spark, request):
         return None
-    with query_rows(spark, request.sources, request.query, request.query_params) as given:
-        incoming = no_rows_of(spark, given.frame.schema)
-    asked = _as_write(request, incoming.columns)
-    _check(spark, request, asked, incoming)
+    with query_rows(spark, request.sources, request.query, request.query_params) as source:
+        incoming = no_rows_of(spark, source.frame.schema)
+    write_request = _as_write(request, incoming.columns)
+    _check(spark, request, write_request, incoming)
     try:
-        return write(spark, asked, describe=partial(first_merge_operation, request))
+        return write(spark, write_request, describe=partial(first_merge_operation, request))
     except TableExistsError:
         return None
 
@@ -60,10 +60,10 @@ def _is_missing(spark: SparkSession, request: MergeRequest) -> bool:
     return False
 
 
-def _check(spark: SparkSession, request: MergeRequest, asked: WriteRequest, incoming: DataFrame) -> None:
+def _check(spark: SparkSession, request: MergeRequest, write_request: WriteRequest, incoming: DataFrame) -> None:
     """Refuse a merge that would fail on the new table, so that the first run fails and not the second."""
-    with query_rows(spark, asked.sources, asked.query, asked.query_params) as made:
-        table = new_table_schema(from_spark(made.frame.schema))
+    with query_rows(spark, write_request.sources, write_request.query, write_request.query_params) as first_rows:
+        table = new_table_schema(from_spark(first_rows.frame.schema))
     schema = evolved(request, table, from_spark(incoming.schema))
     merge_actions(spark, request, incoming, have=table, schema=schema, rules=ColumnRules(generated={}, defaults={}))
     join_condition(spark, request.on, table, incoming)

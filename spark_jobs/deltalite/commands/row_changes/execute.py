@@ -1,6 +1,6 @@
 """The common course of delete, update and merge: from the snapshot of the plan to the commit.
 
-A run that has committed does not run again. A conflict with another writer makes the command plan again on the newest
+A run that has committed does not run again. A conflict with another writer makes the command replan on the newest
 snapshot. A run that changes no row commits its transaction identifier alone, so that a retry finds it. delta-spark
 records no transaction for a DELETE that matches no row.
 """

@@ -59,11 +59,11 @@ def evolved(request: MergeRequest, table: StructType, source: StructType) -> Str
 
 def _narrowed(struct: StructType, path: Path) -> StructField | None:
     """Return the first field of a path, reduced to the members on the path."""
-    found = struct.find(path[0])
-    if found is None or len(path) == 1:
-        return found
-    inner = _narrowed(found.type, path[1:]) if isinstance(found.type, StructType) else None
-    return None if inner is None else replace(found, type=StructType((inner,)))
+    field = struct.find(path[0])
+    if field is None or len(path) == 1:
+        return field
+    member = _narrowed(field.type, path[1:]) if isinstance(field.type, StructType) else None
+    return None if member is None else replace(field, type=StructType((member,)))
 
 
 def merge_actions(
@@ -84,30 +84,32 @@ def merge_actions(
     target = no_rows(spark, have).alias(TARGET)
     incoming = no_rows_of(spark, source.schema).alias(SOURCE)
     names = ("when_matched", "when_not_matched_by_source", "when_not_matched")
-    found = []
+    by_kind = []
     first = 0
     for name, rows in zip(names, (target.crossJoin(incoming), target, incoming), strict=True):
-        makes = RowActions(rows, have=have, schema=schema, rules=rules, fills=request.merge_schema)
+        resolver = RowActions(rows, have=have, schema=schema, rules=rules, fills=request.merge_schema)
         clauses: Sequence[MergeClause] = getattr(request, name)
         star = _Star(from_spark(source.schema), schema, rules, is_lenient=request.merge_schema)
-        found.append({first + n: _action(makes, one, star, f"{name}[{n}]") for n, one in enumerate(clauses)})
+        by_kind.append({first + n: _action(resolver, one, star, f"{name}[{n}]") for n, one in enumerate(clauses)})
         first += len(clauses)
-    matched, by_source, not_matched = found
+    matched, by_source, not_matched = by_kind
     return MergeActions(matched=matched, by_source=by_source, not_matched=not_matched)
 
 
-def _action(makes: RowActions, clause: MergeClause, star: _Star, name: str) -> RowAction:
+def _action(resolver: RowActions, clause: MergeClause, star: _Star, name: str) -> RowAction:
     if clause.delete:
-        return makes.delete(clause.condition, name)
+        return resolver.delete(clause.condition, name)
     if clause.update is not None:
-        update = _given(makes, clause.update, star, f"{name}.update")
-        return makes.update(clause.condition, update, name)
-    insert = _given(makes, clause.insert or {}, star, f"{name}.insert")
-    return makes.insert(clause.condition, insert, name)
+        update = _assigned_values(resolver, clause.update, star, f"{name}.update")
+        return resolver.update(clause.condition, update, name)
+    insert = _assigned_values(resolver, clause.insert or {}, star, f"{name}.insert")
+    return resolver.insert(clause.condition, insert, name)
 
 
-def _given(makes: RowActions, values: str | Mapping[str, str], star: _Star, name: str) -> dict[Path, AssignedValue]:
-    return star.given(name) if isinstance(values, str) else makes.assignments(values, name)
+def _assigned_values(
+    resolver: RowActions, values: str | Mapping[str, str], star: _Star, name: str
+) -> dict[Path, AssignedValue]:
+    return star.assigned_values(name) if isinstance(values, str) else resolver.assignments(values, name)
 
 
 class _Star:
@@ -116,21 +118,21 @@ class _Star:
     def __init__(self, source: StructType, schema: StructType, rules: ColumnRules, *, is_lenient: bool) -> None:
         self._source = source
         self._schema = schema
-        made = () if is_lenient else (*rules.generated, *rules.defaults, *(c.name for c in rules.identities))
-        self._may_lack = set(schema.names) if is_lenient else set(made)
+        computed = () if is_lenient else (*rules.generated, *rules.defaults, *(c.name for c in rules.identities))
+        self._may_lack = set(schema.names) if is_lenient else set(computed)
 
-    def given(self, name: str) -> dict[Path, AssignedValue]:
+    def assigned_values(self, name: str) -> dict[Path, AssignedValue]:
         """Return the source column for each column of the table."""
-        found: dict[Path, AssignedValue] = {}
+        values: dict[Path, AssignedValue] = {}
         for field in self._schema:
-            theirs = self._source.find(field.name)
-            if theirs is not None:
-                value = F.col(f"{SOURCE}.{quoted(theirs.name)}")
-                found[(field.name,)] = AssignedValue(value=value, type=theirs.type)
+            source_field = self._source.find(field.name)
+            if source_field is not None:
+                value = F.col(f"{SOURCE}.{quoted(source_field.name)}")
+                values[(field.name,)] = AssignedValue(value=value, type=source_field.type)
             elif field.name not in self._may_lack:
                 raise SchemaMismatchError(
                     f"{name} is '{ALL_COLUMNS}', and the source has no column '{field.name}'. It has: "
                     f"{', '.join(self._source.names)}.",
                     remedy="Add it in `query`, name the columns and their values, or set merge_schema=True.",
                 )
-        return found
+        return values

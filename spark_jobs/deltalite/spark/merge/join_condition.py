@@ -78,7 +78,7 @@ def join_condition(spark: SparkSession, text: str, target: StructType, source: D
         return nothing_known
     ids = {plan.left().output().apply(n).exprId().id() for n in range(plan.left().output().size())}
     filters = _filters(plan.left())
-    on_target = conjunction([predicate_of(spark, own, target) for own in filters])
+    on_target = conjunction([predicate_of(spark, condition, target) for condition in filters])
     keys = (
         ()
         if plan.condition().isEmpty()
@@ -89,12 +89,12 @@ def join_condition(spark: SparkSession, text: str, target: StructType, source: D
 
 def _filters(plan: Any) -> list[Any]:
     """Return the conditions of the filters at the top of a plan."""
-    found = []
+    conditions = []
     while plan.getClass().getSimpleName() in ("Filter", "Project"):
         if plan.getClass().getSimpleName() == "Filter":
-            found.append(plan.condition())
+            conditions.append(plan.condition())
         plan = plan.child()
-    return found
+    return conditions
 
 
 def _source_columns(filtered: DataFrame, source: DataFrame) -> tuple[str, ...]:
@@ -102,19 +102,19 @@ def _source_columns(filtered: DataFrame, source: DataFrame) -> tuple[str, ...]:
     output = query_execution(source).analyzed().output()
     ids = {output.apply(n).exprId().id() for n in range(output.size())}
     nodes = nodes_of(query_execution(filtered).analyzed().condition())
-    found = [n["name"] for n in nodes if kind_of(n) == "AttributeReference" and n["exprId"]["id"] in ids]
-    return tuple(dict.fromkeys(found))
+    names = [n["name"] for n in nodes if kind_of(n) == "AttributeReference" and n["exprId"]["id"] in ids]
+    return tuple(dict.fromkeys(names))
 
 
 def _keys(condition: Any, target_ids: set[int], target: StructType, source: StructType) -> Iterator[KeyPair]:
     for node in _conjuncts(ConditionNode.parse(condition)):
         if node.kind not in ("EqualTo", "EqualNullSafe"):
             continue
-        one, other = node.children
-        if one.ids() <= target_ids and other.ids().isdisjoint(target_ids):
-            pair = _pair(one, other, target, source, null_safe=node.kind == "EqualNullSafe")
-        elif other.ids() <= target_ids and one.ids().isdisjoint(target_ids):
-            pair = _pair(other, one, target, source, null_safe=node.kind == "EqualNullSafe")
+        left, right = node.children
+        if left.ids() <= target_ids and right.ids().isdisjoint(target_ids):
+            pair = _pair(left, right, target, source, null_safe=node.kind == "EqualNullSafe")
+        elif right.ids() <= target_ids and left.ids().isdisjoint(target_ids):
+            pair = _pair(right, left, target, source, null_safe=node.kind == "EqualNullSafe")
         else:
             pair = None
         if pair is not None:
@@ -130,18 +130,17 @@ def _conjuncts(node: ConditionNode) -> Iterator[ConditionNode]:
 
 
 def _pair(
-    own: ConditionNode, other: ConditionNode, target: StructType, source: StructType, *, null_safe: bool
+    target_side: ConditionNode, source_side: ConditionNode, target: StructType, source: StructType, *, null_safe: bool
 ) -> KeyPair | None:
     """Return the key if each side is a column, or a column cast to a type that holds all of its values."""
-    own = _uncast(own, target) or own
-    path, value = own.path(), _value(other, source)
-    found = None if path is None else member_at(target, path)
-    if found is None or value is None:
+    path, value = (_uncast(target_side, target) or target_side).path(), _value(source_side, source)
+    member = None if path is None else member_at(target, path)
+    if member is None or value is None:
         return None
-    column = target.find(found[0][0])
+    column = target.find(member[0][0])
     return KeyPair(
-        target=found[0],
-        target_type=found[1],
+        target=member[0],
+        target_type=member[1],
         source=value[0],
         type=value[1],
         null_safe=null_safe,
@@ -154,24 +153,24 @@ def _uncast(node: ConditionNode, schema: StructType) -> ConditionNode | None:
     if node.kind != "Cast":
         return None
     (child,) = node.children
-    path, wanted = child.path(), _type_of_cast(node)
-    found = None if path is None else member_at(schema, path)
-    return child if found is not None and wanted is not None and fits(found[1], wanted) else None
+    path, cast_type = child.path(), _type_of_cast(node)
+    member = None if path is None else member_at(schema, path)
+    return child if member is not None and cast_type is not None and fits(member[1], cast_type) else None
 
 
 def _value(node: ConditionNode, schema: StructType) -> tuple[Column, DataType] | None:
     """Return a column of the source, or a cast of one that never fails, with its type."""
     if node.kind == "Cast":
         (child,) = node.children
-        inner, wanted = _value(child, schema), _type_of_cast(node)
-        if inner is None or wanted is None or not (fits(inner[1], wanted) or _is_day_of(inner[1], wanted)):
+        value, cast_type = _value(child, schema), _type_of_cast(node)
+        if value is None or cast_type is None or not (fits(value[1], cast_type) or _is_day_of(value[1], cast_type)):
             return None
-        return inner[0].cast(spark_type(wanted)), wanted
+        return value[0].cast(spark_type(cast_type)), cast_type
     path = node.path()
-    found = None if path is None else member_at(schema, path)
-    if found is None:
+    member = None if path is None else member_at(schema, path)
+    if member is None:
         return None
-    (first, *rest), data_type = found
+    (first, *rest), data_type = member
     return reduce(Column.getField, rest, named(first)), data_type
 
 

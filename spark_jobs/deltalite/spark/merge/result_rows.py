@@ -1,6 +1,6 @@
 """The result rows of a merge: target rows, matched or not, and source rows without a match.
 
-Each clause uses only the rows of its own kind. In WHEN NOT MATCHED BY SOURCE a name means a column of the table, even
+Each clause uses only the rows of its kind. In WHEN NOT MATCHED BY SOURCE a name means a column of the table, even
 if the source has a column of this name. Values are computed only for the rows to which their clause applies.
 delta-spark: MergeIntoCommand, MergeOutputGeneration.
 """

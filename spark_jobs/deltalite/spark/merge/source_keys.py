@@ -65,17 +65,18 @@ class SourceKeys:
 def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: Sequence[str]) -> SourceKeys:
     """Read the keys of the source, which should be computed: one pass, and one more for each partition column."""
     usable = [key for key in keys if _is_ordered(key.type) and _is_ordered(key.target_type)]
-    wanted: list[Column] = [F.count(F.lit(1)), F.sum(row_bytes(source.schema))]
+    aggregates: list[Column] = [F.count(F.lit(1)), F.sum(row_bytes(source.schema))]
     for key in usable:
         value = _encoded(key)
-        wanted += [F.min(value), F.max(value), F.count(value)]
-    count, size_bytes, *found = source.agg(*[column.alias(f"c{n}") for n, column in enumerate(wanted)]).collect()[0]
+        aggregates += [F.min(value), F.max(value), F.count(value)]
+    named = [column.alias(f"c{n}") for n, column in enumerate(aggregates)]
+    count, size_bytes, *of_keys = source.agg(*named).collect()[0]
     size = Size(count=count, size_bytes=size_bytes or 0)
     if count == 0:
         return SourceKeys(size=size, on_target=Constant(truth=False))
     parts, spread = [], []
     for n, key in enumerate(usable):
-        low, high, present = found[3 * n : 3 * n + 3]
+        low, high, present = of_keys[3 * n : 3 * n + 3]
         has_nulls = present < count
         values = _listed(source, key, partition_columns)
         if values is None:
@@ -92,9 +93,10 @@ def by_ranges(source: DataFrame, keys: SourceKeys) -> Predicate:
     It costs many comparisons for each file.
     """
     parts = []
-    for own in keys.spread:
-        found = Or(tuple(_between(own.key, a, b) for a, b in _ranges(source, own.key, own.low, own.high)))
-        parts.append(_with_nulls(own.key, found, has_nulls=own.has_nulls))
+    for spread in keys.spread:
+        ranges = _ranges(source, spread.key, spread.low, spread.high)
+        in_a_range = Or(tuple(_between(spread.key, low, high) for low, high in ranges))
+        parts.append(_with_nulls(spread.key, in_a_range, has_nulls=spread.has_nulls))
     return conjunction(parts)
 
 
@@ -113,9 +115,9 @@ def _listed(source: DataFrame, key: KeyPair, partition_columns: Sequence[str]) -
 def _ranges(source: DataFrame, key: KeyPair, low: Any, high: Any) -> list[tuple[Any, Any]]:
     """Divide the range of the values into equal intervals, and return the value range of each one that has any."""
     value = _encoded(key)
-    place = F.floor((value.cast("double") - F.lit(float(low))) * _MOST_RANGES / (float(high) - float(low) or 1.0))
-    found = source.groupBy(place.alias("place")).agg(F.min(value), F.max(value)).where("place IS NOT NULL").collect()
-    return sorted((row[1], row[2]) for row in found)
+    interval = F.floor((value.cast("double") - F.lit(float(low))) * _MOST_RANGES / (float(high) - float(low) or 1.0))
+    ranges = source.groupBy(interval.alias("n")).agg(F.min(value), F.max(value)).where("n IS NOT NULL").collect()
+    return sorted((row[1], row[2]) for row in ranges)
 
 
 def _between(key: KeyPair, low: Any, high: Any) -> Predicate:
