@@ -50,7 +50,7 @@ def stored(store):
 def test_an_updated_file_keeps_all_its_removed_rows_and_all_its_fields(store):
     table = files(("1.parquet", 10, [3]), ("2.parquet", 10, []), ("3.parquet", 10, []))
     with VectorFiles(store) as vectors:
-        updates = vectors.marked(table, [(0, positions(0, 9)), (2, positions(4))])
+        updates = vectors.delete_rows(table, [(0, positions(0, 9)), (2, positions(4))])
         vectors.keep()
     assert updates.touched == [0, 2] and updates.rows == 3
     assert (updates.vectors_added, updates.vectors_updated, updates.vectors_removed) == (2, 1, 1)
@@ -78,7 +78,7 @@ def test_a_file_that_loses_its_last_row_is_only_removed(store):
     written(store, "1.parquet", 3)
     written(store, "2.parquet", 2)
     with VectorFiles(store) as vectors:
-        updates = vectors.marked(table, [(0, positions(0, 2)), (1, positions(0, 1))])
+        updates = vectors.delete_rows(table, [(0, positions(0, 2)), (1, positions(0, 1))])
     assert updates.touched == [0, 1] and updates.adds == [] and vectors_in(store) == []
     assert (updates.rows, updates.vectors_added, updates.vectors_removed) == (4, 0, 1)
 
@@ -108,7 +108,7 @@ def test_the_size_of_a_file_of_vectors_is_limited(store, monkeypatch, size):
     table = files(*((f"{n}.parquet", 10, []) for n in range(5)))
     marks = [(n, positions(n, n + 1)) for n in range(5)]
     with VectorFiles(store) as vectors:
-        updates = vectors.marked(table, iter(marks))
+        updates = vectors.delete_rows(table, iter(marks))
         vectors.keep()
     assert [deleted_rows(store, add.deletion_vector).to_pylist() for add in updates.adds] == [
         [n, n + 1] for n in range(5)
