@@ -100,11 +100,11 @@ def test_the_suggested_cast_is_valid_sql(name, cast):
         (
             struct_of(kind("integer"), "b"),
             struct_of(kind("string"), "b"),
-            "Build `a.b` anew in `query`, so that 'a.b.b' is int",
+            "Rebuild `a.b` in `query`, so that 'a.b.b' is int",
         ),
         (ArrayType(kind("integer")), ArrayType(kind("string")), "so that 'a.b.element' is int"),
-        (struct_of(kind("integer")), kind("string"), "Make it struct<c:int> in `query`"),
-        (kind("integer"), struct_of(kind("integer")), "Make it int in `query`"),
+        (struct_of(kind("integer")), kind("string"), "Convert it to struct<c:int> in `query`"),
+        (kind("integer"), struct_of(kind("integer")), "Convert it to int in `query`"),
     ],
 )
 def test_no_cast_is_suggested_if_a_cast_does_not_help(want, have, advice):

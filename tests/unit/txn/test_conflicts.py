@@ -235,7 +235,7 @@ def test_a_protocol_with_a_newly_active_property_is_not_compatible(older):
     for rules, stands in (((older, asleep), False), ((older, TABLE), True)):
         judgement = judge(proposal(4, remove("f1"), rules=rules), Winner(version=5, actions=[PROTOCOL]), "mine")
         assert isinstance(judgement, NoConflict if stands else ProtocolChangedException)
-        assert stands or "appendOnly came into force" in judgement.problem
+        assert stands or "it activates appendOnly" in judgement.problem
 
 
 @pytest.mark.parametrize(
