@@ -104,7 +104,7 @@ def test_default_is_the_value_that_the_table_gives(spark, tmp_path):
     assert [(row[3], row[4], row[5]) for row in rows_of(table)] == [(None, None, "debt")]
     with pytest.raises(ConstraintViolationError, match="'id' is NOT NULL"):
         update_rows(spark, table, {"id": "DEFAULT"})
-    with pytest.raises(InvalidRequestError, match="'n', an identity column"):
+    with pytest.raises(InvalidRequestError, match="identity column 'n'"):
         update_rows(spark, table, {"n": "DEFAULT"})
 
 

@@ -110,7 +110,7 @@ def test_a_replacement_is_refused_once_the_files_were_rewritten(spark, tmp_path)
     put(spark, table, numbers(10), mode="overwrite", replace_where="id = 10")
     put(spark, table, numbers(3))
     before = everything(table)
-    with pytest.raises(RerunRefusedError, match="version 3 has rewritten 1 of its 2 files") as refused:
+    with pytest.raises(RerunRefusedError, match="version 3 has rewritten 1 of their 2 files") as refused:
         put(spark, table, numbers(20), generation=1, **replace)
     assert "replace_where" in refused.value.remedy and not refused.value.retryable
     assert everything(table) == before

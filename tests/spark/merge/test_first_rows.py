@@ -64,7 +64,7 @@ def test_what_the_next_run_could_not_do_is_refused_on_the_first_one(spark, tmp_p
     table = tmp_path / "t"
     bad = [
         ({"on": "target.nope = source.id"}, "nope"),
-        ({"matched": [{"update": {"other": "1"}}]}, "'other', which is no column"),
+        ({"matched": [{"update": {"other": "1"}}]}, "'other', which is not a column"),
         ({"inserts": [{"insert": {"s.a": "1"}}]}, "whole columns"),
         ({"partition_by": ("nope",)}, "partition_by names 'nope'"),
     ]

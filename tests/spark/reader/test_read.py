@@ -59,8 +59,8 @@ def test_options_choose_a_version(spark, versions, options, expected):
     ("arguments", "message"),
     [
         ({"options": {"mergeSchema": "true"}}, "'mergeSchema' is not known.*versionAsOf"),
-        ({"options": {"versionAsOf": 1, "versionasof": 1}}, "versionAsOf and versionasof are the same"),
-        ({"options": {"readChangeFeed": "true", "readChangeData": "true"}}, "are the same"),
+        ({"options": {"versionAsOf": 1, "versionasof": 1}}, "versionAsOf and versionasof mean the same"),
+        ({"options": {"readChangeFeed": "true", "readChangeData": "true"}}, "mean the same"),
         ({"options": {"versionAsOf": 1, "timestampAsOf": "2026-01-01"}}, "versionAsOf and timestampAsOf"),
         ({"options": {"versionAsOf": "-1"}}, "versionAsOf is '-1'"),
         ({"options": {"versionAsOf": "1.0"}}, "versionAsOf is '1.0'"),
