@@ -51,7 +51,7 @@ def table(spark, tmp_path_factory):
         ("SELECT map('k', 'v') AS m", "m.value", "int string", "Rebuild m"),
         ("SELECT map(1, 1) AS m", "m.key", "string int", "Rebuild m"),
         ("SELECT struct('1' AS a) AS s", "s.a", "int string", "Rebuild s"),
-        ("SELECT array(1) AS s", "s", "struct array", "Make it struct<a:int,b:string>"),
+        ("SELECT array(1) AS s", "s", "struct array", "Convert it to struct<a:int,b:string>"),
     ],
 )
 def test_refusals_name_the_column_both_types_and_the_way_out(spark, table, query, column, types, way_out):
