@@ -106,7 +106,7 @@ def _begin(
 ) -> _Started | OperationResult:
     """Plan and commit VACUUM START, or return the result if this run has completed before."""
     base = Snapshot.load(store)
-    earlier_result = find_earlier_result(base, request)
+    earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
     retention = _retention(request, base, at_ms)
@@ -120,7 +120,7 @@ def _begin(
         metrics={"numFilesToDelete": plan.files.num_rows, "sizeOfDataToDelete": plan.size_bytes},
         user_metadata=user_metadata(request.identity, request.user_metadata),
     )
-    started = commit_proposal(spark, store, request, _empty_proposal(base, operation))
+    started = commit_proposal(spark, request, store, _empty_proposal(base, operation))
     version = started.version if started.version is not None else base.version
     return _Started(plan=protected_since(plan, store, base=base.version, head=version - 1), version=version)
 
@@ -155,8 +155,8 @@ def _dry_run(request: VacuumRequest, store: LogStore, tree: TableTree, at_ms: in
     if plan.files.num_rows > _SHOWN_FILES:
         _log.info("  and %s more", plan.files.num_rows - _SHOWN_FILES)
     return operation_result(
-        store,
         request,
+        store,
         DRY_RUN,
         version=base.version,
         read_version=base.version,
@@ -204,7 +204,7 @@ def _end(
     def attempt() -> OperationResult:
         base = Snapshot.load(store)
         proposal = _empty_proposal(base, operation, txn=transaction(identity, base, now_ms=now_ms()))
-        return commit_proposal(spark, store, request, proposal)
+        return commit_proposal(spark, request, store, proposal)
 
     return replan_on_conflict(
         attempt, rebase=Rebase.REPLAN, retries=request.conflict_retries, seconds=request.conflict_seconds

@@ -43,6 +43,11 @@ class ColumnRules:
     defaults: Mapping[str, str]
     identities: tuple[IdentityColumn, ...] = ()
 
+    @property
+    def filled_columns(self) -> frozenset[str]:
+        """The columns that the table fills if the rows lack them: generated, default and IDENTITY columns."""
+        return frozenset((*self.generated, *self.defaults, *(column.name for column in self.identities)))
+
 
 def column_rules(protocol: Protocol, metadata: Metadata) -> ColumnRules:
     """Return the rules whose features the protocol supports.

@@ -189,7 +189,7 @@ def test_rows_of_the_plan_lie_together(spark, table, options):
     filled(spark, table, parts=1)
     base = Snapshot.load(LocalLogStore(str(table)))
     assert base.files_with(tuple(ADD_TYPES))["path"].num_chunks > 1, "as they come from the log"
-    plan = plan_for(spark, base, OptimizeRequest(table=str(table), **options))
+    plan = plan_for(spark, OptimizeRequest(table=str(table), **options), base)
     assert plan.files.num_rows == 6 and {column.num_chunks for column in plan.files.columns} == {1}
 
 

@@ -9,7 +9,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
+from deltalite.commands.common.run_identity import transaction
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError
+from deltalite.protocol.features import check_writable
 from deltalite.protocol.touched_partitions import changed_partitions
 from deltalite.requests import CommitRequest, RunProvenance
 from deltalite.results import OperationResult
@@ -18,7 +20,7 @@ from deltalite.spark.hadoop.tree import tree_of
 from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint
 from deltalite.txn.commit import CommittedByAnotherAttempt, commit
 from deltalite.txn.find_run import earlier_result, result_of_version, source_versions_of
-from deltalite.txn.proposal import Proposal
+from deltalite.txn.proposal import BaseState, Operation, Proposal
 from deltalite.upkeep.post_commit import after_commit
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ class Files(Protocol):
         """Keep the files, because it is unknown whether they are committed."""
 
 
-def find_earlier_result(base: Snapshot, request: CommitRequest) -> OperationResult | None:
+def find_earlier_result(request: CommitRequest, base: Snapshot) -> OperationResult | None:
     """Check that the log is complete, and return the result of an earlier attempt of the run, or None.
 
     Raises: as `Snapshot.check_log` and `txn.find_run.earlier_result`.
@@ -48,7 +50,7 @@ def find_earlier_result(base: Snapshot, request: CommitRequest) -> OperationResu
 
 
 def commit_proposal(
-    spark: SparkSession, store: LogStore, request: CommitRequest, proposal: Proposal, files: Sequence[Files] = ()
+    spark: SparkSession, request: CommitRequest, store: LogStore, proposal: Proposal, files: Sequence[Files] = ()
 ) -> OperationResult:
     """Commit the proposal, run the post-commit upkeep and return the result.
 
@@ -68,8 +70,8 @@ def commit_proposal(
         return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.base.metadata)
     after_commit(store, outcome.version, checkpoint=partial(write_any_checkpoint, spark), tree=partial(tree_of, spark))
     result = operation_result(
-        store,
         request,
+        store,
         proposal.operation.name,
         version=outcome.version,
         read_version=proposal.base.version if proposal.base.version >= 0 else None,
@@ -85,9 +87,28 @@ def commit_proposal(
     return replace(result, out_of_order=provenance.out_of_order, partitions=partitions)
 
 
+def record_run(
+    spark: SparkSession, request: CommitRequest, store: LogStore, base: Snapshot, operation: Operation
+) -> OperationResult:
+    """Record a run that has nothing to do: commit its `txn` action alone, so that a retry finds it.
+
+    Without a run identity nothing is committed.
+
+    Raises:
+        UnsupportedFeatureError: this release cannot write the table.
+        DeltaLiteError: as `commit_proposal`.
+    """
+    if request.identity is None:
+        version = base.version
+        return operation_result(request, store, operation.name, version=version, read_version=version, committed=False)
+    check_writable(base.protocol, base.metadata)
+    txn = transaction(request.identity, base, now_ms=now_ms())
+    return commit_proposal(spark, request, store, Proposal(base=BaseState.of(base), operation=operation, txn=txn))
+
+
 def operation_result(
-    store: LogStore,
     request: CommitRequest,
+    store: LogStore,
     operation: str,
     *,
     version: int,

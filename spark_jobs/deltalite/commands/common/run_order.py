@@ -19,7 +19,7 @@ from deltalite.txn.proposal import Operation, ReadSet
 _log = logging.getLogger(__name__)
 
 
-def is_out_of_order(base: Snapshot, request: RowsRequest | WriteRequest, reads: ReadSet) -> bool:
+def is_out_of_order(request: RowsRequest | WriteRequest, base: Snapshot, reads: ReadSet) -> bool:
     """Whether later runs changed rows that this operation may touch, and the request accepts it with a warning.
 
     Raises:

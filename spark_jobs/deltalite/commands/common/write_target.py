@@ -78,9 +78,7 @@ class WriteTarget:
 
     def null_partition_columns(self, columns: Collection[str]) -> list[str]:
         """Return the partition columns that are NULL in a new row which has values for `columns` alone."""
-        rules = self.rules
-        computed = (*rules.generated, *rules.defaults, *(column.name for column in rules.identities))
-        has_value = {name.lower() for name in (*computed, *columns)}
+        has_value = {name.lower() for name in (*self.rules.filled_columns, *columns)}
         return [name for name in self.partition_columns if name.lower() not in has_value]
 
 
@@ -228,8 +226,7 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
     rules = column_rules(base.protocol, base.metadata)
     if request.data_change:  # rearranged rows keep their IDENTITY values
         _check_brings_no_identity(rules.identities, data)
-    filled = {*rules.generated, *rules.defaults, *(column.name for column in rules.identities)}
-    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, computed=filled)
+    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, computed=rules.filled_columns)
     return replace(base.metadata, schema_string=_schema_string(base, schema))
 
 

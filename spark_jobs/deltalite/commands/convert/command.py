@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.columnar.statistics import indexed_columns
-from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
+from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, record_run
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.commands.common.write_target import WriteTarget, new_target
@@ -31,7 +31,6 @@ from deltalite.errors import SchemaMismatchError, TableNotFoundError
 from deltalite.log.file_table import adds_of, bytes_of
 from deltalite.protocol.column_mapping import MappingMode
 from deltalite.protocol.feature_enabling import requested_protocol
-from deltalite.protocol.features import check_writable
 from deltalite.protocol.file_schemas import names_that_need_mapping
 from deltalite.protocol.partition_schema import parse_partition_schema
 from deltalite.protocol.properties import COLUMN_MAPPING_MODE, check_new_properties
@@ -85,15 +84,15 @@ def _attempt(spark: SparkSession, request: ConvertRequest, store: LogStore, part
     try:
         base = Snapshot.load(store)
     except TableNotFoundError:
-        return commit_proposal(spark, store, request, _proposal(spark, request, store, partitions))
-    return _record_run(spark, request, store, base, partitions)
+        return commit_proposal(spark, request, store, _proposal(spark, request, store, partitions))
+    return _leave_table(spark, request, store, base, partitions)
 
 
-def _record_run(
+def _leave_table(
     spark: SparkSession, request: ConvertRequest, store: LogStore, base: Snapshot, partitions: StructType
 ) -> OperationResult:
     """Return the result of an earlier attempt, or commit only the run, on a folder that is a Delta table."""
-    earlier_result = find_earlier_result(base, request)
+    earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
     _log.info("Converting nothing: %s is a Delta table already (version %s).", store.root, base.version)
@@ -103,17 +102,9 @@ def _record_run(
             store.root,
             ", ".join(base.partition_columns),
         )
-    if request.identity is None:
-        return operation_result(
-            store, request, OPERATION, version=base.version, read_version=base.version, committed=False
-        )
-    check_writable(base.protocol, base.metadata)
-    proposal = Proposal(
-        base=BaseState.of(base),
-        operation=_operation(request, base.partition_columns, files=0, size_bytes=0, rows=0),
-        txn=transaction(request.identity, base, now_ms=now_ms()),
+    return record_run(
+        spark, request, store, base, _operation(request, base.partition_columns, files=0, size_bytes=0, rows=0)
     )
-    return commit_proposal(spark, store, request, proposal)
 
 
 def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, partitions: StructType) -> Proposal:

@@ -79,7 +79,7 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
         if first_result is not None:
             return first_result
     source = _Source(spark, request)
-    return change_rows(spark, request, partial(_planned, spark, request, source), partial(_operation, request))
+    return change_rows(spark, request, partial(_plan_change, spark, request, source), partial(_operation, request))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class _Source:
 
 
 @contextmanager
-def _planned(spark: SparkSession, request: MergeRequest, source: _Source, base: Snapshot) -> Iterator[RowChange]:
+def _plan_change(spark: SparkSession, request: MergeRequest, source: _Source, base: Snapshot) -> Iterator[RowChange]:
     with plan_merge(spark, request, base, source.computed(base)).change() as change:
         yield change
 
@@ -187,7 +187,7 @@ class _MergePlan:
         base, merge, columns = self.base, self.merge, self.merge.columns
         rows = self._rows_of(self.candidates)
         with find_matches(rows.frame, merge, self.on, on_text=self.request.on, root=base.store.root) as all_matches:
-            if not _deletes_whatever_matches(merge.actions):
+            if not _deletes_every_match(merge.actions):
                 check_single_matches(all_matches, self.on, columns)
             matches = all_matches.one_for_each_row(columns)
             counts = {path: Counter(file.by_action) for path, file in rows.by_path(matches.by_file).items()}
@@ -262,7 +262,7 @@ def _operation(request: MergeRequest, change: RowChange, done: CarriedOut | None
     return operation
 
 
-def _deletes_whatever_matches(actions: MergeActions) -> bool:
+def _deletes_every_match(actions: MergeActions) -> bool:
     """Whether the result is the same whichever source row matches, and however many match."""
     match list(actions.matched.values()):
         case []:

@@ -114,10 +114,10 @@ class _Run:
         """
         self.attempts += 1
         base = Snapshot.load(self.store)
-        if (earlier_result := find_earlier_result(base, self.request)) is not None:
+        if (earlier_result := find_earlier_result(self.request, base)) is not None:
             return earlier_result
         check_writable(base.protocol, base.metadata)
-        plan = plan_for(self.spark, base, self.request)
+        plan = plan_for(self.spark, self.request, base)
         dropped = _DroppedBins()
         for number, batch in enumerate(plan.batches, start=1):
             _log.info("Starting commit %s of %s: %s bins.", number, len(plan.batches), len(batch.bins))
@@ -144,7 +144,7 @@ class _Run:
         Return the result if this commit ends the run, else None. Only the commit that ends the run records it.
         """
         base = Snapshot.load(self.store)
-        if (earlier_result := find_earlier_result(base, self.request)) is not None:
+        if (earlier_result := find_earlier_result(self.request, base)) is not None:
             return earlier_result
         check_writable(base.protocol, base.metadata)
         active = active_keys(base, plan)
@@ -158,10 +158,10 @@ class _Run:
                 is_final = is_last and (dropped.error is None or self._gives_up)
                 proposal = self._proposal(base, written, dropped if is_final else None)
                 try:
-                    result = commit_proposal(self.spark, self.store, self.request, proposal, (written.staging,))
+                    result = commit_proposal(self.spark, self.request, self.store, proposal, (written.staging,))
                 except _TOUCHED as error:
                     base = Snapshot.load(self.store)
-                    if (earlier_result := find_earlier_result(base, self.request)) is not None:
+                    if (earlier_result := find_earlier_result(self.request, base)) is not None:
                         return earlier_result
                     if not files_stay_valid(target.protocol, base.protocol, target.metadata, base.metadata):
                         raise
@@ -200,13 +200,13 @@ class _Run:
     def _end(self, dropped: _DroppedBins) -> OperationResult:
         """Record a run that has no more bins to commit."""
         base = Snapshot.load(self.store)
-        if (earlier_result := find_earlier_result(base, self.request)) is not None:
+        if (earlier_result := find_earlier_result(self.request, base)) is not None:
             return earlier_result
         operation = self._operation((), (), dropped)
         if self.request.identity is None:
             return operation_result(
-                self.store,
                 self.request,
+                self.store,
                 OPERATION,
                 version=base.version,
                 read_version=base.version,
@@ -218,4 +218,4 @@ class _Run:
             operation=operation,
             txn=transaction(self.request.identity, base, now_ms=now_ms()),
         )
-        return commit_proposal(self.spark, self.store, self.request, proposal)
+        return commit_proposal(self.spark, self.request, self.store, proposal)

@@ -53,7 +53,7 @@ class OptimizePlan:
     z_order: tuple[tuple[Path, Path], ...] = ()
 
 
-def plan_for(spark: SparkSession, base: Snapshot, request: OptimizeRequest) -> OptimizePlan:
+def plan_for(spark: SparkSession, request: OptimizeRequest, base: Snapshot) -> OptimizePlan:
     """Return the plan for a snapshot.
 
     Raises:

@@ -70,7 +70,7 @@ def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, mome
     """Plan and commit once."""
     while True:
         base = Snapshot.load(store)
-        earlier_result = find_earlier_result(base, request)
+        earlier_result = find_earlier_result(request, base)
         if earlier_result is not None:
             return earlier_result
         target = Snapshot.load(store, request.version) if moment_ms is None else Snapshot.load_at(store, moment_ms)
@@ -88,10 +88,10 @@ def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, mome
     proposal = _proposal(request, base, target, rules, files, absent)
     if proposal is None:
         return operation_result(
-            store, request, OPERATION, version=base.version, read_version=base.version, committed=False,
+            request, store, OPERATION, version=base.version, read_version=base.version, committed=False,
             metrics=_metrics(files, absent),
         )  # fmt: skip
-    return commit_proposal(spark, store, request, proposal)
+    return commit_proposal(spark, request, store, proposal)
 
 
 def _rules_of(snapshot: Snapshot) -> Rules:

@@ -63,7 +63,7 @@ def _attempt(
 ) -> OperationResult:
     """Plan and commit once."""
     base = Snapshot.load(store)
-    done = find_earlier_result(base, request)
+    done = find_earlier_result(request, base)
     if done is not None:
         return done
     check_writable(base.protocol, base.metadata)
@@ -72,13 +72,13 @@ def _attempt(
         change = stack.enter_context(plan(base))
         planned = time.monotonic()
         _check_may_remove(base, change)
-        out_of_order = change.changes_rows and is_out_of_order(base, request, change.reads)
+        out_of_order = change.changes_rows and is_out_of_order(request, base, change.reads)
         done_now = carried_out(spark, base, change, stack) if change.changes_rows else None
         operation = describe(change, done_now)
         if request.identity is None and _is_empty(change, done_now):
             version = base.version
             return operation_result(
-                store, request, operation.name, version=version, read_version=version, committed=False
+                request, store, operation.name, version=version, read_version=version, committed=False
             )
         times = {
             "executionTimeMs": _milliseconds(time.monotonic() - begun),
@@ -88,7 +88,7 @@ def _attempt(
         operation = replace(operation, metrics={**operation.metrics, **times})
         operation = with_out_of_order(operation, out_of_order=out_of_order)
         proposal = _proposal(request, base, change, done_now, operation)
-        return commit_proposal(spark, store, request, proposal, done_now.files if done_now is not None else ())
+        return commit_proposal(spark, request, store, proposal, done_now.files if done_now is not None else ())
 
 
 def _is_empty(change: RowChange, done: CarriedOut | None) -> bool:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from deltalite.commands.common.append_only import refuse_append_only
 from deltalite.commands.common.change_data_files import write_change_files
-from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
+from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, record_run
 from deltalite.commands.common.every_row import refuse_every_row
 from deltalite.commands.common.kept_rows import KeptRows, StagedRows
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
@@ -31,7 +31,7 @@ from deltalite.commands.common.run_order import is_out_of_order, with_out_of_ord
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.common.write_target import WriteTarget, write_target
 from deltalite.commands.common.written_files import WrittenFiles, live_row_count, publish_files, write_layout
-from deltalite.commands.write.report import OPERATION, write_metrics, write_operation
+from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import (
     ConstraintViolationError,
@@ -41,7 +41,6 @@ from deltalite.errors import (
 )
 from deltalite.log.file_table import removes_of
 from deltalite.protocol.actions import AddCDCFile
-from deltalite.protocol.features import check_writable
 from deltalite.protocol.schema import StructType
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from deltalite.results import OperationResult
@@ -108,7 +107,7 @@ def _attempt(
     base = _existing(spark, store)
     if base is None:
         return _Write(spark, request, store, None, kept, describe).run()
-    earlier_result = find_earlier_result(base, request)
+    earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
     match request.mode:
@@ -118,7 +117,7 @@ def _attempt(
                 remedy="Use mode='append' or 'overwrite', or another address.",
             )
         case WriteMode.IGNORE:
-            return _record_run(spark, store, request, base)
+            return record_run(spark, request, store, base, write_operation(request, base.partition_columns, {}, {}))
         case WriteMode.APPEND | WriteMode.OVERWRITE:
             return _Write(spark, request, store, base, kept, describe).run()
 
@@ -137,21 +136,6 @@ def _existing(spark: SparkSession, store: LogStore) -> Snapshot | None:
             f"{store.root} is not a Delta table, and holds other files, such as {foreign_name}.",
             remedy="Choose an empty folder, or move the files away.",
         ) from None
-
-
-def _record_run(spark: SparkSession, store: LogStore, request: WriteRequest, base: Snapshot) -> OperationResult:
-    """Commit only the run's `txn` action, for mode `ignore` on an existing table, so that a retry finds its commit."""
-    if request.identity is None:
-        return operation_result(
-            store, request, OPERATION, version=base.version, read_version=base.version, committed=False
-        )
-    check_writable(base.protocol, base.metadata)
-    proposal = Proposal(
-        base=BaseState.of(base),
-        operation=write_operation(request, base.partition_columns, {}, {}),
-        txn=transaction(request.identity, base, now_ms=now_ms()),
-    )
-    return commit_proposal(spark, store, request, proposal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +213,7 @@ class _Write:
             if not self._request.data_change:
                 _check_only_rearranged(self._store, staged)
             return commit_proposal(
-                self._spark, self._store, self._request, self._proposal(staged, rows, target), stagings
+                self._spark, self._request, self._store, self._proposal(staged, rows, target), stagings
             )
 
     def _layout(self, target: WriteTarget) -> WriteLayout:
@@ -314,7 +298,7 @@ class _Write:
         if replaced is None or self._base is None or self._request.mode is not WriteMode.OVERWRITE:
             return
         if self._out_of_order is None:
-            self._out_of_order = is_out_of_order(self._base, self._request, self._reads(replaced))
+            self._out_of_order = is_out_of_order(self._request, self._base, self._reads(replaced))
 
     def _check_may_remove(self, replaced: Replacement | None) -> None:
         """Refuse to remove the rows of an earlier append from an append-only table."""

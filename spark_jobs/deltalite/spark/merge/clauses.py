@@ -118,8 +118,7 @@ class _Star:
     def __init__(self, source: StructType, schema: StructType, rules: ColumnRules, *, is_lenient: bool) -> None:
         self._source = source
         self._schema = schema
-        computed = () if is_lenient else (*rules.generated, *rules.defaults, *(c.name for c in rules.identities))
-        self._may_lack = set(schema.names) if is_lenient else set(computed)
+        self._may_lack = frozenset(schema.names) if is_lenient else rules.filled_columns
 
     def assigned_values(self, name: str) -> dict[Path, AssignedValue]:
         """Return the source column for each column of the table."""

@@ -49,7 +49,7 @@ class SourceRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRows:
-    """What every step of one merge uses: its source rows, its actions, and the columns of its frames.
+    """The values that all steps of one merge share: source rows, actions, and the columns of the frames.
 
     - `have`, `schema`: the table's columns before and after the merge.
     - `columns`: the names of the helper columns.
