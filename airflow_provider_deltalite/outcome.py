@@ -26,7 +26,7 @@ _SIGNALS: dict[int | None, str] = {137: _KILLED, -9: _KILLED, 143: _TERMINATED, 
 
 
 class JobReport(Protocol):
-    """What the hook knows about a job after spark-submit has ended."""
+    """The information of the hook about a job after spark-submit has ended."""
 
     @property
     def result(self) -> OperationResult | None:

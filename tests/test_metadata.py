@@ -18,7 +18,7 @@ from deltalite.version import REPOSITORY, documentation_url
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
-# What `from deltalite import ...` offers. A name leaves this list only through a deprecation.
+# The public names of `deltalite`. A name leaves this list only through a deprecation.
 PUBLIC_NAMES = {"DeltaTable"}
 
 # Written in parts, so that this file does not contain what it forbids.

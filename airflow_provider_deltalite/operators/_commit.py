@@ -35,7 +35,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
     :param conflict_retries: How often the job replans the operation after a conflict with another writer's commit.
         (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param on_rerun: What the task does when it is cleared: ``skip``, ``write`` or ``replace``. (templated)
+    :param on_rerun: Decides what a cleared task does: ``skip``, ``write`` or ``replace``. (templated)
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
         and map index. (templated)
     :param kwargs: Parameters of ``DeltaSubmitOperator``.

@@ -61,13 +61,13 @@ class DeltaMergeOperator(DeltaRowsOperator):
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
     :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
         that cannot keep two writers apart; no effect elsewhere. (templated)
-    :param on_rerun: What a cleared task does if it has committed before. ``write`` (the default) merges again, into
-        the newest version; ``skip`` keeps the commit. Retries never write twice. (templated)
+    :param on_rerun: Decides what a cleared task does if it has committed before. ``write`` (the default) merges again,
+        into the newest version; ``skip`` keeps the commit. Retries never write twice. (templated)
     :param idempotency_key: A text that names what the task writes, such as ``{{ task.source.path }}`` of a mapped task.
         It identifies the commit instead of DAG run, task and map index. (templated)
-    :param out_of_order: What the task does if runs of later data intervals have already changed rows that it may touch:
-        ``fail`` (the default after a clear), ``warn`` (the default of a first run) or ``allow``. Use ``allow`` for a
-        merge that gives the same rows in any order. (templated)
+    :param out_of_order: Decides what the task does if runs of later data intervals have already changed rows that it
+        may touch: ``fail`` (the default after a clear), ``warn`` (the default of a first run) or ``allow``. Use
+        ``allow`` for a merge that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.

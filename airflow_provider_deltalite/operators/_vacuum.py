@@ -49,7 +49,7 @@ class DeltaVacuumOperator(DeltaCommitOperator):
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
     :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
         that cannot keep two writers apart; no effect elsewhere. (templated)
-    :param on_rerun: What a cleared task does if it has committed before. ``write`` (the default) vacuums again;
+    :param on_rerun: Decides what a cleared task does if it has committed before. ``write`` (the default) vacuums again;
         ``skip`` keeps the commit. (templated)
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
         and map index. (templated)

@@ -57,9 +57,9 @@ class DeltaWriteOperator(DeltaCommitOperator):
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
     :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
         that cannot keep two writers apart; no effect elsewhere. (templated)
-    :param on_rerun: What a cleared task does if it has committed before. ``skip`` keeps the commit (the default, except
-        for ``overwrite``), ``write`` writes again (the default for ``overwrite``), and ``replace`` replaces the run's
-        earlier rows by the new ones (``append`` only). Retries never write twice. (templated)
+    :param on_rerun: Decides what a cleared task does if it has committed before. ``skip`` keeps the commit (the
+        default, except for ``overwrite``), ``write`` writes again (the default for ``overwrite``), and ``replace``
+        replaces the run's earlier rows by the new ones (``append`` only). Retries never write twice. (templated)
     :param idempotency_key: A text that names what the task writes, such as ``{{ task.source.path }}`` of a mapped task.
         It identifies the commit instead of DAG run, task and map index. (templated)
     :param out_of_order: With ``overwrite``: what the task does if runs of later data intervals have already changed

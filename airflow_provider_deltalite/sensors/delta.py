@@ -65,8 +65,9 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         write without rows. By default they are ignored unless ``operations``, ``app_id`` or ``made_by`` is given.
     :param operations: Only these operations count, as the table's history names them (``WRITE``, ``MERGE``, ...).
         (templated)
-    :param partition: Only commits that add or remove a file with these partition values count. Column names are
-        compared without regard to case. Values are texts as Delta serializes them, None for null. (templated)
+    :param partition: Only commits that add or remove a file with these partition values count. A removed file counts
+        only if its writer has recorded the values. Column names are compared without regard to case. Values are texts
+        as Delta serializes them, None for null. (templated)
     :param app_id: Only commits with this transaction identifier count. (templated)
     :param made_by: Only commits of an Airflow task with these properties count: a mapping with one or more of
         ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``idempotency_key``, ``logical_date``,

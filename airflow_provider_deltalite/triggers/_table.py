@@ -82,7 +82,8 @@ class DeltaTableTrigger(BaseEventTrigger):
     :param data_change_only: Only commits that add or remove rows count, so that maintenance sends no events. By default
         this is true unless ``operations`` is given.
     :param operations: Only these operations count, as the table's history names them (``WRITE``, ``MERGE``, ...).
-    :param partition: Only commits that add or remove a file with these partition values count.
+    :param partition: Only commits that add or remove a file with these partition values count. A removed
+        file counts only if its writer has recorded the values.
     :param exclude_app_ids: Commits with these transaction identifiers do not count. They may contain ``*`` and ``?``:
         ``airflow/orders_clean/*`` are those of a DAG that would otherwise trigger itself.
     :param poke_interval: Seconds between two polls.

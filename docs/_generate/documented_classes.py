@@ -112,7 +112,7 @@ def _constructed(cls: type, *, ours: bool = True) -> Iterator[type]:
 
 
 def _texts(documented: Any) -> dict[str, tuple[str, bool]]:
-    """What docstrings say of parameters; a class's own text goes before that of its bases."""
+    """Return the texts of parameters from docstrings. The text of a class takes precedence over that of its bases."""
     if not inspect.isclass(documented):
         return params(documented)
     texts = params(documented)

@@ -1,6 +1,6 @@
 """The errors of `deltalite.errors`: the table of all, and for each what its class says.
 
-What an error means, whether another try can help and the exit code come from the class; what to do is written on the
+The meaning of an error, its retry and its exit code come from the class; what to do is written on the
 page, below the generated part.
 """
 
@@ -14,7 +14,7 @@ from deltalite.errors import DeltaLiteError
 
 
 def error_facts(name: str) -> str:
-    """What one error class says of itself."""
+    """The description of an error class."""
     cls = error_classes().get(name)
     if cls is None:
         raise UndocumentedError(f"There is no error class '{name}'.")

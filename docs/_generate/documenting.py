@@ -1,4 +1,4 @@
-"""What the generators share: docstrings taken apart, tables in Markdown, and the error of a missing text.
+"""Shared parts of the generators: parsed docstrings, tables in Markdown, and the error of a missing text.
 
 Docstrings of the provider are prose followed by `:param name: text`, with `(templated)` at the end of a text. Those of
 the library are in Google's style. Both become plain Markdown that a code host renders too.

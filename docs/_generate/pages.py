@@ -65,7 +65,7 @@ def refreshed(text: str) -> str:
 
 
 def undescribed() -> list[str]:
-    """What the code has and no page describes: public classes of the provider, and errors."""
+    """Return the public names that no page describes: public classes of the provider, and errors."""
     pages = "\n".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
     blocks = [(block["kind"], block["arguments"].split()) for block in _BLOCK.finditer(pages)]
     described = {arguments[0] for kind, arguments in blocks if kind in {"parameters", "error-facts"}}

@@ -2,8 +2,9 @@
 
 Workers and jobs share these rules, so a job hides the same secrets as its worker. The name makes a setting secret, by
 these patterns: Hadoop's `hadoop.security.sensitive-config-keys` (core-default.xml), Spark's `spark.redaction.regex`,
-and the names that other systems use. In a text, a secret is a value assigned to such a name, a password in a URL,
-Oracle's `user/password@`, an authorization header or a private key. A secret under a harmless name is not recognised.
+and the names that other systems use. In a text, a secret is a value with such a name in a common notation
+(`name=value`, SQL, JSON, XML, properties files, command lines), a password in a URL, Oracle's `user/password@`, an
+authorization header or a private key. A secret under a harmless name is not recognised.
 Standard library only.
 """
 

@@ -1,4 +1,4 @@
-"""What a request and its result say of datasets: names by OpenLineage's rules, versions and counts where known."""
+"""The datasets of a request and its result: names by OpenLineage's rules, versions and counts where known."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_the_columns_of_a_version_have_their_types_members_and_comments(table):
 
 @pytest.fixture
 def collected(monkeypatch):
-    """What hooks tell Airflow's collector of lineage."""
+    """The lineage that hooks report to Airflow's collector."""
     from airflow.providers.common.compat.lineage import hook
 
     assets = []

@@ -1,4 +1,4 @@
-"""What OpenLineage's own listener writes of a DAG run, through its file transport; only spark-submit is a stand-in."""
+"""OpenLineage's listener writes events for a DAG run through its file transport; only spark-submit is a stand-in."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ MAY = ("day=2026-05-01", "day=2026-05-02")
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory, make_stand_in, make_table):
-    """What Airflow has stored of the run of each producer."""
+    """Airflow's stored events of each producer's run."""
     folder = tmp_path_factory.mktemp("partitions")
     make_table(folder / "lake" / "orders").create()
     stand_in = make_stand_in(folder)

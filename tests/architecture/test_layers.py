@@ -58,7 +58,7 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
     ),
 }
 
-# What an Airflow worker may load of the library: enough to ask for a job and to read the log.
+# The parts of the library that an Airflow worker may load: enough to ask for a job and to read the log.
 PROVIDER_MAY_USE = frozenset(
     {"requests", "results", "conditions", "redaction", "installation", "errors", "version", "watch", "table", "storage"}
 )
@@ -171,7 +171,7 @@ PROVIDER_MODULES = modules_of(PROVIDER)
 
 
 def upward(module: str, imports: list[Import]) -> list[str]:
-    """What `module` of the library imports from its layer or above, as sentences."""
+    """Return the imports of `module` from its layer or above, as sentences."""
     importer = component(module)
     return [
         f"{module}:{item.line} imports {item.target}: '{importer}' may use only layers below it"
@@ -183,7 +183,7 @@ def upward(module: str, imports: list[Import]) -> list[str]:
 
 
 def upward_rooms(module: str, imports: list[Import]) -> list[str]:
-    """What `module` imports from rooms of its component that are not below its own, as sentences."""
+    """Return the imports of `module` from rooms that are not below its room, as sentences."""
     rooms = ROOMS[component(module)]
     ranks = {name: rank for rank, layer in enumerate(reversed(rooms)) for name in layer}
     importer = room(module)

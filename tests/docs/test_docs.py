@@ -36,7 +36,7 @@ _SHELL = "console"
 
 
 def fences(page: Path) -> list[tuple[str, str]]:
-    """What the fenced blocks of a page say they are, and what is in them."""
+    """Return the language and the body of each fenced block of a page."""
     return [(fence["language"].strip(), fence["body"]) for fence in _FENCE.finditer(page.read_text("utf-8"))]
 
 

@@ -1,4 +1,4 @@
-"""What tests of reading share."""
+"""Shared fixtures of the tests on Spark."""
 
 from __future__ import annotations
 

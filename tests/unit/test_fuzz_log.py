@@ -59,7 +59,7 @@ def check(name, files, allowed, changes):
 
 
 def difference(actual, allowed):
-    """What tells the state from the allowed ones: `repr` of them would fill screens."""
+    """Return the differences between the state and each allowed state, because their `repr` would fill screens."""
     return [list(_differing(actual, state)) for state in allowed]
 
 

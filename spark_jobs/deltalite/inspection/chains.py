@@ -38,7 +38,7 @@ class Chain:
         return first, max(self.commits, default=first)
 
     def checkpoint_before(self, version: int) -> CheckpointFiles | None:
-        """Return the newest checkpoint before a version, the preferred one of several; `start` if there is none."""
+        """Return the newest checkpoint before a version, the preferred one if it has several, or `start`."""
         return max((c for c in self.checkpoints if c.version < version), key=lambda c: c.preference, default=self.start)
 
     def segment(self, version: int, *, last: LogEntry | None = None, base_before: int | None = None) -> LogSegment:

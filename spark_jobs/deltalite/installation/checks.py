@@ -37,7 +37,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What to check: the Spark connection, and optionally a table with the connection that opens its storage."""
+    """The checked objects: the Spark connection, and optionally a table with the connection that opens its storage."""
 
     conn_id: str
     table: str | None = None

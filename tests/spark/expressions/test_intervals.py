@@ -1,4 +1,4 @@
-"""What this library takes for an interval of a table property is what Spark takes for one."""
+"""The library and Spark accept the same intervals of table properties."""
 
 from __future__ import annotations
 

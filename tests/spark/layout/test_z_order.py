@@ -143,7 +143,7 @@ def test_rows_that_came_after_the_sample_know_no_bounds_and_are_written(spark, t
 
 
 def test_a_row_goes_to_the_same_file_when_its_task_runs_again(spark, table):
-    """What parts rows of one place is a number of the row's own, whatever else it has, evenly spread."""
+    """A row number that is evenly spread separates rows with the same values."""
     put(spark, table, "SELECT id, map(id, id) AS m, array(map(id, id)) AS deep FROM range(1000)")
     order = _Order(Snapshot.load(LocalLogStore(str(table))), columns=1, cubes=1, most_outputs=2)
     rows_of = delta.read(spark, str(table)).withColumn(order.values[0], F.lit(7))

@@ -1,4 +1,4 @@
-"""What MERGE reads, and how often: the source once, of the table what may match; and what its history says of it."""
+"""MERGE reads the source once and only the files that may match, and its history names the source versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What table features change about data files, read in both ways: deleted rows, mapped columns, wider types and more.
+"""Data files with table features, read in both ways: deleted rows, mapped columns, wider types and more.
 
 Tables are made by hand, and what is expected is computed here, without any reader of ours.
 """

@@ -1,4 +1,4 @@
-"""What a user may bring that no one expects: names like our own, hostile sessions, values nobody could read back."""
+"""Unexpected tables and sessions: names like internal ones, hostile settings, unreadable values."""
 
 from __future__ import annotations
 

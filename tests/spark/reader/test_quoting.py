@@ -1,4 +1,4 @@
-"""What the filters of templates write means the same value to Spark's parser, and nothing beside it."""
+"""Spark's parser reads the output of the template filters as exactly one value."""
 
 from __future__ import annotations
 

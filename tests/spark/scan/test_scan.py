@@ -163,7 +163,7 @@ def test_partition_pruning_and_push_down_are_sparks_own(spark, tmp_path):
     assert [tuple(r) for r in frame.collect()] == [(2,)]
     scans = frame._jdf.queryExecution().executedPlan().collectLeaves().toString()
     assert frame.inputFiles() and "InMemoryFileIndex" in scans
-    # What Spark opens is one file of three.
+    # Spark opens one file of three.
     only = {
         row[0] for row in delta.read(spark, str(table)).where("day = 'b'").selectExpr("input_file_name()").collect()
     }

@@ -1,4 +1,4 @@
-"""What a table says about its rows holds for every row that is written, and what the rows lack is made."""
+"""Every written row satisfies the table's rules, and the table fills columns that the rows lack."""
 
 from __future__ import annotations
 

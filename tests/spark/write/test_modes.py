@@ -1,4 +1,4 @@
-"""What a write does to the rows that are there, and how it looks in the log."""
+"""The effect of each write mode on existing rows, and its entry in the log."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def sound(tmp_path_factory):
 
 @pytest.fixture
 def people(capsys):
-    """What a person sees of a command that succeeds."""
+    """Return the output of a command that succeeds."""
 
     def shown(*argv):
         code = main([str(part) for part in argv])

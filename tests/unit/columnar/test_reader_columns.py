@@ -324,7 +324,7 @@ def test_the_two_binaries_of_a_variant_are_found_by_name(lake):
     assert lake.rows_of(schema) == [{"id": 1, "v": value, "n": {"v": value}}, {"id": 2, "v": None, "n": {"v": None}}]
 
 
-# What the reader knows of a row.
+# The columns of a row that the reader adds.
 def test_metadata_columns_have_the_requested_positions(lake):
     lake.add(pa.table({"a": [5, 6, 7]}), "x y.parquet", row_group_size=2)
     rows_read = lake.read(struct_of(a=LONG), columns=["_FILE", "a", MetadataColumn.ROW_INDEX])
@@ -404,7 +404,7 @@ def test_columns_are_searched_once_for_each_file_schema(lake, monkeypatch):
     monkeypatch.setattr(file_columns, "fields_of", counted)
     rows = pa.table({"a": [1], "b": [2]})
     for number in range(3):
-        # What a file says of itself is not part of its columns.
+        # A file's metadata is not part of its columns.
         lake.add(rows.replace_schema_metadata({"written": str(number)}), f"{number}.parquet")
     lake.add(pa.table({"x": [0], "b": [4], "a": [3]}), "other.parquet")
     lake.add(pa.table({"b": [6], "a": [5]}), "swapped.parquet")

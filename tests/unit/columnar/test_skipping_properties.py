@@ -137,7 +137,7 @@ def files_of(draw, shape, stats):
 
 @st.composite
 def foreign_stats(draw, shape, rows, deleted):
-    """What another engine writes of the rows; it is not told that some are deleted by now. Some of it is missing.
+    """Statistics as another engine writes them: they include deleted rows, and some are missing.
 
     Some writers have no count of records, and write 0.
     """

@@ -43,7 +43,7 @@ def remove_a(store, *, hours_ago):
 
 
 def commit_vacuum(store, version, operation="VACUUM START", *, hours_ago=0.1, engine="deltalite/1", **parameters):
-    """What a vacuum says of itself."""
+    """Commit the entry of a vacuum."""
     put_raw(store, version, [info(operation=operation, operationParameters=parameters, engineInfo=engine)])
     store.files[commit_name(version)] = (store.files[commit_name(version)][0], now_ms() - int(hours_ago * HOUR_MS))
 

@@ -1,4 +1,4 @@
-"""What differs between two versions, by kind: files, rows, columns, properties, protocol, metadata."""
+"""The differences between two versions, by kind: files, rows, columns, properties, protocol, metadata."""
 
 from __future__ import annotations
 

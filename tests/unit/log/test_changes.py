@@ -1,4 +1,4 @@
-"""What one commit changed: recorded changes first, else data changes, and deletion vectors by their difference."""
+"""The row changes of a commit: recorded changes first, else data changes, and deletion vectors by difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a version's checksum file is good for: a cheap opening, and a witness against damaged files of the log."""
+"""A version's checksum file opens a table cheaply, and contradicts damaged files of the log."""
 
 from __future__ import annotations
 

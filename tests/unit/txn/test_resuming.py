@@ -67,7 +67,7 @@ def store():
 
 
 REFUSED = "refused"
-# What a run does that finds version 1, committed by request "a" in generation 1 of a DAG run.
+# The outcome of a run that finds version 1, committed by request "a" in generation 1 of a DAG run.
 DECISIONS = {
     # a retry: the same run and generation
     "retry": ({}, (1, 1, 1)),

@@ -36,7 +36,7 @@ def stats_of(kind, *texts):
 
 
 def bound(kind, raw):
-    """What `maxValues.x` becomes where the JSON says `raw`."""
+    """Return `maxValues.x` of the struct for the JSON text `raw`."""
     return stats_of(kind, f'{{"numRecords":2,"maxValues":{{"x":{raw}}}}}')[0]["maxValues"]["x"]
 
 

@@ -1,4 +1,4 @@
-"""What tests of the conversion share."""
+"""Shared fixtures of the tests of convert."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of the vacuum share."""
+"""Shared fixtures of the tests of vacuum."""
 
 from __future__ import annotations
 

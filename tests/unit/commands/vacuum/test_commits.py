@@ -1,4 +1,4 @@
-"""What history and storage see of a vacuum: its commits, its retries, its rivals, its failures."""
+"""A vacuum in the history and on storage: its commits, its retries, its rivals, its failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a vacuum takes of a folder, and what it never touches: names, links, other tables, paths as logs spell them."""
+"""The files that a vacuum deletes or never touches: names, links, other tables, paths as logs spell them."""
 
 from __future__ import annotations
 

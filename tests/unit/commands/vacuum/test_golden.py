@@ -1,7 +1,7 @@
-"""Tables of many engines read the same after a vacuum that takes whatever can go.
+"""Tables of many engines read the same after a vacuum that deletes as much as it may.
 
-Each golden table is copied, and vacuumed a long time from now: only its newest version is inside the retention. What
-this release does not write is refused, and left as it is.
+Each golden table is copied, and vacuumed a long time from now: only its newest version is inside the retention. A
+vacuum rejects a table that this release cannot write, and leaves it unchanged.
 """
 
 from __future__ import annotations

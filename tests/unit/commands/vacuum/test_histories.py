@@ -1,8 +1,8 @@
 """After any history and a vacuum, every version inside the retention reads as before, and its changes too.
 
 Histories are drawn: appends by fast and slow jobs, replaced partitions, removed rows, recorded changes, restores, files
-that no version names, checkpoints, log cleanups, earlier vacuums, and pauses between them. What each version holds is
-known from how it was made; delta-rs reads the table at the end as well.
+that no version names, checkpoints, log cleanups, earlier vacuums, and pauses between them. The
+test knows the rows of each version, because it made them; delta-rs reads the table at the end too.
 """
 
 from __future__ import annotations
