@@ -8,11 +8,16 @@ table's history as on a terminal. The pictures are written to docs/_static/pictu
 from __future__ import annotations
 
 import argparse
+import fcntl
+import io
 import os
+import pty
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
@@ -120,7 +125,7 @@ def photograph(chromium: str, url: str, picture: Path, *, size: tuple[int, int])
 def draw_terminal(arguments: list[str], picture: Path) -> None:
     """Run `deltalite` on a terminal, and draw what it shows as an SVG."""
     command = [str(CHECKOUT / ".venv" / "bin" / "deltalite"), *arguments]
-    console = Console(record=True, width=_TERMINAL_COLUMNS + 4, file=open(os.devnull, "w"))  # noqa: SIM115  for one call
+    console = Console(record=True, width=_TERMINAL_COLUMNS + 4, file=io.StringIO())
     console.print(Text.assemble(("$ ", "bold green"), " ".join(["deltalite", *arguments[:-1], "/lake/orders"])))
     console.print(Text.from_ansi(_on_terminal(command)))
     picture.write_text(
@@ -130,11 +135,6 @@ def draw_terminal(arguments: list[str], picture: Path) -> None:
 
 def _on_terminal(command: list[str]) -> str:
     """Run a command with a new terminal as standard output, and return what it wrote."""
-    import fcntl
-    import pty
-    import struct
-    import termios
-
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 60, _TERMINAL_COLUMNS, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(_TERMINAL_COLUMNS)}

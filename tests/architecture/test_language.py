@@ -44,6 +44,7 @@ RULES = rules_of(PAGE)
         "def rows(*, own): ...",
         "for found, number in pairs: ...",
         "_found = 1",
+        "self.found = 1",
     ],
 )
 def test_a_ruled_out_word_opening_or_name_is_found(line):

@@ -38,7 +38,7 @@ class Writer:
 
     def __init__(self, storage, app_id, kind):
         self.storage, self.app_id, self.kind = storage, app_id, kind
-        self.told = []
+        self.reports = []
 
     def __call__(self, store):
         for number in range(TRIES):
@@ -51,7 +51,7 @@ class Writer:
                 answer = "failed"
             except Killed:
                 answer = "killed"
-            self.told.append((path, answer, store.journal[journal_start:]))
+            self.reports.append((path, answer, store.journal[journal_start:]))
             if isinstance(answer, int):
                 return
 
@@ -120,7 +120,7 @@ def check_results(storage, begun, writers, readers):
     log = Log(storage.memory, begun)
     for writer in writers:
         assert len(log.runs.get(writer.app_id, [])) <= 1, f"{writer.app_id} is in the log twice"
-        for path, answer, journal in writer.told:
+        for path, answer, journal in writer.reports:
             match answer:
                 case int():
                     assert log.runs[writer.app_id] == [answer], f"{path} was told {answer}, and the log says {log.runs}"
