@@ -25,8 +25,8 @@ from measuring import Pair, print_table
 from pyspark.sql import SparkSession
 
 import deltalite.spark as delta
-from deltalite.columnar.predicate import Comparison, Operator
-from deltalite.columnar.skipping import prune
+from deltalite.columnar.predicates.predicate import Comparison, Operator
+from deltalite.columnar.skipping.files import prune
 from deltalite.commands.optimize import optimize
 from deltalite.requests import OptimizeRequest
 from deltalite.snapshot import Snapshot

@@ -15,9 +15,9 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from deltalite.columnar.predicate import And, Comparison, In, Operator, Predicate
-from deltalite.columnar.skipping import FILES_AT_A_TIME, prune
-from deltalite.columnar.stats_columns import facts_of_files
+from deltalite.columnar.predicates.predicate import And, Comparison, In, Operator, Predicate
+from deltalite.columnar.skipping.files import FILES_AT_A_TIME, prune
+from deltalite.columnar.skipping.stats_columns import facts_of_files
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 

@@ -18,7 +18,7 @@ campaign() { # a family's name, then the arguments for pytest
 }
 
 shopt -s nullglob
-random=(tests/unit/test_fuzz_*.py tests/unit/test_row_model.py tests/unit/columnar/test_skipping_properties.py)
+random=(tests/unit/test_fuzz_*.py tests/unit/test_row_model.py tests/unit/columnar/skipping/test_skipping_properties.py)
 mapfile -t golden < <(find tests/unit tests/spark -name 'test_*golden.py' | sort)
 golden+=(tests/spark/large_tables/test_distributed_replay.py)
 races=(tests/spark/merge/test_at_once.py tests/spark/row_changes/test_by_model.py)

@@ -15,8 +15,8 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.data_file import DataFile
-from deltalite.columnar.reader import read_files
+from deltalite.columnar.reader.data_file import DataFile
+from deltalite.columnar.reader.stream import read_files
 from deltalite.errors import (
     ChangeFeedUnavailableError,
     CorruptDataFileError,

@@ -16,12 +16,12 @@ from typing import Any, Self
 import pyarrow as pa
 
 from deltalite.change_feed import plan_changes, read_changes
-from deltalite.columnar.data_file import data_files, split
-from deltalite.columnar.filters import from_filters
-from deltalite.columnar.predicate import Predicate
-from deltalite.columnar.reader import read_files, read_table
-from deltalite.columnar.record_counts import num_records
-from deltalite.columnar.skipping import prune
+from deltalite.columnar.predicates.filters import from_filters
+from deltalite.columnar.predicates.predicate import Predicate
+from deltalite.columnar.reader.data_file import data_files, split
+from deltalite.columnar.reader.stream import read_files, read_table
+from deltalite.columnar.skipping.files import prune
+from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.errors import InvalidRequestError
 from deltalite.log.commit_times import in_commit_times, in_commit_timestamp
 from deltalite.log.file_table import bytes_of, respell_paths

@@ -35,7 +35,7 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 RANK = {component: rank for rank, layer in enumerate(reversed(LAYERS)) for component in layer}
 
-# Rooms of the two largest components, top first. A room imports from rooms below its own, and from itself. A module
+# Rooms of the three largest components, top first. A room imports from rooms below its own, and from itself. A module
 # outside a room, such as `commands/delete.py`, counts as a room.
 ROOMS: dict[str, tuple[frozenset[str], ...]] = {
     "commands": (
@@ -55,6 +55,13 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
         frozenset({"expressions"}),
         frozenset({"columns"}),
         frozenset({"runtime", "hadoop"}),
+    ),
+    "columnar": (
+        frozenset({"__init__"}),
+        frozenset({"reader"}),
+        frozenset({"skipping"}),
+        frozenset({"statistics"}),
+        frozenset({"predicates", "parquet", "deletion_vectors"}),
     ),
 }
 

@@ -18,8 +18,8 @@ from random import Random
 
 import pyarrow as pa
 
-from deltalite.columnar.predicate import And, Comparison, Operator
-from deltalite.columnar.skipping import FileTest
+from deltalite.columnar.predicates.predicate import And, Comparison, Operator
+from deltalite.columnar.skipping.files import FileTest
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.errors import ConcurrentModificationException
 from deltalite.log.file_table import key_column, removes_of

@@ -16,7 +16,7 @@ import pytest
 from botocore.exceptions import ClientError
 from s3fs import S3FileSystem
 
-from deltalite.columnar.parquet_files import read_footers
+from deltalite.columnar.parquet.files import read_footers
 from deltalite.storage.fsspec_store import FsspecLogStore
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.memory import MemoryLogStore

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltalite.columnar.data_file import DataFile, data_files
-from deltalite.columnar.reader import read_files
+from deltalite.columnar.reader.data_file import DataFile, data_files
+from deltalite.columnar.reader.stream import read_files
 from deltalite.log.file_table import DELETION_VECTOR
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.paths import encode_path

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from deltalite.columnar.predicate import (
+from deltalite.columnar.predicates.predicate import (
     And,
     Comparison,
     Constant,

@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltalite.columnar.deletion_vector_files import write_vectors
-from deltalite.columnar.statistics import indexed_columns, statistics_json
+from deltalite.columnar.deletion_vectors.files import write_vectors
+from deltalite.columnar.statistics.footer import indexed_columns, statistics_json
 from deltalite.protocol.actions import AddFile, Protocol
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.file_names import LOG_DIR, commit_name

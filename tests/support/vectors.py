@@ -9,7 +9,7 @@ from typing import Any
 
 from pyroaring import BitMap64
 
-from deltalite.columnar.roaring import PORTABLE_MAGIC
+from deltalite.columnar.deletion_vectors.roaring import PORTABLE_MAGIC
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.change_feed import plan_changes, read_changes
-from deltalite.columnar.data_file import data_files
-from deltalite.columnar.reader import read_files
+from deltalite.columnar.reader.data_file import data_files
+from deltalite.columnar.reader.stream import read_files
 from deltalite.errors import (
     ChangeFeedUnavailableError,
     CorruptDataFileError,

@@ -14,8 +14,8 @@ from hypothesis import event, example, given, note
 from hypothesis import strategies as st
 
 from deltalite import table as table_module
-from deltalite.columnar import roaring
-from deltalite.columnar.file_facts import facts_from_stats, parse_stats
+from deltalite.columnar.deletion_vectors import roaring
+from deltalite.columnar.skipping.file_facts import facts_from_stats, parse_stats
 from deltalite.errors import DeltaLiteError
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.partition_values import parse_partition_value, partition_scalar

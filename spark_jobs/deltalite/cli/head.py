@@ -8,7 +8,7 @@ from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_
 from deltalite.cli.output import Output
 from deltalite.cli.rows import show_rows
 from deltalite.cli.where import parse_where
-from deltalite.columnar.projection import project
+from deltalite.columnar.reader.projection import project
 from deltalite.protocol.schema import parse_schema
 
 _DEFAULT_LIMIT = 20

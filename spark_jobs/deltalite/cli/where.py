@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from deltalite.columnar.filters import resolve_column
+from deltalite.columnar.predicates.filters import resolve_column
 from deltalite.errors import CorruptLogError, InvalidRequestError, UnsupportedFeatureError
 from deltalite.protocol.partition_values import parse_partition_value
 from deltalite.protocol.schema import DataType, PrimitiveType, StructType

@@ -21,12 +21,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from deltalite.columnar.deletion_vectors import deleted_rows
-from deltalite.columnar.file_columns import FileColumns, Layouts
-from deltalite.columnar.file_facts import parse_stats
-from deltalite.columnar.footer_leaves import FooterLeaves
-from deltalite.columnar.legacy_calendar import calendar_of
-from deltalite.columnar.parquet_files import open_parquet
+from deltalite.columnar.deletion_vectors.reading import deleted_rows
+from deltalite.columnar.parquet.file_columns import FileColumns, Layouts
+from deltalite.columnar.parquet.files import open_parquet
+from deltalite.columnar.parquet.legacy_calendar import calendar_of
+from deltalite.columnar.reader.footer_leaves import FooterLeaves
+from deltalite.columnar.skipping.file_facts import parse_stats
 from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedFeatureError, UnsupportedStorageError
 from deltalite.inspection.findings import FindingKind
 from deltalite.inspection.footers import contradictions

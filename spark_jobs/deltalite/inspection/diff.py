@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.record_counts import num_records
+from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.log.file_table import bytes_of, deleted_rows_of, key_column, total
 from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME
 from deltalite.protocol.features import supported_features

@@ -1,9 +1,10 @@
 """Comparison of a data file's footer with its statistics in the log, as pure functions.
 
 A bound in the log is wrong if data skipping would lose a row because of it. That is the case if the footer has a value
-below the minimum or above the maximum, as a reader interprets them (`file_facts.py`). Footers may truncate long strings
-too, so a string contradicts a bound only if its truncated form does. The counts of records must be equal. The counts of
-nulls must be equal unless a deletion vector has made the bounds wide. Protocol: Per-file Statistics.
+below the minimum or above the maximum, as a reader interprets them (`columnar/skipping/file_facts.py`). Footers may
+truncate long strings too, so a string contradicts a bound only if its truncated form does. The counts of records must
+be equal. The counts of nulls must be equal unless a deletion vector has made the bounds wide. Protocol: Per-file
+Statistics.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from deltalite.columnar.file_facts import FileStats, bound_value, count_of, facts_from_stats, value_at
-from deltalite.columnar.footer_leaves import FooterLeaves, NoLeaf
-from deltalite.columnar.outcomes import ColumnFacts
-from deltalite.columnar.row_groups import LeafColumn, facts_of_leaf
+from deltalite.columnar.predicates.outcomes import ColumnFacts
+from deltalite.columnar.reader.footer_leaves import FooterLeaves, NoLeaf
+from deltalite.columnar.reader.row_groups import LeafColumn, facts_of_leaf
+from deltalite.columnar.skipping.file_facts import FileStats, bound_value, count_of, facts_from_stats, value_at
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import DataType, leaves
 

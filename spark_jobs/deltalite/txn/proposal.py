@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RowTest(Protocol):
-    """A test that an operation applied to the table's rows, such as `columnar.skipping.FileTest`."""
+    """A test that an operation applied to the table's rows, such as `columnar.skipping.files.FileTest`."""
 
     def may_match(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
         """Whether a file with these partition values and statistics may hold a matching row; False is certain."""

@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.deletion_vector_files import write_vectors
-from deltalite.columnar.deletion_vectors import deleted_rows, file_name
+from deltalite.columnar.deletion_vectors.files import write_vectors
+from deltalite.columnar.deletion_vectors.reading import deleted_rows, file_name
 from deltalite.errors import DeltaLiteError
 from deltalite.log.file_table import file_key
 from deltalite.protocol.actions import Action, AddFile, RemoveFile

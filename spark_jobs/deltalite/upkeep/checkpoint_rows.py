@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.statistics import indexed_columns
+from deltalite.columnar.statistics.footer import indexed_columns
 from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES, STRING_MAP
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import to_json

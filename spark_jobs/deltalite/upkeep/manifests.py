@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.skipping import group_by_partition
+from deltalite.columnar.skipping.files import group_by_partition
 from deltalite.errors import ConcurrentWriteException, UnsupportedFeatureError, VersionGapError
 from deltalite.log.action_files import read_actions
 from deltalite.protocol.actions import AddFile, Metadata, RemoveFile

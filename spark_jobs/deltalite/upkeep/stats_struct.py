@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from deltalite.columnar.file_facts import bound_value, count_of, parse_stats, value_at
-from deltalite.columnar.predicate import Path
+from deltalite.columnar.predicates.predicate import Path
+from deltalite.columnar.skipping.file_facts import bound_value, count_of, parse_stats, value_at
 from deltalite.protocol.arrow_schema import type_to_arrow
 from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType
 

@@ -14,7 +14,7 @@ from deltalake import DeltaTable as OtherTable
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
-from deltalite.columnar.file_facts import facts_from_stats, parse_stats
+from deltalite.columnar.skipping.file_facts import facts_from_stats, parse_stats
 from deltalite.protocol.schema import parse_schema
 from deltalite.requests import Source
 from tests.support.loops import sampled

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from deltalite.columnar.predicate import (
+from deltalite.columnar.predicates.predicate import (
     And,
     Comparison,
     Constant,

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltalite import DeltaTable
-from deltalite.columnar.deletion_vector_files import write_vectors
+from deltalite.columnar.deletion_vectors.files import write_vectors
 from deltalite.commands.optimize.table_plan import plan_for
 from deltalite.errors import (
     CorruptDataFileError,

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
-from deltalite.columnar.predicate import Comparison, Operator
-from deltalite.columnar.skipping import prune
+from deltalite.columnar.predicates.predicate import Comparison, Operator
+from deltalite.columnar.skipping.files import prune
 from deltalite.inspection.verify import verify
 from deltalite.snapshot import Snapshot
 from deltalite.spark.layout.z_order import _Order

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import deltalite.spark as delta
-from deltalite.columnar.deletion_vectors import deleted_rows
+from deltalite.columnar.deletion_vectors.reading import deleted_rows
 from deltalite.errors import CorruptDataFileError
 from deltalite.snapshot import Snapshot
 from deltalite.spark.runtime.session import settings

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltalite import DeltaTable
-from deltalite.columnar.statistics import indexed_columns, statistics_json
+from deltalite.columnar.statistics.footer import indexed_columns, statistics_json
 from deltalite.protocol.actions import AddFile, Metadata, Protocol
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema

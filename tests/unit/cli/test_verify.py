@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltalite.cli.main import main
-from deltalite.columnar.deletion_vector_files import write_vectors
+from deltalite.columnar.deletion_vectors.files import write_vectors
 from deltalite.errors import StorageError, TableNotFoundError, UnsupportedFeatureError
 from deltalite.inspection import findings as findings_module
 from deltalite.inspection.findings import Finding, FindingKind, Findings, Severity

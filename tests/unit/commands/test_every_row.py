@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.columnar.predicate import And, Constant, IsNotNull, IsNull, Or, Predicate, Unknown
+from deltalite.columnar.predicates.predicate import And, Constant, IsNotNull, IsNull, Or, Predicate, Unknown
 from deltalite.commands.common.every_row import is_always_true
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltalite.columnar.deletion_vectors import deleted_rows
+from deltalite.columnar.deletion_vectors.reading import deleted_rows
 from deltalite.commands.row_changes import deletion_vectors as module
 from deltalite.commands.row_changes.deletion_vectors import VectorFiles
 from deltalite.errors import CorruptDataFileError, StorageError

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from deltalite.columnar.statistics import indexed_columns
+from deltalite.columnar.statistics.footer import indexed_columns
 from deltalite.errors import CorruptLogError, MetadataChangedException, SchemaMismatchError
 from deltalite.protocol.actions import DomainMetadata
 from deltalite.protocol.clustering import check_keeps_clustering, clustering_columns

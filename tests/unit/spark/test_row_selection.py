@@ -7,8 +7,8 @@ from threading import Barrier
 import pyarrow as pa
 import pytest
 
-from deltalite.columnar.deletion_vector_files import write_vectors
-from deltalite.columnar.deletion_vectors import file_name
+from deltalite.columnar.deletion_vectors.files import write_vectors
+from deltalite.columnar.deletion_vectors.reading import file_name
 from deltalite.errors import CorruptDataFileError
 from deltalite.log.file_table import DELETION_VECTOR
 from deltalite.spark.scan.row_selection import live_rows

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from deltalite.columnar.predicate import And, Comparison, Operator
-from deltalite.columnar.skipping import FileTest
+from deltalite.columnar.predicates.predicate import And, Comparison, Operator
+from deltalite.columnar.skipping.files import FileTest
 from deltalite.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,

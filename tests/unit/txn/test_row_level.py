@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from deltalite import DeltaTable
-from deltalite.columnar.deletion_vector_files import write_vectors
-from deltalite.columnar.deletion_vectors import deleted_rows
-from deltalite.columnar.roaring import decode
-from deltalite.columnar.roaring_encoding import encode
+from deltalite.columnar.deletion_vectors.files import write_vectors
+from deltalite.columnar.deletion_vectors.reading import deleted_rows
+from deltalite.columnar.deletion_vectors.roaring import decode
+from deltalite.columnar.deletion_vectors.roaring_encoding import encode
 from deltalite.errors import CommitStateUnknownError, ConcurrentAppendException, ConcurrentModificationException
 from deltalite.log.file_table import file_key
 from deltalite.protocol import z85

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltalite.columnar.statistics import indexed_columns
+from deltalite.columnar.statistics.footer import indexed_columns
 from deltalite.log.parsed_stats import stats_texts
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import ArrayType, DecimalType, PrimitiveType, StructField, StructType

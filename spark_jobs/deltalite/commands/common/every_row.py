@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deltalite.columnar.predicate import And, Constant, IsNotNull, IsNull, Or, Predicate
+from deltalite.columnar.predicates.predicate import And, Constant, IsNotNull, IsNull, Or, Predicate
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.schema import StructType
 from deltalite.spark.expressions.predicates import parse_predicate

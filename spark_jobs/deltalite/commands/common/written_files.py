@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.file_facts import parse_stats
-from deltalite.columnar.parquet_files import read_footers
-from deltalite.columnar.statistics import indexed_columns, statistics_json
+from deltalite.columnar.parquet.files import read_footers
+from deltalite.columnar.skipping.file_facts import parse_stats
+from deltalite.columnar.statistics.footer import indexed_columns, statistics_json
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.errors import ConstraintViolationError, CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol import properties as props

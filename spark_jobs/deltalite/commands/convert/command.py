@@ -20,7 +20,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deltalite.columnar.statistics import indexed_columns
+from deltalite.columnar.statistics.footer import indexed_columns
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, record_run
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltalite.columnar.binding import find_path
-from deltalite.columnar.legacy_calendar import calendar_of
-from deltalite.columnar.parquet_files import read_sized_footers
-from deltalite.columnar.parquet_schema import int96_leaves, schema_of_file
-from deltalite.columnar.statistics import IndexedColumns, indexed_columns, parse_column_list, statistics_json
+from deltalite.columnar.parquet.files import read_sized_footers
+from deltalite.columnar.parquet.legacy_calendar import calendar_of
+from deltalite.columnar.parquet.schema import int96_leaves, schema_of_file
+from deltalite.columnar.predicates.binding import find_path
+from deltalite.columnar.statistics.footer import IndexedColumns, indexed_columns, parse_column_list, statistics_json
 from deltalite.commands.convert.listing import FolderValues
 from deltalite.errors import CorruptDataFileError, SchemaMismatchError, SourceError
 from deltalite.log.file_table import ADD_TYPES, table_of

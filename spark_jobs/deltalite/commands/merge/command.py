@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.predicate import Constant, Or, Predicate, conjunction
-from deltalite.columnar.skipping import FileTest, prune
+from deltalite.columnar.predicates.predicate import Constant, Or, Predicate, conjunction
+from deltalite.columnar.skipping.files import FileTest, prune
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.common.write_target import WriteTarget, evolved_target
 from deltalite.commands.merge.first_rows import merge_first_rows

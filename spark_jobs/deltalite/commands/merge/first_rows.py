@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deltalite.columnar.statistics import parse_column_list
+from deltalite.columnar.statistics.footer import parse_column_list
 from deltalite.commands.merge.report import first_merge_operation
 from deltalite.commands.write import write
 from deltalite.errors import InvalidRequestError, TableExistsError, TableNotFoundError

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.file_facts import parse_stats
-from deltalite.columnar.parquet_files import read_footers
+from deltalite.columnar.parquet.files import read_footers
+from deltalite.columnar.skipping.file_facts import parse_stats
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import publish_files, write_layout

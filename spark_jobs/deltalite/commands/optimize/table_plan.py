@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.binding import find_path
-from deltalite.columnar.predicate import Path
-from deltalite.columnar.record_counts import num_records
-from deltalite.columnar.statistics import indexed_columns, parse_column_list
+from deltalite.columnar.predicates.binding import find_path
+from deltalite.columnar.predicates.predicate import Path
+from deltalite.columnar.skipping.record_counts import num_records
+from deltalite.columnar.statistics.footer import indexed_columns, parse_column_list
 from deltalite.commands.common.write_target import WriteTarget, unchanged_target
 from deltalite.commands.optimize.plan import Batch, Candidate, batches, clustered, packed
 from deltalite.errors import InvalidRequestError

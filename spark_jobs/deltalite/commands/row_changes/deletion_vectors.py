@@ -15,11 +15,11 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.deletion_vector_files import write_vectors
-from deltalite.columnar.deletion_vectors import deleted_rows, file_name
-from deltalite.columnar.file_facts import parse_stats
-from deltalite.columnar.parquet_files import read_footers
-from deltalite.columnar.stats_text import with_wide_bounds
+from deltalite.columnar.deletion_vectors.files import write_vectors
+from deltalite.columnar.deletion_vectors.reading import deleted_rows, file_name
+from deltalite.columnar.parquet.files import read_footers
+from deltalite.columnar.skipping.file_facts import parse_stats
+from deltalite.columnar.statistics.wide_bounds import with_wide_bounds
 from deltalite.errors import DeltaLiteError
 from deltalite.log.file_table import add_of, without_null_values
 from deltalite.protocol.actions import AddFile

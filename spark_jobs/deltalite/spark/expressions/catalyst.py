@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pyspark.sql import DataFrame
 
-from deltalite.columnar.predicate import Path
+from deltalite.columnar.predicates.predicate import Path
 
 Node = Mapping[str, Any]
 """One expression in the list of a tree, in pre-order."""

@@ -17,9 +17,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from deltalite.columnar.char_texts import on_stored_texts
-from deltalite.columnar.file_facts import nearest_single
-from deltalite.columnar.predicate import (
+from deltalite.columnar.predicates.char_texts import on_stored_texts
+from deltalite.columnar.predicates.predicate import (
     And,
     Comparison,
     Constant,
@@ -37,6 +36,7 @@ from deltalite.columnar.predicate import (
     columns_of,
     literal_fits,
 )
+from deltalite.columnar.skipping.file_facts import nearest_single
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.schema import DataType, StructType, contains_type, holds_char, member_at, parse_type
 from deltalite.spark.columns.names import TARGET

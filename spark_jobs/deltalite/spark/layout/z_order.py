@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql.types import StringType
 
-from deltalite.columnar.predicate import Path
+from deltalite.columnar.predicates.predicate import Path
 from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import named, unused_name

@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from deltalite.columnar.predicate import Constant, Path, Predicate, conjunction
+from deltalite.columnar.predicates.predicate import Constant, Path, Predicate, conjunction
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol.schema import DataType, PrimitiveType, StructType, holds_char, member_at, parse_type
 from deltalite.protocol.schema_evolution import fits

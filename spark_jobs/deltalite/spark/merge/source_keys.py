@@ -17,8 +17,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.columnar.char_texts import least_stored_text
-from deltalite.columnar.predicate import (
+from deltalite.columnar.predicates.char_texts import least_stored_text
+from deltalite.columnar.predicates.predicate import (
     And,
     Comparison,
     Constant,

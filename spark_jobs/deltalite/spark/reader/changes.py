@@ -22,7 +22,7 @@ from deltalite.change_feed import (
     plan_changes,
     recorded_schema,
 )
-from deltalite.columnar.deletion_vectors import deleted_rows
+from deltalite.columnar.deletion_vectors.reading import deleted_rows
 from deltalite.errors import InvalidRequestError, TimestampOutOfRangeError
 from deltalite.log.changes import ChangedFile
 from deltalite.log.commit_times import Timeline, in_commit_times

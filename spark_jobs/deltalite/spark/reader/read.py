@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from deltalite.change_feed import plan_changes
-from deltalite.columnar.skipping import prune
+from deltalite.columnar.skipping.files import prune
 from deltalite.errors import InvalidRequestError
 from deltalite.snapshot import Snapshot
 from deltalite.spark.expressions.predicates import parse_predicate, reads_floating_point

@@ -16,7 +16,7 @@ from enum import Enum, auto
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.columnar.statistics import parse_column_list
+from deltalite.columnar.statistics.footer import parse_column_list
 from deltalite.errors import InvalidRequestError, SchemaMismatchError
 from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.schema import DataType, StructType, member_at

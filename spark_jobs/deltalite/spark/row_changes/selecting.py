@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql.types import CharType, IntegerType
 
-from deltalite.columnar.skipping import FileTest, prune
+from deltalite.columnar.skipping.files import FileTest, prune
 from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.partition_values import in_file, parse_partition_value, partition_text
 from deltalite.protocol.schema import StructField, StructType

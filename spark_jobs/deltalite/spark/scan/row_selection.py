@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.columnar.deletion_vectors import deleted_rows
+from deltalite.columnar.deletion_vectors.reading import deleted_rows
 from deltalite.storage.log_store import LogStore
 
 # About 100 MB in each executor. Above it Spark chooses a join that need not hold the words in memory.

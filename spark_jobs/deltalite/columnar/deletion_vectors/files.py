@@ -1,0 +1,43 @@
+"""The writer of deletion vector files: many vectors in one file, each with its size and checksum.
+
+The file has a unique name in the table's folder, and is complete or absent. The commit that uses it is the first to
+name it. Protocol: Deletion Vectors; Deletion Vector File Storage Format.
+"""
+
+from __future__ import annotations
+
+import uuid
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from deltalite.columnar.deletion_vectors.reading import FILE_VERSION, FRAME_BYTES
+from deltalite.columnar.deletion_vectors.roaring_encoding import encode
+from deltalite.protocol import z85
+from deltalite.storage.log_store import LogStore
+
+
+def write_vectors(store: LogStore, rows: Sequence[pa.Int64Array]) -> list[dict[str, Any]]:
+    """Write one file with a vector for each array of positions (strictly increasing), and return their descriptors.
+
+    Raises:
+        StorageError, StoragePermissionError: the file could not be written.
+    """
+    unique = uuid.uuid4()
+    content, descriptors = bytearray([FILE_VERSION]), []
+    for positions in rows:
+        data = encode(positions)
+        descriptors.append(
+            {
+                "storageType": "u",
+                "pathOrInlineDv": z85.encode(unique.bytes),
+                "offset": len(content),
+                "sizeInBytes": len(data),
+                "cardinality": len(positions),
+            }
+        )
+        content += len(data).to_bytes(FRAME_BYTES, "big") + data + zlib.crc32(data).to_bytes(FRAME_BYTES, "big")
+    store.write_if_absent(f"deletion_vector_{unique}.bin", bytes(content))
+    return descriptors

@@ -1,0 +1,302 @@
+"""The mapping of a data file's columns to the table's columns.
+
+At each level of structs, a column is found by its physical name (an exact match first, then without regard to case) or,
+in mode `id`, by its Parquet field id. Elements, keys and values match by position. The result is the list of Parquet
+leaves to read, and a conversion of the array: fields are renamed and ordered, missing fields become null, and values
+are cast without loss. If a file has none of a struct's requested fields, its first leaf is read to find the rows whose
+struct is null. Protocol: Reader Requirements for Column Mapping; Variant Data Type; Type Widening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import pyarrow as pa
+from pyarrow import types
+
+from deltalite.columnar.parquet.casts import Convert, Member, convert_list, convert_map, convert_struct, fit, is_list
+from deltalite.columnar.parquet.shredded_variants import TYPED_VALUE, variant_conversion
+from deltalite.columnar.parquet.variant_encoding import BrokenVariantError
+from deltalite.errors import CorruptDataFileError
+from deltalite.protocol.arrow_schema import type_to_arrow
+from deltalite.protocol.column_mapping import MappingMode, field_id
+from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+
+VOID = PrimitiveType("void")
+VARIANT = PrimitiveType("variant")
+_VARIANT_MEMBERS = StructType(
+    (StructField("metadata", PrimitiveType("binary")), StructField("value", PrimitiveType("binary")))
+)
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileField:
+    """A column of a file, or a part of one: a field of a struct, the element of a list, the key or value of a map.
+
+    `leaves` are its Parquet columns, which are adjacent.
+    """
+
+    name: str
+    field_id: int | None
+    type: pa.DataType
+    leaves: range
+    parts: tuple[FileField, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedColumn:
+    """The Parquet leaves of a column of the table, or of a part of one, and the conversion of their array.
+
+    With `by_name`, all names are the table's and no leaf needs its own conversion, so an array that has the table's
+    type needs no conversion. Otherwise it may need one: two fields with exchanged names have the same type.
+    """
+
+    name_in_file: str
+    leaves: tuple[int, ...]
+    convert: Convert
+    by_name: bool
+
+
+def fields_of(schema: pa.Schema) -> tuple[FileField, ...]:
+    """Return the columns of a file, from the Arrow form of its Parquet schema."""
+    first = 0
+    columns = []
+    for f in schema:
+        columns.append(_file_field(f, first))
+        first = columns[-1].leaves.stop
+    return tuple(columns)
+
+
+def _file_field(f: pa.Field, first: int) -> FileField:
+    stored = f.type.storage_type if isinstance(f.type, pa.BaseExtensionType) else f.type
+    parts: list[FileField] = []
+    end = first
+    for part in _parts_of(stored):
+        parts.append(_file_field(part, end))
+        end = parts[-1].leaves.stop
+    text = (f.metadata or {}).get(_FIELD_ID)
+    return FileField(
+        name=f.name,
+        field_id=None if text is None else int(text),
+        type=stored,
+        leaves=range(first, end if parts else first + 1),
+        parts=tuple(parts),
+    )
+
+
+def _parts_of(data_type: pa.DataType) -> Iterator[pa.Field]:
+    if types.is_map(data_type):
+        yield data_type.key_field
+        yield data_type.item_field
+    elif types.is_nested(data_type):
+        yield from (data_type.field(index) for index in range(data_type.num_fields))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """The fields of one level of a file, by name in lower case and by field id."""
+
+    by_name: Mapping[str, Sequence[FileField]]
+    by_id: Mapping[int, Sequence[FileField]]
+
+    @classmethod
+    def of(cls, fields: Iterable[FileField]) -> Level:
+        """Index the fields of a level."""
+        by_name: dict[str, list[FileField]] = {}
+        by_id: dict[int, list[FileField]] = {}
+        for f in fields:
+            by_name.setdefault(f.name.lower(), []).append(f)
+            if f.field_id is not None:
+                by_id.setdefault(f.field_id, []).append(f)
+        return cls(by_name=by_name, by_id=by_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The columns of a file with indexes for searches, which take microseconds per column to build."""
+
+    fields: tuple[FileField, ...]
+
+    @cached_property
+    def top(self) -> Level:
+        """The top level of columns, for `FileColumns.member`."""
+        return Level.of(self.fields)
+
+    @cached_property
+    def has_ids(self) -> bool:
+        """Whether any column, or any part of one, has a Parquet field id."""
+        return any(_has_id(f) for f in self.fields)
+
+    @cached_property
+    def first_leaves(self) -> tuple[int, ...]:
+        """The first Parquet leaf of each column."""
+        return tuple(f.leaves.start for f in self.fields)
+
+
+class Layouts:
+    """A cache of the last layout, because most files of a table have the same schema.
+
+    Threads may share it. Two threads may build the same layout at the same time.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: tuple[pa.Schema, Layout] | None = None
+
+    def of(self, schema: pa.Schema) -> Layout:
+        """Return the layout of a file, from the Arrow form of its Parquet schema."""
+        columns = schema.remove_metadata()  # only the file's metadata; columns keep theirs, with field ids
+        last = self._last
+        if last is not None and last[0].equals(columns, check_metadata=True):
+            return last[1]
+        layout = Layout(fields=fields_of(columns))
+        self._last = columns, layout
+        return layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileColumns:
+    """The columns of one data file, for the search of the table's columns.
+
+    `leaf` returns a conversion for a leaf whose values have another meaning, such as Julian dates; None if `casts.fit`
+    is enough. `file` is the name in errors.
+    """
+
+    layout: Layout
+    mode: MappingMode
+    file: str
+    leaf: Callable[[FileField, pa.DataType], Convert | None]
+
+    def find(self, logical: StructField, physical: StructField) -> MappedColumn | None:
+        """Find a column of the table; return None if the file does not have it.
+
+        Args:
+            logical: the field with the names of the result.
+            physical: the same field with the names and ids that files use.
+
+        Raises:
+            CorruptDataFileError: two columns of the file match, the file lacks the ids that its table uses, or a
+                variant is shredded in an invalid way.
+        """
+        field = self.member(physical, self.layout.top, logical.name)
+        if field is None or logical.type == VOID:
+            return None
+        return self._map_column(logical.type, physical.type, field, logical.name)
+
+    def member(self, physical: StructField, level: Level, path: str) -> FileField | None:
+        """Find the field of a level that stores `physical` (of the physical schema); `path` is its name in errors."""
+        number = field_id(physical.metadata) if self.mode is MappingMode.ID else None
+        if number is not None:
+            self._check_has_ids()
+            candidates = level.by_id.get(number, ())
+        else:
+            same_names = level.by_name.get(physical.name.lower(), ())
+            candidates = [f for f in same_names if f.name == physical.name] or same_names
+        if len(candidates) > 1:
+            raise CorruptDataFileError(
+                f"The data file '{self.file}' has {len(candidates)} columns that could be '{path}': "
+                f"{', '.join(repr(f.name) for f in candidates)}.",
+                remedy="Rewrite the file with one of them.",
+            )
+        return candidates[0] if candidates else None
+
+    def _check_has_ids(self) -> None:
+        if not self.layout.has_ids:
+            raise CorruptDataFileError(
+                f"The table finds its columns by field id (column mapping mode 'id'), but the data file '{self.file}' "
+                "has no ids.",
+                remedy="Rewrite the file with the engine that wrote it.",
+            )
+
+    def _map_column(self, logical: DataType, physical: DataType, field: FileField, path: str) -> MappedColumn:
+        target = type_to_arrow(logical)
+        if logical == VARIANT and types.is_struct(field.type):
+            if any(part.name == TYPED_VALUE for part in field.parts):
+                return self._map_shredded(field, path)
+            unmapped = FileColumns(layout=Layout(fields=()), mode=MappingMode.NONE, file=self.file, leaf=self.leaf)
+            return unmapped._map_struct(_VARIANT_MEMBERS, _VARIANT_MEMBERS, field, target, path)
+        match logical, physical:
+            case StructType(), StructType() if types.is_struct(field.type):
+                return self._map_struct(logical, physical, field, target, path)
+            case ArrayType(element), ArrayType(physical_element) if is_list(field.type):
+                elements = self._map_column(element, physical_element, field.parts[0], f"{path}.element")
+                return _nested_column(
+                    field, target, [elements], lambda array: convert_list(array, target, elements.convert)
+                )
+            case MapType(key, value), MapType(stored_key, stored_value) if types.is_map(field.type):
+                keys = self._map_column(key, stored_key, field.parts[0], f"{path}.key")
+                values = self._map_column(value, stored_value, field.parts[1], f"{path}.value")
+                return _nested_column(
+                    field,
+                    target,
+                    [keys, values],
+                    lambda array: convert_map(array, target, keys.convert, values.convert),
+                )
+            case _:
+                convert = self.leaf(field, target)
+                return MappedColumn(
+                    name_in_file=field.name,
+                    leaves=tuple(field.leaves),
+                    convert=convert or partial(fit, target=target),
+                    by_name=convert is None,
+                )
+
+    def _map_shredded(self, field: FileField, path: str) -> MappedColumn:
+        try:
+            convert = variant_conversion(field, lambda part: self.leaf(part, part.type))
+        except BrokenVariantError as error:
+            raise CorruptDataFileError(
+                f"The variants in the column '{path}' of the data file '{self.file}' cannot be rebuilt: {error}.",
+                remedy="Rewrite the file with the engine that wrote it.",
+            ) from error
+        return MappedColumn(name_in_file=field.name, leaves=tuple(field.leaves), convert=convert, by_name=False)
+
+    def _map_struct(
+        self, logical: StructType, physical: StructType, field: FileField, target: pa.StructType, path: str
+    ) -> MappedColumn:
+        level = Level.of(field.parts)
+        columns: list[MappedColumn | None] = []
+        for logical_field, physical_field in zip(logical, physical, strict=True):
+            part = self.member(physical_field, level, f"{path}.{logical_field.name}")
+            if part is None or logical_field.type == VOID:
+                columns.append(None)
+            else:
+                columns.append(
+                    self._map_column(logical_field.type, physical_field.type, part, f"{path}.{logical_field.name}")
+                )
+        members: list[Member] = [
+            None if column is None else (column.name_in_file, column.convert) for column in columns
+        ]
+        names = [None if column is None else column.name_in_file for column in columns]
+        return _nested_column(
+            field,
+            target,
+            [column for column in columns if column is not None],
+            lambda array: convert_struct(array, target, members),
+            same_names=names == list(logical.names),
+        )
+
+
+def _nested_column(
+    field: FileField, target: pa.DataType, parts: list[MappedColumn], rebuild: Convert, *, same_names: bool = True
+) -> MappedColumn:
+    """Return a nested column; its arrays are rebuilt unless they already have the table's form."""
+    by_name = same_names and all(part.by_name for part in parts)
+    return MappedColumn(
+        name_in_file=field.name,
+        leaves=tuple(leaf for part in parts for leaf in part.leaves) or (field.leaves.start,),
+        convert=lambda array: array if by_name and array.type == target else rebuild(_storage(array)),
+        by_name=by_name,
+    )
+
+
+def _storage(array: pa.Array) -> pa.Array:
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+def _has_id(field: FileField) -> bool:
+    return field.field_id is not None or any(_has_id(part) for part in field.parts)

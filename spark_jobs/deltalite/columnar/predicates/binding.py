@@ -1,0 +1,121 @@
+"""Binding of a predicate to the schema of a table.
+
+After `bind`, each column is spelled as in the schema, and each literal fits the type of its column. Evaluators can
+compare them without further checks. The values of `In` are sorted, so that a binary search finds those within bounds.
+A part with an unknown column, or with a literal that does not fit, becomes `Unknown`: it excludes nothing, and the rest
+of the predicate stays effective.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, assert_never
+
+from deltalite.columnar.predicates.predicate import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNotNull,
+    IsNull,
+    Not,
+    Or,
+    Path,
+    Predicate,
+    StartsWith,
+    Unknown,
+    is_nan,
+    literal_fits,
+)
+from deltalite.protocol.column_mapping import MappingMode, TableSchema
+from deltalite.protocol.schema import DataType, PrimitiveType, StructType
+
+
+def bind(predicate: Predicate, schema: StructType) -> Predicate:
+    """Return the predicate with the schema's spelling, and `Unknown` for parts that do not fit the schema."""
+    match predicate:
+        case And(children):
+            return And(tuple(bind(child, schema) for child in children))
+        case Or(children):
+            return Or(tuple(bind(child, schema) for child in children))
+        case Not(child):
+            return Not(bind(child, schema))
+        case Constant():
+            return predicate
+        case Unknown(columns):
+            return Unknown(frozenset(_schema_path(column, schema) for column in columns))
+        case Comparison() | In() | IsNull() | IsNotNull() | StartsWith():
+            return _bind_leaf(predicate, schema)
+        case _:
+            assert_never(predicate)
+
+
+def physical(predicate: Predicate, table: TableSchema) -> Predicate:
+    """Return a bound predicate with physical names, which files, partition values and statistics use."""
+    if table.mode is MappingMode.NONE:
+        return predicate
+    match predicate:
+        case And(children):
+            return And(tuple(physical(child, table) for child in children))
+        case Or(children):
+            return Or(tuple(physical(child, table) for child in children))
+        case Not(child):
+            return Not(physical(child, table))
+        case Constant():
+            return predicate
+        case Unknown(columns):
+            return Unknown(frozenset(table.physical_path(column) for column in columns))
+        case Comparison() | In() | IsNull() | IsNotNull() | StartsWith():
+            return replace(predicate, column=table.physical_path(predicate.column))
+        case _:
+            assert_never(predicate)
+
+
+def find_path(column: Path, schema: StructType) -> tuple[Path, DataType] | None:
+    """Return the column's path in the schema's spelling, and its type; None if the schema has no such column."""
+    schema_path: Path = ()
+    data_type: DataType = schema
+    for name in column:
+        member = data_type.find(name) if isinstance(data_type, StructType) else None
+        if member is None:
+            return None
+        schema_path, data_type = (*schema_path, member.name), member.type
+    return schema_path, data_type
+
+
+def _bind_leaf(leaf: Comparison | In | IsNull | IsNotNull | StartsWith, schema: StructType) -> Predicate:
+    resolved = find_path(leaf.column, schema)
+    if resolved is None:
+        return Unknown(frozenset((leaf.column,)))
+    column, data_type = resolved
+    misfit = Unknown(frozenset((column,)))
+    match leaf:
+        case Comparison(operator=operator, literal=literal):
+            fits = _fits(literal, data_type)
+            return Comparison(column=column, operator=operator, literal=literal) if fits else misfit
+        case In(values=values):
+            return In(column, _sorted_values(values)) if all(_fits(value, data_type) for value in values) else misfit
+        case StartsWith(prefix=prefix):
+            return StartsWith(column, prefix) if data_type == PrimitiveType("string") else misfit
+        case IsNull():
+            return IsNull(column)
+        case IsNotNull():
+            return IsNotNull(column)
+        case _:
+            assert_never(leaf)
+
+
+def _sorted_values(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the distinct values: ascending, then NaN, then None."""
+    numbers = sorted(dict.fromkeys(value for value in values if value is not None and not is_nan(value)))
+    nan = next(((value,) for value in values if is_nan(value)), ())
+    return (*numbers, *nan, *((None,) if None in values else ()))
+
+
+def _fits(literal: Any, data_type: DataType) -> bool:
+    return literal is None or literal_fits(literal, data_type)
+
+
+def _schema_path(column: Path, schema: StructType) -> Path:
+    resolved = find_path(column, schema)
+    return column if resolved is None else resolved[0]

@@ -1,0 +1,62 @@
+"""Predicates on char(n) columns, whose texts a file may store with or without padding.
+
+Spark pads the texts of such a column with blanks when it reads them, and compares the padded texts. A file may have
+either form: delta-spark 4.4 inserts texts as they are, and pads them when it updates a row. Statistics and partition
+values have the form of the file. A predicate on padded texts therefore becomes a predicate that is TRUE for every
+stored text that may match. As this is not exact, it is combined with an `Unknown`. Spark: CharVarcharUtils,
+ApplyCharTypePadding.
+"""
+
+from __future__ import annotations
+
+from deltalite.columnar.predicates.predicate import (
+    And,
+    Comparison,
+    In,
+    Leaf,
+    Operator,
+    Path,
+    Predicate,
+    StartsWith,
+    Unknown,
+)
+
+_MAX_VARIANTS = 20_000
+
+
+def on_stored_texts(leaf: Leaf) -> Predicate:
+    """Convert a predicate on padded texts to a predicate on stored texts."""
+    unknown = Unknown(frozenset((leaf.column,)))
+    stored = _stored(leaf)
+    return unknown if stored is None else And((stored, unknown))
+
+
+def least_stored_text(filled: str) -> str:
+    """Return a lower bound of the stored texts whose padded form is at or above `filled`."""
+    length = next((n for n, character in enumerate(filled) if character < " "), len(filled))
+    return filled[:length].rstrip(" ")
+
+
+def _stored(leaf: Leaf) -> Predicate | None:
+    """Return a predicate that holds for every stored text for which the leaf may be TRUE, or None."""
+    match leaf:
+        case Comparison(column=column, operator=Operator.EQ | Operator.NULL_SAFE_EQ, literal=str(text)):
+            return _one_of(column, (text,))
+        case Comparison(operator=Operator.LT | Operator.LT_EQ, literal=str()):
+            return leaf
+        case Comparison(column=column, operator=Operator.GT | Operator.GT_EQ, literal=str(text)):
+            return Comparison(column=column, operator=Operator.GT_EQ, literal=least_stored_text(text))
+        case In(column=column, values=values) if all(isinstance(value, str) for value in values):
+            return _one_of(column, values)
+        case StartsWith(column=column, prefix=prefix):
+            return StartsWith(column, prefix.rstrip(" "))
+        case _:
+            return None
+
+
+def _one_of(column: Path, texts: tuple[str, ...]) -> Predicate | None:
+    """Return the predicate that the stored text is one of `texts`, with all, some or none of its trailing blanks."""
+    if sum(len(text) - len(text.rstrip(" ")) + 1 for text in texts) > _MAX_VARIANTS:
+        return None
+    variants = (text[:end] for text in texts for end in range(len(text.rstrip(" ")), len(text) + 1))
+    return In(column, tuple(dict.fromkeys(variants)))

@@ -1,0 +1,117 @@
+"""Equality deletes: a row is deleted if its key is in a set of keys.
+
+Keys compare as in Iceberg's equality deletes: null equals null, NaN equals NaN, and -0.0 differs from 0.0. A key of
+several columns matches as a whole. Each value becomes its index among the distinct values of its key column. Column by
+column, the indexes are combined to one number, so that the search is vectorized for any number of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from deltalite.columnar.parquet.casts import LossyCastError, fit
+from deltalite.columnar.predicates.filters import resolve_column
+from deltalite.columnar.predicates.predicate import Path
+from deltalite.columnar.predicates.row_filter import column_values
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.arrow_schema import type_to_arrow
+from deltalite.protocol.schema import StructType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EqualityDeletes:
+    """The keys of deleted rows: `keys` has one column for each of `columns`, with the same name.
+
+    `columns` are names of the table's columns or paths into its structs. `keys` may have further columns.
+    """
+
+    columns: tuple[str, ...]
+    keys: pa.Table
+
+    def __post_init__(self) -> None:
+        missing = [name for name in self.columns if self.keys.column_names.count(name) != 1]
+        if not self.columns or missing:
+            problem = f"have no column '{missing[0]}', or have it twice" if missing else "name no column"
+            raise InvalidRequestError(
+                f"The keys of the equality deletes {problem}.",
+                remedy="Give a table with one column for each of `columns`, by the same name.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One column of a key: its distinct values, and the distinct numbers of the keys up to this column."""
+
+    path: Path
+    values: pa.Array
+    prefixes: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class BoundDeletes:
+    """Equality deletes that are bound to a table's schema."""
+
+    steps: tuple[_Step, ...]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The columns of a row's key, spelled as in the schema."""
+        return tuple(step.path for step in self.steps)
+
+    def deleted_mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Return a mask of the rows with a deleted key, without nulls. The batch has the table's types."""
+        if len(self.steps) == 1:
+            return pc.is_in(column_values(batch, self.steps[0].path), value_set=self.steps[0].values)
+        number = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
+        for step in self.steps:
+            index = pc.index_in(column_values(batch, step.path), value_set=step.values).cast(pa.int64())
+            joined = pc.add(pc.multiply(number, len(step.values)), index)
+            number = pc.index_in(joined, value_set=step.prefixes).cast(pa.int64())
+        return pc.is_valid(number)
+
+
+def bind_deletes(deletes: EqualityDeletes, schema: StructType) -> BoundDeletes:
+    """Convert deletes to the types and the spelling of a table's schema.
+
+    Raises:
+        InvalidRequestError: a column does not exist or has a nested type, or a key does not fit its column.
+    """
+    number = pa.repeat(pa.scalar(0, pa.int64()), deletes.keys.num_rows)
+    steps = []
+    for name in deletes.columns:
+        path, data_type = resolve_column(name, schema)
+        target = type_to_arrow(data_type)
+        if types.is_nested(target):
+            raise InvalidRequestError(
+                f"Rows cannot be deleted by the column '{name}' of type {data_type}.",
+                remedy="Name columns of primitive types, or a field of the struct.",
+            )
+        keys = _cast_keys(deletes.keys.column(name), target, name)
+        distinct = pc.unique(keys)
+        index = pc.index_in(keys, value_set=distinct).cast(pa.int64())
+        joined = pc.add(pc.multiply(number, len(distinct)), index)
+        prefixes = pc.unique(joined)
+        number = pc.index_in(joined, value_set=prefixes).cast(pa.int64())
+        steps.append(_Step(path, distinct, prefixes))
+    return BoundDeletes(tuple(steps))
+
+
+def any_deleted_mask(deletes: Sequence[BoundDeletes], batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Return a mask of the rows that any of the deletes removes; `deletes` is not empty."""
+    return reduce(pc.or_, (bound.deleted_mask(batch) for bound in deletes))
+
+
+def _cast_keys(keys: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.Array:
+    try:
+        return fit(keys.combine_chunks(), target)
+    except LossyCastError as error:
+        raise InvalidRequestError(
+            f"The keys of the equality deletes are {keys.type} for the column '{name}', which is {target}: {error}.",
+            remedy=f"Give keys of the type {target}.",
+        ) from error

@@ -1,0 +1,308 @@
+"""The reader of one data file, batch by batch.
+
+The steps for each batch:
+
+1. Read the required Parquet leaves of the selected row groups.
+2. Convert columns to the table's names and types. Partition columns are constants, and missing columns are null.
+3. Select rows by position, by key and by predicate.
+4. Return the result's columns of these rows.
+
+`batch_sizes` determines the rows of a batch. Files of the same schema share the search for columns, because a table may
+have thousands of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from deltalite.columnar.parquet.casts import Convert, LossyCastError, fit
+from deltalite.columnar.parquet.file_columns import FileColumns, FileField, Layout, MappedColumn
+from deltalite.columnar.parquet.files import OpenedFile, open_data_file
+from deltalite.columnar.parquet.legacy_calendar import (
+    Calendar,
+    ForeignClockError,
+    calendar_of,
+    gregorian_dates,
+    gregorian_timestamps,
+)
+from deltalite.columnar.parquet.variant_encoding import BrokenVariantError
+from deltalite.columnar.predicates.outcomes import UNKNOWN_COLUMN, ColumnFacts
+from deltalite.columnar.predicates.predicate import EVERYTHING, Path
+from deltalite.columnar.predicates.row_filter import truths
+from deltalite.columnar.reader.batch_sizes import first_rows, next_rows
+from deltalite.columnar.reader.data_file import DataFile
+from deltalite.columnar.reader.equality_deletes import any_deleted_mask
+from deltalite.columnar.reader.footer_leaves import FooterLeaves, NoLeaf, is_julian
+from deltalite.columnar.reader.plan import Reading
+from deltalite.columnar.reader.projection import MetadataColumn
+from deltalite.columnar.reader.row_groups import (
+    RowGroups,
+    facts_of_leaf,
+    join_adjacent,
+    row_groups,
+    select_by_predicate,
+    select_by_range,
+)
+from deltalite.columnar.reader.row_marks import RowSelection, load_selection
+from deltalite.columnar.skipping.file_facts import facts_from_partition
+from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedFeatureError
+from deltalite.protocol.partition_values import in_file, partition_scalar, partition_text
+from deltalite.protocol.paths import decode_path, is_absolute
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from deltalite.storage.log_store import LogStore
+
+# The facts about a column that the file does not have.
+_NO_VALUE = ColumnFacts(may_be_value=False)
+
+
+def read_file(store: LogStore, file: DataFile, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file (or of its part) in the result's schema, in the order of the file, in non-empty batches.
+
+    Raises:
+        CorruptDataFileError: the file or its deletion vector is missing or damaged, or its types do not fit the table.
+        CorruptLogError: a partition value is invalid.
+        UnsupportedFeatureError: timestamps before 1900 need a time zone table that only Spark has.
+        StorageError: the operating system or the network failed.
+    """
+    name = decode_path(file.path)
+    constants = _constants(file, reading)
+    with open_data_file(store, name) as opened:
+        source = _Source.of(opened, name if is_absolute(name) else f"{store.root}/{name}", reading, constants)
+        selection = load_selection(store, file, source.footer.num_rows, source.where)
+        for run in join_adjacent(source.groups_to_read(file, selection)):
+            first_row = run.rows.start
+            for batch in source.batches(run):
+                rows = source.rows_of(batch, first_row, selection, name)
+                first_row += batch.num_rows
+                if rows.num_rows:
+                    yield rows
+            if first_row != run.rows.stop:
+                raise CorruptDataFileError(
+                    f"The data file '{source.where}' has {first_row - run.rows.start} rows where its footer says "
+                    f"{len(run.rows)}.",
+                    remedy="Restore the file from a backup, or rewrite the rows from their source.",
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Constant:
+    """A partition value: its text in the log, and its Arrow scalar."""
+
+    text: str | None
+    scalar: pa.Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """An open file with the locations of the columns to read.
+
+    Each column of `reading.read` is in `mapped` or in `constants`. `positions` has the index of each column of `mapped`
+    in a raw batch.
+    """
+
+    parquet: pq.ParquetFile
+    footer: pq.FileMetaData
+    size_bytes: int
+    where: str
+    reading: Reading
+    columns: FileColumns
+    mapped: tuple[MappedColumn | None, ...]
+    positions: tuple[int | None, ...]
+    constants: Mapping[str, _Constant]
+    calendar: Calendar
+
+    @classmethod
+    def of(cls, opened: OpenedFile, where: str, reading: Reading, constants: Mapping[str, _Constant]) -> _Source:
+        footer = opened.parquet.metadata
+        calendar = calendar_of(footer.metadata)
+        columns = FileColumns(
+            layout=reading.layouts.of(opened.parquet.schema_arrow),
+            mode=reading.table.mode,
+            file=where,
+            leaf=lambda field, target: _calendar_conversion(field, target, calendar, footer),
+        )
+        mapped = tuple(
+            None if logical.name in constants else columns.find(logical, physical)
+            for logical, physical in zip(reading.read, reading.read_physical, strict=True)
+        )
+        return cls(
+            parquet=opened.parquet,
+            footer=footer,
+            size_bytes=opened.size_bytes,
+            where=where,
+            reading=reading,
+            columns=columns,
+            mapped=mapped,
+            positions=_batch_positions(columns.layout, mapped),
+            constants=constants,
+            calendar=calendar,
+        )
+
+    def groups_to_read(self, file: DataFile, selection: RowSelection) -> list[RowGroups]:
+        """Return the row groups to read."""
+        groups = select_by_range(row_groups(self.footer), self.footer, file.start, file.length, self.size_bytes)
+        if self.reading.predicate != EVERYTHING:
+            groups = select_by_predicate(groups, self.reading.predicate, self._facts)
+        return [
+            group for group in groups if selection.may_have_rows(group.rows, with_deleted=self.reading.keeps_deleted)
+        ]
+
+    def batches(self, run: RowGroups) -> Iterator[pa.RecordBatch]:
+        """Yield raw batches of adjacent row groups, with only the required leaves.
+
+        The bytes of one batch determine the rows of the next, because the reader takes its batch size before each.
+        """
+        leaves = sorted({leaf for column in self.mapped if column is not None for leaf in column.leaves})
+        reader = self.parquet.reader
+        filler = sum(self._filler(index, 1).nbytes for index, column in enumerate(self.mapped) if column is None)
+        # `ParquetFile` takes dotted paths, which are ambiguous if a name contains a dot.
+        batches = reader.iter_batches(
+            first_rows(self.reading.limits, self.footer, run, leaves, filler),
+            row_groups=list(run.groups),
+            column_indices=leaves,
+            use_threads=self.reading.use_threads,
+        )
+        for batch in batches:
+            reader.set_batch_size(next_rows(self.reading.limits, batch, filler))
+            yield batch
+
+    def rows_of(self, batch: pa.RecordBatch, first_row: int, selection: RowSelection, name: str) -> pa.RecordBatch:
+        """Return the result's rows of a raw batch whose first row has the position `first_row`."""
+        reading, count = self.reading, batch.num_rows
+        converted = assemble_batch(
+            [self._column(batch, index) for index in range(len(self.mapped))], reading.read_arrow, count
+        )
+        not_deleted = selection.not_deleted_mask(first_row, count)
+        if reading.deletes:
+            not_deleted_mask = pc.invert(any_deleted_mask(reading.deletes, converted))
+            not_deleted = not_deleted_mask if not_deleted is None else pc.and_(not_deleted, not_deleted_mask)
+        masks = [selection.requested_mask(first_row, count), None if reading.keeps_deleted else not_deleted]
+        if reading.predicate != EVERYTHING:
+            masks.append(truths(converted, reading.predicate))
+        result = converted if reading.is_whole else self._result(converted, first_row, name, not_deleted)
+        present_masks = [mask for mask in masks if mask is not None]
+        return result.filter(reduce(pc.and_kleene, present_masks)) if present_masks else result
+
+    def _result(
+        self, converted: pa.RecordBatch, first_row: int, name: str, not_deleted: pa.BooleanArray | None
+    ) -> pa.RecordBatch:
+        """Return the result's columns, in order, of all rows of a batch."""
+        items = zip(self.reading.projection.items, self.reading.result, strict=True)
+        arrays = [
+            _metadata_values(item, first_row, converted.num_rows, name, not_deleted)
+            if isinstance(item, MetadataColumn)
+            else fit(converted.column(item.name), target.type)
+            for item, target in items
+        ]
+        return assemble_batch(arrays, self.reading.result, converted.num_rows)
+
+    def _column(self, batch: pa.RecordBatch, index: int) -> pa.Array:
+        f, column, position = self.reading.read_arrow.field(index), self.mapped[index], self.positions[index]
+        if column is None or position is None:
+            return self._filler(index, batch.num_rows)
+        stored = batch.column(position)
+        try:
+            return column.convert(stored)
+        except LossyCastError as error:
+            raise CorruptDataFileError(
+                f"Column '{f.name}' of the data file '{self.where}' is {stored.type}, but the table has {f.type}: "
+                f"{error}.",
+                remedy="Rewrite the file with the table's type, or read it with the engine that wrote it.",
+            ) from error
+        except BrokenVariantError as error:
+            raise CorruptDataFileError(
+                f"Column '{f.name}' of the data file '{self.where}' has a variant that cannot be rebuilt: {error}.",
+                remedy="Rewrite the file with the engine that wrote it, or leave the column out.",
+            ) from error
+        except ForeignClockError as error:
+            raise UnsupportedFeatureError(
+                f"Column '{f.name}' of the data file '{self.where}' cannot be read: {error}.",
+                remedy="Read the file with Spark in the time zone of its writer.",
+            ) from error
+
+    def _filler(self, index: int, count: int) -> pa.Array:
+        """Return `count` values of a column that does not come from the file."""
+        f = self.reading.read_arrow.field(index)
+        if f.name in self.constants:
+            return pa.repeat(self.constants[f.name].scalar, count)
+        return pa.nulls(count, f.type)
+
+    def _facts(self, group: int, path: Path) -> ColumnFacts:
+        """Return the facts about a column of the predicate in one row group."""
+        first = self.reading.read.find(path[0])
+        if first is not None and first.name in self.constants:
+            return facts_from_partition(self.constants[first.name].text, first.type)
+        leaves = FooterLeaves(columns=self.columns, footer=self.footer, calendar=self.calendar)
+        match leaves.find(path, self.reading.read, self.reading.read_physical):
+            case NoLeaf.ABSENT:
+                return _NO_VALUE
+            case NoLeaf.UNKNOWN:
+                return UNKNOWN_COLUMN
+            case leaf:
+                return facts_of_leaf(self.footer, group, leaf)
+
+
+def assemble_batch(arrays: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
+    """Assemble a record batch, which has `num_rows` rows even without columns."""
+    if arrays:
+        return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
+    return pa.RecordBatch.from_struct_array(pa.nulls(num_rows, pa.struct([])))
+
+
+def _batch_positions(layout: Layout, mapped: Sequence[MappedColumn | None]) -> tuple[int | None, ...]:
+    """Return the index of each column in a raw batch, which has the columns to read in the order of the file."""
+    owners = [None if column is None else bisect_right(layout.first_leaves, column.leaves[0]) for column in mapped]
+    ranks = {owner: rank for rank, owner in enumerate(sorted({owner for owner in owners if owner is not None}))}
+    return tuple(None if owner is None else ranks[owner] for owner in owners)
+
+
+def _constants(file: DataFile, reading: Reading) -> dict[str, _Constant]:
+    """Return the values of the partition columns to read, by logical name."""
+    keys = reading.table.partition_keys
+    constants = {}
+    for logical, physical in zip(reading.read, reading.read_physical, strict=True):
+        if physical.name in keys:
+            text = partition_text(file.partition_values, keys[physical.name])
+            try:
+                scalar = partition_scalar(text, logical.type)
+            except (CorruptLogError, UnsupportedFeatureError) as error:
+                raise in_file(error, logical.name, file.path) from error
+            constants[logical.name] = _Constant(text=text, scalar=scalar)
+    return constants
+
+
+def _metadata_values(
+    item: MetadataColumn, first_row: int, count: int, name: str, not_deleted: pa.BooleanArray | None
+) -> pa.Array:
+    match item:
+        case MetadataColumn.ROW_INDEX:
+            return pa.array(range(first_row, first_row + count), pa.int64())
+        case MetadataColumn.FILE:
+            return pa.repeat(pa.scalar(name, pa.string()), count)
+        case MetadataColumn.IS_DELETED:
+            return pa.repeat(pa.scalar(False), count) if not_deleted is None else pc.invert(not_deleted)
+        case _:
+            assert_never(item)
+
+
+def _calendar_conversion(
+    field: FileField, target: pa.DataType, calendar: Calendar, footer: pq.FileMetaData
+) -> Convert | None:
+    """Return the conversion of a leaf from the file's calendar; None if it is Gregorian."""
+    if types.is_date(field.type) and calendar.julian_datetime:
+        return lambda array: fit(gregorian_dates(array), target)
+    if types.is_timestamp(field.type) and is_julian(field, calendar, footer):
+        micros = pa.timestamp("us", field.type.tz)
+        return lambda array: fit(gregorian_timestamps(fit(array, micros), calendar.time_zone), target)
+    return None

@@ -1,0 +1,99 @@
+"""The plan of a read, which is made and validated once before any file is open.
+
+`plan_reading` checks that columns exist, that the predicate can be evaluated, and that the keys of deletes have the
+table's types. The plan reads the columns of the result, and those that the predicate and the deletes need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from deltalite.columnar.parquet.file_columns import Layouts
+from deltalite.columnar.predicates.binding import bind
+from deltalite.columnar.predicates.predicate import EVERYTHING, Predicate, columns_of
+from deltalite.columnar.predicates.row_filter import truths
+from deltalite.columnar.reader.batch_sizes import BatchLimits
+from deltalite.columnar.reader.equality_deletes import BoundDeletes, EqualityDeletes, bind_deletes
+from deltalite.columnar.reader.projection import MetadataColumn, Projection, leaf_paths, project, restrict
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.arrow_schema import schema_to_arrow
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.schema import StructType
+
+DEFAULT_BATCH_SIZE = 32_768
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The validated plan of a read, from `plan_reading`.
+
+    `read` and `read_physical` are the columns to read, in the same order, with logical and physical names. `read_arrow`
+    is their Arrow schema. With `use_threads` Arrow decodes columns in parallel. All files share `layouts`.
+    """
+
+    table: TableSchema
+    projection: Projection
+    result: pa.Schema
+    read: StructType
+    read_physical: StructType
+    read_arrow: pa.Schema
+    predicate: Predicate
+    deletes: tuple[BoundDeletes, ...]
+    limits: BatchLimits
+    use_threads: bool
+    layouts: Layouts = field(default_factory=Layouts, compare=False)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the columns to read are exactly those of the result."""
+        return self.projection.items == self.read.fields
+
+    @property
+    def keeps_deleted(self) -> bool:
+        """Whether the result includes deleted rows and marks them."""
+        return self.projection.has(MetadataColumn.IS_DELETED)
+
+
+def plan_reading(
+    table: TableSchema,
+    *,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    equality_deletes: Sequence[EqualityDeletes] = (),
+    limits: BatchLimits,
+    use_threads: bool = True,
+) -> Reading:
+    """Validate the arguments of a read and return its plan; see `read_files` for the arguments.
+
+    Raises:
+        InvalidRequestError: a column does not exist, the predicate cannot be evaluated, or the keys of a delete do not
+            fit.
+    """
+    if limits.rows < 1:
+        raise InvalidRequestError(
+            f"batch_size is {limits.rows}, which is not positive.", remedy="Give a positive number of rows."
+        )
+    schema = table.logical
+    projection = project(columns, schema)
+    bound = EVERYTHING if predicate is None else bind(predicate, schema)
+    deletes = tuple(bind_deletes(delete, schema) for delete in equality_deletes if delete.keys.num_rows)
+    paths = [*leaf_paths(projection.fields), *columns_of(bound), *(path for delete in deletes for path in delete.paths)]
+    read = restrict(schema, paths)
+    arrow = schema_to_arrow(read)
+    # Evaluating an empty batch rejects an unsupported predicate before any file is open.
+    truths(pa.RecordBatch.from_pylist([], schema=arrow), bound)
+    return Reading(
+        table=table,
+        projection=projection,
+        result=projection.arrow,
+        read=read,
+        read_physical=TableSchema(logical=read, mode=table.mode).physical,
+        read_arrow=arrow,
+        predicate=bound,
+        deletes=deletes,
+        limits=limits,
+        use_threads=use_threads,
+    )

@@ -1,0 +1,120 @@
+"""The reader of data files without Spark: a stream of record batches, or one table.
+
+`read_files` opens one file at a time. It holds the current batch, the next one, and one page and dictionary per column.
+These usually take less than a megabyte per column, so a table with thousands of columns takes gigabytes. A batch has
+about 16 MB or one row; if texts suddenly become longer, one batch may have more. `read_table` reads several files at a
+time and returns one table.
+
+Batches have the table's Arrow types. Partition columns come from the log, even if a file has a column of that name. A
+column that a file lacks is null. The reader omits rows that a deletion vector or an equality delete removes, and rows
+for which the predicate is not TRUE. `columnar.skipping.files.prune` selects the files before.
+Protocol: Reader Requirements; Deletion Vectors; Column Mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from deltalite.columnar.predicates.predicate import Predicate
+from deltalite.columnar.reader.batch_sizes import BatchLimits
+from deltalite.columnar.reader.data_file import DataFile
+from deltalite.columnar.reader.equality_deletes import EqualityDeletes
+from deltalite.columnar.reader.one_file import read_file
+from deltalite.columnar.reader.plan import DEFAULT_BATCH_SIZE, Reading, plan_reading
+from deltalite.protocol.column_mapping import TableSchema
+
+if TYPE_CHECKING:
+    from deltalite.storage.log_store import LogStore
+
+_BATCH_BYTES = 16 * 1024 * 1024
+# A table holds all rows anyway, and larger batches cost less, above all with thousands of columns.
+_TABLE_LIMITS = BatchLimits(rows=131_072, bytes=128 * 1024 * 1024)
+
+
+def read_files(
+    store: LogStore,
+    files: Iterable[DataFile],
+    table: TableSchema,
+    *,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    equality_deletes: Sequence[EqualityDeletes] = (),
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    use_threads: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """Return an iterator over the rows of the files, in order, without empty batches.
+
+    Args:
+        store: the table's storage.
+        files: data files or parts of them, such as `data_files(snapshot.files)`.
+        table: the table's schema.
+        columns: the columns of the result: names, paths such as `address.city`, and `MetadataColumn`s. None means the
+            table's columns. With `MetadataColumn.IS_DELETED` the result includes deleted rows and marks them.
+        predicate: selects rows, by logical column names; None selects all.
+        equality_deletes: keys of deleted rows.
+        batch_size: the maximum number of rows of a batch.
+        use_threads: decode columns in parallel, in Arrow's thread pool.
+
+    Raises:
+        InvalidRequestError: at once, for a column that the table does not have, a predicate that the reader cannot
+            evaluate, or keys that do not fit.
+        CorruptDataFileError: while reading, for a file or deletion vector that is missing or damaged, or a file whose
+            types do not fit the table.
+        CorruptLogError: while reading, for an invalid partition value.
+        UnsupportedFeatureError: while reading, for timestamps before 1900 that an old Spark wrote in a local time zone.
+        StorageError: while reading, if storage does not answer.
+    """
+    reading = plan_reading(
+        table,
+        columns=columns,
+        predicate=predicate,
+        equality_deletes=equality_deletes,
+        limits=BatchLimits(rows=batch_size, bytes=_BATCH_BYTES),
+        use_threads=use_threads,
+    )
+    return _read(store, files, reading)
+
+
+def read_table(
+    store: LogStore,
+    files: Iterable[DataFile],
+    table: TableSchema,
+    *,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    equality_deletes: Sequence[EqualityDeletes] = (),
+) -> pa.Table:
+    """Return the rows of the files as one table, in order; arguments and errors are those of `read_files`.
+
+    It reads as many files at a time as there are processors, in threads, because pyarrow releases Python's GIL.
+    """
+    all_files = list(files)
+    workers = min(pa.cpu_count(), len(all_files))
+    reading = plan_reading(
+        table,
+        columns=columns,
+        predicate=predicate,
+        equality_deletes=equality_deletes,
+        limits=_TABLE_LIMITS,
+        # With a file for each processor, parallel decoding of columns would only add thread switches.
+        use_threads=workers < pa.cpu_count(),
+    )
+
+    def batches_of(file: DataFile) -> list[pa.RecordBatch]:
+        return list(read_file(store, file, reading))
+
+    if workers > 1:
+        with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="read") as pool:
+            batches_by_file = list(pool.map(batches_of, all_files))
+    else:
+        batches_by_file = [batches_of(file) for file in all_files]
+    return pa.Table.from_batches([batch for batches in batches_by_file for batch in batches], schema=reading.result)
+
+
+def _read(store: LogStore, files: Iterable[DataFile], reading: Reading) -> Iterator[pa.RecordBatch]:
+    for file in files:
+        yield from read_file(store, file, reading)

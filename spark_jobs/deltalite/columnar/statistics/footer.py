@@ -1,0 +1,278 @@
+"""A file's statistics for the log, computed from its Parquet footer without reading rows.
+
+A bound is written only if it is certain: every row group must have it. Values that JSON or Delta cannot represent (NaN,
+infinities, int96 timestamps, years after 9999) have no bound, which is always safe. The table's configuration selects
+the columns with statistics. Parquet columns are found by position in the file's schema, because a dotted path is
+ambiguous if a name contains a dot. Protocol: Per-file Statistics.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, assert_never
+
+import pyarrow as pa
+from pyarrow import types
+
+from deltalite.columnar.predicates.binding import find_path
+from deltalite.columnar.predicates.predicate import Path
+from deltalite.columnar.statistics.string_bounds import cut_max, cut_min
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS, STRING_PREFIX_LENGTH
+from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType, leaves
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedColumns:
+    """The leaf columns with statistics, in the schema's order, and the length to which strings are truncated."""
+
+    leaves: tuple[tuple[Path, DataType], ...]
+    string_prefix_length: int
+
+
+def indexed_columns(
+    table: TableSchema, configuration: Mapping[str, str], *, always: Collection[Path] = ()
+) -> IndexedColumns:
+    """Return the columns with statistics by a table's configuration, with physical names.
+
+    `delta.dataSkippingStatsColumns` names columns, or structs for all their leaves. Without it, the first
+    `delta.dataSkippingNumIndexedCols` leaves have statistics. Partition columns do not count. The leaves in `always`
+    (paths of physical names) have statistics with any configuration.
+
+    Raises:
+        InvalidRequestError: a property is invalid, or names a column that does not exist.
+    """
+    column_pairs = zip(leaves(table.logical), leaves(table.physical), strict=True)
+    in_file = [
+        (path, physical_path, leaf.type)
+        for (path, _), (physical_path, leaf) in column_pairs
+        if physical_path[0] not in table.partition_keys
+    ]
+    column_list = STATS_COLUMNS.of(configuration)
+    if column_list is None:
+        count = NUM_INDEXED_COLUMNS.of(configuration)
+        indexed = {physical_path for _, physical_path, _ in (in_file if count < 0 else in_file[:count])}
+    else:
+        roots = [_stats_column(column, table.logical) for column in parse_column_list(column_list)]
+        indexed = {
+            physical_path for path, physical_path, _ in in_file if any(path[: len(root)] == root for root in roots)
+        }
+    indexed |= set(always)
+    return IndexedColumns(
+        leaves=tuple((physical_path, data_type) for _, physical_path, data_type in in_file if physical_path in indexed),
+        string_prefix_length=STRING_PREFIX_LENGTH.of(configuration),
+    )
+
+
+def parse_column_list(text: str) -> list[Path]:
+    """Parse a list of paths such as ``a, b.c, `with.dot` ``; a quoted name escapes a backtick by doubling it.
+
+    Raises:
+        InvalidRequestError: a backtick is not closed, or a name is empty.
+    """
+    columns: list[Path] = []
+    names: list[str] = []
+    rest = text.strip()
+    while rest:
+        name, rest = _take_name(rest, text)
+        names.append(name)
+        if rest.startswith("."):
+            rest = rest[1:]
+            continue
+        columns.append(tuple(names))
+        names = []
+        if rest and not rest.startswith(","):
+            raise _bad_list(text)
+        rest = rest[1:].lstrip()
+    if names:
+        raise _bad_list(text)
+    return columns
+
+
+def statistics_json(footer: pq.FileMetaData, indexed: IndexedColumns) -> str:
+    """Return the `stats` of an `add`: numRecords, minValues, maxValues and nullCount, nested like the schema.
+
+    Arrays and maps have no statistics, because a footer counts their elements. Booleans and binaries have only a null
+    count.
+    """
+    positions = _leaf_positions(footer)
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    for path, data_type in indexed.leaves:
+        position = positions.get(_lower_case(path))
+        column = None if position is None else _column(footer, position)
+        if column is None or isinstance(data_type, ArrayType | MapType):
+            continue
+        _put(nulls, path, column.null_count)
+        if column.bounds is not None:
+            smallest, largest = column.bounds
+            _put(low, path, _bound(smallest, data_type, indexed.string_prefix_length, upper=False))
+            _put(high, path, _bound(largest, data_type, indexed.string_prefix_length, upper=True))
+    return _to_json({"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    null_count: int
+    bounds: tuple[Any, Any] | None
+
+
+def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
+    """Merge the statistics of a column in all row groups; return None if a row group has none."""
+    null_count, smallest, largest, bounded = 0, [], [], True
+    for group in range(footer.num_row_groups):
+        chunk = footer.row_group(group).column(position)
+        if chunk.num_values == 0:
+            continue
+        statistics = chunk.statistics
+        if statistics is None or not statistics.has_null_count:
+            return None
+        null_count += statistics.null_count
+        if chunk.num_values == statistics.null_count:
+            continue
+        try:
+            smallest.append(statistics.min)
+            largest.append(statistics.max)
+        except (ValueError, OverflowError):  # a date outside Python's range, or a string truncated within a character
+            bounded = False
+        bounded = bounded and statistics.has_min_max
+    if not bounded or not smallest or any(_is_nan(value) for value in (*smallest, *largest)):
+        return _Column(null_count, None)
+    return _Column(null_count, (min(smallest), max(largest)))
+
+
+def _bound(value: Any, data_type: DataType, prefix_length: int, *, upper: bool) -> Any:
+    """Convert a value to its form in the statistics; return None if it has none."""
+    match data_type:
+        case PrimitiveType("byte" | "short" | "integer" | "long"):
+            return value if isinstance(value, int) and not isinstance(value, bool) else None
+        case PrimitiveType("float" | "double"):
+            # Parquet writes a zero minimum as -0.0; adding zero removes the sign.
+            return value + 0.0 if isinstance(value, float) and math.isfinite(value) else None
+        case DecimalType(scale=scale):
+            return _decimal(value, scale) if isinstance(value, Decimal) else None
+        case PrimitiveType("string"):
+            if not isinstance(value, str):
+                return None
+            return cut_max(value, prefix_length) if upper else cut_min(value, prefix_length)
+        case PrimitiveType("date"):
+            return value.isoformat() if isinstance(value, date) and not isinstance(value, datetime) else None
+        case PrimitiveType("timestamp"):
+            aware = isinstance(value, datetime) and value.utcoffset() is not None
+            return _milliseconds(value.astimezone(UTC)) + "Z" if aware else None
+        case PrimitiveType("timestamp_ntz"):
+            naive = isinstance(value, datetime) and value.utcoffset() is None
+            return _milliseconds(value) if naive else None
+        case PrimitiveType() | ArrayType() | MapType() | StructType():
+            return None
+        case _:
+            assert_never(data_type)
+
+
+def _milliseconds(value: datetime) -> str:
+    """Format a time rounded down to milliseconds, also before 1970: `2026-01-01T00:00:00.000`."""
+    return value.replace(tzinfo=None).isoformat(timespec="milliseconds")
+
+
+def _decimal(value: Decimal, scale: int) -> Decimal | None:
+    _, _, exponent = value.as_tuple()
+    return value if isinstance(exponent, int) and -exponent <= scale else None
+
+
+def _leaf_positions(footer: pq.FileMetaData) -> dict[Path, int]:
+    """Return the position of the Parquet column of each leaf outside arrays and maps, by its path in lower case."""
+    positions: dict[Path, int] = {}
+    for position, path in enumerate(_arrow_leaves(footer.schema.to_arrow_schema(), ())):
+        if path is not None:
+            positions[_lower_case(path)] = position
+    return positions
+
+
+def _arrow_leaves(fields: Any, prefix: Path) -> Iterator[Path | None]:
+    """Yield one item per Parquet column in the fields, in order: its path, or None inside an array or a map."""
+    for f in fields:
+        path, stored = (*prefix, f.name), _storage(f.type)
+        if types.is_struct(stored):
+            yield from _arrow_leaves(stored, path)
+        elif types.is_nested(stored):
+            yield from [None] * _leaf_count(stored)
+        else:
+            yield path
+
+
+def _leaf_count(data_type: pa.DataType) -> int:
+    stored = _storage(data_type)
+    if not types.is_nested(stored):
+        return 1
+    return sum(_leaf_count(stored.field(index).type) for index in range(stored.num_fields))
+
+
+def _storage(data_type: pa.DataType) -> pa.DataType:
+    return data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
+
+
+def _put(values: dict[str, Any], path: Path, value: Any) -> None:
+    if value is None:
+        return
+    for name in path[:-1]:
+        values = values.setdefault(name, {})
+    values[path[-1]] = value
+
+
+def _to_json(value: Any) -> str:
+    """Serialize to compact JSON, with all digits of a Decimal, which `json` would reject or round."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_to_json(key)}:{_to_json(item)}" for key, item in value.items()) + "}"
+    return format(value, "f") if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _lower_case(path: Path) -> Path:
+    return tuple(name.lower() for name in path)
+
+
+def _stats_column(column: Path, schema: StructType) -> Path:
+    resolved = find_path(column, schema)
+    if resolved is None:
+        raise InvalidRequestError(
+            f"The table property {STATS_COLUMNS.key} names the column '{'.'.join(column)}', which does not exist.",
+            remedy=f"The table's columns are: {', '.join(schema.names)}.",
+        )
+    return resolved[0]
+
+
+def _take_name(text: str, column_list: str) -> tuple[str, str]:
+    """Split off the first name, quoted or not; return the name and the rest of `text`."""
+    if not text.startswith("`"):
+        end = min((text.index(separator) for separator in ".," if separator in text), default=len(text))
+        name, rest = text[:end].strip(), text[end:]
+    else:
+        end = 1
+        while text[end : end + 2] == "``" or (end < len(text) and text[end] != "`"):
+            end += 2 if text[end : end + 2] == "``" else 1
+        if end >= len(text):
+            raise _bad_list(column_list)
+        name, rest = text[1:end].replace("``", "`"), text[end + 1 :].lstrip()
+    if not name or ("`" in name and not text.startswith("`")):
+        raise _bad_list(column_list)
+    return name, rest
+
+
+def _bad_list(text: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"The table property {STATS_COLUMNS.key} is {text!r}, which is not a list of columns.",
+        remedy="Separate the columns by commas, and put names with dots or commas in backticks.",
+    )

@@ -1,0 +1,256 @@
+"""Whatever the table, the file's layout and the request: the reader's rows are those of a plain model in Python."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from deltalite.columnar.predicates.predicate import (
+    And,
+    Comparison,
+    In,
+    IsNotNull,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    StartsWith,
+)
+from deltalite.columnar.reader.data_file import split
+from deltalite.columnar.reader.equality_deletes import EqualityDeletes
+from deltalite.protocol.schema import ArrayType, MapType, PrimitiveType
+from tests.support.lake import Lake, struct_of
+from tests.support.vectors import inline
+
+LONG, DOUBLE, STRING = (PrimitiveType(name) for name in ("long", "double", "string"))
+MEMBER = struct_of(x=LONG, y=STRING)
+SCHEMA = struct_of(
+    n=LONG, f=DOUBLE, s=STRING, st=MEMBER, l=ArrayType(MEMBER), m=MapType(STRING, LONG), p=LONG, new=STRING
+)
+STORED = pa.schema(
+    [
+        ("n", pa.int32()),
+        ("s", pa.string()),
+        ("st", pa.struct([("y", pa.string()), ("x", pa.int32()), ("gone", pa.int64())])),
+        ("f", pa.float64()),
+        ("m", pa.map_(pa.string(), pa.int32())),
+        ("l", pa.list_(pa.struct([("x", pa.int64()), ("y", pa.string())]))),
+        ("p", pa.int64()),
+    ]
+)
+
+small = st.none() | st.integers(-3, 3)
+floats = st.none() | st.sampled_from([-0.0, 0.0, math.nan, -1.5, 1.5, math.inf])
+texts = st.none() | st.sampled_from(["", "a", "ab", "b", "ü", "\U0001f600"])
+members = st.none() | st.builds(lambda x, y: {"x": x, "y": y}, small, texts)
+row_values = st.fixed_dictionaries(
+    {
+        "n": small,
+        "f": floats,
+        "s": texts,
+        "st": members,
+        "l": st.none() | st.lists(members, max_size=2),
+        "m": st.none() | st.lists(st.tuples(st.sampled_from("ab"), small), max_size=2, unique_by=lambda pair: pair[0]),
+    }
+)
+
+
+def comparisons(column, literals):
+    return st.builds(lambda o, v: Comparison(column=column, operator=o, literal=v), st.sampled_from(Operator), literals)
+
+
+plain = st.one_of(
+    comparisons(("n",), small),
+    comparisons(("f",), floats),
+    comparisons(("s",), texts),
+    comparisons(("st", "x"), small),
+    comparisons(("p",), small),
+    comparisons(("new",), texts),
+    st.builds(In, st.just(("n",)), st.lists(small, max_size=3).map(tuple)),
+    st.builds(In, st.just(("f",)), st.lists(floats, max_size=3).map(tuple)),
+    st.builds(In, st.just(("s",)), st.lists(texts, max_size=3).map(tuple)),
+    st.builds(StartsWith, st.just(("s",)), st.sampled_from(["", "a", "ab"])),
+    st.sampled_from([("n",), ("f",), ("st",), ("st", "y"), ("l",), ("new",), ("p",)]).flatmap(
+        lambda column: st.sampled_from([IsNull(column), IsNotNull(column)])
+    ),
+)
+predicates = st.recursive(
+    plain,
+    lambda below: st.one_of(
+        st.lists(below, max_size=3).map(lambda some: And(tuple(some))),
+        st.lists(below, max_size=3).map(lambda some: Or(tuple(some))),
+        below.map(Not),
+    ),
+    max_leaves=4,
+)
+
+
+def order(left, right):
+    """Spark's order of two values that are not null: NaN is equal to itself and above every number."""
+    ranks = [(1, 0) if isinstance(v, float) and math.isnan(v) else (0, v) for v in (left, right)]
+    return (ranks[0] > ranks[1]) - (ranks[0] < ranks[1])
+
+
+TRUE_FOR = {"=": {0}, "<=>": {0}, "!=": {-1, 1}, "<": {-1}, "<=": {-1, 0}, ">": {1}, ">=": {0, 1}}
+
+
+def truth(predicate, row):  # noqa: C901
+    """SQL's truth of a predicate for one row: True, False or None."""
+
+    def value(path):
+        current = row
+        for name in path:
+            current = None if current is None else current[name]
+        return current
+
+    match predicate:
+        case And(children):
+            truths = [truth(child, row) for child in children]
+            return False if False in truths else None if None in truths else True
+        case Or(children):
+            truths = [truth(child, row) for child in children]
+            return True if True in truths else None if None in truths else False
+        case Not(child):
+            current = truth(child, row)
+            return None if current is None else not current
+        case IsNull(column):
+            return value(column) is None
+        case IsNotNull(column):
+            return value(column) is not None
+        case In(column, values):
+            comparisons_ = tuple(Comparison(column=column, operator=Operator.EQ, literal=v) for v in values)
+            return truth(Or(comparisons_), row)
+        case StartsWith(column, prefix):
+            return None if value(column) is None else value(column).startswith(prefix)
+        case Comparison(column=column, operator=operator, literal=literal):
+            actual = value(column)
+            if operator is Operator.NULL_SAFE_EQ and (actual is None or literal is None):
+                return actual is None and literal is None
+            return None if actual is None or literal is None else order(actual, literal) in TRUE_FOR[operator.value]
+
+
+def key_of(values):
+    """A key as equality deletes compare it: null and NaN equal themselves, zeros differ by their signs."""
+    return tuple(repr(value) for value in values)
+
+
+PATHS = {"n": ("n",), "f": ("f",), "s": ("s",), "st.x": ("st", "x"), "p": ("p",), "new": ("new",)}
+KEY_TYPES = {
+    "n": pa.int64(),
+    "f": pa.float64(),
+    "s": pa.string(),
+    "st.x": pa.int8(),
+    "p": pa.int64(),
+    "new": pa.string(),
+}
+KEY_VALUES = {"n": small, "f": floats, "s": texts, "st.x": small, "p": small, "new": texts}
+
+
+@st.composite
+def deletes(draw):
+    names = draw(st.lists(st.sampled_from(list(PATHS)), min_size=1, max_size=3, unique=True))
+    rows = draw(st.lists(st.tuples(*(KEY_VALUES[name] for name in names)), max_size=4))
+    columns = {name: pa.array([row[i] for row in rows], KEY_TYPES[name]) for i, name in enumerate(names)}
+    return EqualityDeletes(columns=tuple(names), keys=pa.table(columns)), names, {key_of(row) for row in rows}
+
+
+def at(row, path):
+    for name in path:
+        row = None if row is None else row[name]
+    return row
+
+
+CHOICES = ["n", "f", "s", "st", "st.x", "st.y", "l", "m", "p", "new", "_row_index", "_is_deleted"]
+
+
+def chosen(row, columns):
+    """The row that a projection gives."""
+    projected = {}
+    for name in columns:
+        top, _, member = name.partition(".")
+        if member and row[top] is not None and projected.get(top) != row[top]:
+            some = {**(projected.get(top) or {}), member: row[top][member]}
+            projected[top] = {key: some[key] for key in ("x", "y") if key in some}
+        else:
+            projected[top] = row[top]
+    return projected
+
+
+@st.composite
+def files(draw):
+    rows = draw(st.lists(row_values, max_size=12))
+    positions = st.sets(st.integers(0, max(len(rows) - 1, 0)), max_size=len(rows))
+    return {
+        "rows": rows,
+        "p": draw(small),
+        "group": draw(st.integers(1, 5)),
+        "dictionary": draw(st.booleans()),
+        "statistics": draw(st.booleans()),
+        "deleted": draw(st.none() | positions),
+        "only": draw(st.none() | st.none() | positions),
+    }
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    tables=st.lists(files(), min_size=1, max_size=2),
+    columns=st.none() | st.lists(st.sampled_from(CHOICES), max_size=4, unique=True),
+    predicate=st.none() | predicates,
+    keys=st.lists(deletes(), max_size=2),
+    batch_size=st.integers(1, 7),
+    part_bytes=st.none() | st.integers(50, 3_000),
+)
+def test_the_reader_returns_the_rows_of_the_model(tables, columns, predicate, keys, batch_size, part_bytes):
+    with tempfile.TemporaryDirectory() as folder:
+        lake = Lake(Path(folder))
+        parts, expected = [], []
+        for number, table in enumerate(tables):
+            stored = [{**row, "p": 99, "st": row["st"] and {**row["st"], "gone": 1}} for row in table["rows"]]
+            name = f"{number}.parquet"
+            lake.rows.clear()
+            lake.add(
+                pa.Table.from_pylist(stored, schema=STORED),
+                name,
+                {"p": None if table["p"] is None else str(table["p"])},
+                None if table["deleted"] is None else inline(table["deleted"]),
+                row_group_size=table["group"],
+                use_dictionary=table["dictionary"],
+                write_statistics=table["statistics"],
+            )
+            (whole,) = lake.parts(only=None if table["only"] is None else inline(table["only"]))
+            size = (Path(folder) / name).stat().st_size
+            parts += [whole] if part_bytes is None else list(split(whole, size, part_bytes))
+            for position, row in enumerate(table["rows"]):
+                full = {**row, "p": table["p"], "new": None}
+                deleted = position in (table["deleted"] or ()) or any(
+                    key_of(at(full, PATHS[name]) for name in names) in some for _, names, some in keys
+                )
+                if table["only"] is not None and position not in table["only"]:
+                    continue
+                if deleted and "_is_deleted" not in (columns or ()):
+                    continue
+                if predicate is None or truth(predicate, full) is True:
+                    facts = {"_row_index": position, "_is_deleted": deleted}
+                    expected.append(chosen({**full, **facts}, SCHEMA.names if columns is None else columns))
+        batches = list(
+            lake.batches(
+                SCHEMA,
+                ["p"],
+                files=parts,
+                columns=columns,
+                predicate=predicate,
+                equality_deletes=[delete for delete, _, _ in keys],
+                batch_size=batch_size,
+            )
+        )
+        assert all(0 < batch.num_rows <= batch_size for batch in batches)
+        rows_read = [row for batch in batches for row in batch.to_pylist()]
+        assert Counter(map(repr, rows_read)) == Counter(map(repr, expected))
+        for batch in batches:
+            batch.validate(full=True)

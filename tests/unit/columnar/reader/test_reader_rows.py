@@ -1,0 +1,447 @@
+"""Which rows of a file are read: by position, by key, by range of bytes, and in row groups that may match."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite.columnar.predicates.predicate import Comparison, In, IsNotNull, IsNull, Not, Operator, StartsWith
+from deltalite.columnar.reader import one_file, stream
+from deltalite.columnar.reader.data_file import DataFile, data_files, split
+from deltalite.columnar.reader.equality_deletes import EqualityDeletes
+from deltalite.columnar.reader.projection import MetadataColumn
+from deltalite.columnar.reader.stream import read_table
+from deltalite.errors import CorruptDataFileError, CorruptLogError, InvalidRequestError
+from deltalite.protocol.column_mapping import MappingMode, TableSchema
+from deltalite.protocol.schema import ArrayType, DecimalType, PrimitiveType, StructField, StructType
+from tests.support.lake import Lake, field_with, struct_of
+from tests.support.vectors import inline
+
+LONG, STRING = PrimitiveType("long"), PrimitiveType("string")
+NUMBERS = struct_of(a=LONG)
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return Lake(tmp_path)
+
+
+@pytest.fixture
+def read_groups(monkeypatch):
+    """The row groups that were read, in order."""
+    read = []
+    real = one_file._Source.batches
+
+    def watched(self, run):
+        read.extend(run.groups)
+        return real(self, run)
+
+    monkeypatch.setattr(one_file._Source, "batches", watched)
+    return read
+
+
+def numbers(lake, count=10, group=3, **options):
+    return lake.add(pa.table({"a": list(range(count))}), row_group_size=group, **options)
+
+
+def values(lake, **options):
+    return [row["a"] for row in lake.rows_of(NUMBERS, **options)]
+
+
+def compared(column, operator, literal):
+    return Comparison(column=tuple(column.split("/")), operator=Operator(operator), literal=literal)
+
+
+# By position.
+@pytest.mark.parametrize("batch_size", [1, 2, 4, 100])
+@pytest.mark.parametrize("deleted", [[0], [9], [2, 3, 4], [0, 1, 2, 5], range(10), []])
+def test_rows_of_a_deletion_vector_are_not_read(lake, deleted, batch_size):
+    numbers(lake, deletion_vector=inline(deleted))
+    assert values(lake, batch_size=batch_size) == [n for n in range(10) if n not in deleted]
+
+
+def test_a_read_without_columns_does_not_count_rows_of_a_deletion_vector(lake):
+    numbers(lake, deletion_vector=inline([1, 8]))
+    assert lake.read(NUMBERS, columns=[]).num_rows == 8
+
+
+def test_only_selected_rows_that_are_not_deleted_are_read(lake):
+    numbers(lake)
+    assert values(lake, files=lake.parts(only=inline([1, 5, 6]))) == [1, 5, 6]
+    assert values(lake, files=lake.parts(only=inline([1, 5, 6]), deletion_vector=inline([5, 9]))) == [1, 6]
+    assert values(lake, files=lake.parts(only=inline([]))) == []
+
+
+def test_the_reader_can_return_deleted_rows_with_a_flag(lake):
+    numbers(lake, 4, deletion_vector=inline([1]))
+    keys = EqualityDeletes(columns=("a",), keys=pa.table({"a": [2]}))
+    columns = ["a", MetadataColumn.IS_DELETED, MetadataColumn.ROW_INDEX]
+    rows_read = lake.rows_of(NUMBERS, columns=columns, equality_deletes=[keys])
+    assert [tuple(row.values()) for row in rows_read] == [(0, False, 0), (1, True, 1), (2, True, 2), (3, False, 3)]
+    assert [row["a"] for row in lake.rows_of(NUMBERS, columns=columns, files=lake.parts(only=inline([1, 3])))] == [1, 3]
+
+
+def test_a_vector_with_rows_beyond_the_file_is_rejected(lake):
+    numbers(lake, deletion_vector=inline([10]))
+    with pytest.raises(CorruptDataFileError, match=r"selects the row 10 .*f\.parquet', which has 10 rows"):
+        lake.read(NUMBERS)
+
+
+def test_a_missing_vector_raises_an_error_and_no_row_is_read(lake):
+    missing_vector = {**inline([1]), "storageType": "p", "pathOrInlineDv": "file:///nowhere/dv.bin", "offset": 1}
+    numbers(lake, deletion_vector=missing_vector)
+    with pytest.raises(CorruptDataFileError, match=r"nowhere/dv\.bin"):
+        lake.read(NUMBERS)
+
+
+def test_completely_deleted_row_groups_are_read_if_deleted_rows_are_requested(lake, read_groups):
+    numbers(lake, deletion_vector=inline(range(6)))
+    flags = lake.read(NUMBERS, columns=["_is_deleted"])["_is_deleted"].to_pylist()
+    assert flags == [True] * 6 + [False] * 4 and read_groups == [0, 1, 2, 3]
+
+
+def test_row_groups_without_selected_rows_are_not_read(lake, read_groups):
+    numbers(lake, deletion_vector=inline([0, 1, 2, 4]))
+    assert values(lake) == [3, 5, 6, 7, 8, 9] and read_groups == [1, 2, 3]
+    read_groups.clear()
+    assert values(lake, files=lake.parts(only=inline([7]), deletion_vector=None)) == [7] and read_groups == [2]
+
+
+# By range of bytes.
+@pytest.mark.parametrize("part_bytes", [1, 7, 100, 333, 10**6])
+@pytest.mark.parametrize("claimed", [1, 0, 5], ids=["true size", "no size", "too small"])
+def test_ranges_that_tile_a_file_read_each_row_once(lake, part_bytes, claimed):
+    numbers(lake, 40, 4, deletion_vector=inline([7]))
+    size = (lake.folder / "f.parquet").stat().st_size * claimed // (claimed or 1) if claimed != 5 else 300
+    (whole,) = lake.parts()
+    parts = list(split(whole, size, part_bytes))
+    assert sorted(values(lake, files=parts)) == [n for n in range(40) if n != 7]
+    assert [part.start for part in parts] == sorted(part.start for part in parts) and parts[-1].length is None
+
+
+def test_a_range_reads_the_row_groups_whose_middle_it_contains_with_true_positions(lake):
+    numbers(lake, 40, 10)
+    footer = pq.read_metadata(lake.folder / "f.parquet")
+    begin = [footer.row_group(g).column(0).dictionary_page_offset for g in range(4)]
+    length = [footer.row_group(g).column(0).total_compressed_size for g in range(4)]
+    middle = begin[2] + length[2] // 2
+    for start, end, rows in (
+        (middle, middle + 1, range(20, 30)),
+        (middle + 1, middle + 2, []),
+        (begin[2], middle, []),
+        (0, middle, range(20)),
+        (middle, 10**9, range(20, 40)),
+    ):
+        files = lake.parts(start=start, length=end - start)
+        rows_read = lake.rows_of(NUMBERS, files=files, columns=["a", "_row_index"])
+        assert [row["a"] for row in rows_read] == [row["_row_index"] for row in rows_read] == list(rows)
+
+
+@pytest.mark.parametrize("wrong", [{"start": -1}, {"length": -1}])
+def test_an_invalid_range_is_rejected(wrong):
+    with pytest.raises(InvalidRequestError, match="range of bytes"):
+        DataFile(path="x", **wrong)
+
+
+def test_an_invalid_batch_size_is_rejected(lake):
+    with pytest.raises(InvalidRequestError, match="batch_size is 0"):
+        lake.batches(NUMBERS, batch_size=0)
+
+
+def test_batches_of_long_rows_are_short(lake, monkeypatch):
+    monkeypatch.setattr(stream, "_BATCH_BYTES", 10_000)
+    lake.add(pa.table({"s": [str(n) * 1_000 for n in range(100)]}), use_dictionary=False, compression="none")
+    sizes = [batch.num_rows for batch in lake.batches(struct_of(s=STRING))]
+    assert sum(sizes) == 100 and 2 <= max(sizes) <= 10
+
+
+TEXTS = [str(n % 10) * 2_000 for n in range(3_000)]
+
+
+@pytest.mark.parametrize("dictionary", [True, False], ids=["dictionary", "plain"])
+@pytest.mark.parametrize("group", [100, 10_000])
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(TEXTS),
+        pa.array([{"deep": text} for text in TEXTS]),
+        pa.array([[text[:20]] * 100 for text in TEXTS]),
+        pa.array([0.5] * 300_000),
+        pa.array([[n % 3] * 5_000 for n in range(300)]),
+        pa.array([bytes(2_000)] * 3_000, pa.binary(2_000)),
+    ],
+    ids=["texts", "members", "lists of texts", "numbers", "lists of numbers", "fixed length"],
+)
+def test_repeated_values_in_a_file_do_not_make_batches_large(lake, monkeypatch, column, group, dictionary):
+    monkeypatch.setattr(stream, "_BATCH_BYTES", 300_000)
+    table = pa.table({"a": column})
+    lake.add(table, row_group_size=group, use_dictionary=dictionary, store_schema=False)
+    schema = pa.schema([("a", pa.binary() if pa.types.is_fixed_size_binary(column.type) else column.type)])
+    batches = list(lake.batches(schema, batch_size=10**6))
+    assert pa.Table.from_batches(batches)["a"].to_pylist() == column.to_pylist()
+    assert max(batch.nbytes for batch in batches) < 400_000
+    assert len(batches) < 12 + 2 * column.nbytes / 300_000
+
+
+def test_growing_texts_make_at_most_one_large_batch(lake, monkeypatch):
+    monkeypatch.setattr(stream, "_BATCH_BYTES", 300_000)
+    texts = ["x"] * 5_000 + TEXTS + ["y"] * 5_000
+    lake.add(pa.table({"s": texts}))
+    batches = list(lake.batches(struct_of(s=STRING), batch_size=2_000))
+    assert pa.Table.from_batches(batches)["s"].to_pylist() == texts
+    assert sum(batch.nbytes > 400_000 for batch in batches) == 1
+    assert batches[-1].num_rows > 500
+
+
+def test_batches_of_short_texts_grow_to_the_requested_size(lake):
+    lake.add(pa.table({"s": [f"{n} text" for n in range(100_000)]}), row_group_size=30_000)
+    sizes = [batch.num_rows for batch in lake.batches(struct_of(s=STRING), batch_size=20_000)]
+    assert sum(sizes) == 100_000 and max(sizes) == 20_000 and len(sizes) < 10
+
+
+def test_a_small_file_of_texts_is_one_batch(lake):
+    lake.add(pa.table({"s": [f"{n} text" for n in range(500)]}))
+    assert [batch.num_rows for batch in lake.batches(struct_of(s=STRING))] == [500]
+
+
+def test_columns_that_are_missing_in_the_file_count_towards_the_batch_size(lake, monkeypatch):
+    monkeypatch.setattr(stream, "_BATCH_BYTES", 300_000)
+    lake.add(pa.table({"a": pa.nulls(10_000, pa.int64())}), partition_values={"p": "x" * 500})
+    schema = struct_of(a=LONG, p=STRING, **{f"new{n}": LONG for n in range(50)})
+    for columns in (None, ["p"], ["new1", "a"]):
+        batches = list(lake.batches(schema, ["p"], columns=columns))
+        assert sum(batch.num_rows for batch in batches) == 10_000
+        assert max(batch.nbytes for batch in batches) < 400_000
+
+
+def test_a_row_group_is_read_page_by_page(tmp_path):
+    """The file's one row group is fifty times the memory that is taken for it."""
+    lake = Lake(tmp_path)
+    kind = pa.array([bytes([n % 251]) * 100 for n in range(200_000)])
+    lake.add(pa.table({"b": kind}), use_dictionary=False, compression="none", row_group_size=10**9)
+    pool = pa.default_memory_pool()
+    pool.release_unused()
+    before, most = pool.bytes_allocated(), 0
+    for batch in lake.batches(struct_of(b=PrimitiveType("binary")), batch_size=1_000, use_threads=False):
+        most = max(most, pool.bytes_allocated() - before - batch.nbytes)
+    assert most < kind.nbytes / 4
+
+
+# By key.
+def deleted_by(**keys):
+    return [EqualityDeletes(columns=tuple(keys), keys=pa.table(keys))]
+
+
+MIXED = pa.table(
+    {
+        "n": pa.array([1, 2, None, 2, None]),
+        "s": ["x", "y", None, None, "x"],
+        "f": [math.nan, 0.0, -0.0, None, 1.5],
+        "st": [{"k": 1}, {"k": None}, None, {"k": 2}, {"k": 1}],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "left"),
+    [
+        ({"n": pa.array([2], pa.int32())}, [0, 2, 4]),
+        ({"n": pa.array([None], pa.int64())}, [0, 1, 3]),
+        ({"n": pa.array([1, None, 9])}, [1, 3]),
+        ({"n": [2, 2], "s": ["y", "y"]}, [0, 2, 3, 4]),
+        ({"n": [2, None, 1], "s": [None, None, "y"]}, [0, 1, 4]),
+        ({"s": ["x", "y"], "n": pa.array([None, 2], pa.int8())}, [0, 2, 3]),
+        ({"n": [1, 2], "s": ["x", "y"], "f": [math.nan, -0.0]}, [1, 2, 3, 4]),
+        ({"f": [math.nan]}, [1, 2, 3, 4]),
+        ({"f": [-0.0]}, [0, 1, 3, 4]),
+        ({"f": [0.0, None]}, [0, 2, 4]),
+        ({"st.k": pa.array([1, None])}, [3]),
+        ({"n": pa.array([], pa.int64())}, [0, 1, 2, 3, 4]),
+    ],
+    ids=lambda value: str({k: pa.array(v).to_pylist() for k, v in value.items()} if isinstance(value, dict) else value),
+)
+@pytest.mark.parametrize("batch_size", [2, 100])
+def test_a_row_is_removed_if_its_complete_key_is_deleted(lake, keys, left, batch_size):
+    lake.add(MIXED)
+    options = {"columns": ["_row_index"], "batch_size": batch_size, "equality_deletes": deleted_by(**keys)}
+    assert lake.read(MIXED.schema, **options)["_row_index"].to_pylist() == left
+
+
+def test_several_equality_deletes_combine_and_may_name_constant_and_missing_columns(lake):
+    lake.add(pa.table({"a": [1, 2, 3]}), partition_values={"day": "x"})
+    schema = struct_of(a=LONG, day=STRING, new=STRING)
+    both = (
+        deleted_by(a=[1], day=["x"])
+        + deleted_by(a=[3], new=pa.array([None], pa.string()))
+        + deleted_by(a=[2], day=["y"])
+    )
+    assert lake.rows_of(schema, ["day"], columns=["a"], equality_deletes=both) == [{"a": 2}]
+
+
+def test_a_key_of_many_columns_does_not_overflow(lake):
+    count = 2_000
+    names = [f"c{n}" for n in range(8)]
+    table = pa.table({name: [(row * (n + 1)) % count for row in range(count)] for n, name in enumerate(names)})
+    lake.add(table)
+    keys = EqualityDeletes(columns=tuple(names), keys=table.slice(5, count))
+    assert lake.read(table.schema, equality_deletes=[keys]).to_pylist() == table.slice(0, 5).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys"),
+    [
+        ((), {"a": [1]}),
+        (("a", "b"), {"a": [1]}),
+        (("nope",), {"nope": [1]}),
+        (("a",), {"a": ["x"]}),
+        (("a",), {"a": [1.5]}),
+    ],
+)
+def test_keys_of_unknown_columns_are_rejected_at_once(lake, columns, keys):
+    with pytest.raises(InvalidRequestError):
+        lake.batches(NUMBERS, equality_deletes=[EqualityDeletes(columns=columns, keys=pa.table(keys))])
+
+
+def test_a_list_column_is_rejected_as_a_key(lake):
+    keys = EqualityDeletes(columns=("l",), keys=pa.table({"l": [[1]]}))
+    with pytest.raises(InvalidRequestError, match="column 'l' of type array"):
+        lake.batches(struct_of(l=ArrayType(LONG)), equality_deletes=[keys])
+
+
+# Row groups that cannot match.
+INSTANT = datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
+
+
+def stamps(unit, zone="UTC"):
+    start = int(INSTANT.timestamp() * 1_000_000)
+    return pa.array([start + n for n in range(4)], pa.timestamp("us", zone)).cast(pa.timestamp(unit, zone), safe=False)
+
+
+DATE, DOUBLE, NTZ = (PrimitiveType(name) for name in ("date", "double", "timestamp_ntz"))
+DAYS = pa.array([date(2026, 1, day) for day in (1, 2, 3, 4)])
+ODD_DAYS = pa.array([-800_000, 3_000_000, 0, 1], pa.int32()).cast(pa.date32())
+CENTS = pa.array([Decimal("1.50"), Decimal("-2.00"), None, Decimal("9.99")])
+LOCAL = INSTANT.replace(tzinfo=None, microsecond=123_457)
+# Each column has four rows in four row groups. The predicate, the rows it selects, and the row groups that are read.
+SKIPPING = [
+    (pa.array([1, 2, 3, None]), LONG, compared("c", ">", 2), [2], [2]),
+    (pa.array([1, 2, 3, None]), LONG, IsNull(("c",)), [3], [3]),
+    (pa.array([1, 2, 3, None]), LONG, IsNotNull(("c",)), [0, 1, 2], [0, 1, 2]),
+    (pa.array([1, 2, 3, None]), LONG, Not(compared("c", "=", 2)), [0, 2], [0, 2]),
+    (pa.array([1, 2, 3, None]), LONG, compared("c", "<=>", None), [3], [3]),
+    (pa.array([1, 2, 3, None], pa.int8()), LONG, In(("c",), (1, 3)), [0, 2], [0, 2]),
+    (pa.array([1, 2, 3, None], pa.int32()), DecimalType(12, 1), compared("c", ">", Decimal("1.5")), [1, 2], [1, 2]),
+    (pa.array([1, 2, 3, None], pa.int32()), DOUBLE, compared("c", ">", 2.5), [2], [0, 1, 2]),
+    (pa.array([1.5, math.nan, -0.0, 0.0]), DOUBLE, compared("c", ">", 1.0), [0, 1], [0, 1, 2, 3]),
+    (pa.array([1.5, math.nan, -0.0, 0.0]), DOUBLE, compared("c", "=", 0.0), [2, 3], [1, 2, 3]),
+    (pa.array([1.5, math.nan, -0.0, 0.0]), DOUBLE, compared("c", "<", 1.0), [2, 3], [1, 2, 3]),
+    (pa.array([0.5, 1.5, 2.5, 3.5], pa.float32()), DOUBLE, compared("c", "<", 2.0), [0, 1], [0, 1]),
+    (pa.array(["a", "b", "ba", None]), STRING, compared("c", "<", "b"), [0], [0]),
+    (pa.array(["a", "b", "ba", None]), STRING, StartsWith(("c",), "b"), [1, 2], [1, 2]),
+    (pa.array(["a", "b", "ba", "\U0001f600"]), STRING, compared("c", ">", "\uffff"), [3], [3]),
+    (pa.array([b"a", b"b", b"\xff", None]), PrimitiveType("binary"), compared("c", ">", b"b"), [2], [0, 1, 2]),
+    (pa.array([True, False, None, True]), PrimitiveType("boolean"), compared("c", "=", False), [1], [1]),
+    (DAYS, DATE, compared("c", "<", date(2026, 1, 3)), [0, 1], [0, 1]),
+    (ODD_DAYS, DATE, compared("c", "=", date(1970, 1, 2)), [3], [0, 1, 3]),
+    (CENTS, DecimalType(3, 2), compared("c", "<", Decimal("1.505")), [0, 1], [0, 1]),
+    (stamps("us"), PrimitiveType("timestamp"), compared("c", "=", INSTANT.replace(microsecond=123_458)), [2], [2]),
+    (stamps("us", None), NTZ, compared("c", ">", LOCAL), [2, 3], [2, 3]),
+    (stamps("ns", None), PrimitiveType("timestamp"), compared("c", "<=", INSTANT), [0], [0]),
+    (stamps("ms"), PrimitiveType("timestamp"), compared("c", "<", INSTANT), [0, 1, 2, 3], [0, 1, 2, 3]),
+    (pa.array([{"x": 1}, None, {"x": None}, {"x": 4}]), struct_of(x=LONG), compared("c/x", ">", 1), [3], [3]),
+    (pa.array([{"x": 1}, None, {"x": None}, {"x": 4}]), struct_of(x=LONG), IsNull(("c", "x")), [1, 2], [1, 2]),
+    (pa.array([{"x": 1}, None, {"x": None}, {"x": 4}]), struct_of(x=LONG), IsNull(("c",)), [1], [0, 1, 2, 3]),
+    (pa.array([{"x": 1}, None, {"x": 2}, {"x": 4}]), struct_of(x=LONG, new=LONG), IsNotNull(("c", "new")), [], []),
+    (pa.array([[1], None, [], [None]]), ArrayType(LONG), IsNull(("c",)), [1], [0, 1, 2, 3]),
+    (pa.array([1, 2, 3, 4]), LONG, compared("p", "=", "b"), [], []),
+    (pa.array([1, 2, 3, 4]), LONG, IsNull(("missing",)), [0, 1, 2, 3], [0, 1, 2, 3]),
+    (pa.array([1, 2, 3, 4]), LONG, compared("missing", "=", 1), [], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "predicate", "rows", "groups"), SKIPPING, ids=lambda value: f"{value!s:.60}"
+)
+def test_row_groups_are_skipped_only_if_no_row_can_match(lake, read_groups, column, kind, predicate, rows, groups):
+    lake.add(pa.table({"c": column}), partition_values={"p": "a"}, row_group_size=1)
+    schema = struct_of(c=kind, p=STRING, missing=LONG)
+    rows_read = lake.rows_of(schema, ["p"], predicate=predicate, columns=["_row_index"])
+    assert ([row["_row_index"] for row in rows_read], read_groups) == (rows, groups)
+
+
+@pytest.mark.parametrize("options", [{"write_statistics": False}, {"write_statistics": ["other"]}])
+def test_without_statistics_every_row_group_is_read(lake, read_groups, options):
+    numbers(lake, 4, 2, **options)
+    assert values(lake, predicate=compared("a", "=", 3)) == [3] and read_groups == [0, 1]
+
+
+def test_int96_and_julian_dates_have_no_bounds(lake, read_groups):
+    old = {"org.apache.spark.version": "2.4.0", "org.apache.spark.timeZone": "UTC"}
+    days = pa.array([-141_428, -141_420], pa.int32()).cast(pa.date32())
+    stored = pa.table({"d": days, "t": pa.array([1, 2], pa.timestamp("us"))}).replace_schema_metadata(old)
+    lake.add(stored, row_group_size=1, use_deprecated_int96_timestamps=True)
+    schema = struct_of(d=PrimitiveType("date"), t=PrimitiveType("timestamp"))
+    rows_read = lake.rows_of(schema, predicate=compared("d", "=", date(1582, 10, 4)), columns=["_row_index"])
+    assert rows_read == [{"_row_index": 0}] and read_groups == [0, 1]
+    read_groups.clear()
+    assert lake.rows_of(schema, predicate=compared("t", ">", INSTANT)) == [] and read_groups == [0, 1]
+
+
+def test_a_time_between_two_microseconds_is_rejected_and_not_skipped(lake):
+    lake.add(pa.table({"t": pa.array([5_500], pa.timestamp("ns"))}))
+    above = compared("t", ">", datetime(1970, 1, 1, 0, 0, 0, 5, tzinfo=UTC))
+    with pytest.raises(CorruptDataFileError, match="would lose data"):
+        lake.read(struct_of(t=PrimitiveType("timestamp")), predicate=above)
+
+
+def test_row_groups_of_mapped_columns_are_skipped_by_their_bounds(lake, read_groups):
+    lake.add(pa.table({"a": [1, 9], "b": [9, 1]}), row_group_size=1)
+    table = TableSchema(
+        logical=StructType((field_with("a", LONG, physical="b", id=2), field_with("b", LONG, physical="a", id=1))),
+        mode=MappingMode.NAME,
+    )
+    assert lake.rows_of(table, predicate=compared("a", ">", 5)) == [{"a": 9, "b": 1}] and read_groups == [0]
+
+
+def test_positions_and_vectors_stay_correct_if_row_groups_are_skipped(lake, read_groups):
+    numbers(lake, 12, 3, deletion_vector=inline([1, 7, 10]))
+    rows_read = lake.rows_of(NUMBERS, predicate=compared("a", ">=", 6), columns=["_row_index", "a"])
+    assert [tuple(row.values()) for row in rows_read] == [(n, n) for n in (6, 8, 9, 11)] and read_groups == [2, 3]
+
+
+# A whole table.
+def test_a_table_has_the_rows_of_its_files_in_order(lake):
+    for number in range(7):
+        numbers(lake, 5 + number, 2, name=f"{number}.parquet", deletion_vector=inline([number]))
+    table = TableSchema(logical=NUMBERS)
+    rows_read = read_table(lake.store, data_files(lake.files), table, columns=["a", "_file"])
+    assert rows_read.to_pylist() == lake.rows_of(NUMBERS, columns=["a", "_file"])
+    nothing = read_table(lake.store, [], table, columns=["_file", "a"])
+    assert (nothing.num_rows, nothing.column_names) == (0, ["_file", "a"])
+
+
+def test_an_error_in_one_file_fails_the_read_of_the_table(lake):
+    for number in range(20):
+        numbers(lake, 5, 2, name=f"{number}.parquet")
+    (lake.folder / "13.parquet").unlink()
+    with pytest.raises(CorruptDataFileError, match=r"'13\.parquet'"):
+        read_table(lake.store, data_files(lake.files), TableSchema(logical=NUMBERS))
+
+
+def test_a_file_outside_the_table_folder_is_read(lake, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "x y.parquet"
+    pq.write_table(pa.table({"a": [1]}), elsewhere)
+    for path in (f"file://{elsewhere}", f"file:{elsewhere}", str(elsewhere)):
+        files = [DataFile(path=path.replace(" ", "%20"))]
+        assert lake.rows_of(NUMBERS, files=files, columns=["a", "_file"]) == [{"a": 1, "_file": path}]
+
+
+def test_the_error_names_column_and_file_of_a_wrong_partition_value(lake):
+    lake.add(pa.table({"a": [1]}), name="f 1.parquet", partition_values={"p": "x"})
+    with pytest.raises(CorruptLogError, match=r"'x'.*column 'p' of the file 'f%201\.parquet'"):
+        lake.read(StructType((StructField("a", LONG), StructField("p", LONG))), ["p"])

@@ -1,0 +1,371 @@
+"""No row ever disappears: files are skipped at random, and an evaluator that knows only rows has the last word.
+
+Schemas, rows, predicates and the habits of writers are drawn together: partition values in several spellings,
+statistics that are cut, rounded, wide or missing, columns that were renamed or widened. Our own statistics are made
+from Parquet.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from deltalite.columnar.predicates.outcomes import FALSE, NULL, TRUE
+from deltalite.columnar.predicates.predicate import And, Comparison, In, Not, Operator, Or, Predicate, Unknown
+from deltalite.columnar.reader.data_file import DataFile
+from deltalite.columnar.reader.projection import MetadataColumn
+from deltalite.columnar.reader.stream import read_files
+from deltalite.columnar.skipping.files import FileTest, prune
+from deltalite.columnar.statistics.footer import indexed_columns, statistics_json
+from deltalite.protocol.arrow_schema import schema_to_arrow
+from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema
+from deltalite.protocol.schema import StructField, StructType
+from deltalite.storage.memory import MemoryLogStore
+from tests.support.fuzzing import examples
+from tests.support.skipping import DELTA, DIGITS, KINDS, WIDENED, WRITERS, Kind, nullable, predicates, to_json, truth
+
+NAMES = ("a", "b", "with.dot")
+STRUCT = ("st",)
+PARTITIONS = ("p", "Q")
+MODES = st.sampled_from(MappingMode)
+PARTITION_KINDS = {name: kind for name, kind in KINDS.items() if kind.texts is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """A table's columns by their paths (None for the struct), and what files call them."""
+
+    table: TableSchema
+    leaves: dict[tuple[str, ...], Kind]
+    partitions: dict[str, Kind]
+
+    @property
+    def columns(self):
+        struct = {STRUCT: None} if any(len(path) > 1 for path in self.leaves) else {}
+        return self.leaves | {(name,): kind for name, kind in self.partitions.items()} | struct
+
+    @property
+    def physical(self):
+        return {path: self.table.physical_path(path) for path in self.columns}
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """Rows by the paths of columns, and what the log says of them."""
+
+    rows: list[dict[tuple[str, ...], Any]]
+    partition_values: dict[str, str | None]
+    stats: str | None
+
+
+@st.composite
+def shapes(draw):
+    """Up to three columns, at the top or in a struct, and up to two partition columns."""
+    kinds = st.sampled_from(sorted(KINDS | WIDENED))
+    places = draw(st.lists(st.tuples(st.sampled_from(NAMES), st.booleans()), min_size=1, max_size=3, unique=True))
+    leaves = {(*STRUCT * nested, name): (KINDS | WIDENED)[draw(kinds)] for name, nested in places}
+    names = draw(st.lists(st.sampled_from(PARTITIONS), max_size=2, unique=True))
+    partitions = {name: PARTITION_KINDS[draw(st.sampled_from(sorted(PARTITION_KINDS)))] for name in names}
+    return draw(shapes_of(leaves, partitions))
+
+
+@st.composite
+def shapes_of(draw, leaves, partitions):
+    top = {path[0]: kind.type for path, kind in leaves.items() if len(path) == 1}
+    inner = {path[1]: kind.type for path, kind in leaves.items() if len(path) == 2}
+    top |= {name: kind.type for name, kind in partitions.items()}
+    mode = draw(MODES)
+    if inner:
+        top[STRUCT[0]] = draw(mapped(inner, mode))
+    return Shape(
+        table=TableSchema(logical=draw(mapped(top, mode)), partition_columns=tuple(partitions), mode=mode),
+        leaves=leaves,
+        partitions=partitions,
+    )
+
+
+@st.composite
+def mapped(draw, types, mode):
+    """A struct of these types. Where columns are mapped, physical names are new, or those of the siblings."""
+    if mode is MappingMode.NONE:
+        return StructType(tuple(StructField(name, kind) for name, kind in types.items()))
+    physical = draw(
+        st.one_of(st.permutations(sorted(types)), st.just([f"col-{number}" for number in range(len(types))]))
+    )
+    return StructType(
+        tuple(
+            StructField(name, types[name], metadata={PHYSICAL_NAME: physical_name, FIELD_ID: number})
+            for number, (name, physical_name) in enumerate(zip(sorted(types), physical, strict=True))
+        )
+    )
+
+
+@st.composite
+def rows_of(draw, shape):
+    """Rows of one file: its partition values are the same in each, and the members of a null struct are null."""
+    constant = {(name,): draw(nullable(kind)) for name, kind in shape.partitions.items()}
+    constant = {path: None if value in ("", b"") else value for path, value in constant.items()}
+    rows = []
+    for _ in range(draw(DIGITS) // 2):
+        row = {path: draw(nullable(kind)) for path, kind in shape.leaves.items()}
+        if draw(DIGITS) < 4:
+            row = {path: None if len(path) > 1 else value for path, value in row.items()} | {STRUCT: None}
+        else:
+            row[STRUCT] = "a struct"
+        rows.append(row | constant)
+    return rows, constant
+
+
+@st.composite
+def files_of(draw, shape, stats):
+    rows, constant = draw(rows_of(shape))
+    texts = {}
+    for name, kind in shape.partitions.items():
+        value = constant[(name,)]
+        spelled = [None, ""] if value is None else kind.texts(value)
+        texts[shape.physical[(name,)][0]] = spelled[draw(DIGITS) % len(spelled)]
+    deleted, _ = draw(rows_of(shape)) if draw(DIGITS) < 5 else ([], None)
+    return File(rows=rows, partition_values=texts, stats=draw(stats(shape, rows, deleted)))
+
+
+@st.composite
+def foreign_stats(draw, shape, rows, deleted):
+    """Statistics as another engine writes them: they include deleted rows, and some are missing.
+
+    Some writers have no count of records, and write 0.
+    """
+    writer = WRITERS[draw(DIGITS) % len(WRITERS)]
+    if not draw(DIGITS):
+        return None
+    physical, rows = shape.physical, rows + deleted
+    low, high, nulls = {}, {}, {}
+    for path, kind in shape.leaves.items():
+        is_written = [draw(DIGITS) > 0 for _ in range(3)]
+        values = [row[path] for row in rows if row[path] is not None]
+        counted = len(rows) - len(values) if kind.compares else draw(DIGITS)
+        bounds = bounds_of(values, kind, writer)
+        for keep, target, value in zip(is_written, (low, high, nulls), (*bounds, counted), strict=True):
+            if keep and value is not None:
+                put(target, physical[path], value)
+    parts = {
+        "numRecords": len(rows) if draw(DIGITS) else 0,
+        "tightBounds": not deleted,
+        "minValues": low,
+        "maxValues": high,
+        "nullCount": nulls,
+    }
+    return to_json({key: part for key, part in parts.items() if draw(DIGITS) + draw(DIGITS)})
+
+
+def bounds_of(values, kind, writer):
+    """The smallest and the largest value as the writer spells them; NaN is the largest for Spark, others omit it."""
+    numbers = [value for value in values if value == value]  # noqa: PLR0124  NaN
+    if not numbers or not kind.compares:
+        return None, None
+    not_a_number = len(numbers) < len(values) and writer == DELTA
+    highest = "NaN" if not_a_number else kind.bound(max(numbers), writer, True)
+    return kind.bound(min(numbers), writer, False), highest
+
+
+def parquet_of(shape, rows):
+    """The rows as a Parquet file with small row groups."""
+    in_file = []
+    for row in rows:
+        record: dict[str, Any] = {}
+        for path, value in row.items():
+            if path in shape.physical and path[0] not in shape.partitions:
+                put(
+                    record, shape.physical[path], {} if path == STRUCT and value is not None else value, or_nothing=True
+                )
+        in_file.append(record)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(in_file, schema=schema_to_arrow(shape.table.data)), sink, row_group_size=2)
+    return sink.getvalue()
+
+
+@st.composite
+def own_stats(draw, shape, rows, deleted):
+    """Our statistics, from the footer of a Parquet file."""
+    footer = pq.read_metadata(pa.BufferReader(parquet_of(shape, rows + deleted)))
+    length = ("32", "1", "3")[draw(DIGITS) % 3]
+    settings_of_table = {"delta.dataSkippingNumIndexedCols": "-1", "delta.dataSkippingStringPrefixLength": length}
+    return statistics_json(footer, indexed_columns(TableSchema(logical=shape.table.data), settings_of_table))
+
+
+def no_stats(_shape, _rows, _deleted):
+    """The log says nothing, and row groups speak for themselves."""
+    return st.none()
+
+
+def put(target, path, value, *, or_nothing=False):
+    """Set a value in nested dictionaries; with `or_nothing`, members of a struct that is null are left out."""
+    for name in path[:-1]:
+        inner = target.setdefault(name, {})
+        if inner is None and or_nothing:
+            return
+        target = inner
+    if not (or_nothing and value == {} and target.get(path[-1])):
+        target[path[-1]] = value
+
+
+@st.composite
+def cases(draw, stats, shapes):
+    shape = draw(shapes)
+    files = draw(st.lists(files_of(shape, stats), min_size=1, max_size=2))
+    return shape, files, draw(predicates(shape.columns, [row for file in files for row in file.rows]))
+
+
+def in_log(files):
+    return pa.table(
+        {
+            "path": [str(number) for number in range(len(files))],
+            "partitionValues": pa.array(
+                [list(f.partition_values.items()) for f in files], pa.map_(pa.string(), pa.string())
+            ),
+            "stats": pa.array([f.stats for f in files], pa.string()),
+        }
+    )
+
+
+MASKS = {True: TRUE, False: FALSE, None: NULL}
+
+
+def check(shape: Shape, files: list[File], predicate: Predicate) -> None:
+    test = FileTest(predicate, shape.table)
+    kept_paths = set(prune(in_log(files), predicate, shape.table)["path"].to_pylist())
+    for number, file in enumerate(files):
+        truths = {truth(predicate, row, unknown) for row in file.rows for unknown in MASKS}
+        possible = test.possible(file.partition_values, file.stats)
+        for truth_value in truths:
+            assert possible & MASKS[truth_value], f"{truth_value} is not among {possible}"
+        assert True not in truths or str(number) in kept_paths
+        assert (str(number) in kept_paths) == test.may_match(file.partition_values, file.stats)
+
+
+def of_one_kind(kind):
+    return shapes_of({("a",): kind}, {})
+
+
+def partitioned_by(kind):
+    return shapes_of({("a",): KINDS["long"]}, {"p": kind})
+
+
+@pytest.mark.parametrize("name", KINDS | WIDENED)
+def test_a_file_with_a_selected_row_is_kept_for_every_type_and_writer(name):
+    @examples(20)
+    @given(cases(foreign_stats, of_one_kind((KINDS | WIDENED)[name])))
+    def holds(case):
+        check(*case)
+
+    holds()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_with_a_selected_row_is_kept_with_statistics_of_this_library(name):
+    @examples(10)
+    @given(cases(own_stats, of_one_kind(KINDS[name])))
+    def holds(case):
+        check(*case)
+
+    holds()
+
+
+@pytest.mark.parametrize("name", PARTITION_KINDS)
+def test_a_file_with_a_selected_row_is_kept_for_every_spelling_of_its_partition_value(name):
+    @examples(10)
+    @given(cases(foreign_stats, partitioned_by(PARTITION_KINDS[name])))
+    def holds(case):
+        check(*case)
+
+    holds()
+
+
+@examples(50)
+@given(st.one_of(cases(foreign_stats, shapes()), cases(own_stats, shapes())))
+def test_a_file_with_a_selected_row_is_kept_in_any_table(case):
+    check(*case)
+
+
+@st.composite
+def cases_of_lists(draw, shapes):
+    """A long list of values, with nulls and NaN, or its negation; most of the values are in no file."""
+    shape = draw(shapes)
+    files = draw(st.lists(files_of(shape, foreign_stats), min_size=1, max_size=3))
+    column, kind = draw(st.sampled_from([item for item in shape.columns.items() if item[1] and item[1].compares]))
+    met = [row[column] for file in files for row in file.rows if row[column] is not None]
+    values = draw(st.lists(st.none() | kind.literals, max_size=20)) + draw(st.lists(st.sampled_from(met or [None])))
+    among = In(column, tuple(draw(st.permutations(values))))
+    return shape, files, Not(among) if draw(st.booleans()) else among
+
+
+def nested_of_one_kind(kind):
+    return shapes_of({("st", "a"): kind}, {})
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.compares])
+def test_a_file_with_a_value_of_an_in_list_or_its_negation_is_kept(name):
+    kind = KINDS[name]
+    places = [of_one_kind(kind), nested_of_one_kind(kind), *([partitioned_by(kind)] if kind.texts else [])]
+
+    @examples(15)
+    @given(cases_of_lists(st.one_of(*places)))
+    def holds(case):
+        check(*case)
+
+    holds()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_row_groups_are_skipped_only_without_a_selected_row(name):
+    @examples(10)
+    @given(cases(no_stats, of_one_kind(KINDS[name])).filter(lambda case: case[0].table.mode is not MappingMode.ID))
+    def holds(case):
+        shape, files, predicate = case
+        assume(not any(isinstance(part, Unknown) for part in parts_of(predicate)))
+        for file in files:
+            store = MemoryLogStore()
+            store.write("f.parquet", parquet_of(shape, file.rows).to_pybytes())
+            read = read_files(
+                store,
+                [DataFile(path="f.parquet")],
+                shape.table,
+                columns=[MetadataColumn.ROW_INDEX],
+                predicate=predicate,
+            )
+            expected = [at for at, row in enumerate(file.rows) if truth(predicate, row, None) is True]
+            assert [at for batch in read for at in batch.column(0).to_pylist()] == expected
+
+    holds()
+
+
+def test_a_row_group_whose_bounds_omit_nan_is_read_for_a_greater_predicate():
+    rows = [{("a",): value} for value in (1.0, math.nan, 2.0, 3.0)]
+    shape = Shape(
+        table=TableSchema(logical=StructType((StructField("a", KINDS["double"].type),))),
+        leaves={("a",): KINDS["double"]},
+        partitions={},
+    )
+    store = MemoryLogStore()
+    store.write("f.parquet", parquet_of(shape, rows).to_pybytes())
+    above = Comparison(column=("a",), operator=Operator.GT, literal=9.0)
+    rows_read = pa.Table.from_batches(read_files(store, [DataFile(path="f.parquet")], shape.table, predicate=above))
+    assert [math.isnan(value) for value in rows_read["a"].to_pylist()] == [True]
+
+
+def parts_of(predicate):
+    """The predicate and all that is below it."""
+    match predicate:
+        case And(children) | Or(children):
+            below = children
+        case Not(child):
+            below = (child,)
+        case _:
+            below = ()
+    return [predicate, *(part for child in below for part in parts_of(child))]
