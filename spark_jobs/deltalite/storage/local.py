@@ -15,9 +15,9 @@ import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from deltalite.errors import StorageError, StoragePermissionError, UnsupportedStorageError
+from deltalite.errors import DeltaLiteError, StorageError, StoragePermissionError, UnsupportedStorageError
 from deltalite.storage.locations import check_local
 from deltalite.storage.log_store import StoredFile
 
@@ -53,7 +53,7 @@ class LocalLogStore:
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
-            _raise_storage_error(error, f"list {folder or self.root}")
+            raise storage_error(error, f"list {folder or self.root}") from error
         for base in names:
             full = f"{folder}/{base}" if folder else base
             with contextlib.suppress(FileNotFoundError):  # deleted since the listing
@@ -77,7 +77,7 @@ class LocalLogStore:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            _raise_storage_error(error, f"read {name}")
+            raise storage_error(error, f"read {name}") from error
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a native file handle, because a Python file under Arrow threads can abort the process at exit."""
@@ -99,7 +99,7 @@ class LocalLogStore:
                 _sync_folder(target.parent)
                 return created
         except OSError as error:
-            _raise_storage_error(error, f"create {name}")
+            raise storage_error(error, f"create {name}") from error
 
     def write(self, name: str, data: bytes) -> None:
         """Rename a complete temporary file to `name`."""
@@ -108,14 +108,14 @@ class LocalLogStore:
             with self._temporary(target, data) as temporary:
                 os.replace(temporary, target)
         except OSError as error:
-            _raise_storage_error(error, f"write {name}")
+            raise storage_error(error, f"write {name}") from error
 
     def delete(self, name: str) -> None:
         """Delete the file if it exists."""
         try:
             self._path(name).unlink(missing_ok=True)
         except OSError as error:
-            _raise_storage_error(error, f"delete {name}")
+            raise storage_error(error, f"delete {name}") from error
 
     @contextlib.contextmanager
     def _temporary(self, target: Path, data: bytes) -> Iterator[str]:
@@ -170,12 +170,11 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _raise_storage_error(error: OSError, doing: str) -> NoReturn:
+def storage_error(error: OSError, action: str) -> DeltaLiteError:
+    """Return the typed error of an operating system's error; `action` says what failed, such as `read <name>`."""
     if error.errno in _FORBIDDEN:
-        raise StoragePermissionError(
-            f"No permission to {doing}: {error}.",
+        return StoragePermissionError(
+            f"No permission to {action}: {error}.",
             remedy="Give the user that runs the task access to the table's folder.",
-        ) from error
-    raise StorageError(
-        f"Could not {doing}: {error}.", remedy="Check the disk and the mount, then retry the task."
-    ) from error
+        )
+    return StorageError(f"Could not {action}: {error}.", remedy="Check the disk and the mount, then retry the task.")

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from deltalite.errors import DeltaLiteError, StorageError, StoragePermissionError
+from deltalite.storage.local import storage_error
 from deltalite.storage.trees import Deletion, Folder
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
@@ -64,7 +64,7 @@ class LocalTree:
         except (FileNotFoundError, NotADirectoryError):  # deleted since the listing
             return Folder(name=folder)
         except OSError as error:
-            raise _storage_error(error, f"list {folder or self._root}") from error
+            raise storage_error(error, f"list {folder or self._root}") from error
         return Folder(name=folder, bases=bases, sizes=sizes, times_ms=times_ms, folders=folders, has_more=has_more)
 
     def delete_files(self, names: Sequence[str]) -> Deletion:
@@ -79,7 +79,7 @@ class LocalTree:
             except (FileNotFoundError, NotADirectoryError):  # deleted or replaced by a link since the listing
                 continue
             except OSError as error:
-                outcome += Deletion(failed=len(bases), error=_storage_error(error, f"open {folder or self._root}"))
+                outcome += Deletion(failed=len(bases), error=storage_error(error, f"open {folder or self._root}"))
         return outcome
 
     def remove_folder(self, name: str) -> bool:
@@ -113,7 +113,7 @@ class LocalTree:
             with contextlib.suppress(OSError):
                 _unlink_file(handle, f".{base}.crc")
         except OSError as error:
-            return Deletion(failed=1, error=_storage_error(error, f"delete {base} of {self._root}"))
+            return Deletion(failed=1, error=storage_error(error, f"delete {base} of {self._root}"))
         return Deletion(deleted=1)
 
 
@@ -134,12 +134,3 @@ def _unlink_file(handle: int, base: str) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _storage_error(error: OSError, doing: str) -> DeltaLiteError:
-    if isinstance(error, PermissionError):
-        return StoragePermissionError(
-            f"No permission to {doing}: {error}.",
-            remedy="Give the user that runs the task access to the table's folder.",
-        )
-    return StorageError(f"Could not {doing}: {error}.", remedy="Check the disk and the mount, then retry the task.")
