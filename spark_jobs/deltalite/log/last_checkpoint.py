@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from deltalite.log.json_values import count, optional_count
 from deltalite.log.last_checkpoint_checksum import canonical_md5, matches
 from deltalite.protocol.file_names import LAST_CHECKPOINT
 from deltalite.storage.log_store import LogStore
@@ -41,11 +42,11 @@ def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
         if not matches(data):
             return None
         return LastCheckpoint(
-            version=_count(body["version"]),
+            version=count(body["version"]),
             size=int(body.get("size", -1)),
             parts=_parts(body.get("parts")),
-            size_bytes=_optional_count(body.get("sizeInBytes")),
-            num_of_add_files=_optional_count(body.get("numOfAddFiles")),
+            size_bytes=optional_count(body.get("sizeInBytes")),
+            num_of_add_files=optional_count(body.get("numOfAddFiles")),
         )
     except (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError):
         return None
@@ -71,18 +72,8 @@ def write_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
     store.write(LAST_CHECKPOINT, json.dumps(body, separators=(",", ":")).encode())
 
 
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(value)
-    return value
-
-
-def _optional_count(value: Any) -> int | None:
-    return None if value is None else _count(value)
-
-
 def _parts(value: Any) -> int | None:
-    parts = _optional_count(value)
+    parts = optional_count(value)
     if parts == 0:
         raise ValueError(value)
     return parts

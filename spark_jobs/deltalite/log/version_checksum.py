@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltalite.errors import CorruptLogError
+from deltalite.log.json_values import count, optional_count, optional_text
 from deltalite.protocol.actions import Metadata, Protocol, from_json, to_json
 
 
@@ -57,16 +58,16 @@ def parse_version_checksum(data: bytes, source: str) -> VersionChecksum | None:
     """
     try:
         body = json.loads(data)
-        if not isinstance(body, dict) or _count(body["numProtocol"]) != 1 or _count(body["numMetadata"]) != 1:
+        if not isinstance(body, dict) or count(body["numProtocol"]) != 1 or count(body["numMetadata"]) != 1:
             return None
         return VersionChecksum(
             protocol=from_json(Protocol, _object(body["protocol"]), source),
             metadata=from_json(Metadata, _object(body["metadata"]), source),
-            num_files=_count(body["numFiles"]),
-            table_size_bytes=_count(body["tableSizeBytes"]),
-            num_deleted_records=_optional_count(body.get("numDeletedRecordsOpt")),
-            num_deletion_vectors=_optional_count(body.get("numDeletionVectorsOpt")),
-            txn_id=_optional_text(body.get("txnId")),
+            num_files=count(body["numFiles"]),
+            table_size_bytes=count(body["tableSizeBytes"]),
+            num_deleted_records=optional_count(body.get("numDeletedRecordsOpt")),
+            num_deletion_vectors=optional_count(body.get("numDeletionVectorsOpt")),
+            txn_id=optional_text(body.get("txnId")),
         )
     except (ValueError, KeyError, TypeError, RecursionError, CorruptLogError):
         return None
@@ -76,19 +77,3 @@ def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError(value)
     return value
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(value)
-    return value
-
-
-def _optional_text(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(value)
-    return value
-
-
-def _optional_count(value: Any) -> int | None:
-    return None if value is None else _count(value)

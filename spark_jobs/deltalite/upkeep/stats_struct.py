@@ -20,6 +20,7 @@ import pyarrow.json as pa_json
 
 from deltalite.columnar.predicates.predicate import Path
 from deltalite.columnar.skipping.file_facts import bound_value, count_of, parse_stats, value_at
+from deltalite.columnar.skipping.stats_columns import values_where
 from deltalite.protocol.arrow_schema import type_to_arrow
 from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType
 
@@ -135,23 +136,19 @@ def _leaf_by_leaf(
 
 
 def _valid_counts(values: pa.Array, _target: pa.DataType) -> pa.Array:
-    return _where(pc.greater_equal(values, 0), values)
+    return values_where(pc.greater_equal(values, 0), values)
 
 
 def _valid_bounds(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Convert bounds to the type of their column; invalid ones become null."""
     if target in TIMES:
-        return _where(pc.match_substring_regex(values, TIMES[target]), values).cast(target)
+        return values_where(pc.match_substring_regex(values, TIMES[target]), values).cast(target)
     if pa.types.is_decimal(target):  # Arrow accepts more digits than the type has
         largest = Decimal((0, (9,) * target.precision, -target.scale))
-        return _where(pc.less_equal(pc.abs(values), pa.scalar(largest, target)), values)
+        return values_where(pc.less_equal(pc.abs(values), pa.scalar(largest, target)), values)
     if pa.types.is_floating(target):  # values too large for single precision have become infinite
-        return _where(pc.is_finite(values), values)
+        return values_where(pc.is_finite(values), values)
     return values
-
-
-def _where(condition: pa.BooleanArray, values: pa.Array) -> pa.Array:
-    return pc.if_else(condition, values, pa.scalar(None, values.type))
 
 
 def _bound(raw: Any, leaf: DataType) -> Any:

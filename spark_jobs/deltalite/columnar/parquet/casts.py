@@ -22,6 +22,11 @@ _IsKind = Callable[[pa.DataType], bool]
 _WIDEST_DECIMAL = 76
 
 
+def storage_of(array: pa.Array) -> pa.Array:
+    """Return the array of the storage type of an extension type; any other array as it is."""
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
 def _is_text(data_type: pa.DataType) -> bool:
     return bool(types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type))
 

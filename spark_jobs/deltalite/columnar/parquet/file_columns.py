@@ -16,7 +16,16 @@ from functools import cached_property, partial
 import pyarrow as pa
 from pyarrow import types
 
-from deltalite.columnar.parquet.casts import Convert, Member, convert_list, convert_map, convert_struct, fit, is_list
+from deltalite.columnar.parquet.casts import (
+    Convert,
+    Member,
+    convert_list,
+    convert_map,
+    convert_struct,
+    fit,
+    is_list,
+    storage_of,
+)
 from deltalite.columnar.parquet.shredded_variants import TYPED_VALUE, variant_conversion
 from deltalite.columnar.parquet.variant_encoding import BrokenVariantError
 from deltalite.errors import CorruptDataFileError
@@ -289,13 +298,9 @@ def _nested_column(
     return MappedColumn(
         name_in_file=field.name,
         leaves=tuple(leaf for part in parts for leaf in part.leaves) or (field.leaves.start,),
-        convert=lambda array: array if by_name and array.type == target else rebuild(_storage(array)),
+        convert=lambda array: array if by_name and array.type == target else rebuild(storage_of(array)),
         by_name=by_name,
     )
-
-
-def _storage(array: pa.Array) -> pa.Array:
-    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
 
 
 def _has_id(field: FileField) -> bool:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from deltalite.columnar.parquet import variant_encoding as encoding
-from deltalite.columnar.parquet.casts import Convert, is_list
+from deltalite.columnar.parquet.casts import Convert, is_list, storage_of
 from deltalite.columnar.parquet.variant_encoding import NULL, BrokenVariantError
 from deltalite.protocol.arrow_schema import VARIANT
 
@@ -50,7 +50,7 @@ def variant_conversion(field: FileField, leaf: LeafConvert) -> Convert:
 
 
 def _rebuild(group: _Group, array: pa.Array) -> pa.Array:
-    array = _storage(array)
+    array = storage_of(array)
     nulls = array.is_null()
     metadata = _child(array, _METADATA).cast(pa.binary())
     if pc.any(pc.and_(pc.is_null(metadata), pc.invert(nulls))).as_py():
@@ -92,7 +92,7 @@ class _Group:
 
     def encoded(self, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
         """Return the encoded value of each element, None if it is missing; `rows` is the table's row of each."""
-        array = _storage(array)
+        array = storage_of(array)
         values: _Encoded = (
             _child(array, _VALUE).cast(pa.binary()).to_pylist() if self.has_value else [None] * len(array)
         )
@@ -165,7 +165,7 @@ def _typed(field: FileField, leaf: LeafConvert) -> _Typed:
     if is_list(field.type):
         return partial(_lists, _group(field.parts[0], leaf))
     encode, conversion = _scalar(field.type), leaf(field)
-    return lambda array, _rows, _dictionaries: encode(array if conversion is None else conversion(_storage(array)))
+    return lambda array, _rows, _dictionaries: encode(array if conversion is None else conversion(storage_of(array)))
 
 
 def _members(
@@ -221,18 +221,14 @@ def _scalar(kind: pa.DataType) -> Callable[[pa.Array], _Encoded]:  # noqa: C901 
 
 
 def _encode_each(encode: Callable[[Any], bytes], array: pa.Array, stored: pa.DataType | None = None) -> _Encoded:
-    array = _storage(array)
+    array = storage_of(array)
     values = (array if stored is None else array.cast(stored)).to_pylist()
     return [None if value is None else encode(value) for value in values]
 
 
 def _child(array: pa.StructArray, name: str) -> pa.Array:
     """Return the field of that name; null also if the struct is null."""
-    return _storage(array.flatten()[array.type.get_field_index(name)])
-
-
-def _storage(array: pa.Array) -> pa.Array:
-    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+    return storage_of(array.flatten()[array.type.get_field_index(name)])
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

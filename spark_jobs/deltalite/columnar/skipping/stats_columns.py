@@ -163,7 +163,7 @@ def _member(stats: pa.StructArray, *names: str) -> pa.Array:
 
 def _count(numbers: pa.Int64Array) -> pa.Int64Array:
     """Return the valid numbers of rows; null for a negative one."""
-    return _where(pc.greater_equal(numbers, 0), numbers)
+    return values_where(pc.greater_equal(numbers, 0), numbers)
 
 
 def _bounds(smallest: pa.Array, largest: pa.Array, data_type: DataType) -> tuple[pa.Array, pa.Array]:
@@ -175,13 +175,13 @@ def _bounds(smallest: pa.Array, largest: pa.Array, data_type: DataType) -> tuple
     compared = _supported_types(data_type)[1]
     low, high = smallest.cast(compared), largest.cast(compared)
     if data_type in FLOATING:
-        low, high = _where(pc.is_finite(low), low), _where(pc.is_finite(high), high)
+        low, high = values_where(pc.is_finite(low), low), values_where(pc.is_finite(high), high)
     if isinstance(data_type, DecimalType):
         low, high = _unsaturated(low), _unsaturated(high)
     agree = pc.fill_null(pc.less_equal(low, high), True)
     if pa.types.is_date(low.type) or pa.types.is_timestamp(low.type):
         agree = pc.and_(agree, pc.and_(_in_calendar(low), _in_calendar(high)))
-    low, high = _where(agree, low), _where(agree, high)
+    low, high = values_where(agree, low), values_where(agree, high)
     if data_type in FLOATING:
         return _widened(low, high, data_type)
     if isinstance(data_type, DecimalType) and may_be_rounded(data_type):
@@ -189,7 +189,7 @@ def _bounds(smallest: pa.Array, largest: pa.Array, data_type: DataType) -> tuple
     if pa.types.is_timestamp(high.type):
         later = pc.add(high, pa.scalar(CUT_FROM_TIMESTAMPS, pa.duration("us")))
         agree = _in_calendar(later)
-        return _where(agree, low), _where(agree, later)
+        return values_where(agree, low), values_where(agree, later)
     return low, high
 
 
@@ -215,7 +215,7 @@ def _widened(low: pa.DoubleArray, high: pa.DoubleArray, data_type: DataType) -> 
 def _unsaturated(bounds: pa.Decimal256Array) -> pa.Decimal256Array:
     """Remove the bounds that a writer saturated to 64 bits."""
     saturated = pa.array(sorted(SATURATED), bounds.type)
-    return _where(pc.invert(pc.is_in(bounds, value_set=saturated)), bounds)
+    return values_where(pc.invert(pc.is_in(bounds, value_set=saturated)), bounds)
 
 
 def _with_rounding(bounds: pa.Decimal256Array) -> tuple[pa.Decimal256Array, pa.Decimal256Array]:
@@ -246,6 +246,6 @@ def _known_beginnings(high: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanA
     )
 
 
-def _where(condition: pa.BooleanArray, values: pa.Array) -> pa.Array:
+def values_where(condition: pa.BooleanArray, values: pa.Array) -> pa.Array:
     """Return the values with a true condition; null for the others."""
     return pc.if_else(condition, values, pa.scalar(None, values.type))
