@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_deltalite.assets._uri import asset_uri
 from airflow_provider_deltalite.hooks.delta import DeltaHook
@@ -38,6 +38,11 @@ class WaitParameters:
     app_id: object = None
     made_by: Mapping[str, Any] | None = None
     storage_conn_id: object = None
+
+    @classmethod
+    def of(cls, sensor_or_trigger: object) -> Self:
+        """Return the parameters from the attributes of the same names, which a sensor and its trigger have."""
+        return cls(**{field.name: getattr(sensor_or_trigger, field.name) for field in fields(cls)})
 
     def table_address(self) -> str:
         """Return the table's address.

@@ -294,15 +294,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         )
 
     def _parameters(self) -> WaitParameters:
-        return WaitParameters(
-            table=self.table,
-            data_change_only=self.data_change_only,
-            operations=self.operations,
-            partition=self.partition,
-            app_id=self.app_id,
-            made_by=self.made_by,
-            storage_conn_id=self.storage_conn_id,
-        )
+        return WaitParameters.of(self)
 
     def _wait(self, context: Context) -> tuple[VersionWait, LogPosition, DeltaHook]:
         """Return the wait that the rendered parameters describe, the position to poll from, and a hook of the table."""

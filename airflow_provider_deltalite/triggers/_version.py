@@ -178,15 +178,7 @@ class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
 
     def _wait(self) -> tuple[VersionWait, dict[str, Any]]:
         """Return the wait that the rendered arguments describe, and its request."""
-        parameters = WaitParameters(
-            table=self.table,
-            data_change_only=self.data_change_only,
-            operations=self.operations,
-            partition=self.partition,
-            app_id=self.app_id,
-            made_by=self.made_by,
-            storage_conn_id=self.storage_conn_id,
-        )
+        parameters = WaitParameters.of(self)
         after_version = fitted_after_version(self.after_version)
         if after_version is None:
             raise InvalidRequestError(
