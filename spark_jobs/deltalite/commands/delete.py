@@ -16,7 +16,7 @@ from deltalite.commands.common.append_only import refuse_append_only
 from deltalite.commands.common.every_row import refuse_every_row
 from deltalite.commands.common.write_target import unchanged_target
 from deltalite.commands.row_changes.execute import change_rows
-from deltalite.commands.row_changes.plan import CarriedOut, RowChange
+from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.commands.row_changes.report import (
     file_metrics,
     predicate_parameter,
@@ -46,7 +46,7 @@ def delete(spark: SparkSession, request: DeleteRequest) -> OperationResult:
         AppendOnlyError: the table is append-only, even if no row matches.
         DeltaLiteError: as `change_rows`.
     """
-    return change_rows(spark, request, partial(_plan, spark, request), partial(_described, request))
+    return change_rows(spark, request, partial(_plan, spark, request), partial(_operation, request))
 
 
 @contextmanager
@@ -66,11 +66,11 @@ def _plan(spark: SparkSession, request: DeleteRequest, base: Snapshot) -> Iterat
     yield selected_change(spark, base, request.condition, action, target)
 
 
-def _described(request: DeleteRequest, change: RowChange, done: CarriedOut | None) -> Operation:
-    metrics = file_metrics(done) | vector_metrics(done)
+def _operation(request: DeleteRequest, change: RowChange, written: WrittenChange | None) -> Operation:
+    metrics = file_metrics(written) | vector_metrics(written)
     rows_of_whole_files = rows_gone(change)
     if rows_of_whole_files is not None:
         touched_rows = 0 if change.touched is None else change.touched.changed
         metrics["numDeletedRows"] = rows_of_whole_files + touched_rows
-    metrics["numCopiedRows"] = 0 if done is None else done.written.rows
+    metrics["numCopiedRows"] = 0 if written is None else written.data_files.rows
     return row_operation(request, OPERATION, {"predicate": predicate_parameter([request.condition])}, metrics)

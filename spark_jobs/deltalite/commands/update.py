@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from deltalite.commands.common.append_only import refuse_append_only
 from deltalite.commands.common.write_target import unchanged_target
 from deltalite.commands.row_changes.execute import change_rows
-from deltalite.commands.row_changes.plan import CarriedOut, RowChange
+from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.commands.row_changes.report import file_metrics, predicate_parameter, row_operation, vector_metrics
 from deltalite.commands.row_changes.selected_rows import selected_change
 from deltalite.requests import UpdateRequest
@@ -40,7 +40,7 @@ def update(spark: SparkSession, request: UpdateRequest) -> OperationResult:
         AppendOnlyError: the table is append-only, even if no row matches.
         DeltaLiteError: as `change_rows`.
     """
-    return change_rows(spark, request, partial(_plan, spark, request), partial(_described, request))
+    return change_rows(spark, request, partial(_plan, spark, request), partial(_operation, request))
 
 
 @contextmanager
@@ -53,8 +53,8 @@ def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot) -> Iterat
     yield selected_change(spark, base, request.condition, action, target)
 
 
-def _described(request: UpdateRequest, change: RowChange, done: CarriedOut | None) -> Operation:
+def _operation(request: UpdateRequest, change: RowChange, written: WrittenChange | None) -> Operation:
     updated = 0 if change.touched is None else change.touched.changed
-    copied = 0 if done is None or not done.rewritten_rows else done.rewritten_rows - updated
-    metrics = file_metrics(done) | vector_metrics(done) | {"numUpdatedRows": updated, "numCopiedRows": copied}
+    copied = 0 if written is None or not written.rewritten_rows else written.rewritten_rows - updated
+    metrics = file_metrics(written) | vector_metrics(written) | {"numUpdatedRows": updated, "numCopiedRows": copied}
     return row_operation(request, OPERATION, {"predicate": predicate_parameter([request.condition])}, metrics)

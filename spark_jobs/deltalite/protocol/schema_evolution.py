@@ -70,11 +70,11 @@ def with_new_columns(table: StructType, data: StructType) -> StructType:
     return _with_new(table, data, ())
 
 
-def fits(have: DataType, want: DataType) -> bool:
-    """Whether the simple type `want` holds every value of `have` exactly."""
-    if have in (want, VOID) or is_widening(have, want):
+def fits(from_type: DataType, to_type: DataType) -> bool:
+    """Whether the simple type `to_type` holds every value of `from_type` exactly."""
+    if from_type in (to_type, VOID) or is_widening(from_type, to_type):
         return True
-    match have, want:
+    match from_type, to_type:
         case PrimitiveType(a), PrimitiveType(b):
             return (a, b) in _EXACT_IN_FLOAT
         case _:

@@ -33,17 +33,19 @@ def write_compaction(store: LogStore, first_version: int, last_version: int) -> 
     is_complete = len(commits) == last_version + 1 - first_version
     if not is_complete or sum(commit.size_bytes for commit in commits) > _MAX_BYTES:
         return False
-    lines = [json.dumps(action, ensure_ascii=False, separators=(",", ":")) for action in reconciled(store, commits)]
+    lines = [
+        json.dumps(action, ensure_ascii=False, separators=(",", ":")) for action in reconciled_actions(store, commits)
+    ]
     return store.write_if_absent(compaction_name(first_version, last_version), ("\n".join(lines) + "\n").encode())
 
 
-def reconciled(store: LogStore, commits: Sequence[StoredFile]) -> list[dict[str, Any]]:
+def reconciled_actions(store: LogStore, commits: Sequence[StoredFile]) -> list[dict[str, Any]]:
     """Return the reconciled actions of commits, which are given in ascending order."""
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for commit in reversed(commits):
         actions = read_actions(store, commit.name, commit.size_bytes)
-        reconciled_actions = [(kind, body) for kind, body in actions if kind in RECONCILED_KINDS]
-        reconciled_actions.sort(key=lambda action: action[0] != AddFile.action)  # adds win within a commit
-        for kind, body in reconciled_actions:
+        kept_actions = [(kind, body) for kind, body in actions if kind in RECONCILED_KINDS]
+        kept_actions.sort(key=lambda action: action[0] != AddFile.action)  # adds win within a commit
+        for kind, body in kept_actions:
             newest.setdefault(subject_of(kind, body), {kind: body})
     return sorted(newest.values(), key=lambda action: RECONCILED_KINDS.index(next(iter(action))))

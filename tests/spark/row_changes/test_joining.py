@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.spark.row_changes.joining import measured
+from deltalite.spark.row_changes.joining import measure_size
 
 pytestmark = pytest.mark.spark
 
@@ -23,9 +23,9 @@ TEXT = "repeat('x', 10000)"
     ids=["text", "binary", "struct", "map", "variant"],
 )
 def test_a_wide_value_of_any_type_counts_with_its_width(spark, value):
-    size = measured(spark.sql(f"SELECT {value} AS `a.b` FROM range(3)"))
+    size = measure_size(spark.sql(f"SELECT {value} AS `a.b` FROM range(3)"))
     assert size.count == 3 and 30_000 <= size.size_bytes < 40_000
 
 
 def test_values_that_are_null_count_little(spark):
-    assert measured(spark.sql("SELECT CAST(NULL AS STRING) AS s, CAST(NULL AS VARIANT) AS v")).size_bytes < 100
+    assert measure_size(spark.sql("SELECT CAST(NULL AS STRING) AS s, CAST(NULL AS VARIANT) AS v")).size_bytes < 100

@@ -17,7 +17,7 @@ from deltalite.log.file_table import ADD_TYPES, table_of
 from deltalite.protocol.actions import AddCDCFile, AddFile, to_json
 from deltalite.protocol.features import is_in_force
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns.conforming import conformed
+from deltalite.spark.columns.conforming import conform_rows
 from deltalite.spark.reader.changes import replaced_rows
 from deltalite.spark.row_changes.replacing import Replacement
 from deltalite.spark.scan.frame import scan_rows
@@ -43,7 +43,7 @@ def write_change_files(
         return ()
     added_files = table_of([to_json(add) for add in new.adds], ADD_TYPES, AddFile)
     inserted = scan_rows(replaced.deleted.sparkSession, base.store.root, target.table, added_files, rows={})
-    deleted = conformed(replaced.deleted, base.schema, target.schema)
+    deleted = conform_rows(replaced.deleted, base.schema, target.schema)
     written = staging.write(
         replaced_rows(inserted, deleted), recorded_schema(target.table), [], folder=CHANGE_DATA_FOLDER
     )

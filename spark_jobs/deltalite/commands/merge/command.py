@@ -32,14 +32,14 @@ from deltalite.commands.common.write_target import WriteTarget, evolved_target
 from deltalite.commands.merge.first_rows import merge_first_rows
 from deltalite.commands.merge.report import merge_operation
 from deltalite.commands.row_changes.execute import change_rows
-from deltalite.commands.row_changes.plan import CarriedOut, RowChange, TouchedRows
+from deltalite.commands.row_changes.plan import RowChange, TouchedRows, WrittenChange
 from deltalite.log.file_table import key_column
 from deltalite.requests import MergeRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.predicates import parse_predicate
-from deltalite.spark.merge.clauses import MergeActions, evolved, merge_actions
+from deltalite.spark.merge.clauses import MergeActions, evolved_schema, merge_actions
 from deltalite.spark.merge.join_condition import JoinCondition, join_condition
 from deltalite.spark.merge.matching import Matches, MergeRows, SourceRows, check_single_matches, find_matches
 from deltalite.spark.merge.result_rows import counts_without_match, inserted_rows, merged_rows
@@ -118,9 +118,9 @@ def _plan_change(spark: SparkSession, request: MergeRequest, source: _Source, ba
 def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, source: _ComputedSource) -> _MergePlan:
     """Resolve the clauses, number the source rows, and skip the files of `base` that no source row can match."""
     source_schema = from_spark(source.rows.schema)
-    target = evolved_target(base, evolved(request, base.schema, source_schema))
+    target = evolved_target(base, evolved_schema(request, base.schema, source_schema))
     schema = target.schema
-    actions = merge_actions(spark, request, source.rows, have=base.schema, schema=schema, rules=target.rules)
+    actions = merge_actions(spark, request, source.rows, base_schema=base.schema, schema=schema, rules=target.rules)
     on = join_condition(spark, request.on, base.schema, source.rows)
     keys = source_keys(source.rows, on.keys, base.partition_columns)
     may_match = conjunction([on.on_target, keys.on_target])
@@ -138,7 +138,7 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
         merge=MergeRows(
             source=SourceRows.of(source.rows, keys.size, columns.key),
             actions=actions,
-            have=base.schema,
+            base_schema=base.schema,
             schema=schema,
             columns=columns,
         ),
@@ -244,9 +244,9 @@ class _MergePlan:
         return files.filter(pc.is_in(files["path"], value_set=pa.array(list(paths), pa.string())))
 
 
-def _operation(request: MergeRequest, change: RowChange, done: CarriedOut | None) -> Operation:
+def _operation(request: MergeRequest, change: RowChange, written: WrittenChange | None) -> Operation:
     """Return the operation, and log a warning if an inserted row has no value for a partition column."""
-    operation = merge_operation(request, change, done)
+    operation = merge_operation(request, change, written)
     inserts = [action for action in change.actions.values() if action.kind is ActionKind.INSERT]
     missing = dict.fromkeys(name for action in inserts for name in change.target.null_partition_columns(action.named))
     inserted_rows_count = operation.metrics["numTargetRowsInserted"]

@@ -24,7 +24,7 @@ from deltalite.spark.columns.names import SOURCE, quoted
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.sql import no_rows_of
 from deltalite.spark.hadoop.opening import writable_store
-from deltalite.spark.merge.clauses import evolved, merge_actions
+from deltalite.spark.merge.clauses import evolved_schema, merge_actions
 from deltalite.spark.merge.join_condition import join_condition
 from deltalite.spark.reader.sources import query_rows
 from deltalite.spark.row_changes.row_actions import is_default
@@ -64,8 +64,10 @@ def _check(spark: SparkSession, request: MergeRequest, write_request: WriteReque
     """Refuse a merge that would fail on the new table, so that the first run fails and not the second."""
     with query_rows(spark, write_request.sources, write_request.query, write_request.query_params) as first_rows:
         table = new_table_schema(from_spark(first_rows.frame.schema))
-    schema = evolved(request, table, from_spark(incoming.schema))
-    merge_actions(spark, request, incoming, have=table, schema=schema, rules=ColumnRules(generated={}, defaults={}))
+    schema = evolved_schema(request, table, from_spark(incoming.schema))
+    merge_actions(
+        spark, request, incoming, base_schema=table, schema=schema, rules=ColumnRules(generated={}, defaults={})
+    )
     join_condition(spark, request.on, table, incoming)
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from deltalite.commands.common.kept_rows import StagedRows
-from deltalite.commands.row_changes.plan import CarriedOut, RowChange
+from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.commands.row_changes.report import file_metrics, predicate_parameter, row_operation, vector_metrics
 from deltalite.requests import MergeClause, MergeRequest
 from deltalite.txn.proposal import SOURCE_VERSIONS, Operation
@@ -14,10 +14,10 @@ from deltalite.txn.proposal import SOURCE_VERSIONS, Operation
 OPERATION = "MERGE"
 
 
-def merge_operation(request: MergeRequest, change: RowChange, done: CarriedOut | None) -> Operation:
+def merge_operation(request: MergeRequest, change: RowChange, written: WrittenChange | None) -> Operation:
     """Return the operation of a merge into an existing table."""
     parameters = _parameters(request, change.source_versions)
-    return row_operation(request, OPERATION, parameters, {**change.counts, **_rows(change, done), **_files(done)})
+    return row_operation(request, OPERATION, parameters, {**change.counts, **_rows(change, written), **_files(written)})
 
 
 def first_merge_operation(request: MergeRequest, rows: StagedRows) -> Operation:
@@ -59,23 +59,23 @@ def _clauses(clauses: Sequence[MergeClause]) -> str:
     )
 
 
-def _rows(change: RowChange, done: CarriedOut | None) -> dict[str, int]:
+def _rows(change: RowChange, written: WrittenChange | None) -> dict[str, int]:
     counts = change.counts
     updated = counts["numTargetRowsMatchedUpdated"] + counts["numTargetRowsNotMatchedBySourceUpdated"]
     deleted = counts["numTargetRowsMatchedDeleted"] + counts["numTargetRowsNotMatchedBySourceDeleted"]
-    written = 0 if done is None else done.written.rows
-    copied = done.rewritten_rows - updated - deleted if done is not None and done.rewritten_rows else 0
+    output_rows = 0 if written is None else written.data_files.rows
+    copied = written.rewritten_rows - updated - deleted if written is not None and written.rewritten_rows else 0
     return {
-        "numTargetRowsInserted": written - updated - copied,
+        "numTargetRowsInserted": output_rows - updated - copied,
         "numTargetRowsUpdated": updated,
         "numTargetRowsDeleted": deleted,
         "numTargetRowsCopied": copied,
-        "numOutputRows": written,
+        "numOutputRows": output_rows,
     }
 
 
-def _files(done: CarriedOut | None) -> dict[str, int]:
-    files, vectors = file_metrics(done), vector_metrics(done)
+def _files(written: WrittenChange | None) -> dict[str, int]:
+    files, vectors = file_metrics(written), vector_metrics(written)
     return {
         "numTargetFilesAdded": files["numAddedFiles"],
         "numTargetFilesRemoved": files["numRemovedFiles"],

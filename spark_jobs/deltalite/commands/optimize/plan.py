@@ -3,9 +3,9 @@
 There are three rules:
 
 - A file whose rows are all deleted is removed.
-- Packing (`packed`) fills the bins of a partition with small files and with files that have too many deleted rows.
+- Packing (`plan_bins`) fills the bins of a partition with small files and with files that have too many deleted rows.
   Older files come first, so that rows of the same age stay together.
-- Clustering (`clustered`) takes the files of a partition that are in no cube of the same columns.
+- Clustering (`plan_cubes`) takes the files of a partition that are in no cube of the same columns.
 
 Tags identify the files of an earlier run: delta-spark's tags, and one for the unused bytes of a bin. Two kinds of bins
 are not rewritten until other files join them: files that were packed to the same size, and a partition whose files all
@@ -104,7 +104,7 @@ class Batch:
     empty: tuple[Candidate, ...] = ()
 
 
-def packed(files: Iterable[Candidate], *, target: int, smallest: int, ratio: float) -> list[Bin]:
+def plan_bins(files: Iterable[Candidate], *, target: int, smallest: int, ratio: float) -> list[Bin]:
     """Return bins of about `target` bytes of files below `smallest` bytes or with over `ratio` of rows deleted."""
     bins: list[Bin] = []
     for partition_files in _by_partition(f for f in files if f.size_bytes < smallest or f.has_too_many_deleted(ratio)):
@@ -143,7 +143,7 @@ def _room(file: Candidate) -> int:
     return int(text) if text.isdecimal() else 0  # other writers may store any text in the tag
 
 
-def clustered(
+def plan_cubes(
     files: Iterable[Candidate], *, columns: Sequence[str], target: int, ratio: float, cube_bytes: int
 ) -> list[Bin]:
     """Return cubes of up to about `cube_bytes` of the files that are not clustered by `columns`.

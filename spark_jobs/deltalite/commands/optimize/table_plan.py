@@ -18,7 +18,7 @@ from deltalite.columnar.predicates.predicate import Path
 from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.columnar.statistics.footer import indexed_columns, parse_column_list
 from deltalite.commands.common.write_target import WriteTarget, unchanged_target
-from deltalite.commands.optimize.plan import Batch, Candidate, batches, clustered, packed
+from deltalite.commands.optimize.plan import Batch, Candidate, batches, plan_bins, plan_cubes
 from deltalite.errors import InvalidRequestError
 from deltalite.log.file_table import ADD_TYPES, key_column
 from deltalite.protocol import properties as props
@@ -67,13 +67,13 @@ def plan_for(spark: SparkSession, request: OptimizeRequest, base: Snapshot) -> O
     if z_order:
         candidates = _candidates(base, chosen)
         columns = [".".join(stored) for _, stored in z_order]
-        bins = clustered(candidates, columns=columns, target=target, ratio=ratio, cube_bytes=request.max_commit_bytes)
+        bins = plan_cubes(candidates, columns=columns, target=target, ratio=ratio, cube_bytes=request.max_commit_bytes)
     else:
         smallest = request.min_file_size if request.min_file_size is not None else int(target * _LARGE_ENOUGH)
         has_vector = pc.is_valid(chosen["deletionVector"])
         chosen = chosen.filter(pc.or_(pc.less(chosen["size"], smallest), has_vector)).combine_chunks()
         candidates = _candidates(base, chosen)
-        bins = packed(candidates, target=target, smallest=smallest, ratio=ratio)
+        bins = plan_bins(candidates, target=target, smallest=smallest, ratio=ratio)
     empty = [file for file in candidates if file.is_empty]
     planned_batches = batches(bins, empty, most_bytes=request.max_commit_bytes)
     return OptimizePlan(files=chosen, batches=tuple(planned_batches), target=target, z_order=z_order)

@@ -31,8 +31,8 @@ _POSITIONS_IN_A_FILE = 1_000_000
 
 
 @dataclass(slots=True, kw_only=True)
-class MarkedFiles:
-    """The result: `touched` has the numbers of the removed files, `adds` the files with a new deletion vector."""
+class NewVectors:
+    """The numbers of the removed files (`touched`), and the files that are added again with a new vector (`adds`)."""
 
     touched: list[int] = field(default_factory=list)
     adds: list[AddFile] = field(default_factory=list)
@@ -65,7 +65,7 @@ class VectorFiles:
         """Keep the files, because it is unknown whether the vectors are committed."""
         self._written.clear()
 
-    def delete_rows(self, files: pa.Table, deletions: Iterable[tuple[int, pa.Int64Array]]) -> MarkedFiles:
+    def delete_rows(self, files: pa.Table, deletions: Iterable[tuple[int, pa.Int64Array]]) -> NewVectors:
         """Soft-delete more rows of some files.
 
         Args:
@@ -76,14 +76,12 @@ class VectorFiles:
             CorruptDataFileError: a vector or a footer cannot be read.
             StorageError, StoragePermissionError: a vector cannot be written.
         """
-        outcome = MarkedFiles()
+        outcome = NewVectors()
         for pack in _packs(deletions):
             self._delete_rows_of_pack(files, pack, outcome)
         return outcome
 
-    def _delete_rows_of_pack(
-        self, files: pa.Table, pack: list[tuple[int, pa.Int64Array]], outcome: MarkedFiles
-    ) -> None:
+    def _delete_rows_of_pack(self, files: pa.Table, pack: list[tuple[int, pa.Int64Array]], outcome: NewVectors) -> None:
         """Write the vectors of a pack, and add its files to the outcome."""
         rows = dict(zip((n for n, _ in pack), _rows(files, pack), strict=True))
         deleted = {number: self._all_deleted(rows[number], positions) for number, positions in pack}

@@ -18,8 +18,8 @@ from deltalite.commands.common.committing import commit_proposal, find_earlier_r
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
 from deltalite.commands.common.run_order import is_out_of_order, with_out_of_order
-from deltalite.commands.row_changes.files import carried_out
-from deltalite.commands.row_changes.plan import CarriedOut, RowChange
+from deltalite.commands.row_changes.files import write_change
+from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.protocol.features import check_writable
 from deltalite.requests import RowsRequest
 from deltalite.results import OperationResult
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Planner = Callable[[Snapshot], AbstractContextManager[RowChange]]
 """Plans the operation on a snapshot; the resources that the plan's rows need are released when the block ends."""
-Describer = Callable[[RowChange, CarriedOut | None], Operation]
+Describer = Callable[[RowChange, WrittenChange | None], Operation]
 """Builds the operation for the table's history, without times; it gets None from a run that changes no row."""
 
 
@@ -63,9 +63,9 @@ def _attempt(
 ) -> OperationResult:
     """Plan and commit once."""
     base = Snapshot.load(store)
-    done = find_earlier_result(request, base)
-    if done is not None:
-        return done
+    earlier_result = find_earlier_result(request, base)
+    if earlier_result is not None:
+        return earlier_result
     check_writable(base.protocol, base.metadata)
     begun = time.monotonic()
     with ExitStack() as stack:
@@ -73,9 +73,9 @@ def _attempt(
         planned = time.monotonic()
         _check_may_remove(base, change)
         out_of_order = change.changes_rows and is_out_of_order(request, base, change.reads)
-        done_now = carried_out(spark, base, change, stack) if change.changes_rows else None
-        operation = describe(change, done_now)
-        if request.identity is None and _is_empty(change, done_now):
+        written = write_change(spark, base, change, stack) if change.changes_rows else None
+        operation = describe(change, written)
+        if request.identity is None and _is_empty(change, written):
             version = base.version
             return operation_result(
                 request, store, operation.name, version=version, read_version=version, committed=False
@@ -87,26 +87,26 @@ def _attempt(
         }
         operation = replace(operation, metrics={**operation.metrics, **times})
         operation = with_out_of_order(operation, out_of_order=out_of_order)
-        proposal = _proposal(request, base, change, done_now, operation)
-        return commit_proposal(spark, request, store, proposal, done_now.files if done_now is not None else ())
+        proposal = _proposal(request, base, change, written, operation)
+        return commit_proposal(spark, request, store, proposal, written.files if written is not None else ())
 
 
-def _is_empty(change: RowChange, done: CarriedOut | None) -> bool:
+def _is_empty(change: RowChange, written: WrittenChange | None) -> bool:
     """Whether a commit would have neither files nor metadata."""
-    has_files = done is not None and bool(done.adds or done.removes)
+    has_files = written is not None and bool(written.adds or written.removes)
     return not has_files and change.target.changed_metadata is None
 
 
 def _proposal(
-    request: RowsRequest, base: Snapshot, change: RowChange, done: CarriedOut | None, operation: Operation
+    request: RowsRequest, base: Snapshot, change: RowChange, written: WrittenChange | None, operation: Operation
 ) -> Proposal:
-    target = change.target if done is None else done.target
+    target = change.target if written is None else written.target
     return Proposal(
         base=BaseState.of(base),
         operation=operation,
-        adds=() if done is None else done.adds,
-        removes=() if done is None else done.removes,
-        changes=() if done is None else done.changes,
+        adds=() if written is None else written.adds,
+        removes=() if written is None else written.removes,
+        changes=() if written is None else written.changes,
         protocol=target.changed_protocol,
         metadata=target.changed_metadata,
         txn=transaction(request.identity, base, now_ms=now_ms()),

@@ -27,18 +27,18 @@ from deltalite.commands.common.written_files import (
     publish_files,
     write_layout,
 )
-from deltalite.commands.row_changes.deletion_vectors import MarkedFiles, VectorFiles
-from deltalite.commands.row_changes.plan import CarriedOut, RowChange, TouchedRows, marks_rows
+from deltalite.commands.row_changes.deletion_vectors import NewVectors, VectorFiles
+from deltalite.commands.row_changes.plan import RowChange, TouchedRows, WrittenChange, uses_deletion_vectors
 from deltalite.log.file_table import bytes_of, key_column, removes_of
 from deltalite.protocol.actions import AddCDCFile
 from deltalite.protocol.features import is_in_force
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns.conforming import conformed
+from deltalite.spark.columns.conforming import conform_rows
 from deltalite.spark.hadoop.folders import folder_of
-from deltalite.spark.row_changes.joining import Size, gathered
+from deltalite.spark.row_changes.joining import Size, one_partition_if_small
 from deltalite.spark.row_changes.row_actions import ActionKind
-from deltalite.spark.row_changes.row_rules import counted, new_row_guards, ruled
-from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, united
+from deltalite.spark.row_changes.row_rules import apply_rules, fill_new_identities, new_row_guards
+from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, union_all
 from deltalite.spark.runtime.errors import computing_rows, reading_table
 from deltalite.spark.scan.frame import scan
 from deltalite.spark.scan.row_positions import positions_by_file
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _UNPACKED = 5
 
 
-def carried_out(spark: SparkSession, base: Snapshot, change: RowChange, stack: ExitStack) -> CarriedOut:
+def write_change(spark: SparkSession, base: Snapshot, change: RowChange, stack: ExitStack) -> WrittenChange:
     """Write all files that the commit needs; the end of `stack` removes uncommitted files.
 
     Raises:
@@ -62,9 +62,9 @@ def carried_out(spark: SparkSession, base: Snapshot, change: RowChange, stack: E
     """
     with reading_table(base.store.root):
         if change.inserts is None:
-            return _Writer(spark, base, change, change.target, stack).carried_out(change.inserts)
-        with counted(change.inserts, change.target.rules.identities) as (inserts, columns, count):
-            return _Writer(spark, base, change, change.target.with_high_water_marks(columns, count), stack).carried_out(
+            return _Writer(spark, base, change, change.target, stack).write(change.inserts)
+        with fill_new_identities(change.inserts, change.target.rules.identities) as (inserts, columns, count):
+            return _Writer(spark, base, change, change.target.with_high_water_marks(columns, count), stack).write(
                 inserts
             )
 
@@ -79,79 +79,80 @@ class _Writer:
         self._base = base
         self._change = change
         self._target = target
-        self._marks = marks_rows(base)
+        self._uses_vectors = uses_deletion_vectors(base)
         self._updates = any(action.kind is ActionKind.UPDATE for action in change.actions.values())
         folder = folder_of(spark, base.store.root)
         self._staging = stack.enter_context(StagedWrite(folder, write_layout(target, optimize=change.gathers)))
         self._vectors = stack.enter_context(VectorFiles(base.store))
 
-    def carried_out(self, inserts: NewRows | None) -> CarriedOut:
+    def write(self, inserts: NewRows | None) -> WrittenChange:
         touched, has_feed = self._change.touched, self._needs_change_files()
         if has_feed and touched is not None:
             with computing_rows():
                 touched = replace(touched, rows=touched.rows.compute_once())
                 inserts = None if inserts is None else inserts.compute_once()
-        written = self._data(touched, inserts)
-        marked = self._marked(touched) if touched is not None and self._marks else None
-        removed = pa.concat_tables([self._change.gone, *self._removed(touched, marked)])
-        rewritten = 0 if touched is None or self._marks else live_row_count(self._base.store, touched.files)
-        return CarriedOut(
+        data_files = self._write_data_files(touched, inserts)
+        vectors = self._soft_delete(touched) if touched is not None and self._uses_vectors else None
+        removed = pa.concat_tables([self._change.gone, *self._removed_files(touched, vectors)])
+        rewritten = 0 if touched is None or self._uses_vectors else live_row_count(self._base.store, touched.files)
+        return WrittenChange(
             target=self._target,
-            adds=(*written.adds, *(() if marked is None else marked.adds)),
+            adds=(*data_files.adds, *(() if vectors is None else vectors.adds)),
             removes=tuple(removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=True)),
-            changes=self._changes(touched.rows, inserts) if has_feed and touched is not None else (),
+            changes=self._write_change_files(touched.rows, inserts) if has_feed and touched is not None else (),
             files=(self._staging, self._vectors),
-            written=written,
-            marked=marked or MarkedFiles(),
+            data_files=data_files,
+            vectors=vectors or NewVectors(),
             rewritten_rows=rewritten,
         )
 
     def _needs_change_files(self) -> bool:
         """Whether the data files and vectors alone would not show readers of the feed all changes."""
-        if self._change.touched is None or (self._marks and not self._updates):
+        if self._change.touched is None or (self._uses_vectors and not self._updates):
             return False
         return is_in_force("changeDataFeed", self._target.protocol, self._target.metadata)
 
-    def _data(self, touched: TouchedRows | None, inserts: NewRows | None) -> WrittenFiles:
+    def _write_data_files(self, touched: TouchedRows | None, inserts: NewRows | None) -> WrittenFiles:
         """Write the data files: the remaining rows of rewritten files, and the new rows."""
         parts = []
-        if touched is not None and not self._marks:
+        if touched is not None and not self._uses_vectors:
             parts.append(touched.rows.rewritten())
         elif touched is not None and self._updates:
-            parts.append(gathered(touched.rows.updated(), _size_of(touched)))
+            parts.append(one_partition_if_small(touched.rows.updated(), _size_of(touched)))
         if inserts is not None:
             parts.append(inserts.frame)
         if not parts:
             return WrittenFiles.none()
         schema, rules, action = self._target.schema, self._target.rules, self._change.columns.action
         guards = new_row_guards(self._spark, action, schema, rules, self._change.actions)
-        files = self._staging.write(self._ruled(united(parts)), self._target.table, guards)
+        files = self._staging.write(self._apply_rules(union_all(parts)), self._target.table, guards)
         return publish_files(self._base.store, self._staging, files, self._target, data_change=True)
 
-    def _marked(self, touched: TouchedRows) -> MarkedFiles:
+    def _soft_delete(self, touched: TouchedRows) -> NewVectors:
+        """Write deletion vectors for the changed rows."""
         columns = self._change.columns
         positions_of_files = positions_by_file(touched.rows.positions(), file=columns.file, row=columns.row)
         deletions = ((touched.numbers[file], positions) for file, positions in positions_of_files)
         return self._vectors.delete_rows(_with_all_columns(self._base, touched.files), deletions)
 
-    def _removed(self, touched: TouchedRows | None, marked: MarkedFiles | None) -> list[pa.Table]:
+    def _removed_files(self, touched: TouchedRows | None, vectors: NewVectors | None) -> list[pa.Table]:
         """Return the touched files to remove, with those that are added again with another vector."""
         if touched is None:
             return []
-        return [touched.files if marked is None else touched.files.take(pa.array(marked.touched, pa.int64()))]
+        return [touched.files if vectors is None else touched.files.take(pa.array(vectors.touched, pa.int64()))]
 
-    def _changes(self, rows: ChangedRows, inserts: NewRows | None) -> tuple[AddCDCFile, ...]:
+    def _write_change_files(self, rows: ChangedRows, inserts: NewRows | None) -> tuple[AddCDCFile, ...]:
         """Write the change data files: pre- and postimages of updates, deleted rows (of whole files too), new rows."""
         target, gone = self._target, None
         if self._change.gone.num_rows:
-            gone = conformed(scan(self._spark, self._base, self._change.gone), self._base.schema, target.schema)
-        frame = self._ruled(rows.feed(inserts, gone))
+            gone = conform_rows(scan(self._spark, self._base, self._change.gone), self._base.schema, target.schema)
+        frame = self._apply_rules(rows.feed(inserts, gone))
         files = self._staging.write(frame, recorded_schema(target.table), [], folder=CHANGE_DATA_FOLDER)
         return publish_change_files(self._base.store, self._staging, files, target)
 
-    def _ruled(self, frame: DataFrame) -> DataFrame:
+    def _apply_rules(self, frame: DataFrame) -> DataFrame:
         change = self._change
-        return ruled(frame, change.columns.action, self._target.schema, self._target.rules, change.actions)
+        return apply_rules(frame, change.columns.action, self._target.schema, self._target.rules, change.actions)
 
 
 def _with_all_columns(base: Snapshot, files: pa.Table) -> pa.Table:

@@ -23,7 +23,7 @@ from deltalite.txn.proposal import ReadSet
 if TYPE_CHECKING:
     from deltalite.commands.common.committing import Files
     from deltalite.commands.common.written_files import WrittenFiles
-    from deltalite.commands.row_changes.deletion_vectors import MarkedFiles
+    from deltalite.commands.row_changes.deletion_vectors import NewVectors
     from deltalite.protocol.actions import AddCDCFile, AddFile, RemoveFile
 
 
@@ -68,7 +68,7 @@ class RowChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CarriedOut:
+class WrittenChange:
     """The actions of the commit and their files. `target` is the table with updated IDENTITY high-water marks.
 
     `rewritten_rows` is the number of live rows that the rewritten files held before.
@@ -79,12 +79,12 @@ class CarriedOut:
     removes: tuple[RemoveFile, ...]
     changes: tuple[AddCDCFile, ...]
     files: tuple[Files, ...]
-    written: WrittenFiles
-    marked: MarkedFiles
+    data_files: WrittenFiles
+    vectors: NewVectors
     rewritten_rows: int
 
 
-def marks_rows(base: Snapshot) -> bool:
+def uses_deletion_vectors(base: Snapshot) -> bool:
     """Whether the table uses deletion vectors instead of rewriting files."""
-    wanted = props.ENABLE_DELETION_VECTORS.of(base.configuration)
-    return wanted and "deletionVectors" in supported_features(base.protocol)
+    is_enabled = props.ENABLE_DELETION_VECTORS.of(base.configuration)
+    return is_enabled and "deletionVectors" in supported_features(base.protocol)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from deltalite.commands.common.run_identity import user_metadata
 from deltalite.commands.common.written_files import WrittenFiles
-from deltalite.commands.row_changes.plan import CarriedOut, RowChange
+from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.requests import RowsRequest
 from deltalite.txn.proposal import Operation
 
@@ -29,29 +29,29 @@ def predicate_parameter(conditions: Iterable[str | None]) -> str:
     return json.dumps([condition for condition in conditions if condition is not None])
 
 
-def file_metrics(done: CarriedOut | None) -> dict[str, int]:
+def file_metrics(written: WrittenChange | None) -> dict[str, int]:
     """Return the metrics of added and removed files, without files that only got another deletion vector."""
-    if done is None:
+    if written is None:
         return dict.fromkeys(
             ("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes", "numAddedChangeFiles"), 0
         )
-    back = {add.path for add in done.marked.adds}
-    gone = [remove for remove in done.removes if remove.path not in back]
+    back = {add.path for add in written.vectors.adds}
+    gone = [remove for remove in written.removes if remove.path not in back]
     return {
-        "numAddedFiles": len(done.written.adds),
+        "numAddedFiles": len(written.data_files.adds),
         "numRemovedFiles": len(gone),
-        "numAddedBytes": done.written.size_bytes,
+        "numAddedBytes": written.data_files.size_bytes,
         "numRemovedBytes": sum(remove.size_bytes or 0 for remove in gone),
-        "numAddedChangeFiles": len(done.changes),
+        "numAddedChangeFiles": len(written.changes),
     }
 
 
-def vector_metrics(done: CarriedOut | None) -> dict[str, int]:
+def vector_metrics(written: WrittenChange | None) -> dict[str, int]:
     """Return the numbers of added, updated and removed deletion vectors."""
     return {
-        "numDeletionVectorsAdded": 0 if done is None else done.marked.vectors_added,
-        "numDeletionVectorsUpdated": 0 if done is None else done.marked.vectors_updated,
-        "numDeletionVectorsRemoved": 0 if done is None else done.marked.vectors_removed,
+        "numDeletionVectorsAdded": 0 if written is None else written.vectors.vectors_added,
+        "numDeletionVectorsUpdated": 0 if written is None else written.vectors.vectors_updated,
+        "numDeletionVectorsRemoved": 0 if written is None else written.vectors.vectors_removed,
     }
 
 

@@ -45,7 +45,7 @@ from deltalite.protocol.schema import StructType
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns.conforming import conformed
+from deltalite.spark.columns.conforming import conform_rows
 from deltalite.spark.columns.guards import Guard, not_null_guards, replaced_range_guard
 from deltalite.spark.columns.text_lengths import length_guards
 from deltalite.spark.columns.types import from_spark
@@ -53,8 +53,8 @@ from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.reader.sources import query_rows
 from deltalite.spark.row_changes.replacing import Replacement, everything, matching, same_partitions
-from deltalite.spark.write.column_defaults import completed, rule_guards
-from deltalite.spark.write.identity_values import numbered
+from deltalite.spark.write.column_defaults import fill_columns, rule_guards
+from deltalite.spark.write.identity_values import fill_identities
 from deltalite.spark.write.staging import StagedWrite, WriteLayout, foreign_entry
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
@@ -187,9 +187,9 @@ class _Write:
             self._check_replaced(replaced)
             staging = self._kept.staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(data, target)
-            complete = completed(query.frame, data, target.schema, target.rules)
+            complete = fill_columns(query.frame, data, target.schema, target.rules)
             missing_identities = [c for c in target.rules.identities if data.find(c.name) is None]
-            with numbered(complete, missing_identities) as (numbered_rows, count):
+            with fill_identities(complete, missing_identities) as (numbered_rows, count):
                 target = target.with_high_water_marks(missing_identities, count)
                 files = self._publish(staging.write(numbered_rows, target.table, guards), staging, target)
         _warn_of_null_partitions(self._store, target, data, files.rows)
@@ -242,7 +242,7 @@ class _Write:
         changes: tuple[AddCDCFile, ...] = ()
         if self._request.data_change:
             changes = write_change_files(base, target, copies, new=staged.new, replaced=replaced)
-        survivors = conformed(replaced.survivors, base.schema, target.schema)
+        survivors = conform_rows(replaced.survivors, base.schema, target.schema)
         copied = self._publish(copies.write(survivors, target.table, []), copies, target)
         return replace(staged, copied=copied, changes=changes)
 

@@ -25,15 +25,15 @@ _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _NO_TEXT = frozenset({"binary", "variant", "void"})
 
 
-def assigned(
-    value: Column, have: DataType, want: DataType, path: str, *, fills: bool = False, varies: bool = False
+def assign_value(
+    value: Column, from_type: DataType, to_type: DataType, path: str, *, fills: bool = False, varies: bool = False
 ) -> Column:
-    """Convert a value of the type `have` to the type `want`.
+    """Convert a value of the type `from_type` to the type `to_type`.
 
     Args:
         value: the value.
-        have: its type.
-        want: the type of the column.
+        from_type: its type.
+        to_type: the type of the column.
         path: the column, for errors.
         fills: whether missing members of structs become null.
         varies: whether the value is non-deterministic.
@@ -41,14 +41,14 @@ def assigned(
     Raises:
         SchemaMismatchError: the type cannot be converted, or members are missing or unknown.
     """
-    if varies and bare(have) != bare(want):
-        once = F.transform(F.array(value), lambda item: assigned(item, have, want, path, fills=fills))
+    if varies and bare(from_type) != bare(to_type):
+        once = F.transform(F.array(value), lambda item: assign_value(item, from_type, to_type, path, fills=fills))
         return F.element_at(once, 1)
-    match have, want:
-        case _ if have == VOID:
-            return value.cast(spark_type(want))  # NULL, or an expression that raises an error
+    match from_type, to_type:
+        case _ if from_type == VOID:
+            return value.cast(spark_type(to_type))  # NULL, or an expression that raises an error
         case StructType(), StructType():
-            return _struct(value, have, want, path, fills=fills)
+            return _struct(value, from_type, to_type, path, fills=fills)
         case ArrayType(element), ArrayType(new_element):
             convert = _converter(element, new_element, f"{path}.element", fills=fills)
             return value if convert is None else F.transform(value, convert)
@@ -62,89 +62,91 @@ def assigned(
                 keys if convert_key is None else F.transform(keys, convert_key),
                 items if convert_item is None else F.transform(items, convert_item),
             )
-        case _ if have == want:
+        case _ if from_type == to_type:
             return value
         case ((PrimitiveType() | DecimalType()), (PrimitiveType() | DecimalType())):
-            return _simple(value, have, want, path)
+            return _simple(value, from_type, to_type, path)
         case _:
-            raise _not_convertible(have, want, path)
+            raise _not_convertible(from_type, to_type, path)
 
 
 def _simple(
     value: Column,
-    have: PrimitiveType | DecimalType,
-    want: PrimitiveType | DecimalType,
+    from_type: PrimitiveType | DecimalType,
+    to_type: PrimitiveType | DecimalType,
     path: str,
 ) -> Column:
-    if fits(have, want):
-        return value.cast(spark_type(want))
-    if want == PrimitiveType("string") and _name(have) not in _NO_TEXT:
+    if fits(from_type, to_type):
+        return value.cast(spark_type(to_type))
+    if to_type == PrimitiveType("string") and _name(from_type) not in _NO_TEXT:
         return value.cast("string")
-    if have == PrimitiveType("string") and (isinstance(want, DecimalType) or want.name in CONVERTED):
-        return _refuse_lost_values(value, text_value(value, want), have, want, path)
-    if not any(_name(have) in family and _name(want) in family for family in (_NUMBERS, _TIMES)):
-        raise _not_convertible(have, want, path)
-    return _checked(have, want, path)(value)
+    if from_type == PrimitiveType("string") and (isinstance(to_type, DecimalType) or to_type.name in CONVERTED):
+        return _refuse_lost_values(value, text_value(value, to_type), from_type, to_type, path)
+    if not any(_name(from_type) in family and _name(to_type) in family for family in (_NUMBERS, _TIMES)):
+        raise _not_convertible(from_type, to_type, path)
+    return _checked(from_type, to_type, path)(value)
 
 
-def _checked(have: DataType, want: DataType, path: str) -> Callable[[Column], Column]:
+def _checked(from_type: DataType, to_type: DataType, path: str) -> Callable[[Column], Column]:
     """Return a function that casts a value, and fails the query if casting it back does not restore it."""
 
     def cast(value: Column) -> Column:
-        converted = value.try_cast(spark_type(want))
-        is_same = converted.try_cast(spark_type(have)).eqNullSafe(value)
-        return _refuse_lost_values(value, F.when(is_same, converted), have, want, path)
+        converted = value.try_cast(spark_type(to_type))
+        is_same = converted.try_cast(spark_type(from_type)).eqNullSafe(value)
+        return _refuse_lost_values(value, F.when(is_same, converted), from_type, to_type, path)
 
     return cast
 
 
-def _refuse_lost_values(value: Column, converted: Column, have: DataType, want: DataType, path: str) -> Column:
+def _refuse_lost_values(value: Column, converted: Column, from_type: DataType, to_type: DataType, path: str) -> Column:
     """Return `converted`, and fail the query if it is null but the value is not."""
     problem = F.concat(
-        F.lit(f"The column '{path}' is {want}, and the value "),
+        F.lit(f"The column '{path}' is {to_type}, and the value "),
         value.cast("string"),
-        F.lit(f" ({have}) does not convert to it without loss."),
+        F.lit(f" ({from_type}) does not convert to it without loss."),
     )
-    refusal = F.raise_error(problem).cast(spark_type(want))
+    refusal = F.raise_error(problem).cast(spark_type(to_type))
     return F.when(value.isNull() | converted.isNotNull(), converted).otherwise(refusal)
 
 
-def _struct(value: Column, have: StructType, want: StructType, path: str, *, fills: bool) -> Column:
-    unknown = [f.name for f in have if want.find(f.name) is None]
-    missing = [f.name for f in want if have.find(f.name) is None]
+def _struct(value: Column, from_type: StructType, to_type: StructType, path: str, *, fills: bool) -> Column:
+    unknown = [f.name for f in from_type if to_type.find(f.name) is None]
+    missing = [f.name for f in to_type if from_type.find(f.name) is None]
     if unknown or (missing and not fills):
         raise SchemaMismatchError(
-            f"The column '{path}' has the members {', '.join(want.names)}, and its value has {', '.join(have.names)}.",
+            f"The column '{path}' has the members {', '.join(to_type.names)}, "
+            f"and its value has {', '.join(from_type.names)}.",
             remedy="Build the struct with the same members: named_struct('a', ..., 'b', ...).",
         )
-    if bare(have) == bare(want):
+    if bare(from_type) == bare(to_type):
         return value
     members = []
-    for field in want:
-        source = have.find(field.name)
+    for field in to_type:
+        source = from_type.find(field.name)
         if source is None:
             member = F.lit(None).cast(spark_type(field.type))
         else:
             member_path = f"{path}.{field.name}"
-            member = assigned(value.getField(source.name), source.type, field.type, member_path, fills=fills)
+            member = assign_value(value.getField(source.name), source.type, field.type, member_path, fills=fills)
         members.append(member.alias(field.name))
     return F.when(value.isNotNull(), F.struct(*members))
 
 
-def _converter(have: DataType, want: DataType, path: str, *, fills: bool) -> Callable[[Column], Column] | None:
+def _converter(from_type: DataType, to_type: DataType, path: str, *, fills: bool) -> Callable[[Column], Column] | None:
     """Return the conversion of each item of a collection, or None if the types are equal."""
-    if spark_type(have) == spark_type(want):
+    if spark_type(from_type) == spark_type(to_type):
         return None
-    assigned(F.lit(None), have, want, path, fills=fills)  # raises before a row is read if it can never work
-    return lambda item: assigned(item, have, want, path, fills=fills)
+    assign_value(F.lit(None), from_type, to_type, path, fills=fills)  # raises before a row is read if it can never work
+    return lambda item: assign_value(item, from_type, to_type, path, fills=fills)
 
 
 def _name(data_type: PrimitiveType | DecimalType) -> str:
     return data_type.name if isinstance(data_type, PrimitiveType) else "decimal"
 
 
-def _not_convertible(have: DataType, want: DataType, path: str) -> SchemaMismatchError:
+def _not_convertible(from_type: DataType, to_type: DataType, path: str) -> SchemaMismatchError:
     return SchemaMismatchError(
-        f"The column '{path}' is {want}, and its value is {have}. There is no implicit conversion between these types.",
-        remedy=f"Convert the value, for example with CAST(... AS {want}).",
+        f"The column '{path}' is {to_type}, and its value is {from_type}. "
+        "There is no implicit conversion between these types.",
+        remedy=f"Convert the value, for example with CAST(... AS {to_type}).",
     )

@@ -12,24 +12,26 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.protocol.schema import StructType
-from deltalite.spark.columns.assigning import assigned
+from deltalite.spark.columns.assigning import assign_value
 from deltalite.spark.columns.names import named
 from deltalite.spark.columns.types import spark_type
 
 
-def conformed(frame: DataFrame, have: StructType, want: StructType) -> DataFrame:
-    """Convert the rows of `frame` from the schema `have` to the schema `want`."""
-    return frame.select(*conformed_columns(have, want))
+def conform_rows(frame: DataFrame, from_schema: StructType, to_schema: StructType) -> DataFrame:
+    """Convert the rows of `frame` from the schema `from_schema` to the schema `to_schema`."""
+    return frame.select(*conform_columns(from_schema, to_schema))
 
 
-def conformed_columns(have: StructType, want: StructType, column_of: Callable[[str], Column] = named) -> list[Column]:
-    """Return the columns of `want`, computed from those of `have`; `column_of` returns a column by name."""
+def conform_columns(
+    from_schema: StructType, to_schema: StructType, column_of: Callable[[str], Column] = named
+) -> list[Column]:
+    """Return the columns of `to_schema`, computed from those of `from_schema`; `column_of` returns a column by name."""
     columns = []
-    for field in want:
-        source = have.find(field.name)
+    for field in to_schema:
+        source = from_schema.find(field.name)
         if source is None:
             column = F.lit(None).cast(spark_type(field.type))
         else:
-            column = assigned(column_of(source.name), source.type, field.type, field.name, fills=True)
+            column = assign_value(column_of(source.name), source.type, field.type, field.name, fills=True)
         columns.append(column.alias(field.name))
     return columns

@@ -55,7 +55,7 @@ def replaced_range_guard(predicate: str) -> Guard:
     )
 
 
-def guarded(frame: DataFrame, guards: Sequence[Guard], columns: Sequence[str]) -> DataFrame:
+def with_guards(frame: DataFrame, guards: Sequence[Guard], columns: Sequence[str]) -> DataFrame:
     """Return the rows with the checks. The query fails at the first violation and shows that row's `columns`."""
     row = F.struct(*[named(name) for name in columns])
     for number, guard in enumerate(guards):

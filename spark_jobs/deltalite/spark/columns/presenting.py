@@ -31,7 +31,7 @@ from deltalite.protocol.schema import (
 )
 from deltalite.protocol.type_changes import TYPE_CHANGES
 from deltalite.spark.columns.names import named
-from deltalite.spark.columns.text_lengths import padded
+from deltalite.spark.columns.text_lengths import pad_texts
 from deltalite.spark.columns.types import char_metadata, spark_type, to_spark
 
 _VOID = PrimitiveType("void")
@@ -72,7 +72,7 @@ def file_schema(table: TableSchema) -> spark_types.StructType:
     return spark_types.StructType(with_field_ids(schema, requested).fields) if table.mode is MappingMode.ID else schema
 
 
-def presented(table: TableSchema, *, pads: bool) -> list[Column]:
+def table_columns(table: TableSchema, *, pads: bool) -> list[Column]:
     """Return the table's columns, computed from those of `file_schema` and the partition columns by physical name.
 
     `pads` fills texts of the type char(n) with blanks.
@@ -85,7 +85,7 @@ def presented(table: TableSchema, *, pads: bool) -> list[Column]:
         if table.mode is MappingMode.ID:
             # A cast to the same type removes the id, so that it does not get into files written from the column.
             column = column.cast(spark_type(logical.type))
-        padded_column = padded(column, logical) if pads else None
+        padded_column = pad_texts(column, logical) if pads else None
         columns.append(
             (column if padded_column is None else padded_column).alias(logical.name, **_char_metadata(logical))
         )

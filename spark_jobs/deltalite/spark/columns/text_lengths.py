@@ -32,7 +32,7 @@ _Change = Callable[[Column, _Bounded], Column | None]
 """A function that changes a text of bounded length, or returns None if the text stays unchanged."""
 
 
-def fitted(rows: DataFrame, schema: StructType, *, where: Column | None = None) -> DataFrame:
+def fit_texts(rows: DataFrame, schema: StructType, *, where: Column | None = None) -> DataFrame:
     """Cut or pad texts to the lengths of their types, in the rows for which `where` is TRUE (by default all).
 
     Raises:
@@ -55,7 +55,7 @@ def pads_on_read(spark: SparkSession) -> bool:
     return is_on[_PADS] and not is_on[_AS_STRINGS]
 
 
-def padded(column: Column, field: StructField) -> Column | None:
+def pad_texts(column: Column, field: StructField) -> Column | None:
     """Return the column of `field` with its texts of char(n) padded with blanks; None if it has none."""
     if not holds_char(field):
         return None

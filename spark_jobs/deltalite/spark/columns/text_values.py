@@ -27,10 +27,10 @@ _DATE = rf"^\s*{_DAY}([ T]({_TIME})?)?)?)?\s*$"
 _TIMESTAMP = rf"^\s*{_DAY}([ T]({_TIME}\s*([A-Za-z+-][\w:/+-]*)?)?)?)?)?\s*$"
 
 
-def text_value(value: Column, want: PrimitiveType | DecimalType) -> Column:
-    """Convert the text `value` to the type `want`; null if it does not convert without loss."""
-    converted = value.try_cast(spark_type(want))
-    match want:
+def text_value(value: Column, to_type: PrimitiveType | DecimalType) -> Column:
+    """Convert the text `value` to the type `to_type`; null if it does not convert without loss."""
+    converted = value.try_cast(spark_type(to_type))
+    match to_type:
         case DecimalType() | PrimitiveType("float" | "double"):
             return F.when(_has_same_digits(value, converted), converted)
         case PrimitiveType("date"):

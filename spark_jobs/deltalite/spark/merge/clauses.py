@@ -39,7 +39,7 @@ class MergeActions:
         return {**self.matched, **self.by_source, **self.not_matched}
 
 
-def evolved(request: MergeRequest, table: StructType, source: StructType) -> StructType:
+def evolved_schema(request: MergeRequest, table: StructType, source: StructType) -> StructType:
     """Return the schema of the table after the merge.
 
     Raises:
@@ -71,7 +71,7 @@ def merge_actions(
     request: MergeRequest,
     source: DataFrame,
     *,
-    have: StructType,
+    base_schema: StructType,
     schema: StructType,
     rules: ColumnRules,
 ) -> MergeActions:
@@ -81,13 +81,13 @@ def merge_actions(
         InvalidRequestError: a condition or value is wrong, or a column does not exist.
         SchemaMismatchError: a value has a type that its column cannot take, or the source lacks a column.
     """
-    target = no_rows(spark, have).alias(TARGET)
+    target = no_rows(spark, base_schema).alias(TARGET)
     incoming = no_rows_of(spark, source.schema).alias(SOURCE)
     names = ("when_matched", "when_not_matched_by_source", "when_not_matched")
     by_kind = []
     first = 0
     for name, rows in zip(names, (target.crossJoin(incoming), target, incoming), strict=True):
-        resolver = RowActions(rows, have=have, schema=schema, rules=rules, fills=request.merge_schema)
+        resolver = RowActions(rows, base_schema=base_schema, schema=schema, rules=rules, fills=request.merge_schema)
         clauses: Sequence[MergeClause] = getattr(request, name)
         star = _Star(from_spark(source.schema), schema, rules, is_lenient=request.merge_schema)
         by_kind.append({first + n: _action(resolver, one, star, f"{name}[{n}]") for n, one in enumerate(clauses)})

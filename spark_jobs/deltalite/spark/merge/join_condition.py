@@ -181,5 +181,5 @@ def _type_of_cast(node: ConditionNode) -> DataType | None:
         return None
 
 
-def _is_day_of(have: DataType, want: DataType) -> bool:
-    return isinstance(have, PrimitiveType) and have.name in _TIMES and want == PrimitiveType("date")
+def _is_day_of(source: DataType, target: DataType) -> bool:
+    return isinstance(source, PrimitiveType) and source.name in _TIMES and target == PrimitiveType("date")

@@ -51,13 +51,13 @@ class SourceRows:
 class MergeRows:
     """The values that all steps of one merge share: source rows, actions, and the columns of the frames.
 
-    - `have`, `schema`: the table's columns before and after the merge.
+    - `base_schema`, `schema`: the table's columns before and after the merge.
     - `columns`: the names of the helper columns.
     """
 
     source: SourceRows
     actions: MergeActions
-    have: StructType
+    base_schema: StructType
     schema: StructType
     columns: RowColumns
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.spark.columns.conforming import conformed_columns
+from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import SOURCE, TARGET, named
 from deltalite.spark.merge.matching import Matches, MergeRows
-from deltalite.spark.row_changes.joining import Size, broadcast_if_small, gathered
+from deltalite.spark.row_changes.joining import Size, broadcast_if_small, one_partition_if_small
 from deltalite.spark.row_changes.row_actions import action_number, of_target
 from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowColumns, new_row
 
@@ -23,14 +23,14 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
 
     Without clauses for unmatched target rows, only pairs with an action are joined.
     """
-    have, schema, columns = merge.have, merge.schema, merge.columns
+    base_schema, schema, columns = merge.base_schema, merge.schema, merge.columns
     matched, by_source = merge.actions.matched, merge.actions.by_source
     acting = matches.pairs if by_source else matches.pairs.where(named(columns.pair_action).isNotNull())
     pairs = broadcast_if_small(acting, merge.source.size.of(matches.count)).alias(SOURCE)
     joined = rows.alias(TARGET).join(pairs, _is_same_row(columns), "left")
     action, pair_action = named(columns.action), named(columns.pair_action)
     with_pairs = joined.select(
-        *[of_target(field.name) for field in have],
+        *[of_target(field.name) for field in base_schema],
         *map(named, (columns.file, columns.row, columns.pair_file, columns.pair_action)),
         new_row(pair_action, matched, schema).alias(columns.pair_new),
     )
@@ -41,7 +41,7 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
     )
     new = F.coalesce(named(columns.pair_new), new_row(action, by_source, schema))
     frame = decided_rows.select(
-        *conformed_columns(have, schema, of_target),
+        *conform_columns(base_schema, schema, of_target),
         named(columns.file),
         named(columns.row),
         action,
@@ -73,7 +73,7 @@ def inserted_rows(matches: Matches, merge: MergeRows) -> NewRows:
     acting = unmatched.withColumn(columns.action, action_number(not_matched)).where(action.isNotNull())
     rows = acting.select(action, new_row(action, not_matched, merge.schema).alias(columns.new))
     frame = rows.select(*[named(columns.new).getField(f.name).alias(f.name) for f in merge.schema], action)
-    return NewRows(frame=gathered(frame, source.size), action=columns.action, actions=not_matched)
+    return NewRows(frame=one_partition_if_small(frame, source.size), action=columns.action, actions=not_matched)
 
 
 def _is_same_row(columns: RowColumns) -> Column:

@@ -55,7 +55,7 @@ def row_bytes(schema: spark_types.StructType) -> Column:
     return total
 
 
-def measured(rows: DataFrame) -> Size:
+def measure_size(rows: DataFrame) -> Size:
     """Measure the size of computed rows."""
     totals: Any = rows.agg(F.count(F.lit(1)), F.sum(row_bytes(rows.schema))).collect()[0]
     return Size(count=totals[0], size_bytes=totals[1] or 0)
@@ -66,6 +66,6 @@ def broadcast_if_small(rows: DataFrame, size: Size) -> DataFrame:
     return F.broadcast(rows) if size.size_bytes <= _MOST_BROADCAST_BYTES else rows
 
 
-def gathered(rows: DataFrame, size: Size) -> DataFrame:
+def one_partition_if_small(rows: DataFrame, size: Size) -> DataFrame:
     """Return the rows, in one partition if they fit into one file."""
     return rows.repartition(1) if size.size_bytes <= _MOST_GATHERED_BYTES else rows

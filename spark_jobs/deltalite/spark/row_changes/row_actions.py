@@ -21,8 +21,8 @@ from deltalite.errors import InvalidRequestError, SchemaMismatchError
 from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.schema import DataType, StructType, member_at
 from deltalite.protocol.schema_evolution import VOID
-from deltalite.spark.columns.assigning import assigned
-from deltalite.spark.columns.conforming import conformed_columns
+from deltalite.spark.columns.assigning import assign_value
+from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import TARGET, quoted
 from deltalite.spark.columns.types import spark_type
 from deltalite.spark.expressions.sql import Expressions, no_rows, of_the_request, of_the_table
@@ -79,18 +79,18 @@ class RowActions:
 
     Args:
         rows: rows of the schema that the actions use; the table's columns have the alias `target`.
-        have: the table's columns before the operation.
+        base_schema: the table's columns before the operation.
         schema: the table's columns after the operation.
         rules: the rules of the table's columns.
         fills: whether missing members of a struct become null, or keep their values in an update.
     """
 
     def __init__(
-        self, rows: DataFrame, *, have: StructType, schema: StructType, rules: ColumnRules, fills: bool = False
+        self, rows: DataFrame, *, base_schema: StructType, schema: StructType, rules: ColumnRules, fills: bool = False
     ) -> None:
         self._rows = Expressions.of_request(rows)
         self._without_columns = Expressions.of_table(rows.sparkSession, StructType(()))
-        self._have = have
+        self._base_schema = base_schema
         self._schema = schema
         self._rules = rules
         self._fills = fills
@@ -98,7 +98,7 @@ class RowActions:
     @classmethod
     def on_table(cls, spark: SparkSession, schema: StructType, rules: ColumnRules) -> RowActions:
         """Return a resolver for actions that use only the table's rows."""
-        return cls(no_rows(spark, schema).alias(TARGET), have=schema, schema=schema, rules=rules)
+        return cls(no_rows(spark, schema).alias(TARGET), base_schema=schema, schema=schema, rules=rules)
 
     def condition(self, text: str | None, parameter: str) -> Column | None:
         """Resolve a condition. A null result counts as false."""
@@ -120,7 +120,7 @@ class RowActions:
                     remedy="Leave the column out.",
                 )
         by_column = _without_computed(by_column)
-        old_columns = conformed_columns(self._have, self._schema, of_target)
+        old_columns = conform_columns(self._base_schema, self._schema, of_target)
         values = tuple(
             self._updated(old, field.type, by_column.get(field.name, {}), field.name).alias(field.name)
             for field, old in zip(self._schema, old_columns, strict=True)
@@ -148,7 +148,7 @@ class RowActions:
                 )
             if values_of_column is not None:
                 whole = values_of_column[()]
-                value = assigned(
+                value = assign_value(
                     whole.value, whole.type, field.type, field.name, fills=self._fills, varies=whole.varies
                 )
             elif field.name in self._rules.defaults:
@@ -238,7 +238,7 @@ class RowActions:
         if whole is not None:
             if self._fills and isinstance(data_type, StructType) and isinstance(whole.type, StructType):
                 return self._merged(old, data_type, whole, path)
-            return assigned(whole.value, whole.type, data_type, path, varies=whole.varies)
+            return assign_value(whole.value, whole.type, data_type, path, varies=whole.varies)
         members = []
         for field in data_type if isinstance(data_type, StructType) else ():
             of_member = {rest[1:]: assignment for rest, assignment in assignments.items() if rest[0] == field.name}
@@ -246,17 +246,17 @@ class RowActions:
             members.append(member.alias(field.name))
         return F.struct(*members)
 
-    def _merged(self, old: Column, want: StructType, new: AssignedValue, path: str) -> Column:
+    def _merged(self, old: Column, to_type: StructType, new: AssignedValue, path: str) -> Column:
         """Replace a struct, and keep the old values of members that the new struct lacks."""
-        have = new.type
-        if not isinstance(have, StructType) or all(have.find(f.name) is not None for f in want):
-            return assigned(new.value, have, want, path, fills=True, varies=new.varies)
+        from_type = new.type
+        if not isinstance(from_type, StructType) or all(from_type.find(f.name) is not None for f in to_type):
+            return assign_value(new.value, from_type, to_type, path, fills=True, varies=new.varies)
         if new.varies:  # the transformation of a one-item array computes the value once
-            merge_item = lambda item: self._merged(old, want, AssignedValue(value=item, type=have), path)  # noqa: E731
+            merge_item = lambda item: self._merged(old, to_type, AssignedValue(value=item, type=from_type), path)  # noqa: E731
             return F.element_at(F.transform(F.array(new.value), merge_item), 1)
         members = []
-        for field in want:
-            source, member_path = have.find(field.name), f"{path}.{field.name}"
+        for field in to_type:
+            source, member_path = from_type.find(field.name), f"{path}.{field.name}"
             if source is None:
                 member = old.getField(field.name)
             else:

@@ -20,15 +20,15 @@ from deltalite.protocol.identity_columns import IdentityColumn
 from deltalite.protocol.schema import StructType
 from deltalite.spark.columns.guards import Guard, not_null_guards
 from deltalite.spark.columns.names import named
-from deltalite.spark.columns.text_lengths import fitted, length_guards
+from deltalite.spark.columns.text_lengths import fit_texts, length_guards
 from deltalite.spark.row_changes.row_actions import RowAction
 from deltalite.spark.row_changes.touched_rows import NewRows
 from deltalite.spark.write.column_defaults import generated_columns, rule_guards
-from deltalite.spark.write.identity_values import numbered
+from deltalite.spark.write.identity_values import fill_identities
 
 
 @contextmanager
-def counted(
+def fill_new_identities(
     rows: NewRows, identities: Sequence[IdentityColumn]
 ) -> Iterator[tuple[NewRows, Sequence[IdentityColumn], int]]:
     """Yield the rows with values in the IDENTITY columns that actions leave out, these columns, and the row count.
@@ -48,18 +48,18 @@ def counted(
             remedy="Name the same identity columns in every insert clause, or none.",
         )
     needs_values = named(rows.action).isin([n for n, left_out in missing.items() if left_out])
-    with numbered(rows.frame.where(needs_values), columns) as (numbered_rows, count):
+    with fill_identities(rows.frame.where(needs_values), columns) as (numbered_rows, count):
         yield replace(rows, frame=numbered_rows.unionAll(rows.frame.where(~needs_values))), columns, count
 
 
-def ruled(
+def apply_rules(
     rows: DataFrame, action: str, schema: StructType, rules: ColumnRules, actions: Mapping[int, RowAction]
 ) -> DataFrame:
     """Fit the texts of new rows to their types, and compute their generated columns.
 
     A generated column that the action sets keeps its value.
     """
-    rows = fitted(rows, schema, where=named(action).isNotNull())
+    rows = fit_texts(rows, schema, where=named(action).isNotNull())
     generated = generated_columns(rows.sparkSession, schema, rules)
     if not generated:
         return rows

@@ -89,7 +89,7 @@ def changed_by(
     """Apply one action, numbered 0, to the rows of files. Also return the number of each file by its spelling."""
     rows = scan_addressed(spark, snapshot, files, file=columns.file, row=columns.row)
     numbered = rows.frame.alias(TARGET).withColumn(columns.action, action_number({0: action}))
-    changed = ChangedRows.of(numbered, columns, have=snapshot.schema, schema=schema, actions={0: action})
+    changed = ChangedRows.of(numbered, columns, base_schema=snapshot.schema, schema=schema, actions={0: action})
     return changed, rows.numbers
 
 

@@ -17,10 +17,10 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.change_feed import CHANGE_TYPE
 from deltalite.protocol.schema import StructType
-from deltalite.spark.columns.conforming import conformed_columns
+from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import named, unused_name
 from deltalite.spark.columns.types import to_spark
-from deltalite.spark.row_changes.joining import broadcast_if_small, measured
+from deltalite.spark.row_changes.joining import broadcast_if_small, measure_size
 from deltalite.spark.row_changes.row_actions import ActionKind, RowAction, of_target
 from deltalite.spark.runtime.computed_once import computed_once
 
@@ -67,17 +67,17 @@ class ChangedRows:
         rows: DataFrame,
         columns: RowColumns,
         *,
-        have: StructType,
+        base_schema: StructType,
         schema: StructType,
         actions: Mapping[int, RowAction],
     ) -> ChangedRows:
-        """Apply the actions to `rows`, which have the columns of `have` under the alias `target`.
+        """Apply the actions to `rows`, which have the columns of `base_schema` under the alias `target`.
 
         The rows also have the columns `file`, `row` and `action`.
         """
         names = columns
         frame = rows.select(
-            *conformed_columns(have, schema, of_target),
+            *conform_columns(base_schema, schema, of_target),
             named(names.file),
             named(names.row),
             named(names.action),
@@ -95,7 +95,7 @@ class ChangedRows:
         changed = computed_once(self.changed)
         names = self.columns
         untouched = self.frame.select(*[named(f.name) for f in self.schema], named(names.file), named(names.row))
-        return replace(self, frame=broadcast_if_small(changed, measured(changed)), untouched=untouched)
+        return replace(self, frame=broadcast_if_small(changed, measure_size(changed)), untouched=untouched)
 
     def rewritten(self) -> DataFrame:
         """Return the rows of the files after the operation, with the number of their action."""
@@ -145,7 +145,7 @@ class ChangedRows:
             parts.append(inserts.frame.withColumn(CHANGE_TYPE, F.lit("insert")))
         if gone is not None:
             parts.append(gone.withColumn(CHANGE_TYPE, F.lit("delete")).withColumn(action, no_action))
-        return united([part.select(*columns) for part in parts])
+        return union_all([part.select(*columns) for part in parts])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ class NewRows:
         return replace(self, frame=computed_once(self.frame))
 
 
-def united(parts: Sequence[DataFrame]) -> DataFrame:
+def union_all(parts: Sequence[DataFrame]) -> DataFrame:
     """Return all rows of frames with the same columns."""
     return reduce(DataFrame.unionAll, parts)
 

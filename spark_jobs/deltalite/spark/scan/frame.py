@@ -37,7 +37,7 @@ from deltalite.spark.columns.partition_columns import (
     typed_values,
     with_typed_columns,
 )
-from deltalite.spark.columns.presenting import file_schema, presented, read_settings
+from deltalite.spark.columns.presenting import file_schema, read_settings, table_columns
 from deltalite.spark.columns.text_lengths import pads_on_read
 from deltalite.spark.columns.types import to_spark, with_char_types
 from deltalite.spark.hadoop.files import HadoopFiles
@@ -51,7 +51,7 @@ from deltalite.spark.scan.native_relation import (
     NativeRelationError,
     native_relation,
 )
-from deltalite.spark.scan.row_selection import RowSelection, live_rows, selected, words_of
+from deltalite.spark.scan.row_selection import RowSelection, live_rows, select_rows, words_of
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -201,7 +201,7 @@ class _Part:
     ) -> DataFrame:
         """Return all rows, or those not at the `positions` of each file; with `only`, those at the positions."""
         relation, has_values = self._relation()
-        columns = presented(self._table, pads=pads_on_read(self._spark))
+        columns = table_columns(self._table, pads=pads_on_read(self._spark))
         needs_lookup = bool(self._by_file) or not has_values
         if positions is None and not needs_lookup and address is None:
             return self._of_session(relation.select(*columns))
@@ -214,7 +214,7 @@ class _Part:
         if positions is not None:
             words = words_of(list(zip(spelled, positions, strict=True)))
             names = {name: self._helper_name(name) for name in ("file", "word", "bits")}
-            frame = selected(frame, named(file), named(position), words, only=only, names=names)
+            frame = select_rows(frame, named(file), named(position), words, only=only, names=names)
         if needs_lookup:
             frame, file_columns = self._join_file_values(frame, file, spelled, with_values=not has_values)
             columns += file_columns

@@ -87,7 +87,7 @@ def _words(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
     return pa.table([files.take(words["file"]), words["word"], signed], _WORD)
 
 
-def selected(
+def select_rows(
     rows: DataFrame, file: Column, position: Column, words: pa.Table, *, only: bool, names: Mapping[str, str]
 ) -> DataFrame:
     """Return the rows whose bit is not set (with `only`: set) in the word for their file and position.

@@ -13,23 +13,23 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.schema import StructType
-from deltalite.spark.columns.conforming import conformed
+from deltalite.spark.columns.conforming import conform_rows
 from deltalite.spark.columns.guards import Guard
 from deltalite.spark.columns.names import named
-from deltalite.spark.columns.text_lengths import fitted
+from deltalite.spark.columns.text_lengths import fit_texts
 from deltalite.spark.expressions.sql import Expressions, of_the_request, of_the_table
 
 
-def completed(frame: DataFrame, have: StructType, want: StructType, rules: ColumnRules) -> DataFrame:
-    """Convert the rows of `frame` from the schema `have` to `want`, with values for missing columns.
+def fill_columns(frame: DataFrame, from_schema: StructType, to_schema: StructType, rules: ColumnRules) -> DataFrame:
+    """Convert the rows of `frame` from the schema `from_schema` to `to_schema`, with values for missing columns.
 
     Texts of the types char(n) and varchar(n) are fitted to their lengths.
 
     Raises:
         UnsupportedFeatureError: the expression of a column cannot be computed.
     """
-    rows = conformed(frame, have, want)
-    missing_fields = [field for field in want if have.find(field.name) is None]
+    rows = conform_rows(frame, from_schema, to_schema)
+    missing_fields = [field for field in to_schema if from_schema.find(field.name) is None]
     defaults = {}
     for field in missing_fields:
         if field.name in rules.defaults:
@@ -37,20 +37,25 @@ def completed(frame: DataFrame, have: StructType, want: StructType, rules: Colum
             without_columns = Expressions.of_table(frame.sparkSession, StructType(()))
             failure = of_the_table(f"default of the column '{field.name}'", text)
             defaults[field.name], _ = without_columns.value(text, field.type, failure, varies=True)
-    rows = fitted(_with(rows, want, defaults), want)
-    generated = generated_columns(frame.sparkSession, want, rules)
-    return _with(rows, want, {f.name: generated[f.name] for f in missing_fields if f.name in generated})
+    rows = fit_texts(_with(rows, to_schema, defaults), to_schema)
+    generated = generated_columns(frame.sparkSession, to_schema, rules)
+    return _with(rows, to_schema, {f.name: generated[f.name] for f in missing_fields if f.name in generated})
 
 
 def rule_guards(
-    spark: SparkSession, have: StructType, want: StructType, rules: ColumnRules, *, requested_keys: Container[str]
+    spark: SparkSession,
+    from_schema: StructType,
+    to_schema: StructType,
+    rules: ColumnRules,
+    *,
+    requested_keys: Container[str],
 ) -> list[Guard]:
     """Return guards for invariants, CHECK constraints, and the generated columns that the rows have.
 
     Args:
         spark: the session.
-        have: the schema of the incoming rows.
-        want: the table's schema.
+        from_schema: the schema of the incoming rows.
+        to_schema: the table's schema.
         rules: the table's rules.
         requested_keys: the keys of the properties that the request sets.
 
@@ -59,7 +64,7 @@ def rule_guards(
     """
     if not rules.conditions and not rules.generated:
         return []
-    expressions = Expressions.of_table(spark, want)
+    expressions = Expressions.of_table(spark, to_schema)
     guards = []
     for rule in rules.conditions:
         failure = of_the_request if rule.property_key in requested_keys else of_the_table
@@ -70,8 +75,8 @@ def rule_guards(
                 remedy="Filter or correct such rows.",
             )
         )
-    for name, column in generated_columns(spark, want, rules).items():
-        if have.find(name) is not None:
+    for name, column in generated_columns(spark, to_schema, rules).items():
+        if from_schema.find(name) is not None:
             guards.append(
                 Guard(
                     condition=named(name).eqNullSafe(column),
@@ -82,8 +87,8 @@ def rule_guards(
     return guards
 
 
-def generated_columns(spark: SparkSession, want: StructType, rules: ColumnRules) -> dict[str, Column]:
-    """Return the generated columns by name, computed from the other columns of `want` and cast to their types.
+def generated_columns(spark: SparkSession, schema: StructType, rules: ColumnRules) -> dict[str, Column]:
+    """Return the generated columns by name, computed from the other columns of `schema` and cast to their types.
 
     Raises:
         UnsupportedFeatureError: an expression cannot be computed.
@@ -91,9 +96,9 @@ def generated_columns(spark: SparkSession, want: StructType, rules: ColumnRules)
     columns: dict[str, Column] = {}
     if not rules.generated:
         return columns
-    expressions = Expressions.of_table(spark, want)
+    expressions = Expressions.of_table(spark, schema)
     computed_names = {name.lower() for name in (*rules.generated, *(column.name for column in rules.identities))}
-    for field in want:
+    for field in schema:
         text = rules.generated.get(field.name)
         if text is None:
             continue
@@ -105,8 +110,8 @@ def generated_columns(spark: SparkSession, want: StructType, rules: ColumnRules)
     return columns
 
 
-def _with(rows: DataFrame, want: StructType, values: Mapping[str, Column]) -> DataFrame:
-    """Return the rows with these values in some columns of `want`."""
+def _with(rows: DataFrame, schema: StructType, values: Mapping[str, Column]) -> DataFrame:
+    """Return the rows with these values in some columns of `schema`."""
     if not values:
         return rows
-    return rows.select(*[values[f.name].alias(f.name) if f.name in values else named(f.name) for f in want])
+    return rows.select(*[values[f.name].alias(f.name) if f.name in values else named(f.name) for f in schema])

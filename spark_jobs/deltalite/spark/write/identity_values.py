@@ -24,7 +24,7 @@ _ROW_BITS = (1 << 33) - 1
 
 
 @contextmanager
-def numbered(rows: DataFrame, columns: Sequence[IdentityColumn]) -> Iterator[tuple[DataFrame, int]]:
+def fill_identities(rows: DataFrame, columns: Sequence[IdentityColumn]) -> Iterator[tuple[DataFrame, int]]:
     """Yield the rows with values in these columns, and the number of rows (0 without such columns).
 
     Raises:

@@ -30,7 +30,7 @@ from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.file_names import STAGING_DIR
 from deltalite.protocol.paths import partition_values_of_dir
 from deltalite.protocol.schema import DataType, PrimitiveType, StructType
-from deltalite.spark.columns.guards import Guard, guarded, violation
+from deltalite.spark.columns.guards import Guard, violation, with_guards
 from deltalite.spark.columns.names import named, quoted
 from deltalite.spark.columns.stored_columns import stored_columns
 from deltalite.spark.hadoop.folders import TableFolder
@@ -184,7 +184,7 @@ class StagedWrite:
             target = f"{folder}{_random_name(_WRITE_PREFIX_LENGTH)}"
             self._prefixes.append(target)
         with settings(frame.sparkSession, _settings(table, self._layout)):
-            checked_rows = guarded(frame, guards, table.logical.names).select(*stored_columns(table))
+            checked_rows = with_guards(frame, guards, table.logical.names).select(*stored_columns(table))
             texts = _partition_texts(table.physical, self._layout)
             rows = _laid_out(checked_rows, table.physical, texts, self._layout)
             try:
