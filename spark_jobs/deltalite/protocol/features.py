@@ -127,6 +127,7 @@ FEATURES = {
             writable_active=True,
         ),
         Feature(name="vacuumProtocolCheck", is_reader_feature=True, active=_always, writable_active=True),
+        Feature(name="checkpointProtection", active=_always, writable_active=True),
         Feature(name="domainMetadata", active=_always, writable_active=True),
         Feature(name="clustering", active=_always, writable_active=True),
         Feature(name="rowTracking", active=_always, requested=_when(props.ENABLE_ROW_TRACKING)),

@@ -94,6 +94,7 @@ class Property(Generic[_T]):
 
 APPEND_ONLY = Property("delta.appendOnly", False, _boolean)
 CHECKPOINT_INTERVAL = Property("delta.checkpointInterval", 10, _positive)
+CHECKPOINT_PROTECTION_VERSION = Property("delta.requireCheckpointProtectionBeforeVersion", 0, _not_negative)
 CHECKPOINT_STATS_AS_JSON = Property("delta.checkpoint.writeStatsAsJson", True, _boolean)
 CHECKPOINT_STATS_AS_STRUCT = Property("delta.checkpoint.writeStatsAsStruct", True, _boolean)
 CHECKPOINT_POLICY = Property("delta.checkpointPolicy", "classic", _one_of("classic", "v2"))

@@ -1,7 +1,8 @@
 """The protocol, metadata and domains of a table after a restore to an older version.
 
 - The older version determines the schema, the partition columns, the properties and the clustering columns.
-- The protocol, the highest column id and the high water marks of identity columns are never lowered.
+- The protocol, the highest column id, the high water marks of identity columns and the version before which checkpoints
+  are protected are never lowered.
 - The table id, the start of in-commit timestamps and the other domains stay as they are.
 
 Protocol: Protocol Evolution, Column Mapping, Identity Columns, In-Commit Timestamps; delta-spark: RestoreTableCommand.
@@ -20,10 +21,15 @@ from deltalite.protocol.column_mapping import PHYSICAL_NAME
 from deltalite.protocol.feature_enabling import merged_protocol, protocol_for
 from deltalite.protocol.features import check_writable, is_in_force, supported_features
 from deltalite.protocol.identity_columns import identity_columns, with_high_water_marks
-from deltalite.protocol.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
+from deltalite.protocol.properties import (
+    CHECKPOINT_PROTECTION_VERSION,
+    ICT_ENABLEMENT_TIMESTAMP,
+    ICT_ENABLEMENT_VERSION,
+)
 from deltalite.protocol.schema import StructField, StructType, parse_schema, schema_to_json
 
 _UNCLUSTERED = json.dumps({"clusteringColumns": [], "domainName": CLUSTERING_DOMAIN}, separators=(",", ":"))
+_GROWING = {prop.key: prop for prop in (HIGHEST_COLUMN_ID, CHECKPOINT_PROTECTION_VERSION)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +67,10 @@ def restored_rules(current: Rules, target: Rules) -> RestoredRules:
 
 
 def _restored_metadata(current: Rules, target: Rules) -> Metadata:
-    """Return the older metadata with the current table id, highest column id and high water marks."""
+    """Return the older metadata with the current table id, and the higher of the numbers that only grow."""
     now, then = current.metadata, target.metadata
-    highest = max(HIGHEST_COLUMN_ID.of(now.configuration), HIGHEST_COLUMN_ID.of(then.configuration))
-    configuration = dict(then.configuration) | ({HIGHEST_COLUMN_ID.key: str(highest)} if highest else {})
+    highest = {key: max(prop.of(now.configuration), prop.of(then.configuration)) for key, prop in _GROWING.items()}
+    configuration = dict(then.configuration) | {key: str(number) for key, number in highest.items() if number}
     old_schema = schema = parse_schema(then.schema_string)
     if _supports_identity_columns(current) and _supports_identity_columns(target):
         schema = _with_current_marks(old_schema, parse_schema(now.schema_string))

@@ -5,10 +5,12 @@
    keeps the checkpoint below it, the commit of the checkpoint, and all later files. Without such a checkpoint it
    deletes nothing.
 3. Cleanup first updates `_last_checkpoint` if it names a file to delete.
-4. It deletes files in ascending order, so a killed cleanup leaves no gap above the files that it deleted.
-5. It deletes a sidecar if no remaining checkpoint names it and it is older than a day, because a writer publishes the
+4. It deletes files in the order of their versions, so a killed cleanup leaves no gap above the files that it deleted.
+   It deletes a commit before the checkpoint of its version.
+5. It keeps the log if checkpoint protection forbids the deletion (`checkpoint_protection`).
+6. It deletes a sidecar if no remaining checkpoint names it and it is older than a day, because a writer publishes the
    checkpoint after its sidecars.
-6. It deletes temporary files of killed writers that are older than the retention and older than a day.
+7. It deletes temporary files of killed writers that are older than the retention and older than a day.
 
 Protocol: Metadata Cleanup, Handling Backward compatibility while moving to UUID-named v2 Checkpoints.
 """
@@ -21,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
-from deltalite.errors import CorruptCheckpointError
+from deltalite.errors import CorruptCheckpointError, UnsupportedFeatureError
 from deltalite.log.checkpoint_reader import sidecar_names
 from deltalite.log.commit_times import Timeline, in_commit_times
 from deltalite.log.listing import CheckpointFiles, CheckpointKind, list_log
@@ -38,11 +40,19 @@ from deltalite.protocol.file_names import (
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore, StoredFile
 from deltalite.upkeep.checkpoint import announce_existing
+from deltalite.upkeep.checkpoint_protection import protected_before, supports_each_version
 
 # The names of incomplete files of this library and of Delta's Hadoop stores, such as
 # `.00000000000000000010.json.80a083e8-7026-4e79-81be-64bd76c43a11.tmp`. On local disks, Hadoop keeps the checksum of
 # such a file in `..<name>.crc`.
 _TEMPORARY = re.compile(r"\.{1,2}[^.].*\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp(?:\.crc)?")
+# Within a version, a checkpoint goes after its commit, and the checksum last: it tells a later cleanup the protocol.
+_DELETED_LATER = {
+    LogFileKind.CLASSIC_CHECKPOINT: 1,
+    LogFileKind.MULTI_PART_CHECKPOINT: 1,
+    LogFileKind.UUID_CHECKPOINT: 1,
+    LogFileKind.CHECKSUM: 2,
+}
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +68,8 @@ class Cleaned:
 def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) -> Cleaned:
     """Delete the expired log files of a table; `snapshot` is its newest known version.
 
-    It deletes at most `at_most` log files, the oldest first, and sidecars only once no expired log file is left.
+    It deletes at most `at_most` log files, the oldest first, and sidecars only once no expired log file is left. It
+    ignores `at_most` if checkpoint protection requires that all protected history goes at once.
 
     Raises:
         DeltaLiteError: the log cannot be read, or a file cannot be deleted. The remaining log is valid.
@@ -69,6 +80,17 @@ def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) ->
     if base_and_expired is None:
         return Cleaned(temporary=temporary)
     base, expired = base_and_expired
+    boundary = protected_before(snapshot)
+    if not supports_each_version(store, _protected_versions(base, expired, boundary)):
+        if base.version < boundary:
+            _log.info(
+                "Keeping the log of %s: checkpoints before version %s are protected, and this release does not know or "
+                "support the protocol of each expired version.",
+                store.root,
+                boundary,
+            )
+            return Cleaned(temporary=temporary)
+        at_most = None  # the protected history must go at once
     announce_existing(store, base)
     _ensure_classic_checkpoint(store, base)
     for name in expired[:at_most]:
@@ -86,14 +108,21 @@ def expired_names(names: Iterable[str], base_version: int) -> list[str]:
     because no remaining version can use it.
     """
     expired = []
-    for name in sorted(names):
+    for name in names:
         parsed = parse_log_name(name)
         if parsed is None:
             continue
         last = base_version if parsed.kind is LogFileKind.COMPACTION else base_version - 1
         if parsed.version <= last:
-            expired.append(name)
-    return expired
+            expired.append((parsed.version, _DELETED_LATER.get(parsed.kind, 0), name))
+    return [name for _version, _order, name in sorted(expired)]
+
+
+def _protected_versions(base: CheckpointFiles, expired: Iterable[str], boundary: int) -> set[int]:
+    """Return the versions before `boundary` among those to delete and the one that becomes the oldest."""
+    parsed_names = [parse_log_name(name) for name in expired]
+    versions = {parsed.version for parsed in parsed_names if parsed is not None} | {base.version}
+    return {version for version in versions if version < boundary}
 
 
 def _find_expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, list[str]] | None:
@@ -107,7 +136,16 @@ def _find_expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, lis
     nearest = find_segment(store, newest_expired.version).checkpoint
     if nearest is None or not expired_names(names, nearest.version):
         return None
-    oldest_readable = Snapshot.load(store, newest_expired.version)
+    try:
+        oldest_readable = Snapshot.load(store, newest_expired.version)
+    except UnsupportedFeatureError as error:
+        _log.info(
+            "Keeping the log of %s, because version %s is unreadable: %s",
+            store.root,
+            newest_expired.version,
+            error.problem,
+        )
+        return None
     oldest_readable.files_with(["path"])
     base = oldest_readable.segment.checkpoint
     expired = [] if base is None else expired_names(names, base.version)

@@ -149,3 +149,12 @@ def test_domains_of_other_engines_stay_unchanged():
     foreign_domain = DomainMetadata(domain="mine", configuration="1", removed=False)
     assert restored_rules(rules(CLUSTERED, [foreign_domain]), rules(CLUSTERED)).domains == ()
     assert restored_rules(rules(CLUSTERED), rules(CLUSTERED, [foreign_domain])).domains == ()
+
+
+@pytest.mark.parametrize(("now", "then", "restored"), [("7", "3", "7"), ("7", None, "7"), ("2", "3", "3")])
+def test_the_version_before_which_checkpoints_are_protected_never_goes_down(now, then, restored):
+    key = "delta.requireCheckpointProtectionBeforeVersion"
+    protected = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("checkpointProtection",))
+    older = rules(protected, configuration={} if then is None else {key: then})
+    newer = rules(protected, configuration={key: now})
+    assert restored_rules(newer, older).metadata.configuration[key] == restored

@@ -1,0 +1,51 @@
+"""Checkpoint protection: which expired history a cleanup of the log may delete.
+
+DROP FEATURE hides the commits that used the feature behind checkpoints, and protects all checkpoints before a version:
+`delta.requireCheckpointProtectionBeforeVersion`. A client without the feature reads later versions from these
+checkpoints. Cleanup may delete protected history in two cases:
+
+- This release supports the protocol of each version that it deletes, and of the version that becomes the oldest.
+- Cleanup deletes all versions before the protected one, without a limit to the number of files.
+
+The checksum of a version tells its protocol. Protocol: Checkpoint Protection (RFC); delta-spark: MetadataCleanup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deltalite.errors import UnsupportedFeatureError
+from deltalite.log.version_checksum import parse_version_checksum
+from deltalite.protocol import properties as props
+from deltalite.protocol.features import check_writable, supported_features
+from deltalite.protocol.file_names import checksum_name
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore
+
+
+def protected_before(snapshot: Snapshot) -> int:
+    """Return the version before which checkpoints are protected, 0 if none is."""
+    if "checkpointProtection" not in supported_features(snapshot.protocol):
+        return 0
+    return props.CHECKPOINT_PROTECTION_VERSION.of(snapshot.configuration)
+
+
+def supports_each_version(store: LogStore, versions: Iterable[int]) -> bool:
+    """Whether each version has a checksum, and this release can write a table with its protocol and metadata.
+
+    It reads the newest version first, because the versions just before the protected one used the dropped feature.
+    """
+    return all(_supports_version(store, version) for version in sorted(set(versions), reverse=True))
+
+
+def _supports_version(store: LogStore, version: int) -> bool:
+    name = checksum_name(version)
+    data = store.read(name)
+    checksum = None if data is None else parse_version_checksum(data, name)
+    if checksum is None:
+        return False
+    try:
+        check_writable(checksum.protocol, checksum.metadata)
+    except UnsupportedFeatureError:
+        return False
+    return True
