@@ -12,7 +12,7 @@ from deltalite import DeltaTable
 from deltalite.commands.merge import merge
 from deltalite.requests import MergeClause, MergeRequest, OnRerun, RunIdentity, Source
 from tests.examples.dag_runs import example
-from tests.support.tables import put
+from tests.support.tables import write_rows
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 DAYS = 4
@@ -53,7 +53,7 @@ def test_any_order_of_days_and_clears_ends_in_the_newest_change_of_each_customer
     task = example("customers_upsert").get_task("merge")
     schema, table = task.source["schema"], str(tmp_path / "t")
     columns = "CAST(NULL AS STRING) AS customer, CAST(NULL AS STRING) AS email, CAST(NULL AS STRING) AS country"
-    put(spark, table, f"SELECT {columns}, TIMESTAMP'2026-01-01' AS changed_at, false AS deleted LIMIT 0")
+    write_rows(spark, table, f"SELECT {columns}, TIMESTAMP'2026-01-01' AS changed_at, false AS deleted LIMIT 0")
 
     order = [*range(DAYS), *chance.sample(range(DAYS), 2)]  # two days are cleared
     chance.shuffle(order)

@@ -18,7 +18,7 @@ from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import ReadSet
 from deltalite.upkeep.post_commit import after_commit
 from tests.faults.faulty_store import Fault, Killed, Storage, play
-from tests.unit.builders import PROTOCOL, add, appended, create, load, metadata, proposal, put, remove, txn
+from tests.unit.builders import PROTOCOL, add, appended, commit_actions, create, load, metadata, proposal, remove, txn
 from tests.unit.logs import write_parts
 
 TRIES = 4
@@ -157,7 +157,7 @@ def fresh(kind):
         return storage, (0, set())
     create(storage.memory, configuration={"delta.checkpointInterval": "3"})
     appended(storage.memory, 4)
-    put(storage.memory, remove("f1"))
+    commit_actions(storage.memory, remove("f1"))
     if kind == "parts":
         write_parts(storage.memory, 4, 3)
         for version in range(4):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.faults.crash_site import MOVES
 from tests.faults.killing import kill_at_steps
-from tests.support.tables import ordered, put, values
+from tests.support.tables import ordered, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
@@ -26,7 +26,7 @@ FEED, VECTORS = {"delta.enableChangeDataFeed": "true"}, {"delta.enableDeletionVe
 def test_a_merge_survives_a_kill_at_every_file_move(spark_site, spark, tmp_path, properties):
     template = tmp_path / "template"
     query = values("id, day", *[str(row)[1:-1] for row in OLD]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
-    put(spark, template, query, partition_by=("day",), properties=properties | {"delta.checkpointInterval": "1"})
+    write_rows(spark, template, query, partition_by=("day",), properties=properties | {"delta.checkpointInterval": "1"})
     kinds = MOVES if properties == FEED else (*MOVES, "open to write")  # vectors are written where they stay
     steps = kill_at_steps(spark_site, tmp_path, template, "merge", before=OLD, after=AFTER, kinds=kinds, **TASK)
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1

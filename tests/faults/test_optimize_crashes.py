@@ -9,7 +9,7 @@ import pytest
 from deltalite import DeltaTable
 from tests.faults.crash_site import MOVES
 from tests.faults.killing import check_whole, times_in_log
-from tests.support.tables import commit, delete_rows, put, rows, values
+from tests.support.tables import commit, delete_rows, rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
@@ -22,7 +22,7 @@ def test_an_optimize_survives_a_kill_at_every_file_move(spark_site, spark, tmp_p
     template = tmp_path / "template"
     for first in (1, 5):
         query = values("id, day", *[f"{n}, '{day}'" for n in range(first, first + 3) for day in "ab"])
-        put(spark, template, query.replace("SELECT", "SELECT /*+ COALESCE(1) */"), partition_by=("day",),
+        write_rows(spark, template, query.replace("SELECT", "SELECT /*+ COALESCE(1) */"), partition_by=("day",),
             properties=PROPERTIES)  # fmt: skip
     delete_rows(spark, template, "id = 2 AND day = 'a'")
     before, head = rows(template), DeltaTable(str(template)).version

@@ -14,7 +14,7 @@ from tests.faults.crash_site import CHANGES, MOVES
 from tests.faults.killing import check_whole, kill_at_steps, times_in_log
 from tests.support.loops import sampled
 from tests.support.submitting import submission
-from tests.support.tables import ordered, put, request, values
+from tests.support.tables import ordered, request, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -49,7 +49,7 @@ def literals(rows):
 def test_a_write_survives_a_kill_at_every_file_change(spark_site, spark, tmp_path, mode):
     options, after, kinds = MODES[mode]
     template = tmp_path / "template"
-    put(spark, template, literals(OLD), partition_by=("day",), properties={"delta.checkpointInterval": "1"})
+    write_rows(spark, template, literals(OLD), partition_by=("day",), properties={"delta.checkpointInterval": "1"})
     task = {"query": literals(NEW), "run": RUN, **options}
     steps = kill_at_steps(
         spark_site, tmp_path, template, "write", before=OLD, after=ordered(after), kinds=kinds, **task
@@ -69,7 +69,7 @@ def test_a_row_command_survives_a_kill_at_every_file_change(spark_site, spark, t
     task, after = CHANGED[command]
     template = tmp_path / "template"
     properties = properties | {"delta.checkpointInterval": "1"}
-    put(spark, template, literals(OLD), partition_by=("day",), properties=properties)
+    write_rows(spark, template, literals(OLD), partition_by=("day",), properties=properties)
     # Each change of a file where vectors are written, which are not moved into place.
     kinds = CHANGES if VECTORS.items() <= properties.items() and command == "delete" else MOVES
     steps = kill_at_steps(
@@ -96,7 +96,7 @@ SIGNS = {
 def test_a_job_survives_a_kill_with_its_jvm(spark, tmp_path, sign):
     """The whole process group of a `spark-submit`, as soon as there is a sign of what it does."""
     table = tmp_path / "t"
-    put(spark, table, literals(OLD), properties={"delta.checkpointInterval": "1"})
+    write_rows(spark, table, literals(OLD), properties={"delta.checkpointInterval": "1"})
     wanted = request(table, "SELECT CAST(id AS INT) AS id, 'z' AS day FROM range(100, 20100)", run=RUN)
     assert not any(table.glob(SIGNS[sign]))
     job = subprocess.Popen(
@@ -113,7 +113,7 @@ def test_a_job_survives_a_kill_with_its_jvm(spark, tmp_path, sign):
         job.wait()
     after = ordered([*OLD, *((number, "z") for number in range(100, 20_100))])
     check_whole(table, OLD, after)
-    again = put(spark, table, wanted.query, run=RUN)
+    again = write_rows(spark, table, wanted.query, run=RUN)
     assert again.skipped or sign != "at the commit"
     check_whole(table, after)
     assert times_in_log(table, RUN) == 1

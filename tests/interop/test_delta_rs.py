@@ -16,7 +16,7 @@ import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import commit, ordered, put, rows, values
+from tests.support.tables import commit, ordered, rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
@@ -29,7 +29,7 @@ def every_mode(spark, table):
     """A table that has been through all of them, one version each."""
     names = "id, name, amount, at, day"
     row = "{0}, 'n{0}', CAST({0}.5 AS DECIMAL(10,2)), TIMESTAMP'2026-01-0{0} 12:00:00.123456Z', DATE'2026-01-0{1}'"
-    write = lambda *lines, **options: put(
+    write = lambda *lines, **options: write_rows(
         spark, table, values(names, *(row.format(*line) for line in lines)), **options
     )
     properties = {"delta.checkpointInterval": "4", "mine": "yes"}
@@ -40,16 +40,18 @@ def every_mode(spark, table):
     write((2, 3), mode="overwrite", replace_where="id = 2")
     write((6, 3), mode="overwrite", partition_overwrite="dynamic")
     extra = "SELECT 7 AS id, 'it''s 100% / Łódź' AS extra, struct(1.5D AS x) AS s"
-    put(spark, table, extra, mode="append", merge_schema=True)
+    write_rows(spark, table, extra, mode="append", merge_schema=True)
     write((8, 1), (9, 1), mode="append", max_records_per_file=1, user_metadata="note", run="last")
 
 
 def test_a_table_that_was_replaced_as_a_whole(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, values("id, day", "1, 'a'", "2, 'a'", "3, 'b'"), partition_by=("day",))
-    put(spark, table, values("id, day", "4, 'a'", "5, 'b'"), mode="overwrite")
-    put(spark, table, values("id, day", "4, 'a'", "5, 'b'"), mode="overwrite", data_change=False, optimize_write=True)
-    put(spark, table, "SELECT 6 AS id, 1.5D AS x", mode="overwrite", overwrite_schema=True, partition_by=())
+    write_rows(spark, table, values("id, day", "1, 'a'", "2, 'a'", "3, 'b'"), partition_by=("day",))
+    write_rows(spark, table, values("id, day", "4, 'a'", "5, 'b'"), mode="overwrite")
+    write_rows(
+        spark, table, values("id, day", "4, 'a'", "5, 'b'"), mode="overwrite", data_change=False, optimize_write=True
+    )
+    write_rows(spark, table, "SELECT 6 AS id, 1.5D AS x", mode="overwrite", overwrite_schema=True, partition_by=())
     assert OtherTable(str(table)).version() == 3
     for version in range(4):
         assert theirs(table, version=version) == rows(table, version=version)
@@ -186,7 +188,7 @@ def test_a_table_of_theirs_is_read_and_appended_to(spark, their_table):
         "struct(CAST(7.25 AS DECIMAL(12,2)) AS amount, array('t') AS tags) AS price, "
         "map('k', 1) AS counts, X'00' AS bytes, true AS flag, CAST(0.5 AS FLOAT) AS single"
     )
-    done = put(spark, their_table, query, run="ours")
+    done = write_rows(spark, their_table, query, run="ours")
     assert done.version == 4
     expected.append(
         {
@@ -208,7 +210,7 @@ def test_a_table_of_theirs_is_read_and_appended_to(spark, their_table):
     write_deltalake(their_table, batch(31), mode="append")
     expected.extend(batch(31).to_pylist())
     check()
-    assert put(spark, their_table, query, run="ours").skipped
+    assert write_rows(spark, their_table, query, run="ours").skipped
 
 
 def test_predicates_agree_on_a_table_of_theirs(spark, their_table):
@@ -226,7 +228,7 @@ def test_predicates_agree_on_a_table_of_theirs(spark, their_table):
         wanted = {r.id for r in delta.read(spark, str(their_table), version_as_of=3).where(predicate).collect()}
         assert wanted and len(wanted) < everything.num_rows, predicate
         version = DeltaTable(str(their_table)).version
-        done = put(spark, their_table, "SELECT 1L AS id WHERE FALSE", mode="overwrite", replace_where=predicate)
+        done = write_rows(spark, their_table, "SELECT 1L AS id WHERE FALSE", mode="overwrite", replace_where=predicate)
         left = set(DeltaTable(str(their_table)).to_arrow()["id"].to_pylist())
         before = set(DeltaTable(str(their_table), version=version).to_arrow()["id"].to_pylist())
         assert (left, done.metrics["numDeletedRows"]) == (before - wanted, len(wanted & before))

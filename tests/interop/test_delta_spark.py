@@ -33,7 +33,7 @@ from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.compaction import write_compaction
 from tests.support.loops import sampled
 from tests.support.reference import read_by_delta_spark
-from tests.support.tables import delete_rows, put, update_rows, values
+from tests.support.tables import delete_rows, update_rows, values, write_rows
 from tests.unit.builders import NOON_MS
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
@@ -52,12 +52,12 @@ WITHOUT_VECTORS = "classic with structs alone"
 def written(spark, table: Path, properties: dict[str, str]) -> None:
     """Six versions: rows, more rows, a delete, an update, then another delete and more rows."""
     first = values("id, name", *(f"{n}L, '{'ab'[n % 2]} ü'" for n in range(8)))
-    put(spark, table, first, properties=properties, partition_by=["name"])
-    put(spark, table, values("id, name", "8L, 'a ü'", "9L, NULL"))
+    write_rows(spark, table, first, properties=properties, partition_by=["name"])
+    write_rows(spark, table, values("id, name", "8L, 'a ü'", "9L, NULL"))
     delete_rows(spark, table, "id IN (1, 8)")
     update_rows(spark, table, {"id": "id + 100"}, "id = 2")
     delete_rows(spark, table, "id = 3")
-    put(spark, table, values("id, name", "10L, 'c'"))
+    write_rows(spark, table, values("id, name", "10L, 'c'"))
 
 
 def in_this_process(_spark, snapshot: Snapshot) -> None:

@@ -23,7 +23,7 @@ from deltalite.protocol.actions import Protocol
 from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, Source, UpdateRequest
 from deltalite.storage.local import LocalLogStore
 from tests.support.row_model.values import counted
-from tests.unit.builders import put
+from tests.unit.builders import commit_actions
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
@@ -91,7 +91,9 @@ def with_features(origin, folder, properties):
     shutil.copytree(origin, folder)
     if properties:
         metadata = DeltaTable(str(folder)).metadata
-        put(LocalLogStore(str(folder)), protocol_for(properties), replace(metadata, configuration=properties))
+        commit_actions(
+            LocalLogStore(str(folder)), protocol_for(properties), replace(metadata, configuration=properties)
+        )
     return str(folder)
 
 

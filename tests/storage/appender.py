@@ -1,5 +1,8 @@
 """Several writers of one table on S3, each a thread, in a JVM other than that of the test.
 
+The program prints `at work` after its first commit. Its writers go on when it reads a line, so the writers of the test
+can begin in between.
+
 python -m tests.storage.appender <table> <S3A's options as JSON> <name of the first writer> <writers> <appends>
 """
 
@@ -60,11 +63,15 @@ if __name__ == "__main__":
     for key, value in session_options(json.loads(options)).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    unsaid = threading.Semaphore()
+    is_first = threading.Semaphore()
+    others_began = threading.Event()
 
-    def say_once():
-        if unsaid.acquire(blocking=False):
+    def wait_for_the_others():
+        if is_first.acquire(blocking=False):
             print("at work", flush=True)
+            sys.stdin.readline()
+            others_began.set()
+        others_began.wait()
 
     numbers = int(first_writer), int(writer_count), int(append_count)
-    print("\n" + json.dumps(append_from_threads(session, address, *numbers, each=say_once)))
+    print("\n" + json.dumps(append_from_threads(session, address, *numbers, each=wait_for_the_others)))

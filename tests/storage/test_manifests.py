@@ -12,7 +12,7 @@ from deltalite.requests import GenerateManifestRequest
 from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.hadoop.opening import readable_store
 from deltalite.spark.hadoop.uris import glob_escaped
-from tests.support.tables import delete_rows, put, values
+from tests.support.tables import delete_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 ON = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
@@ -37,13 +37,13 @@ def ids_by_manifest(spark, table):
 
 def test_manifests_follow_the_commits_of_a_table(spark, table):
     first = values("id, day", "1, 'a b/ü%'", "2, 'c'", "3, 'c'")
-    put(spark, table, first, partition_by=("day",), properties=ON)
+    write_rows(spark, table, first, partition_by=("day",), properties=ON)
     odd = "day=a b%2Fü%25/manifest"
     assert ids_by_manifest(spark, table) == {odd: [1], "day=c/manifest": [2, 3]}
-    put(spark, table, values("id, day", "4, 'c'"))
+    write_rows(spark, table, values("id, day", "4, 'c'"))
     delete_rows(spark, table, "id IN (1, 2)")
     assert ids_by_manifest(spark, table) == {"day=c/manifest": [3, 4]}
-    put(spark, table, values("id", "9"), mode="overwrite", overwrite_schema=True, partition_by=())
+    write_rows(spark, table, values("id", "9"), mode="overwrite", overwrite_schema=True, partition_by=())
     assert ids_by_manifest(spark, table) == {"manifest": [9]}
     again = generate_manifest(spark, GenerateManifestRequest(table=table))
     assert again.metrics == {"numManifests": 1, "numFiles": 1, "numDeletedManifests": 0}

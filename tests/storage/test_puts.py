@@ -21,7 +21,7 @@ from deltalite.spark.hadoop.put import PutMethod, put_if_absent, put_method_of
 from deltalite.spark.hadoop.store import HadoopLogStore
 from deltalite.txn.commit import Committed, commit
 from tests.support.remote import s3_server
-from tests.support.tables import put
+from tests.support.tables import write_rows
 from tests.unit.builders import add, create, load, proposal
 
 CONDITIONAL = "fs.option.create.conditional.overwrite"
@@ -178,9 +178,9 @@ def test_a_service_that_ignores_conditions_is_detected(spark, s3a):
         server.client.create_bucket(Bucket="forgetful")
         spark._jsc.hadoopConfiguration().set("fs.s3a.bucket.forgetful.endpoint", server.endpoint)
         with pytest.raises(UnsupportedStorageError, match="ignores the condition"):
-            put(spark, root, "SELECT 1 AS id")
-        assert put(spark, root, "SELECT 1 AS id", single_writer=True).version == 0
-        assert put(spark, root, "SELECT 2 AS id", single_writer=True).version == 1
+            write_rows(spark, root, "SELECT 1 AS id")
+        assert write_rows(spark, root, "SELECT 1 AS id", single_writer=True).version == 0
+        assert write_rows(spark, root, "SELECT 2 AS id", single_writer=True).version == 1
         assert not [
             key for key in server.client.list_objects_v2(Bucket="forgetful")["Contents"] if "absent" in key["Key"]
         ]
@@ -221,4 +221,4 @@ def test_storage_without_a_guarantee_is_rejected_before_any_work_and_single_writ
     with pytest.raises(UnsupportedStorageError, match="single_writer=True"):
         HadoopLogStore(spark, str(tmp_path / "t")).check_writable()
     with pytest.raises(UnsupportedStorageError, match="no Hadoop file system for 'nowhere'"):
-        put(spark, "nowhere://lake/t", "SELECT 1 AS id", single_writer=True)
+        write_rows(spark, "nowhere://lake/t", "SELECT 1 AS id", single_writer=True)

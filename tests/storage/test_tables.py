@@ -26,7 +26,7 @@ from deltalite.spark.large_tables.large_checkpoint import write_large_checkpoint
 from deltalite.spark.write import staging
 from deltalite.spark.write.direct_write import DirectWriteError
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
-from tests.support.tables import hand_made, ordered, put, schema_json, values
+from tests.support.tables import hand_made, ordered, schema_json, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -56,18 +56,20 @@ def added(spark, table, version):
 
 
 def test_every_operation_works_as_on_a_local_disk(spark, table):
-    first = put(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), run="r1", partition_by=("day",),
+    first = write_rows(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), run="r1", partition_by=("day",),
                 properties={"delta.checkpointInterval": "2"})  # fmt: skip
     assert (first.version, first.committed, first.table) == (0, True, table)
-    second = put(spark, table, values("id, day", "3, 'c'"), run="r2")
+    second = write_rows(spark, table, values("id, day", "3, 'c'"), run="r2")
     assert second.version == 1
-    again = put(spark, table, values("id, day", "3, 'c'"), run="r2")
+    again = write_rows(spark, table, values("id, day", "3, 'c'"), run="r2")
     assert (again.version, again.skipped) == (1, True)
-    put(spark, table, values("id, day", "20, 'c'"), mode="overwrite", replace_where="day = 'c' AND id = 2 OR id = 20")
+    write_rows(
+        spark, table, values("id, day", "20, 'c'"), mode="overwrite", replace_where="day = 'c' AND id = 2 OR id = 20"
+    )
     assert rows(spark, table) == [(1, "a b/ü%"), (20, "c"), (3, "c")]
-    put(spark, table, values("id, day", "4, 'c'"), mode="overwrite", partition_overwrite="dynamic")
+    write_rows(spark, table, values("id, day", "4, 'c'"), mode="overwrite", partition_overwrite="dynamic")
     assert rows(spark, table) == [(1, "a b/ü%"), (4, "c")]
-    put(spark, table, values("id, day", "9, null"), mode="overwrite")
+    write_rows(spark, table, values("id, day", "9, null"), mode="overwrite")
     assert rows(spark, table) == [(9, None)]
     assert rows(spark, table, version_as_of=1) == [(1, "a b/ü%"), (2, "c"), (3, "c")]
     assert rows(spark, f"{table}@v0", where="id > 1") == [(2, "c")]
@@ -78,7 +80,7 @@ def test_every_operation_works_as_on_a_local_disk(spark, table):
 
 
 def test_data_files_are_renamed_or_written_in_place(spark, table):
-    put(spark, table, values("id, day", "1, 'a'"), partition_by=("day",))
+    write_rows(spark, table, values("id, day", "1, 'a'"), partition_by=("day",))
     (add,) = added(spark, table, 0)
     *prefix, directory, _ = add["path"].split("/")
     assert directory == "day=a"
@@ -86,25 +88,25 @@ def test_data_files_are_renamed_or_written_in_place(spark, table):
 
 
 def test_a_rejected_write_leaves_no_file(spark, table):
-    put(spark, table, values("id, day", "1, 'a'"))
+    write_rows(spark, table, values("id, day", "1, 'a'"))
     before = names(spark, table)
     for query, error in (
         ("SELECT CAST(id AS INT) AS id, IF(id = 2, raise_error('no'), 'x') AS day FROM range(0, 4, 1, 4)", SourceError),
         (values("id, day", "7, 'b'"), ConstraintViolationError),
     ):
         with pytest.raises(error):
-            put(spark, table, query, mode="overwrite", replace_where="id < 5")
+            write_rows(spark, table, query, mode="overwrite", replace_where="id < 5")
     assert names(spark, table) == before
 
 
 def test_a_first_write_that_fails_leaves_no_folder(spark, table):
     with pytest.raises(SourceError):
-        put(spark, table, "SELECT CAST('x' AS INT) AS id")
+        write_rows(spark, table, "SELECT CAST('x' AS INT) AS id")
     assert names(spark, table.removesuffix("/t")) == set()
 
 
 def test_large_files_and_many_parts_keep_their_rows(spark, table):
-    put(spark, table, "SELECT id, uuid() AS text FROM range(0, 60000, 1, 3)", max_records_per_file=15_000)
+    write_rows(spark, table, "SELECT id, uuid() AS text FROM range(0, 60000, 1, 3)", max_records_per_file=15_000)
     files = delta.files(spark, table).select("path", "stats").collect()
     assert len(files) == 6 and sum(json.loads(file.stats)["numRecords"] for file in files) == 60_000
     assert delta.read(spark, table).selectExpr("count(DISTINCT id)", "sum(id)").collect() == [(60_000, 1_799_970_000)]
@@ -112,8 +114,8 @@ def test_large_files_and_many_parts_keep_their_rows(spark, table):
 
 def test_on_s3_workers_and_other_engines_read_it_and_spark_reads_theirs(spark, s3, s3a):
     table = f"{s3a}/{uuid.uuid4()}/t"
-    put(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), partition_by=("day",), run="r")
-    put(spark, table, values("id, day", "3, 'c'"))
+    write_rows(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), partition_by=("day",), run="r")
+    write_rows(spark, table, values("id, day", "3, 'c'"))
     expected = [(1, "a b/ü%"), (2, "c"), (3, "c")]
     address = table.replace("s3a:", "s3:")
     ours = DeltaTable(address, storage_options=s3.fsspec_options)
@@ -124,7 +126,7 @@ def test_on_s3_workers_and_other_engines_read_it_and_spark_reads_theirs(spark, s
     more = pa.table({"id": pa.array([4], pa.int32()), "day": ["a b/ü%"]})
     deltalake.write_deltalake(theirs, more, mode="append")
     assert rows(spark, address) == sorted([*expected, (4, "a b/ü%")])
-    assert put(spark, address, "SELECT 5 AS id, 'c' AS day", run="r2").version == 3
+    assert write_rows(spark, address, "SELECT 5 AS id, 'c' AS day", run="r2").version == 3
 
 
 def test_a_log_may_name_files_on_other_storages(spark, s3a, hdfs, tmp_path):
@@ -132,7 +134,7 @@ def test_a_log_may_name_files_on_other_storages(spark, s3a, hdfs, tmp_path):
     places = [f"{s3a}/{uuid.uuid4()}", f"{hdfs}/{uuid.uuid4()}", f"{tmp_path}/here"]
     adds = []
     for number, place in enumerate(places):
-        put(spark, place, f"SELECT {number} AS id, 'x' AS text")
+        write_rows(spark, place, f"SELECT {number} AS id, 'x' AS text")
         (add,) = added(spark, place, 0)
         adds.append(add | {"path": f"{place}/{add['path']}"})
     clone = tmp_path / "clone"
@@ -148,7 +150,7 @@ def test_the_public_writer_replaces_a_changed_sink_of_spark(spark, s3a, monkeypa
 
     monkeypatch.setattr(staging, "write_directly" if "class" in fault else "manifest_uris", changed)
     table = f"{s3a}/{uuid.uuid4()}/t"
-    put(spark, table, values("id, day", "1, 'a b/ü%'", "2, null"), partition_by=("day",))
+    write_rows(spark, table, values("id, day", "1, 'a b/ü%'", "2, null"), partition_by=("day",))
     assert rows(spark, table) == [(1, "a b/ü%"), (2, None)]
     assert "through Spark's public API" in caplog.text
     assert data_names(spark, table) == {unquote(add["path"]) for add in added(spark, table, 0)}
@@ -163,7 +165,7 @@ def test_files_of_failed_tasks_are_not_part_of_the_table(spark, s3a, monkeypatch
 
     monkeypatch.setattr(staging, "write_directly", with_a_stray)
     table = f"{s3a}/{uuid.uuid4()}/t"
-    put(spark, table, "SELECT 1 AS id")
+    write_rows(spark, table, "SELECT 1 AS id")
     assert rows(spark, table) == [(1,)]
     assert data_names(spark, table) == {add["path"] for add in added(spark, table, 0)}
 
@@ -175,20 +177,20 @@ def test_a_killed_first_write_does_not_block_the_next_write(spark, table):
         killed.leave()
         raise KeyboardInterrupt
     assert folder.names() != []
-    assert put(spark, table, "SELECT 1 AS id").version == 0
+    assert write_rows(spark, table, "SELECT 1 AS id").version == 0
     assert rows(spark, table) == [(1,)]
 
 
 def test_a_folder_with_other_files_is_rejected(spark, table):
     spark.range(1).write.parquet(f"{table}/other")
     with pytest.raises(InvalidRequestError, match=r"is not a Delta table.*other"):
-        put(spark, table, "SELECT 1 AS id")
+        write_rows(spark, table, "SELECT 1 AS id")
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_checkpoints_of_spark_and_of_this_process_have_the_state_of_the_table(spark, table, policy):
     for number in range(4):
-        put(spark, table, f"SELECT {number} AS id", properties={"delta.checkpointPolicy": policy})
+        write_rows(spark, table, f"SELECT {number} AS id", properties={"delta.checkpointPolicy": policy})
     snapshot = Snapshot.load(writable_store(spark, table, single_writer=False))
     before = names(spark, table)
     written = write_large_checkpoint(spark, snapshot, now_ms=time.time_ns() // 1_000_000, actions_per_file=2)
@@ -196,7 +198,7 @@ def test_checkpoints_of_spark_and_of_this_process_have_the_state_of_the_table(sp
     assert not [name for name in names(spark, table) - before if "_delta_log" not in name]
     assert Snapshot.load(snapshot.store).segment.checkpoint.version == 3
     assert rows(spark, table) == [(0,), (1,), (2,), (3,)]
-    put(spark, table, "SELECT 4 AS id")
+    write_rows(spark, table, "SELECT 4 AS id")
     done = checkpoint(spark, CheckpointRequest(table=table))
     assert (done.version, done.skipped) == (4, False)
     assert Snapshot.load(snapshot.store).segment.checkpoint.version == 4
@@ -205,8 +207,8 @@ def test_checkpoints_of_spark_and_of_this_process_have_the_state_of_the_table(sp
 
 def test_column_mapping_and_the_change_feed_work(spark, table):
     properties = {"delta.columnMapping.mode": "name", "delta.enableChangeDataFeed": "true"}
-    put(spark, table, values("`a b`, day", "1, 'x'", "2, 'y'"), properties=properties, partition_by=("day",))
-    put(spark, table, values("`a b`, day", "3, 'y'"), mode="overwrite", replace_where="`a b` > 1")
+    write_rows(spark, table, values("`a b`, day", "1, 'x'", "2, 'y'"), properties=properties, partition_by=("day",))
+    write_rows(spark, table, values("`a b`, day", "3, 'y'"), mode="overwrite", replace_where="`a b` > 1")
     assert rows(spark, table) == [(1, "x"), (3, "y")]
     changed = delta.changes(spark, table, 1).select("a b", "_change_type").collect()
     assert sorted(tuple(row) for row in changed) == [(2, "delete"), (3, "insert")]
@@ -214,8 +216,8 @@ def test_column_mapping_and_the_change_feed_work(spark, table):
 
 def test_a_table_may_be_a_whole_bucket(spark, s3, s3a):
     s3.client.create_bucket(Bucket="whole")
-    put(spark, "s3://whole", values("id, day", "1, 'x'"), partition_by=("day",))
-    put(spark, "s3://whole/", values("id, day", "2, 'x'"))
+    write_rows(spark, "s3://whole", values("id, day", "1, 'x'"), partition_by=("day",))
+    write_rows(spark, "s3://whole/", values("id, day", "2, 'x'"))
     assert rows(spark, "s3a://whole") == [(1, "x"), (2, "x")]
     assert DeltaTable("s3://whole", storage_options=s3.fsspec_options).to_arrow().num_rows == 2
     assert data_names(spark, "s3://whole") == {add["path"] for v in (0, 1) for add in added(spark, "s3://whole", v)}

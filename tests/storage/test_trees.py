@@ -14,7 +14,7 @@ from deltalite.requests import RunIdentity, VacuumRequest
 from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.hadoop.tree import tree_of
 from deltalite.storage.trees import walk
-from tests.support.tables import ordered, put, values
+from tests.support.tables import ordered, values, write_rows
 
 pytestmark = pytest.mark.spark
 ODD = ("a/b c/é%20+.parquet", "a/plain", "a/b c/=.x", "top")
@@ -61,7 +61,7 @@ def test_a_tree_is_listed_and_its_files_are_deleted(spark, table):
 
 def test_a_vacuum_deletes_the_same_files_as_on_a_local_disk(spark, table):
     for number in range(3):
-        put(spark, table, values("id, day", f"{number}, 'a b/ü%'", f"{number + 10}, 'c'"), mode="overwrite",
+        write_rows(spark, table, values("id, day", f"{number}, 'a b/ü%'", f"{number + 10}, 'c'"), mode="overwrite",
             partition_by=("day",))  # fmt: skip
     run = VacuumRequest(table=table, identity=RunIdentity(app_id="run"))
     assert vacuum(spark, run).metrics["numDeletedFiles"] == 0

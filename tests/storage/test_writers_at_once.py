@@ -17,7 +17,7 @@ from deltalite.spark.hadoop.opening import readable_store
 from deltalite.storage.opening import open_store
 from tests.storage.appender import append_from_threads
 from tests.support.remote import CHECKOUT
-from tests.support.tables import put
+from tests.support.tables import write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 WRITERS = 8
@@ -26,13 +26,19 @@ WRITERS = 8
 @pytest.mark.parametrize("appends", [6, pytest.param(25, marks=pytest.mark.campaign)])
 def test_no_commit_of_two_jvms_is_lost(spark, s3, s3a, appends):
     table = f"{s3a}/{uuid.uuid4()}"
-    put(spark, table, "SELECT 1 AS id")
+    write_rows(spark, table, "SELECT 1 AS id")
     command = [sys.executable, "-m", "tests.storage.appender", table, json.dumps(s3.hadoop_options)]
     command += [str(WRITERS), str(WRITERS), str(appends)]
-    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as other:
-        assert other.stdout.readline() == b"at work\n"  # it has made commits, and many are still to come
-        ours = append_from_threads(spark, table, 0, WRITERS, appends)
-        theirs = json.loads(other.communicate()[0].splitlines()[-1])
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, cwd=CHECKOUT, **pipes) as other:
+        assert other.stdout.readline() == b"at work\n"
+
+        def let_them_go_on():
+            if not other.stdin.closed:
+                other.stdin.close()
+
+        ours = append_from_threads(spark, table, 0, WRITERS, appends, each=let_them_go_on)
+        theirs = json.loads(other.stdout.read().splitlines()[-1])
     assert other.returncode == 0
     believed = {version: f"{n}-{count}" for n, made in enumerate(ours + theirs) for count, version in enumerate(made)}
     assert sorted(believed) == list(range(1, 2 * WRITERS * appends + 1))

@@ -9,7 +9,7 @@ import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import ordered, put, rows
+from tests.support.tables import ordered, rows, write_rows
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -19,7 +19,7 @@ def filled(spark, table, *, parts=2, appends=3, **options):
     for number in range(appends):
         first = 10 * number
         query = f"SELECT id, CAST(id % {parts} AS INT) AS part, id % 7 AS x FROM range({first}, {first + 10}, 1, 2)"
-        put(spark, table, query, partition_by=("part",) if parts > 1 else None, **options)
+        write_rows(spark, table, query, partition_by=("part",) if parts > 1 else None, **options)
 
 
 def files_by_part(table):

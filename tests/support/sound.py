@@ -28,7 +28,7 @@ from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.checksum import write_checksum
 from deltalite.upkeep.compaction import write_compaction
-from tests.unit.builders import NOON_MS, add, metadata, put, remove, struct, txn
+from tests.unit.builders import NOON_MS, add, commit_actions, metadata, remove, struct, txn
 
 SCHEMA = struct(id="long", name="string", day="date")
 PROTOCOL = Protocol(
@@ -42,16 +42,16 @@ def sound_table(folder: Path) -> LocalLogStore:
     store = LocalLogStore(str(folder))
     table_metadata = metadata(schema=SCHEMA, partition_columns=("day",), name="orders")
     a = data_file(store, "a.parquet", [1, 2], ["x", None])
-    put(store, PROTOCOL, table_metadata, a, read_version=-1)
+    commit_actions(store, PROTOCOL, table_metadata, a, read_version=-1)
     b = data_file(store, "b.parquet", [3, 4, 5], ["u", "v", "w"])
-    put(store, b)
+    commit_actions(store, b)
     write_checkpoint(Snapshot.load(store), now_ms=NOON_MS)
-    put(store, remove(a.path, partition_values=a.partition_values, size_bytes=a.size_bytes))
+    commit_actions(store, remove(a.path, partition_values=a.partition_values, size_bytes=a.size_bytes))
     [vector] = write_vectors(store, [pa.array([0], pa.int64())])
     fields = {"partition_values": b.partition_values, "size_bytes": b.size_bytes}
-    put(store, remove(b.path, **fields), add(b.path, **fields, stats=b.stats, deletion_vector=vector))
-    put(store, data_file(store, "c.parquet", [6, 7], ["a" * 40, "b" * 40]))
-    put(store, txn("run"))
+    commit_actions(store, remove(b.path, **fields), add(b.path, **fields, stats=b.stats, deletion_vector=vector))
+    commit_actions(store, data_file(store, "c.parquet", [6, 7], ["a" * 40, "b" * 40]))
+    commit_actions(store, txn("run"))
     for version in range(6):
         write_checksum(Snapshot.load(store, version))
     assert write_compaction(store, 2, 4)

@@ -51,7 +51,7 @@ def _with_identity(run: str | None, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "identity": identity}
 
 
-def put(
+def write_rows(
     spark: SparkSession, table: Path | str, query: str | None = None, *, run: str | None = None, **options: Any
 ) -> OperationResult:
     """Run the write command for `request`."""

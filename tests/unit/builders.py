@@ -110,7 +110,7 @@ def proposal(
     )
 
 
-def put(store: LogStore, *actions: Action, read_version: int | None = None, **options: Any) -> int:
+def commit_actions(store: LogStore, *actions: Action, read_version: int | None = None, **options: Any) -> int:
     """Commit actions on the newest version through the library's commit; returns the version."""
     base = read_version if read_version is not None else newest(store)
     outcome = commit(store, proposal(base, *actions, **options), clock_ms=Clock(), pause=lambda _s: None)
@@ -120,14 +120,14 @@ def put(store: LogStore, *actions: Action, read_version: int | None = None, **op
 
 def create(store: LogStore, *adds: Action, configuration: Mapping[str, str] | None = None, **changes: Any) -> LogStore:
     """Commit version 0 with some files."""
-    assert put(store, PROTOCOL, metadata(configuration, **changes), *adds, read_version=-1) == 0
+    assert commit_actions(store, PROTOCOL, metadata(configuration, **changes), *adds, read_version=-1) == 0
     return store
 
 
 def appended(store: LogStore, count: int) -> LogStore:
     """Commit one file `f<version>` in each of `count` commits."""
     for _ in range(count):
-        put(store, add(f"f{newest(store) + 1}"))
+        commit_actions(store, add(f"f{newest(store) + 1}"))
     return store
 
 

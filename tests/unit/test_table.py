@@ -24,7 +24,7 @@ from deltalite.errors import (
 )
 from deltalite.protocol.file_names import commit_name
 from deltalite.storage.local import LocalLogStore
-from tests.unit.builders import NOON_MS, PROTOCOL, add, appended, load, metadata, newest, put, remove
+from tests.unit.builders import NOON_MS, PROTOCOL, add, appended, commit_actions, load, metadata, newest, remove
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +38,13 @@ def small_table(tmp_path):
     """A local table of our own: version 0 empty, then one file of one row a version, `f1` to `f3`."""
     store = LocalLogStore(str(tmp_path / "a b=ü%"))
     described = metadata({"team": "lake"}, partition_columns=("day",), name="orders", created_time_ms=NOON_MS)
-    put(store, PROTOCOL, described, read_version=-1)
+    commit_actions(store, PROTOCOL, described, read_version=-1)
     for number, day in enumerate(["x", "y z/%", None], 1):
         name = f"f{number} %20.parquet"
         pq.write_table(pa.table({"id": [number]}), Path(store.root) / name)
-        put(store, add(f"f{number}%20%2520.parquet", partition_values={"day": day}, stats=f'{{"numRecords":{number}}}'))
+        commit_actions(
+            store, add(f"f{number}%20%2520.parquet", partition_values={"day": day}, stats=f'{{"numRecords":{number}}}')
+        )
     for version in range(4):
         os.utime(Path(store.root) / commit_name(version), ns=(0, (NOON_MS + version * 1000) * 1_000_000))
     return store
@@ -112,7 +114,7 @@ STATS = [
 
 @pytest.mark.parametrize(("stats", "count"), STATS)
 def test_the_number_of_records_comes_from_the_statistics_or_is_null(small_table, stats, count):
-    put(small_table, add("odd", stats=stats, partition_values={"day": None}))
+    commit_actions(small_table, add("odd", stats=stats, partition_values={"day": None}))
     files = DeltaTable(small_table.root).files()
     assert dict(zip(files["path"].to_pylist(), files["num_records"].to_pylist(), strict=True))["odd"] == count
 
@@ -120,7 +122,7 @@ def test_the_number_of_records_comes_from_the_statistics_or_is_null(small_table,
 @pytest.mark.parametrize("stats", ['{"numRecords":0}', '{"numRecords":0,"nullCount":{"id":0}}'])
 def test_a_filter_finds_rows_of_files_without_a_row_count(small_table, stats):
     pq.write_table(pa.table({"id": [7, 8, 9]}), Path(small_table.root) / "uncounted.parquet")
-    put(small_table, add("uncounted.parquet", stats=stats, partition_values={"day": "x"}))
+    commit_actions(small_table, add("uncounted.parquet", stats=stats, partition_values={"day": "x"}))
     table = DeltaTable(small_table.root)
     for filters in ([("id", ">=", 7)], [("id", "in", [7, 8, 9])], [("day", "=", "x"), ("id", "!=", 1)]):
         assert sorted(table.to_arrow(filter=filters)["id"].to_pylist()) == [7, 8, 9]
@@ -139,7 +141,7 @@ def test_history_lists_commits_up_to_the_version_newest_first_with_times_in_utc(
 
 def test_the_timestamp_of_a_history_entry_travels_to_its_version(tmp_path):
     store = LocalLogStore(str(tmp_path))
-    put(store, PROTOCOL, metadata(), read_version=-1)
+    commit_actions(store, PROTOCOL, metadata(), read_version=-1)
     appended(store, 20)
     history = DeltaTable(store.root).history()
     assert [DeltaTable(store.root, timestamp=entry["timestamp"]).version for entry in history] == list(
@@ -213,7 +215,7 @@ def test_a_timestamp_before_the_table_or_in_the_future_is_rejected(small_table, 
 
 def test_a_table_object_stays_at_its_version(small_table):
     table = DeltaTable(small_table.root)
-    put(small_table, remove("f1%20%2520.parquet"))
+    commit_actions(small_table, remove("f1%20%2520.parquet"))
     assert (table.version, table.files().num_rows) == (3, 3)
     assert (DeltaTable(small_table.root).version, DeltaTable(small_table.root).files().num_rows) == (4, 2)
     assert load(small_table).tombstones(["path"]).num_rows == 1
@@ -257,9 +259,9 @@ def test_the_error_names_a_missing_or_damaged_data_file(small_table):
 
 def test_partition_columns_are_found_in_any_case(tmp_path):
     store = LocalLogStore(str(tmp_path))
-    put(store, PROTOCOL, metadata(partition_columns=("DAY",)), read_version=-1)
+    commit_actions(store, PROTOCOL, metadata(partition_columns=("DAY",)), read_version=-1)
     pq.write_table(pa.table({"id": [1]}), tmp_path / "f.parquet")
-    put(store, add("f.parquet", partition_values={"DAY": "x"}))
+    commit_actions(store, add("f.parquet", partition_values={"DAY": "x"}))
     assert DeltaTable(str(tmp_path)).to_arrow().to_pylist() == [{"id": 1, "day": "x"}]
     assert DeltaTable(str(tmp_path)).to_arrow(filter=[("day", "=", "x")]).num_rows == 1
 

@@ -14,8 +14,8 @@ from deltalite.protocol.schema import parse_type
 from deltalite.spark.columns.text_values import text_value
 from tests.spark.merge.test_rules import ON, marks, ruled_table
 from tests.support.merging import merge_into
-from tests.support.tables import put, update_rows
 from tests.support.tables import rows as rows_of
+from tests.support.tables import update_rows, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +41,7 @@ TEXTS = {
 
 def test_texts_become_values_of_the_columns(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, ALL.replace("1.00BD", "CAST(1 AS DECIMAL(10,2))"))
+    write_rows(spark, table, ALL.replace("1.00BD", "CAST(1 AS DECIMAL(10,2))"))
     wanted = {"id": 1, **{column: value for column, (_, value) in TEXTS.items()}}
     update_rows(spark, table, {column: text for column, (text, _) in TEXTS.items()})
     assert DeltaTable(str(table)).to_arrow().to_pylist() == [wanted]
@@ -109,6 +109,6 @@ def test_default_is_the_value_that_the_table_gives(spark, tmp_path):
 
 
 def test_a_column_called_default_is_that_column(spark, tmp_path):
-    put(spark, tmp_path / "t", "SELECT 1 AS a, 7 AS `default`")
+    write_rows(spark, tmp_path / "t", "SELECT 1 AS a, 7 AS `default`")
     update_rows(spark, tmp_path / "t", {"a": "DEFAULT"})
     assert rows_of(tmp_path / "t") == [(7, 7)]

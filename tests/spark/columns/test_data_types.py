@@ -18,7 +18,7 @@ from deltalite.columnar.skipping.file_facts import facts_from_stats, parse_stats
 from deltalite.protocol.schema import parse_schema
 from deltalite.requests import Source
 from tests.support.loops import sampled
-from tests.support.tables import commit, put, values
+from tests.support.tables import commit, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
@@ -88,7 +88,7 @@ def table(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("types")
     schema = pa.schema([(name, data_type) for name, (data_type, _) in COLUMNS.items()])
     pq.write_table(pa.Table.from_pylist(ROWS, schema=schema), folder / "source.parquet")
-    put(spark, folder / "t", sources={"source": Source(format="parquet", path=str(folder / "source.parquet"))})
+    write_rows(spark, folder / "t", sources={"source": Source(format="parquet", path=str(folder / "source.parquet"))})
     return folder / "t"
 
 
@@ -117,7 +117,7 @@ def test_every_reader_sees_the_same_rows(spark, table, tmp_path):
 
 
 def test_a_copy_through_spark_is_the_same_table(spark, table, tmp_path):
-    put(spark, tmp_path / "copy", sources={"source": Source(format="delta", path=str(table))})
+    write_rows(spark, tmp_path / "copy", sources={"source": Source(format="delta", path=str(table))})
     assert DeltaTable(str(tmp_path / "copy")).schema == DeltaTable(str(table)).schema
     copied = DeltaTable(str(tmp_path / "copy")).to_arrow().to_pylist()
     assert [plain(row) for row in copied] == [plain(row) for row in ROWS]
@@ -202,7 +202,7 @@ def test_every_simple_type_can_partition(spark, table, tmp_path, name):
     """Only what a partition value cannot say is changed: the empty string is null."""
     target = tmp_path / "p"
     source = {"source": Source(format="delta", path=str(table))}
-    put(spark, target, f"SELECT normal, {name} FROM source", sources=source, partition_by=(name,))
+    write_rows(spark, target, f"SELECT normal, {name} FROM source", sources=source, partition_by=(name,))
     expected = {row["normal"]: plain(row[name]) or (None if name == "text" else row[name]) for row in ROWS}
     ours = {row["normal"]: plain(row[name]) for row in DeltaTable(str(target)).to_arrow().to_pylist()}
     assert ours == {k: plain(v) for k, v in expected.items()}
@@ -214,7 +214,7 @@ def test_every_simple_type_can_partition(spark, table, tmp_path, name):
     after = dict(delta.read(spark, str(target)).selectExpr("normal", text).collect())
     assert after == before
     # The partition that a value names is replaced, and nothing else.
-    put(
+    write_rows(
         spark,
         target,
         f"SELECT -1 AS normal, {name} FROM source WHERE normal = 0",
@@ -229,6 +229,6 @@ def test_every_simple_type_can_partition(spark, table, tmp_path, name):
 
 def test_more_than_32_columns(spark, tmp_path):
     names = [f"c{n}" for n in range(40)]
-    put(spark, tmp_path / "t", values(", ".join(names), ", ".join(["1"] * 40)))
+    write_rows(spark, tmp_path / "t", values(", ".join(names), ", ".join(["1"] * 40)))
     stats = json.loads(commit(tmp_path / "t", 0)["add"][0]["stats"])
     assert list(stats["minValues"]) == names[:32] and list(stats["nullCount"]) == names[:32]

@@ -19,7 +19,7 @@ from deltalite.commands.delete import delete
 from deltalite.commands.merge import merge
 from deltalite.commands.update import update
 from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, UpdateRequest
-from tests.support.tables import HERE, hand_made, numbered, put, schema_json
+from tests.support.tables import HERE, hand_made, numbered, schema_json, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
@@ -86,7 +86,7 @@ def test_merge_and_replace_where_find_negative_zero(spark, tmp_path):
     )
     assert merge(spark, request).metrics["numTargetRowsDeleted"] == ROWS - 1
     table = made(tmp_path / "replaced", -0.0)
-    put(spark, table, "SELECT -5L AS id, 0D AS x", mode="overwrite", replace_where="x = 0.0", merge_schema=False)
+    write_rows(spark, table, "SELECT -5L AS id, 0D AS x", mode="overwrite", replace_where="x = 0.0", merge_schema=False)
     assert sorted(DeltaTable(table).to_arrow()["id"].to_pylist()) == [-5, ROWS - 1]
 
 

@@ -13,7 +13,7 @@ from deltalite.errors import ConstraintViolationError, UnsupportedFeatureError
 from deltalite.protocol.schema import CHAR_VARCHAR, parse_schema
 from deltalite.requests import MergeClause, MergeRequest
 from deltalite.spark.runtime.session import settings
-from tests.support.tables import HERE, delete_rows, hand_made, optimized, put, rows, update_rows
+from tests.support.tables import HERE, delete_rows, hand_made, optimized, rows, update_rows, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -55,7 +55,7 @@ def upsert(spark, table, query):
 
 
 def test_blanks_that_are_too_many_are_cut_off_and_the_types_stay(spark, table):
-    put(spark, table, new_row(1, "'ab   '", "'ab'", "array('a', 'b   ', NULL)", "'é    '"))
+    write_rows(spark, table, new_row(1, "'ab   '", "'ab'", "array('a', 'b   ', NULL)", "'é    '"))
     assert rows(table) == [(1, "ab ", "ab ", ["a", "b ", None], {"x": "é "})]
     upsert(spark, table, new_row(2, "'abc '", "'é'", "array()", "'x'"))
     upsert(spark, table, new_row(1, "'ab  '", "''"))
@@ -67,7 +67,7 @@ def test_blanks_that_are_too_many_are_cut_off_and_the_types_stay(spark, table):
     optimized(spark, table)
     assert rows(table)[1] == (2, "w  ", "q  ", [], {"x": "x"})
     assert ("w  ", "q  ") in [(r.v, r.c) for r in delta.read(spark, str(table)).collect()]
-    put(spark, table, new_row(3) + ", 1 AS more", merge_schema=True)
+    write_rows(spark, table, new_row(3) + ", 1 AS more", merge_schema=True)
     kept = parse_schema(DeltaTable(str(table)).metadata.schema_string)
     assert {f.name: f.metadata.get(CHAR_VARCHAR) for f in kept if f.name in LENGTHS} == LENGTHS
     assert kept.find("s").type.find("x").metadata == {CHAR_VARCHAR: "varchar(2)"}
@@ -83,7 +83,7 @@ def test_blanks_that_are_too_many_are_cut_off_and_the_types_stay(spark, table):
     ],
 )
 def test_a_text_that_is_too_long_is_refused(spark, table, row, named):
-    for verb in (put, upsert):
+    for verb in (write_rows, upsert):
         with pytest.raises(ConstraintViolationError, match=named):
             verb(spark, table, row)
     assert rows(table) == []
@@ -94,7 +94,7 @@ def test_a_type_that_is_none_is_refused_on_write_and_read_all_the_same(spark, ta
     log.write_text(log.read_text().replace('"char(3)', '"nonsense(').replace('\\"char(3)', '\\"nonsense('))
     assert rows(table) == []
     with pytest.raises(UnsupportedFeatureError, match="'c' has the type"):
-        put(spark, table, new_row(1))
+        write_rows(spark, table, new_row(1))
 
 
 CHARS = {"c": "char(5)", "p": "char(3)", "l": "array<char(3)>", "s": "struct<x:char(3)>"}
@@ -109,7 +109,7 @@ def unpadded(spark, tmp_path):
         "(2L, 'ab   ', 'x  ', NULL, NULL), (3L, 'abcde', 'xyz', array('abc', NULL), named_struct('x', NULL)) "
         "AS rows (id, c, p, l, s)"
     )
-    put(spark, root, query, partition_by=["p"])
+    write_rows(spark, root, query, partition_by=["p"])
     log = root / "_delta_log" / f"{0:020}.json"
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     metadata = next(action["metaData"] for action in actions if "metaData" in action)
@@ -163,9 +163,9 @@ def test_conditions_of_verbs_match_what_a_read_finds(spark, unpadded, condition)
 
 
 def test_a_replacement_of_a_partition_finds_files_without_the_blanks(spark, unpadded):
-    put(spark, unpadded, "SELECT 9L AS id, 'q' AS c, 'x' AS p", mode="overwrite", partition_overwrite="dynamic")
+    write_rows(spark, unpadded, "SELECT 9L AS id, 'q' AS c, 'x' AS p", mode="overwrite", partition_overwrite="dynamic")
     assert read_ids(spark, unpadded, "true") == [3, 9]
-    put(spark, unpadded, "SELECT 8L AS id, 'q' AS c, 'x' AS p", mode="overwrite", replace_where="p = 'x'")
+    write_rows(spark, unpadded, "SELECT 8L AS id, 'q' AS c, 'x' AS p", mode="overwrite", replace_where="p = 'x'")
     assert read_ids(spark, unpadded, "true") == [3, 8]
     optimized(spark, unpadded, where="p = 'x'")
     assert read_ids(spark, unpadded, "p = 'x'") == [8]
@@ -190,12 +190,12 @@ def test_checks_compare_filled_texts(spark, table):
     log.write_text(
         text.replace('"configuration": {}', '"configuration": {"delta.constraints.k": "c IN (\'ab\', \'cd\')"}')
     )
-    put(spark, table, new_row(1, c="'ab'"))
+    write_rows(spark, table, new_row(1, c="'ab'"))
     upsert(spark, table, new_row(2, c="'cd'"))
     update_rows(spark, table, {"c": "'cd'"}, "c = 'ab'")
     assert [row[2] for row in rows(table)] == ["cd ", "cd "]
     with pytest.raises(ConstraintViolationError, match="'cd'"):
-        put(spark, table, new_row(3, c="'ef'"))
+        write_rows(spark, table, new_row(3, c="'ef'"))
 
 
 def test_settings_of_spark_leave_texts_as_they_are_stored(spark, unpadded):

@@ -15,7 +15,7 @@ from deltalite.inspection.verify import verify
 from deltalite.requests import ConvertRequest, RestoreRequest, Source
 from deltalite.spark.runtime.session import settings
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import delete_rows, put
+from tests.support.tables import delete_rows, write_rows
 
 ROWS = """
 SELECT id, CAST(id AS TINYINT) AS tiny, IF(id = 3, NULL, CONCAT('ä', id)) AS text,
@@ -55,7 +55,7 @@ def test_a_folder_of_spark_is_read_the_same_before_and_after(spark, tmp_path):
         (row.asDict() for row in table.select("id", "text", "p", "tiny").collect()), key=key
     )
     assert verify(LocalLogStore(folder)).findings == ()
-    put(spark, folder, "SELECT * EXCEPT (id), 99 AS id FROM source LIMIT 1", mode="append", merge_schema=True,
+    write_rows(spark, folder, "SELECT * EXCEPT (id), 99 AS id FROM source LIMIT 1", mode="append", merge_schema=True,
         sources={"source": Source(format="delta", path=folder)})  # fmt: skip
     delete_rows(spark, folder, "id < 99")
     assert delta.read(spark, folder).count() == 1, "it is a table like any other"

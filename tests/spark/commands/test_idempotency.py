@@ -9,7 +9,7 @@ from deltalite.requests import RunIdentity
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
 from deltalite.txn.find_run import find_run
-from tests.support.tables import commit, data_files, everything, put, rows, values
+from tests.support.tables import commit, data_files, everything, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -28,10 +28,10 @@ def test_a_retry_reports_what_the_first_try_wrote(spark, tmp_path):
     table = tmp_path / "t"
     for mode in ("error", "append", "overwrite"):
         run = f"{RUN}/{mode}"
-        first = put(spark, table, numbers(1, 2), mode=mode, run=run)
-        put(spark, table, numbers(3), run=f"another/{mode}")
+        first = write_rows(spark, table, numbers(1, 2), mode=mode, run=run)
+        write_rows(spark, table, numbers(3), run=f"another/{mode}")
         before = everything(table)
-        again = put(spark, table, numbers(9), mode=mode, run=run)
+        again = write_rows(spark, table, numbers(9), mode=mode, run=run)
         assert (again.skipped, again.committed) == (True, False)
         same = ("version", "read_version", "metrics", "timestamp", "operation", "app_id", "txn_version", "table")
         assert [getattr(again, name) for name in same] == [getattr(first, name) for name in same]
@@ -41,7 +41,7 @@ def test_a_retry_reports_what_the_first_try_wrote(spark, tmp_path):
 
 def test_runs_that_write_nothing_are_recorded_too(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, numbers(1))
+    write_rows(spark, table, numbers(1))
     for number, options in enumerate(
         (
             {"query": numbers(1) + " WHERE id < 0"},
@@ -49,88 +49,88 @@ def test_runs_that_write_nothing_are_recorded_too(spark, tmp_path):
             {"query": numbers(1) + " WHERE id < 0", "mode": "overwrite", "replace_where": "id = 7"},
         )
     ):
-        done = put(spark, table, run=f"run {number}", **options)
+        done = write_rows(spark, table, run=f"run {number}", **options)
         assert (done.version, done.committed) == (number + 1, True)
         assert commit(table, number + 1)["txn"]["appId"] == f"run {number}"
-        again = put(spark, table, run=f"run {number}", **options)
+        again = write_rows(spark, table, run=f"run {number}", **options)
         assert (again.version, again.skipped, again.metrics) == (number + 1, True, done.metrics)
     assert ids(table) == [1]
 
 
 def test_a_checkpoint_remembers_the_runs(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, numbers(1), run="a", properties={"delta.checkpointInterval": "1"})
-    put(spark, table, numbers(2), run="b")
+    write_rows(spark, table, numbers(1), run="a", properties={"delta.checkpointInterval": "1"})
+    write_rows(spark, table, numbers(2), run="b")
     (table / "_delta_log" / f"{0:020}.json").unlink()
-    again = put(spark, table, numbers(1), run="a")
+    again = write_rows(spark, table, numbers(1), run="a")
     assert again.skipped and again.version is None
-    assert put(spark, table, numbers(2), run="b").version == 1
+    assert write_rows(spark, table, numbers(2), run="b").version == 1
     assert ids(table) == [1, 2]
 
 
 def test_a_cleared_task_that_writes_again(spark, tmp_path):
     table = tmp_path / "t"
     again = {"run": RUN, "on_rerun": "write"}
-    put(spark, table, numbers(1), **again)
-    second = put(spark, table, numbers(2), generation=3, **again)
+    write_rows(spark, table, numbers(1), **again)
+    second = write_rows(spark, table, numbers(2), generation=3, **again)
     assert (second.committed, second.txn_version) == (True, 3)
     for late in (0, 2, 3):
-        skipped = put(spark, table, numbers(9), generation=late, **again)
+        skipped = write_rows(spark, table, numbers(9), generation=late, **again)
         assert (skipped.skipped, skipped.version, skipped.txn_version) == (True, 1, 3)
-    assert put(spark, table, numbers(4), generation=4, mode="overwrite", **again).version == 2
+    assert write_rows(spark, table, numbers(4), generation=4, mode="overwrite", **again).version == 2
     assert ids(table) == [4]
 
 
 def test_a_cleared_task_that_replaces_takes_back_exactly_its_files(spark, tmp_path):
     table = tmp_path / "t"
     replace = {"run": RUN, "on_rerun": "replace"}
-    put(spark, table, numbers(1), run="another")
-    put(spark, table, numbers(10, 11), **replace)
-    put(spark, table, numbers(2), run="later")
-    done = put(spark, table, numbers(20), generation=1, **replace)
+    write_rows(spark, table, numbers(1), run="another")
+    write_rows(spark, table, numbers(10, 11), **replace)
+    write_rows(spark, table, numbers(2), run="later")
+    done = write_rows(spark, table, numbers(20), generation=1, **replace)
     assert ids(table) == [1, 2, 20]
     assert {b["path"] for b in commit(table, 3)["remove"]} == {a["path"] for a in commit(table, 1)["add"]}
     assert done.metrics["numRemovedFiles"] == 2 and done.metrics["numOutputRows"] == 1
-    assert put(spark, table, numbers(9), generation=1, **replace).skipped
-    put(spark, table, numbers(1) + " WHERE id < 0", generation=2, **replace)
+    assert write_rows(spark, table, numbers(9), generation=1, **replace).skipped
+    write_rows(spark, table, numbers(1) + " WHERE id < 0", generation=2, **replace)
     assert ids(table) == [1, 2]
-    put(spark, table, numbers(30), generation=3, **replace)
+    write_rows(spark, table, numbers(30), generation=3, **replace)
     assert ids(table) == [1, 2, 30]
     # A run that never wrote has nothing to take back.
-    put(spark, table, numbers(40), run="fresh", generation=5, on_rerun="replace")
+    write_rows(spark, table, numbers(40), run="fresh", generation=5, on_rerun="replace")
     assert ids(table) == [1, 2, 30, 40]
 
 
 def test_a_replacement_is_refused_once_the_files_were_rewritten(spark, tmp_path):
     table = tmp_path / "t"
     replace = {"run": RUN, "on_rerun": "replace"}
-    put(spark, table, numbers(1), run="another")
-    put(spark, table, numbers(10, 11), **replace)
-    put(spark, table, numbers(2))
-    put(spark, table, numbers(10), mode="overwrite", replace_where="id = 10")
-    put(spark, table, numbers(3))
+    write_rows(spark, table, numbers(1), run="another")
+    write_rows(spark, table, numbers(10, 11), **replace)
+    write_rows(spark, table, numbers(2))
+    write_rows(spark, table, numbers(10), mode="overwrite", replace_where="id = 10")
+    write_rows(spark, table, numbers(3))
     before = everything(table)
     with pytest.raises(RerunRefusedError, match="version 3 has rewritten 1 of their 2 files") as refused:
-        put(spark, table, numbers(20), generation=1, **replace)
+        write_rows(spark, table, numbers(20), generation=1, **replace)
     assert "replace_where" in refused.value.remedy and not refused.value.retryable
     assert everything(table) == before
-    assert put(spark, table, numbers(20), run=RUN, on_rerun="write", generation=1).committed
+    assert write_rows(spark, table, numbers(20), run=RUN, on_rerun="write", generation=1).committed
 
 
 def test_two_tries_of_one_run_at_once_write_once(spark, tmp_path, monkeypatch):
     """An orphaned job of an earlier try commits while the retry writes its files."""
     table = tmp_path / "t"
-    put(spark, table, numbers(1))
+    write_rows(spark, table, numbers(1))
     original = LocalLogStore.write_if_absent
 
     def orphan_first(store, name, data):
         monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-        put(spark, table, numbers(2), run="another")
-        put(spark, table, numbers(10), run=RUN)
+        write_rows(spark, table, numbers(2), run="another")
+        write_rows(spark, table, numbers(10), run=RUN)
         return original(store, name, data)
 
     monkeypatch.setattr(LocalLogStore, "write_if_absent", orphan_first)
-    done = put(spark, table, numbers(10), run=RUN)
+    done = write_rows(spark, table, numbers(10), run=RUN)
     assert (done.skipped, done.committed, done.version) == (True, False, 2)
     assert ids(table) == [1, 2, 10]
     assert len(data_files(table)) == 3
@@ -138,48 +138,48 @@ def test_two_tries_of_one_run_at_once_write_once(spark, tmp_path, monkeypatch):
 
 def test_an_older_generation_that_comes_first_is_a_conflict(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
-    put(spark, table, numbers(1))
+    write_rows(spark, table, numbers(1))
     original = LocalLogStore.write_if_absent
 
     def older_first(store, name, data):
         monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-        put(spark, table, numbers(10), run=RUN)
+        write_rows(spark, table, numbers(10), run=RUN)
         return original(store, name, data)
 
     monkeypatch.setattr(LocalLogStore, "write_if_absent", older_first)
     replace = {"run": RUN, "on_rerun": "replace", "generation": 1}
     with pytest.raises(ConcurrentTransactionException):
-        put(spark, table, numbers(20), **replace)
-    assert put(spark, table, numbers(20), **replace).committed
+        write_rows(spark, table, numbers(20), **replace)
+    assert write_rows(spark, table, numbers(20), **replace).committed
     assert ids(table) == [1, 20]
 
 
 def test_two_runs_at_once_both_write(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
-    put(spark, table, numbers(1))
+    write_rows(spark, table, numbers(1))
     original = LocalLogStore.write_if_absent
 
     def other_first(store, name, data):
         monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-        put(spark, table, numbers(2), run="b")
+        write_rows(spark, table, numbers(2), run="b")
         return original(store, name, data)
 
     monkeypatch.setattr(LocalLogStore, "write_if_absent", other_first)
-    a = put(spark, table, numbers(3), run="a")
+    a = write_rows(spark, table, numbers(3), run="a")
     assert (a.version, a.read_version, a.committed) == (2, 0, True)
     assert ids(table) == [1, 2, 3]
-    assert [put(spark, table, numbers(9), run=run).version for run in ("a", "b")] == [2, 1]
+    assert [write_rows(spark, table, numbers(9), run=run).version for run in ("a", "b")] == [2, 1]
 
 
 def test_transaction_retention_forgets_runs(spark, tmp_path):
     """As the protocol says; the property is the author's choice of how long a retry may take."""
     table = tmp_path / "t"
-    put(
+    write_rows(
         spark,
         table,
         numbers(1),
         run="a",
         properties={"delta.setTransactionRetentionDuration": "interval 1 millisecond"},
     )
-    assert put(spark, table, numbers(1), run="a").committed
+    assert write_rows(spark, table, numbers(1), run="a").committed
     assert ids(table) == [1, 1]

@@ -13,7 +13,7 @@ from deltalite.protocol.file_names import MANIFEST_DIR
 from deltalite.protocol.paths import partition_dir
 from deltalite.requests import GenerateManifestRequest
 from deltalite.spark.hadoop.uris import glob_escaped
-from tests.support.tables import delete_rows, put, values
+from tests.support.tables import delete_rows, values, write_rows
 
 ON = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
 ODD = ("a b", "50%", "x=y/z:*?", "ü {[^]}", "#'\\\"", "%41", "a+b", None)
@@ -52,21 +52,21 @@ def table(spark, tmp_path):
     """Eight oddly named partitions, each with the numbers n and n + 8."""
     table = tmp_path / "a {table}"
     rows = rows_of(*((n, ODD[n % 8]) for n in range(16)))
-    put(spark, table, rows, partition_by=("name",), properties=ON)
+    write_rows(spark, table, rows, partition_by=("name",), properties=ON)
     return table
 
 
 def test_spark_reads_the_table_by_its_manifests_after_each_commit(spark, table):
     assert len(by_partitions(table)) == 8
     assert by_manifests(spark, table) == by_partitions(table)
-    put(spark, table, rows_of((16, "a b"), (17, "new")))
+    write_rows(spark, table, rows_of((16, "a b"), (17, "new")))
     assert by_manifests(spark, table) == by_partitions(table)
     delete_rows(spark, table, "name = '50%' OR id < 4")
     assert "50%" not in by_manifests(spark, table)
     assert by_manifests(spark, table) == by_partitions(table)
-    put(spark, table, rows_of((20, "a b"), (21, None)), mode="overwrite")
+    write_rows(spark, table, rows_of((20, "a b"), (21, None)), mode="overwrite")
     assert by_manifests(spark, table) == by_partitions(table) == {"a b": [20], None: [21]}
-    put(spark, table, rows_of((1, "x")), mode="overwrite", overwrite_schema=True, partition_by=())
+    write_rows(spark, table, rows_of((1, "x")), mode="overwrite", overwrite_schema=True, partition_by=())
     assert by_manifests(spark, table) == {"": [1]}
 
 
@@ -89,7 +89,7 @@ def test_directories_are_spelled_as_spark_spells_them(spark):
 def test_a_table_of_manifests_cannot_be_given_what_their_readers_do_not_know(spark, table, tmp_path):
     for other in ({"delta.enableDeletionVectors": "true"}, {"delta.columnMapping.mode": "name"}):
         with pytest.raises(InvalidRequestError, match="exclude each other"):
-            put(spark, table, rows_of((1, "x")), mode="overwrite", overwrite_schema=True, properties=other)
+            write_rows(spark, table, rows_of((1, "x")), mode="overwrite", overwrite_schema=True, properties=other)
         with pytest.raises(InvalidRequestError, match="exclude each other"):
-            put(spark, tmp_path / "new", rows_of((1, "x")), properties=ON | other)
+            write_rows(spark, tmp_path / "new", rows_of((1, "x")), properties=ON | other)
     assert DeltaTable(str(table)).version == 0

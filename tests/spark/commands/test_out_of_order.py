@@ -12,7 +12,7 @@ from deltalite.requests import DeleteRequest, OnRerun, RunIdentity, UpdateReques
 from deltalite.storage.opening import open_store
 from deltalite.txn.find_run import find_run
 from tests.support.merging import merge_into
-from tests.support.tables import everything, put, values
+from tests.support.tables import everything, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +35,7 @@ def rows(table):
 
 @pytest.fixture
 def table(spark, tmp_path):
-    put(spark, tmp_path / "t", values("id, day", "1, 1", "2, 2", "3, 3"), partition_by=("day",))
+    write_rows(spark, tmp_path / "t", values("id, day", "1, 1", "2, 2", "3, 3"), partition_by=("day",))
     return tmp_path / "t"
 
 
@@ -77,7 +77,7 @@ def test_a_cleared_merge_does_not_bring_back_rows_that_a_later_day_deleted(spark
 
 
 def test_a_first_run_that_comes_late_is_warned_and_may_be_made_to_fail(spark, table, caplog):
-    put(spark, table, values("id, day", "10, 9"), mode="overwrite", replace_where="day = 9", identity=of(2))
+    write_rows(spark, table, values("id, day", "10, 9"), mode="overwrite", replace_where="day = 9", identity=of(2))
     with pytest.raises(OutOfOrderError):
         upsert(spark, table, of(1), out_of_order="fail")
     done = upsert(spark, table, of(1))
@@ -86,11 +86,11 @@ def test_a_first_run_that_comes_late_is_warned_and_may_be_made_to_fail(spark, ta
 
 
 OPERATIONS = {
-    "replace_where": lambda spark, table, identity, day: put(
+    "replace_where": lambda spark, table, identity, day: write_rows(
         spark, table, values("id, day", f"{identity.generation}, {day}"),
         mode="overwrite", replace_where=f"day = {day}", identity=identity,
     ),
-    "dynamic": lambda spark, table, identity, day: put(
+    "dynamic": lambda spark, table, identity, day: write_rows(
         spark, table, values("id, day", f"{identity.generation}, {day}"),
         mode="overwrite", partition_overwrite="dynamic", identity=identity,
     ),
@@ -116,16 +116,16 @@ def test_a_day_that_no_later_run_wrote_is_written_again_as_ever(spark, table, na
 
 def test_a_cleared_delete_of_rows_that_a_later_day_wrote_is_refused(spark, table):
     OPERATIONS["delete"](spark, table, of(1), 1)
-    put(spark, table, values("id, day", "7, 1"), identity=of(2))
+    write_rows(spark, table, values("id, day", "7, 1"), identity=of(2))
     with pytest.raises(OutOfOrderError):
         OPERATIONS["delete"](spark, table, of(1, generation=1), 1)
     assert (7, 1) in rows(table)
 
 
 def test_a_cleared_overwrite_of_the_whole_table_is_refused_before_a_row_is_written(spark, table, monkeypatch):
-    put(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=of(1))
-    put(spark, table, values("id, day", "2, 2"), mode="overwrite", identity=of(2))
+    write_rows(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=of(1))
+    write_rows(spark, table, values("id, day", "2, 2"), mode="overwrite", identity=of(2))
     monkeypatch.setattr("deltalite.spark.write.staging.StagedWrite.write", None)
     with pytest.raises(OutOfOrderError):
-        put(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=of(1, generation=1))
+        write_rows(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=of(1, generation=1))
     assert rows(table) == [(2, 2)]

@@ -21,7 +21,7 @@ from deltalite.storage.opening import open_store
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.checksum import write_checksum
 from tests.support.golden import OF_THE_LOG, one_per_feature
-from tests.unit.builders import NOON_MS, add, create, load, metadata, put, remove, struct
+from tests.unit.builders import NOON_MS, add, commit_actions, create, load, metadata, remove, struct
 
 pytestmark = pytest.mark.usefixtures("one_task")
 
@@ -64,9 +64,9 @@ def test_a_log_replayed_by_spark_has_the_same_files_and_tombstones(spark, golden
 def test_bounds_that_a_checkpoint_has_only_as_a_struct_keep_all_their_digits(spark, tmp_path):
     store = LocalLogStore(str(tmp_path))
     properties = {"delta.checkpoint.writeStatsAsJson": "false"}
-    put(store, NTZ, metadata(properties, struct(at="timestamp", local="timestamp_ntz")), read_version=-1)
+    commit_actions(store, NTZ, metadata(properties, struct(at="timestamp", local="timestamp_ntz")), read_version=-1)
     bounds = {"at": "2026-01-01T12:00:00.123456Z", "local": "2026-01-01T12:00:00.123456"}
-    put(store, add("a", stats=json.dumps({"numRecords": 1, "minValues": bounds, "maxValues": bounds})))
+    commit_actions(store, add("a", stats=json.dumps({"numRecords": 1, "minValues": bounds, "maxValues": bounds})))
     write_checkpoint(load(store), now_ms=NOON_MS)
     snapshot = load(store)
     with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
@@ -86,7 +86,7 @@ def test_the_files_of_a_version_are_a_data_frame(spark, golden):
 def test_spark_does_not_use_a_compaction_that_was_never_reconciled(spark, tmp_path):
     store = create(LocalLogStore(str(tmp_path)), add("a"))
     for action in (remove("a"), add("b"), remove("b")):
-        put(store, action)
+        commit_actions(store, action)
     commits = [commit_name(version) for version in range(1, 4)]
     store.write(compaction_name(1, 3), b"".join(store.read(name) or b"" for name in commits))
     write_checksum(load(store))  # with it, nobody has replayed the log when Spark does

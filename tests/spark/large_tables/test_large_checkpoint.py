@@ -19,7 +19,7 @@ from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import classic_checkpoint
 from tests.support.golden import names
 from tests.support.loops import sampled
-from tests.unit.builders import NOON_MS, add, load, metadata, put, remove, txn, vector
+from tests.unit.builders import NOON_MS, add, commit_actions, load, metadata, remove, txn, vector
 from tests.unit.logs import facts
 
 pytestmark = pytest.mark.usefixtures("one_task")
@@ -58,9 +58,9 @@ def table(path, policy):
     described = metadata({"delta.checkpointPolicy": policy}, SCHEMA, partition_columns=("day", "At"))
     days = [{"day": f"2026-01-{n + 1:02d}", "At": "2026-01-01 10:00:00"} for n in range(len(TEXTS))]
     days[1], days[2], days[3] = {"DAY": "", "AT": None}, {}, {"day": "+10000-01-01", "At": "2026-01-01T10:00:00.5Z"}
-    put(store, protocol, described, txn("run"), txn("é/1", 2, None), read_version=-1)
-    put(store, *(add(f"f%20{n}", partition_values=days[n], stats=text) for n, text in enumerate(TEXTS)))
-    put(
+    commit_actions(store, protocol, described, txn("run"), txn("é/1", 2, None), read_version=-1)
+    commit_actions(store, *(add(f"f%20{n}", partition_values=days[n], stats=text) for n, text in enumerate(TEXTS)))
+    commit_actions(
         store, remove("f%200", partition_values=days[0]), remove("gone", deletion_timestamp_ms=1),
         add("f%200", deletion_vector=vector("v", 1), partition_values=days[0], tags={"k": None}, stats=TEXTS[0]),
         add("g", partition_values={}, base_row_id=7, default_row_commit_version=2),
@@ -122,7 +122,7 @@ def test_spark_writes_the_rows_that_this_process_would(spark, tmp_path, policy):
 def test_the_size_of_the_log_decides_who_writes(spark, tmp_path):
     store = table(tmp_path, "classic")
     assert write_any_checkpoint(spark, load(store), NOON_MS).parts is None
-    put(store, add("more"))
+    commit_actions(store, add("more"))
     assert write_any_checkpoint(spark, load(store), NOON_MS, large_files=3).parts == 2
     assert write_any_checkpoint(spark, load(store), NOON_MS, large_files=3) is None
 
@@ -140,7 +140,7 @@ def test_a_torn_checkpoint_is_passed_over_and_replaced(spark, tmp_path):
 
 def test_a_table_that_knows_v2_has_no_parts_whatever_its_policy_and_the_session_say(spark, tmp_path):
     store = table(tmp_path, "v2")
-    put(store, metadata({"delta.checkpointPolicy": "classic"}, SCHEMA, partition_columns=("day", "At")))
+    commit_actions(store, metadata({"delta.checkpointPolicy": "classic"}, SCHEMA, partition_columns=("day", "At")))
     with settings(spark, {"spark.sql.files.maxRecordsPerFile": "1"}):
         assert write_large_checkpoint(spark, load(store), now_ms=NOON_MS).parts is None
     assert load(store).segment.checkpoint.kind.name == "UUID_NAMED"

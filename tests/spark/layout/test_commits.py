@@ -13,7 +13,7 @@ from deltalite.inspection.verify import verify
 from deltalite.requests import OptimizeRequest
 from deltalite.storage.local import LocalLogStore
 from tests.support.packing import VECTORS, check, files_by_part, filled, versions
-from tests.support.tables import commit, data_files, delete_rows, optimized, put, rows, update_rows
+from tests.support.tables import commit, data_files, delete_rows, optimized, rows, update_rows, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -102,9 +102,12 @@ def test_another_try_of_the_run_that_ends_in_between_is_the_end(spark, table, mo
 
 def test_an_append_and_a_change_elsewhere_do_not_stand_in_its_way(spark, table, rival):
     filled(spark, table)
-    put(spark, table, "SELECT 500L AS id, 9 AS part, 0L AS x")
+    write_rows(spark, table, "SELECT 500L AS id, 9 AS part, 0L AS x")
     rival(
-        lambda _n: (put(spark, table, "SELECT 100L AS id, 0 AS part, 0L AS x"), delete_rows(spark, table, "part = 9"))
+        lambda _n: (
+            write_rows(spark, table, "SELECT 100L AS id, 0 AS part, 0L AS x"),
+            delete_rows(spark, table, "part = 9"),
+        )
     )
     result = optimized(spark, table, conflict_retries=0, where="part < 2", run=RUN)
     assert (result.version, result.read_version) == (6, 3) and "numFilesLeft" not in result.metrics
@@ -173,7 +176,7 @@ def test_what_is_always_touched_is_left_to_a_later_run(spark, table, rival):
 
 def test_a_change_of_the_tables_rules_is_planned_again(spark, table, rival):
     filled(spark, table)
-    rival(lambda _n: put(spark, table, "SELECT 100L AS id, 0 AS part, 0L AS x, 'new' AS y", merge_schema=True))
+    rival(lambda _n: write_rows(spark, table, "SELECT 100L AS id, 0 AS part, 0L AS x, 'new' AS y", merge_schema=True))
     optimized(spark, table, run=RUN)
     assert files_by_part(table) == {"0": 1, "1": 1}
     assert len(rows(table)) == 31 and DeltaTable(str(table)).schema.names == ["id", "part", "x", "y"]

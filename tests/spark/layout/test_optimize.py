@@ -29,9 +29,9 @@ from tests.support.tables import (
     delete_rows,
     hand_made,
     optimized,
-    put,
     rows,
     schema_json,
+    write_rows,
 )
 
 pytestmark = pytest.mark.spark
@@ -95,8 +95,13 @@ def test_only_the_partitions_of_where_are_packed(spark, table):
 
 
 def test_files_with_deleted_rows_are_purged_and_files_without_rows_leave(spark, table):
-    put(spark, table, "SELECT id, CAST(id DIV 100 AS INT) AS part FROM range(0, 300, 1, 1)", partition_by=("part",),
-        properties=VECTORS)  # fmt: skip
+    write_rows(
+        spark,
+        table,
+        "SELECT id, CAST(id DIV 100 AS INT) AS part FROM range(0, 300, 1, 1)",
+        partition_by=("part",),
+        properties=VECTORS,
+    )
     delete_rows(spark, table, "id < 2 OR id BETWEEN 100 AND 120")
     before = versions(table)
     optimized(spark, table)
@@ -209,8 +214,13 @@ def test_rows_of_the_plan_lie_together(spark, table, options):
     ],
 )
 def test_what_means_nothing_for_the_table_is_refused_before_a_row_is_read(spark, table, options, problem):
-    put(spark, table, "SELECT 1L AS id, 0 AS part, 2L AS x, true AS flag, array(1) AS list", partition_by=("part",),
-        properties={"delta.dataSkippingStatsColumns": "id,flag,list"})  # fmt: skip
+    write_rows(
+        spark,
+        table,
+        "SELECT 1L AS id, 0 AS part, 2L AS x, true AS flag, array(1) AS list",
+        partition_by=("part",),
+        properties={"delta.dataSkippingStatsColumns": "id,flag,list"},
+    )
     with pytest.raises(InvalidRequestError, match=problem) as caught:
         optimized(spark, table, **options)
     assert caught.value.remedy and DeltaTable(str(table)).version == 0
@@ -244,7 +254,7 @@ def test_rules_and_names_of_the_table_are_kept(spark, table):
     """Rows that break a rule by now move all the same; names and ids of columns are those of the table."""
     properties = {"delta.columnMapping.mode": "name", "delta.appendOnly": "true", "delta.randomizeFilePrefixes": "true"}
     query = "SELECT id, 0 AS part, struct(id AS `a.b`) AS s FROM range(0, 4, 1, 4)"
-    put(spark, table, query, partition_by=("part",), properties=properties)
+    write_rows(spark, table, query, partition_by=("part",), properties=properties)
     before = versions(table)
     optimized(spark, table, z_order_by=["s.`a.b`"])
     check(spark, table, before)

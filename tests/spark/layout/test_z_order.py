@@ -20,7 +20,7 @@ from deltalite.spark.layout.z_order import _Order
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
 from tests.support.packing import by_delta_rs, check, versions
-from tests.support.tables import commit, delete_rows, optimized, put, rows, spark_rows, update_rows
+from tests.support.tables import commit, delete_rows, optimized, rows, spark_rows, update_rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
@@ -45,7 +45,7 @@ def test_files_and_row_groups_can_be_skipped_by_each_column(spark, table):
         "FROM range({}, {}, 1, 4)"
     )
     for at in range(2):
-        put(spark, table, query.format(at * 60_000, at * 60_000 + 60_000))
+        write_rows(spark, table, query.format(at * 60_000, at * 60_000 + 60_000))
     before = versions(table)
     size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
     assert kept(table, "x", 500) == (8, 8)
@@ -69,7 +69,7 @@ def test_files_and_row_groups_can_be_skipped_by_each_column(spark, table):
 
 @pytest.mark.smoke
 def test_row_groups_of_one_file_can_be_skipped(spark, table):
-    put(spark, table, "SELECT /*+ COALESCE(1) */ id, rand(1) AS x, uuid() AS text FROM range(80000)")
+    write_rows(spark, table, "SELECT /*+ COALESCE(1) */ id, rand(1) AS x, uuid() AS text FROM range(80000)")
     optimized(spark, table, z_order_by=["x"], target_file_size=8 * 1024 * 1024)
     (add,) = commit(table, 1)["add"]
     footer = pq.read_metadata(table / add["path"])
@@ -93,7 +93,7 @@ TYPES = {
 
 def test_columns_of_any_type_with_nulls_order_rows_and_none_is_lost(spark, table):
     columns = ", ".join(f"{sql} AS {name}" for name, sql in TYPES.items())
-    put(spark, table, f"SELECT id, {columns} FROM range(0, 2000, 1, 2)", properties=VECTORS)
+    write_rows(spark, table, f"SELECT id, {columns} FROM range(0, 2000, 1, 2)", properties=VECTORS)
     delete_rows(spark, table, "id % 10 = 3")
     before, by_spark = rows(table), spark_rows(spark, table)
     names = [*[name for name in TYPES if name != "s"], "s.`a b`.c"]
@@ -105,7 +105,7 @@ def test_columns_of_any_type_with_nulls_order_rows_and_none_is_lost(spark, table
 
 
 def test_one_value_for_all_rows_still_makes_files_of_a_size(spark, table):
-    put(spark, table, "SELECT id, 7 AS same FROM range(0, 20000, 1, 4)")
+    write_rows(spark, table, "SELECT id, 7 AS same FROM range(0, 20000, 1, 4)")
     size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
     optimized(spark, table, z_order_by=["same"], target_file_size=size // 4)
     counts = [json.loads(add["stats"])["numRecords"] for add in commit(table, 1)["add"]]
@@ -114,7 +114,7 @@ def test_one_value_for_all_rows_still_makes_files_of_a_size(spark, table):
 
 def test_each_partition_is_a_cube_of_its_own_and_waits_for_new_files(spark, table):
     query = "SELECT id, CAST(id % 3 AS INT) AS part, id * 7919 % 1000 AS x FROM range({}, {}, 1, 2)"
-    put(spark, table, query.format(0, 3000), partition_by=("part",))
+    write_rows(spark, table, query.format(0, 3000), partition_by=("part",))
     size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
     optimized(spark, table, z_order_by=["x"], target_file_size=size // 6)
     made = commit(table, 1)["add"]
@@ -124,7 +124,7 @@ def test_each_partition_is_a_cube_of_its_own_and_waits_for_new_files(spark, tabl
         values = pq.read_table(table / add["path"])["x"].to_pylist()
         falls = [one - next_one for one, next_one in pairwise(values)]
         assert max(falls) <= 20, "a file of a partition is ordered too, by ranges of its values"
-    put(spark, table, query.format(3000, 3001))
+    write_rows(spark, table, query.format(3000, 3001))
     before = versions(table)
     optimized(spark, table, z_order_by=["x"], target_file_size=size // 6)
     assert {add["partitionValues"]["part"] for add in commit(table, 3)["add"]} == {"0"}
@@ -135,7 +135,7 @@ def test_rows_that_came_after_the_sample_know_no_bounds_and_are_written(spark, t
     """A cube that the sample has missed is written in any order."""
     from deltalite.spark.layout import z_order
 
-    put(spark, table, "SELECT id, CAST(id % 2 AS INT) AS part FROM range(0, 100, 1, 2)", partition_by=("part",))
+    write_rows(spark, table, "SELECT id, CAST(id % 2 AS INT) AS part FROM range(0, 100, 1, 2)", partition_by=("part",))
     before = versions(table)
     monkeypatch.setattr(z_order, "_shares", lambda cubes: [0.0, 1.0])
     optimized(spark, table, z_order_by=["id"], target_file_size=600)
@@ -144,7 +144,7 @@ def test_rows_that_came_after_the_sample_know_no_bounds_and_are_written(spark, t
 
 def test_a_row_goes_to_the_same_file_when_its_task_runs_again(spark, table):
     """A row number that is evenly spread separates rows with the same values."""
-    put(spark, table, "SELECT id, map(id, id) AS m, array(map(id, id)) AS deep FROM range(1000)")
+    write_rows(spark, table, "SELECT id, map(id, id) AS m, array(map(id, id)) AS deep FROM range(1000)")
     order = _Order(Snapshot.load(LocalLogStore(str(table))), columns=1, cubes=1, most_outputs=2)
     rows_of = delta.read(spark, str(table)).withColumn(order.values[0], F.lit(7))
     once, again = (
@@ -161,7 +161,7 @@ def test_after_any_history_every_version_reads_the_same(spark, table, seed):
     chance = random.Random(seed)
     properties = chance.choice([{}, VECTORS, VECTORS | {"delta.columnMapping.mode": "name"}])
     query = "SELECT id, CAST(id % 3 AS INT) AS part, CAST(rand({}) * 100 AS INT) AS x FROM range({}, {}, 1, 2)"
-    put(spark, table, query.format(seed, 0, 60), partition_by=("part",), properties=properties)
+    write_rows(spark, table, query.format(seed, 0, 60), partition_by=("part",), properties=properties)
     options = [
         {}, {"max_deleted_rows_ratio": 0}, {"z_order_by": ["x", "id"]}, {"where": "part = 1"},
         {"z_order_by": ["x"], "target_file_size": 900}, {"max_commit_bytes": 1},
@@ -169,7 +169,7 @@ def test_after_any_history_every_version_reads_the_same(spark, table, seed):
     for step in range(1, 5):
         match chance.randrange(3):
             case 0:
-                put(spark, table, query.format(step, 60 * step, 60 * step + 30))
+                write_rows(spark, table, query.format(step, 60 * step, 60 * step + 30))
             case 1:
                 delete_rows(spark, table, f"x < {chance.randrange(60)} AND id % {chance.randint(1, 4)} = 0")
             case _:

@@ -17,7 +17,7 @@ from deltalite.commands.merge import merge
 from deltalite.protocol.file_names import LogFileKind, parse_log_name
 from deltalite.requests import MergeClause, MergeRequest, RunIdentity
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import HERE, commit, put, rows
+from tests.support.tables import HERE, commit, rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -116,7 +116,7 @@ def make(spark, table, ids, **options):
         f"SELECT explode(array({', '.join(f'{key}L' for key in ids(number))})) AS id, DATE'{day}' AS day, 1 AS amount"
         for number, day in enumerate(DAYS)
     )
-    put(spark, table, days, **options)
+    write_rows(spark, table, days, **options)
 
 
 def planned_again(caplog) -> int:

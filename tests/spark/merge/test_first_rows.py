@@ -8,7 +8,7 @@ from deltalite.errors import InvalidRequestError, TableNotFoundError
 from deltalite.snapshot import Snapshot
 from deltalite.storage.opening import open_store
 from tests.support.merging import merge_into
-from tests.support.tables import commit, put, rows
+from tests.support.tables import commit, rows, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -82,7 +82,7 @@ def test_a_table_that_another_writer_makes_meanwhile_is_merged_into(spark, tmp_p
 
     def overtaken(self, name, data):
         monkeypatch.setattr(store, "write_if_absent", original)
-        put(spark, table, source("1, 'rival', 'x'", "7, 'rival', 'x'"))
+        write_rows(spark, table, source("1, 'rival', 'x'", "7, 'rival', 'x'"))
         return original(self, name, data)
 
     monkeypatch.setattr(store, "write_if_absent", overtaken)

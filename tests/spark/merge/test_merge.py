@@ -12,7 +12,7 @@ from deltalake import QueryBuilder
 from deltalite.errors import MultipleMatchesError
 from deltalite.requests import Source
 from tests.support.merging import feed, merge_into
-from tests.support.tables import everything, ordered, put, rows, spark_rows, values
+from tests.support.tables import everything, ordered, rows, spark_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -110,7 +110,7 @@ def by_other(table):
 def test_rows_become_what_the_clauses_make_of_them(spark, tmp_path, kind, partition_by):
     table = tmp_path / "t"
     now = [(key, *row) for key, row in START.items()]
-    put(spark, table, literals(now), properties=KINDS[kind], partition_by=partition_by)
+    write_rows(spark, table, literals(now), properties=KINDS[kind], partition_by=partition_by)
     for step, (source, clauses, new, gone, keyless) in STEPS.items():
         done = merge_into(spark, table, values(NAMES, *source), ON, **clauses)
         if step == "only rows without a match":  # two of the rows without a key, of which one has no day
@@ -160,7 +160,7 @@ CONDITIONS = [
 
 @pytest.mark.smoke
 def test_rows_match_where_on_is_true(spark, tmp_path):
-    put(spark, tmp_path / "start", values("id, note", "1, 'one'", "2, 'two'", "NULL, 'none'"))
+    write_rows(spark, tmp_path / "start", values("id, note", "1, 'one'", "2, 'two'", "NULL, 'none'"))
     for number, (on, keys, expected) in enumerate(CONDITIONS):
         table = shutil.copytree(tmp_path / "start", tmp_path / str(number))
         rows_of = ", ".join(f"({key})" for key in (keys or "0").split(", "))
@@ -178,7 +178,7 @@ def test_rows_match_where_on_is_true(spark, tmp_path):
 
 
 def test_an_empty_table_takes_what_does_not_match(spark, tmp_path):
-    put(spark, tmp_path / "t", "SELECT 1L AS id, 'a' AS note WHERE 1 = 0")
+    write_rows(spark, tmp_path / "t", "SELECT 1L AS id, 'a' AS note WHERE 1 = 0")
     clauses = {"matched": [{"delete": True}], "inserts": [{"insert": "*"}], "by_source": [{"delete": True}]}
     done = merge_into(spark, tmp_path / "t", values("id, note", "1, 'a'", "1, 'a'"), ON, **clauses)
     assert rows(tmp_path / "t") == [(1, "a"), (1, "a")] and done.metrics["numTargetRowsInserted"] == 2
@@ -188,7 +188,7 @@ def test_an_empty_table_takes_what_does_not_match(spark, tmp_path):
 
 def test_rows_that_match_more_than_one_are_refused_with_their_number_and_a_key(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, values("id, part, note", "1, 'a', 'x'", "1, 'a', 'y'", "2, 'a', 'z'", "3, 'b', 'z'"))
+    write_rows(spark, table, values("id, part, note", "1, 'a', 'x'", "1, 'a', 'y'", "2, 'a', 'z'", "3, 'b', 'z'"))
     source = values("key, part, note", "1, 'a', 'n'", "1, 'a', 'm'", "3, 'b', 'o'", "4, 'b', 'p'", "4, 'b', 'p'")
     on = "id = key AND target.part = source.part"
     before = everything(table)
@@ -217,7 +217,7 @@ def test_names_mean_what_they_say_whatever_they_are(spark, tmp_path, mode):
     table = tmp_path / "t"
     odd = "a.b ,;{}()=`'\"ż" if mode != "none" else "a.b-`'\"ż"
     quoted = "`" + odd.replace("`", "``") + "`"
-    put(
+    write_rows(
         spark,
         table,
         f"SELECT * FROM VALUES (1, 's1', named_struct('id', 10), 'o1'), (2, 's2', named_struct('id', 20), 'o2') "
@@ -248,7 +248,7 @@ def test_names_mean_what_they_say_whatever_they_are(spark, tmp_path, mode):
 
 def test_a_table_is_merged_into_itself_as_it_was(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, values("id, boss, pay", "1, NULL, 10", "2, 1, 20", "3, 2, 30"), properties=FEED)
+    write_rows(spark, table, values("id, boss, pay", "1, NULL, 10", "2, 1, 20", "3, 2, 30"), properties=FEED)
     sources = {"source": Source(format="delta", path=str(table))}
     boss = "SELECT a.id, b.pay FROM source AS a JOIN source AS b ON a.boss = b.id"
     matched = [{"update": {"pay": "source.pay"}}]
@@ -271,7 +271,7 @@ def test_values_that_are_others_each_time_are_computed_once(spark, tmp_path, pro
     """Rows of the source, values of the clauses, and the time: the table and its feed tell the same."""
     table = tmp_path / "t"
     old = "0D AS random, '' AS name, TIMESTAMP'2000-01-01' AS at, DATE'2000-01-01' AS day"
-    put(spark, table, f"SELECT id, {old} FROM range(40)", properties=properties)
+    write_rows(spark, table, f"SELECT id, {old} FROM range(40)", properties=properties)
     query = "SELECT id, rand() AS r, uuid() AS u FROM range(30, 60, 1, 4) WHERE rand() < 0.8"
     values_ = {
         "id": "source.id",

@@ -12,7 +12,7 @@ from deltalite.requests import Source
 from deltalite.storage.local import LocalLogStore
 from tests.support.loops import sampled
 from tests.support.merging import merge_into
-from tests.support.tables import commit, data_files, everything, ordered, put, rows, values
+from tests.support.tables import commit, data_files, everything, ordered, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -32,7 +32,7 @@ def literals(table_rows):
 def table(spark, tmp_path):
     """A file for each of the hundreds of the ids, in each of three partitions."""
     for number in (5, 105, 1005):
-        put(spark, tmp_path / "t", literals(row for row in OLD if row[0] == number), partition_by=("day",))
+        write_rows(spark, tmp_path / "t", literals(row for row in OLD if row[0] == number), partition_by=("day",))
     return tmp_path / "t"
 
 
@@ -86,7 +86,7 @@ def test_a_file_that_cannot_match_is_not_read(spark, table, reads):
 
 def test_only_what_may_match_keeps_a_merge_from_standing_on_a_winner(spark, table, rival):
     def winner(*lines):
-        return lambda: put(spark, table, values(NAMES, *lines), mode="append")
+        return lambda: write_rows(spark, table, values(NAMES, *lines), mode="append")
 
     def merge(query=None, on=ON, **clauses):
         clauses = clauses or UPSERT
@@ -124,7 +124,7 @@ def test_a_merge_of_the_table_into_itself_stands_on_no_winner(spark, table, riva
     sources = {"own": Source(format="delta", path=str(table))}
 
     def grow(**options):
-        rival(lambda: put(spark, table, values(NAMES, "7000, 'q', 'theirs'"), mode="append"))
+        rival(lambda: write_rows(spark, table, values(NAMES, "7000, 'q', 'theirs'"), mode="append"))
         query = "SELECT max(id) + 1 AS id, 'm' AS day, 'mine' AS note FROM own"
         return merge_into(spark, table, query, ON, sources=sources, inserts=[{"insert": "*"}], **options)
 
@@ -140,7 +140,7 @@ def test_the_source_is_read_once_also_when_the_merge_is_planned_again(spark, tab
     """The input is gone when the winner has written one of its keys, and each of its rows has been computed once."""
     if vectors:
         table = tmp_path / "vectors"
-        put(spark, table, literals(OLD), properties={"delta.enableDeletionVectors": "true"})
+        write_rows(spark, table, literals(OLD), properties={"delta.enableDeletionVectors": "true"})
     landing = tmp_path / "landing.csv"
     landing.write_text("".join(f"{number},n{number}\n" for number in (5, 105, 7000, 7001)))
     calls = spark.sparkContext.accumulator(0)
@@ -153,7 +153,7 @@ def test_the_source_is_read_once_also_when_the_merge_is_planned_again(spark, tab
 
     def win():
         landing.unlink()
-        put(spark, table, values(NAMES, "7000, 'w', 'theirs'"), mode="append")
+        write_rows(spark, table, values(NAMES, "7000, 'w', 'theirs'"), mode="append")
 
     rival(win)
     before = len(data_files(table))
@@ -220,7 +220,7 @@ SAID = {
 def test_the_history_tells_what_happened_in_the_words_of_spark(spark, tmp_path, kind):
     table = tmp_path / "t"
     features = ("delta.enableDeletionVectors", "delta.enableChangeDataFeed") if kind != "files" else ()
-    put(spark, table, literals(OLD).replace("SELECT", "SELECT /*+ COALESCE(1) */"), partition_by=("day",),
+    write_rows(spark, table, literals(OLD).replace("SELECT", "SELECT /*+ COALESCE(1) */"), partition_by=("day",),
         properties=dict.fromkeys(features, "true"))  # fmt: skip
     source = values(NAMES, "5, 'a', 'go'", "105, 'a', 'new'", "7, 'b', 'new'", "-7, 'b', 'no'")
     done = merge_into(spark, table, source, f"{ON} AND target.day = source.day", **CLAUSES)

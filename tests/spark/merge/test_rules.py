@@ -22,7 +22,7 @@ from deltalite.requests import Source
 from tests.spark.write.test_column_rules import empty_table, field, invariant
 from tests.spark.write.test_identity import identity, marks
 from tests.support.merging import feed, merge_into
-from tests.support.tables import commit, everything, ordered, put, rows, spark_rows, values
+from tests.support.tables import commit, everything, ordered, rows, spark_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -47,7 +47,7 @@ TYPED = "SELECT 1L AS id, 5 AS n, 1.25BD AS d, DATE'2026-01-01' AS day, 'a' AS n
 
 def test_values_are_those_of_the_column_or_the_merge_is_refused(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, TYPED)
+    write_rows(spark, table, TYPED)
     rounds = [
         {
             "n": ("7L", 7),
@@ -163,7 +163,7 @@ REFUSED = [
 
 def test_what_makes_no_sense_is_refused_where_it_stands(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, TYPED)
+    write_rows(spark, table, TYPED)
     for overrides, error, *texts in REFUSED:
         merge = {"query": "SELECT 1L AS id, 1 AS other"} | overrides
         if not {"matched", "inserts", "by_source"} & merge.keys():
@@ -172,7 +172,7 @@ def test_what_makes_no_sense_is_refused_where_it_stands(spark, tmp_path):
     nothing = tmp_path / "nothing"
     nothing.mkdir()
     refused(spark, nothing, TableNotFoundError, query="SELECT 1L AS id", matched=[{"delete": True}])
-    put(spark, tmp_path / "a", TYPED, properties={"delta.appendOnly": "true"})
+    write_rows(spark, tmp_path / "a", TYPED, properties={"delta.appendOnly": "true"})
     refused(spark, tmp_path / "a", AppendOnlyError, query="SELECT 1L AS id", matched=[{"delete": True}])
     done = merge_into(spark, tmp_path / "a", TYPED.replace("1L", "2L"), ON, inserts=[{"insert": "*"}])
     assert done.metrics["numTargetRowsInserted"] == 1
@@ -257,7 +257,7 @@ NESTED_NEW = """SELECT * FROM VALUES
 def test_a_schema_grows_by_what_the_source_has(spark, tmp_path, mode):
     table = tmp_path / "t"
     mapping = {} if mode == "none" else {"delta.columnMapping.mode": mode}
-    put(spark, table, NESTED_OLD, properties=FEED | mapping)
+    write_rows(spark, table, NESTED_OLD, properties=FEED | mapping)
     before = DeltaTable(str(table)).schema
     refused(spark, table, SchemaMismatchError, "'s'", "members", query=NESTED_NEW, **ALL)
     done = merge_into(spark, table, NESTED_NEW, ON, merge_schema=True, **ALL)
@@ -279,7 +279,7 @@ def test_a_schema_grows_by_what_the_source_has(spark, tmp_path, mode):
 
 def test_only_the_columns_that_are_asked_for_are_added(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, values("id, a", "1, 'a'", "2, 'b'"))
+    write_rows(spark, table, values("id, a", "1, 'a'", "2, 'b'"))
     more = "SELECT 1 AS id, 'n' AS a, 5 AS b, 'c' AS c, NULL AS d UNION ALL SELECT 3, 'o', 6, 'd', NULL"
     merge_into(spark, table, more, ON, **ALL)  # without evolution what the source has beyond the table is left alone
     assert rows(table) == ordered([(1, "n"), (2, "b"), (3, "o")])
@@ -302,7 +302,7 @@ def test_inserts_without_the_partition_column_are_announced(spark, tmp_path, cap
         return [record.getMessage() for record in caplog.records if "partition column" in record.getMessage()]
 
     table = tmp_path / "t"
-    put(spark, table, "SELECT 1 AS id, 'a' AS day", partition_by=("day",))
+    write_rows(spark, table, "SELECT 1 AS id, 'a' AS day", partition_by=("day",))
     new = "SELECT id, 'b' AS Day FROM VALUES (1), (2), (3) AS rows(id)"
     merge_into(spark, table, new, ON, matched=[{"update": {"id": "source.id"}}], inserts=[{"insert": "*"}])
     lacking = [{"insert": {"id": "source.id"}}]

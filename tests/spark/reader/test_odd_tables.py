@@ -35,11 +35,11 @@ def one_row(spark, tmp_path):
 
 
 @pytest.fixture
-def put(spark, tmp_path, one_row):
-    def put(query, table="table", **parameters):
+def write_query(spark, tmp_path, one_row):
+    def write_query(query, table="table", **parameters):
         return write(spark, WriteRequest(table=str(tmp_path / table), sources=one_row, query=query, **parameters))
 
-    return put
+    return write_query
 
 
 def rows(tmp_path, table="table"):
@@ -50,22 +50,22 @@ def rows(tmp_path, table="table"):
     "column",
     ["struct('a' AS file_path) AS _metadata", "'a' AS _metadata", "'a' AS __deltalite_file", "'a' AS __deltalite_at"],
 )
-def test_columns_may_be_called_as_sparks_and_our_own_are(put, tmp_path, column):
-    put(f"SELECT * FROM VALUES (1), (2) AS t(id) CROSS JOIN (SELECT {column})")
-    put(f"SELECT 1 AS id, {column}", mode="overwrite", replace_where="id = 1")
+def test_columns_may_be_called_as_sparks_and_our_own_are(write_query, tmp_path, column):
+    write_query(f"SELECT * FROM VALUES (1), (2) AS t(id) CROSS JOIN (SELECT {column})")
+    write_query(f"SELECT 1 AS id, {column}", mode="overwrite", replace_where="id = 1")
     assert len(rows(tmp_path)) == 2
-    put(f"SELECT 3 AS id, {column}", table="parts", partition_by=("id",))
-    put(f"SELECT 3 AS id, {column}", table="parts", mode="overwrite", replace_where="id = 3")
+    write_query(f"SELECT 3 AS id, {column}", table="parts", partition_by=("id",))
+    write_query(f"SELECT 3 AS id, {column}", table="parts", mode="overwrite", replace_where="id = 3")
     assert len(rows(tmp_path, "parts")) == 1
 
 
-def test_a_rearrangement_is_counted_where_statistics_are_missing(put, tmp_path):
-    put("SELECT explode(array(1, 2, 3)) AS id")
+def test_a_rearrangement_is_counted_where_statistics_are_missing(write_query, tmp_path):
+    write_query("SELECT explode(array(1, 2, 3)) AS id")
     commit = tmp_path / "table" / commit_name(0)
     commit.write_text(commit.read_text().replace('"stats":', '"other":'))
     assert DeltaTable(str(tmp_path / "table")).files()["num_records"].to_pylist() == [None] * 1
     with pytest.raises(ConstraintViolationError, match="3 rows would become 1"):
-        put("SELECT 7 AS id", mode="overwrite", data_change=False)
+        write_query("SELECT 7 AS id", mode="overwrite", data_change=False)
     assert len(rows(tmp_path)) == 3
 
 
@@ -78,38 +78,40 @@ def test_a_rearrangement_is_counted_where_statistics_are_missing(put, tmp_path):
     ],
     ids=["date", "timestamp", "timestamp_ntz"],
 )
-def test_a_year_that_not_everybody_could_read_back_is_refused_as_a_partition_value(put, tmp_path, day, far, text):
-    put(f"SELECT 1 AS id, {day} AS day", partition_by=("day",))
+def test_a_year_that_not_everybody_could_read_back_is_refused_as_a_partition_value(
+    write_query, tmp_path, day, far, text
+):
+    write_query(f"SELECT 1 AS id, {day} AS day", partition_by=("day",))
     with pytest.raises(
         ConstraintViolationError, match=rf"value '{re.escape(text)}' in the partition column 'day'.* years 1 to 9999"
     ):
-        put(f"SELECT 2 AS id, {far} AS day")
+        write_query(f"SELECT 2 AS id, {far} AS day")
     assert len(rows(tmp_path)) == 1
 
 
-def test_bytes_that_are_no_text_are_refused_as_a_partition_value(put, tmp_path):
+def test_bytes_that_are_no_text_are_refused_as_a_partition_value(write_query, tmp_path):
     """Spark and the log have texts there; delta-rs makes such tables, this library does not."""
     one = pa.table({"id": [1], "p": pa.array([b"a"])})
     deltalake.write_deltalake(str(tmp_path / "table"), one, partition_by=["p"])
-    put("SELECT 2L AS id, X'C3BC' AS p")
+    write_query("SELECT 2L AS id, X'C3BC' AS p")
     with pytest.raises(ConstraintViolationError, match="not UTF-8"):
-        put("SELECT 3L AS id, X'FF' AS p")
+        write_query("SELECT 3L AS id, X'FF' AS p")
     columns_read = DeltaTable(str(tmp_path / "table")).to_arrow().sort_by("id").to_pydict()
     assert (columns_read["id"], columns_read["p"][1]) == ([1, 2], b"\xc3\xbc")
 
 
-def test_files_of_task_attempts_are_no_part_of_a_write(spark, put, tmp_path):
+def test_files_of_task_attempts_are_no_part_of_a_write(spark, write_query, tmp_path):
     name = "mapreduce.fileoutputcommitter.cleanup.skipped"
     spark.conf.set(name, "true")
     try:
-        put("SELECT 1 AS id, 2 AS p", partition_by=("p",))
+        write_query("SELECT 1 AS id, 2 AS p", partition_by=("p",))
     finally:
         spark.conf.unset(name)
     assert rows(tmp_path) == ["{'id': 1, 'p': 2}"]
 
 
-def test_a_failed_put_takes_its_files_back(put, tmp_path, monkeypatch):
-    put("SELECT 1 AS id")
+def test_a_failed_put_takes_its_files_back(write_query, tmp_path, monkeypatch):
+    write_query("SELECT 1 AS id")
     before = sorted(os.listdir(tmp_path / "table"))
 
     def full(self, name, data):
@@ -118,14 +120,14 @@ def test_a_failed_put_takes_its_files_back(put, tmp_path, monkeypatch):
     monkeypatch.setattr(LocalLogStore, "write_if_absent", full)
     for _ in range(2):
         with pytest.raises(StorageError, match="disk is full"):
-            put("SELECT 2 AS id")
+            write_query("SELECT 2 AS id")
     assert sorted(os.listdir(tmp_path / "table")) == before
 
 
-def test_optimize_write_does_not_depend_on_the_sessions_adaptive_execution(spark, put, tmp_path):
+def test_optimize_write_does_not_depend_on_the_sessions_adaptive_execution(spark, write_query, tmp_path):
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     try:
-        put(
+        write_query(
             "SELECT /*+ REPARTITION(8) */ id, id % 3 AS p FROM range(300)",
             partition_by=("p",),
             optimize_write=True,
@@ -135,8 +137,8 @@ def test_optimize_write_does_not_depend_on_the_sessions_adaptive_execution(spark
     assert DeltaTable(str(tmp_path / "table")).files().num_rows == 3
 
 
-def test_a_source_that_is_the_table_by_another_path_is_read_as_such(spark, put, tmp_path, monkeypatch):
-    put("SELECT 1 AS id")
+def test_a_source_that_is_the_table_by_another_path_is_read_as_such(spark, write_query, tmp_path, monkeypatch):
+    write_query("SELECT 1 AS id")
     (tmp_path / "link").symlink_to(tmp_path / "table")
     table = str(tmp_path / "table")
     sources = {"source": Source(format="delta", path=str(tmp_path / "link"))}
@@ -144,7 +146,7 @@ def test_a_source_that_is_the_table_by_another_path_is_read_as_such(spark, put, 
 
     def after_a_rival(self, name, data):
         monkeypatch.setattr(LocalLogStore, "write_if_absent", real)
-        put("SELECT 5 AS id")
+        write_query("SELECT 5 AS id")
         return real(self, name, data)
 
     monkeypatch.setattr(LocalLogStore, "write_if_absent", after_a_rival)
@@ -164,18 +166,18 @@ def test_a_source_that_is_the_table_by_another_path_is_read_as_such(spark, put, 
         ("DROP VIEW source", InvalidRequestError, "no columns to write"),
     ],
 )
-def test_a_query_that_can_never_succeed_is_not_worth_a_retry(put, tmp_path, query, error, message):
+def test_a_query_that_can_never_succeed_is_not_worth_a_retry(write_query, tmp_path, query, error, message):
     with pytest.raises(error, match=message) as caught:
-        put(query)
+        write_query(query)
     assert not caught.value.retryable
     assert not (tmp_path / "table").exists()
 
 
 @pytest.mark.parametrize("partition_by", [None, ("code",)])
-def test_a_range_that_cannot_be_computed_is_named(put, tmp_path, partition_by):
-    put("SELECT 1 AS id, 'x' AS code", partition_by=partition_by)
+def test_a_range_that_cannot_be_computed_is_named(write_query, tmp_path, partition_by):
+    write_query("SELECT 1 AS id, 'x' AS code", partition_by=partition_by)
     with pytest.raises(InvalidRequestError, match="replace_where cannot be computed"):
-        put("SELECT 1 AS id, '5' AS code", mode="overwrite", replace_where="cast(code AS int) > 4")
+        write_query("SELECT 1 AS id, '5' AS code", mode="overwrite", replace_where="cast(code AS int) > 4")
     assert len(rows(tmp_path)) == 1
 
 

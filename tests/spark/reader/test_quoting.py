@@ -16,7 +16,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.requests import Source
 from deltalite.spark.reader.sources import query_rows
 from deltalite.spark.runtime.session import settings as spark_settings
-from tests.support.tables import delete_rows, put, rows
+from tests.support.tables import delete_rows, rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
@@ -73,7 +73,7 @@ def test_a_delete_finds_the_text_however_the_session_reads_backslashes(parser, t
     table = tmp_path / "customers"
     pq.write_table(pa.table({"name": [name, "other"]}), tmp_path / "source.parquet")
     source = {"source": Source(format="parquet", path=str(tmp_path / "source.parquet"))}
-    put(parser, table, sources=source)
+    write_rows(parser, table, sources=source)
     delete_rows(parser, table, f"name = {sql_literal(name)}")
     assert rows(table) == [("other",)]
 

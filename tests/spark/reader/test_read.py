@@ -15,7 +15,7 @@ from deltalite.errors import ChangeFeedUnavailableError, InvalidRequestError, Ti
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import Source
 from tests.support.golden import names, rows_of
-from tests.support.tables import data_file, hand_made, ordered, put, rows, schema_json, values
+from tests.support.tables import data_file, hand_made, ordered, rows, schema_json, values, write_rows
 from tests.support.vectors import inline
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
@@ -29,7 +29,7 @@ def versions(spark, tmp_path_factory):
     """Three versions, an hour apart from noon on, each with the rows of the ones before and one more."""
     table = tmp_path_factory.mktemp("read") / "t"
     for n in range(3):
-        put(spark, table, values("id, day", f"{n}, 'd{n}'"), partition_by=("day",))
+        write_rows(spark, table, values("id, day", f"{n}, 'd{n}'"), partition_by=("day",))
         moment = (NOON_MS + n * HOUR_MS) / 1000
         os.utime(table / commit_name(n), (moment, moment))
     return table
@@ -132,13 +132,13 @@ def test_a_predicate_chooses_files_by_the_log_and_rows_by_itself(spark, tmp_path
 def test_bounds_and_literals_of_32_bits_mean_the_same_number(spark, tmp_path):
     table = tmp_path / "t"
     lines = values("f, s, p", "0.1F, named_struct('f', 0.1F), 0.1F", "5F, named_struct('f', 5F), 5F")
-    put(spark, table, lines, partition_by=("p",))
+    write_rows(spark, table, lines, partition_by=("p",))
     for where in (
         "f = 0.1F", "f <= 0.1F", "f IN (0.1F, 7F)", "f = float('0.1')", "NOT f > 0.1F", "s.f = 0.1F", "p = 0.1F",
         "p <= 0.1F", "f < 0.2",
     ):  # fmt: skip
         assert [round(row.f, 3) for row in delta.read(spark, str(table), where=where).collect()] == [0.1], where
-    put(spark, table, "SELECT * FROM VALUES (0.1F, named_struct('f', 9F), 0.1F) AS (f, s, p)", mode="overwrite",
+    write_rows(spark, table, "SELECT * FROM VALUES (0.1F, named_struct('f', 9F), 0.1F) AS (f, s, p)", mode="overwrite",
         replace_where="f = 0.1F")  # fmt: skip
     assert sorted(round(row.s.f) for row in delta.read(spark, str(table)).collect()) == [5, 9]
 
@@ -272,7 +272,7 @@ def test_a_change_that_does_not_say_how_is_an_error(spark, feed):
 def test_changes_are_a_source_of_a_write(spark, feed, tmp_path):
     source = Source(format="delta", path=str(feed), changes_from_version=1, changes_to_version=2)
     query = "SELECT id, _change_type AS how, _commit_version AS version FROM source"
-    put(spark, tmp_path / "copy", query, sources={"source": source})
+    write_rows(spark, tmp_path / "copy", query, sources={"source": source})
     assert ordered((version, how, n) for n, how, version in rows(tmp_path / "copy")) == in_versions(1, 2)
 
 

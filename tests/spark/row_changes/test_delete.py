@@ -19,12 +19,12 @@ from tests.support.tables import (
     everything,
     hand_made,
     ordered,
-    put,
     rows,
     schema_json,
     spark_rows,
     update_rows,
     values,
+    write_rows,
 )
 from tests.support.vectors import inline
 
@@ -45,7 +45,7 @@ def theirs(table):
 
 def made(spark, table, properties=None, **options):
     lines = [str(row)[1:-1].replace("None", "NULL") for row in OLD]
-    put(spark, table, values("id, x, day", *lines), properties=properties or {}, **options)
+    write_rows(spark, table, values("id, x, day", *lines), properties=properties or {}, **options)
     return table
 
 
@@ -122,7 +122,7 @@ def test_whole_files_leave_unread(spark, tmp_path):
     assert not adds(table, 1) and not any("cdc" in action for action in actions(table, 1))
     assert delete_rows(spark, table, "true", confirm_all_rows=True).metrics["numDeletedRows"] == 4
     assert commit_info(table, 2)["operationParameters"] == {"predicate": '["true"]'}
-    put(spark, table, values("id, x, day", "9, 9, 'z'"))
+    write_rows(spark, table, values("id, x, day", "9, 9, 'z'"))
     delete_rows(spark, table, confirm_all_rows=True)
     assert commit_info(table, 4)["operationParameters"] == {"predicate": "[]"}
     assert rows(table) == theirs(table) == []
@@ -193,9 +193,9 @@ def refusing(spark, tmp_path_factory):
 
 def test_a_star_means_all_columns_and_ours_too_but_not_inside_a_struct(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, "SELECT id, struct(id AS a) AS s FROM range(3)")
+    write_rows(spark, table, "SELECT id, struct(id AS a) AS s FROM range(3)")
     with pytest.raises(InvalidRequestError, match="replace_where means all columns"):
-        put(spark, table, "SELECT 1L AS id, struct(1L AS a) AS s", mode="overwrite",
+        write_rows(spark, table, "SELECT 1L AS id, struct(1L AS a) AS s", mode="overwrite",
             replace_where="to_json(struct(*)) LIKE '%deltalite%'")  # fmt: skip
     delete_rows(spark, table, "to_json(struct(s.*)) = '{\"a\":2}'")
     assert [row[0] for row in rows(table)] == [0, 1]
@@ -286,7 +286,7 @@ def test_a_run_is_recorded_also_where_it_finds_nothing(spark, tmp_path):
     first = delete_rows(spark, table, "id = 99", run="r")
     assert first.committed and not first.skipped and first.version == 1
     assert [set(action) for action in actions(table, 1)] == [{"commitInfo"}, {"txn"}]
-    put(spark, table, values("id, x, day", "99, 9, 'z'"))
+    write_rows(spark, table, values("id, x, day", "99, 9, 'z'"))
     again = delete_rows(spark, table, "id = 99", run="r")
     assert again.skipped and again.version == 1 and (99, 9, "z") in rows(table)
     cleared = delete_rows(spark, table, "id = 99", run="r", generation=1, on_rerun="write")
@@ -348,7 +348,9 @@ def test_settings_of_a_session_do_not_matter(spark, tmp_path, kind):
         f"{at.format(day)} AS at"
         for n, day in enumerate(["01-01", "01-02", "07-01"])
     )
-    put(spark, table, query, partition_by=("at",), properties={**KINDS[kind], "delta.columnMapping.mode": "name"})
+    write_rows(
+        spark, table, query, partition_by=("at",), properties={**KINDS[kind], "delta.columnMapping.mode": "name"}
+    )
     delete_rows(other, table, "at = TIMESTAMP'2025-12-31 22:00:00'")
     assert [row[0] for row in rows(table)] == [1, 2]
     delete_rows(other, table, "target.`a.b` = 1 AND `s t`.`x.y` = 1 AND source = 1 AND __deltalite_file = `target`")

@@ -7,7 +7,7 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.errors import ConcurrentAppendException, ConcurrentModificationException
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import commit, data_files, delete_rows, put, rows, update_rows, values
+from tests.support.tables import commit, data_files, delete_rows, rows, update_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -21,7 +21,7 @@ def race(spark, tmp_path, monkeypatch):
 
     def run(ours, theirs, properties=VECTORS, **options):
         query = "SELECT /*+ COALESCE(1) */ id, 0 AS x FROM range(10)"
-        put(spark, table, query, properties={**properties, "delta.isolationLevel": "Serializable"})
+        write_rows(spark, table, query, properties={**properties, "delta.isolationLevel": "Serializable"})
         original = LocalLogStore.write_if_absent
 
         def rival_first(store, name, data):
@@ -93,7 +93,7 @@ def test_without_vectors_two_changes_of_one_file_do_not_both_win(race, ours):
 
 @pytest.mark.parametrize("ours", [delete_of("id >= 5 AND id < 100"), update_of("id >= 5 AND id < 100")])
 def test_a_row_that_came_meanwhile_is_changed_too(race, ours):
-    arrives = lambda spark, table: put(spark, table, values("id, x", "50L, 0"))
+    arrives = lambda spark, table: write_rows(spark, table, values("id, x", "50L, 0"))
     race(ours, arrives, conflict_retries=1)
     zero, grown = state(race.table)
     assert zero == [0, 1, 2, 3, 4] and (50 in grown) is bool(grown)
@@ -102,10 +102,10 @@ def test_a_row_that_came_meanwhile_is_changed_too(race, ours):
 
 def test_a_row_that_came_meanwhile_is_a_contradiction(race):
     with pytest.raises(ConcurrentAppendException, match="version 1"):
-        race(delete_of("id >= 5"), lambda spark, table: put(spark, table, values("id, x", "50L, 0")))
+        race(delete_of("id >= 5"), lambda spark, table: write_rows(spark, table, values("id, x", "50L, 0")))
     assert state(race.table)[0] == [*range(10), 50]
 
 
 def test_a_row_that_came_elsewhere_is_no_matter(race):
-    result = race(delete_of("id = 5"), lambda spark, table: put(spark, table, values("id, x", "50L, 0")))
+    result = race(delete_of("id = 5"), lambda spark, table: write_rows(spark, table, values("id, x", "50L, 0")))
     assert (result.version, result.read_version) == (2, 0) and 50 in state(race.table)[0]

@@ -22,7 +22,7 @@ from deltalite.errors import (
 )
 from tests.spark.write.test_column_rules import empty_table, field
 from tests.support.loops import sampled
-from tests.support.tables import delete_rows, everything, put, rows, spark_rows, update_rows, values
+from tests.support.tables import delete_rows, everything, rows, spark_rows, update_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -113,7 +113,7 @@ STEPS = [
 )
 def test_rows_get_the_values_that_were_asked_for(spark, tmp_path, kind, partition_by):
     table, now = tmp_path / "t", dict(START)
-    put(spark, table, OLD, properties=KINDS[kind], partition_by=partition_by)
+    write_rows(spark, table, OLD, properties=KINDS[kind], partition_by=partition_by)
     assert table_of(rows(table)) == now
     for assignments, condition, new in STEPS:
         changed = all_of(now) if new is None else new
@@ -197,7 +197,7 @@ def test_a_value_that_a_column_cannot_hold_is_refused_and_nothing_is_left(spark,
 def tables(spark, tmp_path_factory):
     made = {kind: tmp_path_factory.mktemp("refusing") / "t" for kind in ("plain", "vectors and feed")}
     for kind, table in made.items():
-        put(spark, table, OLD, properties=KINDS[kind])
+        write_rows(spark, table, OLD, properties=KINDS[kind])
     return made
 
 
@@ -205,7 +205,7 @@ def tables(spark, tmp_path_factory):
 def test_values_are_computed_once_for_the_table_and_its_feed(spark, tmp_path, kind):
     spark.udf.register("deltalite_twice", lambda x: None if x is None else x * 2, "int")
     table = tmp_path / "t"
-    put(spark, table, "SELECT CAST(id AS INT) AS id, 0 AS x, '' AS day, NULL AS s, 0BD AS d FROM range(50)"
+    write_rows(spark, table, "SELECT CAST(id AS INT) AS id, 0 AS x, '' AS day, NULL AS s, 0BD AS d FROM range(50)"
         .replace("NULL AS s", "struct(1 AS p) AS s"), properties=KINDS[kind])  # fmt: skip
     done = update_rows(
         spark, table, {"x": "CAST(rand() * 1000000 AS INT)", "day": "uuid()"}, "deltalite_twice(id) < 80"
@@ -246,7 +246,7 @@ def ruled_table(folder, *, vectors):
 @pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.campaign), True], ids=["plain", "vectors"])
 def test_the_rules_of_columns_hold_for_rows_that_change(spark, tmp_path, vectors):
     table = ruled_table(tmp_path / "t", vectors=vectors)
-    put(spark, table, "SELECT id AS x, TIMESTAMP'2026-01-01 05:00:00' AS at FROM VALUES (1), (2) AS r(id)")
+    write_rows(spark, table, "SELECT id AS x, TIMESTAMP'2026-01-01 05:00:00' AS at FROM VALUES (1), (2) AS r(id)")
     start = rows(table)
     assert [row[4] for row in start] == ["none", "none"] and {row[3] for row in start} == {dt.date(2026, 1, 1)}
     before = everything(table)
@@ -265,13 +265,13 @@ def test_the_rules_of_columns_hold_for_rows_that_change(spark, tmp_path, vectors
     assert rows_by_id == {1: (ids[1], dt.date(2026, 1, 2), "none"), 2: (ids[2], dt.date(2026, 1, 1), "none")}
     update_rows(spark, table, {"day": "DATE'2026-01-01'", "at": "TIMESTAMP'2026-01-01 00:00:00'"}, "x = 1")
     assert {row[3] for row in rows(table)} == {dt.date(2026, 1, 1)}
-    put(spark, table, "SELECT 3 AS x, TIMESTAMP'2026-01-03 05:00:00' AS at")
+    write_rows(spark, table, "SELECT 3 AS x, TIMESTAMP'2026-01-03 05:00:00' AS at")
     assert len({row[0] for row in rows(table)}) == 3, "an update moves no counter"
 
 
 def test_rows_that_stay_are_not_held_against_rules_that_came_after_them(spark, tmp_path):
     table = ruled_table(tmp_path / "t", vectors=False)
-    put(spark, table, "SELECT x, TIMESTAMP'2026-01-01' AS at, 'a' AS name FROM VALUES (5), (6) AS r(x)")
+    write_rows(spark, table, "SELECT x, TIMESTAMP'2026-01-01' AS at, 'a' AS name FROM VALUES (5), (6) AS r(x)")
     for file in (table / "_delta_log").iterdir():
         if file.suffix == ".json":
             file.write_text(file.read_text().replace("x > 0", "10 / (x - 5) > 0"))
@@ -286,9 +286,9 @@ def test_rows_that_stay_are_not_held_against_rules_that_came_after_them(spark, t
 @pytest.mark.smoke
 def test_a_run_is_recorded_also_where_it_finds_nothing(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, values("id, x", "1, 1", "2, 2"))
+    write_rows(spark, table, values("id, x", "1, 1", "2, 2"))
     assert update_rows(spark, table, {"x": "0"}, "id = 9", run="r").version == 1
-    put(spark, table, values("id, x", "9, 9"))
+    write_rows(spark, table, values("id, x", "9, 9"))
     again = update_rows(spark, table, {"x": "0"}, "id = 9", run="r")
     assert again.skipped and (9, 9) in rows(table)
     done = update_rows(spark, table, {"x": "x + 1"}, run="r", generation=1, on_rerun="write", user_metadata="note")
@@ -301,7 +301,7 @@ def test_a_run_is_recorded_also_where_it_finds_nothing(spark, tmp_path):
 
 def test_an_append_only_table_keeps_its_rows(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, values("id, x", "1, 1"), properties={"delta.appendOnly": "true"})
+    write_rows(spark, table, values("id, x", "1, 1"), properties={"delta.appendOnly": "true"})
     before = everything(table)
     for condition in (None, "id = 1", "id = 99", "false"):
         with pytest.raises(AppendOnlyError, match="append-only"):
@@ -312,7 +312,7 @@ def test_an_append_only_table_keeps_its_rows(spark, tmp_path):
 def test_what_is_marked_is_marked_once(spark, tmp_path, way):
     """Updates and deletes, one after the other, of rows of one file, whose vector grows."""
     table = tmp_path / "t"
-    put(spark, table, "SELECT /*+ COALESCE(1) */ id, 0 AS x FROM range(100000)", properties=VECTORS)
+    write_rows(spark, table, "SELECT /*+ COALESCE(1) */ id, 0 AS x FROM range(100000)", properties=VECTORS)
     expected = dict.fromkeys(range(100_000), 0)
     for low, high in [(0, 10), (32_760, 32_775), (5, 40_000), (99_999, 100_000), (0, 3)]:
         update_rows(spark, table, {"x": "x + 1"}, f"id >= {low} AND id < {high}")

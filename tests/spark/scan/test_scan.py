@@ -29,10 +29,10 @@ from tests.support.tables import (
     data_files,
     hand_made,
     ordered,
-    put,
     rows,
     schema_json,
     values,
+    write_rows,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
@@ -51,7 +51,7 @@ def strange_table(spark, tmp_path_factory):
     texts = [f"'{s}'".replace("\\", "\\\\").replace("it's", "it\\'s") for s in STRANGE]
     lines = [f"{number}, {text}, {number % 2}" for number, text in enumerate(texts)]
     query = values("`no.`, `part of.it`, `x=y %`", *lines, "100, NULL, NULL", "101, '', 0")
-    put(spark, table, query, partition_by=("part of.it", "x=y %"))
+    write_rows(spark, table, query, partition_by=("part of.it", "x=y %"))
     return table
 
 
@@ -76,8 +76,8 @@ def test_each_row_says_in_which_file_of_the_log_it_stands_and_where(spark, stran
 
 def test_only_files_of_the_log_are_read(spark, tmp_path, way):
     table = tmp_path / "t"
-    put(spark, table, values("id, day", "1, 'a'", "2, 'b'"), partition_by=("day",))
-    put(spark, table, values("id, day", "3, 'b'"), mode="overwrite")
+    write_rows(spark, table, values("id, day", "1, 'a'", "2, 'b'"), partition_by=("day",))
+    write_rows(spark, table, values("id, day", "3, 'b'"), mode="overwrite")
     stray = next(name for name in data_files(table) if name.startswith("day=a"))
     shutil.copy(table / stray, table / "day=b" / "part-00099-stray.c000.snappy.parquet")
     shutil.copy(table / stray, table / "stray.parquet")
@@ -89,8 +89,8 @@ def test_only_files_of_the_log_are_read(spark, tmp_path, way):
 def test_two_versions_in_one_query_are_two_inputs(spark, tmp_path, way):
     """Spark reuses an input that it takes for the same, and knows ours only by its root."""
     table = tmp_path / "t"
-    put(spark, table, values("id", "1"))
-    put(spark, table, values("id", "2"), mode="overwrite")
+    write_rows(spark, table, values("id", "1"))
+    write_rows(spark, table, values("id", "2"), mode="overwrite")
     old, new = (delta.read(spark, str(table), version_as_of=version) for version in (0, 1))
     assert [tuple(row) for row in old.crossJoin(new).collect()] == [(1, 2)]
     old.cache()
@@ -154,7 +154,9 @@ def test_absolute_paths(spark, tmp_path, way):
 
 def test_partition_pruning_and_push_down_are_sparks_own(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, values("id, name, day", "1, 'x', 'a'", "2, 'y', 'b'", "3, 'z', 'c'"), partition_by=("day",))
+    write_rows(
+        spark, table, values("id, name, day", "1, 'x', 'a'", "2, 'y', 'b'", "3, 'z', 'c'"), partition_by=("day",)
+    )
     frame = delta.read(spark, str(table)).where("day = 'b' AND id > 1").select("id")
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert "PartitionFilters: [isnotnull(day" in plan and "(day" in plan.split("PartitionFilters")[1].split("]")[0]
@@ -185,7 +187,7 @@ def test_timestamp_partitions_do_not_depend_on_the_sessions_clock(spark, tmp_pat
     local = "2026-03-08 02:30:00.5"  # a time without a zone, which New York skips
     with settings(spark, {"spark.sql.session.timeZone": zone}):
         query = f"SELECT *, TIMESTAMP_NTZ'{local}' AS local FROM ({values('id, at', *lines)})"
-        put(spark, table, query, partition_by=("at", "local"))
+        write_rows(spark, table, query, partition_by=("at", "local"))
         rows_read = delta.read(spark, str(table)).selectExpr("id", "unix_micros(at)", "CAST(local AS STRING)").collect()
         one = delta.read(spark, str(table)).where("at = TIMESTAMP'2026-11-01 06:30:00Z'").collect()
     assert ordered(rows_read) == [(n, round(m.timestamp() * 1_000_000), local) for n, m in enumerate(moments)]
@@ -198,7 +200,7 @@ def test_timestamp_partitions_do_not_depend_on_the_sessions_clock(spark, tmp_pat
 
 def test_a_missing_file_is_an_error_whatever_the_session_ignores(spark, tmp_path, way):
     table = tmp_path / "t"
-    put(spark, table, values("id", "1", "2"))
+    write_rows(spark, table, values("id", "1", "2"))
     lost = min(data_files(table))
     (table / lost).unlink()
     with (
@@ -207,14 +209,14 @@ def test_a_missing_file_is_an_error_whatever_the_session_ignores(spark, tmp_path
     ):
         delta.read(spark, str(table)).collect()
     with pytest.raises((CorruptDataFileError, SourceError), match=lost) as refused:
-        put(spark, tmp_path / "copy", sources={"source": Source(format="delta", path=str(table))})
+        write_rows(spark, tmp_path / "copy", sources={"source": Source(format="delta", path=str(table))})
     assert "vacuum" in refused.value.remedy.lower()
     assert not (tmp_path / "copy").exists()
 
 
 def test_a_damaged_file_is_an_error_whatever_the_session_ignores(spark, tmp_path, way):
     table = tmp_path / "t"
-    put(spark, table, values("id", "1"))
+    write_rows(spark, table, values("id", "1"))
     (damaged,) = data_files(table)
     (table / damaged).write_bytes(b"x" * (table / damaged).stat().st_size)
     with (
@@ -256,9 +258,9 @@ def test_files_that_spark_hides_are_refused_where_its_internals_have_changed(spa
 def test_a_cache_that_keeps_nothing_means_the_public_way(spark, tmp_path):
     """Spark would list the directory then: as many files, and not ours."""
     table = tmp_path / "t"
-    put(spark, table, values("id", "1"))
+    write_rows(spark, table, values("id", "1"))
     (dead,) = data_files(table)
-    put(spark, table, values("id", "2"), mode="overwrite")
+    write_rows(spark, table, values("id", "2"), mode="overwrite")
     (table / dead).rename(table / "kept-by-nobody.parquet")
     outside = tmp_path / "outside.parquet"
     (live,) = data_files(table) - {"kept-by-nobody.parquet"}
@@ -287,7 +289,7 @@ def json_struct():
 
 def test_an_empty_table_and_versions_that_are_not_there(spark, tmp_path, way):
     table = tmp_path / "t"
-    put(spark, table, values("id, day", "1, DATE'2026-01-01'") + " WHERE id > 1")
+    write_rows(spark, table, values("id, day", "1, DATE'2026-01-01'") + " WHERE id > 1")
     frame = delta.read(spark, str(table))
     assert (frame.collect(), frame.columns, frame.schema["day"].dataType.simpleString()) == ([], ["id", "day"], "date")
     with pytest.raises(VersionNotFoundError):

@@ -12,7 +12,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import commit as commit_proposal
 from deltalite.txn.proposal import BaseState, Operation, Proposal
-from tests.support.tables import commit, data_files, everything, put, rows, values
+from tests.support.tables import commit, data_files, everything, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -33,7 +33,7 @@ def race(spark, tmp_path, monkeypatch):
     """A table; `race(ours, *rivals)` plays a rival before each of our puts. `race.staged` is what lay there then."""
     table = tmp_path / "t"
     old = values("id, day", "1, 'a'", "4, 'a'", "50, 'b'").replace("SELECT", "SELECT /*+ COALESCE(1) */")
-    put(spark, table, old, partition_by=("day",))
+    write_rows(spark, table, old, partition_by=("day",))
     original = LocalLogStore.write_if_absent
 
     def run(ours, *rivals, **options):
@@ -45,14 +45,14 @@ def race(spark, tmp_path, monkeypatch):
                 monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
                 rival = left.pop(0)
                 try:
-                    rival(table) if callable(rival) else put(spark, table, **rival)
+                    rival(table) if callable(rival) else write_rows(spark, table, **rival)
                 finally:
                     monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
             return original(store, name, data)
 
         monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
         try:
-            return put(spark, table, **{"query": NEW, "conflict_retries": len(rivals), **ours, **options})
+            return write_rows(spark, table, **{"query": NEW, "conflict_retries": len(rivals), **ours, **options})
         finally:
             monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
 
@@ -157,17 +157,19 @@ def test_files_of_any_attempt_stay_while_nobody_knows_of_the_commit(race, monkey
 )
 def test_an_append_only_table_refuses_an_overwrite_that_would_replace_no_row(spark, tmp_path, options):
     table = tmp_path / "t"
-    put(spark, table, values("id, day", "1, 'a'"), partition_by=("day",), properties={"delta.appendOnly": "true"})
+    write_rows(
+        spark, table, values("id, day", "1, 'a'"), partition_by=("day",), properties={"delta.appendOnly": "true"}
+    )
     before = everything(table)
     with pytest.raises(AppendOnlyError, match="append-only"):
-        put(spark, table, **{"query": NEW, "mode": "overwrite", **options})
+        write_rows(spark, table, **{"query": NEW, "mode": "overwrite", **options})
     assert everything(table) == before
 
 
 def test_an_append_only_table_refuses_to_overwrite_its_first_rows(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, f"{NEW} WHERE false", properties={"delta.appendOnly": "true"})
+    write_rows(spark, table, f"{NEW} WHERE false", properties={"delta.appendOnly": "true"})
     before = everything(table)
     with pytest.raises(AppendOnlyError, match="append-only"):
-        put(spark, table, NEW, mode="overwrite")
+        write_rows(spark, table, NEW, mode="overwrite")
     assert everything(table) == before

@@ -13,7 +13,7 @@ from deltalake import QueryBuilder
 from deltalite import DeltaTable
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import Source
-from tests.support.tables import commit, data_files, everything, put, rows, spark_rows
+from tests.support.tables import commit, data_files, everything, rows, spark_rows, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -60,7 +60,7 @@ def theirs(table, columns):
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_a_mapped_table_from_its_first_rows_to_a_new_schema(spark, tmp_path, mode):
     table = tmp_path / "t"
-    put(spark, table, ROWS, partition_by=("day",), properties={MODE: mode})
+    write_rows(spark, table, ROWS, partition_by=("day",), properties={MODE: mode})
     first = commit(table, 0)
     known = fields(table)
     by_id = known["the id"][1]
@@ -78,7 +78,7 @@ def test_a_mapped_table_from_its_first_rows_to_a_new_schema(spark, tmp_path, mod
     whole = rows(table)
     assert len(whole) == 3 and whole[0][2] == {"x": 1, "l": [{"y": "u"}]} and whole[0][3] == [("k", {"v": 1.5})]
 
-    put(
+    write_rows(
         spark,
         table,
         "SELECT 4 AS `THE ID`, 'b' AS day, 9L AS added, named_struct('x', 4, 'more', 1) AS s",
@@ -91,16 +91,20 @@ def test_a_mapped_table_from_its_first_rows_to_a_new_schema(spark, tmp_path, mod
     got = theirs(table, '"the id", day, added')
     assert got == sorted([(1, "a", None), (2, "b", None), (3, None, None), (4, "b", 9)], key=lambda r: r[0])
 
-    put(spark, table, "SELECT 5 AS `the id`, 'c' AS day", mode="overwrite", replace_where="`the id` >= 4")
-    put(spark, table, "SELECT 6 AS `the id`, 'b' AS day", mode="overwrite", partition_overwrite="dynamic")
-    put(spark, table, "SELECT 7 AS `the id`, 'c' AS day", mode="overwrite", replace_where="day = 'c' AND `the id` = 7")
+    write_rows(spark, table, "SELECT 5 AS `the id`, 'c' AS day", mode="overwrite", replace_where="`the id` >= 4")
+    write_rows(spark, table, "SELECT 6 AS `the id`, 'b' AS day", mode="overwrite", partition_overwrite="dynamic")
+    write_rows(
+        spark, table, "SELECT 7 AS `the id`, 'c' AS day", mode="overwrite", replace_where="day = 'c' AND `the id` = 7"
+    )
     assert [r[:2] for r in sorted(rows(table))] == [(1, "a"), (3, None), (5, "c"), (6, "b"), (7, "c")]
     assert [tuple(r)[:2] for r in sorted(spark_rows(spark, table))] == [r[:2] for r in sorted(rows(table))]
 
-    put(spark, table, "SELECT * FROM source", mode="overwrite", overwrite_schema=True, sources=self_source(table))
+    write_rows(
+        spark, table, "SELECT * FROM source", mode="overwrite", overwrite_schema=True, sources=self_source(table)
+    )
     assert "metaData" not in commit(table, 5) and len(rows(table)) == 5  # the same columns keep their ids
     anew = "SELECT 8 AS `the id`, 'text' AS s, 1 AS fresh"
-    put(spark, table, anew, mode="overwrite", overwrite_schema=True, partition_by=())
+    write_rows(spark, table, anew, mode="overwrite", overwrite_schema=True, partition_by=())
     last = fields(table)
     assert last["the id"][:2] == known["the id"][:2]
     assert (last["s"][0], last["fresh"][0]) == (11, 12) and last["s"][1] != known["s"][1]
@@ -110,22 +114,22 @@ def test_a_mapped_table_from_its_first_rows_to_a_new_schema(spark, tmp_path, mod
 
 def test_mapping_may_begin_with_a_new_schema_and_does_not_end(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, "SELECT 1 AS id")
-    put(spark, table, "SELECT 2 AS id", mode="overwrite", overwrite_schema=True, properties={MODE: "name"})
+    write_rows(spark, table, "SELECT 1 AS id")
+    write_rows(spark, table, "SELECT 2 AS id", mode="overwrite", overwrite_schema=True, properties={MODE: "name"})
     assert fields(table)["id"][1].startswith("col-") and commit(table, 1)["protocol"]["minReaderVersion"] == 2
     assert rows(table) == [(2,)] == theirs(table, "*") and rows(table, version=0) == [(1,)]
     before = everything(table)
     for mode in ("none", "id"):
         with pytest.raises(InvalidRequestError, match="can only change from 'none' to 'name'"):
-            put(spark, table, "SELECT 3 AS id", mode="overwrite", overwrite_schema=True, properties={MODE: mode})
+            write_rows(spark, table, "SELECT 3 AS id", mode="overwrite", overwrite_schema=True, properties={MODE: mode})
     with pytest.raises(InvalidRequestError, match="maxColumnId"):
-        put(spark, tmp_path / "n", "SELECT 3 AS id", properties={MODE: "name", HIGHEST: "5"})
+        write_rows(spark, tmp_path / "n", "SELECT 3 AS id", properties={MODE: "name", HIGHEST: "5"})
     assert everything(table) == before and data_files(table) and not (tmp_path / "n").exists()
 
 
 def test_ids_do_not_follow_rows_into_a_table_that_does_not_map(spark, tmp_path):
-    put(spark, tmp_path / "mapped", ROWS, properties={MODE: "id"})
-    put(spark, tmp_path / "plain", None, sources=self_source(tmp_path / "mapped"))
+    write_rows(spark, tmp_path / "mapped", ROWS, properties={MODE: "id"})
+    write_rows(spark, tmp_path / "plain", None, sources=self_source(tmp_path / "mapped"))
     assert {field[:2] for field in fields(tmp_path / "plain").values()} == {(None, None)}
     assert file_ids(tmp_path / "plain", commit(tmp_path / "plain", 0)["add"][0]) == {}
     assert rows(tmp_path / "plain") == rows(tmp_path / "mapped")

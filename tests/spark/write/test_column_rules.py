@@ -16,7 +16,7 @@ from deltalite.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from tests.support.tables import commit, everything, put, rows, values
+from tests.support.tables import commit, everything, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -55,7 +55,7 @@ def refused(spark, table, error, match, query, **options):
     """The write is refused, and nothing has changed."""
     before = everything(table)
     with pytest.raises(error, match=match) as caught:
-        put(spark, table, query, **options)
+        write_rows(spark, table, query, **options)
     assert caught.value.remedy and everything(table) == before
 
 
@@ -70,7 +70,7 @@ def test_rows_must_satisfy_invariants_and_constraints(spark, tmp_path):
         configuration={"delta.constraints.short": "length(name) < 5 OR id = 50"},
     )
     good = "SELECT 1 AS id, named_struct('x', 1) AS s, 'a' AS name"
-    put(spark, table, good)
+    write_rows(spark, table, good)
     more = lambda query: f"{good} UNION ALL {query}"
     bad = [
         ("SELECT 100, named_struct('x', 1), 'a'", r"invariant of the column 'id' is \(id < 100\).*\"id\":100"),
@@ -87,11 +87,11 @@ def test_rows_must_satisfy_invariants_and_constraints(spark, tmp_path):
             {"mode": "overwrite", "replace_where": "true", "confirm_all_rows": True},
         ):
             refused(spark, table, ConstraintViolationError, words, more(query), **options)
-    put(spark, table, "SELECT 50 AS id, named_struct('x', 1) AS s, 'abcdef' AS name")
+    write_rows(spark, table, "SELECT 50 AS id, named_struct('x', 1) AS s, 'abcdef' AS name")
     assert [r[0] for r in rows(table)] == [1, 50]
     refused(spark, table, UnsupportedFeatureError, "short.*cannot be computed", "SELECT 1 AS other",
             mode="overwrite", overwrite_schema=True)  # fmt: skip
-    put(spark, table, "SELECT 'b' AS name, 7 AS id", mode="overwrite", overwrite_schema=True)
+    write_rows(spark, table, "SELECT 'b' AS name, 7 AS id", mode="overwrite", overwrite_schema=True)
     assert rows(table) == [("b", 7)]
 
 
@@ -103,7 +103,7 @@ def test_a_constraint_may_be_given_to_a_new_table(spark, tmp_path):
         properties = {"delta.constraints.c": text}
         refused(spark, table, InvalidRequestError, r"CHECK constraint 'c'", values("id", "1"), properties=properties)
     refused(spark, table, ConstraintViolationError, "positive", values("id", "1", "0"), properties=positive)
-    put(spark, table, values("id", "1"), properties=positive)
+    write_rows(spark, table, values("id", "1"), properties=positive)
     assert commit(table, 0)["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 3}
     refused(spark, table, ConstraintViolationError, r"'positive' is \(id > 0\).*\"id\":null",
             "SELECT CAST(NULL AS INT) AS id")  # fmt: skip
@@ -135,9 +135,11 @@ def test_what_the_rows_lack_is_made(spark, made):
     at = dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC)
     day = dt.date(2026, 1, 2)
     moment = "TIMESTAMP'2026-01-02 03:00:00Z' AS at"
-    put(spark, made, f"SELECT 1 AS id, {moment}")
-    put(spark, made, f"SELECT 2 AS ID, {moment}, DATE'2026-01-02' AS day, 4 AS twice, 'old' AS kind, NULL AS n")
-    put(spark, made, "SELECT CAST(NULL AS INT) AS id, CAST(NULL AS DATE) AS day, 'x' AS extra", merge_schema=True)
+    write_rows(spark, made, f"SELECT 1 AS id, {moment}")
+    write_rows(spark, made, f"SELECT 2 AS ID, {moment}, DATE'2026-01-02' AS day, 4 AS twice, 'old' AS kind, NULL AS n")
+    write_rows(
+        spark, made, "SELECT CAST(NULL AS INT) AS id, CAST(NULL AS DATE) AS day, 'x' AS extra", merge_schema=True
+    )
     assert rows(made) == sorted(
         [
             (at, day, 2, 1, "new", 42, None),
@@ -147,8 +149,8 @@ def test_what_the_rows_lack_is_made(spark, made):
         key=repr,
     )
     assert [a["partitionValues"] for a in commit(made, 1)["add"]] == [{"day": "2026-01-02"}]
-    put(spark, made, f"SELECT 3 AS id, {moment}", mode="overwrite", partition_overwrite="dynamic")
-    put(spark, made, f"SELECT 4 AS id, {moment}", mode="overwrite", replace_where="twice = 8 OR id IS NULL")
+    write_rows(spark, made, f"SELECT 3 AS id, {moment}", mode="overwrite", partition_overwrite="dynamic")
+    write_rows(spark, made, f"SELECT 4 AS id, {moment}", mode="overwrite", replace_where="twice = 8 OR id IS NULL")
     assert sorted(r[3] for r in rows(made)) == [3, 4] and sorted(r[2] for r in rows(made)) == [6, 8]
     assert "delta.generationExpression" in commit(made, 3)["metaData"]["schemaString"]
 
@@ -204,7 +206,7 @@ MEMBER = {"type": "struct", "fields": [field("a", "integer", nullable=False)]}
 )  # fmt: skip
 def test_not_null_holds_at_every_depth_of_arrays_and_maps(spark, tmp_path, kind, good, bad, path):
     table = empty_table(tmp_path / "t", field("c", kind))
-    put(spark, table, f"SELECT {good} AS c UNION ALL SELECT NULL")
+    write_rows(spark, table, f"SELECT {good} AS c UNION ALL SELECT NULL")
     assert len(rows(table)) == 2
     refused(spark, table, ConstraintViolationError, f"'{path}' is NOT NULL", f"SELECT {bad} AS c")
 
@@ -217,14 +219,14 @@ def test_an_expression_of_the_table_that_fits_no_column_is_refused(spark, tmp_pa
 
 def test_a_table_is_append_only_as_it_is_and_not_as_it_will_be(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, values("id", "1"), properties={"delta.appendOnly": "true"})
+    write_rows(spark, table, values("id", "1"), properties={"delta.appendOnly": "true"})
     refused(
         spark, table, AppendOnlyError, "append-only", values("id", "2"), mode="overwrite", overwrite_schema=True,
         properties={"delta.appendOnly": "false"},
     )  # fmt: skip
     other = tmp_path / "o"
-    put(spark, other, values("id", "1"))
-    put(
+    write_rows(spark, other, values("id", "1"))
+    write_rows(
         spark,
         other,
         values("id", "2"),

@@ -12,7 +12,17 @@ from deltalake import QueryBuilder
 
 from deltalite import DeltaTable
 from deltalite.errors import InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
-from tests.support.tables import commit, everything, hand_made, numbered, put, rows, schema_json, spark_rows, values
+from tests.support.tables import (
+    commit,
+    everything,
+    hand_made,
+    numbered,
+    rows,
+    schema_json,
+    spark_rows,
+    values,
+    write_rows,
+)
 from tests.support.vectors import inline
 
 pytestmark = pytest.mark.spark
@@ -53,18 +63,18 @@ LIVE = [1, 2, 3, 10, 12, 13, 14, 20, 21]
 
 def test_deleted_rows_stay_deleted_whatever_is_written(spark, marked):
     assert ids(marked) == LIVE
-    put(spark, marked, values("id, day", "30, 'a'"))
-    put(spark, marked, values("id, day", "2, 'a'"), mode="overwrite", replace_where="id = 2 OR id = 4")
+    write_rows(spark, marked, values("id, day", "30, 'a'"))
+    write_rows(spark, marked, values("id, day", "2, 'a'"), mode="overwrite", replace_where="id = 2 OR id = 4")
     first = commit(marked, 2)
     (gone,) = first["remove"]
     assert gone["path"] == "1.parquet" and gone["deletionVector"] == inline([0, 4])
     assert first["commitInfo"]["operationMetrics"]["numDeletedRows"] == "1"
     assert ids(marked) == [*LIVE, 30] == sorted(r[0] for r in theirs(marked))
     assert sorted(r[0] for r in spark_rows(spark, marked)) == [*LIVE, 30]
-    put(spark, marked, values("id, day", "40, 'a'"), mode="overwrite", partition_overwrite="dynamic")
+    write_rows(spark, marked, values("id, day", "40, 'a'"), mode="overwrite", partition_overwrite="dynamic")
     assert {a["path"]: a.get("deletionVector") for a in commit(marked, 3)["remove"]}["2.parquet"] == inline([1])
     assert ids(marked) == [20, 21, 40]
-    put(spark, marked, values("id, day", "50, 'c'"), mode="overwrite")
+    write_rows(spark, marked, values("id, day", "50, 'c'"), mode="overwrite")
     assert ids(marked) == [50] and (ids(marked, version=0)) == LIVE
 
 
@@ -73,7 +83,7 @@ def test_only_live_rows_are_rearranged(spark, marked):
     from deltalite.requests import Source
 
     sources = {"source": Source(format="delta", path=str(marked))}
-    put(spark, marked, query, mode="overwrite", replace_where="day = 'a'", data_change=False, sources=sources)
+    write_rows(spark, marked, query, mode="overwrite", replace_where="day = 'a'", data_change=False, sources=sources)
     assert ids(marked) == LIVE and len(commit(marked, 1)["remove"]) == 2
     assert not any("deletionVector" in a for a in commit(marked, 1)["add"])
 
@@ -88,7 +98,7 @@ def test_features_are_enabled_by_properties_of_a_new_table(spark, tmp_path):
         "delta.minWriterVersion": "7",
         "mine": "x",
     }
-    made = put(spark, table, values("id", "1"), properties=asked)
+    made = write_rows(spark, table, values("id", "1"), properties=asked)
     first = commit(table, 0)
     readers = ["deletionVectors", "vacuumProtocolCheck"]
     assert first["protocol"] == {
@@ -100,7 +110,7 @@ def test_features_are_enabled_by_properties_of_a_new_table(spark, tmp_path):
     stored = {k: v for k, v in asked.items() if not k.startswith(("delta.feature", "delta.min"))}
     assert first["metaData"]["configuration"] == stored
     assert first["commitInfo"]["inCommitTimestamp"] == made.timestamp
-    later = put(spark, table, values("id", "2"), properties=asked)
+    later = write_rows(spark, table, values("id", "2"), properties=asked)
     assert commit(table, 1)["commitInfo"]["inCommitTimestamp"] == later.timestamp > made.timestamp
     assert ids(table, timestamp=moment(made.timestamp)) == [1] and ids(table, timestamp=moment(later.timestamp)) == [
         1,
@@ -112,16 +122,16 @@ def test_features_are_enabled_by_properties_of_a_new_table(spark, tmp_path):
 
 def test_times_may_begin_with_a_new_schema(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, values("id", "1"))
+    write_rows(spark, table, values("id", "1"))
     on = {"delta.enableInCommitTimestamps": "true"}
-    put(spark, table, values("id", "2"), properties=on)  # an append does not change the table's properties
+    write_rows(spark, table, values("id", "2"), properties=on)  # an append does not change the table's properties
     assert "inCommitTimestamp" not in commit(table, 1)["commitInfo"]
-    done = put(spark, table, values("id", "3"), mode="overwrite", overwrite_schema=True, properties=on)
+    done = write_rows(spark, table, values("id", "3"), mode="overwrite", overwrite_schema=True, properties=on)
     configuration = commit(table, 2)["metaData"]["configuration"]
     assert configuration["delta.inCommitTimestampEnablementVersion"] == "2"
     assert configuration["delta.inCommitTimestampEnablementTimestamp"] == str(done.timestamp)
     assert commit(table, 2)["protocol"]["writerFeatures"] == ["appendOnly", "inCommitTimestamp", "invariants"]
-    put(spark, table, values("id, x", "4, 5"), mode="overwrite", overwrite_schema=True)
+    write_rows(spark, table, values("id, x", "4, 5"), mode="overwrite", overwrite_schema=True)
     assert commit(table, 3)["metaData"]["configuration"] == configuration
     assert ids(table, timestamp=moment(done.timestamp)) == [3] and (
         ids(table, timestamp=moment(done.timestamp - 1))
@@ -132,15 +142,17 @@ def test_times_may_begin_with_a_new_schema(spark, tmp_path):
 def test_a_change_feed_sees_every_row_that_came_and_went(spark, tmp_path, mode):
     table = tmp_path / "t"
     properties = {"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": mode}
-    put(spark, table, values("id, day", "1, 'a'", "2, 'a'", "3, 'b'"), partition_by=("day",), properties=properties)
-    put(spark, table, values("id, day", "4, 'a'"))
-    done = put(
+    write_rows(
+        spark, table, values("id, day", "1, 'a'", "2, 'a'", "3, 'b'"), partition_by=("day",), properties=properties
+    )
+    write_rows(spark, table, values("id, day", "4, 'a'"))
+    done = write_rows(
         spark, table, values("id, day", "2, 'c'", "30, 'a'"), mode="overwrite", replace_where="id = 2 OR id >= 4"
     )
     assert done.metrics["numAddedChangeFiles"] == len(changes_in(table, 2)) > 0
-    put(spark, table, values("id, day", "9, 'b'"), mode="overwrite", replace_where="id >= 9")
-    put(spark, table, values("id, day", "5, 'a'"), mode="overwrite", partition_overwrite="dynamic")
-    put(spark, table, values("id, day", "6, 'z'"), mode="overwrite")
+    write_rows(spark, table, values("id, day", "9, 'b'"), mode="overwrite", replace_where="id >= 9")
+    write_rows(spark, table, values("id, day", "5, 'a'"), mode="overwrite", partition_overwrite="dynamic")
+    write_rows(spark, table, values("id, day", "6, 'z'"), mode="overwrite")
     assert {v: bool(changes_in(table, v)) for v in range(6)} == {
         0: False,
         1: False,
@@ -177,11 +189,11 @@ def changes_in(table, version):
 def test_the_feed_s_own_columns_are_no_columns_of_a_table_with_a_feed(spark, tmp_path):
     feed = {"delta.enableChangeDataFeed": "true"}
     with pytest.raises(SchemaMismatchError, match="_Change_type"):
-        put(spark, tmp_path / "t", "SELECT 1 AS id, 'x' AS _Change_type", properties=feed)
-    put(spark, tmp_path / "t", "SELECT 1 AS id", properties=feed)
+        write_rows(spark, tmp_path / "t", "SELECT 1 AS id, 'x' AS _Change_type", properties=feed)
+    write_rows(spark, tmp_path / "t", "SELECT 1 AS id", properties=feed)
     before = everything(tmp_path / "t")
     with pytest.raises(SchemaMismatchError, match="_commit_version"):
-        put(spark, tmp_path / "t", "SELECT 1 AS id, 5 AS _commit_version", merge_schema=True)
+        write_rows(spark, tmp_path / "t", "SELECT 1 AS id, 5 AS _commit_version", merge_schema=True)
     assert everything(tmp_path / "t") == before
 
 
@@ -200,16 +212,18 @@ def test_a_clustered_table_stays_one(spark, tmp_path):
     lines.append({"domainMetadata": {"domain": "mine", "configuration": "x", "removed": False}})
     log.write_text("\n".join(map(json.dumps, lines)))
     row = ", ".join(f"{n} AS c{n}" for n in range(34))
-    put(spark, table, f"SELECT {row}")
+    write_rows(spark, table, f"SELECT {row}")
     stats = json.loads(commit(table, 1)["add"][0]["stats"])
     assert stats["minValues"]["c33"] == 33 and "c32" not in stats["minValues"] and len(stats["minValues"]) == 33
     before = everything(table)
     with pytest.raises(SchemaMismatchError, match="clustered by c33"):
-        put(spark, table, "SELECT 1 AS c0", mode="overwrite", overwrite_schema=True)
+        write_rows(spark, table, "SELECT 1 AS c0", mode="overwrite", overwrite_schema=True)
     with pytest.raises(SchemaMismatchError, match="cannot be partitioned by c0"):
-        put(spark, table, "SELECT 1 AS c0, 2 AS c33", mode="overwrite", overwrite_schema=True, partition_by=("c0",))
+        write_rows(
+            spark, table, "SELECT 1 AS c0, 2 AS c33", mode="overwrite", overwrite_schema=True, partition_by=("c0",)
+        )
     assert everything(table) == before
-    put(spark, table, "SELECT 'x' AS c0, 2 AS c33", mode="overwrite", overwrite_schema=True)
+    write_rows(spark, table, "SELECT 'x' AS c0, 2 AS c33", mode="overwrite", overwrite_schema=True)
     assert "domainMetadata" not in commit(table, 2) and rows(table) == [("x", 2)]
     from deltalite.snapshot import Snapshot
     from deltalite.storage.opening import open_store
@@ -231,7 +245,7 @@ def test_a_clustered_table_stays_one(spark, tmp_path):
 )
 def test_what_is_not_written_is_refused_by_name_before_anything_is(spark, tmp_path, properties, error, words):
     with pytest.raises(error, match=words):
-        put(spark, tmp_path / "t", values("id", "1"), properties=properties)
+        write_rows(spark, tmp_path / "t", values("id", "1"), properties=properties)
     assert not (tmp_path / "t").exists()
 
 
@@ -240,7 +254,7 @@ def test_a_property_that_wakes_with_the_protocol_has_its_say_in_the_metadata(spa
     table = tmp_path / "t"
     asked = {asleep: "name" if "mode" in asleep else "true"}
     hand_made(table, schema_json(("id", "long")), [numbered(table, "1.parquet", 0, 2)], configuration=asked)
-    put(spark, table, "SELECT id FROM range(5)", mode="overwrite", overwrite_schema=True)
+    write_rows(spark, table, "SELECT id FROM range(5)", mode="overwrite", overwrite_schema=True)
     assert ids(table) == [0, 1, 2, 3, 4]
     (changed,) = [commit(table, 1)["metaData"]]
     if "mode" in asleep:

@@ -12,7 +12,7 @@ from deltalake import QueryBuilder
 from deltalite import DeltaTable
 from deltalite.requests import Source
 from tests.support.golden import rows_of
-from tests.support.tables import put
+from tests.support.tables import write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
@@ -32,11 +32,11 @@ def test_a_table_of_another_engine_is_written(spark, golden, tmp_path, name):
     before = DeltaTable(str(table))
     held, counted = rows_of(before.to_arrow()), before.to_arrow().num_rows
     sources = {"source": Source(format="delta", path=str(table), version_as_of=before.version)}
-    put(spark, table, sources=sources)
+    write_rows(spark, table, sources=sources)
     after = DeltaTable(str(table))
     assert rows_of(after.to_arrow()) == held + held and after.version == before.version + 1
     query = QueryBuilder().register("t", OtherTable(str(table)))
     assert pa.table(query.execute("SELECT * FROM t").read_all()).num_rows == 2 * counted
-    put(spark, table, mode="overwrite", sources=sources)
+    write_rows(spark, table, mode="overwrite", sources=sources)
     assert rows_of(DeltaTable(str(table)).to_arrow()) == held
     assert rows_of(DeltaTable(str(table), version=before.version).to_arrow()) == held

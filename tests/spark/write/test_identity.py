@@ -9,7 +9,7 @@ import pytest
 from deltalite.errors import ConstraintViolationError, SchemaMismatchError, UnsupportedFeatureError
 from deltalite.requests import Source
 from tests.spark.write.test_column_rules import empty_table, field, refused
-from tests.support.tables import commit, put, rows, spark_rows
+from tests.support.tables import commit, rows, spark_rows, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -43,38 +43,38 @@ def test_values_go_on_where_they_ended_in_every_mode(spark, tmp_path):
     before = kept_rdds(spark)
     fields = identity("up"), field("x", "integer"), identity("down", -10, -5)
     table = table_with(tmp_path / "t", *fields)
-    put(spark, table, many(100))
+    write_rows(spark, table, many(100))
     got = rows(table)
     assert sorted(r[0] for r in got) == list(range(1, 101)) and sorted(r[1] for r in got) == list(range(1, 101))
     assert {(r[0] - 1) * -5 - 10 for r in got} == {r[2] for r in got} and all(r[2] == (r[0] - 1) * -5 - 10 for r in got)
     assert marks(table, 1) == {"up": 100, "x": None, "down": -505}
-    put(spark, table, many(10), optimize_write=True, max_records_per_file=3)
+    write_rows(spark, table, many(10), optimize_write=True, max_records_per_file=3)
     assert sorted(r[0] for r in rows(table)) == list(range(1, 111))
-    put(spark, table, many(2), mode="overwrite", replace_where="x <= 2")
-    put(spark, table, "SELECT 5 AS x WHERE 1 = 0")
+    write_rows(spark, table, many(2), mode="overwrite", replace_where="x <= 2")
+    write_rows(spark, table, "SELECT 5 AS x WHERE 1 = 0")
     assert "metaData" not in commit(table, 4)
-    put(spark, table, many(3), mode="overwrite")
+    write_rows(spark, table, many(3), mode="overwrite")
     assert sorted(r[0] for r in rows(table)) == [113, 114, 115] == sorted(r[0] for r in spark_rows(spark, table))
     refused(spark, table, SchemaMismatchError, "'down'.*GENERATED ALWAYS", "SELECT 1 AS x, 5L AS down")
     kept = rows(table)
     sources = {"source": Source(format="delta", path=str(table))}
-    put(spark, table, mode="overwrite", data_change=False, sources=sources)
+    write_rows(spark, table, mode="overwrite", data_change=False, sources=sources)
     assert rows(table) == kept and "metaData" not in commit(table, 6)
     assert kept_rdds(spark) <= before
 
 
 def test_values_may_be_brought_where_the_column_allows_it(spark, tmp_path):
     table = table_with(tmp_path / "t", identity("n", 1, 2, explicit=True, highWaterMark=4), field("x", "integer"))
-    put(spark, table, "SELECT 100L AS n, 1 AS x")
+    write_rows(spark, table, "SELECT 100L AS n, 1 AS x")
     assert "metaData" not in commit(table, 1)
-    put(spark, table, "SELECT 2 AS x")
+    write_rows(spark, table, "SELECT 2 AS x")
     assert rows(table) == [(100, 1), (5, 2)] and marks(table, 2)["n"] == 5
 
 
 def test_values_end_before_they_overflow_and_nothing_is_written(spark, tmp_path):
     table = table_with(tmp_path / "t", identity("n", highWaterMark=2**63 - 3), field("x", "integer"))
     refused(spark, table, ConstraintViolationError, "'n' has no values left", many(3))
-    put(spark, table, many(2))
+    write_rows(spark, table, many(2))
     assert sorted(r[0] for r in rows(table)) == [2**63 - 2, 2**63 - 1]
 
 
@@ -93,9 +93,9 @@ def test_who_lost_the_race_for_values_gets_others(spark, tmp_path, monkeypatch):
     def raced(store, proposal, **options):
         if not state["raced"]:
             state["raced"] = True
-            put(spark, table, "SELECT 1 AS x UNION ALL SELECT 2")
+            write_rows(spark, table, "SELECT 1 AS x UNION ALL SELECT 2")
         return real(store, proposal, **options)
 
     monkeypatch.setattr(command, "commit", raced)
-    done = put(spark, table, "SELECT 3 AS x")
+    done = write_rows(spark, table, "SELECT 3 AS x")
     assert done.version == 2 and sorted(rows(table)) == [(1, 1), (2, 2), (3, 3)]

@@ -13,7 +13,7 @@ from deltalite.protocol.paths import HIVE_NULL
 from deltalite.spark.write.long_values import folder_text, long_values
 from deltalite.storage.local import LocalLogStore
 from tests.support.packing import by_delta_rs, check, versions
-from tests.support.tables import data_files, optimized, put, rows, spark_rows, update_rows
+from tests.support.tables import data_files, optimized, rows, spark_rows, update_rows, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +44,7 @@ def partitions(table):
 def test_long_values_are_written_and_packed_like_all_others(spark, table, monkeypatch, order, properties):
     query = f"SELECT {{}} AS id, explode(array({VALUES})) AS p"
     for number in range(2):
-        put(spark, table, query.format(number), partition_by=("p",), properties=properties)
+        write_rows(spark, table, query.format(number), partition_by=("p",), properties=properties)
     assert partitions(table) == set(ODD)
     if not properties:
         folders = {file.split("/")[0] for file in data_files(table)}

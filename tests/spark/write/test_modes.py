@@ -15,7 +15,7 @@ from deltalite import DeltaTable
 from deltalite.errors import AppendOnlyError, ConstraintViolationError, SchemaMismatchError, TableExistsError
 from deltalite.requests import Source, WriteMode
 from tests.support.daily_rows import DAY_1, by_day, days
-from tests.support.tables import commit, data_files, delete_rows, everything, ordered, put, rows, values
+from tests.support.tables import commit, data_files, delete_rows, everything, ordered, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -23,30 +23,30 @@ pytestmark = pytest.mark.spark
 @pytest.mark.smoke
 def test_the_four_modes(spark, tmp_path):
     table = tmp_path / "t"
-    first = put(spark, table, values("id", "1"), mode="error")
+    first = write_rows(spark, table, values("id", "1"), mode="error")
     assert (first.version, first.read_version, first.committed, first.skipped) == (0, None, True, False)
     with pytest.raises(TableExistsError):
-        put(spark, table, values("id", "2"), mode="error")
-    ignored = put(spark, table, values("id", "2"), mode="ignore")
+        write_rows(spark, table, values("id", "2"), mode="error")
+    ignored = write_rows(spark, table, values("id", "2"), mode="ignore")
     assert (ignored.version, ignored.committed, ignored.skipped) == (0, False, False)
-    assert put(spark, table, values("id", "3"), mode="append").read_version == 0
+    assert write_rows(spark, table, values("id", "3"), mode="append").read_version == 0
     assert rows(table) == [(1,), (3,)]
-    assert put(spark, table, values("id", "4"), mode="overwrite").version == 2
+    assert write_rows(spark, table, values("id", "4"), mode="overwrite").version == 2
     assert rows(table) == [(4,)]
     assert rows(table, version=1) == [(1,), (3,)]
     modes = [commit(table, version)["commitInfo"]["operationParameters"]["mode"] for version in range(3)]
     assert modes == ["ErrorIfExists", "Append", "Overwrite"]
     for mode in WriteMode:
         new = tmp_path / mode
-        assert put(spark, new, values("id", "1"), mode=mode).version == 0
+        assert write_rows(spark, new, values("id", "1"), mode=mode).version == 0
         assert rows(new) == [(1,)]
 
 
 def test_provenance_is_as_spark_writes_it(spark, tmp_path):
     table = tmp_path / "t"
     before = time.time_ns() // 1_000_000
-    put(spark, table, days("1 1", "2 2"), partition_by=("day",), run="run", user_metadata="note")
-    done = put(
+    write_rows(spark, table, days("1 1", "2 2"), partition_by=("day",), run="run", user_metadata="note")
+    done = write_rows(
         spark, table, days("3 2"), mode="overwrite", replace_where="day = DATE'2026-01-02'", user_metadata="note"
     )
     created, replaced = commit(table, 0), commit(table, 1)
@@ -97,8 +97,8 @@ def test_merge_schema_adds_columns_at_every_depth(spark, tmp_path):
         "SELECT struct(struct(2.5D AS c, 'y' AS B) AS deep, 2 AS a, 'new' AS z) AS S, 2 AS ID, "
         "DATE'2026-01-01' AS day, array(struct('kk' AS kk, 2 AS k)) AS list, map('m', struct(2 AS v, true AS w)) AS m"
     )
-    put(spark, table, one)
-    done = put(spark, table, two, merge_schema=True)
+    write_rows(spark, table, one)
+    done = write_rows(spark, table, two, merge_schema=True)
     assert done.version == 1 and "metaData" in commit(table, 1)
     schema = DeltaTable(str(table)).schema
     assert schema.names == ["id", "s", "list", "m", "day"]
@@ -125,27 +125,29 @@ def test_merge_schema_adds_columns_at_every_depth(spark, tmp_path):
         r[2] for r in expected
     ]
     # A null struct stays null, and does not become one of nulls.
-    put(
+    write_rows(
         spark,
         table,
         "SELECT 3 AS id, CAST(NULL AS STRUCT<a: INT>) AS s, CAST(NULL AS ARRAY<STRUCT<kk: STRING>>) AS list",
     )
     assert rows(table)[2] == (3, None, None, None, None)
     # Nothing new: the metadata is not written again.
-    put(spark, table, one, merge_schema=True, mode="overwrite")
+    write_rows(spark, table, one, merge_schema=True, mode="overwrite")
     assert "metaData" not in commit(table, 3) and DeltaTable(str(table)).schema.names == schema.names
 
 
 def test_types_that_fit_are_widened_and_left_out_columns_are_null(spark, tmp_path):
     table = tmp_path / "t"
-    put(
+    write_rows(
         spark,
         table,
         "SELECT 1L AS id, 1.5D AS x, CAST(1 AS DECIMAL(20,2)) AS amount, 'a' AS name, "
         "TIMESTAMP_NTZ'2026-01-01 00:00:00' AS at",
     )
-    put(spark, table, "SELECT CAST(2 AS TINYINT) AS ID, 2.5F AS X, 7 AS amount, NULL AS name, DATE'2026-01-02' AS at")
-    put(spark, table, "SELECT 3 AS id")
+    write_rows(
+        spark, table, "SELECT CAST(2 AS TINYINT) AS ID, 2.5F AS X, 7 AS amount, NULL AS name, DATE'2026-01-02' AS at"
+    )
+    write_rows(spark, table, "SELECT 3 AS id")
     at = [dt.datetime.fromisoformat("2026-01-01"), dt.datetime.fromisoformat("2026-01-02")]
     assert rows(table) == [
         (1, 1.5, Decimal("1.00"), "a", at[0]),
@@ -156,27 +158,31 @@ def test_types_that_fit_are_widened_and_left_out_columns_are_null(spark, tmp_pat
 
 def test_overwrite_schema_replaces_columns_and_partitioning(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, days("1 1"), partition_by=("day",), properties={"mine": "1"})
+    write_rows(spark, table, days("1 1"), partition_by=("day",), properties={"mine": "1"})
     change = {"mode": "overwrite", "overwrite_schema": True}
-    put(spark, table, values("day, name", "'x', 'n'"), partition_by=("name",), **change, properties={"yours": "2"})
+    write_rows(
+        spark, table, values("day, name", "'x', 'n'"), partition_by=("name",), **change, properties={"yours": "2"}
+    )
     assert rows(table) == [("x", "n")]
     metadata = commit(table, 1)["metaData"]
     assert metadata["partitionColumns"] == ["name"] and metadata["id"] == commit(table, 0)["metaData"]["id"]
     assert metadata["configuration"] == {"mine": "1", "yours": "2"}
     assert commit(table, 1)["add"][0]["path"].startswith("name=n/")
     with pytest.raises(SchemaMismatchError, match=r"partitioned by \(name\), and the new schema has no column 'name'"):
-        put(spark, table, values("id", "5"), **change)
-    put(spark, table, values("name, id", "'m', 5"), **change)
+        write_rows(spark, table, values("id", "5"), **change)
+    write_rows(spark, table, values("name, id", "'m', 5"), **change)
     assert commit(table, 2)["metaData"]["partitionColumns"] == ["name"]
-    put(spark, table, values("id", "6"), partition_by=(), **change)
+    write_rows(spark, table, values("id", "6"), partition_by=(), **change)
     assert rows(table) == [(6,)] and commit(table, 3)["metaData"]["partitionColumns"] == []
     assert rows(table, version=0) == [(1, DAY_1)]
 
 
 def test_properties(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, values("id", "1"), properties={"delta.appendOnly": "true", "delta.checkpointInterval": "2"})
-    put(spark, table, values("id", "2"), properties={"delta.appendOnly": "false"})
+    write_rows(
+        spark, table, values("id", "1"), properties={"delta.appendOnly": "true", "delta.checkpointInterval": "2"}
+    )
+    write_rows(spark, table, values("id", "2"), properties={"delta.appendOnly": "false"})
     before = everything(table)
     for options in (
         {"mode": "overwrite"},
@@ -184,10 +190,10 @@ def test_properties(spark, tmp_path):
         {"mode": "overwrite", "overwrite_schema": True},
     ):
         with pytest.raises(AppendOnlyError, match="append-only"):
-            put(spark, table, values("id", "1"), **options)
+            write_rows(spark, table, values("id", "1"), **options)
     assert everything(table) == before
     # Rearranging removes no row.
-    put(spark, table, values("id", "1", "2"), mode="overwrite", data_change=False)
+    write_rows(spark, table, values("id", "1", "2"), mode="overwrite", data_change=False)
     assert rows(table) == [(1,), (2,)]
     assert (table / "_delta_log" / f"{2:020}.checkpoint.parquet").exists()
     assert json.loads((table / "_delta_log" / "_last_checkpoint").read_text())["version"] == 2
@@ -197,10 +203,10 @@ def test_properties(spark, tmp_path):
 def test_file_sizes(spark, tmp_path):
     many = "SELECT id, CAST(id % 4 AS STRING) AS part FROM range(0, 1000, 1, 8)"
     options = {"partition_by": ("part",)}
-    assert put(spark, tmp_path / "a", many, **options).metrics["numFiles"] > 8
-    assert put(spark, tmp_path / "b", many, optimize_write=True, **options).metrics["numFiles"] == 4
-    assert put(spark, tmp_path / "c", many, optimize_write=True).metrics["numFiles"] == 1
-    put(spark, tmp_path / "d", many, optimize_write=True, max_records_per_file=100, **options)
+    assert write_rows(spark, tmp_path / "a", many, **options).metrics["numFiles"] > 8
+    assert write_rows(spark, tmp_path / "b", many, optimize_write=True, **options).metrics["numFiles"] == 4
+    assert write_rows(spark, tmp_path / "c", many, optimize_write=True).metrics["numFiles"] == 1
+    write_rows(spark, tmp_path / "d", many, optimize_write=True, max_records_per_file=100, **options)
     counts = sorted(json.loads(add["stats"])["numRecords"] for add in commit(tmp_path / "d", 0)["add"])
     assert counts == [50, 50, 50, 50] + [100] * 8
     assert len(rows(tmp_path / "d")) == 1000
@@ -208,17 +214,17 @@ def test_file_sizes(spark, tmp_path):
 
 def test_rearranging_says_that_no_row_changed(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, "SELECT id, id % 3 AS part FROM range(0, 30, 1, 3)", partition_by=("part",))
+    write_rows(spark, table, "SELECT id, id % 3 AS part FROM range(0, 30, 1, 3)", partition_by=("part",))
     before = rows(table)
     again = {"sources": {"source": Source(format="delta", path=str(table))}, "mode": "overwrite", "data_change": False}
-    put(spark, table, "SELECT * FROM source ORDER BY id", optimize_write=True, **again)
+    write_rows(spark, table, "SELECT * FROM source ORDER BY id", optimize_write=True, **again)
     assert rows(table) == before
     actions = [*commit(table, 1)["add"], *commit(table, 1)["remove"]]
     assert len(actions) == 3 + 9 and not any(action["dataChange"] for action in actions)
-    put(spark, table, "SELECT * FROM source WHERE part = 1", replace_where="part = 1", **again)
+    write_rows(spark, table, "SELECT * FROM source WHERE part = 1", replace_where="part = 1", **again)
     assert rows(table) == before
     with pytest.raises(ConstraintViolationError, match="30 rows would become 29"):
-        put(spark, table, "SELECT * FROM source WHERE id > 0", **again)
+        write_rows(spark, table, "SELECT * FROM source WHERE id > 0", **again)
     assert rows(table) == before
 
 
@@ -229,11 +235,11 @@ def test_sources_and_time_travel(spark, tmp_path):
     csv = Source(
         format="csv", path=str(feed), options={"header": "true", "escape": '"'}, schema="id BIGINT, name STRING"
     )
-    put(spark, orders, sources={"source": csv})
+    write_rows(spark, orders, sources={"source": csv})
     between = commit(orders, 0)["commitInfo"]["timestamp"]
     assert rows(orders) == [(1, 'a, "b"'), (2, None)]
     time.sleep(0.01)
-    put(spark, orders, "SELECT id + 10 AS id, name FROM source", sources={"source": csv}, mode="overwrite")
+    write_rows(spark, orders, "SELECT id + 10 AS id, name FROM source", sources={"source": csv}, mode="overwrite")
     late = dt.datetime.fromtimestamp((between + 5) / 1000, dt.UTC)
     sources = {
         "first": Source(format="delta", path=str(orders), version_as_of=0),
@@ -245,7 +251,7 @@ def test_sources_and_time_travel(spark, tmp_path):
         "SELECT first.id, then.id AS then, now.id AS now, feed.name FROM first JOIN then USING (id) "
         "JOIN now ON now.id = first.id + 10 JOIN feed ON feed.id = first.id"
     )
-    put(spark, tmp_path / "joined", query, sources=sources)
+    write_rows(spark, tmp_path / "joined", query, sources=sources)
     assert rows(tmp_path / "joined") == [(1, 1, 11, 'a, "b"'), (2, 2, 12, None)]
     assert not spark.catalog.tableExists("first")
 
@@ -253,13 +259,13 @@ def test_sources_and_time_travel(spark, tmp_path):
 def test_a_table_may_read_itself(spark, tmp_path):
     table = tmp_path / "t"
     self_read = {"sources": {"source": Source(format="delta", path=f"file://{table}")}}
-    put(spark, table, days("1 1", "2 2"), partition_by=("day",))
-    put(spark, table, "SELECT id + 10 AS id, day FROM source", **self_read)
+    write_rows(spark, table, days("1 1", "2 2"), partition_by=("day",))
+    write_rows(spark, table, "SELECT id + 10 AS id, day FROM source", **self_read)
     assert by_day(table) == {(1, 1), (2, 2), (11, 1), (12, 2)}
     assert commit(table, 1)["commitInfo"]["isBlindAppend"] is False
-    put(spark, table, "SELECT id, day FROM source WHERE id > 1", mode="overwrite", **self_read)
+    write_rows(spark, table, "SELECT id, day FROM source WHERE id > 1", mode="overwrite", **self_read)
     assert by_day(table) == {(2, 2), (11, 1), (12, 2)}
-    put(
+    write_rows(
         spark,
         table,
         "SELECT id, day FROM source WHERE id < 12 AND day = DATE'2026-01-02'",
@@ -273,14 +279,14 @@ def test_a_table_may_read_itself(spark, tmp_path):
 def test_an_empty_source_makes_a_version_without_files(spark, tmp_path):
     table = tmp_path / "t"
     nothing = days("1 1") + " WHERE id < 0"
-    made = put(spark, table, nothing, partition_by=("day",), run="a")
+    made = write_rows(spark, table, nothing, partition_by=("day",), run="a")
     assert (made.version, made.metrics) == (0, {"numFiles": 0, "numOutputBytes": 0, "numOutputRows": 0})
     assert DeltaTable(str(table)).schema.names == ["id", "day"]
-    put(spark, table, days("1 1"))
-    assert put(spark, table, nothing, run="b").version == 2
+    write_rows(spark, table, days("1 1"))
+    assert write_rows(spark, table, nothing, run="b").version == 2
     assert commit(table, 2)["add"] == [] and commit(table, 2)["txn"]["appId"] == "b"
     assert by_day(table) == {(1, 1)}
-    put(spark, table, nothing, mode="overwrite")
+    write_rows(spark, table, nothing, mode="overwrite")
     assert rows(table) == []
 
 
@@ -288,14 +294,14 @@ def test_random_prefixes(spark, tmp_path):
     """Paths of an object store; the partition values stand in the log alone."""
     table = tmp_path / "t"
     random = {"delta.randomizeFilePrefixes": "true"}
-    put(spark, table, days(*(f"{n} {n % 3 + 1}" for n in range(12))), partition_by=("day",), properties=random)
-    put(spark, table, days("20 1"))
+    write_rows(spark, table, days(*(f"{n} {n % 3 + 1}" for n in range(12))), partition_by=("day",), properties=random)
+    write_rows(spark, table, days("20 1"))
     names = data_files(table)
     assert all(re.fullmatch(r"[A-Za-z0-9]{2}/part-[^/]+\.parquet", name) for name in names)
     expected = {(n, n % 3 + 1) for n in range(12)} | {(20, 1)}
     assert by_day(table) == expected
     assert ordered(delta.read(spark, str(table)).collect()) == rows(table)
-    put(spark, table, days("30 1"), mode="overwrite", replace_where="day = DATE'2026-01-01' AND id > 2")
+    write_rows(spark, table, days("30 1"), mode="overwrite", replace_where="day = DATE'2026-01-01' AND id > 2")
     assert by_day(table) == {(n, d) for n, d in expected if d != 1 or n <= 2} | {(30, 1)}
 
 
@@ -303,18 +309,18 @@ def test_files_of_many_partitions_under_random_prefixes_keep_apart(spark, tmp_pa
     """A task calls its files alike in every directory, and there are fewer prefixes than partitions may be."""
     table = tmp_path / "t"
     query = "SELECT /*+ COALESCE(1) */ id, id AS p FROM range(250)"
-    put(spark, table, query, partition_by=("p",), properties={"delta.randomizeFilePrefixes": "true"})
+    write_rows(spark, table, query, partition_by=("p",), properties={"delta.randomizeFilePrefixes": "true"})
     assert len(data_files(table)) == 250
     assert sorted(rows(table)) == [(n, n) for n in range(250)]
 
 
 def test_the_result_names_the_partitions_whose_rows_changed(spark, tmp_path):
     table = tmp_path / "t"
-    assert put(spark, table, days("1 1", "2 2"), partition_by=("day",)).partitions == (
+    assert write_rows(spark, table, days("1 1", "2 2"), partition_by=("day",)).partitions == (
         "day=2026-01-01",
         "day=2026-01-02",
     )
-    replaced = put(spark, table, days("3 2"), mode="overwrite", replace_where="day = DATE'2026-01-02'")
+    replaced = write_rows(spark, table, days("3 2"), mode="overwrite", replace_where="day = DATE'2026-01-02'")
     assert replaced.partitions == ("day=2026-01-02",)
     assert delete_rows(spark, table, "id = 1").partitions == ("day=2026-01-01",)
-    assert put(spark, tmp_path / "plain", values("id", "1")).partitions == ()
+    assert write_rows(spark, tmp_path / "plain", values("id", "1")).partitions == ()

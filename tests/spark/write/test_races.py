@@ -10,7 +10,7 @@ from deltalite.commands.write import command as write_module
 from deltalite.errors import ConcurrentAppendException
 from deltalite.requests import Source
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import commit, data_files, put, rows, values
+from tests.support.tables import commit, data_files, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -28,17 +28,17 @@ def race(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
 
     def run(ours, theirs, level="Serializable"):
-        put(spark, table, values("id, day", "1, 'a'", "50, 'b'"), partition_by=("day",),
+        write_rows(spark, table, values("id, day", "1, 'a'", "50, 'b'"), partition_by=("day",),
             properties={"delta.isolationLevel": level})  # fmt: skip
         original = LocalLogStore.write_if_absent
 
         def rival_first(store, name, data):
             monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-            put(spark, table, **theirs)
+            write_rows(spark, table, **theirs)
             return original(store, name, data)
 
         monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
-        result = put(spark, table, **{"conflict_retries": 0, **ours})
+        result = write_rows(spark, table, **{"conflict_retries": 0, **ours})
         return result, commit(table, result.version)["commitInfo"]
 
     run.table = table
@@ -82,17 +82,19 @@ def test_two_replacements_of_one_partition_do_not_both_win(race, level):
 def test_a_write_reads_its_own_table_at_the_version_that_it_rests_on(race, spark, monkeypatch, level, data_change):
     """The rival commits between the look at the table and the look at the sources."""
     table = race.table
-    put(spark, table, values("id, day", "1, 'a'"), partition_by=("day",), properties={"delta.isolationLevel": level})
+    write_rows(
+        spark, table, values("id, day", "1, 'a'"), partition_by=("day",), properties={"delta.isolationLevel": level}
+    )
     real = write_module.query_rows
 
     def rival_first(*arguments):
         monkeypatch.setattr(write_module, "query_rows", real)
-        put(spark, table, values("id, day", "5, 'a'"))
+        write_rows(spark, table, values("id, day", "5, 'a'"))
         return real(*arguments)
 
     monkeypatch.setattr(write_module, "query_rows", rival_first)
     self_read = {"sources": {"t": Source(format="delta", path=str(table))}, "query": "SELECT * FROM t"}
-    put(spark, table, mode="overwrite", data_change=data_change, **self_read)
+    write_rows(spark, table, mode="overwrite", data_change=data_change, **self_read)
     assert rows(table) == [(1, "a"), (5, "a")]
 
 
@@ -101,11 +103,11 @@ def test_a_table_that_another_writer_makes_meanwhile_is_no_stranger(spark, tmp_p
 
     def rival_first(root):
         monkeypatch.setattr(write_module, "foreign_entry", real)
-        put(spark, table, values("id, day", "5, 'a'"), partition_by=("day",))
+        write_rows(spark, table, values("id, day", "5, 'a'"), partition_by=("day",))
         return real(root)
 
     monkeypatch.setattr(write_module, "foreign_entry", rival_first)
-    assert put(spark, table, values("id, day", "1, 'a'"), partition_by=("day",)).version == 1
+    assert write_rows(spark, table, values("id, day", "1, 'a'"), partition_by=("day",)).version == 1
     assert rows(table) == [(1, "a"), (5, "a")]
 
 
@@ -115,11 +117,11 @@ def test_the_first_of_two_writers_that_make_a_table_decides_the_order_of_its_col
 
     def rival_first(store, name, data):
         monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-        put(spark, table, values("id, day", "1, 'a'"))
+        write_rows(spark, table, values("id, day", "1, 'a'"))
         return original(store, name, data)
 
     monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
-    put(spark, table, values("day, id", "'b', 2"))
+    write_rows(spark, table, values("day, id", "'b', 2"))
     assert rows(table) == [(1, "a"), (2, "b")]
 
 
@@ -160,5 +162,5 @@ def test_a_folder_that_a_loser_removes_is_made_again(spark, tmp_path, monkeypatc
         real(source, target)
 
     monkeypatch.setattr(os, "rename", after_a_loser)
-    put(spark, tmp_path / "t", values("id, day", "1, 'a'"), partition_by=("day",))
+    write_rows(spark, tmp_path / "t", values("id, day", "1, 'a'"), partition_by=("day",))
     assert rows(tmp_path / "t") == [(1, "a")]

@@ -27,7 +27,7 @@ from deltalite.errors import (
 )
 from deltalite.requests import Source
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import commit, data_files, everything, put, rows, values
+from tests.support.tables import commit, data_files, everything, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +39,7 @@ def table(spark, tmp_path):
     """Three versions of one row each."""
     table = tmp_path / "t"
     for _ in range(3):
-        put(spark, table, ONE)
+        write_rows(spark, table, ONE)
     return table
 
 
@@ -51,7 +51,7 @@ def refused(spark, table, error, match, query=ONE, **options):
     """The write is refused, and nothing has changed."""
     before = everything(table)
     with pytest.raises(error, match=match) as caught:
-        put(spark, table, query, **options)
+        write_rows(spark, table, query, **options)
     assert caught.value.remedy and len(caught.value.remedy) > 10
     assert everything(table) == before
     return caught.value
@@ -64,27 +64,27 @@ def test_a_broken_log(spark, table):
     log_file(table, 1).unlink()
     refused(spark, table, VersionGapError, "1")
     log_file(table, 1).write_text(good)
-    put(spark, table, ONE)
+    write_rows(spark, table, ONE)
     assert len(rows(table)) == 4
 
 
 def test_a_broken_checkpoint_is_recovered_from_while_the_commits_are_there(spark, table):
     for _ in range(3, 12):
-        put(spark, table, ONE)
+        write_rows(spark, table, ONE)
     checkpoint = log_file(table, 10, "checkpoint.parquet")
     whole = checkpoint.read_bytes()
     for broken in (b"", b"PAR1", whole[: len(whole) // 2] + b"x" * (len(whole) // 2)):
         checkpoint.write_bytes(broken)
-        assert put(spark, table, ONE).committed
+        assert write_rows(spark, table, ONE).committed
     checkpoint.unlink()
-    assert put(spark, table, ONE).version == 15
+    assert write_rows(spark, table, ONE).version == 15
     assert len(rows(table)) == 16
     for version in range(3):
         log_file(table, version).unlink()
     checkpoint.write_bytes(b"PAR1")
     refused(spark, table, (CorruptCheckpointError, VersionGapError, CorruptLogError), "10|0")
     checkpoint.write_bytes(whole)
-    put(spark, table, ONE)
+    write_rows(spark, table, ONE)
     assert len(rows(table)) == 17
 
 
@@ -133,7 +133,7 @@ def test_a_folder_of_somebody_else_is_no_new_table(spark, tmp_path, inside):
 )
 def test_addresses_that_are_none(spark, address, error):
     with pytest.raises(error) as caught:
-        put(spark, address, ONE)
+        write_rows(spark, address, ONE)
     assert caught.value.remedy
 
 
@@ -141,9 +141,9 @@ def test_a_file_where_the_table_should_be(spark, tmp_path):
     file = tmp_path / "t"
     file.write_text("x")
     with pytest.raises(InvalidTableAddressError):
-        put(spark, file, ONE)
+        write_rows(spark, file, ONE)
     with pytest.raises(InvalidTableAddressError):
-        put(spark, file / "below", ONE)
+        write_rows(spark, file / "below", ONE)
     assert file.read_text() == "x"
 
 
@@ -189,7 +189,7 @@ def test_sources_that_cannot_be_read(spark, table, tmp_path, source, error, matc
     caught = refused(spark, table, error, match.replace("{tmp}", str(tmp_path)), query=None, sources={"source": made})
     assert "calling o" not in caught.problem
     with pytest.raises(error):
-        put(spark, tmp_path / "new" / "t", sources={"source": made})
+        write_rows(spark, tmp_path / "new" / "t", sources={"source": made})
     assert not (tmp_path / "new").exists()
 
 
@@ -210,7 +210,7 @@ def test_sources_that_cannot_be_read(spark, table, tmp_path, source, error, matc
 def test_queries_that_cannot_be_answered(spark, table, tmp_path, query, error, match):
     refused(spark, table, error, match, query=query, merge_schema=True)
     with pytest.raises(error):
-        put(spark, tmp_path / "new" / "t", query)
+        write_rows(spark, tmp_path / "new" / "t", query)
     assert not (tmp_path / "new").exists()
     assert not spark.catalog.tableExists("source")
 
@@ -228,12 +228,12 @@ def nobody():
 
 
 def test_a_folder_without_write_permission(spark, nobody):
-    put(spark, nobody / "t", ONE)
+    write_rows(spark, nobody / "t", ONE)
     before = everything(nobody)
     os.seteuid(65534)
     for table in (nobody / "t", nobody / "new"):
         with pytest.raises(StoragePermissionError, match="ermission") as caught:
-            put(spark, table, ONE)
+            write_rows(spark, table, ONE)
         assert "access" in caught.value.remedy and not caught.value.retryable
     os.seteuid(0)
     assert everything(nobody) == before
@@ -250,11 +250,11 @@ def test_a_log_that_may_not_be_written(spark, nobody, monkeypatch):
         finally:
             os.seteuid(0)
 
-    put(spark, nobody / "t", ONE)
+    write_rows(spark, nobody / "t", ONE)
     before = everything(nobody)
     monkeypatch.setattr(LocalLogStore, "write_if_absent", as_nobody)
     with pytest.raises(StoragePermissionError, match="ermission"):
-        put(spark, nobody / "t", ONE)
+        write_rows(spark, nobody / "t", ONE)
     assert everything(nobody) == before
 
 
@@ -264,7 +264,7 @@ def test_a_file_system_without_hard_links(spark, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "link", no_links)
     with pytest.raises(UnsupportedStorageError, match="hard links"):
-        put(spark, tmp_path / "new" / "t", ONE)
+        write_rows(spark, tmp_path / "new" / "t", ONE)
     assert not (tmp_path / "new").exists()
 
 
@@ -274,12 +274,12 @@ def test_a_lost_race_takes_its_files_back(spark, table, monkeypatch):
 
     def rival_first(store, name, data):
         monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-        put(spark, table, values("id", "77"))
+        write_rows(spark, table, values("id", "77"))
         return original(store, name, data)
 
     monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
     with pytest.raises(ConcurrentModificationException, match="version 3") as caught:
-        put(spark, table, values("id", "88"), mode="overwrite", conflict_retries=0)
+        write_rows(spark, table, values("id", "88"), mode="overwrite", conflict_retries=0)
     assert caught.value.retryable
     assert sorted(rows(table)) == [(1,), (1,), (1,), (77,)]
     assert data_files(table) == {add["path"] for version in range(4) for add in commit(table, version)["add"]}
@@ -291,11 +291,11 @@ def test_two_first_writes_make_one_table(spark, tmp_path, monkeypatch):
 
     def rival_first(store, name, data):
         monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-        put(spark, table, values("id, day", "77, 'x'"), partition_by=("day",))
+        write_rows(spark, table, values("id, day", "77, 'x'"), partition_by=("day",))
         return original(store, name, data)
 
     monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
     with pytest.raises(ConcurrentModificationException, match="version 0"):
-        put(spark, table, values("id, day", "88, 'x'"), partition_by=("day",), conflict_retries=0)
+        write_rows(spark, table, values("id, day", "88, 'x'"), partition_by=("day",), conflict_retries=0)
     assert rows(table) == [(77, "x")]
     assert len(data_files(table)) == 1

@@ -10,7 +10,17 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.errors import ConstraintViolationError, InvalidRequestError
 from tests.support.daily_rows import DAY_1, DAY_2, DAY_3, by_day, days
-from tests.support.tables import commit, data_files, delete_rows, everything, hand_made, put, rows, schema_json, values
+from tests.support.tables import (
+    commit,
+    data_files,
+    delete_rows,
+    everything,
+    hand_made,
+    rows,
+    schema_json,
+    values,
+    write_rows,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -20,7 +30,7 @@ def week(spark, tmp_path):
     """Five rows in three partitions, one of them null; one file each."""
     table = tmp_path / "week"
     null = " UNION ALL SELECT 5, CAST(NULL AS DATE)"
-    put(spark, table, days("1 1", "2 1", "3 2", "4 2") + null, partition_by=("day",), optimize_write=True)
+    write_rows(spark, table, days("1 1", "2 1", "3 2", "4 2") + null, partition_by=("day",), optimize_write=True)
     return table
 
 
@@ -49,7 +59,9 @@ def week(spark, tmp_path):
 )
 def test_replace_where(spark, week, tmp_path, predicate, lines, expected, copied, deleted):
     query = days(*lines) if lines else days("0 1") + " WHERE id > 0"
-    done = put(spark, week, query, mode="overwrite", replace_where=predicate, confirm_all_rows=predicate == "TRUE")
+    done = write_rows(
+        spark, week, query, mode="overwrite", replace_where=predicate, confirm_all_rows=predicate == "TRUE"
+    )
     assert by_day(week) == expected
     assert (done.metrics["numCopiedRows"], done.metrics["numDeletedRows"]) == (copied, deleted)
     assert done.metrics["numOutputRows"] == len(lines) + copied
@@ -62,9 +74,9 @@ def test_a_predicate_that_replaces_every_row_is_confirmed(spark, week, tmp_path,
     before = everything(week)
     for table in (week, tmp_path / "new"):
         with pytest.raises(InvalidRequestError, match=r"is true for every row.*confirm_all_rows=True"):
-            put(spark, table, days("9 2"), mode="overwrite", replace_where=predicate)
+            write_rows(spark, table, days("9 2"), mode="overwrite", replace_where=predicate)
     assert everything(week) == before and not (tmp_path / "new").exists()
-    put(spark, week, days("9 2"), mode="overwrite", replace_where=predicate, confirm_all_rows=True)
+    write_rows(spark, week, days("9 2"), mode="overwrite", replace_where=predicate, confirm_all_rows=True)
     assert by_day(week) == {(9, 2)}
 
 
@@ -73,7 +85,7 @@ def test_a_predicate_that_replaces_every_row_is_confirmed(spark, week, tmp_path,
 def test_replaced_rows_are_counted_without_statistics(spark, tmp_path, properties, vectors):
     table = tmp_path / "t"
     enabled = {"delta.enableDeletionVectors": "true"} if vectors else {}
-    put(spark, table, f"{days('1 1', '2 1', '3 2')} CLUSTER BY day", properties={**properties, **enabled})
+    write_rows(spark, table, f"{days('1 1', '2 1', '3 2')} CLUSTER BY day", properties={**properties, **enabled})
     if vectors:
         delete_rows(spark, table, "id = 2")
     for name in sorted((table / "_delta_log").glob("*.json")):
@@ -81,7 +93,7 @@ def test_replaced_rows_are_counted_without_statistics(spark, tmp_path, propertie
     for name in (table / "_delta_log").glob("*.crc"):
         name.unlink()
     deleted = 1 if vectors else 2
-    done = put(spark, table, days("1 3"), mode="overwrite", replace_where="id < 3")
+    done = write_rows(spark, table, days("1 3"), mode="overwrite", replace_where="id < 3")
     assert done.metrics["numDeletedRows"] == deleted
     assert done.metrics["numOutputRows"] == 1 + done.metrics["numCopiedRows"]
     assert by_day(table) == {(1, 3), (3, 2)}
@@ -89,11 +101,13 @@ def test_replaced_rows_are_counted_without_statistics(spark, tmp_path, propertie
 
 def test_a_row_for_which_replace_where_is_null_stays(spark, tmp_path):
     table = tmp_path / "t"
-    put(spark, table, values("id, name", "1, 'a'", "2, NULL", "3, 'b'", "NULL, 'c'"))
-    done = put(spark, table, values("id, name", "9, 'a'"), mode="overwrite", replace_where="name = 'a' OR id = 3")
+    write_rows(spark, table, values("id, name", "1, 'a'", "2, NULL", "3, 'b'", "NULL, 'c'"))
+    done = write_rows(
+        spark, table, values("id, name", "9, 'a'"), mode="overwrite", replace_where="name = 'a' OR id = 3"
+    )
     assert set(rows(table)) == {(9, "a"), (2, None), (None, "c")}
     assert done.metrics["numDeletedRows"] == 2
-    done = put(spark, table, values("id, name", "8, 'z'"), mode="overwrite", replace_where="NOT (name = 'a')")
+    done = write_rows(spark, table, values("id, name", "8, 'z'"), mode="overwrite", replace_where="NOT (name = 'a')")
     assert set(rows(table)) == {(9, "a"), (2, None), (8, "z")}
 
 
@@ -102,10 +116,10 @@ def test_new_rows_outside_the_replaced_range_change_nothing(spark, week, lines):
     before = everything(week)
     for predicate in ("day = DATE'2026-01-02'", "day = DATE'2026-01-02' AND id > 0"):
         with pytest.raises(ConstraintViolationError, match=re.escape(predicate)) as refused:
-            put(spark, week, days(*lines), mode="overwrite", replace_where=predicate)
+            write_rows(spark, week, days(*lines), mode="overwrite", replace_where=predicate)
         assert '"id":8' in refused.value.problem or '"id":7' in refused.value.problem
     with pytest.raises(ConstraintViolationError, match='"day":null'):
-        put(spark, week, "SELECT 1 AS id, CAST(NULL AS DATE) AS day", mode="overwrite", replace_where=predicate)
+        write_rows(spark, week, "SELECT 1 AS id, CAST(NULL AS DATE) AS day", mode="overwrite", replace_where=predicate)
     assert everything(week) == before
 
 
@@ -113,31 +127,31 @@ def test_replace_where_on_a_new_table(spark, tmp_path):
     table = tmp_path / "t"
     for predicate, error in (("nope > 1", InvalidRequestError), ("id > 1", ConstraintViolationError)):
         with pytest.raises(error, match="replace_where"):
-            put(spark, table, values("id", "1"), mode="overwrite", replace_where=predicate)
+            write_rows(spark, table, values("id", "1"), mode="overwrite", replace_where=predicate)
         assert not table.exists()
-    assert put(spark, table, values("id", "1"), mode="overwrite", replace_where="id = 1").version == 0
+    assert write_rows(spark, table, values("id", "1"), mode="overwrite", replace_where="id = 1").version == 0
 
 
 def test_dynamic_overwrite_replaces_the_partitions_that_receive_rows(spark, tmp_path):
     table = tmp_path / "t"
     dynamic = {"mode": "overwrite", "partition_overwrite": "dynamic"}
     query = "SELECT *, 'x' AS kind FROM ({})"
-    put(spark, table, query.format(days("1 1", "2 2", "3 3")), partition_by=("day", "kind"), **dynamic)
+    write_rows(spark, table, query.format(days("1 1", "2 2", "3 3")), partition_by=("day", "kind"), **dynamic)
     null = " UNION ALL SELECT 4, CAST(NULL AS DATE), NULL"
-    put(spark, table, query.format(days("5 2", "6 2")) + null, **dynamic)
+    write_rows(spark, table, query.format(days("5 2", "6 2")) + null, **dynamic)
     expected = {(1, DAY_1, "x"), (5, DAY_2, "x"), (6, DAY_2, "x"), (3, DAY_3, "x"), (4, None, None)}
     assert set(rows(table)) == expected
-    empty = put(spark, table, query.format(days("9 1")) + " WHERE id < 0", **dynamic)
+    empty = write_rows(spark, table, query.format(days("9 1")) + " WHERE id < 0", **dynamic)
     assert set(rows(table)) == expected and empty.metrics["numRemovedFiles"] == 0
-    put(spark, table, "SELECT 7 AS id, CAST(NULL AS DATE) AS day, NULL AS kind", **dynamic)
+    write_rows(spark, table, "SELECT 7 AS id, CAST(NULL AS DATE) AS day, NULL AS kind", **dynamic)
     assert set(rows(table)) == (expected - {(4, None, None)}) | {(7, None, None)}
     # Not a blind append even where nothing is removed: two of them may not both stand.
-    put(spark, table, query.format(days("8 8")), **dynamic)
+    write_rows(spark, table, query.format(days("8 8")), **dynamic)
     assert commit(table, 4)["remove"] == [] and commit(table, 4)["commitInfo"]["isBlindAppend"] is False
     # A table without partitions is one partition.
     flat = tmp_path / "flat"
-    put(spark, flat, values("id", "1"))
-    put(spark, flat, values("id", "2"), **dynamic)
+    write_rows(spark, flat, values("id", "1"))
+    write_rows(spark, flat, values("id", "2"), **dynamic)
     assert rows(flat) == [(2,)]
 
 
@@ -162,14 +176,14 @@ def test_dynamic_overwrite_compares_values_not_their_spelling(spark, tmp_path):
     fields = (("id", "long"), ("at", "timestamp"), ("x", "double"), ("amount", "decimal(5,2)"))
     hand_made(table, schema_json(*fields), adds, ("at", "x", "amount"))
     row = "9L, TIMESTAMP'2026-01-01 00:00:00Z', DOUBLE('NaN'), CAST(1.5 AS DECIMAL(5,2))"
-    put(spark, table, values("id, at, x, amount", row), mode="overwrite", partition_overwrite="dynamic")
+    write_rows(spark, table, values("id, at, x, amount", row), mode="overwrite", partition_overwrite="dynamic")
     assert {(number, amount) for number, _, _, amount in rows(table)} == {(3, Decimal("1.50")), (9, Decimal("1.50"))}
-    put(spark, table, values("id, at, x, amount", row), mode="overwrite", replace_where="x = DOUBLE('NaN')")
+    write_rows(spark, table, values("id, at, x, amount", row), mode="overwrite", replace_where="x = DOUBLE('NaN')")
     assert [r[0] for r in rows(table)] == [9]
 
 
 def test_nothing_but_data_and_log_is_left_in_the_folder(spark, week):
-    put(spark, week, days("3 2"), mode="overwrite", replace_where="id = 3")
+    write_rows(spark, week, days("3 2"), mode="overwrite", replace_where="id = 3")
     top = {name.name for name in week.iterdir()}
     assert top == {"_delta_log", "day=2026-01-01", "day=2026-01-02", "day=__HIVE_DEFAULT_PARTITION__"}
     live = set(DeltaTable(str(week)).files()["path"].to_pylist())

@@ -13,7 +13,7 @@ from deltalite.errors import (
     UnsupportedFeatureError,
 )
 from deltalite.requests import Source
-from tests.support.tables import commit, everything, hand_made, put, rows, schema_json, values
+from tests.support.tables import commit, everything, hand_made, rows, schema_json, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -27,7 +27,7 @@ def table(spark, tmp_path_factory):
         "TIMESTAMP'2026-01-01 00:00:00' AS at, struct(1 AS a, 'b' AS b) AS s, array(1) AS list, "
         "map('k', 1) AS m, true AS ok"
     )
-    put(spark, table, query, partition_by=("day",))
+    write_rows(spark, table, query, partition_by=("day",))
     return table
 
 
@@ -58,7 +58,7 @@ def test_refusals_name_the_column_both_types_and_the_way_out(spark, table, query
     before = everything(table)
     for mode in ("append", "overwrite"):
         with pytest.raises(SchemaMismatchError) as refused:
-            put(spark, table, query, mode=mode)
+            write_rows(spark, table, query, mode=mode)
         assert column in refused.value.problem
         assert all(part in refused.value.problem for part in types.split())
         assert way_out in refused.value.remedy
@@ -108,7 +108,7 @@ def test_refusals_name_the_column_both_types_and_the_way_out(spark, table, query
 def test_other_refusals(spark, table, query, options, error, named):
     before = everything(table)
     with pytest.raises(error) as refused:
-        put(spark, table, query, **options)
+        write_rows(spark, table, query, **options)
     assert named in refused.value.problem and refused.value.remedy
     assert everything(table) == before
 
@@ -126,7 +126,7 @@ def test_other_refusals(spark, table, query, options, error, named):
 )
 def test_a_table_that_is_refused_leaves_no_folder(spark, tmp_path, query, options, error, named):
     with pytest.raises(error) as refused:
-        put(spark, tmp_path / "deep" / "er" / "t", query, **options)
+        write_rows(spark, tmp_path / "deep" / "er" / "t", query, **options)
     assert named in str(refused.value)
     assert not (tmp_path / "deep").exists()
 
@@ -159,28 +159,28 @@ def test_null_into_not_null(spark, strict, row, column):
     good = values("id, s, list, m", "1, struct(1 AS a), array('x'), map('k', 1)")
     before = everything(strict)
     with pytest.raises(ConstraintViolationError, match=f"'{column}' is NOT NULL") as refused:
-        put(spark, strict, f"{good} UNION ALL {values('id, s, list, m', row)}")
+        write_rows(spark, strict, f"{good} UNION ALL {values('id, s, list, m', row)}")
     assert '"id":' in refused.value.problem and "Filter or fill" in refused.value.remedy
     assert everything(strict) == before
 
 
 def test_what_may_be_null_around_not_null(spark, strict):
-    put(spark, strict, "SELECT 1 AS id")
-    put(spark, strict, values("id, s, list, m", "2, struct(1 AS a), array(), map()"))
+    write_rows(spark, strict, "SELECT 1 AS id")
+    write_rows(spark, strict, values("id, s, list, m", "2, struct(1 AS a), array(), map()"))
     assert len(rows(strict)) == 2
     with pytest.raises(SchemaMismatchError, match=r"'id' .* missing"):
-        put(spark, strict, "SELECT array('x') AS list")
+        write_rows(spark, strict, "SELECT array('x') AS list")
     assert "metaData" not in commit(strict, 2)
 
 
 def test_rows_without_the_partition_column_are_announced(spark, tmp_path, caplog):
     table = tmp_path / "t"
-    put(spark, table, "SELECT 1 AS id, 'a' AS day", partition_by=("day",))
+    write_rows(spark, table, "SELECT 1 AS id, 'a' AS day", partition_by=("day",))
     assert not caplog.messages
-    put(spark, table, "SELECT id FROM VALUES (2), (3) AS rows(id)")
+    write_rows(spark, table, "SELECT id FROM VALUES (2), (3) AS rows(id)")
     (message,) = [record.getMessage() for record in caplog.records if "partition column" in record.getMessage()]
     assert "2 rows" in message and "day" in message and str(table) in message
-    put(spark, table, "SELECT CAST(id AS INT) AS id FROM range(0)")
+    write_rows(spark, table, "SELECT CAST(id AS INT) AS id FROM range(0)")
     assert len([record for record in caplog.records if "partition column" in record.getMessage()]) == 1
     assert rows(table) == [(1, "a"), (2, None), (3, None)]
 
@@ -188,12 +188,12 @@ def test_rows_without_the_partition_column_are_announced(spark, tmp_path, caplog
 def test_a_missing_input_is_worth_another_try(spark, tmp_path):
     for source in (Source(format="csv", path=f"{tmp_path}/none/*.csv"), Source(format="parquet", path=f"{tmp_path}/x")):
         with pytest.raises(SourceNotFoundError, match=r"'source' .* does not exist") as missing:
-            put(spark, tmp_path / "t", sources={"source": source})
+            write_rows(spark, tmp_path / "t", sources={"source": source})
         assert missing.value.retryable and not (tmp_path / "t").exists()
 
 
 def test_a_cast_that_fails_shows_the_value_and_what_helps(spark, tmp_path):
     for value, kind in (("'abc'", "INT"), ("3000000000L", "SMALLINT")):
         with pytest.raises(SourceError, match=r"abc|3000000000") as failed:
-            put(spark, tmp_path / "t", f"SELECT CAST(v AS {kind}) AS id FROM VALUES ({value}) AS rows(v)")
+            write_rows(spark, tmp_path / "t", f"SELECT CAST(v AS {kind}) AS id FROM VALUES ({value}) AS rows(v)")
         assert f"try_cast(... AS {kind})" in failed.value.remedy

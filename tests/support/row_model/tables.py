@@ -26,7 +26,7 @@ from tests.support.row_model.expressions import Kind
 from tests.support.row_model.operations import Relation
 from tests.support.row_model.values import Row
 from tests.support.vectors import inline
-from tests.unit.builders import put
+from tests.unit.builders import commit_actions
 
 _TYPES = {
     "long": "long",
@@ -50,7 +50,7 @@ def make(folder: Path, table: Table) -> str:
         partition_columns=schema.partition_columns,
         configuration=properties,
     )
-    put(LocalLogStore(str(folder)), _protocol(table.features), metadata, *adds, read_version=-1)
+    commit_actions(LocalLogStore(str(folder)), _protocol(table.features), metadata, *adds, read_version=-1)
     return str(folder)
 
 

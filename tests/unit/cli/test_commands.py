@@ -25,7 +25,7 @@ from deltalite.protocol.actions import Protocol
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from deltalite.storage.local import LocalLogStore
 from tests.support.sound import path_of, sound_table
-from tests.unit.builders import PROTOCOL, add, create, metadata, put, struct
+from tests.unit.builders import PROTOCOL, add, commit_actions, create, metadata, struct
 
 
 @pytest.fixture(scope="module")
@@ -117,9 +117,9 @@ def test_history_names_the_task_or_the_user_and_engine_of_a_commit(tmp_path, peo
 
 def test_text_output_is_limited_and_json_output_is_complete(tmp_path, people, lines):
     store = LocalLogStore(str(tmp_path))
-    put(store, PROTOCOL, metadata(), read_version=-1)
+    commit_actions(store, PROTOCOL, metadata(), read_version=-1)
     for version in range(1, 25):
-        put(store, add(f"f{version}"))
+        commit_actions(store, add(f"f{version}"))
     assert len(people("history", tmp_path)) == 2 + 20
     assert len(lines("history", tmp_path)) == 25
     assert len(people("history", tmp_path, "--limit", 0)) == 2
@@ -145,7 +145,9 @@ def test_schema_shows_members_of_structs_and_column_rules(tmp_path, people, line
             StructField("day", PrimitiveType("date"), metadata={"delta.generationExpression": "CAST(t AS DATE)"}),
         )
     )
-    put(LocalLogStore(str(tmp_path)), PROTOCOL, metadata(schema=schema, partition_columns=("day",)), read_version=-1)
+    commit_actions(
+        LocalLogStore(str(tmp_path)), PROTOCOL, metadata(schema=schema, partition_columns=("day",)), read_version=-1
+    )
     [output] = lines("schema", tmp_path)
     assert (output["version"], output["partitionColumns"]) == (0, ["day"])
     assert [f["name"] for f in output["schema"]["fields"]] == ["id", "address", "tags", "day"]
@@ -186,7 +188,9 @@ def test_head_shows_rows_of_a_version_with_columns_and_conditions(sound, people,
 
 def test_head_is_limited_in_json_too(tmp_path, lines):
     pq.write_table(pa.table({"id": range(50)}), tmp_path / "f.parquet")
-    put(LocalLogStore(str(tmp_path)), PROTOCOL, metadata(schema=struct(id="long")), add("f.parquet"), read_version=-1)
+    commit_actions(
+        LocalLogStore(str(tmp_path)), PROTOCOL, metadata(schema=struct(id="long")), add("f.parquet"), read_version=-1
+    )
     assert len(lines("head", tmp_path)) == 20
     assert len(lines("head", tmp_path, "-n", 30)) == 30
 
@@ -257,7 +261,7 @@ def test_values_of_every_type_are_lossless_in_json_and_harmless_in_text(tmp_path
     store = LocalLogStore(str(tmp_path))
     protocol = Protocol(min_reader_version=3, min_writer_version=7, reader_features=("timestampNtz",),
                         writer_features=("timestampNtz",))  # fmt: skip
-    put(store, protocol, metadata(schema=schema), add("f.parquet"), read_version=-1)
+    commit_actions(store, protocol, metadata(schema=schema), add("f.parquet"), read_version=-1)
     [row] = lines("head", tmp_path)
     assert row == {
         "long": 2**62, "double": "NaN", "binary": "AP8=", "boolean": True, "date": "2026-01-02",

@@ -15,9 +15,9 @@ from deltalite.commands.optimize.plan import (
     Bin,
     Candidate,
     batches,
-    clustered,
     cube_tags,
-    packed,
+    plan_bins,
+    plan_cubes,
 )
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.properties import check_new_properties
@@ -36,11 +36,11 @@ def numbers(bins):
 
 
 def pack(*files, target=100, smallest=75, ratio=0.05):
-    return numbers(packed(files, target=target, smallest=smallest, ratio=ratio))
+    return numbers(plan_bins(files, target=target, smallest=smallest, ratio=ratio))
 
 
 def cluster(*files, target=100, cube_bytes=1000, ratio=0.05):
-    return clustered(files, columns=["a"], target=target, ratio=ratio, cube_bytes=cube_bytes)
+    return plan_cubes(files, columns=["a"], target=target, ratio=ratio, cube_bytes=cube_bytes)
 
 
 def in_cube(number, size, cube, **more):
@@ -83,7 +83,7 @@ def test_files_that_were_packed_to_the_target_size_are_not_packed_alone_again():
 
 def test_a_file_that_was_added_during_packing_joins_a_packed_file_with_room():
     """Its time is before that of the packed files, as that of a file is for which there was no room."""
-    (bin_,) = packed([file(0, 30), file(1, 30)], target=100, smallest=75, ratio=0.05)
+    (bin_,) = plan_bins([file(0, 30), file(1, 30)], target=100, smallest=75, ratio=0.05)
     assert bin_.room == 40
     packed_file = file(2, 10, at=9, **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(bin_.room)})
     assert pack(packed_file, file(3, 40, at=5)) == [[3, 2]]
@@ -95,7 +95,7 @@ def test_a_file_that_was_added_during_packing_joins_a_packed_file_with_room():
 
 def test_a_closed_bin_has_no_room(monkeypatch):
     monkeypatch.setattr(optimize_plan, "_OPEN_BINS", 1)
-    bins = packed([file(0, 60), file(1, 20), file(2, 50), file(3, 30)], target=100, smallest=75, ratio=0)
+    bins = plan_bins([file(0, 60), file(1, 20), file(2, 50), file(3, 30)], target=100, smallest=75, ratio=0)
     assert [(numbers([bin_]), bin_.room) for bin_ in bins] == [([[0, 1]], 0), ([[2, 3]], 20)]
 
 
@@ -103,7 +103,7 @@ def test_a_file_that_the_plan_left_out_is_not_a_later_file(monkeypatch):
     """The plan put it into a separate bin, or beside packed files, and not into a bin that has room for it."""
 
     def again(*files):
-        bins = packed(files, target=100, smallest=75, ratio=0.05)
+        bins = plan_bins(files, target=100, smallest=75, ratio=0.05)
         rewritten = {f.number for bin_ in bins for f in bin_.files}
         new_file = file(99, 2, **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(bins[-1].room)})
         return numbers(bins), pack(*(f for f in files if f.number not in rewritten), new_file)
@@ -120,7 +120,7 @@ def test_a_second_run_rewrites_nothing_for_any_new_sizes(seed):
     """Rows that were packed take less room, by an amount that nobody knows before."""
     chance = random.Random(seed)
     files = [file(n, chance.randint(1, 110), chance.choice("pq")) for n in range(200)]
-    bins = packed(files, target=100, smallest=75, ratio=0.05)
+    bins = plan_bins(files, target=100, smallest=75, ratio=0.05)
     assert all(bin_.live_bytes <= 100 for bin_ in bins)
     rewritten = {f.number for bin_ in bins for f in bin_.files}
     new_files = [
@@ -139,8 +139,8 @@ def test_a_second_run_rewrites_nothing_for_any_new_sizes(seed):
 def test_the_same_files_give_the_same_plan():
     files = [file(n, n % 60 + 1, "pq"[n % 2], at=n // 7) for n in range(100)]
     shuffled = random.Random(1).sample(files, len(files))
-    assert numbers(packed(files, target=100, smallest=75, ratio=1)) == numbers(
-        packed(shuffled, target=100, smallest=75, ratio=1)
+    assert numbers(plan_bins(files, target=100, smallest=75, ratio=1)) == numbers(
+        plan_bins(shuffled, target=100, smallest=75, ratio=1)
     )
 
 

@@ -8,7 +8,19 @@ from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import RerunRefusedError
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import RunIdentity
-from tests.unit.builders import Requests, add, appended, create, info, load, new_store, put, put_raw, remove, txn
+from tests.unit.builders import (
+    Requests,
+    add,
+    appended,
+    commit_actions,
+    create,
+    info,
+    load,
+    new_store,
+    put_raw,
+    remove,
+    txn,
+)
 
 RUN = "ns/dag/task/-1/run"
 
@@ -17,7 +29,7 @@ RUN = "ns/dag/task/-1/run"
 def store():
     """Version 1 is the run's; version 3 rewrites one of its two files, behind a long line."""
     store = create(new_store())
-    put(store, add("mine"), add("mine too"), txn(RUN, 0))
+    commit_actions(store, add("mine"), add("mine too"), txn(RUN, 0))
     appended(store, 1)
     put_raw(store, 3, [info(more="X" * 1_100_000), add("new"), remove("mine"), remove("other")])
     return appended(store, 1)

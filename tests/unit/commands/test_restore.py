@@ -35,13 +35,13 @@ from tests.support.tables import commit
 from tests.unit.builders import (
     add,
     add_rival,
+    commit_actions,
     create,
     load,
     metadata,
     new_store,
     newest,
     paths,
-    put,
     put_raw,
     remove,
     txn,
@@ -179,7 +179,7 @@ def test_a_few_files_are_checked_by_name_and_many_by_listing(raced, monkeypatch)
     monkeypatch.setattr(type(raced), "list_from", lambda self, name: listed.append(name) or whole(self, name))
     assert raced_back(1).metrics["numRestoredFiles"] == 1
     assert "" not in listed
-    put(raced, remove("a"), remove("b"))
+    commit_actions(raced, remove("a"), remove("b"))
     assert raced_back(1).metrics["numRestoredFiles"] == 2
     assert "" in listed
 
@@ -311,8 +311,8 @@ def clustered(*columns):
 def raced(monkeypatch):
     """A table in memory with three versions; its files need not be there."""
     store = create(new_store(), add("a"))
-    put(store, add("b"))
-    put(store, add("c"), remove("a"))
+    commit_actions(store, add("b"))
+    commit_actions(store, add("c"), remove("a"))
     for name in "abc":
         store.files[name] = (b"0123456789", 0)
     monkeypatch.setattr(command, "writable_store", lambda *_a, **_o: store)

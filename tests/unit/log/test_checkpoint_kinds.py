@@ -14,7 +14,7 @@ from deltalite.log.checkpoint_reader import read_head, sidecar_names
 from deltalite.log.listing import CheckpointKind
 from deltalite.protocol.file_names import checkpoint_name, commit_name
 from deltalite.upkeep.checkpoint import write_checkpoint
-from tests.unit.builders import NOON_MS, Requests, add, appended, create, load, new_store, paths, put
+from tests.unit.builders import NOON_MS, Requests, add, appended, commit_actions, create, load, new_store, paths
 from tests.unit.logs import facts, rich_store, to_json_lines, to_parquet, uuid_name, write_parts, write_v2
 
 KINDS = {
@@ -47,7 +47,7 @@ def without_commits(store, up_to):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_checkpoint_has_the_state_of_the_commits(kind):
     store = rich_store()
-    put(store, add("later"), read_version=1)
+    commit_actions(store, add("later"), read_version=1)
     expected = [facts(load(store, version)) for version in (1, 2)]
     checkpoint_kind, write = KINDS[kind]
     write(store, 1)
@@ -252,7 +252,7 @@ def test_a_file_that_a_checkpoint_lists_twice_counts_once(log, kind):
     log.files[name] = (twice, 0)
     without_commits(log, 6)
     assert paths(load(log)) == [f"f{v}" for v in range(1, 7)]
-    put(log, add("f7"), read_version=6)
+    commit_actions(log, add("f7"), read_version=6)
     assert paths(load(log)) == [f"f{v}" for v in range(1, 8)]
 
 

@@ -16,7 +16,7 @@ from deltalite.log.state import LogState
 from deltalite.protocol.file_names import checkpoint_name
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import write_checkpoint
-from tests.unit.builders import NOON_MS, add, create, load, new_store, put
+from tests.unit.builders import NOON_MS, add, commit_actions, create, load, new_store
 from tests.unit.logs import to_parquet
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, 123_000, tzinfo=UTC)
@@ -118,7 +118,7 @@ def test_the_struct_is_used_only_if_the_json_is_missing(keep_json):
     store = create(new_store(), *files, configuration={"delta.checkpoint.writeStatsAsStruct": "false"})
     write_checkpoint(load(store), now_ms=NOON_MS)
     store.files[checkpoint_name(0)] = (with_struct(store.files[checkpoint_name(0)][0], keep_json), 0)
-    put(store, add("d", stats='{"numRecords":4}'))
+    commit_actions(store, add("d", stats='{"numRecords":4}'))
     stats_by_path = {row["path"]: row["stats"] for row in load(store).files.to_pylist()}
     blocks = load(store).file_blocks(["path", "stats"], most_rows=2)
     assert {row["path"]: row["stats"] for block in blocks for row in block.to_pylist()} == stats_by_path

@@ -23,13 +23,13 @@ from tests.unit.builders import (
     PROTOCOL,
     add,
     appended,
+    commit_actions,
     create,
     info,
     load,
     metadata,
     new_store,
     paths,
-    put,
     put_raw,
     remove,
     txn,
@@ -303,7 +303,7 @@ def test_a_transaction_counts_without_limit_or_for_the_retention(retention, last
     create(store, configuration=configuration)
     before = load(store).loaded_at_ms
     when = before + last_updated_ms if last_updated_ms is not None and last_updated_ms < 0 else last_updated_ms
-    put(store, txn("x", last_updated_ms=when))
+    commit_actions(store, txn("x", last_updated_ms=when))
     assert ("x" in load(store).transactions) is kept
 
 

@@ -21,13 +21,13 @@ from tests.unit.builders import (
     Requests,
     add,
     appended,
+    commit_actions,
     create,
     info,
     load,
     metadata,
     new_store,
     paths,
-    put,
     put_raw,
     struct,
     txn,
@@ -39,7 +39,7 @@ from tests.unit.logs import facts, to_parquet, write_checksum, write_compaction
 def log():
     """Versions 0 to 6 with a file each, an app id at 3, checkpoints at 2 and 4, and the checksum of 6."""
     store = appended(create(new_store()), 2)
-    put(store, add("f3"), txn("run", 7))
+    commit_actions(store, add("f3"), txn("run", 7))
     appended(store, 3)
     for version in (2, 4):
         write_checkpoint(load(store, version), now_ms=NOON_MS)

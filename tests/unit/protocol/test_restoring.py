@@ -12,7 +12,7 @@ from deltalite.protocol.clustering import CLUSTERING_DOMAIN, clustering_columns
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.restoring import Rules, restored_rules
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType, parse_schema
-from tests.unit.builders import PROTOCOL, load, metadata, new_store, put, struct
+from tests.unit.builders import PROTOCOL, commit_actions, load, metadata, new_store, struct
 
 ICT = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
 TIMED = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
@@ -126,12 +126,12 @@ def test_the_enablement_of_in_commit_timestamps_is_the_start_of_the_unbroken_ser
 
 def test_a_restore_that_enables_in_commit_timestamps_again_records_the_enablement():
     store = new_store()
-    put(store, TIMED, timed().metadata, read_version=-1)
-    put(store, metadata({"delta.enableInCommitTimestamps": "false"}, struct(id="long")))
+    commit_actions(store, TIMED, timed().metadata, read_version=-1)
+    commit_actions(store, metadata({"delta.enableInCommitTimestamps": "false"}, struct(id="long")))
     base, target = load(store), load(store, 0)
     now, then = (Rules(protocol=s.protocol, metadata=s.metadata, domains=s.domains) for s in (base, target))
     restored = restored_rules(now, then)
-    version = put(store, restored.metadata, rules=(base.protocol, base.metadata))
+    version = commit_actions(store, restored.metadata, rules=(base.protocol, base.metadata))
     assert load(store).configuration[ICT[0]] == str(version) == "2"
 
 

@@ -17,7 +17,7 @@ from deltalite.protocol.touched_partitions import (
 )
 from deltalite.requests import RunIdentity
 from deltalite.txn.find_run import find_run, result_of_version
-from tests.unit.builders import add, create, metadata, new_store, put, remove, struct, txn
+from tests.unit.builders import add, commit_actions, create, metadata, new_store, remove, struct, txn
 
 SCHEMA = struct(id="long", day="date", country="string")
 BY_DAY = metadata(schema=SCHEMA, partition_columns=("day", "country"))
@@ -81,8 +81,8 @@ def test_names_have_the_logical_columns_under_column_mapping():
 
 def test_the_result_of_an_earlier_commit_names_its_partitions():
     store = create(new_store(), schema=SCHEMA, partition_columns=("day", "country"))
-    put(store, add("a", partition_values=MAY), txn("mine"))
-    put(store, add("b", partition_values=JUNE))
+    commit_actions(store, add("a", partition_values=MAY), txn("mine"))
+    commit_actions(store, add("b", partition_values=JUNE))
     assert find_run(store, RunIdentity(app_id="mine")).partitions == ("day=2026-05-01/country=DE",)
     assert result_of_version(store, 1, "mine", BY_DAY).partitions == ("day=2026-05-01/country=DE",)
     assert result_of_version(store, 1, "mine").partitions is None
@@ -90,5 +90,5 @@ def test_the_result_of_an_earlier_commit_names_its_partitions():
 
 def test_the_result_of_a_commit_that_changes_the_partitioning_uses_its_new_metadata():
     store = create(new_store(), schema=SCHEMA)
-    put(store, replace(BY_DAY, id="t"), add("a", partition_values=MAY), txn("mine"))
+    commit_actions(store, replace(BY_DAY, id="t"), add("a", partition_values=MAY), txn("mine"))
     assert find_run(store, RunIdentity(app_id="mine")).partitions == ("day=2026-05-01/country=DE",)

@@ -11,7 +11,19 @@ from deltalite.requests import RunIdentity
 from deltalite.results import OperationResult, parse_marker, result_marker
 from deltalite.txn.find_run import earlier_result, find_run, find_run_commit, result_of_version
 from deltalite.upkeep.checkpoint import write_checkpoint
-from tests.unit.builders import NOON_MS, Requests, add, appended, create, info, load, new_store, put, put_raw, txn
+from tests.unit.builders import (
+    NOON_MS,
+    Requests,
+    add,
+    appended,
+    commit_actions,
+    create,
+    info,
+    load,
+    new_store,
+    put_raw,
+    txn,
+)
 
 RUN = 'ns/dag "é"/task/-1/manual__2026-01-01T00:00:00+00:00'
 
@@ -20,8 +32,8 @@ RUN = 'ns/dag "é"/task/-1/manual__2026-01-01T00:00:00+00:00'
 def store():
     """Version 2 is the run's, version 4 another's, version 5 the next to last."""
     store = appended(create(new_store()), 1)
-    put(store, add("mine"), txn(RUN, 0), metrics={"numFiles": 1, "numOutputRows": 7}, name="WRITE")
-    put(store, add("x"), txn("another", 5))
+    commit_actions(store, add("mine"), txn(RUN, 0), metrics={"numFiles": 1, "numOutputRows": 7}, name="WRITE")
+    commit_actions(store, add("x"), txn("another", 5))
     return appended(store, 2)
 
 
@@ -55,7 +67,7 @@ def test_a_snapshot_before_the_commit_does_not_contain_the_run(store):
 
 
 def test_the_newest_generation_is_found(store):
-    put(store, add("again"), add("and again"), txn(RUN, 1))
+    commit_actions(store, add("again"), add("and again"), txn(RUN, 1))
     run_commit = find_run_commit(store, RUN, at_or_below=10)
     assert (run_commit.version, run_commit.txn.version, run_commit.added_paths) == (6, 1, {"again", "and again"})
     assert find_run(store, RunIdentity(app_id=RUN)).txn_version == 1
@@ -63,7 +75,7 @@ def test_the_newest_generation_is_found(store):
 
 
 def test_an_app_id_outside_a_transaction_is_ignored(store):
-    put(store, add("x"), user_metadata="another")
+    commit_actions(store, add("x"), user_metadata="another")
     assert find_run_commit(store, "another", at_or_below=10).version == 3
 
 
@@ -94,7 +106,7 @@ def test_a_commit_that_vanishes_during_the_search_is_skipped(store):
     def vanish(operation, name):
         store.files.pop(commit_name(3), None) if operation == "read" else None
 
-    put(store, add("x"), txn(RUN, 7))
+    commit_actions(store, add("x"), txn(RUN, 7))
     store.before = vanish
     assert find_run_commit(store, "another", at_or_below=10) is None
     assert find_run_commit(store, RUN, at_or_below=5).version == 2
@@ -108,7 +120,7 @@ def test_a_version_that_a_listing_does_not_show_yet_is_read_by_its_name(store, m
 
 def test_an_overtaken_attempt_returns_its_result_though_its_transaction_has_expired():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 millisecond"})
-    put(store, add("mine"), txn(RUN, 4, last_updated_ms=NOON_MS), metrics={"numOutputRows": 7})
+    commit_actions(store, add("mine"), txn(RUN, 4, last_updated_ms=NOON_MS), metrics={"numOutputRows": 7})
     result = result_of_version(store, 1, RUN)
     assert (result.version, result.txn_version, result.skipped, result.metrics) == (1, 4, True, {"numOutputRows": 7})
     with pytest.raises(CommitStateUnknownError, match="version 0"):
@@ -125,7 +137,7 @@ def test_a_run_whose_commit_was_cleaned_up_is_still_done(store):
 
 def test_an_expired_transaction_is_no_longer_done():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 day"})
-    put(store, add("mine"), txn(RUN, 0, last_updated_ms=NOON_MS))
+    commit_actions(store, add("mine"), txn(RUN, 0, last_updated_ms=NOON_MS))
     assert find_run(store, RunIdentity(app_id=RUN)) is None
 
 

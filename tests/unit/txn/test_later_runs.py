@@ -11,7 +11,7 @@ from deltalite.requests import RunIdentity
 from deltalite.txn.later_runs import later_runs
 from deltalite.txn.proposal import ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
-from tests.unit.builders import NOON_MS, add, create, info, load, new_store, put, put_raw, remove, txn
+from tests.unit.builders import NOON_MS, add, commit_actions, create, info, load, new_store, put_raw, remove, txn
 
 # NOON_MS is 2023-11-14T22:13:20Z: all commits are of this evening, and the runs are of the days before.
 EVERYTHING = ReadSet(whole_table=True)
@@ -47,7 +47,7 @@ def run(day, *, task="t", dag="d", key=None, index=-1, generation=0, interval=Tr
 def commit_run(store, identity, *actions, day=None, last_updated_ms=NOON_MS):
     file = add(f"{identity.app_id} {identity.generation}", partition_values={} if day is None else {"day": str(day)})
     action = txn(identity.app_id, identity.generation, last_updated_ms)
-    return put(store, *(actions or (file,)), action, user_metadata=json.dumps(identity.provenance))
+    return commit_actions(store, *(actions or (file,)), action, user_metadata=json.dumps(identity.provenance))
 
 
 def later_runs_of(store, identity, read=EVERYTHING):
@@ -149,7 +149,7 @@ def test_expired_transactions_do_not_hide_a_later_run():
 def test_runs_of_cleaned_up_commits_are_found(store):
     for day, at_ms in ((1, NOON_MS - 9000), (2, NOON_MS - 5000), (3, NOON_MS + 5000)):
         commit_run(store, run(day), last_updated_ms=at_ms)
-    put(store, add("x"))
+    commit_actions(store, add("x"))
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(3):
         del store.files[commit_name(version)]
@@ -179,5 +179,5 @@ def test_an_earlier_commit_of_a_task_ends_the_search(store):
 @pytest.mark.parametrize("text", ["x", 7, None, "0001-01-01T00:00:00+14:00"])
 def test_an_interval_of_another_writer_that_is_not_a_time_is_ignored(store, text):
     values = {**run(3).provenance, "data_interval_start": text}
-    put(store, add("x"), txn(run(3).app_id), user_metadata=json.dumps(values))
+    commit_actions(store, add("x"), txn(run(3).app_id), user_metadata=json.dumps(values))
     assert later_runs_of(store, run(1)) == []

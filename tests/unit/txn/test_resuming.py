@@ -14,7 +14,7 @@ from deltalite.requests import OnRerun, RunIdentity, RunProvenance
 from deltalite.txn.commit import Committed, CommittedByAnotherAttempt, commit
 from deltalite.txn.find_run import earlier_result
 from deltalite.upkeep.checkpoint import write_checkpoint
-from tests.unit.builders import NOON_MS, Clock, add, create, load, new_store, newest, proposal, put, txn
+from tests.unit.builders import NOON_MS, Clock, add, commit_actions, create, load, new_store, newest, proposal, txn
 
 KEY = "2026-01-01"
 FIRST_START, LATER_START = "2023-11-14T00:00:00+00:00", "2023-11-16T00:00:00+00:00"
@@ -52,7 +52,7 @@ def committed(store, run):
     """A commit of the run, and its version."""
     base = load(store)
     text, transaction_of_run = user_metadata(run, "why"), transaction(run, base, now_ms=NOON_MS)
-    return put(store, add(f"f{newest(store) + 1}"), transaction_of_run, user_metadata=text)
+    return commit_actions(store, add(f"f{newest(store) + 1}"), transaction_of_run, user_metadata=text)
 
 
 def outcome(store, run):
@@ -201,7 +201,7 @@ def test_a_retry_with_another_request_is_a_warning(store, caplog):
 @pytest.mark.parametrize("digest", [None, "2:a"])
 def test_a_commit_without_a_known_digest_is_resumed_with_a_warning(store, caplog, digest):
     text = json.dumps({"dag_id": "d", "run_id": "r", "generation": 0, "request": digest})
-    put(store, add("f1"), txn(identity().app_id, 0), user_metadata=text)
+    commit_actions(store, add("f1"), txn(identity().app_id, 0), user_metadata=text)
     with caplog.at_level(logging.WARNING):
         assert outcome(store, identity("b", generation=1)) == 1
     assert "without comparing the requests" in caplog.text
@@ -212,7 +212,7 @@ def test_a_commit_without_a_known_digest_is_resumed_with_a_warning(store, caplog
 @pytest.mark.parametrize(("start", "expected"), [(FIRST_START, None), (LATER_START, "work")])
 def test_the_transaction_time_of_a_cleaned_up_commit_identifies_its_run(store, start, expected):
     committed(store, identity(key=KEY, on_rerun="write"))
-    put(store, add("f2"))
+    commit_actions(store, add("f2"))
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(2):
         del store.files[commit_name(version)]

@@ -24,7 +24,7 @@ from deltalite.protocol.actions import Protocol
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import commit
 from deltalite.txn.proposal import ReadSet
-from tests.unit.builders import Clock, add, load, metadata, new_store, proposal, put, remove, struct
+from tests.unit.builders import Clock, add, commit_actions, load, metadata, new_store, proposal, remove, struct
 
 FEATURE = ("deletionVectors",)
 PROTOCOL = Protocol(min_reader_version=3, min_writer_version=7, reader_features=FEATURE, writer_features=FEATURE)
@@ -46,7 +46,9 @@ def positions(*rows):
 
 
 def table_of(store, *names):
-    put(store, PROTOCOL, metadata(schema=struct(id="long")), *(add(n, stats=STATS) for n in names), read_version=-1)
+    commit_actions(
+        store, PROTOCOL, metadata(schema=struct(id="long")), *(add(n, stats=STATS) for n in names), read_version=-1
+    )
     return store
 
 
@@ -151,7 +153,7 @@ def test_restored_rows_conflict():
     current = deletion_of(store, {"f": {3}})
     (row,) = load(store).files.to_pylist()
     (restored,) = write_vectors(store, [positions(2)])
-    put(store, remove_of("f", row["deletionVector"]), add("f", stats=STATS, deletion_vector=restored))
+    commit_actions(store, remove_of("f", row["deletionVector"]), add("f", stats=STATS, deletion_vector=restored))
     with pytest.raises(ConcurrentModificationException):
         commit_deletion(store, current)
 
@@ -195,7 +197,7 @@ def test_a_removed_file_that_was_only_read_does_not_conflict():
     store = table_of(new_store(), "f", "g")
     deletion = deletion_of(store, {"f": {1}}, tests=())
     current = replace(deletion, reads=ReadSet(keys=deletion.reads.keys | {"g"}))
-    put(store, remove("g"))
+    commit_actions(store, remove("g"))
     assert commit_deletion(store, current) == 2
 
 
@@ -274,7 +276,9 @@ def test_other_engines_read_the_merged_rows(tmp_path):
     store = LocalLogStore(str(tmp_path))
     pq.write_table(pa.table({"id": pa.array(range(100), pa.int64())}), tmp_path / "f")
     size = (tmp_path / "f").stat().st_size
-    put(store, PROTOCOL, metadata(schema=struct(id="long")), add("f", stats=STATS, size_bytes=size), read_version=-1)
+    commit_actions(
+        store, PROTOCOL, metadata(schema=struct(id="long")), add("f", stats=STATS, size_bytes=size), read_version=-1
+    )
     current, winning = deletion_of(store, {"f": {1, 2}}), deletion_of(store, {"f": {98}})
     commit_deletion(store, winning)
     commit_deletion(store, current)

@@ -24,12 +24,12 @@ from tests.unit.builders import (
     Requests,
     add,
     appended,
+    commit_actions,
     create,
     load,
     metadata,
     new_store,
     newest,
-    put,
     remove,
     struct,
     txn,
@@ -98,7 +98,7 @@ def test_the_checkpoint_is_complete_before_the_hint_points_at_it():
 )
 def test_a_tombstone_stays_while_readers_may_need_the_file(configuration, age_ms, kept):
     store = create(new_store(), add("a"), configuration=configuration)
-    put(store, remove("a", deletion_timestamp_ms=None if age_ms is None else NOON_MS - age_ms))
+    commit_actions(store, remove("a", deletion_timestamp_ms=None if age_ms is None else NOON_MS - age_ms))
     write_checkpoint(load(store), now_ms=NOON_MS)
     assert [row["path"] for row in rows_of(store, 1, "remove")] == (["a"] if kept else [])
     assert not rows_of(store, 1, "add")
@@ -107,9 +107,9 @@ def test_a_tombstone_stays_while_readers_may_need_the_file(configuration, age_ms
 def test_expired_transactions_are_omitted():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 day"})
     now_ms = load(store).loaded_at_ms
-    put(store, txn("fresh", last_updated_ms=now_ms))
-    put(store, txn("old", last_updated_ms=now_ms - 2 * 86_400_000))
-    put(store, txn("timeless", last_updated_ms=None))
+    commit_actions(store, txn("fresh", last_updated_ms=now_ms))
+    commit_actions(store, txn("old", last_updated_ms=now_ms - 2 * 86_400_000))
+    commit_actions(store, txn("timeless", last_updated_ms=None))
     write_checkpoint(load(store), now_ms=now_ms)
     assert [row["appId"] for row in rows_of(store, 3, "txn")] == ["fresh"]
 
@@ -137,7 +137,7 @@ def test_an_existing_checkpoint_is_not_changed():
 def test_a_checkpoint_after_a_checkpoint_keeps_everything():
     store = appended(create(new_store(), add("a"), add("b")), 2)
     for version in (1, 2):
-        put(store, remove("a" if version == 1 else "b"))
+        commit_actions(store, remove("a" if version == 1 else "b"))
         write_checkpoint(load(store), now_ms=NOON_MS)
     before = facts(load(store))
     last = load(store).version
@@ -150,13 +150,13 @@ def test_a_checkpoint_after_a_checkpoint_keeps_everything():
 def test_delta_rs_reads_the_checkpoint(tmp_path):
     store = LocalLogStore(str(tmp_path))
     described = metadata(partition_columns=("day",), schema=struct(id="long", day="string"))
-    put(store, PROTOCOL, described, read_version=-1)
+    commit_actions(store, PROTOCOL, described, read_version=-1)
     for number, day in enumerate(["a", "b/c", None]):
         name = f"f{number}.parquet"
         pq.write_table(pa.table({"id": [number]}), tmp_path / name)
         size = (tmp_path / name).stat().st_size
-        put(store, add(name, partition_values={"day": day}, size_bytes=size), txn("run", number))
-    put(store, remove("f0.parquet"))
+        commit_actions(store, add(name, partition_values={"day": day}, size_bytes=size), txn("run", number))
+    commit_actions(store, remove("f0.parquet"))
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(5):
         (tmp_path / commit_name(version)).unlink()
@@ -175,8 +175,8 @@ POLICY = {"delta.checkpointPolicy": "v2"}
 
 def v2_store(files=7):
     store = new_store()
-    put(store, V2, metadata(POLICY), *(add(f"f{n}") for n in range(files)), txn("run", 3), read_version=-1)
-    put(store, remove("f0"))
+    commit_actions(store, V2, metadata(POLICY), *(add(f"f{n}") for n in range(files)), txn("run", 3), read_version=-1)
+    commit_actions(store, remove("f0"))
     return store
 
 
@@ -280,8 +280,8 @@ def test_the_number_of_files_is_estimated_from_the_hint_and_the_later_commits(hi
     write_checkpoint(load(store), now_ms=NOON_MS)
     store.files[LAST_CHECKPOINT] = (json.dumps({"version": 1, **hint}).encode(), 0)
     assert estimated_files(load(store)) == files
-    put(store, *(add(f"{number}", stats="{}" * 1000) for number in range(50)))
-    put(store, add("new"), remove("1"))
+    commit_actions(store, *(add(f"{number}", stats="{}" * 1000) for number in range(50)))
+    commit_actions(store, add("new"), remove("1"))
     assert estimated_files(load(store)) == files + 50
 
 
@@ -316,7 +316,7 @@ def test_the_checkpoint_restarts_if_an_older_checkpoint_is_damaged(make):
     store = make()
     version = newest(store)
     write_checkpoint(load(store), now_ms=NOON_MS)
-    put(store, add("new", stats='{"numRecords":1}'))
+    commit_actions(store, add("new", stats='{"numRecords":1}'))
     (damaged, *_) = [name for name in store.files if "_sidecars/" in name] or names_of(store, f"{version}.checkpoint")
     data = store.files[damaged][0]
     store.files[damaged] = (with_damaged_pages(data, "add.stats"), 0)

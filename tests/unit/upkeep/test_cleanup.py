@@ -18,7 +18,19 @@ from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.checksum import write_checksum
 from deltalite.upkeep.cleanup import Cleaned, clean_log, expired_names
 from deltalite.upkeep.post_commit import after_commit
-from tests.unit.builders import NOON_MS, add, appended, create, info, load, metadata, new_store, put, put_raw, remove
+from tests.unit.builders import (
+    NOON_MS,
+    add,
+    appended,
+    commit_actions,
+    create,
+    info,
+    load,
+    metadata,
+    new_store,
+    put_raw,
+    remove,
+)
 from tests.unit.logs import facts, uuid_name, write_compaction, write_parts, write_v2
 
 MIDNIGHT_MS = NOON_MS - NOON_MS % DAY_MS
@@ -173,7 +185,7 @@ def main_rows(store, version):
 
 def v2_history():
     store = new_store()
-    put(store, V2, metadata({**WEEK, "delta.checkpointPolicy": "v2"}), read_version=-1)
+    commit_actions(store, V2, metadata({**WEEK, "delta.checkpointPolicy": "v2"}), read_version=-1)
     appended(store, 13)
     for version in (5, 10):
         write_checkpoint(load(store, version), now_ms=NOON_MS)
@@ -246,7 +258,7 @@ def test_nothing_is_deleted_from_a_young_log():
 def test_every_version_inside_the_retention_reads_as_before(removed, kinds, compactions, day):
     store = create(new_store(), add("f0"), configuration=WEEK)
     for version, takes in enumerate(removed, 1):
-        put(store, *([remove(f"f{version - 1}")] if takes else []), add(f"f{version}"))
+        commit_actions(store, *([remove(f"f{version - 1}")] if takes else []), add(f"f{version}"))
     last = len(removed)
     dated(store, range(last + 1))
     expected = {v: facts(load(store, v)) for v in range(last + 1)}

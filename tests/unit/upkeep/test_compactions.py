@@ -20,13 +20,13 @@ from tests.unit.builders import (
     Requests,
     add,
     appended,
+    commit_actions,
     create,
     info,
     load,
     metadata,
     new_store,
     paths,
-    put,
     put_raw,
     remove,
     txn,
@@ -77,7 +77,7 @@ def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(c
 def log():
     """Versions 0 to 6, and a compaction of 2 to 5; `f<version>` each, and 5 takes `f1` and `f3` away."""
     store = appended(create(new_store()), 4)
-    put(store, remove("f1"), remove("f3"))
+    commit_actions(store, remove("f1"), remove("f3"))
     appended(store, 1)
     write_compaction(store, 2, 5)
     return store

@@ -21,7 +21,7 @@ from deltalite.storage.local import LocalLogStore
 from deltalite.storage.local_tree import LocalTree
 from deltalite.upkeep.manifests import generate_manifests, touched_directories, update_manifests
 from deltalite.upkeep.post_commit import after_commit
-from tests.unit.builders import add, create, load, metadata, newest, put, remove, struct, vector
+from tests.unit.builders import add, commit_actions, create, load, metadata, newest, remove, struct, vector
 
 ON = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
 BY_DAY = {"schema": struct(id="long", day="string"), "partition_columns": ("day",)}
@@ -67,7 +67,7 @@ def folders(store):
 
 def commit_files(store, *actions):
     """A commit and what follows it."""
-    after_commit(store, put(store, *actions))
+    after_commit(store, commit_actions(store, *actions))
 
 
 def generate(store):
@@ -76,7 +76,7 @@ def generate(store):
 
 def test_each_partition_has_a_manifest_with_the_names_of_its_files(store):
     create(store, of_day("day=a%20b/1%2520.parquet", "a b"), of_day("x/2", "a b"), of_day("3", "50%"), **BY_DAY)
-    put(store, of_day("4", None), of_day("5", ""))
+    commit_actions(store, of_day("4", None), of_day("5", ""))
     summary = generate(store)
     assert (summary.version, summary.manifests, summary.files, summary.deleted) == (1, 3, 5, 0)
     assert manifests(store) == {
@@ -98,7 +98,7 @@ def test_a_table_without_partitions_has_one_manifest_even_if_empty(store):
     create(store, add("b"), add("a"))
     generate(store)
     assert manifests(store) == {"manifest": ["a", "b"]}
-    put(store, remove("a"), remove("b"))
+    commit_actions(store, remove("a"), remove("b"))
     generate(store)
     assert manifests(store) == {"manifest": []}
 
@@ -122,10 +122,10 @@ def test_generating_again_deletes_superfluous_manifests_and_their_folders(store)
     generate(store)
     by_two = {"schema": struct(id="long", day="string", hour="string"), "partition_columns": ("day", "hour")}
     first, second = (add(n, partition_values={"day": n, "hour": "1"}) for n in ("x", "y"))
-    put(store, metadata(None, **by_two), remove("f"), first, second)
+    commit_actions(store, metadata(None, **by_two), remove("f"), first, second)
     assert generate(store).deleted == 1
     assert manifests(store) == {"day=x/hour=1/manifest": ["x"], "day=y/hour=1/manifest": ["y"]}
-    put(store, remove("x", partition_values={"day": "x", "hour": "1"}))
+    commit_actions(store, remove("x", partition_values={"day": "x", "hour": "1"}))
     assert generate(store).deleted == 1
     assert manifests(store) == {"day=y/hour=1/manifest": ["y"]}
     assert folders(store) == {"day=y", "hour=1"}
@@ -175,7 +175,7 @@ def test_a_commit_without_files_touches_nothing(store):
     create(store, configuration=ON)
     generate(store)
     os.utime(f"{store.root}/{MANIFEST_DIR}/manifest", (0, 0))
-    version = put(store, read_version=0)
+    version = commit_actions(store, read_version=0)
     assert update_manifests(store, LocalTree(store.root), version) is None
     assert os.stat(f"{store.root}/{MANIFEST_DIR}/manifest").st_mtime == 0
 
@@ -197,7 +197,7 @@ def test_an_overtaken_writer_writes_the_manifests_of_the_newer_commit(store):
     """The rival has finished, so that only the overtaken writer can correct the manifests that it writes last."""
     create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
     after_commit(store, 0)
-    version = put(store, of_day("3", "a"), of_day("4", "b"))
+    version = commit_actions(store, of_day("3", "a"), of_day("4", "b"))
     rival = lambda: commit_files(store, of_day("5", "a"), remove_of("2", "b"), remove_of("4", "b"), of_day("6", "c"))
     update_manifests(Hooked(store.root, rival), LocalTree(store.root), version)
     expected = {"day=a/manifest": ["1", "3", "5"], "day=c/manifest": ["6"]}
@@ -208,7 +208,7 @@ def test_an_overtaken_writer_writes_the_manifests_of_the_newer_commit(store):
 
 def test_manifests_include_a_concurrent_commit_of_an_engine_without_manifests(store):
     create(store, of_day("1", "a"), of_day("2", "b"), **BY_DAY)
-    foreign = lambda: put(store, remove_of("2", "b"), of_day("3", "c"))
+    foreign = lambda: commit_actions(store, remove_of("2", "b"), of_day("3", "c"))
     summary = generate_manifests(Hooked(store.root, foreign), LocalTree(store.root))
     assert manifests(store) == {"day=a/manifest": ["1"], "day=c/manifest": ["3"]}
     assert (summary.version, summary.manifests, summary.files, summary.deleted) == (1, 3, 3, 1)
@@ -217,7 +217,7 @@ def test_manifests_include_a_concurrent_commit_of_an_engine_without_manifests(st
 def test_a_partition_that_a_rival_fills_concurrently_keeps_its_manifest(store):
     create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
     after_commit(store, 0)
-    version = put(store, remove_of("1", "a"), of_day("3", "b"))
+    version = commit_actions(store, remove_of("1", "a"), of_day("3", "b"))
     update_manifests(Hooked(store.root, lambda: commit_files(store, of_day("4", "a"))), LocalTree(store.root), version)
     assert manifests(store) == {"day=a/manifest": ["4"], "day=b/manifest": ["2", "3"]}
 
@@ -228,7 +228,7 @@ def test_constant_concurrent_commits_raise_an_error(store):
     class Restless(LocalLogStore):
         def write(self, name, data):
             super().write(name, data)
-            put(store, add(f"f{newest(store)}"))
+            commit_actions(store, add(f"f{newest(store)}"))
 
     with pytest.raises(ConcurrentWriteException, match="manifests") as caught:
         generate_manifests(Restless(store.root), LocalTree(store.root))
@@ -238,7 +238,7 @@ def test_constant_concurrent_commits_raise_an_error(store):
 
 def with_a_vector(store):
     create(store, add("f"))
-    put(store, WITH_VECTORS, remove("f"), add("f", deletion_vector=vector("vBn[lx{q8@P<9BNH/isA")))
+    commit_actions(store, WITH_VECTORS, remove("f"), add("f", deletion_vector=vector("vBn[lx{q8@P<9BNH/isA")))
 
 
 def with_mapping(store):
@@ -246,7 +246,7 @@ def with_mapping(store):
         "id", PrimitiveType("long"), True, {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "c"}
     )
     mode = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "1"}
-    put(
+    commit_actions(
         store,
         replace(WITH_VECTORS, reader_features=("columnMapping",), writer_features=("columnMapping",)),
         metadata(mode, schema=StructType((mapped,))),
@@ -264,7 +264,7 @@ def test_tables_whose_manifests_would_show_other_rows_are_refused(store, made, w
 
 
 def test_a_table_with_the_vector_feature_but_no_vectors_has_manifests(store):
-    put(store, WITH_VECTORS, metadata(), add("f"), read_version=-1)
+    commit_actions(store, WITH_VECTORS, metadata(), add("f"), read_version=-1)
     result = generate_manifest(None, GenerateManifestRequest(table=store.root))
     assert (result.operation, result.version, result.committed, result.skipped) == ("GENERATE", 0, False, False)
     assert result.metrics == {"numManifests": 1, "numFiles": 1, "numDeletedManifests": 0}

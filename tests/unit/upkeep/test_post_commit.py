@@ -17,7 +17,18 @@ from deltalite.protocol.file_names import checkpoint_name, commit_name
 from deltalite.protocol.properties import DAY_MS
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.post_commit import after_commit
-from tests.unit.builders import NOON_MS, PROTOCOL, add, appended, create, metadata, new_store, put, put_raw, struct
+from tests.unit.builders import (
+    NOON_MS,
+    PROTOCOL,
+    add,
+    appended,
+    commit_actions,
+    create,
+    metadata,
+    new_store,
+    put_raw,
+    struct,
+)
 
 
 def checkpoints(store):
@@ -100,13 +111,13 @@ def test_delta_rs_reads_a_table_after_all_post_commit_work(tmp_path, protocol, p
     store = LocalLogStore(str(tmp_path))
     properties = {"delta.checkpointInterval": "15", "delta.checkpointPolicy": policy}
     described = metadata(properties, struct(id="long", day="date"), partition_columns=("day",))
-    put(store, protocol, described, read_version=-1)
+    commit_actions(store, protocol, described, read_version=-1)
     for number in range(1, 28):
         pq.write_table(pa.table({"id": pa.array([number, number + 1], pa.int64())}), tmp_path / f"f{number}")
         bounds = {"numRecords": 2, "minValues": {"id": number}, "maxValues": {"id": number + 1}, "nullCount": {"id": 0}}
         size = (tmp_path / f"f{number}").stat().st_size
         values = {"day": f"2026-01-0{number % 2 + 1}"}
-        put(store, add(f"f{number}", partition_values=values, size_bytes=size, stats=json.dumps(bounds)))
+        commit_actions(store, add(f"f{number}", partition_values=values, size_bytes=size, stats=json.dumps(bounds)))
         after_commit(store, number)
     names = [path.name for path in (tmp_path / "_delta_log").iterdir()]
     kinds = (".crc", ".compacted.json", ".checkpoint.", "_last_checkpoint")

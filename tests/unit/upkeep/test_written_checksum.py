@@ -20,12 +20,12 @@ from tests.unit.builders import (
     Clock,
     add,
     appended,
+    commit_actions,
     create,
     info,
     load,
     metadata,
     new_store,
-    put,
     put_raw,
     remove,
     vector,
@@ -45,7 +45,7 @@ def checksum_of(store, version):
 
 def test_the_checksum_repeats_the_protocol_and_the_metadata_and_counts_the_files():
     store = create(new_store(), add("a", size_bytes=3), add("b", size_bytes=4), configuration={"k": "v"})
-    put(store, remove("a", size_bytes=3))
+    commit_actions(store, remove("a", size_bytes=3))
     assert write_checksum(load(store, 1))
     body = checksum_of(store, 1)
     assert (body["numFiles"], body["tableSizeBytes"], body["numMetadata"], body["numProtocol"]) == (1, 4, 1, 1)
@@ -73,7 +73,7 @@ steps = st.lists(st.sets(st.integers(0, len(KEYS) - 1), max_size=3), min_size=1,
 def test_incremental_and_full_counts_are_equal(steps, data):
     """Each step adds the files that are not there and removes those that are, as our commits do."""
     store = new_store()
-    put(store, VECTORS, metadata(), read_version=-1)
+    commit_actions(store, VECTORS, metadata(), read_version=-1)
     there = set()
     for chosen in steps:
         actions = []
@@ -81,7 +81,7 @@ def test_incremental_and_full_counts_are_equal(steps, data):
             path, unique = KEYS[number]
             fields = {"size_bytes": number + 1, "deletion_vector": vector(unique, number) if unique else None}
             actions.append(remove(path, **fields) if number in there else add(path, **fields))
-        version = put(store, *actions) if actions else put(store)
+        version = commit_actions(store, *actions) if actions else commit_actions(store)
         there ^= chosen
         if data.draw(st.booleans(), label="checksum"):
             write_checksum(load(store, version))

@@ -153,7 +153,7 @@ def foreign_stats(draw, shape, rows, deleted):
         bounds = bounds_of(values, kind, writer)
         for keep, target, value in zip(is_written, (low, high, nulls), (*bounds, counted), strict=True):
             if keep and value is not None:
-                put(target, physical[path], value)
+                set_at(target, physical[path], value)
     parts = {
         "numRecords": len(rows) if draw(DIGITS) else 0,
         "tightBounds": not deleted,
@@ -181,7 +181,7 @@ def parquet_of(shape, rows):
         record: dict[str, Any] = {}
         for path, value in row.items():
             if path in shape.physical and path[0] not in shape.partitions:
-                put(
+                set_at(
                     record, shape.physical[path], {} if path == STRUCT and value is not None else value, or_nothing=True
                 )
         in_file.append(record)
@@ -204,7 +204,7 @@ def no_stats(_shape, _rows, _deleted):
     return st.none()
 
 
-def put(target, path, value, *, or_nothing=False):
+def set_at(target, path, value, *, or_nothing=False):
     """Set a value in nested dictionaries; with `or_nothing`, members of a struct that is null are left out."""
     for name in path[:-1]:
         inner = target.setdefault(name, {})

@@ -16,7 +16,7 @@ from tests.support.tables import commit
 RUN = RunIdentity(app_id="airflow/d/convert/-1/r")
 
 
-def put(folder, name, columns, **options):
+def write_parquet(folder, name, columns, **options):
     """A Parquet file; what is no Arrow array becomes one of 64-bit integers, floats or texts."""
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from deltalite.errors import (
     UnsupportedFeatureError,
 )
 from deltalite.requests import ConvertRequest
-from tests.unit.commands.convert.converting import assert_untouched, converted, put
+from tests.unit.commands.convert.converting import assert_untouched, converted, write_parquet
 
 
 def empty(folder):
@@ -20,7 +20,7 @@ def empty(folder):
 
 
 def only_hidden(folder):
-    put(folder, "_a/b.parquet", {"id": [1]})
+    write_parquet(folder, "_a/b.parquet", {"id": [1]})
 
 
 def a_file(folder):
@@ -28,37 +28,37 @@ def a_file(folder):
 
 
 def another_format(folder):
-    put(folder, "a.parquet", {"id": [1]})
+    write_parquet(folder, "a.parquet", {"id": [1]})
     (folder / "notes.csv").write_text("1,2")
 
 
 def cut(folder):
-    file = put(folder, "a.parquet", {"id": [1]})
+    file = write_parquet(folder, "a.parquet", {"id": [1]})
     file.write_bytes(file.read_bytes()[:-5])
 
 
 def table_inside(folder):
-    put(folder, "sub/_delta_log/x", {"id": [1]})
+    write_parquet(folder, "sub/_delta_log/x", {"id": [1]})
 
 
 def streamed(folder):
-    put(folder, "a.parquet", {"id": [1]})
+    write_parquet(folder, "a.parquet", {"id": [1]})
     (folder / "_spark_metadata").mkdir()
 
 
 def iceberg(folder):
-    put(folder, "data/a.parquet", {"id": [1]})
+    write_parquet(folder, "data/a.parquet", {"id": [1]})
     (folder / "metadata").mkdir()
     (folder / "metadata" / "v1.metadata.json").write_text("{}")
 
 
 def link(folder):
-    file = put(folder, "a.parquet", {"id": [1]})
+    file = write_parquet(folder, "a.parquet", {"id": [1]})
     (folder / "b.parquet").symlink_to(file)
 
 
 def link_of_a_folder(folder):
-    put(folder, "a/a.parquet", {"id": [1]})
+    write_parquet(folder, "a/a.parquet", {"id": [1]})
     (folder / "b").symlink_to(folder / "a")
 
 
@@ -118,14 +118,14 @@ def test_an_unsuitable_folder_is_rejected_and_not_changed(folder, made, problem)
 )
 def test_an_invalid_request_is_rejected_and_the_folder_is_not_changed(folder, names, options, problem):
     for name in names:
-        put(folder, name, {"id": [1]})
+        write_parquet(folder, name, {"id": [1]})
     with pytest.raises(InvalidRequestError, match=problem):
         convert(None, ConvertRequest(**{"table": str(folder), **options}))
     assert_untouched(folder)
 
 
 def test_the_error_names_an_unwritable_feature(folder):
-    put(folder, "a", {"id": [1]})
+    write_parquet(folder, "a", {"id": [1]})
     with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
         converted(folder, properties={"delta.enableRowTracking": "true"})
     with pytest.raises(InvalidTableAddressError):

@@ -16,14 +16,14 @@ from deltalite.inspection.verify import verify
 from deltalite.protocol.features import supported_features
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
-from tests.unit.commands.convert.converting import assert_untouched, by_delta_rs, converted, put, rows, stats
+from tests.unit.commands.convert.converting import assert_untouched, by_delta_rs, converted, rows, stats, write_parquet
 
 
 def test_schemas_of_older_and_newer_files_become_one_schema(folder):
-    put(folder, "1", {"id": pa.array([1], pa.int8()), "s": pa.array([{"a": 1}])})
-    put(folder, "2", {"id": pa.array([300], pa.int16()), "s": pa.array([{"b": "x", "a": 2}]), "new": [1.5]})
-    put(folder, "3", {"id": pa.array([100_000], pa.int32())})
-    put(folder, "4", {"id": pa.array([4], pa.int8()), "new": pa.array([None], pa.float64())})
+    write_parquet(folder, "1", {"id": pa.array([1], pa.int8()), "s": pa.array([{"a": 1}])})
+    write_parquet(folder, "2", {"id": pa.array([300], pa.int16()), "s": pa.array([{"b": "x", "a": 2}]), "new": [1.5]})
+    write_parquet(folder, "3", {"id": pa.array([100_000], pa.int32())})
+    write_parquet(folder, "4", {"id": pa.array([4], pa.int8()), "new": pa.array([None], pa.float64())})
     converted(folder)
     assert (
         str(Snapshot.load(LocalLogStore(str(folder))).schema) == "struct<id:int,s:struct<a:bigint,b:string>,new:double>"
@@ -46,16 +46,16 @@ def test_schemas_of_older_and_newer_files_become_one_schema(folder):
     ],
 )
 def test_the_error_names_the_column_and_both_contradicting_files(folder, one, other, column):
-    put(folder, "a.parquet", {"c": one})
-    put(folder, "b.parquet", {"c": other})
+    write_parquet(folder, "a.parquet", {"c": one})
+    write_parquet(folder, "b.parquet", {"c": other})
     with pytest.raises(SchemaMismatchError, match=rf"'{column}' is .* in b.parquet, and .* in a.parquet"):
         converted(folder)
     assert_untouched(folder)
 
 
 def test_column_names_that_differ_only_in_case_are_a_contradiction(folder):
-    put(folder, "a.parquet", {"Id": [1]})
-    put(folder, "b.parquet", {"id": [1]})
+    write_parquet(folder, "a.parquet", {"Id": [1]})
+    write_parquet(folder, "b.parquet", {"id": [1]})
     with pytest.raises(SchemaMismatchError, match=r"'Id' is called 'id' in b.parquet, and 'Id' in a.parquet"):
         converted(folder)
 
@@ -71,8 +71,8 @@ def test_nested_columns_int96_and_times_without_a_zone_keep_their_values(folder)
         "day": pa.array([date(2026, 1, 1)]),
         "dict": pa.array(["x"]).dictionary_encode(),
     }
-    put(folder, "a.parquet", {"t": pa.array([noon]), **nested}, use_deprecated_int96_timestamps=True)
-    put(folder, "b.parquet", {"n": pa.array([local])}, coerce_timestamps="us")
+    write_parquet(folder, "a.parquet", {"t": pa.array([noon]), **nested}, use_deprecated_int96_timestamps=True)
+    write_parquet(folder, "b.parquet", {"n": pa.array([local])}, coerce_timestamps="us")
     converted(folder)
     schema = Snapshot.load(LocalLogStore(str(folder))).schema
     kinds = {f.name: str(f.type) for f in schema}
@@ -105,7 +105,7 @@ def test_nested_columns_int96_and_times_without_a_zone_keep_their_values(folder)
     ],
 )
 def test_the_error_names_the_file_of_an_unsupported_column(folder, column, problem):
-    put(folder, "a.parquet", {"c": column})
+    write_parquet(folder, "a.parquet", {"c": column})
     with pytest.raises(SchemaMismatchError, match=rf"The file a.parquet: .*{problem}"):
         converted(folder)
     assert_untouched(folder)
@@ -113,21 +113,21 @@ def test_the_error_names_the_file_of_an_unsupported_column(folder, column, probl
 
 def test_times_in_nanoseconds_are_not_mistaken_for_int96_of_an_earlier_file(folder):
     at = pa.array([datetime(2026, 1, 1)], pa.timestamp("ns"))  # noqa: DTZ001
-    put(folder, "a.parquet", {"c": at}, use_deprecated_int96_timestamps=True, store_schema=False)
-    put(folder, "b.parquet", {"c": at}, store_schema=False)
+    write_parquet(folder, "a.parquet", {"c": at}, use_deprecated_int96_timestamps=True, store_schema=False)
+    write_parquet(folder, "b.parquet", {"c": at}, store_schema=False)
     with pytest.raises(SchemaMismatchError, match=r"The file b.parquet: .*nanoseconds"):
         converted(folder)
 
 
 def test_two_columns_of_a_file_that_differ_only_in_case_are_rejected(folder):
-    put(folder, "a.parquet", {"c": [1], "C": [2]})
+    write_parquet(folder, "a.parquet", {"c": [1], "C": [2]})
     with pytest.raises(SchemaMismatchError, match="Two columns are called 'C'"):
         converted(folder)
 
 
 @pytest.mark.parametrize("name", ["a b", "a,b", "x=y"])
 def test_names_with_special_characters_need_column_mapping_and_stay_as_physical_names(folder, name):
-    put(folder, "p=1/a.parquet", {name: [1], "s": pa.array([{name: 2}])})
+    write_parquet(folder, "p=1/a.parquet", {name: [1], "s": pa.array([{name: 2}])})
     with pytest.raises(SchemaMismatchError, match=r"has a character in its name") as caught:
         converted(folder, partition_schema="p INT")
     assert "{'delta.columnMapping.mode': 'name'}" in caught.value.remedy

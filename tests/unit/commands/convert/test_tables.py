@@ -23,12 +23,20 @@ from deltalite.requests import RunIdentity
 from deltalite.storage.local import LocalLogStore
 from tests.support.tables import commit
 from tests.unit.builders import newest
-from tests.unit.commands.convert.converting import RUN, assert_untouched, by_delta_rs, converted, put, rows, stats
+from tests.unit.commands.convert.converting import (
+    RUN,
+    assert_untouched,
+    by_delta_rs,
+    converted,
+    rows,
+    stats,
+    write_parquet,
+)
 
 
 def test_a_folder_becomes_a_table_in_one_commit_with_statistics(folder):
-    put(folder, "a.parquet", {"id": [1, 2], "name": ["x", None]})
-    put(folder, "sub folder/b%41.snappy", {"id": [3], "name": ["y"]})
+    write_parquet(folder, "a.parquet", {"id": [1, 2], "name": ["x", None]})
+    write_parquet(folder, "sub folder/b%41.snappy", {"id": [3], "name": ["y"]})
     before = {file: file.stat().st_mtime_ns for file in folder.rglob("*.*")}
     result = converted(folder, identity=RUN, user_metadata="why")
     assert rows(folder, "id", "name") == by_delta_rs(folder, "id", "name") == [(1, "x"), (2, None), (3, "y")]
@@ -51,9 +59,9 @@ def test_a_folder_becomes_a_table_in_one_commit_with_statistics(folder):
 
 
 def test_a_second_run_commits_only_its_transaction_and_a_retry_commits_nothing(folder):
-    put(folder, "a.parquet", {"id": [1]})
+    write_parquet(folder, "a.parquet", {"id": [1]})
     converted(folder, identity=RUN)
-    put(folder, "late.parquet", {"id": [2]})
+    write_parquet(folder, "late.parquet", {"id": [2]})
     again = converted(folder, identity=RUN)
     assert (again.skipped, again.version) == (True, 0)
     second_run = converted(folder, identity=RunIdentity(app_id="other"))
@@ -65,10 +73,10 @@ def test_a_second_run_commits_only_its_transaction_and_a_retry_commits_nothing(f
 
 
 def test_hidden_names_empty_files_and_files_without_rows_are_not_added(folder):
-    put(folder, "a.parquet", {"id": [1]})
-    put(folder, "no rows.parquet", {"id": pa.array([], pa.int64()), "more": pa.array([], pa.string())})
+    write_parquet(folder, "a.parquet", {"id": [1]})
+    write_parquet(folder, "no rows.parquet", {"id": pa.array([], pa.int64()), "more": pa.array([], pa.string())})
     for name in ("_SUCCESS", ".a.parquet.crc", "_temporary/0/part.parquet", "_old/b.parquet", ".x/c.parquet"):
-        put(folder, name, {"hidden": [1]})
+        write_parquet(folder, name, {"hidden": [1]})
     (folder / "b.parquet").touch()
     (folder / "c._COPYING_").write_bytes(b"x")
     result = converted(folder)
@@ -78,8 +86,8 @@ def test_hidden_names_empty_files_and_files_without_rows_are_not_added(folder):
 
 
 def test_the_requested_properties_are_set_on_the_new_table(folder):
-    put(folder, "1", {"a": [1], "b": [2]})
-    put(folder, "2", {"a": [1], "b": [2], "with.dot": [3]})
+    write_parquet(folder, "1", {"a": [1], "b": [2]})
+    write_parquet(folder, "2", {"a": [1], "b": [2], "with.dot": [3]})
     properties = {"mine": "1", "delta.enableChangeDataFeed": "true", "delta.dataSkippingStatsColumns": "b, `with.dot`"}
     converted(folder, properties=properties)
     table = DeltaTable(str(folder))
@@ -90,7 +98,7 @@ def test_the_requested_properties_are_set_on_the_new_table(folder):
 
 
 def test_ambiguous_bounds_are_omitted(folder):
-    put(folder, "nan", {"x": [1.0, float("nan")], "n": [1, 2]})
+    write_parquet(folder, "nan", {"x": [1.0, float("nan")], "n": [1, 2]})
     julian = pa.schema([("d", pa.date32()), ("n", pa.int64())], {"org.apache.spark.version": "2.4.0"})
     pq.write_table(pa.table({"d": [date(1500, 1, 1)], "n": [1]}, schema=julian), folder / "old")
     converted(folder)
@@ -118,17 +126,17 @@ def test_bounds_of_floats_are_used_only_from_writers_that_handle_nan(folder, mon
             return getattr(self._footer, name)
 
     monkeypatch.setattr(footers, "read_sized_footers", lambda *a: [(Footer(f), *more) for f, *more in real(*a)])
-    put(folder, "a", {"x": [1.0, 5.0], "n": [1, 2]})
+    write_parquet(folder, "a", {"x": [1.0, 5.0], "n": [1, 2]})
     converted(folder)
     assert stats(folder)["a"]["maxValues"] == ({"x": 5.0, "n": 2} if knows_nan else {"n": 2})
 
 
 def test_a_file_that_changes_during_the_conversion_fails_it(folder, monkeypatch):
-    file = put(folder, "a.parquet", {"id": [1]})
+    file = write_parquet(folder, "a.parquet", {"id": [1]})
     listed = command.listed_files
     changes = {
-        "grown": lambda: put(folder, "a.parquet", {"id": list(range(100))}),
-        "new": lambda: put(folder, "b.parquet", {"id": [2]}),
+        "grown": lambda: write_parquet(folder, "a.parquet", {"id": list(range(100))}),
+        "new": lambda: write_parquet(folder, "b.parquet", {"id": [2]}),
         "gone": (folder / "b.parquet").unlink,
         "touched": lambda: os.utime(file, (1, 1)),
     }
@@ -144,7 +152,7 @@ def test_a_file_that_changes_during_the_conversion_fails_it(folder, monkeypatch)
             patch.setattr(footers, "read_sized_footers", reading)
             with pytest.raises(SourceError, match="changed while it was converted, such as"):
                 converted(folder)
-    put(folder, "a.parquet", {"id": [1]})
+    write_parquet(folder, "a.parquet", {"id": [1]})
     with monkeypatch.context() as patch:
         patch.setattr(command, "listed_files", lambda tree: (listed(tree), changes["grown"]())[0])
         with pytest.raises(SourceError, match=r"a.parquet of .* had \d+ bytes, and has"):
@@ -153,7 +161,7 @@ def test_a_file_that_changes_during_the_conversion_fails_it(folder, monkeypatch)
 
 
 def test_a_table_that_another_writer_creates_first_is_not_changed(folder, monkeypatch):
-    put(folder, "a.parquet", {"id": [1]})
+    write_parquet(folder, "a.parquet", {"id": [1]})
     check = command.check_unchanged
 
     def raced(*arguments):
@@ -190,7 +198,7 @@ def test_any_rows_are_the_same_from_the_table_and_from_its_files(tmp_path_factor
     int96 = int96 and all(t is None or 1700 < t.year < 2200 for file in files for t in file.get("t", ()))
     for number, file in enumerate(files):
         columns = {name: pa.array(column, TYPES[name]) for name, column in file.items()}
-        put(folder, f"{number}", columns, use_deprecated_int96_timestamps=int96)
+        write_parquet(folder, f"{number}", columns, use_deprecated_int96_timestamps=int96)
         expected += [{name: column[at] for name, column in file.items()} for at in range(3)]
     converted(folder)
     rows_read = DeltaTable(str(folder)).to_arrow().to_pylist()

@@ -24,7 +24,7 @@ from deltalite.upkeep.vacuum import full_plan
 from deltalite.upkeep.vacuum_rules import retention_of
 from tests.support.table_history import DAYS
 from tests.support.tables import commit, everything
-from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, gone, put, run
+from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, gone, run, write_file
 
 
 @pytest.mark.smoke
@@ -48,7 +48,7 @@ def test_history_shows_start_and_end_with_the_names_of_the_reference(history):
 
 def test_a_retried_run_finds_its_end_commit_and_deletes_nothing(history):
     result = run(history, identity=RunIdentity(app_id="run"))
-    put(history, "orphan")
+    write_file(history, "orphan")
     again = run(history, identity=RunIdentity(app_id="run"))
     assert (again.skipped, again.version, again.metrics) == (True, result.version, result.metrics)
     assert "orphan" in history.files() and len(history.states) == 3
@@ -57,8 +57,8 @@ def test_a_retried_run_finds_its_end_commit_and_deletes_nothing(history):
 def test_a_dry_run_lists_files_and_changes_nothing(history, caplog):
     history.append(2)
     history.replace(None)
-    put(history, "big/a.parquet", content=b"x" * 3_000_000)
-    put(history, "big/b.parquet")
+    write_file(history, "big/a.parquet", content=b"x" * 3_000_000)
+    write_file(history, "big/b.parquet")
     history.wait(OLD_H)
     caplog.set_level("INFO", "deltalite")
     before = everything(history.folder)
@@ -71,7 +71,7 @@ def test_a_dry_run_lists_files_and_changes_nothing(history, caplog):
 
 def test_a_file_that_cannot_be_deleted_fails_the_vacuum_after_the_other_files(history, monkeypatch):
     for number in range(3):
-        put(history, f"orphan {number}")
+        write_file(history, f"orphan {number}")
     real = os.unlink
 
     def refused(path, **options):
@@ -111,7 +111,7 @@ def test_a_file_that_a_rival_restores_before_the_start_stays(history, monkeypatc
 
 def test_two_concurrent_vacuums_delete_each_file_once(history):
     for number in range(300):
-        put(history, f"a/{number}.parquet")
+        write_file(history, f"a/{number}.parquet")
     requests = [VacuumRequest(table=str(history.folder), identity=RunIdentity(app_id=f"run {n}")) for n in range(2)]
     with ThreadPoolExecutor() as pool:
         results = list(pool.map(lambda request: vacuum(None, request, clock_ms=lambda: history.now_ms), requests))
@@ -125,8 +125,8 @@ def test_a_plan_is_made_without_spark(history, kind):
 
     history.append(2)
     history.replace(DAYS[0])
-    dead = put(history, "a b/%41/old.parquet")
-    put(history, "_hidden/old")
+    dead = write_file(history, "a b/%41/old.parquet")
+    write_file(history, "_hidden/old")
     history.wait(OLD_H)
     local = fsspec.filesystem("file")
     store = open_store(str(history.folder)) if kind == "local" else FsspecLogStore(str(history.folder), local)
@@ -139,8 +139,8 @@ def test_a_plan_is_made_without_spark(history, kind):
 
 
 def test_a_folder_that_cannot_be_listed_fails_the_vacuum_before_it_deletes(history, monkeypatch):
-    put(history, "a/orphan")
-    put(history, "b/orphan")
+    write_file(history, "a/orphan")
+    write_file(history, "b/orphan")
     real = LocalTree.list
 
     def refused(tree, folder):

@@ -17,7 +17,7 @@ from deltalite.requests import VacuumRequest
 from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.trees import Deletion
 from tests.support.table_history import DAYS, TableHistory
-from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, age_folders, gone, named, put, run, short
+from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, age_folders, gone, named, run, short, write_file
 
 
 def test_hidden_names_stay_except_those_that_the_reference_deletes(history):
@@ -25,7 +25,7 @@ def test_hidden_names_stay_except_those_that_the_reference_deletes(history):
     goes = ["_change_data/x", "_delta_index/y", "a/d", "day=q/_change_data/z", "metadata/v1.json"]
     temporary = ".deletion_vector_0.bin.00000000-0000-4000-8000-000000000000.tmp"
     for name in (*stays, *goes, temporary):
-        put(history, name)
+        write_file(history, name)
     assert gone(history) == {*goes, temporary}
 
 
@@ -36,21 +36,21 @@ def test_a_partition_column_may_begin_with_an_underscore(tmp_path):
     schema["fields"].append({"name": "_p =q", "type": "string", "nullable": True, "metadata": {}})
     metadata |= {"partitionColumns": ["day", "_p =q"], "schemaString": json.dumps(schema)}
     history._commit([{"metaData": metadata}], {})
-    put(history, "day=1/_p %3Dq=2/dead.parquet")
-    put(history, "day=1/_other=2/kept.parquet")
+    write_file(history, "day=1/_p %3Dq=2/dead.parquet")
+    write_file(history, "day=1/_other=2/kept.parquet")
     assert gone(history) == {"day=1/_p %3Dq=2/dead.parquet"}
 
 
 def test_iceberg_metadata_stays_where_the_table_has_some(tmp_path):
     history = TableHistory(tmp_path / "orders", {"delta.universalFormat.enabledFormats": "iceberg"})
-    put(history, "metadata/v1.json")
+    write_file(history, "metadata/v1.json")
     assert gone(history) == set()
 
 
 def test_old_staging_folders_of_killed_writes_are_deleted_completely(history):
-    put(history, "_deltalite_staging/dead/0/_temporary/part.parquet")
-    put(history, "_deltalite_staging/alive/0/part-1.parquet")
-    put(history, "_deltalite_staging/alive/1/part-2.parquet", age_hours=1)
+    write_file(history, "_deltalite_staging/dead/0/_temporary/part.parquet")
+    write_file(history, "_deltalite_staging/alive/0/part-1.parquet")
+    write_file(history, "_deltalite_staging/alive/1/part-2.parquet", age_hours=1)
     age_folders(history)
     assert gone(history) == {"_deltalite_staging/dead/0/_temporary/part.parquet"}
     assert os.listdir(history.folder / "_deltalite_staging") == ["alive"]
@@ -66,7 +66,7 @@ def test_old_empty_folders_are_deleted_and_young_ones_stay(history):
     history._commit(history._removes([f for f in history.live.values() if "_c" in f.add["path"]]), {})
     (history.folder / "old/a/b").mkdir(parents=True)
     (history.folder / "with hidden").mkdir()
-    put(history, "with hidden/.x")
+    write_file(history, "with hidden/.x")
     history.wait(OLD_H)
     age_folders(history)
     (history.folder / "young").mkdir()
@@ -104,7 +104,7 @@ def test_links_are_neither_followed_nor_deleted(history, tmp_path):
 
 
 def test_a_folder_that_became_a_link_after_the_listing_is_not_followed(history, tmp_path):
-    put(history, "a/f.parquet")
+    write_file(history, "a/f.parquet")
     outside = tmp_path / "other"
     outside.mkdir()
     (outside / "f.parquet").write_bytes(b"x")
@@ -119,8 +119,8 @@ def test_a_folder_that_became_a_link_after_the_listing_is_not_followed(history, 
 def test_a_table_inside_the_table_is_not_touched(history):
     inner = TableHistory(history.folder / "nested" / "t")
     inner.append()
-    put(history, "nested/t/old.parquet")
-    put(history, "nested/old.parquet")
+    write_file(history, "nested/t/old.parquet")
+    write_file(history, "nested/old.parquet")
     history.wait(OLD_H)
     assert gone(history) == {"nested/old.parquet"}
 
@@ -129,25 +129,25 @@ def test_a_table_inside_the_table_is_not_touched(history):
                                      "file:{root}/{name}", "../orders/{name}", "/elsewhere/{base}", "s3://b/t/{base}",
                                      "a//..//{name}"])  # fmt: skip
 def test_a_live_file_stays_for_every_spelling_of_its_path(history, spelled):
-    name = put(history, "day=x/100%25 é+.parquet", age_hours=5000)
+    name = write_file(history, "day=x/100%25 é+.parquet", age_hours=5000)
     path = spelled.format(name="day=x/100%2525%20%C3%A9+.parquet", root=history.folder, base="100%2525%20é+.parquet")
     named(history, path)
-    put(history, "day=x/other.parquet")
+    write_file(history, "day=x/other.parquet")
     history.wait(OLD_H)
     assert gone(history) == {"day=x/other.parquet"}
     assert name in history.files()
 
 
 def test_a_live_file_with_an_unencoded_path_stays(history):
-    name = put(history, "day=a%20b/f.parquet", age_hours=5000)
+    name = write_file(history, "day=a%20b/f.parquet", age_hours=5000)
     named(history, name)
     history.wait(OLD_H)
     assert gone(history) == set()
 
 
 def test_a_checksum_of_hadoop_is_deleted_with_its_file(history):
-    put(history, "a/f.parquet")
-    put(history, "a/.f.parquet.crc")
+    write_file(history, "a/f.parquet")
+    write_file(history, "a/.f.parquet.crc")
     run(history)
     assert not (history.folder / "a").exists()
 

@@ -12,7 +12,7 @@ from deltalite.errors import (
 )
 from deltalite.protocol.file_names import LAST_VACUUM, commit_name
 from tests.support.tables import everything
-from tests.unit.commands.vacuum.vacuuming import OLD_H, gone, put, run
+from tests.unit.commands.vacuum.vacuuming import OLD_H, gone, run, write_file
 
 
 def test_a_lite_vacuum_deletes_files_that_commits_removed_since_the_last_vacuum(history):
@@ -21,7 +21,7 @@ def test_a_lite_vacuum_deletes_files_that_commits_removed_since_the_last_vacuum(
     history.change()
     history.delete_rows()
     history.replace(None)
-    orphan = put(history, "orphan")
+    orphan = write_file(history, "orphan")
     live = {unquote(f.add["path"]) for f in history.live.values()}
     history.wait(OLD_H)
     run(history, mode="lite")
@@ -36,7 +36,7 @@ def test_a_lite_vacuum_deletes_files_that_commits_removed_since_the_last_vacuum(
 def test_a_lite_vacuum_deletes_only_files_that_a_full_vacuum_deletes(history):
     paths = ["_delta_log/00000000000000000000.json", "_x/f", "../outside", ".hidden", "", ".", "/", "a/../../x"]
     for path in ("_x/f", ".hidden"):
-        put(history, path)
+        write_file(history, path)
     (history.folder.parent / "outside").write_bytes(b"x")
     history._commit([{"remove": {"path": p, "dataChange": True, "deletionTimestamp": 1}} for p in paths], {})
     history.wait(OLD_H)

@@ -18,7 +18,7 @@ from deltalite.errors import (
 from deltalite.protocol.file_names import LOG_DIR, commit_name
 from deltalite.requests import VacuumRequest
 from tests.support.tables import everything
-from tests.unit.commands.vacuum.vacuuming import named, put
+from tests.unit.commands.vacuum.vacuuming import named, write_file
 
 
 def _damaged_commit(history):
@@ -68,7 +68,7 @@ def test_an_unreadable_table_is_never_vacuumed(history, damage, error, message, 
     history.append()
     history.replace(None)
     damage(history)
-    put(history, "orphan")
+    write_file(history, "orphan")
     history.wait(24)
     before = everything(history.folder)
     for dry_run in (True, False):

@@ -15,7 +15,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.properties import HOUR_MS
 from tests.support.table_history import TableHistory
 from tests.support.tables import commit, everything
-from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, gone, put, run, short
+from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, gone, run, short, write_file
 
 
 def test_a_removed_file_is_deleted_when_the_retention_has_passed_since_its_removal(history):
@@ -80,7 +80,7 @@ def test_a_deletion_vector_stays_with_every_version_that_needs_it(history):
 
 def test_an_orphan_is_deleted_by_its_file_time_and_never_within_a_day(history):
     for age in (OLD_H, WEEK_H - 1, 25, 23):
-        put(history, f"orphan {age}.parquet", age_hours=age)
+        write_file(history, f"orphan {age}.parquet", age_hours=age)
     assert gone(history) == {f"orphan {OLD_H}.parquet"}
     assert gone(history, **short(0)) == {f"orphan {WEEK_H - 1}.parquet", "orphan 25.parquet"}
 
@@ -90,9 +90,9 @@ def test_a_new_file_with_the_name_of_a_removed_file_is_kept(history):
     (name,) = history.files()
     history.replace(None)
     history.wait(OLD_H)
-    put(history, name, age_hours=1)
+    write_file(history, name, age_hours=1)
     assert gone(history) == set()
-    put(history, name, age_hours=30)
+    write_file(history, name, age_hours=30)
     assert gone(history) == {name}
 
 
@@ -147,7 +147,7 @@ def test_in_commit_timestamps_take_precedence_over_file_times(tmp_path):
 
 
 def test_a_driver_with_a_clock_ahead_of_the_storage_deletes_nothing(history, monkeypatch):
-    put(history, "orphan")
+    write_file(history, "orphan")
     real = command.now_ms
     monkeypatch.setattr(command, "now_ms", lambda: real() + 2 * HOUR_MS)
     with pytest.raises(StorageError, match=r"2\.0 hours ahead"):

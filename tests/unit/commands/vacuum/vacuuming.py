@@ -29,7 +29,7 @@ def gone(history, **options):
     return before - history.files()
 
 
-def put(history, name, *, age_hours=OLD_H, content=b"x"):
+def write_file(history, name, *, age_hours=OLD_H, content=b"x"):
     """A file of any kind, so old."""
     file = history.folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
