@@ -1,0 +1,46 @@
+"""Table features that delta-spark puts on a table: this library writes the table, and delta-spark goes on."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.commands.checkpoint import checkpoint
+from deltalite.protocol.file_names import commit_name
+from deltalite.requests import CheckpointRequest
+from tests.support.tables import delete_rows, rows, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop]
+DAY_S = 24 * 3600
+
+
+def test_a_table_that_dropped_a_feature_is_written_and_cleaned(spark, delta_spark, tmp_path):
+    table = tmp_path / "t"
+    name = f"delta.`{table}`"
+    properties = "'delta.enableDeletionVectors' = 'true', 'delta.logRetentionDuration' = 'interval 1 days'"
+    delta_spark.sql(f"CREATE TABLE {name} (id BIGINT) USING delta TBLPROPERTIES ({properties})")
+    delta_spark.sql(f"INSERT INTO {name} SELECT id FROM range(0, 10, 1, 1)")
+    delta_spark.sql(f"DELETE FROM {name} WHERE id = 3")
+    delta_spark.sql(f"ALTER TABLE {name} DROP FEATURE deletionVectors")
+    dropped = DeltaTable(str(table))
+    assert "checkpointProtection" in dropped.protocol.writer_features
+    boundary = int(dropped.metadata.configuration["delta.requireCheckpointProtectionBeforeVersion"])
+    assert boundary > 0
+
+    write_rows(spark, table, "SELECT 20L AS id")
+    delete_rows(spark, table, "id = 4")
+    delta_spark.sql(f"INSERT INTO {name} VALUES (30)")
+    expected = [[n] for n in (0, 1, 2, 5, 6, 7, 8, 9, 20, 30)]
+    assert delta_spark.rows(table) == sorted(expected, key=repr)
+    assert rows(table) == sorted(map(tuple, expected), key=repr)
+
+    newest = DeltaTable(str(table)).version
+    for version in range(newest + 1):
+        then = time.time() - (20 * (newest - version) + 10) * DAY_S
+        os.utime(table / commit_name(version), (then, then))
+    assert checkpoint(spark, CheckpointRequest(table=str(table))).metrics["numDeletedLogFiles"] > 0
+    write_rows(spark, table, "SELECT 40L AS id")
+    assert delta_spark.rows(table) == sorted([*expected, [40]], key=repr)

@@ -1,0 +1,89 @@
+"""The reference implementation, delta-spark, in a separate environment and process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.support.required import not_here
+
+ENVIRONMENT = Path(__file__).resolve().parents[2] / ".venv-reference"
+PROGRAM = Path(__file__).with_name("delta_spark_program.py")
+
+
+class DeltaSparkError(Exception):
+    """delta-spark refused a statement or failed; the message is that of the engine."""
+
+
+class DeltaSpark:
+    """One session of delta-spark. It starts at the first statement, because that takes seconds."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[str] | None = None
+
+    def sql(self, statement: str) -> list[list[Any]]:
+        """Run a statement, and return its rows as JSON shows them. Raises `DeltaSparkError`."""
+        process = self._process = self._process or self._started()
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(statement) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        assert line, f"delta-spark ended: {self._log.read_text()[-4000:]}"
+        answer = json.loads(line)
+        if "error" in answer:
+            raise DeltaSparkError(answer["error"])
+        rows: list[list[Any]] = answer["rows"]
+        return rows
+
+    def rows(self, table: Path | str, columns: str = "*", *, version: int | None = None) -> list[list[Any]]:
+        """The rows of a table in a fixed order."""
+        at = "" if version is None else f" VERSION AS OF {version}"
+        return in_order(self.sql(f"SELECT {columns} FROM delta.`{table}`{at}"))
+
+    def changes(self, table: Path | str, from_version: int) -> list[list[Any]]:
+        """The change feed of a table in a fixed order, with types and versions, and without times."""
+        feed = f"table_changes_by_path('{table}', {from_version})"
+        return in_order(self.sql(f"SELECT * EXCEPT (_commit_timestamp) FROM {feed}"))
+
+    def stop(self) -> None:
+        """End the session."""
+        if self._process is not None:
+            self._process.communicate()
+            self._process = None
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / "delta-spark.log"
+
+    def _started(self) -> subprocess.Popen[str]:
+        jars = sorted(str(jar) for jar in (ENVIRONMENT / "jars").glob("*.jar"))
+        foreign = ("SPARK_", "PYSPARK_", "PYTHON")
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+        path = f"{ENVIRONMENT / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        with self._log.open("w") as log:
+            return subprocess.Popen(
+                [str(ENVIRONMENT / "bin" / "python"), str(PROGRAM), *jars],
+                env=environment | {"PATH": path, "SPARK_LOCAL_IP": "127.0.0.1"},
+                cwd=tempfile.mkdtemp(dir=self._folder),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                encoding="utf-8",
+            )
+
+
+def in_order(rows: list[list[Any]]) -> list[list[Any]]:
+    """The rows sorted by their text, so that rows with nulls sort too."""
+    return sorted(rows, key=repr)
+
+
+def check_installed() -> None:
+    """Skip the test if delta-spark is not installed, or fail where all tests must run."""
+    if not (ENVIRONMENT / ".done").exists():
+        not_here("delta-spark is not in .venv-reference: scripts/setup_reference.sh brings it, and needs Maven.")
