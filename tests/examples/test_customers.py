@@ -10,7 +10,7 @@ from deltalite import DeltaTable
 from tests.examples.dag_runs import FIRST, SECOND, example, rows, run
 from tests.examples.feeds import FORGOTTEN, expected_customers
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
 def test_the_changes_of_each_day_are_in_the_table(base, upserted):
@@ -44,7 +44,6 @@ def test_the_change_feed_of_the_customers_has_each_change(base, upserted):
     ]
 
 
-@pytest.mark.campaign
 def test_a_customer_is_forgotten_in_both_tables(lake):
     orders, customers = rows(lake / "orders"), rows(lake / "customers")
     assert {FORGOTTEN} < {row["customer"] for row in customers}

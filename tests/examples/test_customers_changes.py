@@ -26,6 +26,7 @@ def without_addresses(lake: Path) -> list[dict]:
     return sorted(expected_rows, key=repr)
 
 
+@pytest.mark.campaign
 def test_each_run_merges_the_versions_since_the_last_one_and_a_day_without_any_starts_no_spark(lake, request):
     copy, before = lake / "customers_for_analysts", DeltaTable(str(lake / "customers")).version
     assert before > 1

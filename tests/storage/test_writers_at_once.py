@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 WRITERS = 8
 
 
-@pytest.mark.parametrize("appends", [6, pytest.param(25, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("appends", [3, pytest.param(25, marks=pytest.mark.campaign)])
 def test_no_commit_of_two_jvms_is_lost(spark, s3, s3a, appends):
     table = f"{s3a}/{uuid.uuid4()}"
     write_rows(spark, table, "SELECT 1 AS id")
