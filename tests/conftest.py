@@ -75,6 +75,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     """
     from pyspark.sql import SparkSession
 
+    from deltalite.spark.runtime.java_classes import remember_classes
+
     folder = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.buffer.pageSize": "1m",
@@ -104,6 +106,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    remember_classes(session)
     yield session
     session.stop()
 

@@ -54,7 +54,8 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
         frozenset({"scan", "write"}),
         frozenset({"expressions"}),
         frozenset({"columns"}),
-        frozenset({"runtime", "hadoop"}),
+        frozenset({"hadoop"}),
+        frozenset({"runtime"}),
     ),
     "columnar": (
         frozenset({"__init__"}),

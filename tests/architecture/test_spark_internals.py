@@ -20,6 +20,7 @@ PROVIDER = CHECKOUT / "airflow_provider_deltalite"
 USES_JAVA = {
     "spark/expressions/catalyst.py": "the plans of a frame, and expressions as JSON",
     "spark/write/direct_write.py": "the sink of structured streaming: files are written in place on object stores",
+    "spark/runtime/java_classes.py": "Java classes by their names",
     "spark/runtime/errors.py": "the Java exception behind an error of Spark",
     "spark/expressions/sql.py": "Spark's SQL parser and plans: SQL from requests and table metadata only computes",
     "spark/hadoop/files.py": "Hadoop's file systems",

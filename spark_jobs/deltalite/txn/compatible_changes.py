@@ -39,6 +39,7 @@ _HARMLESS = frozenset(
         "delta.logRetentionDuration",
         "delta.randomizeFilePrefixes",
         "delta.randomPrefixLength",
+        "delta.requireCheckpointProtectionBeforeVersion",
         "delta.sampling.enabled",
         "delta.setTransactionRetentionDuration",
         "delta.targetFileSize",
@@ -48,7 +49,14 @@ _HARMLESS = frozenset(
 _NOT_ROW_METADATA = ("comment", HIGH_WATER_MARK)
 # These features, when active, do not constrain data files: they concern readers, maintenance or the commit itself.
 _NOT_FILE_FEATURES = frozenset(
-    {"deletionVectors", "domainMetadata", "inCommitTimestamp", "v2Checkpoint", "vacuumProtocolCheck"}
+    {
+        "checkpointProtection",
+        "deletionVectors",
+        "domainMetadata",
+        "inCommitTimestamp",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
 )
 # These properties constrain commits, and not the files that they add.
 _COMMIT_PROPERTIES = frozenset(

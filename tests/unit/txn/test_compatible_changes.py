@@ -30,6 +30,7 @@ def with_properties(**properties):
         (PROTOCOL, with_properties(appendOnly="true")),
         (PROTOCOL, with_properties(isolationLevel="WriteSerializable")),
         (PROTOCOL, with_properties(dataSkippingNumIndexedCols="3")),
+        (PROTOCOL, with_properties(requireCheckpointProtectionBeforeVersion="3")),
         (NEWER, with_properties(appendOnly="true")),
         (DATED, with_properties(enableInCommitTimestamps="true")),
     ],

@@ -240,7 +240,13 @@ def test_a_protocol_with_a_newly_active_property_is_not_compatible(older):
 
 @pytest.mark.parametrize(
     ("feature", "stands"),
-    [("deletionVectors", True), ("domainMetadata", True), ("vacuumProtocolCheck", True), ("clustering", False)],
+    [
+        ("deletionVectors", True),
+        ("domainMetadata", True),
+        ("vacuumProtocolCheck", True),
+        ("checkpointProtection", True),
+        ("clustering", False),
+    ],
 )
 def test_a_feature_without_requirements_on_files_is_compatible(feature, stands):
     lists = {"reader_features": (), "writer_features": ("appendOnly", "invariants", feature)}

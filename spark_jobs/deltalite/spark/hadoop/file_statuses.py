@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from deltalite.spark.runtime.java_classes import java_class
+
 _FOLDER, _FILE = 1, 2
 
 
@@ -36,13 +38,16 @@ class ListedEntry:
 
 def listed_entries(jvm: Any, statuses: Any) -> list[ListedEntry]:
     """Return the entries of a Java `FileStatus[]`."""
-    writable = jvm.org.apache.hadoop.io.ArrayWritable(jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus"))
+    classes = java_class(jvm, "java.lang.Class")
+    writable = java_class(jvm, "org.apache.hadoop.io.ArrayWritable")(classes.forName("org.apache.hadoop.fs.FileStatus"))
     count = len(statuses)
-    array = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("org.apache.hadoop.io.Writable"), count)
-    jvm.java.lang.System.arraycopy(statuses, 0, array, 0, count)
+    array = java_class(jvm, "java.lang.reflect.Array").newInstance(
+        classes.forName("org.apache.hadoop.io.Writable"), count
+    )
+    java_class(jvm, "java.lang.System").arraycopy(statuses, 0, array, 0, count)
     writable.set(array)
-    sink = jvm.java.io.ByteArrayOutputStream()
-    writable.write(jvm.java.io.DataOutputStream(sink))
+    sink = java_class(jvm, "java.io.ByteArrayOutputStream")()
+    writable.write(java_class(jvm, "java.io.DataOutputStream")(sink))
     return list(_parsed(sink.toByteArray()))
 
 

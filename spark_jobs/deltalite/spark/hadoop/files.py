@@ -25,6 +25,7 @@ from deltalite.errors import (
 )
 from deltalite.spark.hadoop.file_statuses import ListedEntry, listed_entries
 from deltalite.spark.hadoop.uris import spark_uri
+from deltalite.spark.runtime.java_classes import java_class
 from deltalite.storage.locations import resolve_path
 
 HADOOP_ERRORS = (Py4JError, PySparkException, ConnectionError)
@@ -70,7 +71,11 @@ class HadoopFiles:
 
     def path(self, name: str) -> Any:
         """Return the Java `Path` of a name."""
-        return self.jvm.org.apache.hadoop.fs.Path(spark_uri(resolve_path(self.root, name)) if name else self.uri)
+        return self.path_of(spark_uri(resolve_path(self.root, name)) if name else self.uri)
+
+    def path_of(self, uri: str) -> Any:
+        """Return the Java `Path` of a URI."""
+        return java_class(self.jvm, "org.apache.hadoop.fs.Path")(uri)
 
     def fs_of(self, path: Any) -> Any:
         """Return the file system that serves a path."""
@@ -136,7 +141,7 @@ class HadoopFiles:
         """Copy a file to a path of the driver's disk."""
         path = self.path(name)
         with self.errors("read", name):
-            local = self.jvm.org.apache.hadoop.fs.Path(f"file:{target}")
+            local = self.path_of(f"file:{target}")
             self.fs_of(path).copyToLocalFile(False, path, local, True)
 
     def pour(self, data: bytes, stream: Any) -> None:
@@ -150,16 +155,17 @@ class HadoopFiles:
             with tempfile.NamedTemporaryFile(prefix="deltalite-") as file:
                 file.write(data)
                 file.flush()
-                source = self.jvm.java.io.FileInputStream(file.name)
+                source = java_class(self.jvm, "java.io.FileInputStream")(file.name)
+                utils = java_class(self.jvm, "org.apache.hadoop.io.IOUtils")
                 try:
-                    self.jvm.org.apache.hadoop.io.IOUtils.copyBytes(source, stream, _COPY_BUFFER_BYTES, False)
+                    utils.copyBytes(source, stream, _COPY_BUFFER_BYTES, False)
                 finally:
                     source.close()
         stream.close()
 
     def rename_options(self, option: str) -> Any:
         """Return a Java array with one `Options.Rename`: `NONE` or `OVERWRITE`."""
-        rename = self.jvm.org.apache.hadoop.fs.Options.Rename
+        rename = java_class(self.jvm, "org.apache.hadoop.fs.Options").Rename
         options = self._gateway.new_array(rename, 1)
         options[0] = getattr(rename, option)
         return options
@@ -171,7 +177,8 @@ class HadoopFiles:
         It connects to the storage, so it is not a `cached_property`; `Snapshot.files` gives the reason.
         """
         if self._file_context is None:
-            self._file_context = self.jvm.org.apache.hadoop.fs.FileContext.getFileContext(self.fs.getUri(), self.conf)
+            contexts = java_class(self.jvm, "org.apache.hadoop.fs.FileContext")
+            self._file_context = contexts.getFileContext(self.fs.getUri(), self.conf)
         return self._file_context
 
     @contextlib.contextmanager
@@ -203,7 +210,7 @@ class HadoopFiles:
 
     def _open_file_system(self, uri: str) -> Any:
         try:
-            return self.jvm.org.apache.hadoop.fs.Path(uri).getFileSystem(self.conf)
+            return self.path_of(uri).getFileSystem(self.conf)
         except HADOOP_ERRORS as error:
             scheme = uri.partition(":")[0]
             if threw(error, "org.apache.hadoop.fs.UnsupportedFileSystemException") or _lacks_class(error):
@@ -217,7 +224,7 @@ class HadoopFiles:
             self.raise_typed(error, "open", "the storage")
 
     def _qualified(self, uri: str) -> str:
-        return str(self.fs.makeQualified(self.jvm.org.apache.hadoop.fs.Path(uri)).toString())
+        return str(self.fs.makeQualified(self.path_of(uri)).toString())
 
 
 def is_missing(error: Exception) -> bool:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from deltalite.spark.hadoop.files import HADOOP_ERRORS, LARGE_BYTES, HadoopFiles, is_missing
 from deltalite.spark.hadoop.put import PutMethod, put_if_absent, put_method_of, replace
+from deltalite.spark.runtime.java_classes import java_class
 from deltalite.storage.log_store import StoredFile
 
 _POLICY, _RANDOM = "fs.option.openfile.read.policy", "parquet, random"
@@ -107,7 +108,8 @@ class _Ranges(io.RawIOBase):
                 status = files.fs_of(path).getFileStatus(path)
                 opening = files.fs_of(path).openFile(path).withFileStatus(status).opt(_POLICY, _RANDOM).build()
                 self._size = int(status.getLen())
-                self._stream: Any = files.jvm.org.apache.hadoop.util.functional.FutureIO.awaitFuture(opening)
+                futures = java_class(files.jvm, "org.apache.hadoop.util.functional.FutureIO")
+                self._stream: Any = futures.awaitFuture(opening)
             except HADOOP_ERRORS as error:
                 if not is_missing(error):
                     raise

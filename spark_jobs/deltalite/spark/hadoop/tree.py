@@ -16,6 +16,7 @@ from deltalite.errors import DeltaLiteError, StorageError
 from deltalite.spark.hadoop.file_statuses import listed_entries
 from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, is_missing
 from deltalite.spark.hadoop.folders import folder_of
+from deltalite.spark.runtime.java_classes import java_class
 from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.locations import parse_location
 from deltalite.storage.trees import Deletion, Folder, TableTree
@@ -99,7 +100,7 @@ class HadoopTree:
     def _delete_in_bulk(self, names: Sequence[str]) -> Deletion:
         try:
             with self._files.errors("delete files", "of the table"):
-                paths = self._files.jvm.java.util.ArrayList()
+                paths = java_class(self._files.jvm, "java.util.ArrayList")()
                 for name in names:
                     paths.add(self._path(name))
                 bulk = self._files.fs.createBulkDelete(self._path(""))
@@ -128,4 +129,4 @@ class HadoopTree:
 
     def _path(self, name: str) -> Any:
         uri = self._files.uri
-        return self._files.jvm.org.apache.hadoop.fs.Path(f"{uri}/{name}" if name else uri)
+        return self._files.path_of(f"{uri}/{name}" if name else uri)

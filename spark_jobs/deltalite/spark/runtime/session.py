@@ -14,6 +14,7 @@ from pyspark import SparkConf, SparkFiles
 from pyspark.sql import SparkSession
 
 from deltalite.redaction import SECRET_NAMES
+from deltalite.spark.runtime.java_classes import remember_classes
 
 _REDACTION = "spark.redaction.regex"
 
@@ -35,6 +36,7 @@ def open_session(app_name: str) -> SparkSession:
     session = builder.getOrCreate()
     if not session.sparkContext.getConf().contains("spark.sql.session.timeZone"):
         session.conf.set("spark.sql.session.timeZone", "UTC")
+    remember_classes(session)
     return session
 
 

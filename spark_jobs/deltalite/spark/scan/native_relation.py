@@ -21,6 +21,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
+from deltalite.spark.runtime.java_classes import java_class
+
+_DATA_SOURCES = "org.apache.spark.sql.execution.datasources"
+_HADOOP_PATH = "org.apache.hadoop.fs.Path"
 _FILE_MODE = 0o644
 READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """The log names each file, so Spark must not ignore any, whatever the session's settings are."""
@@ -91,7 +95,7 @@ def input_files(frame: DataFrame) -> list[str]:
     execution: Any = frame._jdf
     try:
         # "Array(a, b)": blanks are escaped in these paths, so no path contains the separator ", ".
-        text: str = frame.sparkSession._jvm.scala.runtime.ScalaRunTime.stringOf(execution.inputFiles())  # type: ignore[union-attr]
+        text: str = java_class(frame.sparkSession._jvm, "scala.runtime.ScalaRunTime").stringOf(execution.inputFiles())
     except (Py4JError, PySparkException, AttributeError, TypeError):
         return frame.inputFiles()
     return text.removeprefix("Array(").removesuffix(")").split(", ")
@@ -108,62 +112,57 @@ def _relation(
 ) -> DataFrame:
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
-    sources = jvm.org.apache.spark.sql.execution.datasources
-    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    none = getattr(java_class(jvm, "scala.None$"), "MODULE$")
+    some, sequence_of = java_class(jvm, "scala.Some"), java_class(jvm, "PythonUtils").toSeq
     partition_schema = spark_types.StructType() if partition_values is None else partition_values.schema
     # Without partitions this option makes the index accept files of any directory and ignore the directory's name.
     flat = {} if partition_values is not None else {"recursiveFileLookup": "true"}
-    options = jvm.PythonUtils.toScalaMap(READ_OPTIONS | flat)
+    options = java_class(jvm, "PythonUtils").toScalaMap(READ_OPTIONS | flat)
     # Spark treats two file indexes with the same root as equal. In a join, or from its cache, it would then read one
     # version of a table instead of another. So the root has a digest of the list; no such directory has to exist.
-    root = jvm.org.apache.hadoop.fs.Path(f"{root_uri}/_deltalite_scan-{_digest(files, partitions)}")
+    root = java_class(jvm, _HADOOP_PATH)(f"{root_uri}/_deltalite_scan-{_digest(files, partitions)}")
     data, partition = session.parseDataType(data_schema.json()), session.parseDataType(partition_schema.json())
     all_columns = session.parseDataType(spark_types.StructType([*data_schema.fields, *partition_schema.fields]).json())
-    spec = (
-        none
-        if partition_values is None
-        else jvm.scala.Some(_partition_spec(jvm, partition, partition_values, partitions))
-    )
+    spec = none if partition_values is None else some(_partition_spec(jvm, partition, partition_values, partitions))
 
-    cache = sources.FileStatusCache.getOrCreate(session)
+    cache = java_class(jvm, f"{_DATA_SOURCES}.FileStatusCache").getOrCreate(session)
     cache.putLeafFiles(root, _file_statuses(jvm, files))
     if not cache.getLeafFiles(root).isDefined():
         raise NativeRelationError("Spark's file status cache is off, or too small for the list of files")
-    index = sources.InMemoryFileIndex(
-        session, jvm.PythonUtils.toSeq([root]), options, jvm.scala.Some(all_columns), cache, spec, none
+    index = java_class(jvm, f"{_DATA_SOURCES}.InMemoryFileIndex")(
+        session, sequence_of([root]), options, some(all_columns), cache, spec, none
     )
     if index.allFiles().size() != len(files):
         raise NativeRelationError("Spark's file status cache did not keep the list of files")
-    parquet = sources.parquet.ParquetFileFormat()
+    parquet = java_class(jvm, f"{_DATA_SOURCES}.parquet.ParquetFileFormat")()
     read_session = session
     if settings:
         read_session = session.cloneSession()
         for key, value in settings.items():
             read_session.conf().set(key, value)
-    relation = sources.HadoopFsRelation(index, partition, data, none, parquet, options, read_session)
-    return DataFrame(session.baseRelationToDataFrame(relation), spark)
+    relation = java_class(jvm, f"{_DATA_SOURCES}.HadoopFsRelation")
+    rows = relation(index, partition, data, none, parquet, options, read_session)
+    return DataFrame(session.baseRelationToDataFrame(rows), spark)
 
 
 def _partition_spec(jvm: Any, schema: Any, values: DataFrame, partitions: Sequence[ListedPartition]) -> Any:
     """Return the partitions with their values as Spark's internal rows, which a local relation makes in one call."""
-    datasources = jvm.org.apache.spark.sql.execution.datasources
+    path_class, partition_class = java_class(jvm, _HADOOP_PATH), java_class(jvm, f"{_DATA_SOURCES}.PartitionPath")
     frame: Any = values._jdf
     rows = frame.queryExecution().executedPlan().executeCollect()
-    paths = [
-        datasources.PartitionPath(row, jvm.org.apache.hadoop.fs.Path(p.directory_uri))
-        for row, p in zip(rows, partitions, strict=True)
-    ]
-    return datasources.PartitionSpec(schema, jvm.PythonUtils.toSeq(paths))
+    paths = [partition_class(row, path_class(p.directory_uri)) for row, p in zip(rows, partitions, strict=True)]
+    return java_class(jvm, f"{_DATA_SOURCES}.PartitionSpec")(schema, java_class(jvm, "PythonUtils").toSeq(paths))
 
 
 def _file_statuses(jvm: Any, files: Sequence[ListedFile]) -> Any:
     """Return a Java `FileStatus[]` in a few calls. Hadoop reads it from its serialized form."""
-    status = jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus")
-    writable = jvm.org.apache.hadoop.io.ArrayWritable(status)
+    status = java_class(jvm, "java.lang.Class").forName("org.apache.hadoop.fs.FileStatus")
+    writable = java_class(jvm, "org.apache.hadoop.io.ArrayWritable")(status)
     serialized = struct.pack(">i", len(files)) + b"".join(_serialized(files))
-    writable.readFields(jvm.java.io.DataInputStream(jvm.java.io.ByteArrayInputStream(serialized)))
-    array = jvm.java.lang.reflect.Array.newInstance(status, len(files))
-    jvm.java.lang.System.arraycopy(writable.toArray(), 0, array, 0, len(files))
+    stream = java_class(jvm, "java.io.ByteArrayInputStream")(serialized)
+    writable.readFields(java_class(jvm, "java.io.DataInputStream")(stream))
+    array = java_class(jvm, "java.lang.reflect.Array").newInstance(status, len(files))
+    java_class(jvm, "java.lang.System").arraycopy(writable.toArray(), 0, array, 0, len(files))
     return array
 
 

@@ -16,6 +16,8 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame
 
+from deltalite.spark.runtime.java_classes import java_class
+
 MANIFEST_DIR = "_spark_metadata"
 MANIFEST = f"{MANIFEST_DIR}/0"
 _BATCH = 0
@@ -38,8 +40,9 @@ def write_directly(frame: DataFrame, uri: str, *, partition_columns: Sequence[st
     jvm: Any = spark._jvm
     data: Any = frame._jdf
     try:
-        parquet = jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
-        columns, settings = jvm.PythonUtils.toSeq(list(partition_columns)), jvm.PythonUtils.toScalaMap(dict(options))
+        parquet = java_class(jvm, "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat")()
+        utils = java_class(jvm, "PythonUtils")
+        columns, settings = utils.toSeq(list(partition_columns)), utils.toScalaMap(dict(options))
         sink = _sink_class(jvm)(spark._jsparkSession, uri, parquet, columns, settings)
         sink.addBatch(_BATCH, data)
     except Py4JJavaError:
@@ -62,6 +65,8 @@ def manifest_uris(data: bytes) -> list[str]:
 
 
 def _sink_class(jvm: Any) -> Any:
-    streaming = jvm.org.apache.spark.sql.execution.streaming
-    sink_class = streaming.sinks.FileStreamSink
-    return sink_class if callable(getattr(sink_class, "metadataDir", None)) else streaming.FileStreamSink
+    streaming = "org.apache.spark.sql.execution.streaming"
+    try:
+        return java_class(jvm, f"{streaming}.sinks.FileStreamSink")
+    except AttributeError:  # before Spark 4.1
+        return java_class(jvm, f"{streaming}.FileStreamSink")

@@ -1,0 +1,48 @@
+"""Java classes by their names: one request to the JVM for each, and none for a class that is known."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions
+
+from deltalite.spark.runtime.java_classes import java_class, remember_classes
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def looked_up(spark, monkeypatch):
+    """The names that py4j asks the JVM for during the test."""
+    names = []
+    client = spark.sparkContext._gateway._gateway_client
+    send = client.send_command
+
+    def send_command(command, *args, **options):
+        kind, subject, *values = command.split("\n")
+        if (kind, subject) == ("r", "u"):  # py4j's protocol: reflection, unknown member
+            names.append(values[0])
+        return send(command, *args, **options)
+
+    monkeypatch.setattr(client, "send_command", send_command)
+    return names
+
+
+def test_a_class_is_looked_up_once_by_its_complete_name(spark, looked_up):
+    name = "java.util.StringJoiner"
+    for _ in range(2):
+        assert java_class(spark._jvm, name)(", ").length() == 0
+    assert looked_up == [name]
+
+
+def test_a_class_that_does_not_exist_raises_an_error_and_is_not_remembered(spark, looked_up):
+    for _ in range(2):
+        with pytest.raises(AttributeError, match=r"no Java class org\.example\.Missing"):
+            java_class(spark._jvm, "org.example.Missing")
+    assert looked_up == ["org.example.Missing"] * 2
+
+
+def test_pyspark_does_not_look_up_the_remembered_classes(spark, looked_up):
+    remember_classes(spark)
+    looked_up.clear()
+    functions.concat(functions.upper(functions.col("a")), functions.lit("b"))
+    assert looked_up == []
