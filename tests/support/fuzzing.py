@@ -38,8 +38,7 @@ _HANGS_AFTER_SECONDS = 60
 
 def examples(count):
     """Hypothesis settings for `count` examples; a campaign multiplies the count."""
-    checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-    return settings(max_examples=max(1, int(count * _FACTOR)), deadline=None, suppress_health_check=checks)
+    return settings(max_examples=max(1, int(count * _FACTOR)), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 class Overlay(MemoryLogStore):

@@ -31,6 +31,8 @@ _CHECKPOINT = re.compile(
 _COMPACTION = re.compile(r"_delta_log/(\d{20})\.(\d{20})\.compacted\.json")
 _FILE_COLUMNS = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
 _SMALL = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
+_KINDS = ("add", "remove", "cdc", "commitInfo", *_SMALL)
+"""The kinds of actions that the protocol names. A reader ignores all others, whatever their form."""
 _VECTOR = {"storageType": str, "pathOrInlineDv": str, "sizeInBytes": 31, "cardinality": 63}
 _FIELDS: dict[str, dict[str, Any]] = {  # a type, or the bits of an integer; those of _REQUIRED may not be left out
     "add": {"path": str, "size": 63, "modificationTime": 63, "stats": str, "baseRowId": 63,
@@ -165,9 +167,9 @@ def of_json(data: bytes) -> list[tuple[str, dict[str, Any]]]:
             entry = json.loads(line.decode("utf-8-sig"))
         except (ValueError, RecursionError) as error:
             raise UnreadableError("no JSON") from error
-        if not isinstance(entry, dict) or not all(isinstance(b, dict | None) for b in entry.values()):
+        if not isinstance(entry, dict) or not all(isinstance(entry.get(kind), dict | None) for kind in _KINDS):
             raise UnreadableError("no action")
-        actions += [(kind, body) for kind, body in entry.items() if body is not None]
+        actions += [(kind, body) for kind, body in entry.items() if isinstance(body, dict)]
     return actions
 
 

@@ -18,13 +18,16 @@ from typing import Any, ClassVar, TypeVar
 from deltalite.errors import CorruptLogError
 
 _REMEDY = "Restore the file from a backup, or repair the log with the engine that wrote it."
+_LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1
 _TEXT = (str,)
 _TEXT_OR_NULL = (str, type(None))
 
 
-def _key(json_key: str, *types: type, items: tuple[type, ...] | None = None, **options: Any) -> Any:
-    """Return a field of an action with its key, its types, and the types of its elements or map values."""
-    return field(metadata={"json": json_key, "types": types, "items": items}, **options)
+def _key(
+    json_key: str, *types: type, items: tuple[type, ...] | None = None, largest: int = _LARGEST_LONG, **options: Any
+) -> Any:
+    """Return a field of an action: its key, its types, the types of its elements or map values, its largest integer."""
+    return field(metadata={"json": json_key, "types": types, "items": items, "largest": largest}, **options)
 
 
 def _unknown() -> Any:
@@ -36,8 +39,8 @@ class Protocol:
     """The versions and features that a reader and a writer must support. Protocol: Protocol Evolution."""
 
     action: ClassVar[str] = "protocol"
-    min_reader_version: int = _key("minReaderVersion", int)
-    min_writer_version: int = _key("minWriterVersion", int)
+    min_reader_version: int = _key("minReaderVersion", int, largest=_LARGEST_INT)
+    min_writer_version: int = _key("minWriterVersion", int, largest=_LARGEST_INT)
     reader_features: tuple[str, ...] | None = _key("readerFeatures", list, items=_TEXT, default=None)
     writer_features: tuple[str, ...] | None = _key("writerFeatures", list, items=_TEXT, default=None)
     unknown: Mapping[str, Any] = _unknown()
@@ -209,12 +212,12 @@ def from_json(cls: type[_T], body: Mapping[str, Any], source: str) -> _T:
     """Parse one action from its JSON body; `source` names the file in errors.
 
     Raises:
-        CorruptLogError: a required key is missing, or a value has the wrong type.
+        CorruptLogError: a required key is missing, or a value has the wrong type or is out of range.
     """
     make: Any = cls  # each class has other fields, so the constructor call cannot be typed
     keys, rules = _parse_rules(make)
     values: dict[str, Any] = {}
-    for key, name, types, items, is_required in rules:
+    for key, name, types, items, largest, is_required in rules:
         value = body.get(key)
         if value is None:
             if is_required:
@@ -225,6 +228,10 @@ def from_json(cls: type[_T], body: Mapping[str, Any], source: str) -> _T:
                 f"{source} has a {make.action} whose `{key}` is {value!r:.80}, which has the wrong type.",
                 remedy=_REMEDY,
             )
+        if type(value) is int and not -largest <= value <= largest:
+            raise CorruptLogError(
+                f"{source} has a {make.action} whose `{key}` is {value!r:.80}, which is out of range.", remedy=_REMEDY
+            )
         values[name] = tuple(value) if type(value) is list else value
     if not body.keys() <= keys:
         values["unknown"] = {key: value for key, value in body.items() if key not in keys}
@@ -232,13 +239,14 @@ def from_json(cls: type[_T], body: Mapping[str, Any], source: str) -> _T:
     return action
 
 
-_ParseRule = tuple[str, str, tuple[type, ...], tuple[type, ...] | None, bool]
+_ParseRule = tuple[str, str, tuple[type, ...], tuple[type, ...] | None, int, bool]
 
 
 @cache
 def _parse_rules(cls: type[Any]) -> tuple[frozenset[str], tuple[_ParseRule, ...]]:
-    """Return the JSON keys of a class, and for each: key, field, types, types of its items, and whether it is required.
+    """Return the JSON keys of a class, and the rule of each key.
 
+    A rule is the key, the field, its types, the types of its items, its largest integer, and whether it is required.
     These are tuples, created once for each class, because a commit may have a million adds.
     """
     hashable: Any = cls
@@ -248,6 +256,7 @@ def _parse_rules(cls: type[Any]) -> tuple[frozenset[str], tuple[_ParseRule, ...]
             f.name,
             f.metadata["types"],
             f.metadata["items"],
+            f.metadata["largest"],
             f.default is MISSING and f.default_factory is MISSING,
         )
         for f in _json_fields(hashable)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import deltalake
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite import DeltaTable
@@ -30,6 +30,7 @@ from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import OnRerun, RestoreRequest, RunIdentity
 from deltalite.snapshot import Snapshot
+from tests.support.fuzzing import examples
 from tests.support.table_history import DAYS, TableHistory, ids, restore_history
 from tests.support.tables import commit
 from tests.unit.builders import (
@@ -358,7 +359,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25)
 @given(steps=STEPS, chosen=st.integers(0, 100))
 def test_any_version_of_any_history_is_restored_exactly(tmp_path_factory, steps, chosen):
     history = TableHistory(tmp_path_factory.mktemp("h") / "t", FEED)

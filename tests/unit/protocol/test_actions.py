@@ -94,6 +94,16 @@ def test_unknown_actions_empty_lines_and_null_actions_are_ignored():
     assert parse_action("novelty", {}, "x") is None
 
 
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [("protocol", "minReaderVersion", 2**31), ("protocol", "minWriterVersion", -(2**31)), ("txn", "version", 2**63),
+     ("add", "size", 2**63), ("remove", "deletionTimestamp", 2**70)],
+)  # fmt: skip
+def test_an_integer_out_of_the_range_of_its_type_is_rejected(kind, key, value):
+    with pytest.raises(CorruptLogError, match=f"x.json has a {kind} whose `{key}` is .* out of range"):
+        parse_commit(line(kind, BODIES[kind] | {key: value}), "x.json")
+
+
 @pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind, keys in REQUIRED.items() for key in keys])
 @pytest.mark.parametrize("how", ["missing", "null", "wrong"])
 def test_the_error_names_the_file_and_a_missing_or_mistyped_key(kind, key, how):

@@ -8,7 +8,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
@@ -24,6 +24,7 @@ from deltalite.protocol.actions import Protocol
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import commit
 from deltalite.txn.proposal import ReadSet
+from tests.support.fuzzing import examples
 from tests.unit.builders import Clock, add, commit_actions, load, metadata, new_store, proposal, remove, struct
 
 FEATURE = ("deletionVectors",)
@@ -254,7 +255,7 @@ deletions = st.lists(
 
 
 @given(deletions=deletions)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_every_commit_removes_exactly_its_rows(deletions):
     """All writers read the table as it was at first; those whose rows nobody else has marked all commit."""
     store = table_of(new_store(), "f", "g")
@@ -297,7 +298,7 @@ sets = st.one_of(
 
 
 @given(rows=sets)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_reference_implementation_reads_the_encoded_rows(rows):
     data = encode(positions(*rows))
     assert set(BitMap64.deserialize(data[4:])) == rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.errors import StorageError
@@ -18,6 +18,7 @@ from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.checksum import write_checksum
 from deltalite.upkeep.cleanup import Cleaned, clean_log, expired_names
 from deltalite.upkeep.post_commit import after_commit
+from tests.support.fuzzing import examples
 from tests.unit.builders import (
     NOON_MS,
     add,
@@ -254,7 +255,7 @@ def test_nothing_is_deleted_from_a_young_log():
     compactions=st.lists(st.tuples(st.integers(0, 15), st.integers(1, 5)), max_size=3),
     day=st.integers(5, 30),
 )
-@settings(max_examples=60, deadline=None)
+@examples(20)
 def test_every_version_inside_the_retention_reads_as_before(removed, kinds, compactions, day):
     store = create(new_store(), add("f0"), configuration=WEEK)
     for version, takes in enumerate(removed, 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.errors import CorruptLogError
@@ -14,6 +14,7 @@ from deltalite.protocol.file_names import checkpoint_name, commit_name, compacti
 from deltalite.upkeep import compaction
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.post_commit import after_commit
+from tests.support.fuzzing import examples
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
@@ -48,7 +49,7 @@ commits = st.lists(st.tuples(actions, st.integers(0, 2), st.booleans()), min_siz
 
 
 @given(commits=commits, data=st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(commits, data):
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
@@ -145,7 +146,7 @@ def test_the_add_counts_if_a_commit_adds_and_removes_a_file(log):
 
 
 @given(commits=commits, data=st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_written_compaction_has_the_state_of_its_commits(commits, data):
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.columnar.statistics.footer import indexed_columns
@@ -17,6 +17,7 @@ from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import ArrayType, DecimalType, PrimitiveType, StructField, StructType
 from deltalite.upkeep.partition_struct import PartitionStruct
 from deltalite.upkeep.stats_struct import StatsStruct
+from tests.support.fuzzing import examples
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LONG = Decimal("12345678901234567890.123456789012345678")
@@ -104,7 +105,7 @@ texts = st.lists(st.one_of(st.none(), st.text(max_size=4), objects.map(json.dump
 
 
 @given(texts=texts)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_texts_that_are_parsed_together_give_the_same_structs_as_alone(texts):
     stats_struct = struct_of(column("x", "byte"), column("y", "string"))
     together = stats_struct.parse(pa.chunked_array([pa.array(texts, pa.string())])).to_pylist()

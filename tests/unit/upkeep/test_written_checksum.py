@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.log.replay import ReplayedLog
@@ -14,6 +14,7 @@ from deltalite.protocol.file_names import checksum_name, commit_name
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.checksum import write_checksum
 from deltalite.upkeep.post_commit import after_commit
+from tests.support.fuzzing import examples
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
@@ -69,7 +70,7 @@ steps = st.lists(st.sets(st.integers(0, len(KEYS) - 1), max_size=3), min_size=1,
 
 
 @given(steps=steps, data=st.data())
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_incremental_and_full_counts_are_equal(steps, data):
     """Each step adds the files that are not there and removes those that are, as our commits do."""
     store = new_store()

@@ -7,13 +7,14 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.columnar.deletion_vectors.reading import deleted_rows, file_name, kept_rows
 from deltalite.errors import CorruptDataFileError, StorageError
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.memory import MemoryLogStore
+from tests.support.fuzzing import examples
 from tests.support.vectors import framed, inline, vector, vector_file, z85
 
 ID = UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
@@ -161,7 +162,7 @@ def test_a_storage_failure_is_not_reported_as_damage():
         deleted_rows(store, descriptor())
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(at=st.integers(0, len(GOOD) - 1), change=st.one_of(st.just("cut"), st.integers(1, 255)))
 def test_a_damaged_file_never_gives_other_rows(at, change):
     damaged = GOOD[:at] if change == "cut" else GOOD[:at] + bytes([GOOD[at] ^ change]) + GOOD[at + 1 :]
@@ -169,7 +170,7 @@ def test_a_damaged_file_never_gives_other_rows(at, change):
         deleted_rows(stored(damaged), descriptor())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     rows=st.sets(st.integers(0, 60)),
     start=st.integers(0, 70),

@@ -6,11 +6,12 @@ import struct
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
 from deltalite.columnar.deletion_vectors.roaring import NATIVE_MAGIC, PORTABLE_MAGIC, MalformedBitmapError, decode
+from tests.support.fuzzing import examples
 
 CONTAINER = 2**16
 
@@ -55,7 +56,7 @@ def bitmaps64(draw):
     return bitmap
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(bitmaps64())
 def test_bitmaps_of_the_reference_implementation_are_decoded(bitmap):
     decoded = decode(portable(bitmap), len(bitmap))
@@ -64,7 +65,7 @@ def test_bitmaps_of_the_reference_implementation_are_decoded(bitmap):
     assert decoded.to_pylist() == list(bitmap)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(some_values(), max_size=3))
 def test_the_layout_before_the_standard_is_decoded(parts):
     expected = [(key << 32) + value for key, values in enumerate(parts) for value in sorted(values)]
@@ -162,7 +163,7 @@ SMALL = [
 SMALL[2].run_optimize()
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(
     bitmap=st.sampled_from(SMALL),
     old=st.booleans(),

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.columnar.predicates.predicate import (
@@ -25,6 +25,7 @@ from deltalite.columnar.predicates.predicate import (
 from deltalite.columnar.reader.data_file import split
 from deltalite.columnar.reader.equality_deletes import EqualityDeletes
 from deltalite.protocol.schema import ArrayType, MapType, PrimitiveType
+from tests.support.fuzzing import examples
 from tests.support.lake import Lake, struct_of
 from tests.support.vectors import inline
 
@@ -197,7 +198,7 @@ def files(draw):
     }
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(40)
 @given(
     tables=st.lists(files(), min_size=1, max_size=2),
     columns=st.none() | st.lists(st.sampled_from(CHOICES), max_size=4, unique=True),

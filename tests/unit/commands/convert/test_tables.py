@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite import DeltaTable
@@ -21,6 +21,7 @@ from deltalite.errors import (
 from deltalite.inspection.verify import verify
 from deltalite.requests import RunIdentity
 from deltalite.storage.local import LocalLogStore
+from tests.support.fuzzing import examples
 from tests.support.tables import commit
 from tests.unit.builders import newest
 from tests.unit.commands.convert.converting import (
@@ -190,7 +191,7 @@ FILE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(30)
 @given(files=st.lists(FILE.filter(bool), min_size=1, max_size=4), int96=st.booleans())
 def test_any_rows_are_the_same_from_the_table_and_from_its_files(tmp_path_factory, files, int96):
     folder = tmp_path_factory.mktemp("c") / "t"

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import deltalake
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.commands.vacuum import vacuum
 from deltalite.errors import VersionNotFoundError
 from deltalite.protocol.properties import HOUR_MS
 from deltalite.requests import RunIdentity, VacuumMode, VacuumRequest
+from tests.support.fuzzing import examples
 from tests.support.table_history import DAYS, TableHistory
 
 Step = Callable[[TableHistory], object]
@@ -69,7 +70,7 @@ def vacuum_history(history: TableHistory, mode: VacuumMode, hours: int | None) -
     history.record_library_commits()
 
 
-@settings(max_examples=40, deadline=None)
+@examples(12)
 @given(
     past=st.lists(steps(), min_size=3, max_size=14),
     mode=st.sampled_from(VacuumMode),
