@@ -14,16 +14,16 @@ from demo.feed import write_feed
 from tests.examples.dag_runs import FIRST, SECOND, Run, example, run
 from tests.examples.feeds import CHANGES, ORDERS
 
-DIES_ONCE = """\
+KILLED_ONCE = """\
 #!/bin/sh
-if [ ! -e "{tried}" ]; then : > "{tried}"; exit 137; fi
+if [ ! -e "{marker}" ]; then : > "{marker}"; exit 137; fi
 exec "{spark_submit}" "$@"
 """
 
 
 @pytest.fixture(scope="session")
 def base(airflow_db, tmp_path_factory):
-    """The folder of the feed and the tables. Airflow Variables name it to the DAGs."""
+    """The folder of the feed and the tables. Airflow Variables pass it to the DAGs."""
     folder = tmp_path_factory.mktemp("examples")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_VAR_LAKE", str(folder / "lake"))
@@ -32,14 +32,14 @@ def base(airflow_db, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def ingested(base) -> dict[date, Run]:
+def ingest_runs(base) -> dict[date, Run]:
     """The runs of `orders_ingest` for two days. In the first run, spark-submit is killed once before it works."""
     for day in (FIRST, SECOND):
         write_feed(base / "landing", day, orders=ORDERS)
     programs = base / "bin"
     programs.mkdir()
     stand_in = programs / "spark-submit"
-    stand_in.write_text(DIES_ONCE.format(tried=base / "tried", spark_submit=shutil.which("spark-submit")))
+    stand_in.write_text(KILLED_ONCE.format(marker=base / "was-killed", spark_submit=shutil.which("spark-submit")))
     stand_in.chmod(0o755)
     dag = example("orders_ingest")
     dag.get_task("load").retry_delay = timedelta(0)
@@ -50,13 +50,13 @@ def ingested(base) -> dict[date, Run]:
 
 
 @pytest.fixture(scope="session")
-def totals(base, ingested) -> dict[date, Run]:
+def totals_runs(base, ingest_runs) -> dict[date, Run]:
     """The runs of `orders_replace_day` for two days."""
     return {day: run(example("orders_replace_day"), day) for day in (FIRST, SECOND)}
 
 
 @pytest.fixture(scope="session")
-def upserted(base) -> dict[date, Run]:
+def upsert_runs(base) -> dict[date, Run]:
     """The runs of `customers_upsert` for two days."""
     for day, changes in CHANGES.items():
         folder = base / "landing" / "customers" / day.isoformat()
@@ -66,10 +66,10 @@ def upserted(base) -> dict[date, Run]:
 
 
 @pytest.fixture
-def lake(base, ingested, upserted, tmp_path, monkeypatch) -> Path:
-    """A copy of the tables for a test that changes them. Airflow Variables name it to the DAGs.
+def lake(base, ingest_runs, upsert_runs, tmp_path, monkeypatch) -> Path:
+    """A copy of the tables for a test that changes them. Airflow Variables pass it to the DAGs.
 
-    A test that needs the totals asks for `totals` too.
+    A test that needs the totals also requests `totals_runs`.
     """
     copy = shutil.copytree(base / "lake", tmp_path / "lake")
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(copy))
@@ -78,11 +78,11 @@ def lake(base, ingested, upserted, tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def without_spark(tmp_path, monkeypatch) -> Path:
-    """A worker whose spark-submit must not be called. Returns the file that a call would create."""
-    called = tmp_path / "called"
+    """Replace spark-submit by a program that fails. Return the file that a call of it creates."""
+    call_marker = tmp_path / "called"
     stand_in = tmp_path / "bin" / "spark-submit"
     stand_in.parent.mkdir()
-    stand_in.write_text(f'#!/bin/sh\n: > "{called}"\nexit 1\n')
+    stand_in.write_text(f'#!/bin/sh\n: > "{call_marker}"\nexit 1\n')
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}")
-    return called
+    return call_marker

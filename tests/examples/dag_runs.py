@@ -1,4 +1,4 @@
-"""Runs example DAGs with `dag.test()`, on a real database, with real tasks and a real Spark."""
+"""Runs example DAGs with `dag.test()`, a real database, real tasks and a real Spark."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The state of a DAG run and the return values of its tasks."""
+    """The state of a DAG run, and the return values and try numbers of its tasks."""
 
     run_id: str
     state: str
     returned: dict[str, Any]
-    tries: dict[str, int]
+    try_numbers: dict[str, int]
 
 
 def example(dag_id: str):
@@ -37,13 +37,13 @@ def run(dag, day: date, *, at: timedelta = timedelta(days=1), conf: dict[str, An
     The return values of mapped tasks are a list, in the order of their map indexes.
     """
     midnight = datetime.combine(day, time(tzinfo=UTC))
-    done = dag.test(logical_date=midnight, run_after=midnight + at, run_conf=conf)
-    tasks = done.get_task_instances()
+    dag_run = dag.test(logical_date=midnight, run_after=midnight + at, run_conf=conf)
+    tasks = dag_run.get_task_instances()
     return Run(
-        run_id=done.run_id,
-        state=str(done.state),
+        run_id=dag_run.run_id,
+        state=str(dag_run.state),
         returned={ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in tasks},
-        tries={ti.task_id: ti.try_number for ti in tasks},
+        try_numbers={ti.task_id: ti.try_number for ti in tasks},
     )
 
 

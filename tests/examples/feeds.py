@@ -57,11 +57,13 @@ def expected_totals(day: date) -> dict[str | None, tuple[int, Decimal]]:
     return dict(totals)
 
 
-def changed(customer: str, hour: int, *, day: date, country: str = "DE", deleted: bool | None = None) -> dict[str, Any]:
-    """A change of a customer, in the format of the source."""
+def change_of(
+    customer: str, hour: int, *, day: date, country: str = "DE", deleted: bool | None = None
+) -> dict[str, Any]:
+    """Return a change of a customer, in the format of the source."""
     at = datetime.combine(day, time(hour), UTC)
-    named = {"customer": customer, "email": f"{hour}@{day}", "country": country, "changed_at": at.isoformat()}
-    return named if deleted is None else named | {"deleted": deleted}
+    change = {"customer": customer, "email": f"{hour}@{day}", "country": country, "changed_at": at.isoformat()}
+    return change if deleted is None else change | {"deleted": deleted}
 
 
 FORGOTTEN = next(
@@ -69,19 +71,19 @@ FORGOTTEN = next(
 )
 CHANGES = {
     FIRST: [
-        changed("Anna", 8, day=FIRST),
-        changed("Anna", 9, day=FIRST, country="FR"),
-        changed("Søren", 8, day=FIRST, deleted=False),
-        changed(FORGOTTEN, 8, day=FIRST),
-        changed("nobody", 8, day=FIRST, deleted=True),
-        changed("'", 8, day=FIRST),
+        change_of("Anna", 8, day=FIRST),
+        change_of("Anna", 9, day=FIRST, country="FR"),
+        change_of("Søren", 8, day=FIRST, deleted=False),
+        change_of(FORGOTTEN, 8, day=FIRST),
+        change_of("nobody", 8, day=FIRST, deleted=True),
+        change_of("'", 8, day=FIRST),
     ],
     SECOND: [
-        changed("Søren", 9, day=SECOND, deleted=True),
-        changed("Anna", 1, day=FIRST, country="US"),  # late: the table has a newer one
-        changed("'", 1, day=FIRST, deleted=True),  # late, too
-        changed("太郎", 7, day=SECOND),
-        changed(FORGOTTEN, 7, day=SECOND, country="IE"),
+        change_of("Søren", 9, day=SECOND, deleted=True),
+        change_of("Anna", 1, day=FIRST, country="US"),  # late: the table has a newer change
+        change_of("'", 1, day=FIRST, deleted=True),  # also late
+        change_of("太郎", 7, day=SECOND),
+        change_of(FORGOTTEN, 7, day=SECOND, country="IE"),
     ],
 }
 
@@ -90,10 +92,10 @@ def expected_customers() -> dict[str, dict[str, Any]]:
     """The newest change of each customer that is not deleted."""
     newest: dict[str, dict[str, Any]] = {}
     for change in [*CHANGES[FIRST], *CHANGES[SECOND]]:
-        known = newest.get(change["customer"])
-        if known is None or known["changed_at"] < change["changed_at"]:
+        previous = newest.get(change["customer"])
+        if previous is None or previous["changed_at"] < change["changed_at"]:
             newest[change["customer"]] = change
-    kept = [change for change in newest.values() if not change.get("deleted")]
+    remaining = [change for change in newest.values() if not change.get("deleted")]
     return {
         change["customer"]: {
             "customer": change["customer"],
@@ -102,5 +104,5 @@ def expected_customers() -> dict[str, dict[str, Any]]:
             "changed_at": datetime.fromisoformat(change["changed_at"]),
             "deleted": False,
         }
-        for change in kept
+        for change in remaining
     }

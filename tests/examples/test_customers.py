@@ -1,4 +1,4 @@
-"""The examples on customers: merge changes, follow them, forget a customer."""
+"""The examples on customers: merge changes, read the change feed and delete a customer's data."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from tests.examples.feeds import FORGOTTEN, expected_customers
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
-def test_the_changes_of_each_day_are_in_the_table(base, upserted):
-    rows = DeltaTable(
-        str(base / "lake" / "customers"), version=upserted[SECOND].returned["merge"]["version"]
+def test_the_changes_of_each_day_are_in_the_table(base, upsert_runs):
+    customers = DeltaTable(
+        str(base / "lake" / "customers"), version=upsert_runs[SECOND].returned["merge"]["version"]
     ).to_arrow()
-    deleted = [row for row in rows.to_pylist() if row["deleted"]]
-    assert {row["customer"]: row for row in rows.to_pylist() if not row["deleted"]} == expected_customers()
-    assert rows.num_rows == len(expected_customers()) + len(deleted)
+    deleted = [row for row in customers.to_pylist() if row["deleted"]]
+    assert {row["customer"]: row for row in customers.to_pylist() if not row["deleted"]} == expected_customers()
+    assert customers.num_rows == len(expected_customers()) + len(deleted)
     assert {row["customer"] for row in deleted} == {"nobody", "Søren"}
     assert {(row["email"], row["country"]) for row in deleted} == {(None, None)}
 
 
-def test_a_merge_returns_the_number_of_rows_for_each_action(base, upserted):
-    merged = [upserted[day].returned["merge"] for day in (FIRST, SECOND)]
-    assert [upserted[day].state for day in (FIRST, SECOND)] == ["success", "success"]
-    assert {(one["operation"], one["committed"], one["skipped"]) for one in merged} == {("MERGE", True, False)}
+def test_a_merge_returns_the_number_of_rows_for_each_action(base, upsert_runs):
+    merged = [upsert_runs[day].returned["merge"] for day in (FIRST, SECOND)]
+    assert [upsert_runs[day].state for day in (FIRST, SECOND)] == ["success", "success"]
+    assert {(result["operation"], result["committed"], result["skipped"]) for result in merged} == {
+        ("MERGE", True, False)
+    }
     counts = ("numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
-    assert [[one["metrics"][name] for name in counts] for one in merged] == [[5, 5, 0, 0], [5, 1, 2, 0]]
+    assert [[result["metrics"][name] for name in counts] for result in merged] == [[5, 5, 0, 0], [5, 1, 2, 0]]
 
 
-def test_the_change_feed_of_the_customers_has_each_change(base, upserted):
-    table, version = DeltaTable(str(base / "lake" / "customers")), upserted[SECOND].returned["merge"]["version"]
+def test_the_change_feed_of_the_customers_has_each_change(base, upsert_runs):
+    table, version = DeltaTable(str(base / "lake" / "customers")), upsert_runs[SECOND].returned["merge"]["version"]
     changes = [row for batch in table.changes(version, version) for row in batch.to_pylist()]
     assert sorted((row["_change_type"], row["customer"], row["country"]) for row in changes) == [
         ("insert", "太郎", "DE"),
@@ -47,15 +49,15 @@ def test_the_change_feed_of_the_customers_has_each_change(base, upserted):
 def test_a_customer_is_forgotten_in_both_tables(lake):
     orders, customers = rows(lake / "orders"), rows(lake / "customers")
     assert {FORGOTTEN} < {row["customer"] for row in customers}
-    done = run(example("customers_forget"), FIRST, conf={"customer": FORGOTTEN})
-    assert done.state == "success"
+    dag_run = run(example("customers_forget"), FIRST, conf={"customer": FORGOTTEN})
+    assert dag_run.state == "success"
     assert rows(lake / "customers") == [row for row in customers if row["customer"] != FORGOTTEN]
-    theirs = {"customer": None, "note": None}
-    expected = [row | theirs if row["customer"] == FORGOTTEN else row for row in orders]
+    anonymous = {"customer": None, "note": None}
+    expected = [row | anonymous if row["customer"] == FORGOTTEN else row for row in orders]
     assert rows(lake / "orders") == sorted(expected, key=repr) != orders
-    assert done.returned["delete"]["metrics"]["numDeletedRows"] == 1
+    assert dag_run.returned["delete"]["metrics"]["numDeletedRows"] == 1
     changed_orders = sum(row["customer"] == FORGOTTEN for row in orders)
-    assert done.returned["make_anonymous"]["metrics"]["numUpdatedRows"] == changed_orders > 0
+    assert dag_run.returned["make_anonymous"]["metrics"]["numUpdatedRows"] == changed_orders > 0
     for table in ("orders", "customers"):
         details = json.loads(DeltaTable(str(lake / table)).history(limit=1)[0]["userMetadata"])
         assert details["user_metadata"] == "the customer asked to be forgotten"

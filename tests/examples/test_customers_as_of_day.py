@@ -1,4 +1,4 @@
-"""A backfill reads its source as of each day, in any order. Airflow's command and scheduler run it."""
+"""A backfill reads its source as of each day, in any order. Airflow's command line creates it; a scheduler runs it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HISTORY = [
 IN_MARCH = 3
 
 
-def make_customers(table: Path) -> None:
+def write_customers(table: Path) -> None:
     """Write the complete history, in commits with in-commit timestamps."""
     for _, countries in HISTORY:
         deleted = [False] * len(countries)
@@ -56,36 +56,36 @@ def make_customers(table: Path) -> None:
         commit.write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
-def at_work(table: Path, made: Path, versions: range) -> None:
-    """Let other writers commit these versions to the table."""
+def copy_commits(table: Path, complete: Path, versions: range) -> None:
+    """Copy the commits of these versions from the complete table, as if another writer committed them."""
     for version in versions:
         name = f"{version:020}.json"
-        shutil.copy(made / "_delta_log" / name, table / "_delta_log" / name)
+        shutil.copy(complete / "_delta_log" / name, table / "_delta_log" / name)
 
 
 @pytest.fixture
 def lake(tmp_path) -> Path:
-    make_customers(tmp_path / "made")
+    write_customers(tmp_path / "complete")
     table = tmp_path / "lake" / "customers"
-    shutil.copytree(tmp_path / "made", table, ignore=lambda _, names: [n for n in names if n.endswith(".json")])
-    at_work(table, tmp_path / "made", range(IN_MARCH))
+    shutil.copytree(tmp_path / "complete", table, ignore=lambda _, names: [n for n in names if n.endswith(".json")])
+    copy_commits(table, tmp_path / "complete", range(IN_MARCH))
     return tmp_path / "lake"
 
 
-def backfill(airflow: WholeAirflow, first: str, last: str, *more: str) -> list[tuple[str, str]]:
+def backfill(airflow: WholeAirflow, first: str, last: str, *options: str) -> list[tuple[str, str]]:
     """Backfill these days with Airflow's command. Return the days of its runs in order, and their states."""
-    airflow.cli("backfill", "create", "--dag-id", DAG_ID, "--from-date", first, "--to-date", last, *more)
+    airflow.cli("backfill", "create", "--dag-id", DAG_ID, "--from-date", first, "--to-date", last, *options)
 
-    def through() -> bool:
-        made = airflow.ask("GET", "backfills", dag_id=DAG_ID)["backfills"]
-        return bool(made) and all(one["completed_at"] for one in made)
+    def is_complete() -> bool:
+        backfills = airflow.ask("GET", "backfills", dag_id=DAG_ID)["backfills"]
+        return bool(backfills) and all(backfill["completed_at"] for backfill in backfills)
 
-    airflow.until(f"the backfill from {first} is through", through, timeout=600)
+    airflow.until(f"the backfill from {first} is complete", is_complete, timeout=600)
     runs = [run for run in airflow.runs(DAG_ID) if run["run_type"] == "backfill"]
     return [(run["logical_date"][:10], run["state"]) for run in sorted(runs, key=lambda run: run["start_date"])]
 
 
-def counted(lake: Path) -> dict[date, Counter]:
+def customers_by_day_and_country(lake: Path) -> dict[date, Counter]:
     counts: dict[date, Counter] = {}
     for row in DeltaTable(lake / "customers_by_day").to_arrow().to_pylist():
         counts.setdefault(row["day"], Counter())[row["country"]] += row["customers"]
@@ -93,25 +93,25 @@ def counted(lake: Path) -> dict[date, Counter]:
 
 
 def test_each_day_reads_the_table_as_of_its_end_in_any_order_and_a_month_later(lake, tmp_path):
-    # The scheduler would start a run of the newest day. Only the runs of the backfill are wanted.
+    # Without an end date, the scheduler would also start a run of the newest day.
     source = (EXAMPLES / f"{DAG_ID}.py").read_text()
-    ended = source.replace("catchup=False,", "catchup=False, end_date=datetime(2026, 3, 10, tzinfo=UTC),")
-    assert ended != source
+    source_with_end = source.replace("catchup=False,", "catchup=False, end_date=datetime(2026, 3, 10, tzinfo=UTC),")
+    assert source_with_end != source
     variables = {"AIRFLOW_VAR_LAKE": str(lake)}
     with postgres() as database, WholeAirflow(tmp_path / "airflow", database=database, variables=variables) as airflow:
-        airflow.add_dag(DAG_ID, ended)
+        airflow.add_dag(DAG_ID, source_with_end)
         runs = backfill(airflow, "2026-03-01", "2026-03-02", "--run-backwards", "--max-active-runs", "1")
         assert runs == [("2026-03-02", "success"), ("2026-03-01", "success")]
         expected = {date(2026, 3, 1): Counter(HISTORY[1][1]), date(2026, 3, 2): Counter(HISTORY[2][1])}
-        assert counted(lake) == expected
-        read = [one["operationParameters"] for one in DeltaTable(lake / "customers_by_day").history()]
-        assert [json.loads(one["sourceVersions"]) for one in read] == [{"source": 1}, {"source": 2}]
+        assert customers_by_day_and_country(lake) == expected
+        parameters = [entry["operationParameters"] for entry in DeltaTable(lake / "customers_by_day").history()]
+        assert [json.loads(entry["sourceVersions"]) for entry in parameters] == [{"source": 1}, {"source": 2}]
 
-        at_work(lake / "customers", tmp_path / "made", range(IN_MARCH, len(HISTORY)))
-        (again,) = [run["dag_run_id"] for run in airflow.runs(DAG_ID) if run["logical_date"].startswith("2026-03-02")]
-        airflow.clear(DAG_ID, again)
+        copy_commits(lake / "customers", tmp_path / "complete", range(IN_MARCH, len(HISTORY)))
+        (run_id,) = [run["dag_run_id"] for run in airflow.runs(DAG_ID) if run["logical_date"].startswith("2026-03-02")]
+        airflow.clear(DAG_ID, run_id)
         airflow.until(
             "the day was written again", lambda: DeltaTable(lake / "customers_by_day").version == 2, timeout=300
         )
-        airflow.wait_for_run(DAG_ID, again, timeout=300)
-        assert counted(lake) == expected
+        airflow.wait_for_run(DAG_ID, run_id, timeout=300)
+        assert customers_by_day_and_country(lake) == expected

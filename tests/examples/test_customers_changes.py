@@ -27,7 +27,7 @@ def without_addresses(lake: Path) -> list[dict]:
 
 
 @pytest.mark.campaign
-def test_each_run_merges_the_versions_since_the_last_one_and_a_day_without_any_starts_no_spark(lake, request):
+def test_each_run_merges_the_new_versions_and_a_day_without_new_versions_starts_no_spark(lake, request):
     copy, before = lake / "customers_for_analysts", DeltaTable(str(lake / "customers")).version
     assert before > 1
 
@@ -42,19 +42,19 @@ def test_each_run_merges_the_versions_since_the_last_one_and_a_day_without_any_s
     assert second.returned["merge"]["metrics"]["numTargetRowsUpdated"] == 0
     assert rows(copy) == without_addresses(lake)
 
-    started = request.getfixturevalue("without_spark")
+    spark_call = request.getfixturevalue("without_spark")
     third = run(example("customers_changes"), THIRD)
     assert third.state == "success" and third.returned == dict.fromkeys(("next_range", "create", "merge"))
-    assert not started.exists()
+    assert not spark_call.exists()
 
-    marks = [json.loads(commit["userMetadata"]).get("user_metadata") for commit in DeltaTable(str(copy)).history()]
-    assert [mark for mark in marks if mark] == [
+    messages = [json.loads(commit["userMetadata"]).get("user_metadata") for commit in DeltaTable(str(copy)).history()]
+    assert [message for message in messages if message] == [
         f"customers up to version {before + 1}",
         f"customers up to version {before}",
     ]
 
 
-def test_a_copy_without_the_last_merged_version_fails_and_does_not_start_again(tmp_path):
+def test_a_copy_whose_log_lacks_the_last_merged_version_raises_an_error(tmp_path):
     import runpy
 
     import deltalake

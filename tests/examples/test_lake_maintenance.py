@@ -28,24 +28,24 @@ def small_lake(tmp_path, monkeypatch, names):
     for name in names:
         for number in range(4):
             deltalake.write_deltalake(str(lake / name), pa.table({"id": [number]}), mode="append")
-        (lake / name / "dead.parquet").write_bytes(b"x")
-        os.utime(lake / name / "dead.parquet", (0, 0))
+        (lake / name / "orphan.parquet").write_bytes(b"x")
+        os.utime(lake / name / "orphan.parquet", (0, 0))
     (lake / "landing").mkdir()
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(lake))
     return lake
 
 
-def test_each_table_of_the_lake_is_packed_checkpointed_and_vacuumed(airflow_db, small_lake, names):
-    done = run(example("lake_maintenance"), FIRST)
-    assert done.state == "success"
-    assert done.returned["tables"] == [str(small_lake / name) for name in names]
-    versions = {step: [one["version"] for one in done.returned[f"maintenance.{step}"]] for step in STEPS}
+def test_each_table_of_the_lake_is_optimized_checkpointed_and_vacuumed(airflow_db, small_lake, names):
+    dag_run = run(example("lake_maintenance"), FIRST)
+    assert dag_run.state == "success"
+    assert dag_run.returned["tables"] == [str(small_lake / name) for name in names]
+    versions = {step: [result["version"] for result in dag_run.returned[f"maintenance.{step}"]] for step in STEPS}
     assert versions == {step: [version] * len(names) for step, version in zip(STEPS, (4, 4, 6), strict=True)}
     for name in names:
         table = DeltaTable(str(small_lake / name))
         assert [commit["operation"] for commit in table.history(limit=3)] == ["VACUUM END", "VACUUM START", "OPTIMIZE"]
         assert table.files().num_rows == 1
         assert (small_lake / name / "_delta_log" / f"{4:020}.checkpoint.parquet").exists()
-        assert not (small_lake / name / "dead.parquet").exists()
-        others = deltalake.DeltaTable(str(small_lake / name)).to_pyarrow_table()
-        assert sorted(others["id"].to_pylist()) == sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2, 3]
+        assert not (small_lake / name / "orphan.parquet").exists()
+        delta_rs_rows = deltalake.DeltaTable(str(small_lake / name)).to_pyarrow_table()
+        assert sorted(delta_rs_rows["id"].to_pylist()) == sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2, 3]

@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
     pytest.mark.campaign,
-    pytest.mark.usefixtures("totals"),
+    pytest.mark.usefixtures("totals_runs"),
 ]
 
 
@@ -27,7 +27,7 @@ def test_one_mapped_task_writes_the_checkpoint_of_each_table(lake):
     newest = [DeltaTable(str(table)).version for table in tables]
     assert run(example("lake_checkpoints"), FIRST).state == "success"
     assert [read_last_checkpoint(LocalLogStore(str(table))).version for table in tables] == newest
-    assert [DeltaTable(str(table)).version for table in tables] == newest  # no task has committed
+    assert [DeltaTable(str(table)).version for table in tables] == newest  # no task committed
 
 
 def test_one_mapped_task_vacuums_each_table_and_a_dry_run_deletes_nothing(lake):
@@ -36,11 +36,11 @@ def test_one_mapped_task_vacuums_each_table_and_a_dry_run_deletes_nothing(lake):
     for table in tables:
         (table / "orphan.parquet").write_bytes(b"x" * 7)
         os.utime(table / "orphan.parquet", (0, 0))
-    looked = run(example("lake_vacuum"), FIRST, conf={"dry_run": True})
-    assert looked.state == "success"
-    assert [one["metrics"]["sizeOfDataToDelete"] for one in looked.returned["vacuum"]] == [7, 7]
+    dry_run = run(example("lake_vacuum"), FIRST, conf={"dry_run": True})
+    assert dry_run.state == "success"
+    assert [result["metrics"]["sizeOfDataToDelete"] for result in dry_run.returned["vacuum"]] == [7, 7]
     assert [DeltaTable(str(table)).version for table in tables] == before
-    done = run(example("lake_vacuum"), FIRST, at=timedelta(days=2))
-    assert [one["metrics"]["numDeletedFiles"] for one in done.returned["vacuum"]] == [1, 1]
-    assert [one["version"] for one in done.returned["vacuum"]] == [version + 2 for version in before]
+    vacuum_run = run(example("lake_vacuum"), FIRST, at=timedelta(days=2))
+    assert [result["metrics"]["numDeletedFiles"] for result in vacuum_run.returned["vacuum"]] == [1, 1]
+    assert [result["version"] for result in vacuum_run.returned["vacuum"]] == [version + 2 for version in before]
     assert not any((table / "orphan.parquet").exists() for table in tables)

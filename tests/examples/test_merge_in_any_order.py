@@ -19,26 +19,26 @@ DAYS = 4
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def changes_of(chance: random.Random, day: int) -> list[dict]:
-    """Changes of six customers, at different times. Some are late."""
+def changes_of(rng: random.Random, day: int) -> list[dict]:
+    """Return changes of six customers, at different times. Some changes are late."""
     changes = []
     for number in range(8):
-        at = START + timedelta(days=chance.randrange(day + 1), hours=day, seconds=number)
-        name = f"c{chance.randrange(6)}"
+        at = START + timedelta(days=rng.randrange(day + 1), hours=day, seconds=number)
+        name = f"c{rng.randrange(6)}"
         changes.append(
             {
                 "customer": name,
                 "email": f"{day}-{number}@x",
-                "country": chance.choice(["DE", "FR"]),
+                "country": rng.choice(["DE", "FR"]),
                 "changed_at": at.isoformat(),
-                "deleted": chance.choice([True, False, None]),
+                "deleted": rng.choice([True, False, None]),
             }
         )
     return changes
 
 
 def expected(days: list[list[dict]]) -> dict[str, tuple]:
-    """The newest change of each customer."""
+    """Return the email of each customer in its newest change, or None if that change deletes the customer."""
     changes = sorted((change for day in days for change in day), key=lambda change: change["changed_at"])
     newest = {change["customer"]: change for change in changes}
     return {name: (None if change["deleted"] else change["email"]) for name, change in newest.items()}
@@ -46,8 +46,8 @@ def expected(days: list[list[dict]]) -> dict[str, tuple]:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(1, 5))])
 def test_any_order_of_days_and_clears_ends_in_the_newest_change_of_each_customer(spark, tmp_path, seed):
-    chance = random.Random(seed)
-    days = [changes_of(chance, day) for day in range(DAYS)]
+    rng = random.Random(seed)
+    days = [changes_of(rng, day) for day in range(DAYS)]
     for day, changes in enumerate(days):
         (tmp_path / f"{day}.json").write_text("\n".join(map(json.dumps, changes)))
     task = example("customers_upsert").get_task("merge")
@@ -55,8 +55,8 @@ def test_any_order_of_days_and_clears_ends_in_the_newest_change_of_each_customer
     columns = "CAST(NULL AS STRING) AS customer, CAST(NULL AS STRING) AS email, CAST(NULL AS STRING) AS country"
     write_rows(spark, table, f"SELECT {columns}, TIMESTAMP'2026-01-01' AS changed_at, false AS deleted LIMIT 0")
 
-    order = [*range(DAYS), *chance.sample(range(DAYS), 2)]  # two days are cleared
-    chance.shuffle(order)
+    order = [*range(DAYS), *rng.sample(range(DAYS), 2)]  # two days are cleared
+    rng.shuffle(order)
     for number, day in enumerate(order):
         interval = {"data_interval_start": (START + timedelta(days=day)).isoformat()}
         run = {"dag_id": "customers_upsert", "task_id": "merge", "run_id": f"day {day}", "map_index": -1}
@@ -65,7 +65,7 @@ def test_any_order_of_days_and_clears_ends_in_the_newest_change_of_each_customer
             app_id=f"airflow/customers_upsert/merge/-1/day {day}", details={**run, **interval},
             txn_version=generation, generation=generation, on_rerun=OnRerun.WRITE, request_digest="1:same",
         )  # fmt: skip
-        done = merge(
+        result = merge(
             spark,
             MergeRequest(
                 table=table,
@@ -78,7 +78,7 @@ def test_any_order_of_days_and_clears_ends_in_the_newest_change_of_each_customer
                 identity=identity,
             ),
         )
-        assert done.committed
+        assert result.committed
     rows = DeltaTable(table).to_arrow().to_pylist()
     assert {row["customer"]: row["email"] for row in rows} == expected(days), f"in the order {order}"
     assert len(rows) == len(expected(days))

@@ -1,4 +1,4 @@
-"""A DAG run for each changed partition: the task that names the partitions, and the task that works on one."""
+"""Each changed partition gets a DAG run: one task names the changed partitions, another counts the orders of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.airflow,
     pytest.mark.interop,
     pytest.mark.skipif(
-        not hasattr(airflow.sdk, "PartitionedAssetTimetable"), reason="partitions came with Airflow 3.2"
+        not hasattr(airflow.sdk, "PartitionedAssetTimetable"), reason="asset partitions need Airflow 3.2"
     ),
 ]
 
@@ -48,29 +48,33 @@ def example_in_file(file, dag_id):
 
 
 def changed_days(call, tmp_path, partitions):
-    """The partition keys that the first DAG sends for an event of the watcher."""
+    """Return the partition keys that the first DAG sends for an event of the watcher."""
     from airflow.sdk.execution_time.context import OutletEventAccessors
 
     table = str(tmp_path / "orders")
     payload = {"table": table, "from_version": 0, "version": 0, "partitions": partitions}
     event = SimpleNamespace(extra={"from_trigger": True, "payload": payload}, timestamp=datetime.now(UTC))
-    triggering = defaultdict(lambda: [event], {"any asset": []})
-    sent = OutletEventAccessors()
-    call("orders_changed_days", "name_changed_days", {"triggering_asset_events": triggering, "outlet_events": sent})
-    return sent[airflow.sdk.Asset("orders_changed_days")].partition_keys
+    events_by_asset = defaultdict(lambda: [event], {"any asset": []})
+    outlet_events = OutletEventAccessors()
+    call(
+        "orders_changed_days",
+        "name_changed_days",
+        {"triggering_asset_events": events_by_asset, "outlet_events": outlet_events},
+    )
+    return outlet_events[airflow.sdk.Asset("orders_changed_days")].partition_keys
 
 
-def test_each_partition_of_the_watched_table_that_changed_is_sent(call, tmp_path):
+def test_each_changed_partition_of_the_watched_table_is_sent_as_a_partition_key(call, tmp_path):
     assert changed_days(call, tmp_path, ["day=2026-03-01", "day=2026-03-02"]) == {"day=2026-03-01", "day=2026-03-02"}
 
 
-def test_a_change_of_unknown_partitions_fails_the_task_and_a_change_of_none_skips_it(call, tmp_path):
+def test_a_change_of_unknown_partitions_fails_the_task_and_a_change_of_no_partition_skips_it(call, tmp_path):
     with pytest.raises(RuntimeError, match="do not name the partitions"):
         changed_days(call, tmp_path, None)
     with pytest.raises(AirflowSkipException):
         changed_days(call, tmp_path, [])
 
 
-def test_a_run_works_on_its_partition(call):
+def test_a_run_counts_the_orders_of_its_partition(call):
     context = {"dag_run": SimpleNamespace(partition_key="day=2026-03-02")}
     assert call("orders_by_day", "count_orders", context) == {"day": "2026-03-02", "orders": 2}

@@ -13,7 +13,7 @@ from tests.examples.feeds import expected_orders
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 
-def test_the_table_has_the_clean_rows_of_each_day_once(base, ingested):
+def test_the_table_has_the_clean_rows_of_each_day_once(base, ingest_runs):
     rows = DeltaTable(str(base / "lake" / "orders")).to_arrow().to_pylist()
     expected = expected_orders(FIRST) | expected_orders(SECOND)
     assert {row["order_id"]: row for row in rows} == expected
@@ -21,8 +21,8 @@ def test_the_table_has_the_clean_rows_of_each_day_once(base, ingested):
 
 
 @pytest.mark.smoke
-def test_the_result_of_an_ingest_is_the_xcom_of_its_task(base, ingested):
-    returned = ingested[SECOND].returned["load"]
+def test_the_result_of_an_ingest_is_the_xcom_of_its_task(base, ingest_runs):
+    returned = ingest_runs[SECOND].returned["load"]
     metrics = returned.pop("metrics")
     assert returned.pop("timestamp") > 0
     assert returned == {
@@ -39,28 +39,28 @@ def test_the_result_of_an_ingest_is_the_xcom_of_its_task(base, ingested):
     assert metrics["numOutputRows"] == len(expected_orders(SECOND))
 
 
-def test_a_retry_after_a_failed_attempt_commits_once_and_the_history_shows_the_attempt(base, ingested):
-    assert ingested[FIRST].state == "success" and ingested[FIRST].tries == {"load": 2}
+def test_a_retry_after_a_failed_attempt_commits_once_and_the_history_shows_the_attempt(base, ingest_runs):
+    assert ingest_runs[FIRST].state == "success" and ingest_runs[FIRST].try_numbers == {"load": 2}
     history = DeltaTable(str(base / "lake" / "orders")).history()
-    made_by = [json.loads(commit["userMetadata"]) for commit in history]
+    run_details = [json.loads(commit["userMetadata"]) for commit in history]
     assert [
-        (commit["version"], run["run_id"], run["try_number"]) for commit, run in zip(history, made_by, strict=True)
+        (commit["version"], run["run_id"], run["try_number"]) for commit, run in zip(history, run_details, strict=True)
     ] == [
-        (1, ingested[SECOND].run_id, 1),
-        (0, ingested[FIRST].run_id, 2),
+        (1, ingest_runs[SECOND].run_id, 1),
+        (0, ingest_runs[FIRST].run_id, 2),
     ]
-    assert {(run["dag_id"], run["task_id"], run["map_index"]) for run in made_by} == {("orders_ingest", "load", -1)}
+    assert {(run["dag_id"], run["task_id"], run["map_index"]) for run in run_details} == {("orders_ingest", "load", -1)}
 
 
-def test_the_table_forgets_runs_only_after_a_long_time(base, ingested):
+def test_the_table_keeps_the_transaction_identifiers_of_runs_for_90_days(base, ingest_runs):
     table = DeltaTable(str(base / "lake" / "orders"))
     assert table.metadata.configuration == {"delta.setTransactionRetentionDuration": "interval 90 days"}
 
 
-def test_a_second_attempt_of_the_same_run_is_skipped_without_spark(base, ingested, without_spark):
+def test_a_second_attempt_of_the_same_run_is_skipped_without_spark(base, ingest_runs, without_spark):
     again = run(example("orders_ingest"), FIRST)
-    first = ingested[FIRST].returned["load"]
-    assert again.run_id == ingested[FIRST].run_id and again.state == "success"
+    first = ingest_runs[FIRST].returned["load"]
+    assert again.run_id == ingest_runs[FIRST].run_id and again.state == "success"
     assert again.returned["load"] == {**first, "committed": False, "skipped": True}
     assert DeltaTable(str(base / "lake" / "orders")).version == 1
     assert not without_spark.exists()

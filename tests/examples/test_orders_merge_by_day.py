@@ -1,4 +1,4 @@
-"""Corrections: a mapped task merges each day."""
+"""Corrections: a mapped task merges the corrections of each day."""
 
 from __future__ import annotations
 
@@ -24,26 +24,28 @@ def test_corrections_are_merged_by_a_task_for_each_day(base, lake):
         lines = ["order_id,amount,cancelled", f"{cancelled},,true", f"{cheaper},1.25,false", "99,5.00,false"]
         (folder / "corrections.csv").write_text("\n".join(lines) + "\n")
 
-    done = run(example("orders_merge_by_day"), SECOND)
+    dag_run = run(example("orders_merge_by_day"), SECOND)
 
-    assert done.state == "success"
+    assert dag_run.state == "success"
     newest = DeltaTable(str(orders)).version
-    merged = sorted(done.returned["merge"], key=lambda one: one["version"])
-    assert [(one["version"], one["metrics"]["numTargetRowsDeleted"]) for one in merged] == [
+    merged = sorted(dag_run.returned["merge"], key=lambda result: result["version"])
+    assert [(result["version"], result["metrics"]["numTargetRowsDeleted"]) for result in merged] == [
         (newest - 1, 1),
         (newest, 1),
     ]
-    assert sorted(one["app_id"].rpartition("%2F")[2] for one in merged) == [f"day={day}" for day in (FIRST, SECOND)]
+    assert sorted(result["app_id"].rpartition("%2F")[2] for result in merged) == [
+        f"day={day}" for day in (FIRST, SECOND)
+    ]
     for cancelled, cheaper in corrected.values():
         del before[cancelled]
         before[cheaper]["amount"] = Decimal("1.25")
     assert {row["order_id"]: row for row in rows(orders)} == before
-    touched = [days_of(orders, one["version"]) for one in merged]
+    touched = [days_of(orders, result["version"]) for result in merged]
     assert sorted(touched, key=repr) == [{str(FIRST)}, {str(SECOND)}]
 
 
 def days_of(table: Path, version: int) -> set[str]:
-    """The days whose files a version removed or added."""
+    """Return the days whose files a version removed or added."""
     lines = (table / "_delta_log" / f"{version:020}.json").read_text().splitlines()
     files = [body.get("add") or body.get("remove") for line in lines if (body := json.loads(line))]
     return {file["partitionValues"]["day"] for file in files if file}

@@ -14,8 +14,8 @@ from tests.examples.feeds import expected_totals
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
-def test_a_day_of_totals_is_replaced_and_other_days_stay(base, totals):
-    assert [totals[day].state for day in (FIRST, SECOND)] == ["success", "success"]
+def test_a_day_of_totals_is_replaced_and_other_days_stay(base, totals_runs):
+    assert [totals_runs[day].state for day in (FIRST, SECOND)] == ["success", "success"]
     again = run(example("orders_replace_day"), FIRST, at=timedelta(days=30))  # another run for the same day
     replaced = again.returned["totals"]
     assert again.returned["newest_version"] == 1

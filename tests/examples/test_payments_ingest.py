@@ -1,4 +1,4 @@
-"""Payments: the constraints of the table accept a complete day, or no row of it."""
+"""Payments: the constraints of the table accept all rows of a day or none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.m
 
 @pytest.fixture
 def payments(airflow_db, tmp_path, monkeypatch):
-    """Return a function that delivers the lines of a day, and the table's folder."""
+    """Return a function that writes the input file of a day and returns the table's folder."""
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("AIRFLOW_VAR_LANDING", str(tmp_path / "landing"))
 
@@ -38,12 +38,12 @@ def test_a_day_with_a_bad_row_is_rejected_and_loaded_after_its_correction(paymen
     ]
 
     payments(SECOND, "3,5.00,EUR", "4,-1.00,EUR")
-    refused = run(example("payments_ingest"), SECOND)
-    assert (refused.state, refused.tries, refused.returned) == ("failed", {"load": 1}, {"load": None})
+    rejected = run(example("payments_ingest"), SECOND)
+    assert (rejected.state, rejected.try_numbers, rejected.returned) == ("failed", {"load": 1}, {"load": None})
     assert DeltaTable(str(table)).version == 0 and rows(table) == before
 
     payments(SECOND, "3,5.00,EUR", "4,1.00,EUR")
     again = run(example("payments_ingest"), SECOND, at=timedelta(days=1))
-    assert again.run_id == refused.run_id and again.state == "success"
+    assert again.run_id == rejected.run_id and again.state == "success"
     assert (again.returned["load"]["version"], again.returned["load"]["committed"]) == (1, True)
     assert len(rows(table)) == 4

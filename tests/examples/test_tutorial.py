@@ -1,4 +1,4 @@
-"""The tutorial: what its pages promise of each step."""
+"""The tutorial: each step has the result that its pages describe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture
 def base(airflow_db, tmp_path, monkeypatch):
-    """The folder of files and tables, with the files of two days."""
+    """The folder of the input files and tables, with the input of two days."""
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("AIRFLOW_VAR_LANDING", str(tmp_path / "landing"))
     orders = tmp_path / "landing" / "orders"

@@ -1,4 +1,4 @@
-"""Examples on one table: undo a bad load, z-order the last days, convert a folder."""
+"""Examples of upkeep: undo a bad load, z-order the last days, convert a folder."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def load(table, day, *, amount):
 
 
 def test_the_table_is_restored_to_the_newest_version_without_a_negative_amount(orders):
-    sound = rows(orders)
+    rows_before = rows(orders)
     load(orders, SECOND, amount=-1)
     load(orders, FIRST, amount=7)
-    done = run(example("orders_undo"), FIRST)
-    assert (done.state, done.returned["sound_version"]) == ("success", 5)
-    assert (done.returned["restore"]["version"], done.returned["restore"]["metrics"]["numRemovedFiles"]) == (8, 2)
-    assert rows(orders) == sound
+    dag_run = run(example("orders_undo"), FIRST)
+    assert (dag_run.state, dag_run.returned["sound_version"]) == ("success", 5)
+    assert (dag_run.returned["restore"]["version"], dag_run.returned["restore"]["metrics"]["numRemovedFiles"]) == (8, 2)
+    assert rows(orders) == rows_before
 
 
 def test_only_the_last_days_are_z_ordered(orders):
     before = rows(orders)
-    done = run(example("orders_z_order"), SECOND)
-    assert done.state == "success"
-    metrics = done.returned["z_order"]["metrics"]
+    dag_run = run(example("orders_z_order"), SECOND)
+    assert dag_run.state == "success"
+    metrics = dag_run.returned["z_order"]["metrics"]
     assert (metrics["numRemovedFiles"], metrics["numAddedFiles"]) == (4, 2)
     assert rows(orders) == before
     files = DeltaTable(str(orders)).files().to_pylist()
@@ -61,7 +61,7 @@ def test_a_folder_of_parquet_files_becomes_a_table_in_place(airflow_db, tmp_path
         folder = tmp_path / "clicks" / f"day={day}"
         folder.mkdir(parents=True)
         pq.write_table(pa.table({"url": [f"/{day}"]}), folder / "part-0.parquet")
-    done = run(example("landing_convert"), FIRST)
-    assert done.state == "success"
-    assert done.returned["convert"]["metrics"]["numConvertedFiles"] == 2
+    dag_run = run(example("landing_convert"), FIRST)
+    assert dag_run.state == "success"
+    assert dag_run.returned["convert"]["metrics"]["numConvertedFiles"] == 2
     assert rows(tmp_path / "clicks") == [{"url": f"/{day}", "day": day} for day in (FIRST, SECOND)]

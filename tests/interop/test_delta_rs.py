@@ -1,4 +1,4 @@
-"""delta-rs reads what we write, and we read, and append to, what it wrote."""
+"""delta-rs reads tables of deltalite. deltalite reads tables of delta-rs and appends to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable as OtherTable
+from deltalake import DeltaTable as DeltaRsTable
 from deltalake import write_deltalake
 
 import deltalite.spark as delta
@@ -21,16 +21,16 @@ from tests.support.tables import commit, ordered, rows, values, write_rows
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
 
-def theirs(table, **at):
-    return ordered(tuple(r.values()) for r in OtherTable(str(table), **at).to_pyarrow_table().to_pylist())
+def rows_by_delta_rs(table, **at):
+    return ordered(tuple(r.values()) for r in DeltaRsTable(str(table), **at).to_pyarrow_table().to_pylist())
 
 
-def every_mode(spark, table):
-    """A table that has been through all of them, one version each."""
-    names = "id, name, amount, at, day"
+def write_in_every_mode(spark, table):
+    """Write a table with one commit in each mode."""
+    columns = "id, name, amount, at, day"
     row = "{0}, 'n{0}', CAST({0}.5 AS DECIMAL(10,2)), TIMESTAMP'2026-01-0{0} 12:00:00.123456Z', DATE'2026-01-0{1}'"
     write = lambda *lines, **options: write_rows(
-        spark, table, values(names, *(row.format(*line) for line in lines)), **options
+        spark, table, values(columns, *(row.format(*line) for line in lines)), **options
     )
     properties = {"delta.checkpointInterval": "4", "mine": "yes"}
     write((1, 1), (2, 1), (3, 2), mode="error", partition_by=("day",), properties=properties, run="first")
@@ -44,7 +44,7 @@ def every_mode(spark, table):
     write((8, 1), (9, 1), mode="append", max_records_per_file=1, user_metadata="note", run="last")
 
 
-def test_a_table_that_was_replaced_as_a_whole(spark, tmp_path):
+def test_delta_rs_reads_every_version_of_a_table_with_full_overwrites(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, day", "1, 'a'", "2, 'a'", "3, 'b'"), partition_by=("day",))
     write_rows(spark, table, values("id, day", "4, 'a'", "5, 'b'"), mode="overwrite")
@@ -52,30 +52,31 @@ def test_a_table_that_was_replaced_as_a_whole(spark, tmp_path):
         spark, table, values("id, day", "4, 'a'", "5, 'b'"), mode="overwrite", data_change=False, optimize_write=True
     )
     write_rows(spark, table, "SELECT 6 AS id, 1.5D AS x", mode="overwrite", overwrite_schema=True, partition_by=())
-    assert OtherTable(str(table)).version() == 3
+    assert DeltaRsTable(str(table)).version() == 3
     for version in range(4):
-        assert theirs(table, version=version) == rows(table, version=version)
-    assert OtherTable(str(table)).metadata().partition_columns == []
-    assert [row[0] for row in theirs(table)] == [6]
+        assert rows_by_delta_rs(table, version=version) == rows(table, version=version)
+    assert DeltaRsTable(str(table)).metadata().partition_columns == []
+    assert [row[0] for row in rows_by_delta_rs(table)] == [6]
 
 
-def test_a_table_of_every_mode(spark, tmp_path):
+def test_delta_rs_reads_every_version_and_the_history_of_every_write_mode(spark, tmp_path):
     table = tmp_path / "t"
-    every_mode(spark, table)
-    other = OtherTable(str(table))
-    assert other.version() == DeltaTable(str(table)).version == 7
+    write_in_every_mode(spark, table)
+    delta_rs_table = DeltaRsTable(str(table))
+    assert delta_rs_table.version() == DeltaTable(str(table)).version == 7
     for version in range(8):
-        assert theirs(table, version=version) == rows(table, version=version)
+        assert rows_by_delta_rs(table, version=version) == rows(table, version=version)
         through_spark = delta.read(spark, str(table), version_as_of=version)
         assert sorted(r.id for r in through_spark.collect()) == sorted(r[0] for r in rows(table, version=version))
-    assert sorted(r[0] for r in theirs(table)) == [1, 5, 6, 7, 8, 9]
+    assert sorted(r[0] for r in rows_by_delta_rs(table)) == [1, 5, 6, 7, 8, 9]
     schema = DeltaTable(str(table)).schema
-    assert pa.schema(other.schema().to_arrow()).names == schema.names
-    assert json.loads(other.schema().to_json()) == json.loads(DeltaTable(str(table)).metadata.schema_string)
-    assert other.metadata().partition_columns == ["day"] and other.metadata().configuration["mine"] == "yes"
-    assert other.transaction_version("first") == other.transaction_version("ignored") == 0
+    assert pa.schema(delta_rs_table.schema().to_arrow()).names == schema.names
+    assert json.loads(delta_rs_table.schema().to_json()) == json.loads(DeltaTable(str(table)).metadata.schema_string)
+    metadata = delta_rs_table.metadata()
+    assert metadata.partition_columns == ["day"] and metadata.configuration["mine"] == "yes"
+    assert delta_rs_table.transaction_version("first") == delta_rs_table.transaction_version("ignored") == 0
 
-    entries = {entry["version"]: entry for entry in other.history()}
+    entries = {entry["version"]: entry for entry in delta_rs_table.history()}
     assert sorted(entries) == list(range(8)) and {entry["operation"] for entry in entries.values()} == {"WRITE"}
     for version, entry in entries.items():
         info = commit(table, version)["commitInfo"]
@@ -86,10 +87,10 @@ def test_a_table_of_every_mode(spark, tmp_path):
     assert (report.findings, report.readable) == ((), ((0, 7),))
 
 
-def test_statistics_serve_their_pruning(spark, tmp_path):
+def test_delta_rs_skips_files_by_the_statistics_of_deltalite(spark, tmp_path):
     table = tmp_path / "t"
-    every_mode(spark, table)
-    actions = pa.table(OtherTable(str(table)).get_add_actions(flatten=True))
+    write_in_every_mode(spark, table)
+    actions = pa.table(DeltaRsTable(str(table)).get_add_actions(flatten=True))
     by_id = {a["min.id"]: a for a in actions.to_pylist()}
     assert sorted(by_id) == [1, 5, 6, 7, 8, 9]
     eight = by_id[8]
@@ -102,8 +103,8 @@ def test_statistics_serve_their_pruning(spark, tmp_path):
         <= high + dt.timedelta(milliseconds=1)
     )
     assert (eight["null_count.id"], by_id[7]["null_count.name"], by_id[7]["min.s.x"]) == (0, 1, 1.5)
-    pruned = OtherTable(str(table)).to_pyarrow_dataset().get_fragments(pc.field("id") > 7)
-    assert len(list(pruned)) == 2
+    matching_files = DeltaRsTable(str(table)).to_pyarrow_dataset().get_fragments(pc.field("id") > 7)
+    assert len(list(matching_files)) == 2
 
 
 PRICE = pa.struct([("amount", pa.decimal128(12, 2)), ("tags", pa.list_(pa.string()))])
@@ -145,13 +146,13 @@ def batch(*ids):
 
 
 @pytest.fixture
-def their_table(tmp_path):
-    """Partitioned by a date and by strange texts, with nulls, a checkpoint, and commits behind it."""
-    table = tmp_path / "theirs"
+def delta_rs_folder(tmp_path):
+    """A table of delta-rs with nulls, partitions by dates and special characters, and a commit after a checkpoint."""
+    table = tmp_path / "delta-rs"
     write_deltalake(table, batch(*range(10)), partition_by=["day", "kind"])
     write_deltalake(table, batch(*range(10, 20)), mode="append")
-    OtherTable(str(table)).delete("id = 3")
-    OtherTable(str(table)).create_checkpoint()
+    DeltaRsTable(str(table)).delete("id = 3")
+    DeltaRsTable(str(table)).create_checkpoint()
     write_deltalake(table, batch(*range(20, 25)), mode="append")
     return table
 
@@ -160,27 +161,27 @@ def comparable(row):
     return {**row, "price": None if row["price"] is None else dict(row["price"]), "counts": dict(row["counts"] or ())}
 
 
-def test_a_table_of_theirs_is_read_and_appended_to(spark, their_table):
-    assert list((their_table / "_delta_log").glob("*.checkpoint.parquet"))
+def test_deltalite_reads_and_appends_to_a_table_of_delta_rs(spark, delta_rs_folder):
+    assert list((delta_rs_folder / "_delta_log").glob("*.checkpoint.parquet"))
     expected = sorted((r for n in range(25) if n != 3 for r in batch(n).to_pylist()), key=lambda r: r["id"])
 
-    def check():
-        ours = sorted(DeltaTable(str(their_table)).to_arrow().to_pylist(), key=lambda r: r["id"])
-        assert [comparable(r) for r in ours] == [comparable(r) for r in expected]
-        others = sorted(OtherTable(str(their_table)).to_pyarrow_table().to_pylist(), key=lambda r: r["id"])
-        assert [comparable(r) for r in others] == [comparable(r) for r in expected]
-        sparks = delta.read(spark, str(their_table)).orderBy("id")
+    def assert_all_engines_read_the_expected_rows():
+        deltalite_rows = sorted(DeltaTable(str(delta_rs_folder)).to_arrow().to_pylist(), key=lambda r: r["id"])
+        assert [comparable(r) for r in deltalite_rows] == [comparable(r) for r in expected]
+        delta_rs_rows = sorted(DeltaRsTable(str(delta_rs_folder)).to_pyarrow_table().to_pylist(), key=lambda r: r["id"])
+        assert [comparable(r) for r in delta_rs_rows] == [comparable(r) for r in expected]
+        frame = delta.read(spark, str(delta_rs_folder)).orderBy("id")
         simple = ["id", "name", "day", "kind", "price", "bytes", "flag", "single"]
-        for spark_row, row in zip(sparks.collect(), expected, strict=True):
-            seen = spark_row.asDict(recursive=True)
-            assert {n: seen[n] for n in simple} == {n: row[n] for n in simple}
-            assert seen["counts"] == dict(row["counts"])
-        micros = [r[0] for r in sparks.selectExpr("unix_micros(at)").collect()]
+        for spark_row, row in zip(frame.collect(), expected, strict=True):
+            spark_values = spark_row.asDict(recursive=True)
+            assert {n: spark_values[n] for n in simple} == {n: row[n] for n in simple}
+            assert spark_values["counts"] == dict(row["counts"])
+        micros = [r[0] for r in frame.selectExpr("unix_micros(at)").collect()]
         epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
         assert micros == [(row["at"] - epoch) // dt.timedelta(microseconds=1) for row in expected]
 
-    assert DeltaTable(str(their_table)).schema.names == SCHEMA.names
-    check()
+    assert DeltaTable(str(delta_rs_folder)).schema.names == SCHEMA.names
+    assert_all_engines_read_the_expected_rows()
     query = (
         "SELECT 30L AS id, 'new' AS name, DATE'2026-01-02' AS day, 'a/b' AS kind, "
         "TIMESTAMP'1969-12-31 23:59:59.999999Z' AS at, "
@@ -188,8 +189,8 @@ def test_a_table_of_theirs_is_read_and_appended_to(spark, their_table):
         "struct(CAST(7.25 AS DECIMAL(12,2)) AS amount, array('t') AS tags) AS price, "
         "map('k', 1) AS counts, X'00' AS bytes, true AS flag, CAST(0.5 AS FLOAT) AS single"
     )
-    done = write_rows(spark, their_table, query, run="ours")
-    assert done.version == 4
+    result = write_rows(spark, delta_rs_folder, query, run="ours")
+    assert result.version == 4
     expected.append(
         {
             "id": 30,
@@ -205,17 +206,17 @@ def test_a_table_of_theirs_is_read_and_appended_to(spark, their_table):
             "single": 0.5,
         }
     )
-    check()
-    # And they append to what we appended to.
-    write_deltalake(their_table, batch(31), mode="append")
+    assert_all_engines_read_the_expected_rows()
+    # delta-rs appends after deltalite.
+    write_deltalake(delta_rs_folder, batch(31), mode="append")
     expected.extend(batch(31).to_pylist())
-    check()
-    assert write_rows(spark, their_table, query, run="ours").skipped
+    assert_all_engines_read_the_expected_rows()
+    assert write_rows(spark, delta_rs_folder, query, run="ours").skipped
 
 
-def test_predicates_agree_on_a_table_of_theirs(spark, their_table):
-    """Statistics and partition values that they wrote choose the files; the rows must be those of a full scan."""
-    everything = DeltaTable(str(their_table)).to_arrow()
+def test_replace_where_on_a_table_of_delta_rs_deletes_the_rows_that_match(spark, delta_rs_folder):
+    """Statistics and partition values of delta-rs select the files, but must not change the deleted rows."""
+    everything = DeltaTable(str(delta_rs_folder)).to_arrow()
     for predicate in (
         "id = 7",
         "single > 9.5",
@@ -225,11 +226,16 @@ def test_predicates_agree_on_a_table_of_theirs(spark, their_table):
         "at >= TIMESTAMP'1970-01-20 23:59:59.999999Z'",
         "NOT flag AND kind <=> NULL",
     ):
-        wanted = {r.id for r in delta.read(spark, str(their_table), version_as_of=3).where(predicate).collect()}
-        assert wanted and len(wanted) < everything.num_rows, predicate
-        version = DeltaTable(str(their_table)).version
-        done = write_rows(spark, their_table, "SELECT 1L AS id WHERE FALSE", mode="overwrite", replace_where=predicate)
-        left = set(DeltaTable(str(their_table)).to_arrow()["id"].to_pylist())
-        before = set(DeltaTable(str(their_table), version=version).to_arrow()["id"].to_pylist())
-        assert (left, done.metrics["numDeletedRows"]) == (before - wanted, len(wanted & before))
-        assert set(OtherTable(str(their_table)).to_pyarrow_table()["id"].to_pylist()) == left
+        matching_ids = {
+            r.id for r in delta.read(spark, str(delta_rs_folder), version_as_of=3).where(predicate).collect()
+        }
+        assert matching_ids and len(matching_ids) < everything.num_rows, predicate
+        version = DeltaTable(str(delta_rs_folder)).version
+        result = write_rows(
+            spark, delta_rs_folder, "SELECT 1L AS id WHERE FALSE", mode="overwrite", replace_where=predicate
+        )
+        remaining_ids = set(DeltaTable(str(delta_rs_folder)).to_arrow()["id"].to_pylist())
+        ids_before = set(DeltaTable(str(delta_rs_folder), version=version).to_arrow()["id"].to_pylist())
+        assert remaining_ids == ids_before - matching_ids
+        assert result.metrics["numDeletedRows"] == len(matching_ids & ids_before)
+        assert set(DeltaRsTable(str(delta_rs_folder)).to_pyarrow_table()["id"].to_pylist()) == remaining_ids

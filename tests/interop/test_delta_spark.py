@@ -1,8 +1,8 @@
-"""delta-spark, the reference implementation, reads every kind of file that this library writes, from a cold log.
+"""delta-spark, the reference implementation, reads every kind of file that this library writes.
 
-Two tables are written by our own commands, with deletion vectors and a change feed. Copies of each get another kind of
-checkpoint, and lose the commits below it, so nothing but our files leads to their versions. One session of delta-spark
-then reads all copies.
+This library writes the tables, with a change feed and some with deletion vectors. Each copy of a table gets one kind of
+checkpoint and loses the commits before it, so delta-spark must read that checkpoint. One session of delta-spark reads
+all copies.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from tests.unit.builders import NOON_MS
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
-MARKED = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
+FEED_AND_VECTORS = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
 TABLES = {
-    "v1": MARKED,
-    "v2": MARKED | {"delta.checkpointPolicy": "v2"},
-    "whole files": {"delta.enableChangeDataFeed": "true", "delta.checkpoint.writeStatsAsJson": "false"},
+    "v1": FEED_AND_VECTORS,
+    "v2": FEED_AND_VECTORS | {"delta.checkpointPolicy": "v2"},
+    "without vectors": {"delta.enableChangeDataFeed": "true", "delta.checkpoint.writeStatsAsJson": "false"},
 }
 CHECKPOINTED, NEWEST = 3, 5
-WITHOUT_VECTORS = "classic with structs alone"
-"""The one kind that may have symlink manifests: a table with deletion vectors has none."""
+WITHOUT_VECTORS = "classic with struct statistics only"
+"""The only kind with symlink manifests, because a table with deletion vectors cannot have them."""
 
 
-def written(spark, table: Path, properties: dict[str, str]) -> None:
-    """Six versions: rows, more rows, a delete, an update, then another delete and more rows."""
+def write_table(spark, table: Path, properties: dict[str, str]) -> None:
+    """Write six versions: two writes, a delete, an update, a delete and a write."""
     first = values("id, name", *(f"{n}L, '{'ab'[n % 2]} ü'" for n in range(8)))
     write_rows(spark, table, first, properties=properties, partition_by=["name"])
     write_rows(spark, table, values("id, name", "8L, 'a ü'", "9L, NULL"))
@@ -60,36 +60,36 @@ def written(spark, table: Path, properties: dict[str, str]) -> None:
     write_rows(spark, table, values("id, name", "10L, 'c'"))
 
 
-def in_this_process(_spark, snapshot: Snapshot) -> None:
+def write_in_this_process(_spark, snapshot: Snapshot) -> None:
     write_checkpoint(snapshot, now_ms=NOON_MS, sidecar_actions=2)
 
 
-def by_spark(spark, snapshot: Snapshot) -> None:
+def write_by_spark(spark, snapshot: Snapshot) -> None:
     write_large_checkpoint(spark, snapshot, now_ms=NOON_MS, actions_per_file=2)
 
 
-def under_a_classic_name(_spark, snapshot: Snapshot) -> None:
-    """As log cleanup leaves it for readers that know no other names."""
-    in_this_process(_spark, snapshot)
+def write_under_a_classic_name(_spark, snapshot: Snapshot) -> None:
+    """Write a V2 checkpoint and rename it, as log cleanup does for readers that know only classic names."""
+    write_in_this_process(_spark, snapshot)
     main = Snapshot.load(snapshot.store, CHECKPOINTED).segment.own_checkpoint
     assert main is not None
     shutil.move(f"{snapshot.store.root}/{main.names[0]}", f"{snapshot.store.root}/{checkpoint_name(CHECKPOINTED)}")
 
 
 KINDS = {
-    "classic": ("v1", in_this_process),
-    WITHOUT_VECTORS: ("whole files", in_this_process),
-    "multi-part": ("v1", by_spark),
-    "V2": ("v2", in_this_process),
-    "V2 by Spark": ("v2", by_spark),
-    "V2 under a classic name": ("v2", under_a_classic_name),
+    "classic": ("v1", write_in_this_process),
+    WITHOUT_VECTORS: ("without vectors", write_in_this_process),
+    "multi-part": ("v1", write_by_spark),
+    "V2": ("v2", write_in_this_process),
+    "V2 by Spark": ("v2", write_by_spark),
+    "V2 under a classic name": ("v2", write_under_a_classic_name),
 }
 SAMPLE = (WITHOUT_VECTORS, "multi-part", "V2")
 """One kind of each of `TABLES`: together they have every kind of file."""
 
 
-def cold(table: Path, *, has_hint: bool) -> None:
-    """Take away all that came before the checkpoint."""
+def delete_log_before_checkpoint(table: Path, *, has_hint: bool) -> None:
+    """Delete the commits and checksums before the checkpoint, and `_last_checkpoint` unless `has_hint`."""
     for version in range(CHECKPOINTED):
         for name in (commit_name(version), checksum_name(version)):
             (table / name).unlink()
@@ -102,18 +102,18 @@ def as_lists(rows: pa.Table) -> list[list[Any]]:
 
 
 def lines_of_manifests(table: Path) -> dict[str, list[str]]:
-    """The lines of each symlink manifest of a table, sorted, by the manifest's path."""
+    """Return the sorted lines of each symlink manifest of a table, by the manifest's path."""
     manifests = (table / MANIFEST_DIR).rglob("manifest")
     return {str(m.relative_to(table)): sorted(m.read_text(encoding="utf-8").split()) for m in manifests}
 
 
 @pytest.fixture(scope="module")
-def read(spark, delta_spark, tmp_path_factory, pytestconfig) -> dict[str, tuple[Path, Any]]:
-    """The copies by their kind, each with what delta-spark reads of it. The campaign has copies of each kind."""
+def answers_by_kind(spark, delta_spark, tmp_path_factory, pytestconfig) -> dict[str, tuple[Path, Any]]:
+    """The copies by their kind, each with the answers of delta-spark. Only the campaign has a copy of every kind."""
     folder = tmp_path_factory.mktemp("reference")
     kinds = KINDS if pytestconfig.getoption("--campaign") else {kind: KINDS[kind] for kind in SAMPLE}
     for name, properties in TABLES.items():
-        written(spark, folder / name, properties)
+        write_table(spark, folder / name, properties)
     copies = {}
     for number, (kind, (name, write)) in enumerate(kinds.items()):
         copies[kind] = copy = folder / kind.replace(" ", "_")
@@ -121,7 +121,7 @@ def read(spark, delta_spark, tmp_path_factory, pytestconfig) -> dict[str, tuple[
         store = LocalLogStore(str(copy))
         write(spark, Snapshot.load(store, CHECKPOINTED))
         assert write_compaction(store, CHECKPOINTED + 1, NEWEST)
-        cold(copy, has_hint=number % 2 == 0)
+        delete_log_before_checkpoint(copy, has_hint=number % 2 == 0)
         assert Snapshot.load(store, NEWEST).segment.checkpoint is not None
     answers = {kind: answers_of(delta_spark, copy) for kind, copy in copies.items()}
     with_manifests = copies[WITHOUT_VECTORS]
@@ -133,7 +133,7 @@ def read(spark, delta_spark, tmp_path_factory, pytestconfig) -> dict[str, tuple[
 
 
 def answers_of(delta_spark: DeltaSpark, table: Path) -> dict[str, Any]:
-    """What delta-spark reads of a table: the rows of each version, the history, and the changed rows."""
+    """Return the rows of each version, the history and the changed rows of a table, as delta-spark reads them."""
     history = delta_spark.sql(f"DESCRIBE HISTORY delta.`{table}`")
     return {
         "rows": delta_spark.rows(table),
@@ -144,8 +144,8 @@ def answers_of(delta_spark: DeltaSpark, table: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", sampled(list(KINDS), SAMPLE))
-def test_delta_spark_reads_what_we_wrote(read, kind):
-    table, answer = read[kind]
+def test_delta_spark_reads_the_same_rows_and_changes(answers_by_kind, kind):
+    table, answer = answers_by_kind[kind]
     assert answer["rows"] == as_lists(DeltaTable(str(table)).to_arrow())
     for version in range(CHECKPOINTED, NEWEST + 1):
         assert answer["versions"][version] == as_lists(DeltaTable(str(table), version=version).to_arrow())
@@ -154,23 +154,24 @@ def test_delta_spark_reads_what_we_wrote(read, kind):
     assert answer["changes"] == as_lists(changes.drop(["_commit_timestamp"]))
 
 
-def test_delta_spark_writes_the_same_manifests(read):
-    table, answer = read[WITHOUT_VECTORS]
+def test_delta_spark_writes_the_same_manifests(answers_by_kind):
+    table, answer = answers_by_kind[WITHOUT_VECTORS]
     generated = lines_of_manifests(table)
     assert len(generated) > 1
     assert generated == answer["generated"]
 
 
-def test_the_tables_have_every_kind_of_file(read):
-    """Otherwise the test above may show nothing."""
-    names = {kind: {str(f.relative_to(t)) for f in t.rglob("*") if f.is_file()} for kind, (t, _) in read.items()}
+def test_the_tables_have_every_kind_of_file(answers_by_kind):
+    """Without these files, the tests above would show nothing about them."""
+    tables = {kind: table for kind, (table, _) in answers_by_kind.items()}
+    names = {kind: {str(f.relative_to(t)) for f in t.rglob("*") if f.is_file()} for kind, t in tables.items()}
     for kind in names.keys() & {"classic", WITHOUT_VECTORS}:
         assert f"{LOG_DIR}/{CHECKPOINTED:020d}.checkpoint.parquet" in names[kind]
     assert any(".checkpoint.0000000001.00000000" in name for name in names["multi-part"])
     assert sum("/_sidecars/" in name for name in names["V2"]) > 1
-    for kind, (table, _) in read.items():
+    for kind, table in tables.items():
         assert checksum_name(NEWEST) in names[kind]
         assert any(name.endswith(".compacted.json") for name in names[kind])
-        marks = Snapshot.load(LocalLogStore(str(table))).files_with(list(ADD_TYPES))["deletionVector"]
-        assert (marks.null_count < len(marks)) is (kind != WITHOUT_VECTORS)
+        vectors = Snapshot.load(LocalLogStore(str(table))).files_with(list(ADD_TYPES))["deletionVector"]
+        assert (vectors.null_count < len(vectors)) is (kind != WITHOUT_VECTORS)
     assert any(name.startswith("_change_data/") for name in names[WITHOUT_VECTORS])

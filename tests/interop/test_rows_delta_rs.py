@@ -1,8 +1,8 @@
-"""delta-rs reads what our deletes, updates and merges leave, and does the same to a copy of the table.
+"""Deletes, updates and merges of deltalite leave the same rows as those of delta-rs, and delta-rs reads these rows.
 
-Each scenario starts from one table that is written by delta-rs, with repeated keys, nulls, a struct and a partition of
-none. Ours runs on copies with and without deletion vectors and change feed, delta-rs, which writes no vectors, on
-another. The text of conditions is common to both dialects.
+Each scenario starts from a table of delta-rs with repeated keys, nulls, a struct and a null partition. deltalite
+changes copies with and without deletion vectors and change feed. delta-rs, which writes no deletion vectors, changes
+another copy. The conditions are valid in the SQL of both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as OtherTable
+from deltalake import DeltaTable as DeltaRsTable
 from deltalake import QueryBuilder, write_deltalake
 
 from deltalite import DeltaTable
@@ -49,7 +49,7 @@ SECOND = table_of(
     (5, "it's", {"net": 5.5, "unit": "ż"}, None, 50),
     (6, "six", {"net": float("nan"), "unit": "kg"}, "wed", 60),
 )
-NEWS = table_of(
+SOURCE_ROWS = table_of(
     (2, "two", {"net": 2.5, "unit": "g"}, "mon", 22),
     (3, "drei", None, "tue", 33),
     (6, None, {"net": 6.5, "unit": None}, "thu", None),
@@ -58,36 +58,39 @@ NEWS = table_of(
 )
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
-VARIANTS = {"whole": {"files": {}, "vectors-feed": VECTORS | FEED}, "partitioned": {"feed": FEED, "vectors": VECTORS}}
+VARIANTS = {
+    "unpartitioned": {"plain": {}, "vectors-feed": VECTORS | FEED},
+    "partitioned": {"feed": FEED, "vectors": VECTORS},
+}
 
 
 @pytest.fixture(params=VARIANTS)
 def variants(request):
-    """The properties of copies, by name."""
+    """The table properties of each copy, by its name."""
     return VARIANTS[request.param]
 
 
 @pytest.fixture
 def origin(variants, tmp_path):
-    """The table as delta-rs wrote it, in two commits."""
+    """A table of delta-rs with two commits."""
     path = tmp_path / "origin"
-    write_deltalake(path, FIRST, partition_by=None if "files" in variants else ["day"])
+    write_deltalake(path, FIRST, partition_by=None if "plain" in variants else ["day"])
     write_deltalake(path, SECOND, mode="append")
     return path
 
 
 @pytest.fixture
-def news(tmp_path):
-    """The source of merges, as Parquet."""
+def sources(tmp_path):
+    """The source of the merges, a Parquet file."""
     import pyarrow.parquet as pq
 
-    file = tmp_path / "news.parquet"
-    pq.write_table(NEWS, file)
+    file = tmp_path / "source.parquet"
+    pq.write_table(SOURCE_ROWS, file)
     return {"source": Source(format="parquet", path=str(file))}
 
 
-def with_features(origin, folder, properties):
-    """A copy of the table that has these properties from one more version on."""
+def copy_with_properties(origin, folder, properties):
+    """Copy the table and set the properties, if there are any, in one more commit."""
     shutil.copytree(origin, folder)
     if properties:
         metadata = DeltaTable(str(folder)).metadata
@@ -99,54 +102,57 @@ def with_features(origin, folder, properties):
 
 def protocol_for(properties):
     if VECTORS.keys() <= properties.keys():
-        named = ("deletionVectors",)
-        features = {"reader_features": named, "writer_features": (*named, "changeDataFeed", "appendOnly", "invariants")}
+        in_both = ("deletionVectors",)
+        features = {
+            "reader_features": in_both,
+            "writer_features": (*in_both, "changeDataFeed", "appendOnly", "invariants"),
+        }
         return Protocol(min_reader_version=3, min_writer_version=7, **features)
     return Protocol(min_reader_version=1, min_writer_version=4)
 
 
-def seen_by_delta_rs(path, version=None):
-    reader = QueryBuilder().register("t", OtherTable(path, version=version))
+def rows_by_delta_rs(path, version=None):
+    reader = QueryBuilder().register("t", DeltaRsTable(path, version=version))
     return pa.table(reader.execute("SELECT * FROM t").read_all()).to_pylist()
 
 
 @pytest.fixture
-def check(origin, variants, tmp_path):
-    return lambda ours, theirs: compare(origin, variants, tmp_path, ours, theirs)
+def compare(origin, variants, tmp_path):
+    return lambda change, delta_rs_change: compare_engines(origin, variants, tmp_path, change, delta_rs_change)
 
 
-def compare(origin, variants, tmp_path, ours, theirs):
-    """Both do it; delta-rs sees the same rows in both tables, whatever the features, and so do we."""
-    other = with_features(origin, tmp_path / "other", {})
-    theirs(OtherTable(other))
-    expected = counted(seen_by_delta_rs(other))
-    before = counted(seen_by_delta_rs(str(origin)))
-    assert expected != before and counted(DeltaTable(other).to_arrow().to_pylist()) == expected
+def compare_engines(origin, variants, tmp_path, change, delta_rs_change):
+    """Change a copy by delta-rs and each variant by deltalite. Both engines must read the same rows in all of them."""
+    delta_rs_path = copy_with_properties(origin, tmp_path / "delta-rs", {})
+    delta_rs_change(DeltaRsTable(delta_rs_path))
+    expected = counted(rows_by_delta_rs(delta_rs_path))
+    before = counted(rows_by_delta_rs(str(origin)))
+    assert expected != before and counted(DeltaTable(delta_rs_path).to_arrow().to_pylist()) == expected
     for name, properties in variants.items():
-        path = with_features(origin, tmp_path / name, properties)
+        path = copy_with_properties(origin, tmp_path / name, properties)
         start = DeltaTable(path).version
-        ours(path)
-        assert counted(seen_by_delta_rs(path)) == expected, name
+        change(path)
+        assert counted(rows_by_delta_rs(path)) == expected, name
         assert counted(DeltaTable(path).to_arrow().to_pylist()) == expected, name
-        assert counted(seen_by_delta_rs(path, version=start)) == before, name
-        if name == "feed":  # delta-rs takes the rows of a deletion vector for those that are left
-            check_feed(path, start + 1, before, expected)
+        assert counted(rows_by_delta_rs(path, version=start)) == before, name
+        if name == "feed":  # delta-rs reads a wrong change feed if the table has deletion vectors
+            assert_feed_explains_rows(path, start + 1, before, expected)
 
 
-def check_feed(path, first, before, expected):
-    """The change feed, as delta-rs reads it, leads from the rows before to the rows after."""
-    feed_rows = pa.table(OtherTable(path).load_cdf(starting_version=first).read_all())
+def assert_feed_explains_rows(path, first, before, expected):
+    """Assert that the change feed, as delta-rs reads it, turns the rows `before` into the rows `expected`."""
+    feed_rows = pa.table(DeltaRsTable(path).load_cdf(starting_version=first).read_all())
     kinds = feed_rows["_change_type"].to_pylist()
     rows = feed_rows.drop_columns(["_change_type", "_commit_version", "_commit_timestamp"]).to_pylist()
-    of = lambda *wanted: counted(row for kind, row in zip(kinds, rows, strict=True) if kind in wanted)
-    gone, come = of("delete", "update_preimage"), of("insert", "update_postimage")
-    assert not gone - before and before - gone + come == expected
+    rows_of = lambda *wanted: counted(row for kind, row in zip(kinds, rows, strict=True) if kind in wanted)
+    removed, inserted = rows_of("delete", "update_preimage"), rows_of("insert", "update_postimage")
+    assert not removed - before and before - removed + inserted == expected
 
 
 @pytest.mark.parametrize("condition", [None, "day = 'tue'", "id >= 3 AND stock IS NOT NULL", "price.unit = 'kg'"])
-def test_a_delete(spark, check, condition):
-    ours = lambda path: delete(spark, DeleteRequest(table=path, condition=condition, confirm_all_rows=True))
-    check(ours, lambda table: table.delete(condition))
+def test_a_delete_leaves_the_same_rows_as_delta_rs(spark, compare, condition):
+    change = lambda path: delete(spark, DeleteRequest(table=path, condition=condition, confirm_all_rows=True))
+    compare(change, lambda table: table.delete(condition))
 
 
 @pytest.mark.parametrize(
@@ -157,65 +163,65 @@ def test_a_delete(spark, check, condition):
         ({"day": "'sun'"}, "day = 'mon' OR day IS NULL"),
     ],
 )
-def test_an_update(spark, check, values, condition):
-    ours = lambda path: update(spark, UpdateRequest(table=path, condition=condition, set=values))
-    check(ours, lambda table: table.update(updates=values, predicate=condition))
+def test_an_update_leaves_the_same_rows_as_delta_rs(spark, compare, values, condition):
+    change = lambda path: update(spark, UpdateRequest(table=path, condition=condition, set=values))
+    compare(change, lambda table: table.update(updates=values, predicate=condition))
 
 
-def theirs(table, on="target.id = source.id"):
-    return table.merge(NEWS, on, source_alias="source", target_alias="target")
+def delta_rs_merge(table, on="target.id = source.id"):
+    return table.merge(SOURCE_ROWS, on, source_alias="source", target_alias="target")
 
 
-def test_an_upsert(spark, check, news):
-    what = {"when_matched": (MergeClause(update="*"),), "when_not_matched": (MergeClause(insert="*"),)}
-    check(
-        lambda path: merge(spark, MergeRequest(table=path, sources=news, on="target.id = source.id", **what)),
-        lambda table: theirs(table).when_matched_update_all().when_not_matched_insert_all().execute(),
+def test_an_upsert_leaves_the_same_rows_as_delta_rs(spark, compare, sources):
+    clauses = {"when_matched": (MergeClause(update="*"),), "when_not_matched": (MergeClause(insert="*"),)}
+    compare(
+        lambda path: merge(spark, MergeRequest(table=path, sources=sources, on="target.id = source.id", **clauses)),
+        lambda table: delta_rs_merge(table).when_matched_update_all().when_not_matched_insert_all().execute(),
     )
 
 
-def test_a_merge_of_new_rows_only(spark, check, news):
+def test_a_merge_that_only_inserts_leaves_the_same_rows_as_delta_rs(spark, compare, sources):
     on = "target.id = source.id AND target.day = source.day"
     clause = MergeClause(condition="source.name IS NOT NULL", insert={"id": "source.id", "day": "source.day"})
-    check(
-        lambda path: merge(spark, MergeRequest(table=path, sources=news, on=on, when_not_matched=(clause,))),
-        lambda table: theirs(table, on).when_not_matched_insert(clause.insert, clause.condition).execute(),
+    compare(
+        lambda path: merge(spark, MergeRequest(table=path, sources=sources, on=on, when_not_matched=(clause,))),
+        lambda table: delta_rs_merge(table, on).when_not_matched_insert(clause.insert, clause.condition).execute(),
     )
 
 
-def test_a_merge_with_a_clause_of_every_kind(spark, check, news):
-    gone = "source.stock IS NULL"
-    changed = {"name": "source.name", "stock": "target.stock + 1"}
-    mark = {"name": "'unchanged'"}
-    what = {
-        "when_matched": (MergeClause(condition=gone, delete=True), MergeClause(update=changed)),
+def test_a_merge_with_every_kind_of_clause_leaves_the_same_rows_as_delta_rs(spark, compare, sources):
+    is_discontinued = "source.stock IS NULL"
+    matched_update = {"name": "source.name", "stock": "target.stock + 1"}
+    unmatched_update = {"name": "'unchanged'"}
+    clauses = {
+        "when_matched": (MergeClause(condition=is_discontinued, delete=True), MergeClause(update=matched_update)),
         "when_not_matched": (MergeClause(condition="source.id > 6", insert="*"),),
         "when_not_matched_by_source": (
             MergeClause(condition="target.day = 'tue'", delete=True),
-            MergeClause(condition="target.id < 6", update=mark),
+            MergeClause(condition="target.id < 6", update=unmatched_update),
         ),
     }
-    check(
-        lambda path: merge(spark, MergeRequest(table=path, sources=news, on="target.id = source.id", **what)),
+    compare(
+        lambda path: merge(spark, MergeRequest(table=path, sources=sources, on="target.id = source.id", **clauses)),
         lambda table: (
-            theirs(table)
-            .when_matched_delete(gone)
-            .when_matched_update(changed)
+            delta_rs_merge(table)
+            .when_matched_delete(is_discontinued)
+            .when_matched_update(matched_update)
             .when_not_matched_insert_all("source.id > 6")
             .when_not_matched_by_source_delete("target.day = 'tue'")
-            .when_not_matched_by_source_update(mark, "target.id < 6")
+            .when_not_matched_by_source_update(unmatched_update, "target.id < 6")
             .execute()
         ),
     )
 
 
-def test_they_go_on_with_a_table_that_we_changed(spark, origin, tmp_path, news):
-    path = with_features(origin, tmp_path / "t", VECTORS | FEED)
-    what = {"when_matched": (MergeClause(update="*"),), "when_not_matched": (MergeClause(insert="*"),)}
-    merge(spark, MergeRequest(table=path, sources=news, on="target.id = source.id", **what))
-    left = [row for row in DeltaTable(path).to_arrow().to_pylist() if not (row["id"] or 0) > 3]
-    OtherTable(path).delete("id > 3")
-    assert counted(DeltaTable(path).to_arrow().to_pylist()) == counted(left)
-    OtherTable(path).optimize.compact()
+def test_delta_rs_deletes_from_and_compacts_a_table_that_deltalite_merged(spark, origin, tmp_path, sources):
+    path = copy_with_properties(origin, tmp_path / "t", VECTORS | FEED)
+    clauses = {"when_matched": (MergeClause(update="*"),), "when_not_matched": (MergeClause(insert="*"),)}
+    merge(spark, MergeRequest(table=path, sources=sources, on="target.id = source.id", **clauses))
+    remaining_rows = [row for row in DeltaTable(path).to_arrow().to_pylist() if not (row["id"] or 0) > 3]
+    DeltaRsTable(path).delete("id > 3")
+    assert counted(DeltaTable(path).to_arrow().to_pylist()) == counted(remaining_rows)
+    DeltaRsTable(path).optimize.compact()
     update(spark, UpdateRequest(table=path, set={"stock": "1"}))
-    assert {row["stock"] for row in seen_by_delta_rs(path)} == {1} and len(seen_by_delta_rs(path)) == len(left)
+    assert [row["stock"] for row in rows_by_delta_rs(path)] == [1] * len(remaining_rows)

@@ -1,4 +1,4 @@
-"""Table features that delta-spark puts on a table: this library writes the table, and delta-spark goes on."""
+"""This library writes tables with features that delta-spark enabled or dropped, and delta-spark continues with them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop]
 DAY_S = 24 * 3600
 
 
-def test_a_table_that_dropped_a_feature_is_written_and_cleaned(spark, delta_spark, tmp_path):
+def test_a_table_with_a_dropped_feature_is_written_and_its_log_is_cleaned_up(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
     name = f"delta.`{table}`"
-    properties = "'delta.enableDeletionVectors' = 'true', 'delta.logRetentionDuration' = 'interval 1 days'"
+    properties = "'delta.enableDeletionVectors' = 'true', 'delta.logRetentionDuration' = 'interval 7 days'"
     delta_spark.sql(f"CREATE TABLE {name} (id BIGINT) USING delta TBLPROPERTIES ({properties})")
     delta_spark.sql(f"INSERT INTO {name} SELECT id FROM range(0, 10, 1, 1)")
     delta_spark.sql(f"DELETE FROM {name} WHERE id = 3")
@@ -39,8 +39,8 @@ def test_a_table_that_dropped_a_feature_is_written_and_cleaned(spark, delta_spar
 
     newest = DeltaTable(str(table)).version
     for version in range(newest + 1):
-        then = time.time() - (20 * (newest - version) + 10) * DAY_S
-        os.utime(table / commit_name(version), (then, then))
+        commit_time = time.time() - (20 * (newest - version) + 10) * DAY_S
+        os.utime(table / commit_name(version), (commit_time, commit_time))
     assert checkpoint(spark, CheckpointRequest(table=str(table))).metrics["numDeletedLogFiles"] > 0
     write_rows(spark, table, "SELECT 40L AS id")
     assert delta_spark.rows(table) == sorted([*expected, [40]], key=repr)

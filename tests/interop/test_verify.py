@@ -1,4 +1,4 @@
-"""Tables that delta-rs made and kept in order are sound to `verify`; what it took away is no finding."""
+"""`verify` reports no findings for tables that delta-rs wrote, optimized and vacuumed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import datetime as dt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as RsTable
+from deltalake import DeltaTable as DeltaRsTable
 from deltalake import write_deltalake
 
 from deltalite.inspection.verify import verify
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.interop
 
 
 def rows(first, count, day):
-    """Rows with texts that footers cut, and others that statistics cut."""
+    """Rows with long texts, which Parquet footers or the statistics of the log truncate."""
     ids = range(first, first + count)
     return pa.table(
         {
@@ -33,38 +33,39 @@ def rows(first, count, day):
 
 
 @pytest.fixture
-def made(tmp_path):
+def table_folder(tmp_path):
+    """A table of delta-rs with four commits, partitioned by day."""
     for number, day in enumerate(["2026-01-01", "2026-01-02", "a b/%ü", "2026-01-01"]):
         write_deltalake(tmp_path, rows(number * 10, 10, day), mode="append", partition_by=["day"])
     return tmp_path
 
 
-def test_a_table_of_delta_rs_stays_sound_through_delete_checkpoint_and_optimize(made):
-    table = RsTable(made)
+def test_verify_has_no_findings_after_delta_rs_deletes_checkpoints_and_optimizes(table_folder):
+    table = DeltaRsTable(table_folder)
     table.delete("id < 5")
     table.create_checkpoint()
     table.optimize.compact()
-    write_deltalake(made, rows(90, 10, "2026-01-03"), mode="append")
-    report = verify(LocalLogStore(str(made)))
+    write_deltalake(table_folder, rows(90, 10, "2026-01-03"), mode="append")
+    report = verify(LocalLogStore(str(table_folder)))
     assert report.findings == ()
     assert report.readable == report.rebuildable == ((0, 6),)
     assert (report.checked.checkpoints, report.checked.footers) == (1, report.checked.files)
 
 
-def test_a_vacuum_of_delta_rs_takes_versions_and_leaves_no_finding(made):
-    table = RsTable(made)
+def test_versions_that_a_vacuum_of_delta_rs_made_unreadable_are_not_a_finding(table_folder):
+    table = DeltaRsTable(table_folder)
     table.optimize.compact()
     table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
-    report = verify(LocalLogStore(str(made)))
+    report = verify(LocalLogStore(str(table_folder)))
     assert report.findings == ()
     newest = table.version()
     assert report.rebuildable == ((0, newest),)
-    # The compaction took the two files of one day, which all versions up to it need.
+    # The vacuum deleted the two compacted files of one day, which all versions before the compaction need.
     assert report.readable == ((4, newest),)
-    assert all(RsTable(made, version=v).to_pyarrow_table().num_rows == 40 for v in range(4, newest + 1))
+    assert all(DeltaRsTable(table_folder, version=v).to_pyarrow_table().num_rows == 40 for v in range(4, newest + 1))
 
 
-def test_bounds_that_footers_cut_short_contradict_no_longer_ones_of_the_log(tmp_path):
+def test_full_bounds_of_the_log_do_not_contradict_truncated_bounds_of_the_footer(tmp_path):
     write_deltalake(tmp_path, pa.table({"text": ["a" * 100, "z" * 100]}))
     [file] = tmp_path.glob("*.parquet")
     bounds = pq.read_metadata(file).row_group(0).column(0).statistics

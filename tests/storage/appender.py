@@ -1,7 +1,7 @@
-"""Several writers of one table on S3, each a thread, in a JVM other than that of the test.
+"""Appends to one table on S3 from several threads, in a separate JVM.
 
-The program prints `at work` after its first commit. Its writers go on when it reads a line, so the writers of the test
-can begin in between.
+The program prints `at work` after its first commit. Its writers then wait for a line or the end of the standard input,
+so that the writers of the test can begin.
 
 python -m tests.storage.appender <table> <S3A's options as JSON> <name of the first writer> <writers> <appends>
 """
@@ -22,15 +22,18 @@ from deltalite.txn.commit import Committed, commit
 from deltalite.txn.proposal import BaseState, Operation, Proposal
 
 
-def append_from_threads(spark, table, first, writers, appends, *, each=lambda: None):
-    """The versions that each writer, by its number, believes it made; `each` is called after each commit."""
-    numbers = range(first, first + writers)
+def append_from_threads(spark, table, first_writer, writers, appends, *, after_commit=lambda: None):
+    """Append from concurrent threads and call `after_commit` after each commit.
+
+    Returns the committed versions of each writer, in the order of the writers' numbers.
+    """
+    numbers = range(first_writer, first_writer + writers)
     with ThreadPoolExecutor(writers) as pool:
-        return list(pool.map(lambda number: append(spark, table, number, appends, each), numbers))
+        return list(pool.map(lambda number: append(spark, table, number, appends, after_commit), numbers))
 
 
-def append(spark, table, number, appends, each):
-    """Append repeatedly; returns the versions in order. Each commit adds a file with a unique name and no rows."""
+def append(spark, table, number, appends, after_commit):
+    """Append repeatedly and return the versions in order. Each commit adds a file with a unique name and no rows."""
     store = writable_store(spark, table, single_writer=False)
     base = Snapshot.load(store)
     version, versions = base.version, []
@@ -49,7 +52,7 @@ def append(spark, table, number, appends, each):
         assert isinstance(outcome, Committed)
         version = outcome.version
         versions.append(version)
-        each()
+        after_commit()
     return versions
 
 
@@ -58,20 +61,20 @@ if __name__ == "__main__":
 
     from tests.support.remote import session_options
 
-    address, options, first_writer, writer_count, append_count = sys.argv[1:]
+    address, options, first_number, writer_count, append_count = sys.argv[1:]
     builder = SparkSession.builder.master("local[1]")
     for key, value in session_options(json.loads(options)).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    is_first = threading.Semaphore()
-    others_began = threading.Event()
+    first_commit = threading.Semaphore()
+    test_began = threading.Event()
 
-    def wait_for_the_others():
-        if is_first.acquire(blocking=False):
+    def wait_for_the_test():
+        if first_commit.acquire(blocking=False):
             print("at work", flush=True)
             sys.stdin.readline()
-            others_began.set()
-        others_began.wait()
+            test_began.set()
+        test_began.wait()
 
-    numbers = int(first_writer), int(writer_count), int(append_count)
-    print("\n" + json.dumps(append_from_threads(session, address, *numbers, each=wait_for_the_others)))
+    numbers = int(first_number), int(writer_count), int(append_count)
+    print("\n" + json.dumps(append_from_threads(session, address, *numbers, after_commit=wait_for_the_test)))

@@ -1,4 +1,4 @@
-"""Real storage, started by the first test that asks."""
+"""S3 and HDFS servers, each started by the first test that requests it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def s3():
 
 @pytest.fixture(scope="session")
 def s3a(s3, spark):
-    """The same endpoint as Spark reaches it: the address of the bucket."""
+    """The bucket's address for Spark, which is configured for the endpoint of `s3`."""
     hadoop_jars("s3a")
     conf = spark._jsc.hadoopConfiguration()
     for key, value in s3.hadoop_options.items():
@@ -26,6 +26,6 @@ def s3a(s3, spark):
 
 @pytest.fixture(scope="session")
 def hdfs(tmp_path_factory):
-    """The address of an HDFS."""
+    """The address of an HDFS cluster."""
     with hdfs_cluster(tmp_path_factory.mktemp("hdfs")) as address:
         yield address

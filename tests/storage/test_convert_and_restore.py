@@ -1,4 +1,4 @@
-"""A folder on real storage becomes a table, loses rows and is restored; a restore reports files that vacuum deleted."""
+"""Converts a folder on real storage to a table and restores the table. A restore reports missing data files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(params=["hdfs", "s3a"])
 def folder(request):
-    """The address of nothing yet."""
+    """The address of a folder that does not exist yet."""
     return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
 
 
@@ -41,8 +41,10 @@ def test_a_folder_becomes_a_table_and_the_table_is_restored(spark, folder):
     assert rows(spark, folder) == expected
     delete_rows(spark, folder, "id < 2")
     files = folder_of(spark, folder)
-    (lost,) = [f.name for f in files.files_below("", but_not_in="_delta_log") if f.name.startswith("p=a%2Fb %25%3D1/")]
-    files.remove(lost)
+    (missing_file,) = [
+        f.name for f in files.files_below("", but_not_in="_delta_log") if f.name.startswith("p=a%2Fb %25%3D1/")
+    ]
+    files.remove(missing_file)
     with pytest.raises(CorruptDataFileError, match=r"1 of its files .* is missing"):
         restore(spark, RestoreRequest(table=folder, version=0))
     assert restore(spark, RestoreRequest(table=folder, version=0, ignore_missing_files=True)).committed

@@ -1,4 +1,4 @@
-"""The lineage of a task whose table is on S3, asked for as OpenLineage's listener asks: in a fork of the process."""
+"""The lineage of a task whose table is on S3. Like OpenLineage's listener, the test reads it in a forked process."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from tests.support.remote import BUCKET
 pytestmark = pytest.mark.airflow
 
 
-def in_a_fork(function) -> str:
-    reading, writing = os.pipe()
+def call_in_fork(function) -> str:
+    read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            os.write(writing, function().encode())
-        except BaseException as error:  # noqa: BLE001  a child must not go on with the tests
-            os.write(writing, repr(error).encode())
+            os.write(write_end, function().encode())
+        except BaseException as error:  # noqa: BLE001  the child must not continue the test run
+            os.write(write_end, repr(error).encode())
         finally:
             os._exit(0)
-    os.close(writing)
-    answered = select.select([reading], [], [], 60)[0]
-    answer_text = os.read(reading, 10_000).decode() if answered else "no answer"
-    os.close(reading)
-    if not answered:
+    os.close(write_end)
+    has_answer = bool(select.select([read_end], [], [], 60)[0])
+    answer = os.read(read_end, 10_000).decode() if has_answer else "no answer"
+    os.close(read_end)
+    if not has_answer:
         os.kill(pid, 9)
     os.waitpid(pid, 0)
-    return answer_text
+    return answer
 
 
 @pytest.mark.parametrize("conn_id", ["lake_of_lineage", None])
@@ -49,7 +49,8 @@ def test_the_schema_is_read_in_a_forked_process(s3, monkeypatch, conn_id):
     address = f"s3://{BUCKET}/{uuid.uuid4()}/t"
     write_deltalake(address, pa.table({"id": [1]}), storage_options=s3.delta_rs_options)
     task = DeltaDeleteOperator(task_id="t", table=address, condition="a", storage_conn_id=conn_id)
-    assert watch.latest_version(DeltaHook(address, conn_id).get_conn()) == 0  # the task's own look
+    # The task opens a file system before the fork.
+    assert watch.latest_version(DeltaHook(address, conn_id).get_conn()) == 0
     task._result = OperationResult(
         table=address,
         operation="DELETE",
@@ -66,4 +67,4 @@ def test_the_schema_is_read_in_a_forked_process(s3, monkeypatch, conn_id):
         (output,) = task.get_openlineage_facets_on_complete(None).outputs
         return json.dumps([field.name for field in output.facets["schema"].fields])
 
-    assert in_a_fork(columns) == '["id"]'
+    assert call_in_fork(columns) == '["id"]'

@@ -1,6 +1,6 @@
-"""The contract of a log store, tested on each storage: the protocol relies on it everywhere.
+"""The contract of a log store, which the protocol relies on, tested on each storage.
 
-The store of workers only reads; here a client of S3 writes for it.
+The store of workers is read-only, so a client of S3 writes for it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NAME = "_delta_log/00000000000000000000.json"
 LARGE = os.urandom(1024) * 3000
 
 
-class WrittenByAClient(FsspecLogStore):
-    """The store of workers, which reads, and S3's own client, which writes."""
+class FsspecStoreWithWriter(FsspecLogStore):
+    """The read-only store of workers, with an S3 client that writes."""
 
     def __init__(self, s3, folder):
         super().__init__(f"s3://{BUCKET}/{folder}", S3FileSystem(**s3.fsspec_options))
@@ -60,7 +60,7 @@ def store(request, tmp_path):
         case "memory":
             return MemoryLogStore()
         case "fsspec":
-            return WrittenByAClient(request.getfixturevalue("s3"), f"{uuid.uuid4()}/t")
+            return FsspecStoreWithWriter(request.getfixturevalue("s3"), f"{uuid.uuid4()}/t")
         case kind:
             from deltalite.spark.hadoop.store import HadoopLogStore
 
@@ -70,10 +70,10 @@ def store(request, tmp_path):
 
 
 @pytest.fixture
-def guarantee(store, request):
-    """The store, where the storage itself makes one writer win."""
+def multi_writer_store(store, request):
+    """A store whose storage lets exactly one of several concurrent writers create a file."""
     if request.node.callspec.params["store"] in ("file", "memory", "fsspec"):
-        pytest.skip("This store is not for several writers at once.")
+        pytest.skip("This store does not support concurrent writers.")
     return store
 
 
@@ -84,22 +84,24 @@ def test_the_first_put_wins_and_the_second_changes_nothing(store):
     assert [f.name for f in store.list_from("_delta_log/")] == [NAME]
 
 
-def test_exactly_one_of_several_concurrent_writers_wins_each_name(guarantee):
-    gate = Barrier(4)
+def test_exactly_one_of_several_concurrent_writers_creates_each_file(multi_writer_store):
+    contents, all_started = (b"a", b"b", b"c", b"d"), Barrier(4)
 
-    def put(mine):
-        gate.wait()
-        return [n for n in range(12) if guarantee.write_if_absent(f"_delta_log/{n:020d}.json", mine * 10_000)]
+    def put(content):
+        all_started.wait()
+        return [
+            n for n in range(12) if multi_writer_store.write_if_absent(f"_delta_log/{n:020d}.json", content * 10_000)
+        ]
 
     with ThreadPoolExecutor(4) as pool:
-        won = dict(zip((b"a", b"b", b"c", b"d"), pool.map(put, (b"a", b"b", b"c", b"d")), strict=True))
-    assert sorted(n for numbers in won.values() for n in numbers) == list(range(12))
-    for mine, numbers in won.items():
-        assert all(guarantee.read(f"_delta_log/{n:020d}.json") == mine * 10_000 for n in numbers)
-    assert len(list(guarantee.list_from("_delta_log/"))) == 12
+        created = dict(zip(contents, pool.map(put, contents), strict=True))
+    assert sorted(n for numbers in created.values() for n in numbers) == list(range(12))
+    for content, numbers in created.items():
+        assert all(multi_writer_store.read(f"_delta_log/{n:020d}.json") == content * 10_000 for n in numbers)
+    assert len(list(multi_writer_store.list_from("_delta_log/"))) == 12
 
 
-def test_a_missing_file_is_none_and_a_missing_folder_is_empty(store):
+def test_a_missing_file_is_read_as_none_and_a_missing_folder_is_listed_as_empty(store):
     assert store.read(NAME) is None and store.read_start(NAME, 9) is None
     assert list(store.list_from(NAME)) == []
     with pytest.raises(FileNotFoundError), store.open(NAME):
@@ -116,7 +118,7 @@ def test_write_replaces_a_file_and_delete_removes_it(store):
     assert [f.name for f in store.list_from("a/")] == []
 
 
-def test_a_listing_is_sorted_starts_at_the_name_and_has_files_only(store):
+def test_a_listing_is_sorted_starts_at_the_given_name_and_contains_only_files(store):
     for name in ("_delta_log/2", "_delta_log/10", "_delta_log/1", "_delta_log/sub/3", "_delta_log/a b%20ü=+", "2"):
         store.write(name, b"xy")
     listed = list(store.list_from("_delta_log/10"))

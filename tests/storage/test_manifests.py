@@ -1,4 +1,4 @@
-"""Symlink manifests on real storage: written whole, deleted with their folders, and addressed as the table is."""
+"""Symlink manifests on real storage: commits write and delete them, and their lines begin with the table's address."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from deltalite.spark.hadoop.uris import glob_escaped
 from tests.support.tables import delete_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
-ON = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
+MANIFESTS_ENABLED = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
 
 
 @pytest.fixture(params=["hdfs", "s3a"])
 def table(request):
-    """The address of no table yet."""
+    """The address of a table that does not exist yet."""
     return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
 
 
@@ -35,16 +35,16 @@ def ids_by_manifest(spark, table):
     return ids_by_name
 
 
-def test_manifests_follow_the_commits_of_a_table(spark, table):
+def test_each_commit_updates_the_manifests_of_the_table(spark, table):
     first = values("id, day", "1, 'a b/ü%'", "2, 'c'", "3, 'c'")
-    write_rows(spark, table, first, partition_by=("day",), properties=ON)
-    odd = "day=a b%2Fü%25/manifest"
-    assert ids_by_manifest(spark, table) == {odd: [1], "day=c/manifest": [2, 3]}
+    write_rows(spark, table, first, partition_by=("day",), properties=MANIFESTS_ENABLED)
+    escaped = "day=a b%2Fü%25/manifest"
+    assert ids_by_manifest(spark, table) == {escaped: [1], "day=c/manifest": [2, 3]}
     write_rows(spark, table, values("id, day", "4, 'c'"))
     delete_rows(spark, table, "id IN (1, 2)")
     assert ids_by_manifest(spark, table) == {"day=c/manifest": [3, 4]}
     write_rows(spark, table, values("id", "9"), mode="overwrite", overwrite_schema=True, partition_by=())
     assert ids_by_manifest(spark, table) == {"manifest": [9]}
-    again = generate_manifest(spark, GenerateManifestRequest(table=table))
-    assert again.metrics == {"numManifests": 1, "numFiles": 1, "numDeletedManifests": 0}
+    regenerated = generate_manifest(spark, GenerateManifestRequest(table=table))
+    assert regenerated.metrics == {"numManifests": 1, "numFiles": 1, "numDeletedManifests": 0}
     assert ids_by_manifest(spark, table) == {"manifest": [9]}

@@ -1,4 +1,4 @@
-"""Put-if-absent on Hadoop's file systems: which storage supports it, and the meaning of a lost answer."""
+"""Put-if-absent on Hadoop's file systems: the method of each storage, and the outcome of a put without an answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def storage(scheme, *capabilities):
 
 
 @pytest.mark.parametrize(
-    ("scheme", "capabilities", "way"),
+    ("scheme", "capabilities", "method"),
     [
         ("s3a", [CONDITIONAL], PutMethod.CONDITIONAL_CREATE),
         ("hdfs", [], PutMethod.RENAME),
@@ -50,9 +50,9 @@ def storage(scheme, *capabilities):
         ("gs", [], PutMethod.NEW_GENERATION),
     ],
 )
-def test_each_storage_gets_the_put_that_it_supports(scheme, capabilities, way):
-    assert put_method_of(storage(scheme, *capabilities), single_writer=False) is way
-    assert put_method_of(storage(scheme, *capabilities), single_writer=True) is way
+def test_each_storage_uses_the_put_method_that_it_supports(scheme, capabilities, method):
+    assert put_method_of(storage(scheme, *capabilities), single_writer=False) is method
+    assert put_method_of(storage(scheme, *capabilities), single_writer=True) is method
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_each_storage_gets_the_put_that_it_supports(scheme, capabilities, way):
         ("viewfs", "with this guarantee"),
     ],
 )
-def test_storage_without_a_guarantee_is_rejected_unless_the_risk_is_accepted(scheme, remedy, caplog):
+def test_storage_without_put_if_absent_is_rejected_unless_single_writer_is_set(scheme, remedy, caplog):
     with pytest.raises(UnsupportedStorageError, match=f"org.example.FileSystem.*{remedy}.*single_writer=True"):
         put_method_of(storage(scheme), single_writer=False)
     with caplog.at_level(logging.WARNING):
@@ -74,12 +74,12 @@ def test_storage_without_a_guarantee_is_rejected_unless_the_risk_is_accepted(sch
 
 @pytest.fixture
 def files(spark, tmp_path):
-    """Hadoop's files of a table on the disk."""
+    """Hadoop's files of a table on the local disk."""
     return HadoopLogStore(spark, str(tmp_path / "t")).files
 
 
-class Renames:
-    """`FileContext` whose rename happens, or not, before or after the answer is lost."""
+class UnansweredRenames:
+    """A `FileContext` whose rename raises an error. `happens` says whether the rename takes effect first."""
 
     def __init__(self, files, *, happens):
         self._real, self._happens = files.file_context, happens
@@ -90,89 +90,89 @@ class Renames:
         raise ConnectionResetError("The line is dead.")
 
 
-def played(files, *, happens):
-    files._file_context = Renames(files, happens=happens)
+def put_by_unanswered_rename(files, *, happens):
+    files._file_context = UnansweredRenames(files, happens=happens)
     return put_if_absent(files, PutMethod.RENAME, NAME, b"ours")
 
 
-def everything(folder):
+def file_names(folder):
     return sorted(path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".crc")
 
 
 @pytest.mark.spark
-def test_a_rename_that_happened_without_an_answer_has_won(files, tmp_path):
-    assert played(files, happens=True) is True
+def test_an_unanswered_rename_that_happened_creates_the_file(files, tmp_path):
+    assert put_by_unanswered_rename(files, happens=True) is True
     assert files.read(NAME) == b"ours"
-    assert everything(tmp_path) == ["00000000000000000000.json"]
+    assert file_names(tmp_path) == ["00000000000000000000.json"]
 
 
 @pytest.mark.spark
-def test_a_rename_that_did_not_happen_has_failed(files, tmp_path):
+def test_an_unanswered_rename_that_did_not_happen_fails_or_loses_to_another_writer(files, tmp_path):
     with pytest.raises(StorageError, match="The line is dead") as caught:
-        played(files, happens=False)
+        put_by_unanswered_rename(files, happens=False)
     assert type(caught.value) is StorageError
-    assert everything(tmp_path) == []
+    assert file_names(tmp_path) == []
     put_if_absent(files, PutMethod.CHECK_FIRST, NAME, b"theirs")
-    assert played(files, happens=False) is False
-    assert (files.read(NAME), everything(tmp_path)) == (b"theirs", ["00000000000000000000.json"])
+    assert put_by_unanswered_rename(files, happens=False) is False
+    assert (files.read(NAME), file_names(tmp_path)) == (b"theirs", ["00000000000000000000.json"])
 
 
 @pytest.mark.spark
-def test_a_rename_that_may_still_happen_is_unknown(files, monkeypatch):
+def test_an_unanswered_rename_that_may_still_happen_has_an_unknown_outcome(files, monkeypatch):
     monkeypatch.setattr(hadoop_put, "_try_delete", lambda _files, _path: None)
     with pytest.raises(CommitStateUnknownError, match="may still happen"):
-        played(files, happens=False)
+        put_by_unanswered_rename(files, happens=False)
 
 
 @pytest.mark.spark
-def test_a_create_that_the_storage_rejects_has_lost(files, monkeypatch):
-    """The way of Google's connector, which says at the end of the upload that the condition did not hold."""
+def test_a_create_whose_precondition_failed_loses_and_another_error_is_raised(files, monkeypatch):
+    """Google's connector reports at the end of the upload that the precondition failed."""
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"ours") is True
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"theirs") is False
     assert files.read(NAME) == b"ours"
 
-    def refused(error_text):
+    def pour_that_raises(error_text):
         def pour(_data, stream):
             stream.close()
             raise ConnectionError(error_text)
 
         return pour
 
-    monkeypatch.setattr(files, "pour", refused("412 Precondition Failed"))
+    monkeypatch.setattr(files, "pour", pour_that_raises("412 Precondition Failed"))
     assert put_if_absent(files, PutMethod.NEW_GENERATION, commit_name(1), b"ours") is False
-    monkeypatch.setattr(files, "pour", refused("503 Service Unavailable"))
+    monkeypatch.setattr(files, "pour", pour_that_raises("503 Service Unavailable"))
     with pytest.raises(StorageError, match="503"):
         put_if_absent(files, PutMethod.NEW_GENERATION, commit_name(2), b"ours")
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", ["s3a", "hdfs"])
-def test_a_commit_whose_answer_was_lost_is_found_by_its_id(spark, request, kind, monkeypatch):
+def test_a_commit_without_an_answer_succeeds_if_the_log_contains_its_id(spark, request, kind, monkeypatch):
     table = f"{request.getfixturevalue(kind)}/{uuid.uuid4()}"
     store = create(writable_store(spark, table, single_writer=False))
     base = load(store)
-    real = hadoop_put.put_if_absent
+    real_put = hadoop_put.put_if_absent
 
-    def answers(lost, *, happens):
-        def play(*arguments):
+    def lose_answers(error, *, happens):
+        def put_without_answer(*arguments):
             if happens:
-                real(*arguments)
-            raise lost
+                real_put(*arguments)
+            raise error
 
-        monkeypatch.setattr("deltalite.spark.hadoop.store.put_if_absent", play)
+        monkeypatch.setattr("deltalite.spark.hadoop.store.put_if_absent", put_without_answer)
 
-    silence = StorageError("The line is dead.", remedy="Wait.")
-    answers(silence, happens=True)
-    done = commit(store, proposal(0, add("f1"), rules=(base.protocol, base.metadata)))
-    assert isinstance(done, Committed) and done.version == 1
-    answers(silence, happens=False)
+    error = StorageError("The line is dead.", remedy="Wait.")
+    lose_answers(error, happens=True)
+    outcome = commit(store, proposal(0, add("f1"), rules=(base.protocol, base.metadata)))
+    assert isinstance(outcome, Committed) and outcome.version == 1
+    lose_answers(error, happens=False)
     with pytest.raises(StorageError, match="The line is dead"):
         commit(store, proposal(1, add("f2"), rules=(base.protocol, base.metadata)))
     assert load(store).version == 1
 
 
 @pytest.mark.spark
-def test_a_service_that_ignores_conditions_is_detected(spark, s3a):
+def test_a_service_that_ignores_conditions_is_rejected_unless_single_writer_is_set(spark, s3a):
     root = f"s3a://forgetful/{uuid.uuid4()}"
     with s3_server("forgets-conditions") as server:
         server.client.create_bucket(Bucket="forgetful")
@@ -187,7 +187,7 @@ def test_a_service_that_ignores_conditions_is_detected(spark, s3a):
 
 
 @pytest.mark.spark
-def test_denied_access_and_a_silent_storage_have_different_errors(spark, hdfs):
+def test_denied_access_and_unreachable_storage_raise_different_errors(spark, hdfs):
     store = HadoopLogStore(spark, f"{hdfs}/{uuid.uuid4()}")
     store.write("_delta_log/secret", b"x")
     files = store.files
@@ -195,29 +195,29 @@ def test_denied_access_and_a_silent_storage_have_different_errors(spark, hdfs):
         files.path("_delta_log/secret"), spark._jvm.org.apache.hadoop.fs.permission.FsPermission("000")
     )
     files.fs = files.fs.get(files.fs.getUri(), files.conf, "somebody")
-    for deed in (
+    for operation in (
         lambda: store.write_if_absent(NAME, b"x"),
         lambda: store.write("_delta_log/_last_checkpoint", b"x"),
         lambda: store.delete("_delta_log/secret"),
         lambda: store.read("_delta_log/secret"),
     ):
         with pytest.raises(StoragePermissionError):
-            deed()
+            operation()
     assert [file.name for file in store.list_from("_delta_log/")] == ["_delta_log/secret"]
     spark._jsc.hadoopConfiguration().set("ipc.client.connect.max.retries", "0")
-    silent = HadoopLogStore(spark, "hdfs://127.0.0.1:1/t")
-    for deed in (
-        lambda: silent.write_if_absent(NAME, b"x"),
-        lambda: silent.read(NAME),
-        lambda: next(silent.list_from("/")),
+    unreachable = HadoopLogStore(spark, "hdfs://127.0.0.1:1/t")
+    for operation in (
+        lambda: unreachable.write_if_absent(NAME, b"x"),
+        lambda: unreachable.read(NAME),
+        lambda: next(unreachable.list_from("/")),
     ):
         with pytest.raises(StorageError) as caught:
-            deed()
+            operation()
         assert type(caught.value) is StorageError and caught.value.retryable
 
 
 @pytest.mark.spark
-def test_storage_without_a_guarantee_is_rejected_before_any_work_and_single_writer_accepts_it(spark, tmp_path):
+def test_a_local_disk_needs_single_writer_and_an_unknown_scheme_is_rejected_even_with_it(spark, tmp_path):
     with pytest.raises(UnsupportedStorageError, match="single_writer=True"):
         HadoopLogStore(spark, str(tmp_path / "t")).check_writable()
     with pytest.raises(UnsupportedStorageError, match="no Hadoop file system for 'nowhere'"):

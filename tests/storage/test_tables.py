@@ -1,4 +1,4 @@
-"""Tables on real storage, through the write command: the same behaviour as on a local disk, and no files left."""
+"""Tables on real storage behave as on a local disk, and no temporary files remain."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(params=["hdfs", "s3a"])
 def table(request):
-    """The address of no table yet."""
+    """The address of a table that does not exist yet."""
     return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
 
 
@@ -41,21 +41,21 @@ def rows(spark, table, **at):
     return ordered(tuple(row) for row in delta.read(spark, table, **at).collect())
 
 
-def names(spark, table):
-    """Every file below the table's root."""
+def file_names(spark, table):
+    """Return the names of all files below the table's root."""
     return {file.name for file in folder_of(spark, table).files_below("", but_not_in="nothing")}
 
 
-def data_names(spark, table):
-    return {name for name in names(spark, table) if "_delta_log" not in name}
+def data_file_names(spark, table):
+    return {name for name in file_names(spark, table) if "_delta_log" not in name}
 
 
-def added(spark, table, version):
+def add_actions(spark, table, version):
     lines = readable_store(spark, table).read(f"_delta_log/{version:020d}.json").decode().splitlines()
     return [action["add"] for action in map(json.loads, lines) if "add" in action]
 
 
-def test_every_operation_works_as_on_a_local_disk(spark, table):
+def test_writes_reruns_and_time_travel_work_as_on_a_local_disk(spark, table):
     first = write_rows(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), run="r1", partition_by=("day",),
                 properties={"delta.checkpointInterval": "2"})  # fmt: skip
     assert (first.version, first.committed, first.table) == (0, True, table)
@@ -75,13 +75,17 @@ def test_every_operation_works_as_on_a_local_disk(spark, table):
     assert rows(spark, f"{table}@v0", where="id > 1") == [(2, "c")]
     log = {file.name.rpartition("/")[2] for file in readable_store(spark, table).list_from("_delta_log/")}
     assert {"00000000000000000002.checkpoint.parquet", "00000000000000000004.checkpoint.parquet"} <= log
-    assert not [name for name in names(spark, table) if "staging" in name or "_temporary" in name or "_spark" in name]
-    assert data_names(spark, table) == {unquote(add["path"]) for v in range(5) for add in added(spark, table, v)}
+    assert not [
+        name for name in file_names(spark, table) if "staging" in name or "_temporary" in name or "_spark" in name
+    ]
+    assert data_file_names(spark, table) == {
+        unquote(add["path"]) for v in range(5) for add in add_actions(spark, table, v)
+    }
 
 
-def test_data_files_are_renamed_or_written_in_place(spark, table):
+def test_data_files_are_below_a_prefix_folder_on_s3_and_below_the_root_on_hdfs(spark, table):
     write_rows(spark, table, values("id, day", "1, 'a'"), partition_by=("day",))
-    (add,) = added(spark, table, 0)
+    (add,) = add_actions(spark, table, 0)
     *prefix, directory, _ = add["path"].split("/")
     assert directory == "day=a"
     assert [len(part) for part in prefix] == ([8] if table.startswith("s3a") else [])
@@ -89,85 +93,85 @@ def test_data_files_are_renamed_or_written_in_place(spark, table):
 
 def test_a_rejected_write_leaves_no_file(spark, table):
     write_rows(spark, table, values("id, day", "1, 'a'"))
-    before = names(spark, table)
+    before = file_names(spark, table)
     for query, error in (
         ("SELECT CAST(id AS INT) AS id, IF(id = 2, raise_error('no'), 'x') AS day FROM range(0, 4, 1, 4)", SourceError),
         (values("id, day", "7, 'b'"), ConstraintViolationError),
     ):
         with pytest.raises(error):
             write_rows(spark, table, query, mode="overwrite", replace_where="id < 5")
-    assert names(spark, table) == before
+    assert file_names(spark, table) == before
 
 
 def test_a_first_write_that_fails_leaves_no_folder(spark, table):
     with pytest.raises(SourceError):
         write_rows(spark, table, "SELECT CAST('x' AS INT) AS id")
-    assert names(spark, table.removesuffix("/t")) == set()
+    assert file_names(spark, table.removesuffix("/t")) == set()
 
 
-def test_large_files_and_many_parts_keep_their_rows(spark, table):
+def test_a_write_with_several_files_for_each_task_keeps_all_rows(spark, table):
     write_rows(spark, table, "SELECT id, uuid() AS text FROM range(0, 60000, 1, 3)", max_records_per_file=15_000)
     files = delta.files(spark, table).select("path", "stats").collect()
     assert len(files) == 6 and sum(json.loads(file.stats)["numRecords"] for file in files) == 60_000
     assert delta.read(spark, table).selectExpr("count(DISTINCT id)", "sum(id)").collect() == [(60_000, 1_799_970_000)]
 
 
-def test_on_s3_workers_and_other_engines_read_it_and_spark_reads_theirs(spark, s3, s3a):
+def test_workers_and_delta_rs_read_a_table_on_s3_and_spark_reads_rows_of_delta_rs(spark, s3, s3a):
     table = f"{s3a}/{uuid.uuid4()}/t"
     write_rows(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), partition_by=("day",), run="r")
     write_rows(spark, table, values("id, day", "3, 'c'"))
     expected = [(1, "a b/ü%"), (2, "c"), (3, "c")]
     address = table.replace("s3a:", "s3:")
-    ours = DeltaTable(address, storage_options=s3.fsspec_options)
-    theirs = deltalake.DeltaTable(address, storage_options=s3.delta_rs_options)
-    for rows_read in (ours.to_arrow(), pa.table(theirs.to_pyarrow_table())):
+    worker_table = DeltaTable(address, storage_options=s3.fsspec_options)
+    delta_rs_table = deltalake.DeltaTable(address, storage_options=s3.delta_rs_options)
+    for rows_read in (worker_table.to_arrow(), pa.table(delta_rs_table.to_pyarrow_table())):
         assert ordered(zip(*(rows_read[name].to_pylist() for name in ("id", "day")), strict=True)) == expected
-    assert theirs.transaction_version("r") == 0
-    more = pa.table({"id": pa.array([4], pa.int32()), "day": ["a b/ü%"]})
-    deltalake.write_deltalake(theirs, more, mode="append")
+    assert delta_rs_table.transaction_version("r") == 0
+    added_rows = pa.table({"id": pa.array([4], pa.int32()), "day": ["a b/ü%"]})
+    deltalake.write_deltalake(delta_rs_table, added_rows, mode="append")
     assert rows(spark, address) == sorted([*expected, (4, "a b/ü%")])
     assert write_rows(spark, address, "SELECT 5 AS id, 'c' AS day", run="r2").version == 3
 
 
-def test_a_log_may_name_files_on_other_storages(spark, s3a, hdfs, tmp_path):
-    """As the log of a shallow clone does."""
-    places = [f"{s3a}/{uuid.uuid4()}", f"{hdfs}/{uuid.uuid4()}", f"{tmp_path}/here"]
+def test_spark_reads_a_log_that_names_files_on_other_storages(spark, s3a, hdfs, tmp_path):
+    """The log of a shallow clone names such files."""
+    folders = [f"{s3a}/{uuid.uuid4()}", f"{hdfs}/{uuid.uuid4()}", f"{tmp_path}/here"]
     adds = []
-    for number, place in enumerate(places):
-        write_rows(spark, place, f"SELECT {number} AS id, 'x' AS text")
-        (add,) = added(spark, place, 0)
-        adds.append(add | {"path": f"{place}/{add['path']}"})
+    for number, folder in enumerate(folders):
+        write_rows(spark, folder, f"SELECT {number} AS id, 'x' AS text")
+        (add,) = add_actions(spark, folder, 0)
+        adds.append(add | {"path": f"{folder}/{add['path']}"})
     clone = tmp_path / "clone"
     hand_made(clone, schema_json(("id", "integer"), ("text", "string")), adds)
     assert rows(spark, str(clone)) == [(0, "x"), (1, "x"), (2, "x")]
     assert rows(spark, str(clone), where="id = 1") == [(1, "x")]
 
 
-@pytest.mark.parametrize("fault", ["the class has moved", "the manifest is another"])
-def test_the_public_writer_replaces_a_changed_sink_of_spark(spark, s3a, monkeypatch, caplog, fault):
-    def changed(*_arguments, **_options):
+@pytest.mark.parametrize("fault", ["the class has moved", "the manifest has changed"])
+def test_a_write_uses_the_public_writer_if_the_sink_of_spark_has_changed(spark, s3a, monkeypatch, caplog, fault):
+    def fail(*_arguments, **_options):
         raise DirectWriteError("changed")
 
-    monkeypatch.setattr(staging, "write_directly" if "class" in fault else "manifest_uris", changed)
+    monkeypatch.setattr(staging, "write_directly" if "class" in fault else "manifest_uris", fail)
     table = f"{s3a}/{uuid.uuid4()}/t"
     write_rows(spark, table, values("id, day", "1, 'a b/ü%'", "2, null"), partition_by=("day",))
     assert rows(spark, table) == [(1, "a b/ü%"), (2, None)]
     assert "through Spark's public API" in caplog.text
-    assert data_names(spark, table) == {unquote(add["path"]) for add in added(spark, table, 0)}
+    assert data_file_names(spark, table) == {unquote(add["path"]) for add in add_actions(spark, table, 0)}
 
 
 def test_files_of_failed_tasks_are_not_part_of_the_table(spark, s3a, monkeypatch):
-    real = staging.write_directly
+    real_write = staging.write_directly
 
-    def with_a_stray(frame, uri, **options):
-        real(frame, uri, **options)
+    def write_and_leave_a_stray_file(frame, uri, **options):
+        real_write(frame, uri, **options)
         frame.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(uri)
 
-    monkeypatch.setattr(staging, "write_directly", with_a_stray)
+    monkeypatch.setattr(staging, "write_directly", write_and_leave_a_stray_file)
     table = f"{s3a}/{uuid.uuid4()}/t"
     write_rows(spark, table, "SELECT 1 AS id")
     assert rows(spark, table) == [(1,)]
-    assert data_names(spark, table) == {add["path"] for add in added(spark, table, 0)}
+    assert data_file_names(spark, table) == {add["path"] for add in add_actions(spark, table, 0)}
 
 
 def test_a_killed_first_write_does_not_block_the_next_write(spark, table):
@@ -192,15 +196,15 @@ def test_checkpoints_of_spark_and_of_this_process_have_the_state_of_the_table(sp
     for number in range(2):
         write_rows(spark, table, f"SELECT {number} AS id", properties={"delta.checkpointPolicy": policy})
     snapshot = Snapshot.load(writable_store(spark, table, single_writer=False))
-    before = names(spark, table)
+    before = file_names(spark, table)
     written = write_large_checkpoint(spark, snapshot, now_ms=time.time_ns() // 1_000_000, actions_per_file=1)
     assert (written.version, written.num_of_add_files) == (1, 2)
-    assert not [name for name in names(spark, table) - before if "_delta_log" not in name]
+    assert not [name for name in file_names(spark, table) - before if "_delta_log" not in name]
     assert Snapshot.load(snapshot.store).segment.checkpoint.version == 1
     assert rows(spark, table) == [(0,), (1,)]
     write_rows(spark, table, "SELECT 2 AS id")
-    done = checkpoint(spark, CheckpointRequest(table=table))
-    assert (done.version, done.skipped) == (2, False)
+    result = checkpoint(spark, CheckpointRequest(table=table))
+    assert (result.version, result.skipped) == (2, False)
     assert Snapshot.load(snapshot.store).segment.checkpoint.version == 2
     assert rows(spark, table) == [(0,), (1,), (2,)]
 
@@ -214,10 +218,12 @@ def test_column_mapping_and_the_change_feed_work(spark, table):
     assert sorted(tuple(row) for row in changed) == [(2, "delete"), (3, "insert")]
 
 
-def test_a_table_may_be_a_whole_bucket(spark, s3, s3a):
+def test_a_table_at_the_root_of_a_bucket_is_written_and_read(spark, s3, s3a):
     s3.client.create_bucket(Bucket="whole")
     write_rows(spark, "s3://whole", values("id, day", "1, 'x'"), partition_by=("day",))
     write_rows(spark, "s3://whole/", values("id, day", "2, 'x'"))
     assert rows(spark, "s3a://whole") == [(1, "x"), (2, "x")]
     assert DeltaTable("s3://whole", storage_options=s3.fsspec_options).to_arrow().num_rows == 2
-    assert data_names(spark, "s3://whole") == {add["path"] for v in (0, 1) for add in added(spark, "s3://whole", v)}
+    assert data_file_names(spark, "s3://whole") == {
+        add["path"] for v in (0, 1) for add in add_actions(spark, "s3://whole", v)
+    }

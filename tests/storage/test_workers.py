@@ -1,4 +1,4 @@
-"""Tables on S3 from a worker, without Spark: it lists, reads and polls a table that another engine wrote."""
+"""A worker lists, reads and polls a table of delta-rs on S3, without Spark."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ def test_a_listing_is_never_cached(s3, table):
 
 def test_an_empty_poll_sends_two_requests(s3, table, monkeypatch):
     store = open_store(table, storage_options=s3.fsspec_options)
-    place, asked = watch.position_at(store, 1), []
+    position, requests = watch.position_at(store, 1), []
     call = store._fs._call_s3
 
-    async def counted(method, *arguments, **options):
-        asked.append((method, options["Key"][-6:]))
+    async def recording_call(method, *arguments, **options):
+        requests.append((method, options["Key"][-6:]))
         return await call(method, *arguments, **options)
 
-    monkeypatch.setattr(store._fs, "_call_s3", counted)
-    assert watch.poll(store, place, CommitCondition()) == watch.PollResult(position=place, match=None)
-    assert asked == [("get_object", "2.json"), ("get_object", "1.json")]
-    asked.clear()
+    monkeypatch.setattr(store._fs, "_call_s3", recording_call)
+    assert watch.poll(store, position, CommitCondition()) == watch.PollResult(position=position, match=None)
+    assert requests == [("get_object", "2.json"), ("get_object", "1.json")]
+    requests.clear()
     result = watch.poll(store, watch.position_at(store, 0), CommitCondition())
-    assert result.match.version == 1 and result.position == place
-    assert [method for method, _ in asked] == ["get_object"] * 3
+    assert result.match.version == 1 and result.position == position
+    assert [method for method, _ in requests] == ["get_object"] * 3
 
 
 def test_a_worker_cannot_write(s3, table):
@@ -85,7 +85,7 @@ def test_a_worker_cannot_write(s3, table):
     assert s3.keys() == before
 
 
-def test_a_missing_a_denied_and_a_silent_storage_have_different_errors(s3, table, monkeypatch):
+def test_missing_files_denied_access_and_failed_storage_have_different_outcomes(s3, table, monkeypatch):
     store = open_store(table, storage_options=s3.fsspec_options)
     for name in ("nothing", "_delta_log"):
         assert store.read(name) is None and store.read_start(name, 9) is None
@@ -93,13 +93,15 @@ def test_a_missing_a_denied_and_a_silent_storage_have_different_errors(s3, table
         pass
     with pytest.raises(TableNotFoundError):
         DeltaTable(f"{table}/below", storage_options=s3.fsspec_options)
-    looks = (
+    reads = (
         lambda: store.read("x"),
         lambda: store.read_start("x", 9),
         lambda: list(store.list_from("x/y")),
         lambda: store.open("x").__enter__(),
     )
-    monkeypatch.setattr(store._fs, "info", lambda *_: pytest.fail("a second request where the first has failed"))
+    monkeypatch.setattr(
+        store._fs, "info", lambda *_: pytest.fail("the store sent a second request after the first had failed")
+    )
     for raised, error in (
         (PermissionError("no"), StoragePermissionError),
         (OSError("Forbidden: lake/t\nno"), StoragePermissionError),
@@ -110,28 +112,28 @@ def test_a_missing_a_denied_and_a_silent_storage_have_different_errors(s3, table
     ):
         for method in ("cat_file", "ls", "open"):
             monkeypatch.setattr(store._fs, method, raising(raised))
-        for look in looks:
+        for read in reads:
             with pytest.raises(error) as caught:
-                look()
+                read()
             assert type(caught.value) is error
 
 
 class HttpError(Exception):
-    """As clients raise them that have no types for what storage says."""
+    """The error of a client that has no exception types for HTTP status codes."""
 
     def __init__(self, code) -> None:
-        super().__init__("said by the storage")
+        super().__init__("answer of the storage")
         self.code = code
 
 
 def raising(error):
-    def refuse(*_arguments, **_options):
+    def fail(*_arguments, **_options):
         raise error
 
-    return refuse
+    return fail
 
 
-READ = """
+READ_PROGRAM = """
 import json, sys
 from deltalite import DeltaTable, watch
 from deltalite.conditions import CommitCondition
@@ -139,9 +141,12 @@ print(DeltaTable(sys.argv[1], storage_options=json.loads(sys.argv[2])).to_arrow(
 """
 
 
-def test_a_process_that_has_read_exits_with_0(s3, table):
+def test_a_process_that_read_a_table_exits_with_0_and_prints_no_errors(s3, table):
     process = subprocess.run(
-        [sys.executable, "-c", READ, table, json.dumps(s3.fsspec_options)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", READ_PROGRAM, table, json.dumps(s3.fsspec_options)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (process.returncode, process.stdout.strip(), process.stderr) == (0, "20", "")
 
@@ -171,12 +176,12 @@ def test_the_hook_uses_the_file_system_of_the_airflow_connection(s3, table, monk
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_submitted_job_writes_to_s3_and_prints_one_result(s3, tmp_path):
+def test_a_job_that_is_submitted_twice_writes_to_s3_once(s3, tmp_path):
     address = f"s3://{BUCKET}/{uuid.uuid4()}/t"
-    asked = request(address, "SELECT 1 AS id", run="r")
-    done = [submit(tmp_path, asked, conf=session_options(s3.hadoop_options)) for _ in range(2)]
-    assert [ended.code for ended in done] == [0, 0], done[-1].errors
-    assert [(d.marker.table, d.marker.version, d.marker.skipped) for d in done] == [
+    write_request = request(address, "SELECT 1 AS id", run="r")
+    jobs = [submit(tmp_path, write_request, conf=session_options(s3.hadoop_options)) for _ in range(2)]
+    assert [job.code for job in jobs] == [0, 0], jobs[-1].errors
+    assert [(job.marker.table, job.marker.version, job.marker.skipped) for job in jobs] == [
         (address, 0, False),
         (address, 0, True),
     ]

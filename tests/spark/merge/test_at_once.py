@@ -1,8 +1,8 @@
-"""Merges at the same time on one table: what keeps their read sets apart keeps them out of each other's way.
+"""Concurrent merges into one table: merges with disjoint read sets do not conflict.
 
-Each is a thread with its session and its partition, as each mapped task is a process. None commits before all of
-them have planned on the same version, so the same conflicts arise in every run. The tests count the replans
-of a merge by its log lines.
+Each merge runs in a thread with a separate session and changes a separate day, as mapped tasks do. No merge commits
+before all merges have planned on the same version, so the same conflicts arise in every run. The tests count the
+replans by their log lines.
 """
 
 from __future__ import annotations
@@ -34,72 +34,72 @@ CLAUSES = {
 
 
 CONDITIONS = {
-    "a literal": "target.day = DATE'{day}' AND target.id = source.id",
+    "a literal day": "target.day = DATE'{day}' AND target.id = source.id",
     "the source's days": "target.day = source.day AND target.id = source.id",
     "the source's keys": "target.id = source.id",
 }
 SAMPLE = {("the source's days", "vectors"), ("the source's keys", "files")}
 
 
-def ids_of(number: int) -> range:
-    """The ids of a day lie together, and apart from those of other days."""
+def contiguous_ids(number: int) -> range:
+    """The ids of a day, in a range that contains no id of another day."""
     return range(1000 * number, 1000 * number + ROWS)
 
 
-def interleaved(number: int) -> range:
-    """The ids of a day lie among those of other days."""
+def interleaved_ids(number: int) -> range:
+    """The ids of a day, between the ids of other days."""
     return range(number, TASKS * ROWS, TASKS)
 
 
-def source_of(number: int, ids) -> str:
-    """Of each day the first row is deleted, one in the middle changed, and one is new.
+def source_query(number: int, ids) -> str:
+    """Query the source rows that delete the first row of a day, update its middle row and insert a row.
 
-    The one in the middle lies inside the bounds of every other day's files where ids are interleaved.
+    If ids are interleaved, the id of the middle row lies within the bounds of every other day's files.
     """
-    new = ids[-1] + ids.step
-    rows = [(ids[0], "NULL"), (ids[MIDDLE], "5"), (new, "7")]
-    values = ", ".join(f"({key}L, DATE'{DAYS[number]}', CAST({amount} AS INT))" for key, amount in rows)
+    new_id = ids[-1] + ids.step
+    source_rows = [(ids[0], "NULL"), (ids[MIDDLE], "5"), (new_id, "7")]
+    values = ", ".join(f"({key}L, DATE'{DAYS[number]}', CAST({amount} AS INT))" for key, amount in source_rows)
     return f"SELECT * FROM VALUES {values} AS rows(id, day, amount)"
 
 
-def expected_of(number: int, ids) -> list[tuple]:
-    kept = [(key, DAYS[number], 1) for key in ids[1:] if key != ids[MIDDLE]]
-    return [*kept, (ids[MIDDLE], DAYS[number], 5), (ids[-1] + ids.step, DAYS[number], 7)]
+def expected_rows(number: int, ids) -> list[tuple]:
+    unchanged_rows = [(key, DAYS[number], 1) for key in ids[1:] if key != ids[MIDDLE]]
+    return [*unchanged_rows, (ids[MIDDLE], DAYS[number], 5), (ids[-1] + ids.step, DAYS[number], 7)]
 
 
 @pytest.fixture
-def together(monkeypatch):
-    """No thread's first commit is put before every thread has come that far."""
-    here, barriers = threading.local(), []
+def hold_first_commits(monkeypatch):
+    """Return `hold(tasks)`, which delays the first commit of each thread until all threads have planned."""
+    thread_state, barriers = threading.local(), []
     original = LocalLogStore.write_if_absent
 
-    def after_all_others(store, name, data):
-        parsed = parse_log_name(name)
-        is_commit = parsed is not None and parsed.kind is LogFileKind.COMMIT
-        if is_commit and not getattr(here, "planned", False):
-            here.planned = True
+    def write_after_all_threads_planned(store, name, data):
+        parsed_name = parse_log_name(name)
+        is_commit = parsed_name is not None and parsed_name.kind is LogFileKind.COMMIT
+        if is_commit and not getattr(thread_state, "planned", False):
+            thread_state.planned = True
             barriers[0].wait()
         return original(store, name, data)
 
-    def start(tasks=TASKS):
+    def hold(tasks=TASKS):
         barriers.append(threading.Barrier(tasks, timeout=120))
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", after_all_others)
+        monkeypatch.setattr(LocalLogStore, "write_if_absent", write_after_all_threads_planned)
 
-    yield start
+    yield hold
     for barrier in barriers:
         barrier.abort()
 
 
-def merge_all(spark, table, on, ids, tasks=TASKS):
-    """Merge the changes of every day, or of the first ones, at once; the results, in the order of the days."""
+def merge_concurrently(spark, table, on, ids, tasks=TASKS):
+    """Merge the changes of the first `tasks` days concurrently; return the results in the order of the days."""
 
-    def one(number):
+    def merge_one_day(number):
         return merge(
             spark.newSession(),
             MergeRequest(
                 table=str(table),
                 sources={"source": HERE},
-                query=source_of(number, ids(number)),
+                query=source_query(number, ids(number)),
                 on=on.format(day=DAYS[number]),
                 identity=RunIdentity(app_id=f"ns/dag/merge/{number}/run"),
                 conflict_retries=2 * TASKS,
@@ -108,18 +108,18 @@ def merge_all(spark, table, on, ids, tasks=TASKS):
         )
 
     with ThreadPoolExecutor(tasks) as pool:
-        return list(pool.map(one, range(tasks)))
+        return list(pool.map(merge_one_day, range(tasks)))
 
 
-def make(spark, table, ids, **options):
-    days = " UNION ALL ".join(
+def write_all_days(spark, table, ids, **options):
+    query = " UNION ALL ".join(
         f"SELECT explode(array({', '.join(f'{key}L' for key in ids(number))})) AS id, DATE'{day}' AS day, 1 AS amount"
         for number, day in enumerate(DAYS)
     )
-    write_rows(spark, table, days, **options)
+    write_rows(spark, table, query, **options)
 
 
-def planned_again(caplog) -> int:
+def count_replans(caplog) -> int:
     return sum("Replanning from the beginning after a conflict" in record.getMessage() for record in caplog.records)
 
 
@@ -131,31 +131,34 @@ def planned_again(caplog) -> int:
         for kind, vectors in {"files": False, "vectors": True}.items()
     ],
 )
-def test_merges_of_partitions_of_their_own_all_commit_what_they_planned_at_first(
-    spark, tmp_path, together, caplog, on, vectors
+def test_concurrent_merges_of_separate_partitions_commit_without_a_replan(
+    spark, tmp_path, hold_first_commits, caplog, on, vectors
 ):
     table = tmp_path / "t"
     properties = {"delta.enableDeletionVectors": "true"} if vectors else {}
-    make(spark, table, ids_of, partition_by=("day",), properties=properties)
-    together()
-    results = merge_all(spark, table, on, ids_of)
+    write_all_days(spark, table, contiguous_ids, partition_by=("day",), properties=properties)
+    hold_first_commits()
+    results = merge_concurrently(spark, table, on, contiguous_ids)
     assert sorted(result.version for result in results) == list(range(1, TASKS + 1))
     assert {result.read_version for result in results} == {0}
-    assert planned_again(caplog) == 0
-    assert rows(table) == sorted((row for n in range(TASKS) for row in expected_of(n, ids_of(n))), key=repr)
+    assert count_replans(caplog) == 0
+    merged_rows = [row for n in range(TASKS) for row in expected_rows(n, contiguous_ids(n))]
+    assert rows(table) == sorted(merged_rows, key=repr)
     for result, day in zip(results, DAYS, strict=True):
         actions = commit(table, result.version)
         assert {file["partitionValues"]["day"] for file in actions["add"] + actions["remove"]} == {str(day)}
 
 
 @pytest.mark.parametrize("tasks", [4, pytest.param(TASKS, marks=pytest.mark.campaign)])
-def test_merges_that_nothing_keeps_apart_are_planned_again_and_lose_nothing(spark, tmp_path, together, caplog, tasks):
+def test_concurrent_merges_of_the_same_files_replan_and_lose_no_change(
+    spark, tmp_path, hold_first_commits, caplog, tasks
+):
     table = tmp_path / "t"
-    make(spark, table, interleaved)
-    together(tasks)
-    results = merge_all(spark, table, "target.id = source.id", interleaved, tasks)
+    write_all_days(spark, table, interleaved_ids)
+    hold_first_commits(tasks)
+    results = merge_concurrently(spark, table, "target.id = source.id", interleaved_ids, tasks)
     assert sorted(result.version for result in results) == list(range(1, tasks + 1))
-    assert planned_again(caplog) >= tasks - 1
-    merged = [row for n in range(tasks) for row in expected_of(n, interleaved(n))]
-    others = [(key, DAYS[n], 1) for n in range(tasks, TASKS) for key in interleaved(n)]
-    assert rows(table) == sorted(merged + others, key=repr)
+    assert count_replans(caplog) >= tasks - 1
+    merged_rows = [row for n in range(tasks) for row in expected_rows(n, interleaved_ids(n))]
+    unchanged_rows = [(key, DAYS[n], 1) for n in range(tasks, TASKS) for key in interleaved_ids(n)]
+    assert rows(table) == sorted(merged_rows + unchanged_rows, key=repr)

@@ -1,4 +1,4 @@
-"""A merge with `create_if_missing` makes its table in the commit that inserts the first rows."""
+"""A merge with `create_if_missing` creates its table in the commit that inserts the first rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def source(*lines):
     return f"SELECT * FROM VALUES {', '.join(f'({line})' for line in lines)} AS rows(id, name, day)"
 
 
-def test_the_first_run_makes_the_table_and_the_next_ones_merge(spark, tmp_path):
+def test_the_first_run_creates_the_table_and_the_next_run_merges_into_it(spark, tmp_path):
     table = tmp_path / "t"
     options = {**UPSERT, "partition_by": ("day",), "properties": {"delta.enableChangeDataFeed": "true"}}
     with pytest.raises(TableNotFoundError):
@@ -28,16 +28,16 @@ def test_the_first_run_makes_the_table_and_the_next_ones_merge(spark, tmp_path):
     first = merge_into(spark, table, source("1, 'a', 'x'", "2, 'b', 'y'"), ON, run="one", **options)
     assert (first.version, first.operation, first.committed) == (0, "MERGE", True)
     assert first.metrics["numTargetRowsInserted"] == 2
-    made = commit(table, 0)
-    assert made["metaData"]["partitionColumns"] == ["day"] and made["txn"]["appId"] == "one" and made["add"]
-    assert made["metaData"]["configuration"] == {"delta.enableChangeDataFeed": "true"}
+    actions = commit(table, 0)
+    assert actions["metaData"]["partitionColumns"] == ["day"] and actions["txn"]["appId"] == "one" and actions["add"]
+    assert actions["metaData"]["configuration"] == {"delta.enableChangeDataFeed": "true"}
     assert merge_into(spark, table, source("9, 'z', 'z'"), ON, run="one", **options).skipped
     second = merge_into(spark, table, source("2, 'c', 'y'", "3, 'd', 'y'"), ON, run="two", **options)
     assert second.metrics["numTargetRowsUpdated"] == 1
     assert rows(table) == [(1, "a", "x"), (2, "c", "y"), (3, "d", "y")]
 
 
-def test_the_clauses_that_insert_make_the_columns(spark, tmp_path):
+def test_the_insert_clauses_define_the_columns_of_the_created_table(spark, tmp_path):
     table = tmp_path / "t"
     inserts = [
         {"insert": {"id": "source.id", "kind": "'x'"}, "condition": "day = 'x'"},
@@ -46,8 +46,10 @@ def test_the_clauses_that_insert_make_the_columns(spark, tmp_path):
     query = source("1, 'a', 'x'", "2, 'b', 'y'", "3, 'c', 'y'", "4, 'd', NULL") + ";"
     merge_into(spark, table, query, ON, inserts=inserts, create_if_missing=True)
     assert rows(table) == [(1, "x", None), (2, None, "B")]
-    both = [{"insert": {"id": "-id"}, "condition": "day = 'x'"}, {"insert": "*"}]
-    merge_into(spark, tmp_path / "both", source("1, 'a', 'x'", "2, 'b', 'y'"), ON, inserts=both, create_if_missing=True)
+    two_inserts = [{"insert": {"id": "-id"}, "condition": "day = 'x'"}, {"insert": "*"}]
+    merge_into(
+        spark, tmp_path / "both", source("1, 'a', 'x'", "2, 'b', 'y'"), ON, inserts=two_inserts, create_if_missing=True
+    )
     assert rows(tmp_path / "both") == [(-1, None, None), (2, "b", "y")]
 
 
@@ -60,33 +62,33 @@ def test_the_keyword_default_is_null_in_a_table_without_defaults(spark, tmp_path
     assert rows(tmp_path / "t") == [(1, None), (2, "b")]
 
 
-def test_what_the_next_run_could_not_do_is_refused_on_the_first_one(spark, tmp_path):
+def test_invalid_options_are_rejected_before_the_table_is_created(spark, tmp_path):
     table = tmp_path / "t"
-    bad = [
+    rejected_overrides = [
         ({"on": "target.nope = source.id"}, "nope"),
         ({"matched": [{"update": {"other": "1"}}]}, "'other', which is not a column"),
         ({"inserts": [{"insert": {"s.a": "1"}}]}, "whole columns"),
         ({"partition_by": ("nope",)}, "partition_by names 'nope'"),
     ]
-    for change, words in bad:
-        asked = {"on": ON, **UPSERT, **change}
-        with pytest.raises(InvalidRequestError, match=words):
-            merge_into(spark, table, source("1, 'a', 'x'"), asked.pop("on"), **asked)
+    for overrides, message in rejected_overrides:
+        options = {"on": ON, **UPSERT, **overrides}
+        with pytest.raises(InvalidRequestError, match=message):
+            merge_into(spark, table, source("1, 'a', 'x'"), options.pop("on"), **options)
     assert not table.exists()
 
 
-def test_a_table_that_another_writer_makes_meanwhile_is_merged_into(spark, tmp_path, monkeypatch):
+def test_a_merge_updates_a_table_that_another_writer_creates_concurrently(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
     store = type(open_store(str(table)))
     original = store.write_if_absent
 
-    def overtaken(self, name, data):
+    def write_after_rival(self, name, data):
         monkeypatch.setattr(store, "write_if_absent", original)
         write_rows(spark, table, source("1, 'rival', 'x'", "7, 'rival', 'x'"))
         return original(self, name, data)
 
-    monkeypatch.setattr(store, "write_if_absent", overtaken)
-    done = merge_into(spark, table, source("1, 'ours', 'x'"), ON, run="r", **UPSERT)
-    assert (done.version, done.metrics["numTargetRowsUpdated"]) == (1, 1)
+    monkeypatch.setattr(store, "write_if_absent", write_after_rival)
+    result = merge_into(spark, table, source("1, 'ours', 'x'"), ON, run="r", **UPSERT)
+    assert (result.version, result.metrics["numTargetRowsUpdated"]) == (1, 1)
     assert rows(table) == [(1, "ours", "x"), (7, "rival", "x")]
     assert Snapshot.load(open_store(str(table))).transactions["r"].version == 0

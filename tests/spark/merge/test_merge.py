@@ -1,4 +1,4 @@
-"""MERGE: each clause does what it says to the rows that it may speak of, whatever the table is like and ON says."""
+"""MERGE applies each clause to the rows that it covers, for every kind of table and ON condition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as OtherTable
+from deltalake import DeltaTable as DeltaRsTable
 from deltalake import QueryBuilder
 
 from deltalite.errors import MultipleMatchesError
@@ -20,8 +20,8 @@ VECTORS, FEED = {"delta.enableDeletionVectors": "true"}, {"delta.enableChangeDat
 KINDS = {
     "plain": {},
     "vectors and feed": VECTORS | FEED,
-    "named, vectors": VECTORS | {"delta.columnMapping.mode": "name"},
-    "by id, feed": FEED | {"delta.columnMapping.mode": "id"},
+    "name mapping, vectors": VECTORS | {"delta.columnMapping.mode": "name"},
+    "id mapping, feed": FEED | {"delta.columnMapping.mode": "id"},
 }
 NAMES = "id, day, amount, note"
 START = {1: ("a", 10, "x"), 2: ("a", 20, None), 3: ("b", 30, "x"), 4: ("b", None, "y"), None: (None, 5, "z")}
@@ -50,7 +50,7 @@ STEPS = {
         [],
         [],
     ),
-    "only matches, and the first clause that holds": (
+    "only matched clauses, of which the first true one applies": (
         ["2, 'a', 2, 'two'", "4, 'b', 4, 'four'", "8, 'd', 8, 'eight'", "99, 'd', 99, 'none'"],
         {
             "matched": [
@@ -63,7 +63,7 @@ STEPS = {
         [8],
         [],
     ),
-    "only rows without a match": (
+    "only clauses for rows without a match": (
         ["2, 'a', 0, 'x'", "9, 'a', 0, 'x'"],
         {
             "by_source": [
@@ -76,7 +76,7 @@ STEPS = {
         [],
         [],
     ),
-    "whatever matches goes, however often": (
+    "an unconditional delete of rows with several matches": (
         ["7, 'x', 0, 'x'", "7, 'y', 0, 'x'", "12, 'y', 0, 'x'"],
         {"matched": [{"delete": True}], "inserts": [{"insert": "*"}]},
         {12: ("y", 0, "x")},
@@ -84,17 +84,20 @@ STEPS = {
         [],
     ),
 }
-"""Merges one after the other: the source, the clauses, the rows that change or come, the keys that go, and rows of no
-key that come."""
+"""Merges that run one after the other.
+
+Each has the source rows, the clauses, the updated and inserted rows by key, the keys of the deleted rows, and the
+inserted rows whose key is null.
+"""
 
 
 def literals(table_rows):
     return values(NAMES, *[str(row)[1:-1].replace("None", "NULL") for row in table_rows])
 
 
-def by_other(table):
-    answer = QueryBuilder().register("t", OtherTable(str(table))).execute("SELECT * FROM t")
-    return ordered(tuple(row.values()) for row in pa.table(answer.read_all()).to_pylist())
+def rows_by_delta_rs(table):
+    result = QueryBuilder().register("t", DeltaRsTable(str(table))).execute("SELECT * FROM t")
+    return ordered(tuple(row.values()) for row in pa.table(result.read_all()).to_pylist())
 
 
 @pytest.mark.parametrize(
@@ -102,39 +105,40 @@ def by_other(table):
     [
         ("plain", ("day",)),
         ("vectors and feed", ()),
-        pytest.param("named, vectors", (), marks=pytest.mark.campaign),
-        pytest.param("by id, feed", ("day",), marks=pytest.mark.campaign),
+        pytest.param("name mapping, vectors", (), marks=pytest.mark.campaign),
+        pytest.param("id mapping, feed", ("day",), marks=pytest.mark.campaign),
     ],
     ids=str,
 )
-def test_rows_become_what_the_clauses_make_of_them(spark, tmp_path, kind, partition_by):
+def test_each_clause_changes_exactly_the_rows_that_it_covers(spark, tmp_path, kind, partition_by):
     table = tmp_path / "t"
-    now = [(key, *row) for key, row in START.items()]
-    write_rows(spark, table, literals(now), properties=KINDS[kind], partition_by=partition_by)
-    for step, (source, clauses, new, gone, keyless) in STEPS.items():
-        done = merge_into(spark, table, values(NAMES, *source), ON, **clauses)
-        if step == "only rows without a match":  # two of the rows without a key, of which one has no day
-            gone_rows = [row for row in now if row[0] is None and row[1] is not None]
+    expected_rows = [(key, *row) for key, row in START.items()]
+    write_rows(spark, table, literals(expected_rows), properties=KINDS[kind], partition_by=partition_by)
+    for step, (source, clauses, new_rows, deleted_keys, keyless_inserts) in STEPS.items():
+        result = merge_into(spark, table, values(NAMES, *source), ON, **clauses)
+        if step == "only clauses for rows without a match":
+            # Two rows have a null key. The step deletes the one that has a day.
+            deleted_rows = [row for row in expected_rows if row[0] is None and row[1] is not None]
         else:
-            gone_rows = [row for row in now if row[0] in gone]
-        had = {row[0]: row for row in now if row[0] in new}
-        come = [(key, *row) for key, row in keyless]
-        before = now
-        now = [row for row in before if row not in gone_rows and row[0] not in new]
-        now += [(key, *row) for key, row in new.items()] + come
-        assert rows(table) == ordered(now) == spark_rows(spark, table), step
+            deleted_rows = [row for row in expected_rows if row[0] in deleted_keys]
+        updated_rows = {row[0]: row for row in expected_rows if row[0] in new_rows}
+        keyless_rows = [(key, *row) for key, row in keyless_inserts]
+        previous_rows = expected_rows
+        expected_rows = [row for row in previous_rows if row not in deleted_rows and row[0] not in new_rows]
+        expected_rows += [(key, *row) for key, row in new_rows.items()] + keyless_rows
+        assert rows(table) == ordered(expected_rows) == spark_rows(spark, table), step
         if "delta.columnMapping.mode" not in KINDS[kind]:
-            assert by_other(table) == ordered(now), step
-        inserted = [(key, *row) for key, row in new.items() if key not in had] + come
-        counts = [done.metrics[f"numTargetRows{what}"] for what in ("Inserted", "Updated", "Deleted")]
-        assert counts == [len(inserted), len(had), len(gone_rows)], step
-        assert done.metrics["numSourceRows"] == len(source)
-        assert "vectors" not in kind or done.metrics["numTargetRowsCopied"] == 0
+            assert rows_by_delta_rs(table) == ordered(expected_rows), step
+        inserted_rows = [(key, *row) for key, row in new_rows.items() if key not in updated_rows] + keyless_rows
+        counts = [result.metrics[f"numTargetRows{action}"] for action in ("Inserted", "Updated", "Deleted")]
+        assert counts == [len(inserted_rows), len(updated_rows), len(deleted_rows)], step
+        assert result.metrics["numSourceRows"] == len(source)
+        assert "vectors" not in kind or result.metrics["numTargetRowsCopied"] == 0
         if "feed" in kind:
-            changes = [("insert", *row) for row in inserted] + [("delete", *row) for row in gone_rows]
-            changes += [("update_preimage", *row) for row in had.values()]
-            changes += [("update_postimage", key, *new[key]) for key in had]
-            assert feed(table, done.version) == ordered(changes), step
+            changes = [("insert", *row) for row in inserted_rows] + [("delete", *row) for row in deleted_rows]
+            changes += [("update_preimage", *row) for row in updated_rows.values()]
+            changes += [("update_postimage", key, *new_rows[key]) for key in updated_rows]
+            assert feed(table, result.version) == ordered(changes), step
     assert not any(table.glob("_deltalite_staging*"))
 
 
@@ -155,38 +159,42 @@ CONDITIONS = [
     ("target.id = source.key", "", []),
     ("true", "", []),
 ]
-"""ON, the keys of the source, and those of the table's rows that match."""
+"""ON conditions, each with the keys of the source rows and the keys of the target rows that match."""
 
 
 @pytest.mark.smoke
 def test_rows_match_where_on_is_true(spark, tmp_path):
     write_rows(spark, tmp_path / "start", values("id, note", "1, 'one'", "2, 'two'", "NULL, 'none'"))
-    for number, (on, keys, expected) in enumerate(CONDITIONS):
+    for number, (on, keys, matched_keys) in enumerate(CONDITIONS):
         table = shutil.copytree(tmp_path / "start", tmp_path / str(number))
-        rows_of = ", ".join(f"({key})" for key in (keys or "0").split(", "))
+        lines = ", ".join(f"({key})" for key in (keys or "0").split(", "))
         query = (
-            f"SELECT CAST(key AS BIGINT) AS key FROM VALUES {rows_of} AS rows(key) WHERE {'true' if keys else 'false'}"
+            f"SELECT CAST(key AS BIGINT) AS key FROM VALUES {lines} AS rows(key) WHERE {'true' if keys else 'false'}"
         )
         matched, inserts = [{"update": {"note": "'hit'"}}], [{"insert": {"id": "key", "note": "'new'"}}]
-        done = merge_into(spark, table, query, on, matched=matched, inserts=inserts)
+        result = merge_into(spark, table, query, on, matched=matched, inserts=inserts)
         rows_read = rows(table)
-        assert [key for key, note in rows_read if note == "hit"] == expected, on
-        new = len(keys.split(", ")) - bool(expected) if keys else 0
-        new = 0 if on == "target.id <=> source.key" else new
-        assert sum(note == "new" for _, note in rows_read) == new == done.metrics.get("numTargetRowsInserted", 0), on
-        assert done.committed is bool(expected or new)
+        assert [key for key, note in rows_read if note == "hit"] == matched_keys, on
+        insert_count = len(keys.split(", ")) - bool(matched_keys) if keys else 0
+        insert_count = 0 if on == "target.id <=> source.key" else insert_count
+        assert (
+            sum(note == "new" for _, note in rows_read)
+            == insert_count
+            == result.metrics.get("numTargetRowsInserted", 0)
+        ), on
+        assert result.committed is bool(matched_keys or insert_count)
 
 
-def test_an_empty_table_takes_what_does_not_match(spark, tmp_path):
+def test_a_merge_accepts_an_empty_table_and_an_empty_source(spark, tmp_path):
     write_rows(spark, tmp_path / "t", "SELECT 1L AS id, 'a' AS note WHERE 1 = 0")
     clauses = {"matched": [{"delete": True}], "inserts": [{"insert": "*"}], "by_source": [{"delete": True}]}
-    done = merge_into(spark, tmp_path / "t", values("id, note", "1, 'a'", "1, 'a'"), ON, **clauses)
-    assert rows(tmp_path / "t") == [(1, "a"), (1, "a")] and done.metrics["numTargetRowsInserted"] == 2
-    done = merge_into(spark, tmp_path / "t", "SELECT 1L AS id, 'a' AS note WHERE 1 = 0", ON, **clauses)
-    assert rows(tmp_path / "t") == [] and done.metrics["numTargetRowsNotMatchedBySourceDeleted"] == 2
+    result = merge_into(spark, tmp_path / "t", values("id, note", "1, 'a'", "1, 'a'"), ON, **clauses)
+    assert rows(tmp_path / "t") == [(1, "a"), (1, "a")] and result.metrics["numTargetRowsInserted"] == 2
+    result = merge_into(spark, tmp_path / "t", "SELECT 1L AS id, 'a' AS note WHERE 1 = 0", ON, **clauses)
+    assert rows(tmp_path / "t") == [] and result.metrics["numTargetRowsNotMatchedBySourceDeleted"] == 2
 
 
-def test_rows_that_match_more_than_one_are_refused_with_their_number_and_a_key(spark, tmp_path):
+def test_ambiguous_matches_are_rejected_with_their_row_count_and_a_key(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, part, note", "1, 'a', 'x'", "1, 'a', 'y'", "2, 'a', 'z'", "3, 'b', 'z'"))
     source = values("key, part, note", "1, 'a', 'n'", "1, 'a', 'm'", "3, 'b', 'o'", "4, 'b', 'p'", "4, 'b', 'p'")
@@ -202,21 +210,21 @@ def test_rows_that_match_more_than_one_are_refused_with_their_number_and_a_key(s
             merge_into(spark, table, source, on, matched=matched, inserts=[{"insert": {"id": "key"}}])
         assert caught.value.problem.count('{"key":1,"part":"a"}') == 2 and "max_by" in caught.value.remedy
         assert everything(table) == before
-    done = merge_into(spark, table, source, on, matched=[{"delete": True}], inserts=[{"insert": {"id": "key"}}])
+    result = merge_into(spark, table, source, on, matched=[{"delete": True}], inserts=[{"insert": {"id": "key"}}])
     assert rows(table) == ordered([(2, "a", "z"), (4, None, None), (4, None, None)])
-    assert done.metrics["numTargetRowsDeleted"] == 3
+    assert result.metrics["numTargetRowsDeleted"] == 3
     with pytest.raises(MultipleMatchesError, match="no column of the source is in ON"):
         merge_into(spark, table, values("k", "1", "2"), "target.id = 2", matched=[{"update": {"note": "'n'"}}])
-    done = merge_into(spark, table, values("k", "1", "2"), "target.id = 2", by_source=[{"delete": True}])
-    assert rows(table) == [(2, "a", "z")] and done.metrics["numTargetRowsDeleted"] == 2
+    result = merge_into(spark, table, values("k", "1", "2"), "target.id = 2", by_source=[{"delete": True}])
+    assert rows(table) == [(2, "a", "z")] and result.metrics["numTargetRowsDeleted"] == 2
 
 
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
-def test_names_mean_what_they_say_whatever_they_are(spark, tmp_path, mode):
-    """A column called as the rows are, as one of the source, and with all that a name can hold."""
+def test_column_names_may_equal_relation_names_or_contain_special_characters(spark, tmp_path, mode):
+    """Columns named `source` and `target`, and a column with special characters in its name."""
     table = tmp_path / "t"
-    odd = "a.b ,;{}()=`'\"ż" if mode != "none" else "a.b-`'\"ż"
-    quoted = "`" + odd.replace("`", "``") + "`"
+    special_name = "a.b ,;{}()=`'\"ż" if mode != "none" else "a.b-`'\"ż"
+    quoted = "`" + special_name.replace("`", "``") + "`"
     write_rows(
         spark,
         table,
@@ -246,53 +254,56 @@ def test_names_mean_what_they_say_whatever_they_are(spark, tmp_path, mode):
     )
 
 
-def test_a_table_is_merged_into_itself_as_it_was(spark, tmp_path):
+def test_a_self_read_sees_the_table_before_the_merge(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, boss, pay", "1, NULL, 10", "2, 1, 20", "3, 2, 30"), properties=FEED)
     sources = {"source": Source(format="delta", path=str(table))}
-    boss = "SELECT a.id, b.pay FROM source AS a JOIN source AS b ON a.boss = b.id"
+    pay_of_boss = "SELECT a.id, b.pay FROM source AS a JOIN source AS b ON a.boss = b.id"
     matched = [{"update": {"pay": "source.pay"}}]
-    merge_into(spark, table, boss, ON, sources=sources, matched=matched, inserts=[])
+    merge_into(spark, table, pay_of_boss, ON, sources=sources, matched=matched, inserts=[])
     assert rows(table) == ordered([(1, None, 10), (2, 1, 10), (3, 2, 20)])
     merge_into(spark, table, None, ON, sources=sources, matched=[{"delete": True, "condition": "source.pay = 20"}])
     merge_into(spark, table, None, "target.id = source.id + 100", sources=sources, inserts=[{"insert": "*"}])
     assert rows(table) == ordered([(1, None, 10), (2, 1, 10)] * 2)
-    changed = {"source": Source(format="delta", path=str(table), changes_from_version=1)}
+    changes = {"source": Source(format="delta", path=str(table), changes_from_version=1)}
     query = "SELECT id, max_by(pay, _commit_version) AS pay FROM source WHERE _change_type IN {} GROUP BY id".format(
         "('update_postimage', 'delete')"
     )
-    again = {"matched": [{"update": {"pay": "-source.pay"}}], "inserts": [{"insert": {"id": "id", "pay": "pay"}}]}
-    merge_into(spark, table, query, ON, sources=changed, **again)
+    clauses = {"matched": [{"update": {"pay": "-source.pay"}}], "inserts": [{"insert": {"id": "id", "pay": "pay"}}]}
+    merge_into(spark, table, query, ON, sources=changes, **clauses)
     assert rows(table) == ordered([(1, None, 10), (1, None, 10), (2, 1, -10), (2, 1, -10), (3, None, 20)])
 
 
 @pytest.mark.parametrize("properties", [FEED, FEED | VECTORS], ids=["files", "vectors"])
-def test_values_that_are_others_each_time_are_computed_once(spark, tmp_path, properties):
-    """Rows of the source, values of the clauses, and the time: the table and its feed tell the same."""
+def test_non_deterministic_values_are_computed_once_for_the_table_and_its_feed(spark, tmp_path, properties):
+    """Source rows, clause values and the current time are the same in the table and in its feed."""
     table = tmp_path / "t"
-    old = "0D AS random, '' AS name, TIMESTAMP'2000-01-01' AS at, DATE'2000-01-01' AS day"
-    write_rows(spark, table, f"SELECT id, {old} FROM range(40)", properties=properties)
+    old_columns = "0D AS random, '' AS name, TIMESTAMP'2000-01-01' AS at, DATE'2000-01-01' AS day"
+    write_rows(spark, table, f"SELECT id, {old_columns} FROM range(40)", properties=properties)
     query = "SELECT id, rand() AS r, uuid() AS u FROM range(30, 60, 1, 4) WHERE rand() < 0.8"
-    values_ = {
+    assignments = {
         "id": "source.id",
         "random": "r + rand()",
         "name": "concat(u, uuid())",
         "at": "current_timestamp()",
         "day": "current_date()",
     }
-    update = {name: value for name, value in values_.items() if name != "id"}
-    stale = {"random": "rand()", "at": "current_timestamp()"}
-    done = merge_into(
+    update = {name: value for name, value in assignments.items() if name != "id"}
+    stale_values = {"random": "rand()", "at": "current_timestamp()"}
+    result = merge_into(
         spark,
         table,
         query,
         ON,
         matched=[{"update": update}],
-        inserts=[{"insert": values_}],
-        by_source=[{"update": stale, "condition": "id < 5"}],
+        inserts=[{"insert": assignments}],
+        by_source=[{"update": stale_values, "condition": "id < 5"}],
     )
-    changed = {row[1:] for row in feed(table, done.version) if row[0] in ("insert", "update_postimage")}
-    new = {row for row in rows(table) if row[3].year > 2000}
-    assert changed == new and len(new) == done.metrics["numTargetRowsUpdated"] + done.metrics["numTargetRowsInserted"]
-    assert len(changed) == done.metrics["numSourceRows"] + 5 == len({row[1] for row in changed})
-    assert len(rows(table)) == 40 + done.metrics["numTargetRowsInserted"]
+    changed_rows = {row[1:] for row in feed(table, result.version) if row[0] in ("insert", "update_postimage")}
+    new_rows = {row for row in rows(table) if row[3].year > 2000}
+    assert (
+        changed_rows == new_rows
+        and len(new_rows) == result.metrics["numTargetRowsUpdated"] + result.metrics["numTargetRowsInserted"]
+    )
+    assert len(changed_rows) == result.metrics["numSourceRows"] + 5 == len({row[1] for row in changed_rows})
+    assert len(rows(table)) == 40 + result.metrics["numTargetRowsInserted"]

@@ -1,4 +1,4 @@
-"""MERGE keeps what a table says of its columns: types, rules and made columns; what it does not say is refused."""
+"""MERGE enforces the types, constraints and generated columns of a table, and rejects invalid clauses."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 ALL = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
 
 
-def refused(spark, table, error, *texts, query=None, on=ON, **merge):
-    """The merge is refused, saying so, and nothing has changed."""
+def assert_rejected(spark, table, error, *texts, query=None, on=ON, **merge):
+    """Assert that the merge fails with these texts in its error and leaves the table unchanged."""
     before = everything(table)
     with pytest.raises(error) as caught:
         merge_into(spark, table, query, on, **merge)
@@ -45,10 +45,10 @@ def refused(spark, table, error, *texts, query=None, on=ON, **merge):
 TYPED = "SELECT 1L AS id, 5 AS n, 1.25BD AS d, DATE'2026-01-01' AS day, 'a' AS name, CAST(7 AS DOUBLE) AS x"
 
 
-def test_values_are_those_of_the_column_or_the_merge_is_refused(spark, tmp_path):
+def test_values_are_cast_without_loss_or_the_merge_is_rejected(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, TYPED)
-    rounds = [
+    lossless_updates = [
         {
             "n": ("7L", 7),
             "d": ("9.50000BD", Decimal("9.50")),
@@ -68,38 +68,43 @@ def test_values_are_those_of_the_column_or_the_merge_is_refused(spark, tmp_path)
         },
         {"n": ("CAST(NULL AS BIGINT)", None), "name": ("CAST(NULL AS DOUBLE)", None), "x": ("1.25BD", 1.25)},
     ]
-    for taken in rounds:
-        from_source = ", ".join(f"{value} AS v_{column}" for column, (value, _) in taken.items())
-        of_source = {column: f"v_{column}" for column in taken}
-        of_clause = {column: value for column, (value, _) in taken.items()}
-        for query, update in ((f"SELECT 1L AS id, {from_source}", of_source), ("SELECT 1L AS id", of_clause)):
+    for new_values in lossless_updates:
+        source_columns = ", ".join(f"{value} AS v_{column}" for column, (value, _) in new_values.items())
+        update_from_source = {column: f"v_{column}" for column in new_values}
+        update_from_clause = {column: value for column, (value, _) in new_values.items()}
+        for query, update in (
+            (f"SELECT 1L AS id, {source_columns}", update_from_source),
+            ("SELECT 1L AS id", update_from_clause),
+        ):
             merge_into(spark, table, query, ON, matched=[{"update": update}])
             (row,) = DeltaTable(str(table)).to_arrow().to_pylist()
-            assert {column: row[column] for column in taken} == {column: new for column, (_, new) in taken.items()}
-            merge_into(spark, table, "SELECT 1L AS id", ON, matched=[{"update": dict.fromkeys(taken, "NULL")}])
-    bad = {
+            assert {column: row[column] for column in new_values} == {
+                column: expected for column, (_, expected) in new_values.items()
+            }
+            merge_into(spark, table, "SELECT 1L AS id", ON, matched=[{"update": dict.fromkeys(new_values, "NULL")}])
+    lossy_values = {
         "n": ["3000000000L", "1.5BD", "CAST(2.5 AS DOUBLE)"],
         "d": ["1.255BD", "100000000.00BD", "CAST(0.1 AS DOUBLE) + 0.2D"],
         "day": ["TIMESTAMP'2026-02-03 00:00:01'"],
         "x": ["9007199254740993L"],
     }
-    for column, late in bad.items():
-        for number, value in enumerate(late):
+    for column, sql_values in lossy_values.items():
+        for number, value in enumerate(sql_values):
             query = f"SELECT 1L AS id, {value} AS v"
             texts = (f"'{column}' is", "3000000000" if value.startswith("3") else "without loss")
             updates = {"matched": [{"update": {column: "source.v"}}]}
             inserts = {"on": "false", "inserts": [{"insert": {"id": "id", column: "v"}}]}
-            refused(spark, table, SourceError, *texts, query=query, **(inserts if number % 2 else updates))
-    never = {"day": "7", "x": "true", "id": "DATE'2026-01-01'", "name": "array(1)"}
-    for column, value in never.items():
-        refused(
+            assert_rejected(spark, table, SourceError, *texts, query=query, **(inserts if number % 2 else updates))
+    incompatible_values = {"day": "7", "x": "true", "id": "DATE'2026-01-01'", "name": "array(1)"}
+    for column, value in incompatible_values.items():
+        assert_rejected(
             spark, table, SchemaMismatchError, f"'{column}' is", "CAST", query=f"SELECT 1L AS id, {value} AS v",
             matched=[{"update": {column: "source.v"}}],
         )  # fmt: skip
 
 
-REFUSED = [
-    # what is asked, the error, what it says
+REJECTED = [
+    # Each has the arguments that differ, the error and texts of its message.
     ({"on": "target.id = source.nope"}, InvalidRequestError, "condition on", "nope"),
     ({"on": "id = 1"}, InvalidRequestError, "condition on", "AMBIGUOUS"),
     ({"on": "target.id"}, InvalidRequestError, "condition on", "not boolean"),
@@ -161,25 +166,25 @@ REFUSED = [
 ]
 
 
-def test_what_makes_no_sense_is_refused_where_it_stands(spark, tmp_path):
+def test_an_invalid_merge_is_rejected_with_the_clause_at_fault(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, TYPED)
-    for overrides, error, *texts in REFUSED:
+    for overrides, error, *texts in REJECTED:
         merge = {"query": "SELECT 1L AS id, 1 AS other"} | overrides
         if not {"matched", "inserts", "by_source"} & merge.keys():
             merge["matched"] = [{"delete": True}]
-        refused(spark, table, error, *texts, **merge)
-    nothing = tmp_path / "nothing"
-    nothing.mkdir()
-    refused(spark, nothing, TableNotFoundError, query="SELECT 1L AS id", matched=[{"delete": True}])
+        assert_rejected(spark, table, error, *texts, **merge)
+    empty_folder = tmp_path / "nothing"
+    empty_folder.mkdir()
+    assert_rejected(spark, empty_folder, TableNotFoundError, query="SELECT 1L AS id", matched=[{"delete": True}])
     write_rows(spark, tmp_path / "a", TYPED, properties={"delta.appendOnly": "true"})
-    refused(spark, tmp_path / "a", AppendOnlyError, query="SELECT 1L AS id", matched=[{"delete": True}])
-    done = merge_into(spark, tmp_path / "a", TYPED.replace("1L", "2L"), ON, inserts=[{"insert": "*"}])
-    assert done.metrics["numTargetRowsInserted"] == 1
+    assert_rejected(spark, tmp_path / "a", AppendOnlyError, query="SELECT 1L AS id", matched=[{"delete": True}])
+    result = merge_into(spark, tmp_path / "a", TYPED.replace("1L", "2L"), ON, inserts=[{"insert": "*"}])
+    assert result.metrics["numTargetRowsInserted"] == 1
 
 
 def ruled_table(folder):
-    """A table whose columns are ruled and made in every way."""
+    """Create a table with an identity column, a generated column, a default, an invariant and a constraint."""
     return empty_table(
         folder,
         identity("n", 10, 10, highWaterMark=40),
@@ -194,34 +199,42 @@ def ruled_table(folder):
     )
 
 
-def test_rules_hold_for_rows_that_change_or_come(spark, tmp_path):
+def test_column_rules_apply_to_updated_and_inserted_rows(spark, tmp_path):
     table = ruled_table(tmp_path / "t")
     source = "SELECT * FROM VALUES {} AS rows(id, x, at)"
-    some = "(1L, 1, TIMESTAMP'2026-01-01 10:00:00'), (2L, 2, TIMESTAMP'2026-01-02 10:00:00')"
-    star = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
-    assert merge_into(spark, table, source.format(some), ON, **star).metrics["numTargetRowsInserted"] == 2
-    first = {row[1]: row for row in rows(table)}
-    assert sorted(row[0] for row in first.values()) == [50, 60] and marks(table, 1)["n"] == 60
-    assert {key: (row[2], str(row[4]), row[5]) for key, row in first.items()} == {
+    first_source_rows = "(1L, 1, TIMESTAMP'2026-01-01 10:00:00'), (2L, 2, TIMESTAMP'2026-01-02 10:00:00')"
+    upsert = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
+    assert (
+        merge_into(spark, table, source.format(first_source_rows), ON, **upsert).metrics["numTargetRowsInserted"] == 2
+    )
+    first_rows = {row[1]: row for row in rows(table)}
+    assert sorted(row[0] for row in first_rows.values()) == [50, 60] and marks(table, 1)["n"] == 60
+    assert {key: (row[2], str(row[4]), row[5]) for key, row in first_rows.items()} == {
         1: (1, "2026-01-01", "new"),
         2: (2, "2026-01-02", "new"),
     }
-    moved = "(1L, 7, TIMESTAMP'2026-01-02 11:00:00'), (3L, 3, CAST(NULL AS TIMESTAMP))"
+    second_source_rows = "(1L, 7, TIMESTAMP'2026-01-02 11:00:00'), (3L, 3, CAST(NULL AS TIMESTAMP))"
     by_source = [{"update": {"x": "-x", "kind": "'debt'"}}]
     inserts = [{"insert": {"id": "source.id", "x": "source.x", "kind": "'given'", "day": "CAST(NULL AS DATE)"}}]
-    done = merge_into(
-        spark, table, source.format(moved), ON, matched=star["matched"], inserts=inserts, by_source=by_source
+    result = merge_into(
+        spark,
+        table,
+        source.format(second_source_rows),
+        ON,
+        matched=upsert["matched"],
+        inserts=inserts,
+        by_source=by_source,
     )
     rows_by_id = {row[1]: (row[0], row[2], str(row[4]), row[5]) for row in rows(table)}
     assert rows_by_id == {
-        1: (first[1][0], 7, "2026-01-02", "new"),
-        2: (first[2][0], -2, "2026-01-02", "debt"),
+        1: (first_rows[1][0], 7, "2026-01-02", "new"),
+        2: (first_rows[2][0], -2, "2026-01-02", "debt"),
         3: (70, 3, "None", "given"),
     }
-    assert ordered(row[1:] for row in feed(table, done.version) if row[0] != "update_preimage") == rows(table)
+    assert ordered(row[1:] for row in feed(table, result.version) if row[0] != "update_preimage") == rows(table)
     assert marks(table, 2)["n"] == 70
     assert [row[:3] for row in rows(table)] == [row[:3] for row in spark_rows(spark, table)]
-    bad = [
+    rejected_merges = [
         ({"matched": [{"update": {"id": "NULL"}}]}, ConstraintViolationError, "'id' is NOT NULL", '"id":null'),
         ({"matched": [{"update": {"x": "100"}}]}, ConstraintViolationError, "x < 100", '"x":100'),
         ({"matched": [{"update": {"x": "-1"}}]}, ConstraintViolationError, "positive", '"x":-1'),
@@ -237,11 +250,13 @@ def test_rules_hold_for_rows_that_change_or_come(spark, tmp_path):
         ({"on": "false", "inserts": [{"insert": {"x": "1"}}]}, ConstraintViolationError, "'id' is NOT NULL"),
         ({"on": "false", "inserts": [{"insert": {"id": "9", "x": "0"}}]}, ConstraintViolationError, "positive"),
     ]
-    for merge, error, *texts in bad:
-        refused(spark, table, error, *texts, query=source.format("(1L, 1, TIMESTAMP'2026-01-01 10:00:00')"), **merge)
-    kept = [row for row in rows(table) if row[1] != 1]
+    for merge, error, *texts in rejected_merges:
+        assert_rejected(
+            spark, table, error, *texts, query=source.format("(1L, 1, TIMESTAMP'2026-01-01 10:00:00')"), **merge
+        )
+    remaining_rows = [row for row in rows(table) if row[1] != 1]
     merge_into(spark, table, "SELECT 1L AS id", ON, matched=[{"delete": True}], inserts=inserts[:0])
-    assert rows(table) == kept and "metaData" not in commit(table, 3)
+    assert rows(table) == remaining_rows and "metaData" not in commit(table, 3)
 
 
 NESTED_OLD = """SELECT 1L AS id, named_struct('a', 1, 'in', named_struct('p', 'p1')) AS s,
@@ -254,61 +269,63 @@ NESTED_NEW = """SELECT * FROM VALUES
 
 
 @pytest.mark.parametrize("mode", ["none", "name"])
-def test_a_schema_grows_by_what_the_source_has(spark, tmp_path, mode):
+def test_schema_evolution_adds_the_columns_and_struct_fields_of_the_source(spark, tmp_path, mode):
     table = tmp_path / "t"
     mapping = {} if mode == "none" else {"delta.columnMapping.mode": mode}
     write_rows(spark, table, NESTED_OLD, properties=FEED | mapping)
-    before = DeltaTable(str(table)).schema
-    refused(spark, table, SchemaMismatchError, "'s'", "members", query=NESTED_NEW, **ALL)
-    done = merge_into(spark, table, NESTED_NEW, ON, merge_schema=True, **ALL)
+    schema_before = DeltaTable(str(table)).schema
+    assert_rejected(spark, table, SchemaMismatchError, "'s'", "members", query=NESTED_NEW, **ALL)
+    result = merge_into(spark, table, NESTED_NEW, ON, merge_schema=True, **ALL)
     assert rows(table) == ordered([
         (1, {"a": 1, "in": {"p": "p1", "q": 5}, "b": "b1"}, [{"k": 7, "m": "m1"}], "x"),
         (2, None, [None, {"k": 8, "m": "m2"}], "y"),
         (3, {"a": None, "in": None, "b": "b3"}, None, None),
         (9, None, [], None),
     ])  # fmt: skip
-    assert DeltaTable(str(table)).schema.names == [*before.names, "extra"]
-    assert [kind for kind, *_ in feed(table, done.version)].count("update_postimage") == 2
-    less = merge_into(
+    assert DeltaTable(str(table)).schema.names == [*schema_before.names, "extra"]
+    assert [kind for kind, *_ in feed(table, result.version)].count("update_postimage") == 2
+    second_result = merge_into(
         spark, table, "SELECT 1L AS id, 'only' AS extra UNION ALL SELECT 4L, 'new'", ON, merge_schema=True, **ALL
     )
     rows_by_id = {row[0]: row for row in rows(table)}
     assert rows_by_id[1] == (1, {"a": 1, "in": {"p": "p1", "q": 5}, "b": "b1"}, [{"k": 7, "m": "m1"}], "only")
-    assert rows_by_id[4] == (4, None, None, "new") and "metaData" not in commit(table, less.version)
+    assert rows_by_id[4] == (4, None, None, "new") and "metaData" not in commit(table, second_result.version)
 
 
-def test_only_the_columns_that_are_asked_for_are_added(spark, tmp_path):
+def test_schema_evolution_adds_only_the_columns_that_the_clauses_assign(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, a", "1, 'a'", "2, 'b'"))
-    more = "SELECT 1 AS id, 'n' AS a, 5 AS b, 'c' AS c, NULL AS d UNION ALL SELECT 3, 'o', 6, 'd', NULL"
-    merge_into(spark, table, more, ON, **ALL)  # without evolution what the source has beyond the table is left alone
+    query = "SELECT 1 AS id, 'n' AS a, 5 AS b, 'c' AS c, NULL AS d UNION ALL SELECT 3, 'o', 6, 'd', NULL"
+    merge_into(spark, table, query, ON, **ALL)  # without evolution, the merge ignores the new columns of the source
     assert rows(table) == ordered([(1, "n"), (2, "b"), (3, "o")])
-    some = {"matched": [{"update": {"b": "source.b", "target.C": "'set'"}}], "inserts": [{"insert": {"id": "id"}}]}
-    refused(spark, table, InvalidRequestError, "'b'", query=more, **some)
-    merge_into(spark, table, more, ON, merge_schema=True, **some)
+    clauses = {"matched": [{"update": {"b": "source.b", "target.C": "'set'"}}], "inserts": [{"insert": {"id": "id"}}]}
+    assert_rejected(spark, table, InvalidRequestError, "'b'", query=query, **clauses)
+    merge_into(spark, table, query, ON, merge_schema=True, **clauses)
     assert DeltaTable(str(table)).schema.names == ["id", "a", "b", "c"]
     assert rows(table) == ordered([(1, "n", 5, "set"), (2, "b", None, None), (3, "o", 6, "set")])
-    refused(spark, table, SchemaMismatchError, "'d'", "CAST(NULL AS", query=more, merge_schema=True, **ALL)
-    wide = "SELECT 1 AS id, 'w' AS a, 3000000000L AS b, 'c' AS c"
-    refused(spark, table, SourceError, "'b' is", "3000000000", query=wide, merge_schema=True, **ALL)
-    nothing = merge_into(
+    assert_rejected(spark, table, SchemaMismatchError, "'d'", "CAST(NULL AS", query=query, merge_schema=True, **ALL)
+    overflowing_query = "SELECT 1 AS id, 'w' AS a, 3000000000L AS b, 'c' AS c"
+    assert_rejected(
+        spark, table, SourceError, "'b' is", "3000000000", query=overflowing_query, merge_schema=True, **ALL
+    )
+    empty_merge = merge_into(
         spark, table, "SELECT 1 AS id, DATE'2026-01-01' AS e WHERE false", ON, merge_schema=True, run="r", **ALL
     )
-    assert nothing.committed and json.loads(DeltaTable(str(table)).metadata.schema_string)
+    assert empty_merge.committed and json.loads(DeltaTable(str(table)).metadata.schema_string)
 
 
-def test_inserts_without_the_partition_column_are_announced(spark, tmp_path, caplog):
+def test_inserts_without_the_partition_column_log_a_warning(spark, tmp_path, caplog):
     def warnings():
         return [record.getMessage() for record in caplog.records if "partition column" in record.getMessage()]
 
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT 1 AS id, 'a' AS day", partition_by=("day",))
-    new = "SELECT id, 'b' AS Day FROM VALUES (1), (2), (3) AS rows(id)"
-    merge_into(spark, table, new, ON, matched=[{"update": {"id": "source.id"}}], inserts=[{"insert": "*"}])
-    lacking = [{"insert": {"id": "source.id"}}]
-    merge_into(spark, table, new, ON, inserts=lacking)
-    assert not warnings(), "no row was inserted"
-    merge_into(spark, table, "SELECT id FROM VALUES (4), (5) AS rows(id)", ON, inserts=lacking)
+    query = "SELECT id, 'b' AS Day FROM VALUES (1), (2), (3) AS rows(id)"
+    merge_into(spark, table, query, ON, matched=[{"update": {"id": "source.id"}}], inserts=[{"insert": "*"}])
+    inserts_without_day = [{"insert": {"id": "source.id"}}]
+    merge_into(spark, table, query, ON, inserts=inserts_without_day)
+    assert not warnings(), "a merge that inserts no row logs no warning"
+    merge_into(spark, table, "SELECT id FROM VALUES (4), (5) AS rows(id)", ON, inserts=inserts_without_day)
     (message,) = warnings()
     assert "2 rows" in message and "day" in message and str(table) in message
     merge_into(spark, table, "SELECT 6 AS id", ON, inserts=[{"insert": "*"}], merge_schema=True)

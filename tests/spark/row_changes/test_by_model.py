@@ -1,7 +1,7 @@
-"""DELETE, UPDATE and MERGE do to random tables what a model in plain Python says, and so does their change feed.
+"""DELETE, UPDATE and MERGE change random tables as a model in plain Python predicts, and so does their change feed.
 
-Tables are made without Spark and read without it, so that a case costs what the command costs. Spark is told that data
-are tiny while these tests run.
+The tests create and read the tables without Spark, so that a case costs only its command. The fixture `one_task` tunes
+Spark for tiny data.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMMANDS = {DeleteRequest: delete, UpdateRequest: update, MergeRequest: merge}
 KINDS = [
     pytest.param(
         Features(vectors=vectors, feed=feed),
-        id=f"{'vectors' if vectors else 'files'}-{'feed' if feed else 'quiet'}",
+        id=f"{'vectors' if vectors else 'files'}-{'feed' if feed else 'no-feed'}",
         marks=[] if vectors == feed else pytest.mark.campaign,
     )
     for vectors in (False, True)
@@ -48,8 +48,8 @@ METRICS = {
 }
 
 
-class Stage:
-    """A folder for one example, and what the command made of the table in it."""
+class ExampleTable:
+    """The table of one example, in a temporary folder."""
 
     def __init__(self, spark, table) -> None:
         self.spark = spark
@@ -64,16 +64,16 @@ class Stage:
         shutil.rmtree(self.folder)
 
     def run(self, case, relation):
-        """Do the operation on the table, which holds `relation`, and give what it holds then."""
+        """Run the operation on the table, which contains `relation`; return the content that the model predicts."""
         request = case.request(self.path)
         expected = case.outcome(relation)
         before = DeltaTable(self.path).version
         if isinstance(expected, Ambiguous):
-            with pytest.raises(MultipleMatchesError) as refused:
+            with pytest.raises(MultipleMatchesError) as caught:
                 COMMANDS[type(request)](self.spark, request)
-            assert f" {expected.target_rows} " in refused.value.problem
+            assert f" {expected.target_rows} " in caught.value.problem
             assert DeltaTable(self.path).version == before
-            event("refused")
+            event("rejected")
             return relation
         result = COMMANDS[type(request)](self.spark, request)
         actual = read(self.path)
@@ -82,7 +82,7 @@ class Stage:
         after = DeltaTable(self.path).version
         assert result.version in (after, None) and after - before in (0, 1)
         if after > before and self.table.features.feed:
-            assert as_counted(feed(self.path, after, after)) == as_counted(expected.changes)
+            assert count_changes(feed(self.path, after, after)) == count_changes(expected.changes)
         elif after == before:
             assert not expected.changes
         for metric in METRICS.keys() & result.metrics.keys():
@@ -93,31 +93,31 @@ class Stage:
         return expected.table
 
 
-def as_counted(changes_read):
-    return Counter((kind, frozen(row)) for kind, row in changes_read)
+def count_changes(change_rows):
+    return Counter((kind, frozen(row)) for kind, row in change_rows)
 
 
-def check(spark, drawn):
-    """The operation does what the model says; a case in which it does not is made smaller first."""
+def assert_matches_model(spark, example):
+    """Assert that the operation does what the model predicts; shrink a case that fails before raising its error."""
     try:
-        run(spark, drawn)
-    except Exception:  # an assertion, or an error of the product: made smaller, and raised again below
-        table, case = smallest(drawn, lambda less: fails(spark, less))
+        run(spark, example)
+    except Exception:  # a failed assertion or an error of the product; the smaller case raises it again below
+        table, case = smallest(example, lambda smaller: fails(spark, smaller))
         note(f"{table}\n{case.request('the table')}")
         run(spark, (table, case))
         raise
 
 
-def run(spark, drawn):
-    table, case = drawn
-    with Stage(spark, table) as stage:
-        stage.run(case, table.relation)
+def run(spark, example):
+    table, case = example
+    with ExampleTable(spark, table) as example_table:
+        example_table.run(case, table.relation)
 
 
-def fails(spark, drawn):
+def fails(spark, example):
     try:
-        run(spark, drawn)
-    except Exception:  # noqa: BLE001  whatever is wrong with it
+        run(spark, example)
+    except Exception:  # noqa: BLE001  any error counts
         return True
     return False
 
@@ -134,38 +134,40 @@ def fails(spark, drawn):
         pytest.param(mergings, 75, marks=pytest.mark.campaign),
     ],
 )
-def test_an_operation_does_what_the_model_says(spark, operations, count, features):
+def test_an_operation_changes_the_table_and_the_feed_as_the_model_predicts(spark, operations, count, features):
     @random_cases(count)
     @given(cases(operations, features))
-    def holds(drawn):
-        check(spark, drawn)
+    def holds(example):
+        assert_matches_model(spark, example)
 
     holds()
 
 
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("count", [3, pytest.param(8, marks=pytest.mark.campaign)])
-def test_the_feed_of_any_operations_leads_from_each_version_to_the_next(spark, vectors, count):
+def test_replaying_the_change_feed_of_random_operations_yields_the_final_rows(spark, vectors, count):
     @random_cases(count)
     @given(histories(Features(vectors=vectors, feed=True)))
-    def holds(drawn):
-        table, operations = drawn
-        with Stage(spark, table) as stage:
+    def holds(example):
+        table, operations = example
+        with ExampleTable(spark, table) as example_table:
             relation = table.relation
             note(f"{table}")
             for case in operations:
                 note(f"{case.request('the table')}")
-                relation = stage.run(case, relation)
-            last = DeltaTable(stage.path).version
-            now = counted(relation.rows)
-            assert counted(DeltaTable(stage.path).to_arrow().to_pylist()) == now
-            rows = counted(table.relation.rows)
-            for version in range(1, last + 1):
-                gone, come = applied(feed(stage.path, version, version))
-                rows = rows - counted(gone) + counted(come)
-            assert rows == now
-            if last:
-                through_spark = changes(spark, stage.path, 1, last).toArrow()
-                assert as_counted(as_changes(through_spark)) == as_counted(feed(stage.path, 1, last))
+                relation = example_table.run(case, relation)
+            last_version = DeltaTable(example_table.path).version
+            final_rows = counted(relation.rows)
+            assert counted(DeltaTable(example_table.path).to_arrow().to_pylist()) == final_rows
+            replayed_rows = counted(table.relation.rows)
+            for version in range(1, last_version + 1):
+                deleted_rows, inserted_rows = applied(feed(example_table.path, version, version))
+                replayed_rows = replayed_rows - counted(deleted_rows) + counted(inserted_rows)
+            assert replayed_rows == final_rows
+            if last_version:
+                spark_changes = changes(spark, example_table.path, 1, last_version).toArrow()
+                assert count_changes(as_changes(spark_changes)) == count_changes(
+                    feed(example_table.path, 1, last_version)
+                )
 
     holds()

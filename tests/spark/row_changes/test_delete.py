@@ -1,4 +1,4 @@
-"""DELETE: rows for which the condition is true go, whatever the table is like, and nothing else does."""
+"""DELETE removes exactly the rows for which the condition is true, in every kind of table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as OtherTable
+from deltalake import DeltaTable as DeltaRsTable
 from deltalake import QueryBuilder
 
 from deltalite import DeltaTable
@@ -38,12 +38,12 @@ SAMPLE = {("plain", ("day",)), ("feed", ()), ("vectors and feed", ("day",))}
 OLD = [(1, 10, "a"), (2, None, "a"), (3, 0, "a"), (4, 7, "b"), (5, None, "b"), (6, 9, None), (7, 8, None)]
 
 
-def theirs(table):
-    answer = QueryBuilder().register("t", OtherTable(str(table))).execute("SELECT * FROM t")
-    return ordered(tuple(row.values()) for row in pa.table(answer.read_all()).to_pylist())
+def rows_by_delta_rs(table):
+    result = QueryBuilder().register("t", DeltaRsTable(str(table))).execute("SELECT * FROM t")
+    return ordered(tuple(row.values()) for row in pa.table(result.read_all()).to_pylist())
 
 
-def made(spark, table, properties=None, **options):
+def write_table(spark, table, properties=None, **options):
     lines = [str(row)[1:-1].replace("None", "NULL") for row in OLD]
     write_rows(spark, table, values("id, x, day", *lines), properties=properties or {}, **options)
     return table
@@ -65,7 +65,7 @@ STEPS = [
     ("false", []),
     ("day = 'b' OR NULL", [5]),
 ]
-"""Conditions one after the other, and the ids that each of them takes."""
+"""Conditions that run one after the other, each with the ids that it deletes."""
 
 
 @pytest.mark.parametrize(
@@ -77,24 +77,24 @@ STEPS = [
     ],
     ids=str,
 )
-def test_only_rows_for_which_the_condition_is_true_go(spark, tmp_path, kind, partition_by):
-    table = made(spark, tmp_path / "t", KINDS[kind], partition_by=partition_by)
-    left = {row[0]: row for row in OLD}
-    for condition, gone in STEPS:
-        done = delete_rows(spark, table, condition)
-        assert done.committed is bool(gone), condition
-        expected = [left.pop(number) for number in gone]
-        assert rows(table) == ordered(left.values()) == theirs(table), condition
-        if gone:
-            info = commit_info(table, done.version)
-            assert done.metrics["numDeletedRows"] == len(gone), condition
+def test_delete_removes_exactly_the_rows_for_which_the_condition_is_true(spark, tmp_path, kind, partition_by):
+    table = write_table(spark, tmp_path / "t", KINDS[kind], partition_by=partition_by)
+    remaining_rows = {row[0]: row for row in OLD}
+    for condition, deleted_ids in STEPS:
+        result = delete_rows(spark, table, condition)
+        assert result.committed is bool(deleted_ids), condition
+        deleted_rows = [remaining_rows.pop(number) for number in deleted_ids]
+        assert rows(table) == ordered(remaining_rows.values()) == rows_by_delta_rs(table), condition
+        if deleted_ids:
+            info = commit_info(table, result.version)
+            assert result.metrics["numDeletedRows"] == len(deleted_ids), condition
             assert json.loads(info["operationParameters"]["predicate"]) == [condition]
             assert not info["isBlindAppend"]
             if "feed" in kind:
-                assert feed(table, done.version) == ordered(("delete", *row) for row in expected), condition
+                assert feed(table, result.version) == ordered(("delete", *row) for row in deleted_rows), condition
             if "vectors" in kind:
-                assert done.metrics["numAddedFiles"] == done.metrics["numCopiedRows"] == 0
-                assert all("tightBounds" in add["stats"] for add in adds(table, done.version))
+                assert result.metrics["numAddedFiles"] == result.metrics["numCopiedRows"] == 0
+                assert all("tightBounds" in add["stats"] for add in adds(table, result.version))
     assert spark_rows(spark, table) == []
     assert not any(table.glob("_deltalite_staging*"))
 
@@ -112,25 +112,25 @@ def adds(table, version):
 
 
 @pytest.mark.smoke
-def test_whole_files_leave_unread(spark, tmp_path):
-    """By a partition, by no condition at all, by one that is always true: no data file is opened."""
-    table = made(spark, tmp_path / "t", FEED, partition_by=("day",))
+def test_delete_removes_whole_files_without_reading_them(spark, tmp_path):
+    """The test empties the data files, so that a delete that reads one of them fails."""
+    table = write_table(spark, tmp_path / "t", FEED, partition_by=("day",))
     for name in data_files(table):
         (table / name).write_bytes(b"")
-    done = delete_rows(spark, table, "day = 'a' AND (id > 0 OR TRUE)")
-    assert done.metrics["numRemovedFiles"] == 1 and done.metrics["numDeletedRows"] == 3
+    result = delete_rows(spark, table, "day = 'a' AND (id > 0 OR TRUE)")
+    assert result.metrics["numRemovedFiles"] == 1 and result.metrics["numDeletedRows"] == 3
     assert not adds(table, 1) and not any("cdc" in action for action in actions(table, 1))
     assert delete_rows(spark, table, "true", confirm_all_rows=True).metrics["numDeletedRows"] == 4
     assert commit_info(table, 2)["operationParameters"] == {"predicate": '["true"]'}
     write_rows(spark, table, values("id, x, day", "9, 9, 'z'"))
     delete_rows(spark, table, confirm_all_rows=True)
     assert commit_info(table, 4)["operationParameters"] == {"predicate": "[]"}
-    assert rows(table) == theirs(table) == []
+    assert rows(table) == rows_by_delta_rs(table) == []
     assert not delete_rows(spark, table, confirm_all_rows=True).committed
     assert not delete_rows(spark, table, "id = 9").committed
 
 
-ALWAYS = [
+ALWAYS_TRUE = [
     "day IS NULL OR day IS NOT NULL",
     "true",
     "1 = 1",
@@ -141,10 +141,10 @@ ALWAYS = [
 ]
 
 
-def test_a_delete_of_every_row_is_confirmed(spark, tmp_path):
-    table = made(spark, tmp_path / "t", partition_by=("day",))
+def test_a_delete_of_every_row_requires_confirm_all_rows(spark, tmp_path):
+    table = write_table(spark, tmp_path / "t", partition_by=("day",))
     before = everything(table)
-    for condition in ALWAYS:
+    for condition in ALWAYS_TRUE:
         with pytest.raises(InvalidRequestError, match=r"is true for every row.*confirm_all_rows=True"):
             delete_rows(spark, table, condition)
     with pytest.raises(InvalidRequestError, match=r"delete every row of .*confirm_all_rows=True"):
@@ -154,10 +154,10 @@ def test_a_delete_of_every_row_is_confirmed(spark, tmp_path):
         assert not delete_rows(spark, table, condition).committed
     assert delete_rows(spark, table, "1 = 1", confirm_all_rows=True).metrics["numDeletedRows"] == len(OLD)
     assert delete_rows(spark, table, "1 = 1", confirm_all_rows=True, run="r").committed
-    assert delete_rows(spark, table, "1 = 1", run="r").skipped, "what was done before needs no confirmation"
+    assert delete_rows(spark, table, "1 = 1", run="r").skipped, "a run that has committed needs no confirmation"
 
 
-REFUSED = {
+REJECTED = {
     "x IN (SELECT 1)": "InSubquery",
     "x > (SELECT 1)": "ScalarSubquery",
     "EXISTS (SELECT 1)": "Exists",
@@ -177,21 +177,21 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("condition", REFUSED)
-def test_a_condition_that_is_no_answer_for_every_row_is_refused(spark, refusing, condition):
-    before = everything(refusing)
-    with pytest.raises(InvalidRequestError, match=REFUSED[condition]) as refused:
-        delete_rows(spark, refusing, condition)
-    assert "condition" in str(refused.value)
-    assert everything(refusing) == before
+@pytest.mark.parametrize("condition", REJECTED)
+def test_an_invalid_condition_is_rejected_and_leaves_the_table_unchanged(spark, unchanged_table, condition):
+    before = everything(unchanged_table)
+    with pytest.raises(InvalidRequestError, match=REJECTED[condition]) as caught:
+        delete_rows(spark, unchanged_table, condition)
+    assert "condition" in str(caught.value)
+    assert everything(unchanged_table) == before
 
 
 @pytest.fixture(scope="module")
-def refusing(spark, tmp_path_factory):
-    return made(spark, tmp_path_factory.mktemp("refusing") / "t", VECTORS)
+def unchanged_table(spark, tmp_path_factory):
+    return write_table(spark, tmp_path_factory.mktemp("unchanged") / "t", VECTORS)
 
 
-def test_a_star_means_all_columns_and_ours_too_but_not_inside_a_struct(spark, tmp_path):
+def test_a_star_over_all_columns_is_rejected_and_a_star_over_a_struct_is_accepted(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT id, struct(id AS a) AS s FROM range(3)")
     with pytest.raises(InvalidRequestError, match="replace_where means all columns"):
@@ -201,13 +201,13 @@ def test_a_star_means_all_columns_and_ours_too_but_not_inside_a_struct(spark, tm
     assert [row[0] for row in rows(table)] == [0, 1]
 
 
-ODD = [("id", "long"), ("big", "decimal(38,0)"), ("day", "string")]
+FOREIGN_SCHEMA = [("id", "long"), ("big", "decimal(38,0)"), ("day", "string")]
 NINES = "9" * 37 + "8"
 
 
 @pytest.fixture
-def odd(tmp_path):
-    """Files as other engines leave them, with vectors, without statistics, elsewhere, with tags."""
+def foreign_table(tmp_path):
+    """Write a table as other engines do: deletion vectors, tags, missing statistics, and a file outside the table."""
     table, elsewhere = tmp_path / "t", tmp_path / "other place"
     schema = pa.schema([("id", pa.int64()), ("big", pa.decimal128(38, 0))])
 
@@ -225,7 +225,7 @@ def odd(tmp_path):
     described[3]["path"] = (elsewhere / "4.parquet").as_uri()
     adds = [add | {"partitionValues": {"day": day}} for add, day in zip(described, "aabb", strict=True)]
     configuration = VECTORS | {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "1"}
-    hand_made(table, schema_json(*ODD), adds, ("day",), features=("deletionVectors", "v2Checkpoint"),
+    hand_made(table, schema_json(*FOREIGN_SCHEMA), adds, ("day",), features=("deletionVectors", "v2Checkpoint"),
               configuration=configuration)  # fmt: skip
     return table
 
@@ -234,10 +234,10 @@ def ids(table):
     return sorted(row[0] for row in rows(table))
 
 
-def test_files_of_other_engines_keep_all_that_is_said_of_them(spark, odd, way):
-    done = delete_rows(spark, odd, "id IN (1, 11, 20, 30)")
-    assert ids(odd) == [2, 3, 10, 12, 21, 31]
-    by_name = {add["path"].rpartition("/")[2]: add for add in adds(odd, 1)}
+def test_delete_keeps_the_statistics_and_tags_of_files_of_other_engines(spark, foreign_table, way):
+    result = delete_rows(spark, foreign_table, "id IN (1, 11, 20, 30)")
+    assert ids(foreign_table) == [2, 3, 10, 12, 21, 31]
+    by_name = {add["path"].rpartition("/")[2]: add for add in adds(foreign_table, 1)}
     assert by_name["1.parquet"]["stats"].count(NINES) == 2 and '"extra":[1, 2]' in by_name["1.parquet"]["stats"]
     assert json.loads(by_name["1.parquet"]["stats"])["numRecords"] == 4
     assert by_name["2.parquet"]["tags"] == {"INSERTION_TIME": "5", "own": "é"}
@@ -247,58 +247,64 @@ def test_files_of_other_engines_keep_all_that_is_said_of_them(spark, odd, way):
     assert {name: add["deletionVector"]["cardinality"] for name, add in by_name.items()} == {
         "1.parquet": 2, "2.parquet": 1, "a%20b%252F.parquet": 2, "4.parquet": 1,
     }  # fmt: skip
-    gone = {a["remove"]["path"]: a["remove"].get("deletionVector") for a in actions(odd, 1) if "remove" in a}
-    assert gone["1.parquet"] == inline([0]) and len(gone) == 4
-    assert done.metrics["numRemovedFiles"] == 0 and done.metrics["numDeletedRows"] == 4
-    done = delete_rows(spark, odd, "id IN (2, 3, 10, 12, 21)")
-    assert not adds(odd, 2) and done.metrics["numRemovedFiles"] == 3, "what loses its last row only leaves"
-    assert ids(odd) == ids_by_spark(spark, odd) == [31]
-    delete_rows(spark, odd, "day = 'b'")
-    assert ids(odd) == [] and any((odd / "_delta_log").glob("*.checkpoint*"))
+    removed_vectors = {
+        a["remove"]["path"]: a["remove"].get("deletionVector") for a in actions(foreign_table, 1) if "remove" in a
+    }
+    assert removed_vectors["1.parquet"] == inline([0]) and len(removed_vectors) == 4
+    assert result.metrics["numRemovedFiles"] == 0 and result.metrics["numDeletedRows"] == 4
+    result = delete_rows(spark, foreign_table, "id IN (2, 3, 10, 12, 21)")
+    assert not adds(foreign_table, 2) and result.metrics["numRemovedFiles"] == 3, (
+        "a file without remaining rows is removed and not added again"
+    )
+    assert ids(foreign_table) == ids_by_spark(spark, foreign_table) == [31]
+    delete_rows(spark, foreign_table, "day = 'b'")
+    assert ids(foreign_table) == [] and any((foreign_table / "_delta_log").glob("*.checkpoint*"))
 
 
 def ids_by_spark(spark, table):
     return sorted(row[0] for row in spark_rows(spark, table))
 
 
-def test_without_vectors_files_of_other_engines_are_rewritten(spark, odd):
-    log = odd / "_delta_log" / f"{0:020}.json"
+def test_delete_without_deletion_vectors_rewrites_files_of_other_engines(spark, foreign_table):
+    log = foreign_table / "_delta_log" / f"{0:020}.json"
     log.write_text(log.read_text().replace('"delta.enableDeletionVectors": "true"', '"mine": "x"'))
-    done = delete_rows(spark, odd, "id IN (1, 11, 20, 21)")
-    assert not any("deletionVector" in add for add in adds(odd, 1))
-    assert ids(odd) == [2, 3, 10, 12, 30, 31] == ids_by_spark(spark, odd)
-    assert done.metrics["numRemovedFiles"] == 3 and done.metrics["numCopiedRows"] == 4
-    # Files that do not say how many rows they have are counted where that is needed, and not for a number alone.
-    assert "numDeletedRows" not in delete_rows(spark, odd, "day = 'b'").metrics
+    result = delete_rows(spark, foreign_table, "id IN (1, 11, 20, 21)")
+    assert not any("deletionVector" in add for add in adds(foreign_table, 1))
+    assert ids(foreign_table) == [2, 3, 10, 12, 30, 31] == ids_by_spark(spark, foreign_table)
+    assert result.metrics["numRemovedFiles"] == 3 and result.metrics["numCopiedRows"] == 4
+    # The command does not count the rows of a file without `numRecords` only to report a metric.
+    assert "numDeletedRows" not in delete_rows(spark, foreign_table, "day = 'b'").metrics
 
 
-def test_a_file_that_is_not_there_is_named(spark, odd):
-    (odd / "1.parquet").unlink()
-    before = everything(odd)
+def test_the_error_of_a_delete_names_a_missing_data_file(spark, foreign_table):
+    (foreign_table / "1.parquet").unlink()
+    before = everything(foreign_table)
     with pytest.raises(CorruptDataFileError, match=r"1\.parquet"):
-        delete_rows(spark, odd, "id = 1")
-    assert everything(odd) == before
-    assert delete_rows(spark, odd, "id = 11").committed, "statistics leave no doubt"
+        delete_rows(spark, foreign_table, "id = 1")
+    assert everything(foreign_table) == before
+    assert delete_rows(spark, foreign_table, "id = 11").committed, (
+        "the statistics of the missing file exclude the condition"
+    )
 
 
-def test_a_run_is_recorded_also_where_it_finds_nothing(spark, tmp_path):
-    table = made(spark, tmp_path / "t", VECTORS)
-    first = delete_rows(spark, table, "id = 99", run="r")
-    assert first.committed and not first.skipped and first.version == 1
+def test_a_run_is_recorded_even_if_no_row_matches(spark, tmp_path):
+    table = write_table(spark, tmp_path / "t", VECTORS)
+    first_result = delete_rows(spark, table, "id = 99", run="r")
+    assert first_result.committed and not first_result.skipped and first_result.version == 1
     assert [set(action) for action in actions(table, 1)] == [{"commitInfo"}, {"txn"}]
     write_rows(spark, table, values("id, x, day", "99, 9, 'z'"))
-    again = delete_rows(spark, table, "id = 99", run="r")
-    assert again.skipped and again.version == 1 and (99, 9, "z") in rows(table)
-    cleared = delete_rows(spark, table, "id = 99", run="r", generation=1, on_rerun="write")
-    assert cleared.committed and cleared.version == 3 and rows(table) == ordered(OLD)
+    second_result = delete_rows(spark, table, "id = 99", run="r")
+    assert second_result.skipped and second_result.version == 1 and (99, 9, "z") in rows(table)
+    result_after_clear = delete_rows(spark, table, "id = 99", run="r", generation=1, on_rerun="write")
+    assert result_after_clear.committed and result_after_clear.version == 3 and rows(table) == ordered(OLD)
     assert delete_rows(spark, table, "id = 1", run="r", generation=1, on_rerun="write").skipped
     with pytest.raises(InvalidRequestError, match="on_rerun='replace'"):
         delete_rows(spark, table, "id = 1", run="r", generation=2, on_rerun="replace")
     assert not delete_rows(spark, table, "id = 99").committed and DeltaTable(str(table)).version == 3
 
 
-def test_an_append_only_table_keeps_its_rows(spark, tmp_path):
-    table = made(spark, tmp_path / "t", {"delta.appendOnly": "true"}, partition_by=("day",))
+def test_a_delete_from_an_append_only_or_missing_table_is_rejected(spark, tmp_path):
+    table = write_table(spark, tmp_path / "t", {"delta.appendOnly": "true"}, partition_by=("day",))
     before = everything(table)
     for condition in (None, "day = 'a'", "id = 1", "id = 99", "day = 'none'", "false"):
         with pytest.raises(AppendOnlyError, match="append-only"):
@@ -311,7 +317,7 @@ def test_an_append_only_table_keeps_its_rows(spark, tmp_path):
 
 @pytest.mark.parametrize("kind", ["plain", "vectors"])
 @pytest.mark.parametrize("change", ["delete", "update"])
-def test_a_file_with_more_rows_than_its_statistics_say_loses_no_other_row(spark, tmp_path, kind, change):
+def test_a_file_with_more_rows_than_its_statistics_say_keeps_the_rows_that_do_not_match(spark, tmp_path, kind, change):
     table = tmp_path / "t"
     table.mkdir()
     added = {**data_file(table, "1.parquet", id=pa.array([1, 2, 3], pa.int64())), "stats": '{"numRecords":2}'}
@@ -337,11 +343,11 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("kind", ["plain", "vectors"])
-def test_settings_of_a_session_do_not_matter(spark, tmp_path, kind):
-    """Moments as partitions, in a session with another clock, names with dots, and names that SQL text may use."""
-    table, other = tmp_path / "t", spark.newSession()
+def test_session_settings_do_not_change_which_rows_a_delete_removes(spark, tmp_path, kind):
+    """The partitions are timestamps, the session has another time zone, and column names have dots or SQL meanings."""
+    table, session = tmp_path / "t", spark.newSession()
     for key, value in SETTINGS.items():
-        other.conf.set(key, value)
+        session.conf.set(key, value)
     at = "TIMESTAMP'2026-{0} 03:00:00Z'"
     query = " UNION ALL ".join(
         f"SELECT {n} AS `a.b`, {n} AS `target`, {n} AS source, {n} AS __deltalite_file, struct({n} AS `x.y`) AS `s t`, "
@@ -351,9 +357,9 @@ def test_settings_of_a_session_do_not_matter(spark, tmp_path, kind):
     write_rows(
         spark, table, query, partition_by=("at",), properties={**KINDS[kind], "delta.columnMapping.mode": "name"}
     )
-    delete_rows(other, table, "at = TIMESTAMP'2025-12-31 22:00:00'")
+    delete_rows(session, table, "at = TIMESTAMP'2025-12-31 22:00:00'")
     assert [row[0] for row in rows(table)] == [1, 2]
-    delete_rows(other, table, "target.`a.b` = 1 AND `s t`.`x.y` = 1 AND source = 1 AND __deltalite_file = `target`")
+    delete_rows(session, table, "target.`a.b` = 1 AND `s t`.`x.y` = 1 AND source = 1 AND __deltalite_file = `target`")
     assert [row[0] for row in rows(table)] == [2] == ids_by_spark(spark, table)
-    delete_rows(other, table, "1 / (`a.b` - 2) IS NULL AND at >= TIMESTAMP'2026-06-30 23:00:00'")
+    delete_rows(session, table, "1 / (`a.b` - 2) IS NULL AND at >= TIMESTAMP'2026-06-30 23:00:00'")
     assert rows(table) == []

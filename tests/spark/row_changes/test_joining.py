@@ -1,4 +1,4 @@
-"""The measured size of rows: what is broadcast must not be larger than it seems."""
+"""The measured size of rows, by which a join decides whether to broadcast them, must not be too small."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ TEXT = "repeat('x', 10000)"
     ],
     ids=["text", "binary", "struct", "map", "variant"],
 )
-def test_a_wide_value_of_any_type_counts_with_its_width(spark, value):
+def test_the_measured_size_includes_the_length_of_a_value_of_any_type(spark, value):
     size = measure_size(spark.sql(f"SELECT {value} AS `a.b` FROM range(3)"))
     assert size.count == 3 and 30_000 <= size.size_bytes < 40_000
 
 
-def test_values_that_are_null_count_little(spark):
+def test_null_values_add_few_bytes_to_the_measured_size(spark):
     assert measure_size(spark.sql("SELECT CAST(NULL AS STRING) AS s, CAST(NULL AS VARIANT) AS v")).size_bytes < 100

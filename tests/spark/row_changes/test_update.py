@@ -1,4 +1,4 @@
-"""UPDATE: rows for which the condition is true get the values that were asked for, and nothing else changes."""
+"""UPDATE assigns values to the rows for which the condition is true, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as OtherTable
+from deltalake import DeltaTable as DeltaRsTable
 from deltalake import QueryBuilder
 from pyspark.sql import Row
 
@@ -34,11 +34,11 @@ KINDS = {
     "vectors": VECTORS,
     "feed": FEED,
     "vectors and feed": {**VECTORS, **FEED},
-    "named, vectors and feed": {**VECTORS, **FEED, **NAMED},
-    "by id, feed": {**FEED, **BY_ID},
+    "name mapping, vectors and feed": {**VECTORS, **FEED, **NAMED},
+    "id mapping, feed": {**FEED, **BY_ID},
 }
 # With and without a feed, vectors, mapped columns and partitions. The campaign has each pair.
-SAMPLE = {("plain", ("day",)), ("named, vectors and feed", ("day",)), ("by id, feed", ())}
+SAMPLE = {("plain", ("day",)), ("name mapping, vectors and feed", ("day",)), ("id mapping, feed", ())}
 OLD = """SELECT * FROM VALUES
     (1, 10, 'a', named_struct('p', 1, 'q', named_struct('r', 'u')), 1.50BD),
     (2, NULL, 'a', NULL, 2.25BD),
@@ -47,20 +47,20 @@ OLD = """SELECT * FROM VALUES
     AS rows(id, x, day, s, d)"""
 
 
-def plain(value):
-    """A value without the types of the library that gave it."""
+def to_plain(value):
+    """Convert the rows of Spark in a value to dictionaries."""
     if isinstance(value, Row):
         value = value.asDict()
-    return {name: plain(member) for name, member in value.items()} if isinstance(value, dict) else value
+    return {name: to_plain(member) for name, member in value.items()} if isinstance(value, dict) else value
 
 
-def table_of(table_rows):
-    return {row[0]: tuple(map(plain, row[1:])) for row in table_rows}
+def rows_by_id(table_rows):
+    return {row[0]: tuple(map(to_plain, row[1:])) for row in table_rows}
 
 
-def theirs(table):
-    answer = QueryBuilder().register("t", OtherTable(str(table))).execute("SELECT * FROM t")
-    return table_of(tuple(row.values()) for row in pa.table(answer.read_all()).to_pylist())
+def rows_by_delta_rs(table):
+    result = QueryBuilder().register("t", DeltaRsTable(str(table))).execute("SELECT * FROM t")
+    return rows_by_id(tuple(row.values()) for row in pa.table(result.read_all()).to_pylist())
 
 
 def struct(p, r=None, *, q=True):
@@ -99,7 +99,7 @@ STEPS = [
     ({"x": "5"}, "x = NULL", {}),
     ({"target.s": "NULL", "day": "DATE'2026-01-02'"}, "true", None),
 ]
-"""Updates one after the other, and what becomes of the rows that each of them touches."""
+"""Updates that run one after the other: the values, the condition and the changed rows. None stands for all rows."""
 
 
 @pytest.mark.parametrize(
@@ -111,62 +111,62 @@ STEPS = [
     ],
     ids=str,
 )
-def test_rows_get_the_values_that_were_asked_for(spark, tmp_path, kind, partition_by):
-    table, now = tmp_path / "t", dict(START)
+def test_update_assigns_the_values_to_exactly_the_rows_that_match(spark, tmp_path, kind, partition_by):
+    table, expected_rows = tmp_path / "t", dict(START)
     write_rows(spark, table, OLD, properties=KINDS[kind], partition_by=partition_by)
-    assert table_of(rows(table)) == now
-    for assignments, condition, new in STEPS:
-        changed = all_of(now) if new is None else new
-        done = update_rows(spark, table, assignments, condition)
-        before, now = now, now | changed
-        assert done.committed is bool(changed)
-        assert table_of(rows(table)) == now == table_of(spark_rows(spark, table)), condition
+    assert rows_by_id(rows(table)) == expected_rows
+    for assignments, condition, new_rows in STEPS:
+        changed_rows = update_all(expected_rows) if new_rows is None else new_rows
+        result = update_rows(spark, table, assignments, condition)
+        previous_rows, expected_rows = expected_rows, expected_rows | changed_rows
+        assert result.committed is bool(changed_rows)
+        assert rows_by_id(rows(table)) == expected_rows == rows_by_id(spark_rows(spark, table)), condition
         if "delta.columnMapping.mode" not in KINDS[kind]:
-            assert theirs(table) == now, condition
-        if changed:
-            assert done.metrics["numUpdatedRows"] == len(changed)
-            assert "vectors" not in kind or done.metrics["numCopiedRows"] == 0
-            assert "vectors" in kind or done.metrics["numCopiedRows"] >= 0
-        if changed and "feed" in kind:
-            sides = {"update_preimage": before, "update_postimage": now}
-            assert feed(table, done.version) == {
-                side: {n: rows_then[n] for n in changed} for side, rows_then in sides.items()
+            assert rows_by_delta_rs(table) == expected_rows, condition
+        if changed_rows:
+            assert result.metrics["numUpdatedRows"] == len(changed_rows)
+            assert "vectors" not in kind or result.metrics["numCopiedRows"] == 0
+            assert "vectors" in kind or result.metrics["numCopiedRows"] >= 0
+        if changed_rows and "feed" in kind:
+            sides = {"update_preimage": previous_rows, "update_postimage": expected_rows}
+            assert feed(table, result.version) == {
+                side: {n: rows_of_side[n] for n in changed_rows} for side, rows_of_side in sides.items()
             }, condition
     assert not any(table.glob("_deltalite_staging*"))
 
 
-def all_of(table_rows):
+def update_all(table_rows):
     return {number: (x, "2026-01-02", None, d) for number, (x, _, _, d) in table_rows.items()}
 
 
 def feed(table, version):
-    actions_by_kind = {}
+    rows_by_kind = {}
     for batch in DeltaTable(str(table)).changes(from_version=version, to_version=version):
         for row in batch.to_pylist():
-            kind = actions_by_kind.setdefault(row["_change_type"], {})
+            kind = rows_by_kind.setdefault(row["_change_type"], {})
             assert row["id"] not in kind
             kind[row["id"]] = (row["x"], row["day"], row["s"], row["d"])
-    return actions_by_kind
+    return rows_by_kind
 
 
-REFUSED = {
+REJECTED = {
     "more digits than the column has": ({"d": "1.005"}, "id = 1", SourceError, "'d' is decimal.* value 1.005"),
     "a fraction": ({"x": "x / 4"}, "id = 1", SourceError, "'x' is int, and the value 2.5"),
     "too large": ({"x": "3000000000"}, None, SourceError, "'x' is int, and the value 3000000000"),
-    "a fraction inside": ({"s.p": "2.5"}, "id = 1", SourceError, r"'s\.p' is int, and the value 2.5"),
-    "another one each time, and never whole": ({"x": "rand() + 0.1"}, None, SourceError, "'x' is int"),
-    "an error": ({"x": "10 / x"}, "x = 0", SourceError, "Division by zero"),
-    "an error that was asked for": ({"x": "raise_error('boo')"}, "id = 1", SourceError, "boo"),
-    "text that is no number": ({"x": "'5.5'"}, None, SourceError, r"'x' is int, and the value 5.5 \(string\)"),
+    "a fraction in a struct field": ({"s.p": "2.5"}, "id = 1", SourceError, r"'s\.p' is int, and the value 2.5"),
+    "a random fraction": ({"x": "rand() + 0.1"}, None, SourceError, "'x' is int"),
+    "a division by zero": ({"x": "10 / x"}, "x = 0", SourceError, "Division by zero"),
+    "raise_error": ({"x": "raise_error('boo')"}, "id = 1", SourceError, "boo"),
+    "text that is not an integer": ({"x": "'5.5'"}, None, SourceError, r"'x' is int, and the value 5.5 \(string\)"),
     "a date for a number": ({"x": "DATE'2026-01-01'"}, None, SchemaMismatchError, "'x' is int, and its value is date"),
-    "a default of a member": ({"s.p": "DEFAULT"}, None, InvalidRequestError, r"DEFAULT to s\.p, but only a whole"),
-    "a default in an expression": ({"x": "DEFAULT + 1"}, None, InvalidRequestError, "value of x .*DEFAULT"),
-    "a struct without a member": ({"s": "named_struct('p', 1)"}, None, SchemaMismatchError, "members p, q"),
-    "no column": ({"nope": "1"}, None, InvalidRequestError, "'nope', which is not a column"),
-    "no member": ({"s.z": "1"}, None, InvalidRequestError, r"'s\.z', which is not a column"),
-    "no name": ({"`x": "1"}, None, InvalidRequestError, "set gives a value to '`x'"),
+    "DEFAULT for a struct field": ({"s.p": "DEFAULT"}, None, InvalidRequestError, r"DEFAULT to s\.p, but only a whole"),
+    "DEFAULT in an expression": ({"x": "DEFAULT + 1"}, None, InvalidRequestError, "value of x .*DEFAULT"),
+    "a struct that lacks a field": ({"s": "named_struct('p', 1)"}, None, SchemaMismatchError, "members p, q"),
+    "an unknown column": ({"nope": "1"}, None, InvalidRequestError, "'nope', which is not a column"),
+    "an unknown struct field": ({"s.z": "1"}, None, InvalidRequestError, r"'s\.z', which is not a column"),
+    "an unclosed backtick": ({"`x": "1"}, None, InvalidRequestError, "set gives a value to '`x'"),
     "a column twice": ({"target.x": "1", "X": "2"}, None, InvalidRequestError, "the column X twice"),
-    "a struct and its member": (
+    "a struct and its field": (
         {"s": "NULL", "s.p": "1"},
         None,
         InvalidRequestError,
@@ -176,49 +176,49 @@ REFUSED = {
     "an aggregate": ({"x": "max(x)"}, None, InvalidRequestError, "exactly one value"),
     "a window": ({"x": "sum(x) OVER ()"}, None, InvalidRequestError, "exactly one value"),
     "a generator": ({"x": "explode(array(1))"}, None, InvalidRequestError, "exactly one value"),
-    "all columns": ({"day": "to_json(struct(*))"}, None, InvalidRequestError, "all columns at once"),
-    "a type that is not stored": ({"x": "INTERVAL 1 DAY"}, None, InvalidRequestError, "interval day"),
-    "no SQL": ({"x": "x +"}, None, InvalidRequestError, "value of x"),
-    "no condition": ({"x": "1"}, "id", InvalidRequestError, "condition .*int, not boolean"),
+    "a star over all columns": ({"day": "to_json(struct(*))"}, None, InvalidRequestError, "all columns at once"),
+    "a type that Delta does not store": ({"x": "INTERVAL 1 DAY"}, None, InvalidRequestError, "interval day"),
+    "invalid SQL": ({"x": "x +"}, None, InvalidRequestError, "value of x"),
+    "a condition that is not boolean": ({"x": "1"}, "id", InvalidRequestError, "condition .*int, not boolean"),
 }
 
 
-@pytest.mark.parametrize("why", REFUSED)
+@pytest.mark.parametrize("case", REJECTED)
 @pytest.mark.parametrize("kind", sampled(["plain", "vectors and feed"], {"vectors and feed"}))
-def test_a_value_that_a_column_cannot_hold_is_refused_and_nothing_is_left(spark, tables, kind, why):
-    table, (assignments, condition, error, match) = tables[kind], REFUSED[why]
+def test_an_invalid_assignment_is_rejected_and_leaves_the_table_unchanged(spark, tables, kind, case):
+    table, (assignments, condition, error, message) = tables[kind], REJECTED[case]
     before = everything(table)
-    with pytest.raises(error, match=match):
+    with pytest.raises(error, match=message):
         update_rows(spark, table, assignments, condition)
     assert everything(table) == before
 
 
 @pytest.fixture(scope="module")
 def tables(spark, tmp_path_factory):
-    made = {kind: tmp_path_factory.mktemp("refusing") / "t" for kind in ("plain", "vectors and feed")}
-    for kind, table in made.items():
+    tables_by_kind = {kind: tmp_path_factory.mktemp("unchanged") / "t" for kind in ("plain", "vectors and feed")}
+    for kind, table in tables_by_kind.items():
         write_rows(spark, table, OLD, properties=KINDS[kind])
-    return made
+    return tables_by_kind
 
 
-@pytest.mark.parametrize("kind", sampled(list(KINDS), {"feed", "named, vectors and feed"}))
+@pytest.mark.parametrize("kind", sampled(list(KINDS), {"feed", "name mapping, vectors and feed"}))
 def test_values_are_computed_once_for_the_table_and_its_feed(spark, tmp_path, kind):
     spark.udf.register("deltalite_twice", lambda x: None if x is None else x * 2, "int")
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT CAST(id AS INT) AS id, 0 AS x, '' AS day, NULL AS s, 0BD AS d FROM range(50)"
         .replace("NULL AS s", "struct(1 AS p) AS s"), properties=KINDS[kind])  # fmt: skip
-    done = update_rows(
+    result = update_rows(
         spark, table, {"x": "CAST(rand() * 1000000 AS INT)", "day": "uuid()"}, "deltalite_twice(id) < 80"
     )
-    assert done.metrics["numUpdatedRows"] == 40
-    now = table_of(rows(table))
-    assert sum(row[1] == "" for row in now.values()) == 10 and len({row[1] for row in now.values()}) == 41
+    assert result.metrics["numUpdatedRows"] == 40
+    table_rows = rows_by_id(rows(table))
+    assert sum(row[1] == "" for row in table_rows.values()) == 10 and len({row[1] for row in table_rows.values()}) == 41
     if "feed" in kind:
-        assert feed(table, 1)["update_postimage"] == {n: row for n, row in now.items() if row[1]}
+        assert feed(table, 1)["update_postimage"] == {n: row for n, row in table_rows.items() if row[1]}
 
 
 def ruled_table(folder, *, vectors):
-    """Every rule that a column can have, and a row that was let in before there was a constraint."""
+    """Create a table with an identity column, a generated column, a default, a NOT NULL column and a constraint."""
     configuration = {"delta.constraints.positive": "x > 0", **(VECTORS if vectors else {})}
     features = ["checkConstraints", "generatedColumns", "allowColumnDefaults", "identityColumns"]
     identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False,
@@ -244,39 +244,44 @@ def ruled_table(folder, *, vectors):
 
 
 @pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.campaign), True], ids=["plain", "vectors"])
-def test_the_rules_of_columns_hold_for_rows_that_change(spark, tmp_path, vectors):
+def test_column_rules_apply_to_updated_rows(spark, tmp_path, vectors):
     table = ruled_table(tmp_path / "t", vectors=vectors)
     write_rows(spark, table, "SELECT id AS x, TIMESTAMP'2026-01-01 05:00:00' AS at FROM VALUES (1), (2) AS r(id)")
-    start = rows(table)
-    assert [row[4] for row in start] == ["none", "none"] and {row[3] for row in start} == {dt.date(2026, 1, 1)}
+    initial_rows = rows(table)
+    assert [row[4] for row in initial_rows] == ["none", "none"] and {row[3] for row in initial_rows} == {
+        dt.date(2026, 1, 1)
+    }
     before = everything(table)
-    for assignments, error, match in [
+    for assignments, error, message in [
         ({"x": "x - 1"}, ConstraintViolationError, r'positive.*"x":0'),
         ({"name": "NULL"}, ConstraintViolationError, "'name' is NOT NULL"),
         ({"day": "DATE'2026-01-02'"}, ConstraintViolationError, "'day' is generated as .CAST.at AS DATE"),
         ({"n": "7"}, InvalidRequestError, "identity column 'n'"),
     ]:
-        with pytest.raises(error, match=match):
+        with pytest.raises(error, match=message):
             update_rows(spark, table, assignments, "x = 1")
         assert everything(table) == before
     update_rows(spark, table, {"at": "at + INTERVAL 1 DAY"}, "x = 1")
-    rows_by_id = {row[1]: (row[0], row[3], row[4]) for row in rows(table)}
-    ids = {row[1]: row[0] for row in start}
-    assert rows_by_id == {1: (ids[1], dt.date(2026, 1, 2), "none"), 2: (ids[2], dt.date(2026, 1, 1), "none")}
+    columns_by_x = {row[1]: (row[0], row[3], row[4]) for row in rows(table)}
+    identity_values = {row[1]: row[0] for row in initial_rows}
+    assert columns_by_x == {
+        1: (identity_values[1], dt.date(2026, 1, 2), "none"),
+        2: (identity_values[2], dt.date(2026, 1, 1), "none"),
+    }
     update_rows(spark, table, {"day": "DATE'2026-01-01'", "at": "TIMESTAMP'2026-01-01 00:00:00'"}, "x = 1")
     assert {row[3] for row in rows(table)} == {dt.date(2026, 1, 1)}
     write_rows(spark, table, "SELECT 3 AS x, TIMESTAMP'2026-01-03 05:00:00' AS at")
-    assert len({row[0] for row in rows(table)}) == 3, "an update moves no counter"
+    assert len({row[0] for row in rows(table)}) == 3, "the identity values stay unique"
 
 
-def test_rows_that_stay_are_not_held_against_rules_that_came_after_them(spark, tmp_path):
+def test_update_does_not_check_a_later_constraint_for_the_rows_that_it_keeps(spark, tmp_path):
     table = ruled_table(tmp_path / "t", vectors=False)
     write_rows(spark, table, "SELECT x, TIMESTAMP'2026-01-01' AS at, 'a' AS name FROM VALUES (5), (6) AS r(x)")
     for file in (table / "_delta_log").iterdir():
         if file.suffix == ".json":
             file.write_text(file.read_text().replace("x > 0", "10 / (x - 5) > 0"))
         else:
-            file.unlink()  # a checksum has the rule as it was
+            file.unlink()  # the checksum has the constraint before the change
     update_rows(spark, table, {"x": "x + 1"}, "x = 6")
     assert sorted(row[1] for row in rows(table)) == [5, 7]
     with pytest.raises(ConstraintViolationError, match="positive"):
@@ -284,22 +289,24 @@ def test_rows_that_stay_are_not_held_against_rules_that_came_after_them(spark, t
 
 
 @pytest.mark.smoke
-def test_a_run_is_recorded_also_where_it_finds_nothing(spark, tmp_path):
+def test_a_run_is_recorded_even_if_no_row_matches(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, x", "1, 1", "2, 2"))
     assert update_rows(spark, table, {"x": "0"}, "id = 9", run="r").version == 1
     write_rows(spark, table, values("id, x", "9, 9"))
-    again = update_rows(spark, table, {"x": "0"}, "id = 9", run="r")
-    assert again.skipped and (9, 9) in rows(table)
-    done = update_rows(spark, table, {"x": "x + 1"}, run="r", generation=1, on_rerun="write", user_metadata="note")
-    assert done.metrics["numUpdatedRows"] == 3 and rows(table) == [(1, 2), (2, 3), (9, 10)]
+    second_result = update_rows(spark, table, {"x": "0"}, "id = 9", run="r")
+    assert second_result.skipped and (9, 9) in rows(table)
+    result_after_clear = update_rows(
+        spark, table, {"x": "x + 1"}, run="r", generation=1, on_rerun="write", user_metadata="note"
+    )
+    assert result_after_clear.metrics["numUpdatedRows"] == 3 and rows(table) == [(1, 2), (2, 3), (9, 10)]
     assert update_rows(spark, table, {"x": "x + 1"}, run="r", generation=1, on_rerun="write").skipped
     assert not update_rows(spark, table, {"x": "0"}, "false").committed
     history = DeltaTable(str(table)).history()
     assert history[0]["operation"] == "UPDATE" and history[0]["operationParameters"] == {"predicate": "[]"}
 
 
-def test_an_append_only_table_keeps_its_rows(spark, tmp_path):
+def test_an_update_of_an_append_only_table_is_rejected(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, x", "1, 1"), properties={"delta.appendOnly": "true"})
     before = everything(table)
@@ -309,8 +316,8 @@ def test_an_append_only_table_keeps_its_rows(spark, tmp_path):
     assert everything(table) == before
 
 
-def test_what_is_marked_is_marked_once(spark, tmp_path, way):
-    """Updates and deletes, one after the other, of rows of one file, whose vector grows."""
+def test_overlapping_updates_and_deletes_of_one_file_are_each_applied_once(spark, tmp_path, way):
+    """Updates and deletes run one after the other, and each soft-deletes more rows of the file."""
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT /*+ COALESCE(1) */ id, 0 AS x FROM range(100000)", properties=VECTORS)
     expected = dict.fromkeys(range(100_000), 0)
@@ -320,4 +327,4 @@ def test_what_is_marked_is_marked_once(spark, tmp_path, way):
         delete_rows(spark, table, f"id = {high - 1}")
         del expected[high - 1]
     assert dict(rows(table)) == expected
-    assert {n: x[0] for n, x in theirs(table).items()} == expected
+    assert {n: x[0] for n, x in rows_by_delta_rs(table).items()} == expected
