@@ -8,12 +8,15 @@ from pyspark.errors import IllegalArgumentException
 from tests.unit.protocol.interval_spellings import DAY, SPELLINGS
 
 
-def spark_ms(spark, text: str) -> int | None:
-    """The length of an interval by the rules of delta-spark: Spark's parser; no months, and not negative."""
+def spark_interval_ms(spark, text: str) -> int | None:
+    """Parse an interval as delta-spark does.
+
+    Return its length in milliseconds, or None for invalid text, months and negative lengths.
+    """
     jvm = spark._jvm
-    written = jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text)
+    utf8_text = jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text)
     try:
-        interval = jvm.org.apache.spark.sql.catalyst.util.IntervalUtils.stringToInterval(written)
+        interval = jvm.org.apache.spark.sql.catalyst.util.IntervalUtils.stringToInterval(utf8_text)
     except IllegalArgumentException:
         return None
     months, days, micros = (get_field(interval, name) for name in ("months", "days", "microseconds"))
@@ -21,5 +24,5 @@ def spark_ms(spark, text: str) -> int | None:
     return None if months or total_ms < 0 else total_ms
 
 
-def test_spark_reads_the_same_intervals(spark):
-    assert {text: spark_ms(spark, text) for text in SPELLINGS} == SPELLINGS
+def test_spark_parses_each_interval_to_the_expected_length(spark):
+    assert {text: spark_interval_ms(spark, text) for text in SPELLINGS} == SPELLINGS

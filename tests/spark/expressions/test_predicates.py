@@ -1,4 +1,4 @@
-"""SQL text becomes a tree that says exactly the same, or says that it is not understood."""
+"""The parser turns SQL text into an equivalent predicate, or marks what it cannot translate as `Unknown`."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def compare(column, operator, literal):
     return Comparison(column=path, operator=Operator(operator), literal=literal)
 
 
-local = dt.datetime.fromisoformat
+local_time = dt.datetime.fromisoformat
 
 
 def unknown(*columns):
-    return Unknown(frozenset((c,) for c in columns))
+    return Unknown(frozenset((column,) for column in columns))
 
 
-def some(tree):
+def without_null_checks(tree):
     """The tree without the IS NOT NULL that Spark's optimizer adds."""
     return conjunction(part for part in conjuncts(tree) if not isinstance(part, IsNotNull))
 
@@ -82,13 +82,13 @@ def some(tree):
         ("day >= DATE'2026-02-01' - INTERVAL '1' DAY", compare("day", ">=", dt.date(2026, 1, 31))),
         (
             "local < TIMESTAMP_NTZ'2026-03-08 02:30:00.5'",
-            compare("local", "<", local("2026-03-08 02:30:00.5")),
+            compare("local", "<", local_time("2026-03-08 02:30:00.5")),
         ),
         (
             "local = TIMESTAMP_NTZ'1970-01-01 00:00:20.260101'",
-            compare("local", "=", local("1970-01-01 00:00:20.260101")),
+            compare("local", "=", local_time("1970-01-01 00:00:20.260101")),
         ),
-        ("local = TIMESTAMP_NTZ'1969-12-31 23:59:59'", compare("local", "=", local("1969-12-31 23:59:59"))),
+        ("local = TIMESTAMP_NTZ'1969-12-31 23:59:59'", compare("local", "=", local_time("1969-12-31 23:59:59"))),
         ("`a.b` = 1", compare("a.b", "=", 1)),
         ("s.`B c` = 1", compare(("s", "B c"), "=", 1)),
         ("ok", compare("ok", "=", True)),
@@ -103,7 +103,7 @@ def some(tree):
         ("CAST(NULL AS BOOLEAN)", Constant(False)),
         ("name = 'today'", compare("name", "=", "today")),
         ("day = 'epoch'", compare("day", "=", dt.date(1970, 1, 1))),
-        # An inexact predicate makes no claim.
+        # The parser marks an expression without an exact translation as unknown.
         ("abs(id) = 1", unknown("id")),
         ("id = small", unknown("id", "small")),
         ("lower(name) = 'a' AND id = 1", And((unknown("name"), compare("id", "=", 1)))),
@@ -113,30 +113,36 @@ def some(tree):
         ("s = named_struct('B c', 1L)", unknown("s")),
     ],
 )
-def test_text_to_tree(spark, text, tree):
-    assert some(parse_predicate(spark, text, SCHEMA, parameter="p")) == some(tree)
+def test_a_sql_predicate_is_parsed_to_the_expected_tree(spark, text, tree):
+    assert without_null_checks(parse_predicate(spark, text, SCHEMA, parameter="p")) == without_null_checks(tree)
 
 
-def test_many_values_stay_a_list(spark):
-    tree = some(parse_predicate(spark, f"id IN ({', '.join(map(str, range(500)))})", SCHEMA, parameter="p"))
+def test_a_long_in_list_stays_one_in_predicate(spark):
+    tree = without_null_checks(
+        parse_predicate(spark, f"id IN ({', '.join(map(str, range(500)))})", SCHEMA, parameter="p")
+    )
     assert isinstance(tree, In) and set(tree.values) == set(range(500))
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "+05:30"])
-def test_timestamps_are_moments_whatever_the_sessions_clock(spark, zone):
+def test_a_timestamp_literal_is_the_same_instant_in_each_session_time_zone_or_unknown(spark, zone):
     with settings(spark, {"spark.sql.session.timeZone": zone}):
-        tree = some(parse_predicate(spark, "at >= TIMESTAMP'2026-07-01 12:00:00Z'", SCHEMA, parameter="p"))
+        tree = without_null_checks(
+            parse_predicate(spark, "at >= TIMESTAMP'2026-07-01 12:00:00Z'", SCHEMA, parameter="p")
+        )
         assert tree in (compare("at", ">=", dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC)), unknown("at"))
         if zone != "+05:30":
             assert isinstance(tree, Comparison)
     with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
-        # The clock shows 01:30 twice that night; the literal's text does not say which.
-        tree = some(parse_predicate(spark, "at >= TIMESTAMP'2026-11-01 06:30:00Z'", SCHEMA, parameter="p"))
+        # The local clock shows 01:30 twice in that night, so the literal's text is ambiguous.
+        tree = without_null_checks(
+            parse_predicate(spark, "at >= TIMESTAMP'2026-11-01 06:30:00Z'", SCHEMA, parameter="p")
+        )
         assert tree == unknown("at")
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "reason"),
     [
         ("id =", "syntax"),
         ("nope = 1", "nope"),
@@ -163,13 +169,13 @@ def test_timestamps_are_moments_whatever_the_sessions_clock(spark, zone):
         ("explode(array(id)) = 1", "(?i)generator"),
     ],
 )
-def test_refusals(spark, text, named):
-    with pytest.raises(InvalidRequestError, match=f"(?i){named.removeprefix('(?i)')}") as refused:
+def test_an_unsupported_predicate_is_rejected_with_the_parameter_and_the_reason(spark, text, reason):
+    with pytest.raises(InvalidRequestError, match=f"(?i){reason.removeprefix('(?i)')}") as caught:
         parse_predicate(spark, text, SCHEMA, parameter="replace_where")
-    assert "replace_where" in str(refused.value)
+    assert "replace_where" in str(caught.value)
 
 
-def test_which_columns_decide():
+def test_reads_only_tells_whether_a_predicate_uses_only_the_given_columns():
     assert reads_only(And((compare("day", "=", 1), IsNull(("NAME",)))), ("DAY", "name"))
     assert not reads_only(Or((compare("day", "=", 1), unknown("id"))), ("day",))
     assert reads_only(Constant(True), ())

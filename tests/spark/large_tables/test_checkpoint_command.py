@@ -1,4 +1,4 @@
-"""The checkpoint command: what it leaves behind, and that a second run leaves it alone."""
+"""The checkpoint command writes a checkpoint and cleans up the log; a second run changes nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.builders import load, metadata
 
 @pytest.fixture
 def table(tmp_path):
-    """A table of delta-rs with twelve old versions, which it has checkpointed once."""
+    """A table that delta-rs wrote, with twelve old versions and one checkpoint."""
     for number in range(12):
         deltalake.write_deltalake(str(tmp_path), pa.table({"id": [number]}), mode="append")
         if number == 5:
@@ -32,7 +32,7 @@ def table(tmp_path):
     return tmp_path
 
 
-def versions_left(table):
+def remaining_versions(table):
     return [version for version in range(20) if (table / commit_name(version)).exists()]
 
 
@@ -43,32 +43,32 @@ def test_the_newest_version_gets_its_checkpoint_and_the_log_is_cleaned(spark, ta
     assert (result.metrics["numFiles"], result.metrics["numDeletedLogFiles"]) == (
         12,
         12,
-    )  # eleven commits, and a checkpoint
+    )  # eleven commits and one checkpoint
     assert (table / checkpoint_name(11)).exists() and (table / checksum_name(11)).exists()
-    assert versions_left(table) == [11]
+    assert remaining_versions(table) == [11]
     assert sorted(DeltaTable(str(table)).to_arrow()["id"].to_pylist()) == list(range(12))
     assert deltalake.DeltaTable(str(table)).to_pyarrow_table().num_rows == 12
 
 
-def test_a_second_run_changes_nothing(spark, table):
+def test_a_second_checkpoint_run_changes_nothing(spark, table):
     checkpoint(spark, CheckpointRequest(table=str(table)))
-    before = {path: path.stat().st_mtime_ns for path in (table / "_delta_log").iterdir()}
-    again = checkpoint(spark, CheckpointRequest(table=str(table)))
-    assert (again.version, again.skipped) == (11, True)
-    assert {path: path.stat().st_mtime_ns for path in (table / "_delta_log").iterdir()} == before
+    modification_times = {path: path.stat().st_mtime_ns for path in (table / "_delta_log").iterdir()}
+    second_result = checkpoint(spark, CheckpointRequest(table=str(table)))
+    assert (second_result.version, second_result.skipped) == (11, True)
+    assert {path: path.stat().st_mtime_ns for path in (table / "_delta_log").iterdir()} == modification_times
 
 
-def test_the_log_is_left_alone_where_the_task_or_the_table_says_so(spark, table, tmp_path):
+def test_checkpoint_keeps_old_commits_if_log_cleanup_is_off(spark, table, tmp_path):
     checkpoint(spark, CheckpointRequest(table=str(table), log_cleanup=False))
-    assert versions_left(table) == list(range(12))
+    assert remaining_versions(table) == list(range(12))
 
 
-def test_no_table_and_a_table_of_unknown_features_are_refused_before_anything_is_written(spark, tmp_path):
+def test_checkpoint_rejects_a_missing_table_and_an_unknown_writer_feature_before_it_writes(spark, tmp_path):
     with pytest.raises(TableNotFoundError):
         checkpoint(spark, CheckpointRequest(table=str(tmp_path / "none")))
     store = LocalLogStore(str(tmp_path / "odd"))
-    unknown = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("new",))
-    store.write_if_absent(commit_name(0), commit_to_bytes([unknown, metadata()]))
+    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("new",))
+    store.write_if_absent(commit_name(0), commit_to_bytes([protocol, metadata()]))
     with pytest.raises(UnsupportedFeatureError, match="new"):
         checkpoint(spark, CheckpointRequest(table=str(tmp_path / "odd")))
     assert load(store).segment.checkpoint is None

@@ -1,4 +1,4 @@
-"""Two replays, one answer: Spark's replay of a log gives the files and tombstones of the columnar one."""
+"""Spark's replay of a log gives the same files and tombstones as the columnar replay."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ NTZ = Protocol(
 )
 
 
-def facts(row):
-    """All that a row says, comparably: maps have no order, and statistics are compared by their meaning."""
-    known = {**row, "partitionValues": sorted((row["partitionValues"] or {}).items())}
-    known["deletionVector"] = json.dumps(row["deletionVector"], sort_keys=True)
-    known["tags"] = sorted((row.get("tags") or {}).items())
-    known["stats"] = meaning(json.loads(row["stats"], parse_float=Decimal)) if row.get("stats") else None
-    return repr(sorted(known.items()))
+def comparable_row(row):
+    """Return the content of a row as text: maps have no order, and statistics compare by value."""
+    fields = {**row, "partitionValues": sorted((row["partitionValues"] or {}).items())}
+    fields["deletionVector"] = json.dumps(row["deletionVector"], sort_keys=True)
+    fields["tags"] = sorted((row.get("tags") or {}).items())
+    fields["stats"] = normalised_statistics(json.loads(row["stats"], parse_float=Decimal)) if row.get("stats") else None
+    return repr(sorted(fields.items()))
 
 
-def meaning(stats):
-    """Of a struct Spark makes a text with microseconds, and with names for what is no number, which bounds nothing."""
+def normalised_statistics(stats):
+    """Remove what only Spark's JSON of a statistics struct has: zeros after the milliseconds, NaN and infinities."""
     if isinstance(stats, dict):
-        members = ((key, meaning(value)) for key, value in sorted(stats.items()))
+        members = ((key, normalised_statistics(value)) for key, value in sorted(stats.items()))
         return {key: value for key, value in members if value not in ("NaN", "Infinity", "-Infinity")}
     return re.sub(r"(:\d\d\.\d{3})000(Z?)$", r"\1\2", stats) if isinstance(stats, str) else stats
 
 
-def as_counted(rows):
-    return Counter(facts(row) for row in rows)
+def counted_rows(rows):
+    return Counter(comparable_row(row) for row in rows)
 
 
 @pytest.mark.parametrize("name", one_per_feature("read", "log-only", prefixes=OF_THE_LOG))
-def test_a_log_replayed_by_spark_has_the_same_files_and_tombstones(spark, golden, name):
+def test_sparks_replay_gives_the_files_and_tombstones_of_the_columnar_replay(spark, golden, name):
     snapshot = Snapshot.load(open_store(str(golden / "tables" / name)))
     for replay, columnar in ((replayed_files, snapshot.files_with()), (replayed_tombstones, snapshot.tombstones())):
         replayed = replay(spark, snapshot.store, snapshot.segment).collect()
-        assert as_counted(row.asDict(recursive=True) for row in replayed) == as_counted(
+        assert counted_rows(row.asDict(recursive=True) for row in replayed) == counted_rows(
             columnar.to_pylist(maps_as_pydicts="lossy")
         )
 
 
-def test_bounds_that_a_checkpoint_has_only_as_a_struct_keep_all_their_digits(spark, tmp_path):
+def test_timestamp_bounds_that_a_checkpoint_stores_only_as_a_struct_keep_microseconds(spark, tmp_path):
     store = LocalLogStore(str(tmp_path))
     properties = {"delta.checkpoint.writeStatsAsJson": "false"}
     commit_actions(store, NTZ, metadata(properties, struct(at="timestamp", local="timestamp_ntz")), read_version=-1)
@@ -76,7 +76,7 @@ def test_bounds_that_a_checkpoint_has_only_as_a_struct_keep_all_their_digits(spa
     assert json.loads(snapshot.files["stats"][0].as_py())["maxValues"] == bounds
 
 
-def test_the_files_of_a_version_are_a_data_frame(spark, golden):
+def test_files_returns_the_data_files_of_a_version_as_a_data_frame(spark, golden):
     table = str(golden / "tables" / "delta-golden" / "v2-checkpoint-json")
     files = delta.files(spark, f"{table}@v1")
     assert files.columns[:4] == ["path", "partitionValues", "size", "modificationTime"]
@@ -89,7 +89,7 @@ def test_spark_does_not_use_a_compaction_that_was_never_reconciled(spark, tmp_pa
         commit_actions(store, action)
     commits = [commit_name(version) for version in range(1, 4)]
     store.write(compaction_name(1, 3), b"".join(store.read(name) or b"" for name in commits))
-    write_checksum(load(store))  # with it, nobody has replayed the log when Spark does
+    write_checksum(load(store))  # with a checksum, no other replay happens before Spark's
     snapshot = load(store)
     assert snapshot.segment.compactions
     assert replayed_files(spark, store, snapshot.segment).count() == 0

@@ -1,4 +1,4 @@
-"""A checkpoint that Spark writes says what the one of this process says, in files that may be many."""
+"""Spark writes the same checkpoint as the local process, possibly in several files."""
 
 from __future__ import annotations
 
@@ -42,104 +42,108 @@ BOUNDS = [
     {"t": "2026-01-01T04:00:00.000-08:00", "m": 123.45, "in.ner": {"x": -1}},
     {"m": 1234.5, "n": -1},
 ]
-TEXTS = [
+STATISTICS = [
     json.dumps({"numRecords": 3, "tightBounds": True, "minValues": b, "maxValues": b, "nullCount": {"s": 1}})
     for b in BOUNDS
 ]
-TEXTS += [None, "", "5", "{", '{"numRecords":-1,"nullCount":{"n":-2}}']
+STATISTICS += [None, "", "5", "{", '{"numRecords":-1,"nullCount":{"n":-2}}']
 FEATURES = ("deletionVectors", "timestampNtz")
 
 
-def table(path, policy):
-    """A table of every kind of row, in three commits."""
-    named = (*FEATURES, "v2Checkpoint") if policy == "v2" else FEATURES
-    protocol = Protocol(min_reader_version=3, min_writer_version=7, reader_features=named, writer_features=named)
+def create_table(path, policy):
+    """Create a table with every kind of action in three commits."""
+    features = (*FEATURES, "v2Checkpoint") if policy == "v2" else FEATURES
+    protocol = Protocol(min_reader_version=3, min_writer_version=7, reader_features=features, writer_features=features)
     store = LocalLogStore(str(path))
-    described = metadata({"delta.checkpointPolicy": policy}, SCHEMA, partition_columns=("day", "At"))
-    days = [{"day": f"2026-01-{n + 1:02d}", "At": "2026-01-01 10:00:00"} for n in range(len(TEXTS))]
+    table_metadata = metadata({"delta.checkpointPolicy": policy}, SCHEMA, partition_columns=("day", "At"))
+    days = [{"day": f"2026-01-{n + 1:02d}", "At": "2026-01-01 10:00:00"} for n in range(len(STATISTICS))]
     days[1], days[2], days[3] = {"DAY": "", "AT": None}, {}, {"day": "+10000-01-01", "At": "2026-01-01T10:00:00.5Z"}
-    commit_actions(store, protocol, described, txn("run"), txn("é/1", 2, None), read_version=-1)
-    commit_actions(store, *(add(f"f%20{n}", partition_values=days[n], stats=text) for n, text in enumerate(TEXTS)))
+    commit_actions(store, protocol, table_metadata, txn("run"), txn("é/1", 2, None), read_version=-1)
+    commit_actions(store, *(add(f"f%20{n}", partition_values=days[n], stats=text) for n, text in enumerate(STATISTICS)))
     commit_actions(
         store, remove("f%200", partition_values=days[0]), remove("gone", deletion_timestamp_ms=1),
-        add("f%200", deletion_vector=vector("v", 1), partition_values=days[0], tags={"k": None}, stats=TEXTS[0]),
+        add("f%200", deletion_vector=vector("v", 1), partition_values=days[0], tags={"k": None}, stats=STATISTICS[0]),
         add("g", partition_values={}, base_row_id=7, default_row_commit_version=2),
     )  # fmt: skip
     return store
 
 
-def rows(data, kind):
+def sorted_actions(data, kind):
     checkpoint_rows = pq.read_table(pa.BufferReader(data))
     if kind not in checkpoint_rows.column_names:
         return []
     column = checkpoint_rows[kind].combine_chunks()
     # Years beyond Python's calendar are compared as numbers.
-    return sorted(repr(_without_nulls(row)) for row in column.drop_null().cast(_numbers(column.type)).to_pylist())
+    return sorted(
+        repr(_without_nulls(row)) for row in column.drop_null().cast(_dates_as_numbers(column.type)).to_pylist()
+    )
 
 
 def _without_nulls(value):
-    """A row without what it does not say: a struct that is null, and one of nulls, say the same."""
+    """Drop the null members of a row: a null struct and a struct of nulls mean the same."""
     if isinstance(value, dict):
         return {key: compact for key, member in value.items() if (compact := _without_nulls(member)) not in (None, {})}
     return value
 
 
-def _numbers(kind):
+def _dates_as_numbers(kind):
     if pa.types.is_struct(kind):
-        return pa.struct([f.with_type(_numbers(f.type)) for f in kind])
+        return pa.struct([field.with_type(_dates_as_numbers(field.type)) for field in kind])
     return pa.int32() if pa.types.is_date32(kind) else kind
 
 
-def comparable(kind):
-    """A type of Parquet without what writers may choose: nullability, and the names inside of lists and maps."""
+def comparable_type(kind):
+    """Describe a Parquet type without what a writer may choose: nullability, and names inside lists and maps."""
     if pa.types.is_struct(kind):
-        return [(f.name, comparable(f.type)) for f in kind]
+        return [(field.name, comparable_type(field.type)) for field in kind]
     if pa.types.is_map(kind):
-        return "map", comparable(kind.key_type), comparable(kind.item_type)
-    return ("list", comparable(kind.value_type)) if pa.types.is_list(kind) else str(kind)
+        return "map", comparable_type(kind.key_type), comparable_type(kind.item_type)
+    return ("list", comparable_type(kind.value_type)) if pa.types.is_list(kind) else str(kind)
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
-def test_spark_writes_the_rows_that_this_process_would(spark, tmp_path, policy):
-    store = table(tmp_path, policy)
-    ours, before = classic_checkpoint(load(store), now_ms=NOON_MS).data, facts(load(store))
+def test_spark_writes_the_same_checkpoint_rows_as_the_local_process(spark, tmp_path, policy):
+    store = create_table(tmp_path, policy)
+    local_checkpoint, facts_before = classic_checkpoint(load(store), now_ms=NOON_MS).data, facts(load(store))
     hint = write_large_checkpoint(spark, load(store), now_ms=NOON_MS, actions_per_file=4)
     folder = SIDECAR_DIR if policy == "v2" else LOG_DIR
-    written = sorted((tmp_path / folder).glob("*.parquet"))
-    assert len(written) >= 3 and hint.parts == (None if policy == "v2" else len(written))
+    parquet_files = sorted((tmp_path / folder).glob("*.parquet"))
+    assert len(parquet_files) >= 3 and hint.parts == (None if policy == "v2" else len(parquet_files))
     for kind in ("add", "remove", *(() if policy == "v2" else ("protocol", "metaData", "txn"))):
-        assert sorted(r for file in written for r in rows(file.read_bytes(), kind)) == rows(ours, kind)
-        types = {repr(comparable(pq.read_schema(file).field(kind).type)) for file in written}
-        assert types == {repr(comparable(pq.read_schema(pa.BufferReader(ours)).field(kind).type))}
+        assert sorted(
+            row for file in parquet_files for row in sorted_actions(file.read_bytes(), kind)
+        ) == sorted_actions(local_checkpoint, kind)
+        types = {repr(comparable_type(pq.read_schema(file).field(kind).type)) for file in parquet_files}
+        assert types == {repr(comparable_type(pq.read_schema(pa.BufferReader(local_checkpoint)).field(kind).type))}
     for version in range(3):
         (tmp_path / commit_name(version)).unlink()
     assert load(store).segment.checkpoint.version == 2
-    assert facts(load(store))[:5] == before[:5]
-    assert load(store).tombstones(["path"])["path"].to_pylist() == ["f%200"]  # the other one has expired
+    assert facts(load(store))[:5] == facts_before[:5]
+    assert load(store).tombstones(["path"])["path"].to_pylist() == ["f%200"]  # the tombstone of "gone" has expired
     assert not list(tmp_path.glob("_deltalite_staging/*"))
 
 
-def test_the_size_of_the_log_decides_who_writes(spark, tmp_path):
-    store = table(tmp_path, "classic")
+def test_write_any_checkpoint_uses_spark_only_above_the_limit_of_files(spark, tmp_path):
+    store = create_table(tmp_path, "classic")
     assert write_any_checkpoint(spark, load(store), NOON_MS).parts is None
     commit_actions(store, add("more"))
     assert write_any_checkpoint(spark, load(store), NOON_MS, large_files=3).parts == 2
     assert write_any_checkpoint(spark, load(store), NOON_MS, large_files=3) is None
 
 
-def test_a_torn_checkpoint_is_passed_over_and_replaced(spark, tmp_path):
-    store = table(tmp_path, "classic")
-    before = facts(load(store))
+def test_a_corrupt_checkpoint_is_ignored_and_replaced(spark, tmp_path):
+    store = create_table(tmp_path, "classic")
+    facts_before = facts(load(store))
     for version in (1, 2):
         (tmp_path / checkpoint_name(version)).write_bytes(b"PAR1 torn")
     hint = write_large_checkpoint(spark, load(store), now_ms=NOON_MS)
-    assert (hint.parts, hint.num_of_add_files) == (2, len(before[4]))
-    assert facts(load(store))[:5] == before[:5]
+    assert (hint.parts, hint.num_of_add_files) == (2, len(facts_before[4]))
+    assert facts(load(store))[:5] == facts_before[:5]
     assert write_large_checkpoint(spark, load(store), now_ms=NOON_MS) is None
 
 
-def test_a_table_that_knows_v2_has_no_parts_whatever_its_policy_and_the_session_say(spark, tmp_path):
-    store = table(tmp_path, "v2")
+def test_a_table_with_the_v2_checkpoint_feature_never_gets_a_multi_part_checkpoint(spark, tmp_path):
+    store = create_table(tmp_path, "v2")
     commit_actions(store, metadata({"delta.checkpointPolicy": "classic"}, SCHEMA, partition_columns=("day", "At")))
     with settings(spark, {"spark.sql.files.maxRecordsPerFile": "1"}):
         assert write_large_checkpoint(spark, load(store), now_ms=NOON_MS).parts is None
@@ -147,16 +151,16 @@ def test_a_table_that_knows_v2_has_no_parts_whatever_its_policy_and_the_session_
 
 
 @pytest.mark.parametrize("name", sampled(names("read")[::96], names("read")[:1]))
-def test_real_tables_read_the_same_from_a_checkpoint_of_spark(spark, golden, tmp_path, name):
+def test_a_golden_table_loads_the_same_from_a_checkpoint_that_spark_wrote(spark, golden, tmp_path, name):
     shutil.copytree(golden / "tables" / name, tmp_path / "t", symlinks=True)
     store = LocalLogStore(str(tmp_path / "t"))
-    for old in (tmp_path / "t" / LOG_DIR).glob(f"{load(store).version:020d}.checkpoint*"):
-        old.unlink()
-    before = facts(load(store))
+    for old_checkpoint in (tmp_path / "t" / LOG_DIR).glob(f"{load(store).version:020d}.checkpoint*"):
+        old_checkpoint.unlink()
+    facts_before = facts(load(store))
     snapshot = Snapshot.load(store)
     now_ms = 0  # nothing expires
     write_large_checkpoint(spark, snapshot, now_ms=now_ms)
-    after = load(store)
-    assert after.segment.checkpoint.version == snapshot.version
-    assert [repr(f) for f in facts(after)[:4]] == [repr(f) for f in before[:4]]
-    assert after.files.num_rows == snapshot.files.num_rows
+    reloaded = load(store)
+    assert reloaded.segment.checkpoint.version == snapshot.version
+    assert [repr(fact) for fact in facts(reloaded)[:4]] == [repr(fact) for fact in facts_before[:4]]
+    assert reloaded.files.num_rows == snapshot.files.num_rows

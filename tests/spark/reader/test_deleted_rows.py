@@ -1,4 +1,4 @@
-"""Deletion vectors as Spark reads them: which rows are left out, how they are joined, and what is read when."""
+"""Spark reads tables with deletion vectors: the removed rows, the joins and the reads of vectors."""
 
 from __future__ import annotations
 
@@ -19,36 +19,40 @@ from tests.support.vectors import inline
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
-DELETED = {"features": ("deletionVectors",)}
+DELETION_VECTORS = {"features": ("deletionVectors",)}
 
 
 @pytest.fixture
-def marked(tmp_path):
-    """Three files: rows at the ends of words and row groups are deleted, no rows, and all of them."""
+def table_with_deleted_rows(tmp_path):
+    """A table of three files, and its remaining rows.
+
+    The first file has deleted rows at the ends of words and row groups, the second has none.
+    The third has only deleted rows.
+    """
     table = tmp_path / "t"
-    gone = [0, 1, 62, 63, 64, 127, 128, 299, 300, 640, 998, 999]
+    deleted_positions = [0, 1, 62, 63, 64, 127, 128, 299, 300, 640, 998, 999]
     adds = [
-        numbered(table, "1.parquet", 0, 1000) | {"deletionVector": inline(gone)},
+        numbered(table, "1.parquet", 0, 1000) | {"deletionVector": inline(deleted_positions)},
         numbered(table, "2.parquet", 1000, 10),
         numbered(table, "3.parquet", 2000, 70) | {"deletionVector": inline(range(70))},
     ]
-    hand_made(table, schema_json(("id", "long")), adds, **DELETED)
-    return table, [(n,) for n in [*(n for n in range(1000) if n not in gone), *range(1000, 1010)]]
+    hand_made(table, schema_json(("id", "long")), adds, **DELETION_VECTORS)
+    return table, [(n,) for n in [*(n for n in range(1000) if n not in deleted_positions), *range(1000, 1010)]]
 
 
-def test_deleted_rows_are_left_out(spark, marked, way):
-    table, expected = marked
+def test_deleted_rows_are_left_out(spark, table_with_deleted_rows, way):
+    table, expected = table_with_deleted_rows
     assert spark_rows(spark, table) == ordered(expected)
     frame = delta.read(spark, str(table))
     assert frame.count() == len(expected)
-    # Row groups that are passed over still count as rows of the file; so do splits.
+    # Skipped row groups and file splits do not shift the positions of rows.
     assert {row.id for row in frame.where("id >= 995 AND id < 1001").collect()} == {995, 996, 997, 1000}
     with settings(spark, {"spark.sql.files.maxPartitionBytes": "4000", "spark.sql.files.openCostInBytes": "1"}):
         assert spark_rows(spark, table) == ordered(expected)
 
 
-def test_only_files_with_a_deletion_vector_are_joined(spark, marked):
-    table, _ = marked
+def test_only_files_with_a_deletion_vector_are_joined(spark, table_with_deleted_rows):
+    table, _ = table_with_deleted_rows
     plan = plan_of(delta.read(spark, str(table)))
     assert plan.count("FileScan parquet") == 2 and plan.count("BroadcastHashJoin") == 1
     files = Snapshot.load(open_store(str(table)))
@@ -56,8 +60,8 @@ def test_only_files_with_a_deletion_vector_are_joined(spark, marked):
     assert "Join" not in plan_of(plain) and "Union" not in plan_of(plain)
 
 
-def test_many_deleted_rows_are_not_broadcast_by_force(spark, marked, monkeypatch):
-    table, expected = marked
+def test_many_deleted_rows_are_joined_without_a_broadcast_hint(spark, table_with_deleted_rows, monkeypatch):
+    table, expected = table_with_deleted_rows
     monkeypatch.setattr(row_selection, "MOST_BROADCAST_WORDS", 0)
     with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
         frame = delta.read(spark, str(table))
@@ -65,7 +69,7 @@ def test_many_deleted_rows_are_not_broadcast_by_force(spark, marked, monkeypatch
         assert ordered(frame.collect()) == ordered(expected)
 
 
-def test_deleted_rows_of_files_that_have_their_partition_values_by_name(spark, tmp_path, way):
+def test_deleted_rows_are_left_out_of_files_of_several_partitions_in_one_directory(spark, tmp_path, way):
     table = tmp_path / "t"
     adds = [
         numbered(table, f"x/{n} %.parquet", 10 * n, 3) | {"path": f"x/{n}%20%25.parquet", "partitionValues": {"p": day}}
@@ -73,7 +77,7 @@ def test_deleted_rows_of_files_that_have_their_partition_values_by_name(spark, t
     ]
     for n, add in enumerate(adds):
         add["deletionVector"] = inline([n % 3])
-    hand_made(table, schema_json(("p", "date"), ("id", "long")), adds, ("p",), **DELETED)
+    hand_made(table, schema_json(("p", "date"), ("id", "long")), adds, ("p",), **DELETION_VECTORS)
     rows_read = delta.read(spark, str(table)).selectExpr("id", "CAST(p AS STRING)").collect()
     assert ordered(rows_read) == ordered(
         (10 * n + row, day)
@@ -84,37 +88,39 @@ def test_deleted_rows_of_files_that_have_their_partition_values_by_name(spark, t
 
 
 @pytest.mark.parametrize("only", [True, False])
-def test_a_caller_says_which_rows_of_which_file(spark, tmp_path, way, only):
-    """Also twice of one file, as changes of several versions need it."""
+def test_scan_rows_selects_or_excludes_the_given_positions_of_each_file(spark, tmp_path, way, only):
+    """One file may occur several times, as the changes of several versions need it."""
     table = tmp_path / "t"
     hand_made(table, schema_json(("id", "long")), [numbered(table, "1.parquet", 0, 200)])
     snapshot = Snapshot.load(open_store(str(table)))
     files = pa.concat_tables([snapshot.files] * 3)
-    chosen = {
+    selections = {
         0: RowSelection(positions=pa.array([1, 64, 199], pa.int64()), only=only),
         1: RowSelection(positions=pa.array([2, 64], pa.int64()), only=only),
     }
     by_file = {"version": pa.array([5, 6, 7], pa.int64())}
-    read = scan_rows(spark, snapshot.store.root, snapshot.table_schema, files, rows=chosen, by_file=by_file).collect()
+    rows_read = scan_rows(
+        spark, snapshot.store.root, snapshot.table_schema, files, rows=selections, by_file=by_file
+    ).collect()
     expected = [
         (n, version)
         for version, positions in ((5, {1, 64, 199}), (6, {2, 64}))
         for n in range(200)
         if (n in positions) is only
     ]
-    assert ordered(read) == ordered([*expected, *((n, 7) for n in range(200))])
+    assert ordered(rows_read) == ordered([*expected, *((n, 7) for n in range(200))])
 
 
-def test_words_hold_every_position(spark):
+def test_words_of_encodes_every_position(spark):
     positions = pa.array([0, 1, 63, 64, 127, 4_294_967_296, 2**40 + 63], pa.int64())
     words = row_selection.words_of([("a", positions), ("b", pa.array([], pa.int64()))]).to_pylist()
-    positions_found = [64 * row["word"] + bit for row in words for bit in range(64) if row["bits"] >> bit & 1]
-    assert positions_found == positions.to_pylist() and {row["file"] for row in words} == {"a"}
+    decoded_positions = [64 * row["word"] + bit for row in words for bit in range(64) if row["bits"] >> bit & 1]
+    assert decoded_positions == positions.to_pylist() and {row["file"] for row in words} == {"a"}
 
 
-def test_a_vector_that_is_not_there_is_an_error(spark, tmp_path):
+def test_a_missing_deletion_vector_file_is_an_error(spark, tmp_path):
     table = tmp_path / "t"
-    lost = {
+    missing_vector = {
         "storageType": "u",
         "pathOrInlineDv": "vBn[lx{q8@P<9BNH/isA",
         "offset": 1,
@@ -122,20 +128,23 @@ def test_a_vector_that_is_not_there_is_an_error(spark, tmp_path):
         "cardinality": 2,
     }
     hand_made(
-        table, schema_json(("id", "long")), [numbered(table, "1.parquet", 0, 5) | {"deletionVector": lost}], **DELETED
+        table,
+        schema_json(("id", "long")),
+        [numbered(table, "1.parquet", 0, 5) | {"deletionVector": missing_vector}],
+        **DELETION_VECTORS,
     )
     with pytest.raises(CorruptDataFileError):
         delta.read(spark, str(table))
 
 
-def test_a_vector_is_read_once_when_the_frame_is_made(spark, marked, monkeypatch):
-    table, expected = marked
+def test_each_deletion_vector_is_read_once_when_the_frame_is_created(spark, table_with_deleted_rows, monkeypatch):
+    table, expected = table_with_deleted_rows
     calls = []
 
-    def counted(store, descriptor):
+    def record_and_read(store, descriptor):
         calls.append(descriptor)
         return deleted_rows(store, descriptor)
 
-    monkeypatch.setattr(row_selection, "deleted_rows", counted)
+    monkeypatch.setattr(row_selection, "deleted_rows", record_and_read)
     frame = delta.read(spark, str(table))
     assert (frame.count(), frame.count(), len(calls)) == (len(expected), len(expected), 2)

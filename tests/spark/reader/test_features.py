@@ -1,6 +1,6 @@
-"""Data files with table features, read in both ways: deleted rows, mapped columns, wider types and more.
+"""Spark reads data files with table features in both ways: mapped columns, wider types, void columns and more.
 
-Tables are made by hand, and what is expected is computed here, without any reader of ours.
+The tests build the tables by hand and compute the expected rows without a reader of this library.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 
 def field(name, data_type, number, physical, **metadata):
-    mapped = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": physical, **metadata}
-    return {"name": name, "type": data_type, "nullable": True, "metadata": mapped}
+    mapping_metadata = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": physical, **metadata}
+    return {"name": name, "type": data_type, "nullable": True, "metadata": mapping_metadata}
 
 
 def struct(*fields):
     return {"type": "struct", "fields": list(fields)}
 
 
-def mapped(mode):
+def column_mapping(mode):
     return {"features": ("columnMapping",), "configuration": {"delta.columnMapping.mode": mode}}
 
 
-def test_mapped_columns_at_every_depth(spark, tmp_path, way):
+def test_mapped_columns_are_read_at_every_depth(spark, tmp_path, way):
     inner = struct(field("a b", "long", 4, "p4"), field("C", "string", 5, "p5"))
     schema = struct(
         field("day.", "string", 1, "p1"),
@@ -58,22 +58,22 @@ def test_mapped_columns_at_every_depth(spark, tmp_path, way):
     )
     table = tmp_path / "t"
     adds = [data_file(table, "1.parquet", content) | {"partitionValues": {"p1": "d"}}]
-    hand_made(table, json.dumps(schema), adds, ("day.",), **mapped("name"))
+    hand_made(table, json.dumps(schema), adds, ("day.",), **column_mapping("name"))
     frame = delta.read(spark, str(table))
-    shown = {"a b": 1, "C": "x"}
+    logical_item = {"a b": 1, "C": "x"}
     assert [row.asDict(recursive=True) for row in frame.orderBy("p1").collect()] == [
-        {"day.": "d", "p1": 10, "s": shown, "l": [shown, None], "m": {"k": shown}},
+        {"day.": "d", "p1": 10, "s": logical_item, "l": [logical_item, None], "m": {"k": logical_item}},
         {"day.": "d", "p1": 20, "s": None, "l": None, "m": {}},
     ]
-    narrow = frame.where("p1 > 15 AND `day.` = 'd'").select("p1")
-    plan = plan_of(narrow)
+    filtered = frame.where("p1 > 15 AND `day.` = 'd'").select("p1")
+    plan = plan_of(filtered)
     assert "GreaterThan(p2,15)" in plan and "ReadSchema: struct<p2:bigint>" in plan
     assert ("PartitionFilters: [isnotnull(p1" in plan) is (way == "native")
-    assert [tuple(row) for row in narrow.collect()] == [(20,)]
+    assert [tuple(row) for row in filtered.collect()] == [(20,)]
 
 
 def with_ids(**columns):
-    """Columns as `name=(id, values)`, with the ids in the file; None for none."""
+    """Build a table from columns as `name=(field id, values)`. A column with the id None gets no field id."""
     fields = [
         pa.field(name, pa.int64(), metadata=None if number is None else {"PARQUET:field_id": str(number)})
         for name, (number, _) in columns.items()
@@ -81,21 +81,23 @@ def with_ids(**columns):
     return pa.table([values for _, values in columns.values()], schema=pa.schema(fields))
 
 
-def test_columns_are_found_by_id_whatever_their_names(spark, tmp_path, way):
-    """In a file of another writer the names may be those of other columns, and filters are not pushed by name."""
+def test_columns_are_matched_by_field_id_and_not_by_name(spark, tmp_path, way):
+    """Another writer may use the names of other columns, so the scan pushes down no filters by name."""
     table = tmp_path / "t"
     adds = [
         data_file(table, "1.parquet", with_ids(a=(2, [1, 2]), b=(1, [10, 20]))),
         data_file(table, "2.parquet", with_ids(a=(1, [30]), b=(2, [3]))),
         data_file(table, "3.parquet", with_ids(b=(7, [99]), a=(1, [40]))),
     ]
-    hand_made(table, json.dumps(struct(field("x", "long", 1, "a"), field("y", "long", 2, "b"))), adds, **mapped("id"))
+    hand_made(
+        table, json.dumps(struct(field("x", "long", 1, "a"), field("y", "long", 2, "b"))), adds, **column_mapping("id")
+    )
     assert spark_rows(spark, table) == ordered([(10, 1), (20, 2), (30, 3), (40, None)])
     frame = delta.read(spark, str(table))
     assert ordered(frame.where("x >= 20 AND y < 9").collect()) == [(20, 2), (30, 3)]
     assert ordered(frame.where("y IS NULL").collect()) == [(40, None)]
-    assert all(not f.metadata for f in frame.schema.fields)
-    # The session is the user's: nothing of it was changed, and its views find the frame.
+    assert all(not field_read.metadata for field_read in frame.schema.fields)
+    # The scan leaves the settings of the user's session, and views of that session can use the frame.
     assert spark.conf.get("spark.sql.parquet.fieldId.read.enabled") == "false"
     frame.createOrReplaceTempView("by_id")
     with settings(spark, {"spark.sql.parquet.enableVectorizedReader": "false"}):
@@ -103,10 +105,10 @@ def test_columns_are_found_by_id_whatever_their_names(spark, tmp_path, way):
     spark.catalog.dropTempView("by_id")
 
 
-def test_a_file_without_ids_is_no_file_of_nulls(spark, tmp_path, way):
+def test_a_file_without_field_ids_is_rejected_in_id_mode(spark, tmp_path, way):
     table = tmp_path / "t"
     adds = [data_file(table, "1.parquet", with_ids(a=(None, [1])))]
-    hand_made(table, json.dumps(struct(field("x", "long", 1, "a"))), adds, **mapped("id"))
+    hand_made(table, json.dumps(struct(field("x", "long", 1, "a"))), adds, **column_mapping("id"))
     with pytest.raises(CorruptDataFileError, match=r"1\.parquet"):
         spark_rows(spark, table)
 
@@ -151,8 +153,8 @@ def arrow_type(name):
 
 
 @pytest.mark.parametrize("dictionary", [True, False])
-def test_older_files_of_narrower_types(spark, tmp_path, way, dictionary):
-    """Every pair of types, as a column and inside of others, beside a file that has the new type already."""
+def test_files_from_before_a_type_change_are_read_with_the_wider_type(spark, tmp_path, way, dictionary):
+    """Each pair of types occurs as a column and inside a struct, an array and a map, beside a file of the new type."""
     table = tmp_path / "t"
     table.mkdir()
     fields, old_columns, new_columns = [], {}, {}
@@ -160,10 +162,10 @@ def test_older_files_of_narrower_types(spark, tmp_path, way, dictionary):
     for n, (old, new) in enumerate(PAIRS):
         change = {"fromType": old, "toType": new}
         member = {"name": "f", "type": new, "nullable": True, "metadata": {"delta.typeChanges": [change]}}
-        inside = struct(member)
+        struct_type = struct(member)
         fields += [
             member | {"name": f"c{n}"},
-            {"name": f"s{n}", "type": inside, "nullable": True, "metadata": {}},
+            {"name": f"s{n}", "type": struct_type, "nullable": True, "metadata": {}},
             {
                 "name": f"a{n}",
                 "type": {"type": "array", "elementType": new, "containsNull": True},
@@ -177,16 +179,16 @@ def test_older_files_of_narrower_types(spark, tmp_path, way, dictionary):
                 "metadata": {"delta.typeChanges": [change | {"fieldPath": "value"}]},
             },
         ]
-        kind, values = NARROW[old]
-        for columns, properties_, content, rows in (
-            (old_columns, kind, values, expected[0]),
+        old_type, values = NARROW[old]
+        for columns, column_type, content, rows in (
+            (old_columns, old_type, values, expected[0]),
             (new_columns, arrow_type(new), [widened(value, new) for value in values], expected[1]),
         ):
             columns |= {
-                f"c{n}": pa.array(content, properties_),
-                f"s{n}": pa.array([{"f": value} for value in content], pa.struct([("f", properties_)])),
-                f"a{n}": pa.array([[value] for value in content], pa.list_(properties_)),
-                f"m{n}": pa.array([[("k", value)] for value in content], pa.map_(pa.string(), properties_)),
+                f"c{n}": pa.array(content, column_type),
+                f"s{n}": pa.array([{"f": value} for value in content], pa.struct([("f", column_type)])),
+                f"a{n}": pa.array([[value] for value in content], pa.list_(column_type)),
+                f"m{n}": pa.array([[("k", value)] for value in content], pa.map_(pa.string(), column_type)),
             }
             rows.append([widened(value, new) for value in values])
     adds = []
@@ -195,9 +197,9 @@ def test_older_files_of_narrower_types(spark, tmp_path, way, dictionary):
         adds.append({"path": name, "size": (table / name).stat().st_size})
     hand_made(table, json.dumps(struct(*fields)), adds, features=("typeWidening", "timestampNtz"))
     frame = delta.read(spark, str(table))
-    types = {f.name: f.dataType.simpleString() for f in frame.schema.fields}
-    spelled = {"short": "smallint", "integer": "int", "long": "bigint"}
-    assert [types[f"c{n}"] for n in range(len(PAIRS))] == [spelled.get(new, new) for _, new in PAIRS]
+    types_read = {field_read.name: field_read.dataType.simpleString() for field_read in frame.schema.fields}
+    spark_names = {"short": "smallint", "integer": "int", "long": "bigint"}
+    assert [types_read[f"c{n}"] for n in range(len(PAIRS))] == [spark_names.get(new, new) for _, new in PAIRS]
     rows_read = [row.asDict(recursive=True) for row in frame.collect()]
     assert len(rows_read) == 6
     for n, pair in enumerate(PAIRS):
@@ -206,28 +208,30 @@ def test_older_files_of_narrower_types(spark, tmp_path, way, dictionary):
         assert Counter(row[f"s{n}"]["f"] for row in rows_read) == values, pair
         assert Counter(row[f"a{n}"][0] for row in rows_read) == values, pair
         assert Counter(row[f"m{n}"]["k"] for row in rows_read) == values, pair
-    second = [f"c{n} = CAST('{expected[0][n][1]}' AS {types[f'c{n}']})" for n in range(len(PAIRS))]
-    assert frame.where(" AND ".join(second)).count() == 2
+    conditions = [f"c{n} = CAST('{expected[0][n][1]}' AS {types_read[f'c{n}']})" for n in range(len(PAIRS))]
+    assert frame.where(" AND ".join(conditions)).count() == 2
 
 
-def test_void_columns_are_nulls_and_stand_in_no_file(spark, tmp_path, way):
-    part = struct({"name": "v", "type": "void", "nullable": True, "metadata": {}}, field("a", "integer", 1, "a"))
-    empty = struct({"name": "v", "type": "void", "nullable": True, "metadata": {}})
+def test_void_columns_are_null_although_no_data_file_has_them(spark, tmp_path, way):
+    struct_with_void = struct(
+        {"name": "v", "type": "void", "nullable": True, "metadata": {}}, field("a", "integer", 1, "a")
+    )
+    struct_of_void = struct({"name": "v", "type": "void", "nullable": True, "metadata": {}})
     schema = schema_json(
         ("id", "long"),
         ("v", "void"),
-        ("s", part),
-        ("l", {"type": "array", "elementType": part, "containsNull": True}),
-        ("m", {"type": "map", "keyType": "string", "valueType": part, "valueContainsNull": True}),
-        ("e", empty),
+        ("s", struct_with_void),
+        ("l", {"type": "array", "elementType": struct_with_void, "containsNull": True}),
+        ("m", {"type": "map", "keyType": "string", "valueType": struct_with_void, "valueContainsNull": True}),
+        ("e", struct_of_void),
     )
-    kept = pa.struct([("a", pa.int32())])
+    stored_struct = pa.struct([("a", pa.int32())])
     content = pa.table(
         {
             "id": [1, 2],
-            "s": pa.array([{"a": 7}, None], kept),
-            "l": pa.array([[{"a": 8}, None], None], pa.list_(kept)),
-            "m": pa.array([[("k", {"a": 9})], None], pa.map_(pa.string(), kept)),
+            "s": pa.array([{"a": 7}, None], stored_struct),
+            "l": pa.array([[{"a": 8}, None], None], pa.list_(stored_struct)),
+            "m": pa.array([[("k", {"a": 9})], None], pa.map_(pa.string(), stored_struct)),
         }
     )
     table = tmp_path / "t"
@@ -246,7 +250,7 @@ def test_void_columns_are_nulls_and_stand_in_no_file(spark, tmp_path, way):
         assert frame.where("v IS NULL AND s.v IS NULL").count() == 2
 
 
-def test_variants_keep_their_bytes(spark, tmp_path, way):
+def test_a_variant_column_is_read_with_its_values(spark, tmp_path, way):
     table = tmp_path / "t"
     rows = spark.sql('SELECT 1 AS id, parse_json(\'{"a": [1, null, "x"]}\') AS v UNION ALL SELECT 2, NULL')
     rows.coalesce(1).write.parquet(str(table))
@@ -257,8 +261,8 @@ def test_variants_keep_their_bytes(spark, tmp_path, way):
     assert ordered(frame.collect()) == ordered([(1, '{"a":[1,null,"x"]}', 1), (2, None, None)])
 
 
-def test_files_in_the_old_calendar_show_the_days_that_were_meant(spark, tmp_path, way):
-    """Spark marks such files; without the mark the new calendar is meant, whatever the session says."""
+def test_files_of_the_legacy_calendar_are_read_with_the_written_dates(spark, tmp_path, way):
+    """Spark marks such files in their metadata. A file without the mark has dates of the Gregorian calendar."""
     table = tmp_path / "t"
     with settings(
         spark,
@@ -278,8 +282,8 @@ def test_files_in_the_old_calendar_show_the_days_that_were_meant(spark, tmp_path
     assert ordered(rows_read) == ordered([("1000-01-05", "1000-01-05 01:02:03.000004"), ("1000-01-05", None)])
 
 
-def test_the_end_of_a_file_is_read_whatever_size_the_log_says(spark, tmp_path, way):
-    """Spark would pass over row groups behind the end that it is told, and over files of no bytes."""
+def test_a_file_is_read_completely_even_if_its_logged_size_is_wrong(spark, tmp_path, way):
+    """Spark would skip row groups beyond the logged size, and files with a logged size of 0."""
     table = tmp_path / "t"
     adds = [
         numbered(table, "1.parquet", 0, 1000) | {"size": 1000},
@@ -290,7 +294,7 @@ def test_the_end_of_a_file_is_read_whatever_size_the_log_says(spark, tmp_path, w
     assert spark_rows(spark, table) == ordered((n,) for n in range(1020))
 
 
-def test_a_file_of_no_bytes_is_an_error(spark, tmp_path):
+def test_a_data_file_of_zero_bytes_is_an_error(spark, tmp_path):
     table = tmp_path / "t"
     hand_made(table, schema_json(("id", "long")), [numbered(table, "1.parquet", 0, 10)])
     (table / "1.parquet").write_bytes(b"")
@@ -298,19 +302,19 @@ def test_a_file_of_no_bytes_is_an_error(spark, tmp_path):
         spark_rows(spark, table)
 
 
-def test_paths_are_found_however_they_are_spelled(spark, tmp_path, way):
+def test_data_files_with_non_canonical_paths_are_read(spark, tmp_path, way):
     table = tmp_path / "t"
     adds = []
-    for n, spelled in enumerate(["a/../1.parquet", "./2.parquet", "b//3.parquet", "c%2F4.parquet"]):
-        real = ["1.parquet", "2.parquet", "b/3.parquet", "c/4.parquet"][n]
-        adds.append(numbered(table, real, n, 1) | {"path": spelled, "partitionValues": {"p": "x"}})
+    for n, logged_path in enumerate(["a/../1.parquet", "./2.parquet", "b//3.parquet", "c%2F4.parquet"]):
+        file_name = ["1.parquet", "2.parquet", "b/3.parquet", "c/4.parquet"][n]
+        adds.append(numbered(table, file_name, n, 1) | {"path": logged_path, "partitionValues": {"p": "x"}})
     (table / "a").mkdir()
     hand_made(table, schema_json(("id", "long"), ("p", "string")), adds, ("p",))
     assert spark_rows(spark, table) == [(n, "x") for n in range(4)]
     assert len(set(addresses(spark, table))) == 4
 
 
-def test_files_that_spark_does_not_reach_are_refused_by_their_address(spark, tmp_path):
+def test_a_data_file_on_unsupported_storage_is_rejected_with_its_path(spark, tmp_path):
     table = tmp_path / "t"
     hand_made(table, schema_json(("id", "long")), [{"path": "nowhere://bucket/1.parquet", "size": 1}])
     with pytest.raises(UnsupportedStorageError, match=r"nowhere://bucket/1\.parquet"):
@@ -321,7 +325,7 @@ def test_files_that_spark_does_not_reach_are_refused_by_their_address(spark, tmp
     ("data_type", "text"),
     [("integer", "1_0x"), ("decimal(3,0)", "12345"), ("date", "2026-02-30"), ("date", "-9999-13-31"), ("byte", "300")],
 )
-def test_a_partition_value_of_another_type_is_no_null(spark, tmp_path, data_type, text):
+def test_a_partition_value_that_does_not_fit_its_type_is_an_error(spark, tmp_path, data_type, text):
     table = tmp_path / "t"
     adds = [numbered(table, "1.parquet", 0, 1) | {"partitionValues": {"p": text}}]
     hand_made(table, schema_json(("id", "long"), ("p", data_type)), adds, ("p",))

@@ -1,4 +1,4 @@
-"""Tables that other engines wrote, through Spark: the rows of every reader at each version, or refused by name."""
+"""Spark reads tables of other engines: each version gives the expected rows, or a typed error."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def rows_of_table(spark, golden, name, **at):
 
 
 def arrow_with_variants(frame):
-    """PySpark's `toArrow` fails for a variant that is null."""
-    return pa.Table.from_pylist([unpacked(row) for row in frame.collect()], arrow_schema(frame.schema))
+    """Convert a frame with variants to Arrow. PySpark's `toArrow` fails for a null variant."""
+    return pa.Table.from_pylist([plain_value(row) for row in frame.collect()], arrow_schema(frame.schema))
 
 
 def arrow_schema(struct):
@@ -40,16 +40,16 @@ def arrow_schema(struct):
     return to_arrow_schema(StructType.fromJson(json.loads(text)))
 
 
-def unpacked(value):
+def plain_value(value):
     match value:
         case VariantVal():
             return {"metadata": bytes(value.metadata), "value": bytes(value.value)}
         case Row():
-            return {name: unpacked(value[name]) for name in value.__fields__}
+            return {name: plain_value(value[name]) for name in value.__fields__}
         case list():
-            return [unpacked(item) for item in value]
+            return [plain_value(item) for item in value]
         case dict():
-            return [(unpacked(key), unpacked(item)) for key, item in value.items()]
+            return [(plain_value(key), plain_value(item)) for key, item in value.items()]
         case _:
             return value
 
@@ -67,10 +67,10 @@ def test_a_table_gives_the_rows_that_every_reader_sees_at_each_version(spark, go
         raise
     assert_same_rows(latest_rows, pq.read_table(expected / "data.parquet"))
     latest = meta_of(golden, name)["version"]
-    for stated in sorted(expected.glob("versions/*.parquet")):
-        if (version := int(stated.stem)) != latest:
-            got = rows_of_table(spark, golden, name, version_as_of=version)
-            assert_same_rows(got, pq.read_table(stated))
+    for expected_file in sorted(expected.glob("versions/*.parquet")):
+        if (version := int(expected_file.stem)) != latest:
+            rows_read = rows_of_table(spark, golden, name, version_as_of=version)
+            assert_same_rows(rows_read, pq.read_table(expected_file))
 
 
 @pytest.mark.parametrize("name", names("must-error"))

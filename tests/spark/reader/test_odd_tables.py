@@ -50,7 +50,7 @@ def rows(tmp_path, table="table"):
     "column",
     ["struct('a' AS file_path) AS _metadata", "'a' AS _metadata", "'a' AS __deltalite_file", "'a' AS __deltalite_at"],
 )
-def test_columns_may_be_called_as_sparks_and_our_own_are(write_query, tmp_path, column):
+def test_columns_may_have_names_that_spark_or_the_library_use_internally(write_query, tmp_path, column):
     write_query(f"SELECT * FROM VALUES (1), (2) AS t(id) CROSS JOIN (SELECT {column})")
     write_query(f"SELECT 1 AS id, {column}", mode="overwrite", replace_where="id = 1")
     assert len(rows(tmp_path)) == 2
@@ -59,7 +59,7 @@ def test_columns_may_be_called_as_sparks_and_our_own_are(write_query, tmp_path, 
     assert len(rows(tmp_path, "parts")) == 1
 
 
-def test_a_rearrangement_is_counted_where_statistics_are_missing(write_query, tmp_path):
+def test_an_overwrite_without_data_change_counts_the_rows_if_statistics_are_missing(write_query, tmp_path):
     write_query("SELECT explode(array(1, 2, 3)) AS id")
     commit = tmp_path / "table" / commit_name(0)
     commit.write_text(commit.read_text().replace('"stats":', '"other":'))
@@ -70,7 +70,7 @@ def test_a_rearrangement_is_counted_where_statistics_are_missing(write_query, tm
 
 
 @pytest.mark.parametrize(
-    ("day", "far", "text"),
+    ("day", "out_of_range", "text"),
     [
         ("DATE'2026-01-02'", "DATE'+20260-01-02'", "+20260-01-02"),
         ("TIMESTAMP'2026-01-02 00:00:00Z'", "TIMESTAMP'9999-12-31 23:59:59-05:00'", "+10000-01-01T04:59:59.000000Z"),
@@ -78,21 +78,19 @@ def test_a_rearrangement_is_counted_where_statistics_are_missing(write_query, tm
     ],
     ids=["date", "timestamp", "timestamp_ntz"],
 )
-def test_a_year_that_not_everybody_could_read_back_is_refused_as_a_partition_value(
-    write_query, tmp_path, day, far, text
-):
+def test_a_partition_value_outside_the_years_1_to_9999_is_rejected(write_query, tmp_path, day, out_of_range, text):
     write_query(f"SELECT 1 AS id, {day} AS day", partition_by=("day",))
     with pytest.raises(
         ConstraintViolationError, match=rf"value '{re.escape(text)}' in the partition column 'day'.* years 1 to 9999"
     ):
-        write_query(f"SELECT 2 AS id, {far} AS day")
+        write_query(f"SELECT 2 AS id, {out_of_range} AS day")
     assert len(rows(tmp_path)) == 1
 
 
-def test_bytes_that_are_no_text_are_refused_as_a_partition_value(write_query, tmp_path):
-    """Spark and the log have texts there; delta-rs makes such tables, this library does not."""
-    one = pa.table({"id": [1], "p": pa.array([b"a"])})
-    deltalake.write_deltalake(str(tmp_path / "table"), one, partition_by=["p"])
+def test_a_binary_partition_value_that_is_not_utf8_is_rejected(write_query, tmp_path):
+    """delta-rs creates such tables; this library does not. Spark and the log store partition values as text."""
+    binary_rows = pa.table({"id": [1], "p": pa.array([b"a"])})
+    deltalake.write_deltalake(str(tmp_path / "table"), binary_rows, partition_by=["p"])
     write_query("SELECT 2L AS id, X'C3BC' AS p")
     with pytest.raises(ConstraintViolationError, match="not UTF-8"):
         write_query("SELECT 3L AS id, X'FF' AS p")
@@ -100,28 +98,28 @@ def test_bytes_that_are_no_text_are_refused_as_a_partition_value(write_query, tm
     assert (columns_read["id"], columns_read["p"][1]) == ([1, 2], b"\xc3\xbc")
 
 
-def test_files_of_task_attempts_are_no_part_of_a_write(spark, write_query, tmp_path):
-    name = "mapreduce.fileoutputcommitter.cleanup.skipped"
-    spark.conf.set(name, "true")
+def test_leftover_files_of_task_attempts_are_not_committed(spark, write_query, tmp_path):
+    setting = "mapreduce.fileoutputcommitter.cleanup.skipped"
+    spark.conf.set(setting, "true")
     try:
         write_query("SELECT 1 AS id, 2 AS p", partition_by=("p",))
     finally:
-        spark.conf.unset(name)
+        spark.conf.unset(setting)
     assert rows(tmp_path) == ["{'id': 1, 'p': 2}"]
 
 
-def test_a_failed_put_takes_its_files_back(write_query, tmp_path, monkeypatch):
+def test_a_failed_commit_deletes_its_data_files(write_query, tmp_path, monkeypatch):
     write_query("SELECT 1 AS id")
-    before = sorted(os.listdir(tmp_path / "table"))
+    files_before = sorted(os.listdir(tmp_path / "table"))
 
-    def full(self, name, data):
+    def raise_disk_full(self, name, data):
         raise StorageError("The disk is full.", remedy="Make room.")
 
-    monkeypatch.setattr(LocalLogStore, "write_if_absent", full)
+    monkeypatch.setattr(LocalLogStore, "write_if_absent", raise_disk_full)
     for _ in range(2):
         with pytest.raises(StorageError, match="disk is full"):
             write_query("SELECT 2 AS id")
-    assert sorted(os.listdir(tmp_path / "table")) == before
+    assert sorted(os.listdir(tmp_path / "table")) == files_before
 
 
 def test_optimize_write_does_not_depend_on_the_sessions_adaptive_execution(spark, write_query, tmp_path):
@@ -137,19 +135,19 @@ def test_optimize_write_does_not_depend_on_the_sessions_adaptive_execution(spark
     assert DeltaTable(str(tmp_path / "table")).files().num_rows == 3
 
 
-def test_a_source_that_is_the_table_by_another_path_is_read_as_such(spark, write_query, tmp_path, monkeypatch):
+def test_a_source_path_that_links_to_the_table_counts_as_a_self_read(spark, write_query, tmp_path, monkeypatch):
     write_query("SELECT 1 AS id")
     (tmp_path / "link").symlink_to(tmp_path / "table")
     table = str(tmp_path / "table")
     sources = {"source": Source(format="delta", path=str(tmp_path / "link"))}
-    real = LocalLogStore.write_if_absent
+    original_write = LocalLogStore.write_if_absent
 
-    def after_a_rival(self, name, data):
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", real)
+    def write_after_a_concurrent_commit(self, name, data):
+        monkeypatch.setattr(LocalLogStore, "write_if_absent", original_write)
         write_query("SELECT 5 AS id")
-        return real(self, name, data)
+        return original_write(self, name, data)
 
-    monkeypatch.setattr(LocalLogStore, "write_if_absent", after_a_rival)
+    monkeypatch.setattr(LocalLogStore, "write_if_absent", write_after_a_concurrent_commit)
     query = "SELECT max(id) + 1 AS id FROM source"
     with pytest.raises(ConcurrentAppendException):
         write(spark, WriteRequest(table=table, sources=sources, query=query, conflict_retries=0))
@@ -166,7 +164,9 @@ def test_a_source_that_is_the_table_by_another_path_is_read_as_such(spark, write
         ("DROP VIEW source", InvalidRequestError, "no columns to write"),
     ],
 )
-def test_a_query_that_can_never_succeed_is_not_worth_a_retry(write_query, tmp_path, query, error, message):
+def test_a_query_that_can_never_succeed_raises_an_error_that_is_not_retryable(
+    write_query, tmp_path, query, error, message
+):
     with pytest.raises(error, match=message) as caught:
         write_query(query)
     assert not caught.value.retryable
@@ -174,13 +174,13 @@ def test_a_query_that_can_never_succeed_is_not_worth_a_retry(write_query, tmp_pa
 
 
 @pytest.mark.parametrize("partition_by", [None, ("code",)])
-def test_a_range_that_cannot_be_computed_is_named(write_query, tmp_path, partition_by):
+def test_the_error_names_a_replace_where_that_spark_cannot_compute(write_query, tmp_path, partition_by):
     write_query("SELECT 1 AS id, 'x' AS code", partition_by=partition_by)
     with pytest.raises(InvalidRequestError, match="replace_where cannot be computed"):
         write_query("SELECT 1 AS id, '5' AS code", mode="overwrite", replace_where="cast(code AS int) > 4")
     assert len(rows(tmp_path)) == 1
 
 
-def test_two_sources_that_differ_in_case_are_refused(one_row):
+def test_source_names_that_differ_only_in_case_are_rejected(one_row):
     with pytest.raises(InvalidRequestError, match="differ only in case: a, A"):
         WriteRequest(table="/t", sources={"a": one_row["source"], "A": one_row["source"]}, query="SELECT 1 AS x")

@@ -20,7 +20,7 @@ from tests.support.tables import delete_rows, rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
-NASTY = [
+HOSTILE_TEXTS = [
     "x' OR '1'='1",
     "\\",
     "\\'",
@@ -45,21 +45,21 @@ MOMENT = datetime(2026, 1, 31, 1, 2, 3, 4, tzinfo=UTC)
 VALUES = [None, True, -7, 2**40, 0.1, Decimal("-12.30"), date(2026, 1, 31), MOMENT]
 
 
-def parsed(spark, sql):
+def parse_expression(spark, sql):
     return spark._jsparkSession.sessionState().sqlParser().parseExpression(sql)
 
 
 @pytest.fixture(params=["false", "true"], ids=["escapes", "raw"])
-def parser(spark, request):
-    """The session with both readings of backslashes in text literals."""
+def session(spark, request):
+    """The Spark session, once with and once without backslash escapes in string literals."""
     with spark_settings(spark, {"spark.sql.parser.escapedStringLiterals": request.param}):
         yield spark
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=TEXTS)
-def test_a_text_comes_back_as_it_was_and_is_one_literal(parser, text):
-    node = parsed(parser, sql_literal(text))
+def test_a_quoted_text_is_parsed_to_one_literal_with_the_same_value(session, text):
+    node = parse_expression(session, sql_literal(text))
     if node.getClass().getSimpleName() == "Cast":
         node = node.child()
         assert bytes(node.value()).decode() == text
@@ -69,28 +69,32 @@ def test_a_text_comes_back_as_it_was_and_is_one_literal(parser, text):
 
 
 @pytest.mark.parametrize("name", ["O'Neil", "back\\slash", "\\u0027", "plain"])
-def test_a_delete_finds_the_text_however_the_session_reads_backslashes(parser, tmp_path, name):
+def test_a_delete_matches_a_quoted_text_with_and_without_backslash_escapes(session, tmp_path, name):
     table = tmp_path / "customers"
     pq.write_table(pa.table({"name": [name, "other"]}), tmp_path / "source.parquet")
     source = {"source": Source(format="parquet", path=str(tmp_path / "source.parquet"))}
-    write_rows(parser, table, sources=source)
-    delete_rows(parser, table, f"name = {sql_literal(name)}")
+    write_rows(session, table, sources=source)
+    delete_rows(session, table, f"name = {sql_literal(name)}")
     assert rows(table) == [("other",)]
 
 
-def test_texts_that_were_made_to_break_out_do_not(parser):
-    spark = parser
-    row = spark.sql("SELECT " + ", ".join(f"{sql_literal(text)} AS c{n}" for n, text in enumerate(NASTY))).first()
-    assert list(row) == NASTY
+def test_hostile_texts_do_not_end_their_literal(session):
+    spark = session
+    row = spark.sql(
+        "SELECT " + ", ".join(f"{sql_literal(text)} AS c{n}" for n, text in enumerate(HOSTILE_TEXTS))
+    ).first()
+    assert list(row) == HOSTILE_TEXTS
 
 
-def test_values_of_other_kinds_come_back_too(spark):
-    (row,) = spark.sql("SELECT " + ", ".join(f"{sql_literal(one)} AS c{n}" for n, one in enumerate(VALUES))).collect()
+def test_quoted_values_of_other_types_keep_their_value(spark):
+    (row,) = spark.sql(
+        "SELECT " + ", ".join(f"{sql_literal(value)} AS c{n}" for n, value in enumerate(VALUES))
+    ).collect()
     assert list(row)[:-1] == VALUES[:-1]
     assert row[-1].astimezone(UTC) == MOMENT
 
 
-def test_a_number_behind_a_minus_begins_no_comment(spark):
+def test_a_negative_number_after_a_minus_does_not_start_a_comment(spark):
     numbers = [value for value in VALUES if isinstance(value, int | float | Decimal)]
     differences = ", ".join(f"1 -{sql_literal(-value)} = 1 + {sql_literal(value)}" for value in numbers[1:])
     assert list(spark.sql(f"SELECT {differences}").first()) == [True] * len(numbers[1:])
@@ -98,12 +102,12 @@ def test_a_number_behind_a_minus_begins_no_comment(spark):
 
 @settings(max_examples=100, deadline=None)
 @given(name=st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
-def test_a_name_is_one_name(spark, name):
+def test_a_quoted_identifier_is_parsed_to_one_name_part(spark, name):
     try:
         quoted = sql_identifier(name)
     except InvalidRequestError:
         return
-    node = parsed(spark, quoted)
+    node = parse_expression(spark, quoted)
     assert node.getClass().getSimpleName() == "UnresolvedAttribute"
     assert [node.nameParts().apply(n) for n in range(node.nameParts().size())] == [name]
 
@@ -111,9 +115,9 @@ def test_a_name_is_one_name(spark, name):
 def test_parameters_of_a_query_are_bound_as_values(spark, tmp_path):
     source = {"source": Source(format="json", path=str(tmp_path), schema="a STRING")}
     (tmp_path / "a.json").write_text('{"a": "1"}')
-    query = "SELECT " + ", ".join(f":p{n} AS c{n}" for n in range(len(NASTY))) + " FROM source"
-    with query_rows(spark, source, query, {f"p{n}": text for n, text in enumerate(NASTY)}) as given_rows:
-        assert [list(row) for row in given_rows.frame.collect()] == [NASTY]
+    query = "SELECT " + ", ".join(f":p{n} AS c{n}" for n in range(len(HOSTILE_TEXTS))) + " FROM source"
+    with query_rows(spark, source, query, {f"p{n}": text for n, text in enumerate(HOSTILE_TEXTS)}) as query_result:
+        assert [list(row) for row in query_result.frame.collect()] == [HOSTILE_TEXTS]
     with (
         pytest.raises(InvalidRequestError, match="UNBOUND_SQL_PARAMETER"),
         query_rows(spark, source, "SELECT :missing FROM source", {"other": 1}),

@@ -25,8 +25,8 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module")
-def versions(spark, tmp_path_factory):
-    """Three versions, an hour apart from noon on, each with the rows of the ones before and one more."""
+def versioned_table(spark, tmp_path_factory):
+    """A table with three versions, one hour apart from noon on. Each version appends one row."""
     table = tmp_path_factory.mktemp("read") / "t"
     for n in range(3):
         write_rows(spark, table, values("id, day", f"{n}, 'd{n}'"), partition_by=("day",))
@@ -51,8 +51,8 @@ def ids(frame):
         ({"readChangeFeed": "false", "versionAsOf": "1"}, [0, 1]),
     ],
 )
-def test_options_choose_a_version(spark, versions, options, expected):
-    assert ids(delta.read(spark, str(versions), options=options)) == expected
+def test_options_choose_a_version(spark, versioned_table, options, expected):
+    assert ids(delta.read(spark, str(versioned_table), options=options)) == expected
 
 
 @pytest.mark.parametrize(
@@ -91,25 +91,27 @@ def test_options_choose_a_version(spark, versions, options, expected):
         ({"where": "rand() > 0.5"}, "where is not deterministic"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(spark, versions, arguments, message):
+def test_an_invalid_option_or_combination_of_arguments_is_rejected(spark, versioned_table, arguments, message):
     with pytest.raises(InvalidRequestError, match=message):
-        delta.read(spark, str(versions), **arguments)
+        delta.read(spark, str(versioned_table), **arguments)
 
 
 @pytest.mark.parametrize("suffix", ["@v1", "@20260101130000000"])
-def test_a_version_in_the_path_and_one_beside_it_are_refused(spark, versions, suffix):
-    assert ids(delta.read(spark, f"{versions}{suffix}")) == [0, 1]
+def test_a_version_in_the_path_cannot_be_combined_with_another_version_or_the_change_feed(
+    spark, versioned_table, suffix
+):
+    assert ids(delta.read(spark, f"{versioned_table}{suffix}")) == [0, 1]
     for arguments in ({"version_as_of": 1}, {"options": {"versionAsOf": 1}}, {"timestamp_as_of": "2026-01-01"}):
         with pytest.raises(InvalidRequestError, match="more than one version or time"):
-            delta.read(spark, f"{versions}{suffix}", **arguments)
+            delta.read(spark, f"{versioned_table}{suffix}", **arguments)
     with pytest.raises(InvalidRequestError, match="names one version"):
-        delta.read(spark, f"{versions}{suffix}", options={"readChangeFeed": True, "startingVersion": 0})
+        delta.read(spark, f"{versioned_table}{suffix}", options={"readChangeFeed": True, "startingVersion": 0})
     with pytest.raises(InvalidRequestError, match="names one version"):
-        delta.changes(spark, f"{versions}{suffix}", 0)
+        delta.changes(spark, f"{versioned_table}{suffix}", 0)
 
 
 @pytest.mark.smoke
-def test_a_predicate_chooses_files_by_the_log_and_rows_by_itself(spark, tmp_path, way):
+def test_where_skips_files_by_the_log_and_filters_the_remaining_rows(spark, tmp_path, way):
     table = tmp_path / "t"
     adds = []
     for n in range(4):
@@ -118,21 +120,21 @@ def test_a_predicate_chooses_files_by_the_log_and_rows_by_itself(spark, tmp_path
         adds.append(file | {"partitionValues": {"day": f"d{n % 2}"}, "stats": json.dumps(stats)})
     hand_made(table, schema_json(("id", "long"), ("day", "string")), adds, ("day",))
 
-    def read(where):
+    def read_ids_and_files(where):
         frame = delta.read(spark, str(table), where=where)
         return ids(frame), {os.path.basename(file) for file in frame.inputFiles()}
 
-    assert read("id = 21") == ([21], {"2.parquet"})
-    assert read("day = 'd1'") == ([10, 11, 30, 31], {"1.parquet", "3.parquet"})
-    assert read("day = 'd1' AND id < 11") == ([10], {"1.parquet"})
-    assert read("id > 100") == ([], set())
-    assert read("length(concat(day, id)) = 3") == ([0, 1], {f"{n}.parquet" for n in range(4)})
+    assert read_ids_and_files("id = 21") == ([21], {"2.parquet"})
+    assert read_ids_and_files("day = 'd1'") == ([10, 11, 30, 31], {"1.parquet", "3.parquet"})
+    assert read_ids_and_files("day = 'd1' AND id < 11") == ([10], {"1.parquet"})
+    assert read_ids_and_files("id > 100") == ([], set())
+    assert read_ids_and_files("length(concat(day, id)) = 3") == ([0, 1], {f"{n}.parquet" for n in range(4)})
 
 
-def test_bounds_and_literals_of_32_bits_mean_the_same_number(spark, tmp_path):
+def test_a_float_literal_matches_the_32_bit_values_and_bounds_of_a_column(spark, tmp_path):
     table = tmp_path / "t"
-    lines = values("f, s, p", "0.1F, named_struct('f', 0.1F), 0.1F", "5F, named_struct('f', 5F), 5F")
-    write_rows(spark, table, lines, partition_by=("p",))
+    query = values("f, s, p", "0.1F, named_struct('f', 0.1F), 0.1F", "5F, named_struct('f', 5F), 5F")
+    write_rows(spark, table, query, partition_by=("p",))
     for where in (
         "f = 0.1F", "f <= 0.1F", "f IN (0.1F, 7F)", "f = float('0.1')", "NOT f > 0.1F", "s.f = 0.1F", "p = 0.1F",
         "p <= 0.1F", "f < 0.2",
@@ -143,28 +145,31 @@ def test_bounds_and_literals_of_32_bits_mean_the_same_number(spark, tmp_path):
     assert sorted(round(row.s.f) for row in delta.read(spark, str(table)).collect()) == [5, 9]
 
 
-@pytest.mark.parametrize("spelled", ["Day", "day", "DAY"])
-def test_a_partition_value_is_found_under_another_case_of_its_name(spark, tmp_path, way, spelled):
+@pytest.mark.parametrize("logged_name", ["Day", "day", "DAY"])
+def test_partition_values_are_read_if_the_log_spells_the_column_in_another_case(spark, tmp_path, way, logged_name):
     table = tmp_path / "t"
     adds = [
-        data_file(table, f"{day}.parquet", id=[n]) | {"partitionValues": {spelled: day}}
+        data_file(table, f"{day}.parquet", id=[n]) | {"partitionValues": {logged_name: day}}
         for n, day in enumerate(("mon", "tue"))
     ]
     adds.append(data_file(table, "none.parquet", id=[2]) | {"partitionValues": {}})
     hand_made(table, schema_json(("id", "long"), ("Day", "string")), adds, ("Day",))
     expected = {(0, "mon"), (1, "tue"), (2, None)}
-    local = DeltaTable(str(table))
+    python_table = DeltaTable(str(table))
     assert {(row.id, row.Day) for row in delta.read(spark, str(table)).collect()} == expected
-    assert {(row["id"], row["Day"]) for row in local.to_arrow().to_pylist()} == expected
+    assert {(row["id"], row["Day"]) for row in python_table.to_arrow().to_pylist()} == expected
     conditions = (("day = 'mon'", ("day", "=", "mon"), [0]), ("day IS NULL", ("day", "is null"), [2]))
     for where, filters, expected_ids in conditions:
         assert ids(delta.read(spark, str(table), where=where)) == expected_ids
-        assert local.to_arrow(filter=[filters])["id"].to_pylist() == expected_ids
+        assert python_table.to_arrow(filter=[filters])["id"].to_pylist() == expected_ids
 
 
 @pytest.fixture
 def feed(tmp_path):
-    """Rows are inserted, some deleted by a vector, some of these brought back by the next, and one updated by `cdc`."""
+    """A table with a change data feed.
+
+    Its commits insert rows, delete some by a vector, restore two by a second vector, and update one in a `cdc` file.
+    """
     table = tmp_path / "feed"
     add = data_file(table, "1.parquet", id=list(range(130))) | {"partitionValues": {"p": "2026-01-01"}}
     hand_made(
@@ -175,24 +180,26 @@ def feed(tmp_path):
         features=("deletionVectors",),
         configuration={"delta.enableChangeDataFeed": "true"},
     )
-    first = table / commit_name(0)
-    first.write_text(first.read_text().replace('"writerFeatures": [', '"writerFeatures": ["changeDataFeed", '))
-    before = None
-    for version, gone in ((1, [0, 63, 64]), (2, [0, 65])):
-        vector = inline(gone)
+    first_commit = table / commit_name(0)
+    first_commit.write_text(
+        first_commit.read_text().replace('"writerFeatures": [', '"writerFeatures": ["changeDataFeed", ')
+    )
+    previous_vector = None
+    for version, deleted_positions in ((1, [0, 63, 64]), (2, [0, 65])):
+        vector = inline(deleted_positions)
         actions = [
-            {"remove": {"path": add["path"], "dataChange": True, "deletionVector": before}},
+            {"remove": {"path": add["path"], "dataChange": True, "deletionVector": previous_vector}},
             {"add": {"modificationTime": 0, "dataChange": True, **add, "deletionVector": vector}},
         ]
         (table / commit_name(version)).write_text("\n".join(map(json.dumps, actions)))
-        before = vector
-    recorded = data_file(
+        previous_vector = vector
+    change_file = data_file(
         table,
         "_change_data/1.parquet",
         pa.table({"id": [1, 1001], "_change_type": ["update_preimage", "update_postimage"]}),
     )
     actions = [
-        {"cdc": recorded | {"partitionValues": {"p": "2026-01-01"}, "dataChange": False}},
+        {"cdc": change_file | {"partitionValues": {"p": "2026-01-01"}, "dataChange": False}},
         {"add": {**add, "path": "2.parquet", "modificationTime": 0, "dataChange": True}},
     ]
     (table / commit_name(3)).write_text("\n".join(map(json.dumps, actions)))
@@ -212,23 +219,23 @@ CHANGES = [
 ]
 
 
-def in_versions(first, last):
+def expected_changes(first, last):
     return ordered(change for change in CHANGES if first <= change[0] <= last)
 
 
-def seen(frame):
+def changes_in(frame):
     return ordered(frame.select("_commit_version", "_change_type", "id").collect())
 
 
-def test_changes_are_the_rows_that_changed_and_how(spark, feed, way):
+def test_changes_returns_each_changed_row_with_its_type_version_and_time(spark, feed, way):
     frame = delta.changes(spark, str(feed), 0)
     assert frame.columns == ["id", "p", "_change_type", "_commit_version", "_commit_timestamp"]
     assert [frame.schema[n].dataType.simpleString() for n in range(1, 5)] == ["date", "string", "bigint", "timestamp"]
-    assert seen(frame) == in_versions(0, 3)
+    assert changes_in(frame) == expected_changes(0, 3)
     moments = frame.selectExpr("p", "_commit_version", "unix_millis(_commit_timestamp)").distinct().collect()
     assert {tuple(row) for row in moments} == {(dt.date(2026, 1, 1), n, NOON_MS + n * HOUR_MS) for n in range(4)}
-    assert seen(delta.changes(spark, str(feed), 1, 2)) == in_versions(1, 2)
-    assert seen(delta.changes(spark, str(feed), 3)) == in_versions(3, 3)
+    assert changes_in(delta.changes(spark, str(feed), 1, 2)) == expected_changes(1, 2)
+    assert changes_in(delta.changes(spark, str(feed), 3)) == expected_changes(3, 3)
     without_spark = pa.Table.from_batches(list(DeltaTable(str(feed)).changes(from_version=0)))
     assert rows_of(frame.toArrow()) == rows_of(without_spark)
 
@@ -245,44 +252,45 @@ def test_changes_are_the_rows_that_changed_and_how(spark, feed, way):
     ],
 )
 def test_options_choose_a_range_of_changes(spark, feed, options, expected):
-    assert seen(delta.read(spark, str(feed), options={"readChangeFeed": "true", **options})) == in_versions(*expected)
+    frame = delta.read(spark, str(feed), options={"readChangeFeed": "true", **options})
+    assert changes_in(frame) == expected_changes(*expected)
 
 
-def test_changes_can_be_filtered_by_how_and_when_they_were_made(spark, feed):
+def test_changes_can_be_filtered_by_change_type_and_version(spark, feed):
     options = {"readChangeData": True, "startingVersion": 0}
     frame = delta.read(spark, str(feed), options=options, where="_change_type = 'delete' AND _commit_version > 1")
-    assert seen(frame) == [(2, "delete", 65)]
+    assert changes_in(frame) == [(2, "delete", 65)]
     with pytest.raises(InvalidRequestError, match="where is not a predicate"):
         delta.read(spark, str(feed), options=options, where="_change = 'delete'")
 
 
-def test_changes_that_are_not_there_are_no_empty_result(spark, feed, versions):
+def test_a_change_range_beyond_the_log_or_a_table_without_a_feed_is_an_error(spark, feed, versioned_table):
     with pytest.raises(TimestampOutOfRangeError, match="no version at or after"):
         delta.read(spark, str(feed), options={"readChangeFeed": "true", "startingTimestamp": "2026-06-01"})
     with pytest.raises(ChangeFeedUnavailableError):
-        delta.changes(spark, str(versions), 0)
+        delta.changes(spark, str(versioned_table), 0)
 
 
-def test_a_change_that_does_not_say_how_is_an_error(spark, feed):
+def test_a_row_of_a_change_file_without_a_change_type_is_an_error(spark, feed):
     data_file(feed, "_change_data/1.parquet", pa.table({"id": [1, 2], "_change_type": ["insert", None]}))
     with pytest.raises(Exception, match="rows without _change_type"):
         delta.changes(spark, str(feed), 3).collect()
 
 
-def test_changes_are_a_source_of_a_write(spark, feed, tmp_path):
+def test_a_write_can_read_changes_from_its_source(spark, feed, tmp_path):
     source = Source(format="delta", path=str(feed), changes_from_version=1, changes_to_version=2)
     query = "SELECT id, _change_type AS how, _commit_version AS version FROM source"
     write_rows(spark, tmp_path / "copy", query, sources={"source": source})
-    assert ordered((version, how, n) for n, how, version in rows(tmp_path / "copy")) == in_versions(1, 2)
+    assert ordered((version, how, n) for n, how, version in rows(tmp_path / "copy")) == expected_changes(1, 2)
 
 
 @pytest.mark.parametrize("name", [n for n in names("read") if "cdf" in n or "cdc" in n] or names())
-def test_changes_of_other_engines_are_those_that_are_read_without_spark(spark, golden, name):
+def test_spark_reads_the_changes_of_other_engines_as_the_python_reader_does(spark, golden, name):
     table = str(golden / "tables" / name)
     try:
         expected = pa.Table.from_batches(list(DeltaTable(table).changes(from_version=0)))
-    except Exception as refused:  # noqa: BLE001  the same error is expected of both
-        with pytest.raises(type(refused)):
+    except Exception as expected_error:  # noqa: BLE001  the same error is expected of both
+        with pytest.raises(type(expected_error)):
             delta.changes(spark, table, 0)
         return
     assert rows_of(delta.changes(spark, table, 0).toArrow()) == rows_of(expected)

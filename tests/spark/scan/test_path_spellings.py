@@ -1,4 +1,4 @@
-"""Paths of the log: Python, Spark and Hadoop's own `Path` take the same spellings for one file."""
+"""Python and Spark normalise the paths of the log as Hadoop's `Path` does."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from deltalite.spark.large_tables.distributed_replay import canonical_path as ca
 
 BEGINNINGS = ("", "", "/", "///", "//h/", "file:/r/", "file:///", "s3://b/", "hdfs://u@nn:9/", "dbfs:/r/", "hdfs:///")
 SEGMENTS = ("", ".", "..", "a", "p=1", "b c", ".x", "..y", "x.", "%2E", "%2F", "a%2Fb", "%2e%2E", "ü", "+", "-", "%25")
-NAMED = ("a/b", "d//x", "./x", "d/../x", "../x", "a/../../x", "/../a", "a/", "a/.", "a/..", "x/..//a:b/f", "file:////a")
+FIXED = ("a/b", "d//x", "./x", "d/../x", "../x", "a/../../x", "/../a", "a/", "a/.", "a/..", "x/..//a:b/f", "file:////a")
 
 
-def some_spellings() -> list[str]:
-    chance = random.Random(7)
-    made = (
-        chance.choice(BEGINNINGS) + "/".join(chance.choices(SEGMENTS, k=chance.randint(1, 6))).replace(" ", "%20")
+def sample_paths() -> list[str]:
+    random_source = random.Random(7)
+    random_paths = (
+        random_source.choice(BEGINNINGS)
+        + "/".join(random_source.choices(SEGMENTS, k=random_source.randint(1, 6))).replace(" ", "%20")
         for _ in range(1500)
     )
-    return sorted({*NAMED, *made})
+    return sorted({*FIXED, *random_paths})
 
 
-def spelled_by_hadoop(spark, path: str) -> str | None:
-    """The canonical spelling as Hadoop's `Path(URI)` gives it; None for a text that Java does not read as a URI."""
+def canonical_by_hadoop(spark, path: str) -> str | None:
+    """Return the canonical path by Hadoop's `Path(URI)`, or None for text that Java does not parse as a URI."""
     jvm = spark._jvm
     try:
         uri = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path)).toUri()
@@ -41,23 +42,24 @@ def spelled_by_hadoop(spark, path: str) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def spellings(spark) -> dict[str, str]:
-    known = {path: spelled_by_hadoop(spark, path) for path in some_spellings()}
-    return {path: spelled for path, spelled in known.items() if spelled is not None}
+def canonical_paths(spark) -> dict[str, str]:
+    """Sample paths with their canonical spelling by Hadoop."""
+    by_hadoop = {path: canonical_by_hadoop(spark, path) for path in sample_paths()}
+    return {path: canonical for path, canonical in by_hadoop.items() if canonical is not None}
 
 
-def test_python_normalises_paths_as_hadoop_does(spellings):
-    assert len(spellings) > 1000
-    assert {path: canonical_path(path) for path in spellings} == spellings
+def test_python_normalises_paths_as_hadoop_does(canonical_paths):
+    assert len(canonical_paths) > 1000
+    assert {path: canonical_path(path) for path in canonical_paths} == canonical_paths
 
 
-def test_columns_of_paths_are_normalised_as_single_paths_are(spellings):
-    paths = pa.chunked_array([list(spellings)[:400], list(spellings)[400:]], pa.string())
+def test_python_normalises_a_column_of_paths_as_hadoop_does(canonical_paths):
+    paths = pa.chunked_array([list(canonical_paths)[:400], list(canonical_paths)[400:]], pa.string())
     files = pa.table({"path": paths, "deletionVector": pa.nulls(len(paths), DELETION_VECTOR)})
-    assert key_column(files).to_pylist() == list(spellings.values())
+    assert key_column(files).to_pylist() == list(canonical_paths.values())
 
 
-def test_spark_normalises_paths_as_hadoop_does(spark, spellings):
-    frame = spark.createDataFrame([(path,) for path in spellings], "path STRING").coalesce(1)
+def test_spark_normalises_paths_as_hadoop_does(spark, canonical_paths):
+    frame = spark.createDataFrame([(path,) for path in canonical_paths], "path STRING").coalesce(1)
     rows = frame.select("path", canonical_column(F.col("path")).alias("spelled")).collect()
-    assert {row["path"]: row["spelled"] for row in rows} == spellings
+    assert {row["path"]: row["spelled"] for row in rows} == canonical_paths

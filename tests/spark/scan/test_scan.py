@@ -1,7 +1,7 @@
-"""Reading: exactly the files of the log, with the partition values of the log, whatever the directories hold or say.
+"""A scan reads exactly the files of the log with their logged partition values, and ignores the directories.
 
-Every case is read in both ways, through Spark's internals and through its public API, and compared with the reader that
-needs no Spark.
+Tests with the fixture `way` read through Spark's internals and through its public API. Many tests compare the rows with
+those of the reader that needs no Spark.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.support.tables import (
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
-STRANGE = ["a/b", "50%", "50%25", "k=v", "it's", "Łódź 🚲", " ", "a+b", "a b", "#?&", "..", "[x]{y}*", 'back\\slash"']
+UNUSUAL = ["a/b", "50%", "50%25", "k=v", "it's", "Łódź 🚲", " ", "a+b", "a b", "#?&", "..", "[x]{y}*", 'back\\slash"']
 
 
 def read(spark, table, **at):
@@ -45,33 +45,33 @@ def read(spark, table, **at):
 
 
 @pytest.fixture(scope="module")
-def strange_table(spark, tmp_path_factory):
-    """Null, empty and strange partition values, in strange columns, below a strange address."""
+def unusual_table(spark, tmp_path_factory):
+    """A table with null, empty and unusual partition values, and with unusual column names and path."""
     table = tmp_path_factory.mktemp("t") / "a b%20c=d" / "Łódź #[1]{2}*"
-    texts = [f"'{s}'".replace("\\", "\\\\").replace("it's", "it\\'s") for s in STRANGE]
+    texts = [f"'{text}'".replace("\\", "\\\\").replace("it's", "it\\'s") for text in UNUSUAL]
     lines = [f"{number}, {text}, {number % 2}" for number, text in enumerate(texts)]
     query = values("`no.`, `part of.it`, `x=y %`", *lines, "100, NULL, NULL", "101, '', 0")
     write_rows(spark, table, query, partition_by=("part of.it", "x=y %"))
     return table
 
 
-def test_strange_values_names_and_addresses(spark, strange_table, way):
-    expected = [(number, text, number % 2) for number, text in enumerate(STRANGE)]
+def test_unusual_partition_values_column_names_and_paths_are_read(spark, unusual_table, way):
+    expected = [(number, text, number % 2) for number, text in enumerate(UNUSUAL)]
     expected = ordered([*expected, (100, None, None), (101, None, 0)])
-    assert read(spark, strange_table) == expected
-    assert rows(strange_table) == expected
-    frame = delta.read(spark, str(strange_table))
+    assert read(spark, unusual_table) == expected
+    assert rows(unusual_table) == expected
+    frame = delta.read(spark, str(unusual_table))
     assert frame.columns == ["no.", "part of.it", "x=y %"]
-    for number, text in enumerate(STRANGE):
+    for number, text in enumerate(UNUSUAL):
         assert [row[0] for row in frame.where(frame["`part of.it`"] == text).collect()] == [number]
     assert {row[0] for row in frame.where("`part of.it` IS NULL").collect()} == {100, 101}
 
 
-def test_each_row_says_in_which_file_of_the_log_it_stands_and_where(spark, strange_table, way):
-    snapshot = Snapshot.load(open_store(str(strange_table)))
-    row_addresses = addresses(spark, strange_table)
+def test_each_row_has_a_unique_address_with_the_logged_path_of_its_file(spark, unusual_table, way):
+    snapshot = Snapshot.load(open_store(str(unusual_table)))
+    row_addresses = addresses(spark, unusual_table)
     assert {file for file, _ in row_addresses} == set(snapshot.files["path"].to_pylist())
-    assert len(set(row_addresses)) == len(row_addresses) == len(STRANGE) + 2
+    assert len(set(row_addresses)) == len(row_addresses) == len(UNUSUAL) + 2
 
 
 def test_only_files_of_the_log_are_read(spark, tmp_path, way):
@@ -86,8 +86,8 @@ def test_only_files_of_the_log_are_read(spark, tmp_path, way):
     assert read(spark, f"{table}@v0") == [(1, "a"), (2, "b")]
 
 
-def test_two_versions_in_one_query_are_two_inputs(spark, tmp_path, way):
-    """Spark reuses an input that it takes for the same, and knows ours only by its root."""
+def test_two_versions_of_a_table_in_one_query_are_read_separately(spark, tmp_path, way):
+    """Spark reuses a relation that it considers equal, and it compares these relations by their root path only."""
     table = tmp_path / "t"
     write_rows(spark, table, values("id", "1"))
     write_rows(spark, table, values("id", "2"), mode="overwrite")
@@ -100,13 +100,13 @@ def test_two_versions_in_one_query_are_two_inputs(spark, tmp_path, way):
 
 def test_partition_values_come_from_the_log(spark, tmp_path, way):
     table = tmp_path / "t"
-    lying = data_file(table, "day=2020-01-01/kind=x/part-1.parquet", id=[1])
-    empty = data_file(table, "day=2020-01-02/kind=x/part-2.parquet", id=[2])
-    nowhere = data_file(table, "Zq/part-3.parquet", id=[3])
+    contradicting = data_file(table, "day=2020-01-01/kind=x/part-1.parquet", id=[1])
+    null_values = data_file(table, "day=2020-01-02/kind=x/part-2.parquet", id=[2])
+    unpartitioned_path = data_file(table, "Zq/part-3.parquet", id=[3])
     adds = [
-        lying | {"partitionValues": {"day": "2026-01-01", "kind": "y"}},
-        empty | {"partitionValues": {"day": None, "kind": ""}},
-        nowhere | {"partitionValues": {"day": "2026-01-03", "kind": "z"}},
+        contradicting | {"partitionValues": {"day": "2026-01-01", "kind": "y"}},
+        null_values | {"partitionValues": {"day": None, "kind": ""}},
+        unpartitioned_path | {"partitionValues": {"day": "2026-01-03", "kind": "z"}},
     ]
     fields = (("id", "long"), ("day", "date"), ("kind", "string"))
     hand_made(table, schema_json(*fields), adds, ("day", "kind"))
@@ -116,7 +116,7 @@ def test_partition_values_come_from_the_log(spark, tmp_path, way):
     assert [r.id for r in delta.read(spark, str(table)).where("day = DATE'2026-01-03'").collect()] == [3]
 
 
-def test_directories_of_a_table_without_partitions_say_nothing(spark, tmp_path, way):
+def test_an_unpartitioned_table_ignores_directories_that_look_like_partitions(spark, tmp_path, way):
     table = tmp_path / "t"
     adds = [
         data_file(table, name, id=[n]) for n, name in enumerate(["a.parquet", "id=7/b.parquet", "x=1/y=2/c.parquet"])
@@ -125,8 +125,8 @@ def test_directories_of_a_table_without_partitions_say_nothing(spark, tmp_path, 
     assert read(spark, table) == [(0,), (1,), (2,)]
 
 
-def test_files_of_one_directory_with_different_partition_values(spark, tmp_path, way):
-    """As random prefixes make them; the files have their values by name."""
+def test_files_of_one_directory_may_have_different_partition_values(spark, tmp_path, way):
+    """Random file prefixes cause this layout. The scan assigns the values by file name."""
     table = tmp_path / "t"
     adds = [
         data_file(table, "p q/1 %20.parquet", id=[1, 2]) | {"partitionValues": {"day": "a"}},
@@ -138,21 +138,21 @@ def test_files_of_one_directory_with_different_partition_values(spark, tmp_path,
     assert [r.id for r in delta.read(spark, str(table)).where("day = 'b+'").collect()] == [3]
 
 
-def test_absolute_paths(spark, tmp_path, way):
-    """As a shallow clone has them."""
+def test_files_with_absolute_paths_are_read(spark, tmp_path, way):
+    """A shallow clone has such paths."""
     table, elsewhere = tmp_path / "t", tmp_path / "else where"
-    outside = data_file(elsewhere, "day=x/1.parquet", id=[1])
-    spelled = data_file(elsewhere, "2.parquet", id=[2])
+    with_scheme = data_file(elsewhere, "day=x/1.parquet", id=[1])
+    without_scheme = data_file(elsewhere, "2.parquet", id=[2])
     adds = [
-        outside | {"path": f"file://{quote(str(elsewhere))}/day=x/1.parquet", "partitionValues": {"day": "a"}},
-        spelled | {"path": f"{quote(str(elsewhere))}/2.parquet", "partitionValues": {"day": "b"}},
+        with_scheme | {"path": f"file://{quote(str(elsewhere))}/day=x/1.parquet", "partitionValues": {"day": "a"}},
+        without_scheme | {"path": f"{quote(str(elsewhere))}/2.parquet", "partitionValues": {"day": "b"}},
         data_file(table, "day=c/3.parquet", id=[3]) | {"partitionValues": {"day": "c"}},
     ]
     hand_made(table, schema_json(("id", "long"), ("day", "string")), adds, ("day",))
     assert read(spark, table) == [(1, "a"), (2, "b"), (3, "c")]
 
 
-def test_partition_pruning_and_push_down_are_sparks_own(spark, tmp_path):
+def test_spark_prunes_partitions_and_pushes_down_filters(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(
         spark, table, values("id, name, day", "1, 'x', 'a'", "2, 'y', 'b'", "3, 'z', 'c'"), partition_by=("day",)
@@ -166,69 +166,69 @@ def test_partition_pruning_and_push_down_are_sparks_own(spark, tmp_path):
     scans = frame._jdf.queryExecution().executedPlan().collectLeaves().toString()
     assert frame.inputFiles() and "InMemoryFileIndex" in scans
     # Spark opens one file of three.
-    only = {
+    opened_files = {
         row[0] for row in delta.read(spark, str(table)).where("day = 'b'").selectExpr("input_file_name()").collect()
     }
-    assert len(only) == 1
+    assert len(opened_files) == 1
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
-def test_timestamp_partitions_do_not_depend_on_the_sessions_clock(spark, tmp_path, way, zone):
-    """Also in the hours that the local clock shows twice or never."""
+def test_timestamp_partition_values_do_not_depend_on_the_session_time_zone(spark, tmp_path, way, zone):
+    """The values include hours that the local clock repeats or skips."""
     table = tmp_path / "t"
     moments = [
-        dt.datetime(2026, 3, 8, 2, 30, tzinfo=dt.UTC),  # as a local time of New York, skipped
+        dt.datetime(2026, 3, 8, 2, 30, tzinfo=dt.UTC),  # the clock of New York skips this local time
         dt.datetime(2026, 3, 8, 7, 30, 0, 123456, tzinfo=dt.UTC),
-        dt.datetime(2026, 11, 1, 5, 30, tzinfo=dt.UTC),  # 01:30 of New York, for the first time
-        dt.datetime(2026, 11, 1, 6, 30, tzinfo=dt.UTC),  # and for the second
+        dt.datetime(2026, 11, 1, 5, 30, tzinfo=dt.UTC),  # the first 01:30 in New York
+        dt.datetime(2026, 11, 1, 6, 30, tzinfo=dt.UTC),  # the second 01:30 in New York
         dt.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC),
     ]
     lines = [f"{n}, TIMESTAMP'{m:%Y-%m-%d %H:%M:%S.%f}Z'" for n, m in enumerate(moments)]
-    local = "2026-03-08 02:30:00.5"  # a time without a zone, which New York skips
+    local = "2026-03-08 02:30:00.5"  # without a zone; the clock of New York skips this time
     with settings(spark, {"spark.sql.session.timeZone": zone}):
         query = f"SELECT *, TIMESTAMP_NTZ'{local}' AS local FROM ({values('id, at', *lines)})"
         write_rows(spark, table, query, partition_by=("at", "local"))
         rows_read = delta.read(spark, str(table)).selectExpr("id", "unix_micros(at)", "CAST(local AS STRING)").collect()
-        one = delta.read(spark, str(table)).where("at = TIMESTAMP'2026-11-01 06:30:00Z'").collect()
+        matching_rows = delta.read(spark, str(table)).where("at = TIMESTAMP'2026-11-01 06:30:00Z'").collect()
     assert ordered(rows_read) == [(n, round(m.timestamp() * 1_000_000), local) for n, m in enumerate(moments)]
-    assert [row.id for row in one] == [3]
+    assert [row.id for row in matching_rows] == [3]
     assert [row[1] for row in rows(table)] == moments
-    spelled = {add["partitionValues"]["at"] for add in commit(table, 0)["add"]}
-    assert spelled == {f"{m:%Y-%m-%dT%H:%M:%S.%f}Z" for m in moments}
+    logged_values = {add["partitionValues"]["at"] for add in commit(table, 0)["add"]}
+    assert logged_values == {f"{m:%Y-%m-%dT%H:%M:%S.%f}Z" for m in moments}
     assert {add["partitionValues"]["local"] for add in commit(table, 0)["add"]} == {"2026-03-08 02:30:00.500000"}
 
 
-def test_a_missing_file_is_an_error_whatever_the_session_ignores(spark, tmp_path, way):
+def test_a_missing_data_file_is_an_error_even_if_the_session_ignores_missing_files(spark, tmp_path, way):
     table = tmp_path / "t"
     write_rows(spark, table, values("id", "1", "2"))
-    lost = min(data_files(table))
-    (table / lost).unlink()
+    missing_file = min(data_files(table))
+    (table / missing_file).unlink()
     with (
         settings(spark, {"spark.sql.files.ignoreMissingFiles": "true"}),
-        pytest.raises(Exception, match=lost),
+        pytest.raises(Exception, match=missing_file),
     ):
         delta.read(spark, str(table)).collect()
-    with pytest.raises((CorruptDataFileError, SourceError), match=lost) as refused:
+    with pytest.raises((CorruptDataFileError, SourceError), match=missing_file) as caught:
         write_rows(spark, tmp_path / "copy", sources={"source": Source(format="delta", path=str(table))})
-    assert "vacuum" in refused.value.remedy.lower()
+    assert "vacuum" in caught.value.remedy.lower()
     assert not (tmp_path / "copy").exists()
 
 
-def test_a_damaged_file_is_an_error_whatever_the_session_ignores(spark, tmp_path, way):
+def test_a_corrupt_data_file_is_an_error_even_if_the_session_ignores_corrupt_files(spark, tmp_path, way):
     table = tmp_path / "t"
     write_rows(spark, table, values("id", "1"))
-    (damaged,) = data_files(table)
-    (table / damaged).write_bytes(b"x" * (table / damaged).stat().st_size)
+    (corrupt_file,) = data_files(table)
+    (table / corrupt_file).write_bytes(b"x" * (table / corrupt_file).stat().st_size)
     with (
         settings(spark, {"spark.sql.files.ignoreCorruptFiles": "true"}),
-        pytest.raises(Exception, match=damaged),
+        pytest.raises(Exception, match=corrupt_file),
     ):
         delta.read(spark, str(table)).collect()
 
 
 @pytest.mark.parametrize("partition_by", [(), ("day",)])
-def test_files_that_spark_hides_are_read(spark, tmp_path, partition_by):
-    """Spark's index drops names that begin with `_` or `.`, and its public reader cannot be told otherwise."""
+def test_data_files_with_hidden_names_are_read(spark, tmp_path, partition_by):
+    """Spark's index drops names that begin with `_` or `.`, and its public reader has no option against this."""
     table = tmp_path / "t"
     names = ["_1.parquet", ".2.parquet", "a/_3 %.parquet", "a/4.parquet"]
     adds = [data_file(table, name, id=[n]) | {"partitionValues": {"day": f"d{n}"}} for n, name in enumerate(names)]
@@ -243,11 +243,11 @@ def test_files_that_spark_hides_are_read(spark, tmp_path, partition_by):
         assert len(set(frame.selectExpr("input_file_name()").collect())) == 1
 
 
-def test_files_that_spark_hides_are_refused_where_its_internals_have_changed(spark, tmp_path, monkeypatch):
-    def changed(*_arguments, **_options):
+def test_data_files_with_hidden_names_are_rejected_if_sparks_internals_have_changed(spark, tmp_path, monkeypatch):
+    def raise_native_relation_error(*_arguments, **_options):
         raise NativeRelationError("changed")
 
-    monkeypatch.setattr(scan_module, "native_relation", changed)
+    monkeypatch.setattr(scan_module, "native_relation", raise_native_relation_error)
     table = tmp_path / "t"
     hand_made(table, schema_json(("id", "long")), [data_file(table, "_part-1.parquet", id=[1])])
     with pytest.raises(CorruptDataFileError, match="_part-1"):
@@ -255,20 +255,20 @@ def test_files_that_spark_hides_are_refused_where_its_internals_have_changed(spa
     assert rows(table) == [(1,)]
 
 
-def test_a_cache_that_keeps_nothing_means_the_public_way(spark, tmp_path):
-    """Spark would list the directory then: as many files, and not ours."""
+def test_a_disabled_file_status_cache_makes_the_scan_use_sparks_public_api(spark, tmp_path):
+    """Without its cache, Spark's internal index would list the directory instead of the files of the log."""
     table = tmp_path / "t"
     write_rows(spark, table, values("id", "1"))
-    (dead,) = data_files(table)
+    (removed_file,) = data_files(table)
     write_rows(spark, table, values("id", "2"), mode="overwrite")
-    (table / dead).rename(table / "kept-by-nobody.parquet")
+    (table / removed_file).rename(table / "kept-by-nobody.parquet")
     outside = tmp_path / "outside.parquet"
-    (live,) = data_files(table) - {"kept-by-nobody.parquet"}
-    shutil.copy(table / live, outside)
+    (current_file,) = data_files(table) - {"kept-by-nobody.parquet"}
+    shutil.copy(table / current_file, outside)
     with settings(spark, {"spark.sql.hive.filesourcePartitionFileCacheSize": "0"}):
         assert read(spark, table) == [(2,)]
         (table / "kept-by-nobody.parquet").unlink()
-        (table / live).rename(table / "part-0-stray.parquet")
+        (table / current_file).rename(table / "part-0-stray.parquet")
         hand_made(
             tmp_path / "u", schema_json(("id", "integer")), [{"path": str(outside), "size": outside.stat().st_size}]
         )
@@ -276,7 +276,7 @@ def test_a_cache_that_keeps_nothing_means_the_public_way(spark, tmp_path):
         assert read(spark, tmp_path / "u") == [(2,)]
 
 
-def test_columns_that_a_file_lacks_are_null_and_names_have_no_case(spark, tmp_path, way):
+def test_columns_missing_from_a_file_are_null_and_column_names_ignore_case(spark, tmp_path, way):
     table = tmp_path / "t"
     adds = [data_file(table, "1.parquet", ID=[1], extra=["x"]), data_file(table, "2.parquet", name=["n"], id=[2])]
     hand_made(table, schema_json(("id", "long"), ("Name", "string"), ("s", json_struct())), adds)
@@ -287,7 +287,7 @@ def json_struct():
     return {"type": "struct", "fields": [{"name": "a", "type": "integer", "nullable": True, "metadata": {}}]}
 
 
-def test_an_empty_table_and_versions_that_are_not_there(spark, tmp_path, way):
+def test_an_empty_table_keeps_its_schema_and_a_missing_version_or_table_is_an_error(spark, tmp_path, way):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, day", "1, DATE'2026-01-01'") + " WHERE id > 1")
     frame = delta.read(spark, str(table))
@@ -299,7 +299,7 @@ def test_an_empty_table_and_versions_that_are_not_there(spark, tmp_path, way):
 
 
 def test_ten_thousand_files_are_one_relation(spark, tmp_path):
-    """The list goes to the JVM in a few calls; every file of it arrives."""
+    """The list goes to the JVM in a few calls, and the relation has every file of it."""
     from pyspark.sql import types as t
 
     from deltalite.spark.scan.native_relation import ListedFile
@@ -316,4 +316,4 @@ def test_ten_thousand_files_are_one_relation(spark, tmp_path):
     )
     assert len(relation.inputFiles()) == 10_000
     size = relation._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-    assert int(str(size)) == sum(f.size_bytes for f in listed)
+    assert int(str(size)) == sum(file.size_bytes for file in listed)

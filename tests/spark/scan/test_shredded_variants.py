@@ -1,4 +1,4 @@
-"""Shredded variants, as Spark writes them, come out of the Python reader as Spark reads them."""
+"""The Python reader reads the shredded variants of Spark with the same values as Spark."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ SCHEMAS = {
 
 @pytest.fixture(scope="module")
 def variants(spark):
-    """Every value, once alone and once within objects, which the names of the schemas find."""
-    parsed = [f"parse_json('{json.dumps(each, ensure_ascii=False)}')" for each in OBJECTS]
-    cast = [f"CAST({each} AS VARIANT)" for each in LITERALS]
-    within = [f"to_variant_object(struct({each} AS a, array({each}) AS tags))" for each in LITERALS]
+    """Every value once alone, and every literal also in an object with member names of the shredding schemas."""
+    json_values = [f"parse_json('{json.dumps(value, ensure_ascii=False)}')" for value in OBJECTS]
+    literal_values = [f"CAST({value} AS VARIANT)" for value in LITERALS]
+    object_values = [f"to_variant_object(struct({value} AS a, array({value}) AS tags))" for value in LITERALS]
     query = " UNION ALL ".join(
-        f"SELECT {n} AS id, {sql} AS v" for n, sql in enumerate([*parsed, *cast, *within, "NULL"])
+        f"SELECT {n} AS id, {sql} AS v" for n, sql in enumerate([*json_values, *literal_values, *object_values, "NULL"])
     )
     return spark.sql(query).coalesce(1).cache()
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_every_value_is_the_one_that_spark_reads(spark, tmp_path, variants, name):
+def test_the_python_reader_reads_shredded_variants_as_spark_does(spark, tmp_path, variants, name):
     table = tmp_path / "t"
     shredding = {
         "spark.sql.variant.writeShredding.enabled": "true",
@@ -62,8 +62,10 @@ def test_every_value_is_the_one_that_spark_reads(spark, tmp_path, variants, name
         (file,) = table.glob("*.parquet")
         add = {"path": file.name, "size": file.stat().st_size}
         hand_made(table, schema_json(("id", "integer"), ("v", "variant")), [add], features=("variantShredding",))
-        expected = {row.id: row.v and row.v.toJson() for row in delta.read(spark, str(table)).collect()}
+        spark_values = {row.id: row.v and row.v.toJson() for row in delta.read(spark, str(table)).collect()}
     rows_read = DeltaTable(str(table)).to_arrow().to_pylist()
-    ours = {row["id"]: row["v"] and VariantVal(row["v"]["value"], row["v"]["metadata"]).toJson() for row in rows_read}
-    assert ours == expected
+    python_values = {
+        row["id"]: row["v"] and VariantVal(row["v"]["value"], row["v"]["metadata"]).toJson() for row in rows_read
+    }
+    assert python_values == spark_values
     assert b"typed_value" in file.read_bytes()
