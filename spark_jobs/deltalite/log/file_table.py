@@ -131,6 +131,8 @@ def removes_of(files: pa.Table, *, deletion_timestamp_ms: int, data_change: bool
             size_bytes=row["size"],
             stats=row.get("stats"),
             deletion_vector=without_null_values(row["deletionVector"]),
+            base_row_id=row.get("baseRowId"),
+            default_row_commit_version=row.get("defaultRowCommitVersion"),
         )
 
 

@@ -26,12 +26,14 @@ from deltalite.errors import (
     StorageError,
 )
 from deltalite.log.listing import list_log
-from deltalite.protocol.actions import Action, CommitInfo, commit_to_bytes
+from deltalite.protocol.actions import Action, CommitInfo, DomainMetadata, commit_to_bytes
 from deltalite.protocol.file_names import commit_name, first_name_of
+from deltalite.protocol.row_tracking import high_water_mark
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.commit_time import earliest_ms, metadata_to_commit, needs_in_commit_timestamp
 from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.txn.put import put_commit
+from deltalite.txn.row_ids import needs_row_ids, with_row_ids
 from deltalite.txn.row_level import RowMerger
 from deltalite.txn.winners import AlreadyDone, IsOurs, NoConflict, Verdict, Winner, judge, read_winner
 from deltalite.version import ENGINE_INFO
@@ -208,9 +210,11 @@ def _winners(store: LogStore, version: int, data: bytes | None) -> Iterator[Winn
 
 
 def _on_top_of(winner: Winner, proposal: Proposal, reads: ReadSet) -> Proposal:
-    """Return the proposal on top of the winner's version, with its read set, protocol and metadata there."""
+    """Return the proposal on top of the winner's version, with its read set and the table state there."""
+    domains = {a.domain: a for a in winner.small_actions if isinstance(a, DomainMetadata)}
     base = replace(
         proposal.base,
+        row_id_mark=max(proposal.base.row_id_mark, high_water_mark(domains)),
         protocol=winner.protocol or proposal.base.protocol,
         metadata=winner.metadata or proposal.base.metadata,
     )
@@ -224,7 +228,7 @@ def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -
     yield from (a for a in (proposal.protocol, metadata, proposal.txn) if a is not None)
     yield from proposal.domains
     yield from proposal.removes
-    yield from proposal.adds
+    yield from with_row_ids(proposal, version) if needs_row_ids(proposal) else proposal.adds
     yield from proposal.changes
 
 

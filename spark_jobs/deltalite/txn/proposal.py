@@ -15,6 +15,8 @@ from deltalite.errors import CorruptLogError
 from deltalite.protocol import actions
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import AddCDCFile, AddFile, DomainMetadata, Metadata, RemoveFile, SetTransaction
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.row_tracking import FEATURE, NO_ROW_ID, high_water_mark
 from deltalite.txn.isolation import IsolationLevel
 
 if TYPE_CHECKING:
@@ -66,18 +68,27 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseState:
-    """The table state that an operation read: a version, and its protocol and metadata; -1 and None without a table."""
+    """The table state that an operation read: a version, and its protocol and metadata; -1 and None without a table.
+
+    `row_id_mark` is the highest row id that the table has assigned; see `protocol.row_tracking`.
+    """
 
     version: int = -1
     protocol: actions.Protocol | None = None
     metadata: Metadata | None = None
+    row_id_mark: int = NO_ROW_ID
 
     @classmethod
     def of(cls, base: Snapshot | None) -> BaseState:
         """Return the state of a snapshot, or the state without a table."""
         if base is None:
             return cls()
-        return cls(version=base.version, protocol=base.protocol, metadata=base.metadata)
+        return cls(
+            version=base.version,
+            protocol=base.protocol,
+            metadata=base.metadata,
+            row_id_mark=high_water_mark(base.domains) if FEATURE in supported_features(base.protocol) else NO_ROW_ID,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

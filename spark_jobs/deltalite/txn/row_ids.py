@@ -1,0 +1,60 @@
+"""Fresh row ids and row commit versions of the files that a commit adds.
+
+The base row id of a new file is one above the high water mark. Its rows have the ids from there on, by their position.
+The file also records the version that added it. A file that the log already has keeps both values.
+
+Each attempt of a commit assigns them anew, because a winning commit may have raised the mark. Protocol: Writer
+Requirements for Row Tracking; delta-spark: RowId, ConflictChecker.reassignOverlappingRowIds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from deltalite.columnar.skipping.file_facts import parse_stats
+from deltalite.errors import ConstraintViolationError, InvalidRequestError
+from deltalite.protocol.actions import AddFile, DomainMetadata
+from deltalite.protocol.row_tracking import HIGHEST_ROW_ID, assigns_row_ids, mark_domain
+from deltalite.txn.proposal import Proposal
+
+
+def needs_row_ids(proposal: Proposal) -> bool:
+    """Whether the commit of the proposal assigns row ids."""
+    protocol, metadata = proposal.protocol or proposal.base.protocol, proposal.metadata or proposal.base.metadata
+    return protocol is not None and metadata is not None and assigns_row_ids(protocol, metadata)
+
+
+def with_row_ids(proposal: Proposal, version: int) -> Iterator[AddFile | DomainMetadata]:
+    """Yield the added files with row ids and row commit versions, then the high water mark if it rises.
+
+    `version` is the version of the attempt. The files are created one at a time.
+
+    Raises:
+        InvalidRequestError: a file without a row id has no number of records in its statistics.
+        ConstraintViolationError: the table has used up its row ids.
+    """
+    mark = proposal.base.row_id_mark
+    for add in proposal.adds:
+        base_row_id = add.base_row_id
+        if base_row_id is None:
+            base_row_id, mark = mark + 1, mark + _records(add)
+            if mark > HIGHEST_ROW_ID:
+                raise ConstraintViolationError(
+                    f"Could not add {add.path}: the table has used up its row ids, which have 64 bits.",
+                    remedy="Write the rows to a new table.",
+                )
+        commit_version = version if add.default_row_commit_version is None else add.default_row_commit_version
+        yield replace(add, base_row_id=base_row_id, default_row_commit_version=commit_version)
+    if mark > proposal.base.row_id_mark:
+        yield mark_domain(mark)
+
+
+def _records(add: AddFile) -> int:
+    stats = parse_stats(add.stats)
+    if stats is None or stats.num_records is None:
+        raise InvalidRequestError(
+            f"Could not assign row ids to the file {add.path}: its statistics lack numRecords.",
+            remedy="Rewrite the file with DeltaOptimizeOperator, or set delta.rowTrackingSuspended in another engine.",
+        )
+    return stats.num_records

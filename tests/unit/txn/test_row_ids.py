@@ -1,0 +1,122 @@
+"""Row ids and row commit versions of added files, and the high water mark that a commit records."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from deltalite.errors import ConstraintViolationError, CorruptLogError, InvalidRequestError
+from deltalite.protocol.actions import DomainMetadata, Protocol
+from deltalite.protocol.row_tracking import HIGHEST_ROW_ID, high_water_mark, mark_domain
+from deltalite.txn.commit import commit
+from deltalite.txn.proposal import BaseState
+from tests.unit.builders import Clock, add, add_rival, load, metadata, new_store, proposal, put_raw, remove, vector
+
+TRACKED = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("domainMetadata", "rowTracking"))
+
+
+def file(path, records, **changes):
+    return add(path, stats=json.dumps({"numRecords": records}), **changes)
+
+
+def table(configuration=None):
+    store = new_store()
+    put_raw(store, 0, [TRACKED, metadata(configuration)])
+    return store
+
+
+def ids(snapshot):
+    """The base row id and the row commit version of each file."""
+    files = snapshot.files_with(["path", "baseRowId", "defaultRowCommitVersion"])
+    return {row["path"]: (row["baseRowId"], row["defaultRowCommitVersion"]) for row in files.to_pylist()}
+
+
+def append(store, *actions, read_version=None):
+    """Commit actions on a snapshot, by default the newest one."""
+    base = BaseState.of(load(store, read_version))
+    return commit(
+        store, replace(proposal(base.version, *actions), base=base), clock_ms=Clock(), pause=lambda _seconds: None
+    )
+
+
+def test_files_get_ids_above_the_high_water_mark_and_the_version_of_their_commit():
+    store = table()
+    append(store, file("a", 3), file("b", 5))
+    append(store, file("c", 2))
+    assert ids(load(store)) == {"a": (0, 1), "b": (3, 1), "c": (8, 2)}
+    assert high_water_mark(load(store).domains) == 9
+
+
+def test_a_file_without_rows_takes_no_id():
+    store = table()
+    append(store, file("a", 0), file("b", 1))
+    assert ids(load(store)) == {"a": (0, 1), "b": (0, 1)}
+    assert high_water_mark(load(store).domains) == 0
+
+
+def test_a_lost_race_assigns_ids_above_those_of_the_winner():
+    store = table()
+    append(store, file("a", 3))
+    winner = file("w", 10, base_row_id=3, default_row_commit_version=2)
+    add_rival(store, [mark_domain(12), winner])
+    append(store, file("b", 4), read_version=1)
+    assert ids(load(store)) == {"a": (0, 1), "w": (3, 2), "b": (13, 3)}
+    assert high_water_mark(load(store).domains) == 16
+
+
+def test_a_file_of_the_table_keeps_its_id_with_another_deletion_vector():
+    store = table()
+    append(store, file("a", 3))
+    kept = file("a", 3, deletion_vector=vector("x"), base_row_id=0, default_row_commit_version=1)
+    append(store, remove("a", base_row_id=0, default_row_commit_version=1), kept)
+    assert ids(load(store)) == {"a": (0, 1)}
+    assert high_water_mark(load(store).domains) == 2
+
+
+def test_a_file_from_before_row_tracking_gets_an_id_when_it_is_committed_again():
+    store = table()
+    put_raw(store, 1, [file("old", 4)])
+    append(store, remove("old"), file("old", 4, deletion_vector=vector("x")))
+    assert ids(load(store)) == {"old": (0, 2)}
+
+
+def test_nothing_is_assigned_while_row_tracking_is_suspended():
+    store = table({"delta.rowTrackingSuspended": "true"})
+    append(store, file("a", 3))
+    assert ids(load(store)) == {"a": (None, None)}
+    assert load(store).domains == {}
+
+
+def test_a_commit_without_files_leaves_the_high_water_mark():
+    store = table()
+    append(store, file("a", 3))
+    append(store, remove("a"))
+    assert high_water_mark(load(store).domains) == 2
+    assert "domainMetadata" not in store.files["_delta_log/00000000000000000002.json"][0].decode()
+
+
+@pytest.mark.parametrize("stats", [None, "{}", '{"numRecords":-1}', '{"numRecords":"x"}', "no JSON"])
+def test_a_file_without_a_number_of_records_is_rejected_and_nothing_is_committed(stats):
+    store = table()
+    with pytest.raises(InvalidRequestError, match="row ids to the file a: its statistics lack numRecords"):
+        append(store, add("a", stats=stats))
+    assert load(store).version == 0
+
+
+def test_a_table_that_has_used_up_its_row_ids_is_left_as_it_is():
+    store = table()
+    put_raw(store, 1, [mark_domain(HIGHEST_ROW_ID - 2)])
+    append(store, file("fits", 2))
+    with pytest.raises(ConstraintViolationError, match="used up its row ids"):
+        append(store, file("a", 1))
+    assert ids(load(store)) == {"fits": (HIGHEST_ROW_ID - 1, 2)}
+
+
+@pytest.mark.parametrize("mark", ["[]", "{}", '"5"', "true", "-2", "9223372036854775808"])
+def test_a_malformed_high_water_mark_is_an_error(mark):
+    text = f'{{"rowIdHighWaterMark":{mark}}}'
+    domain = DomainMetadata(domain="delta.rowTracking", configuration=text, removed=False)
+    with pytest.raises(CorruptLogError, match="holds no highest row id"):
+        high_water_mark({"delta.rowTracking": domain})
