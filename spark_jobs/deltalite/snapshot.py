@@ -23,6 +23,7 @@ from deltalite.protocol import properties as props
 from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from deltalite.protocol.column_mapping import TableSchema, table_schema
 from deltalite.protocol.features import check_readable, supported_features
+from deltalite.protocol.row_tracking import FEATURE, ROW_IDS, RowIdColumns, row_id_columns
 from deltalite.protocol.schema import StructType, parse_schema
 from deltalite.storage.log_store import LogStore
 
@@ -135,6 +136,15 @@ class Snapshot:
         return self._log.metadata.partition_columns
 
     @property
+    def row_ids(self) -> RowIdColumns | None:
+        """The columns of data files that preserve row ids, None if row tracking is not enabled.
+
+        Raises:
+            CorruptLogError: the metadata does not name the columns.
+        """
+        return row_id_columns(self.protocol, self.metadata)
+
+    @property
     def domains(self) -> Mapping[str, DomainMetadata]:
         """The domain metadata that is not removed, by domain."""
         return self._log.domains
@@ -162,13 +172,14 @@ class Snapshot:
 
     @property
     def files(self) -> pa.Table:
-        """The active files, as a table with the columns of `LISTING`. They are read once.
+        """The active files, as a table with the columns of `LISTING`, and of `ROW_IDS` with row tracking, read once.
 
         This is not a `cached_property`, because Python 3.11 uses one lock for all instances. A table on slow storage
         would block all other tables of the process.
         """
         if self._files is None:
-            self._files = self.files_with(LISTING)
+            has_row_ids = FEATURE in supported_features(self.protocol)
+            self._files = self.files_with((*LISTING, *ROW_IDS) if has_row_ids else LISTING)
         return self._files
 
     def files_with(self, columns: Sequence[str] = tuple(ADD_TYPES)) -> pa.Table:

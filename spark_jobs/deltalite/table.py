@@ -19,6 +19,7 @@ from deltalite.change_feed import plan_changes, read_changes
 from deltalite.columnar.predicates.filters import from_filters
 from deltalite.columnar.predicates.predicate import Predicate
 from deltalite.columnar.reader.data_file import data_files, split
+from deltalite.columnar.reader.projection import has_row_ids
 from deltalite.columnar.reader.stream import read_files, read_table
 from deltalite.columnar.skipping.files import prune
 from deltalite.columnar.skipping.record_counts import num_records
@@ -30,6 +31,7 @@ from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.paths import decode_path
+from deltalite.protocol.row_tracking import RowIdColumns
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.opening import open_store
@@ -166,14 +168,20 @@ class DeltaTable:
         """Return the rows as a stream of record batches with `schema`, or with `columns` in the given order.
 
         Args:
-            columns: column names, in any case; None selects all columns.
+            columns: column names, in any case; None selects all columns. `_row_id` (int64) and `_row_commit_version`
+                (int64) are the ids of rows in a table with row tracking, and the versions that last wrote them.
             filter: a list of tuples `(column, op, value)` that must all hold, or a list of such lists, one of which
                 must hold.
         """
         files, predicate = self._prune(filter)
         snapshot = self._snapshot
         return read_files(
-            snapshot.store, data_files(files), snapshot.table_schema, columns=columns, predicate=predicate
+            snapshot.store,
+            data_files(files),
+            snapshot.table_schema,
+            columns=columns,
+            predicate=predicate,
+            row_ids=self._row_ids(columns),
         )
 
     def to_arrow(
@@ -189,7 +197,14 @@ class DeltaTable:
             for file, size in zip(data_files(files), files["size"].to_pylist(), strict=True)
             for part in split(file, size or 0, _PART_BYTES)
         )
-        return read_table(snapshot.store, parts, snapshot.table_schema, columns=columns, predicate=predicate)
+        return read_table(
+            snapshot.store,
+            parts,
+            snapshot.table_schema,
+            columns=columns,
+            predicate=predicate,
+            row_ids=self._row_ids(columns),
+        )
 
     def changes(self, from_version: int, to_version: int | None = None) -> Iterator[pa.RecordBatch]:
         """Return the rows that versions inserted, updated and deleted (the change data feed), in version order.
@@ -207,6 +222,10 @@ class DeltaTable:
         """
         last = self.version if to_version is None else to_version
         return read_changes(plan_changes(self._snapshot.store, from_version, last, loaded=self._snapshot))
+
+    def _row_ids(self, columns: Sequence[str] | None) -> RowIdColumns | None:
+        """Return the columns that preserve row ids, if they are asked for. Other reads need no valid names of them."""
+        return self._snapshot.row_ids if columns is not None and has_row_ids(columns) else None
 
     def _prune(self, filters: Filter | None) -> tuple[pa.Table, Predicate]:
         """Return the files that may hold matching rows, and the filter as a predicate."""

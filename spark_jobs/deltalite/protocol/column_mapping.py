@@ -8,8 +8,8 @@ Protocol: Column Mapping.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -72,6 +72,10 @@ class TableSchema:
     def data(self) -> StructType:
         """The physical columns that the files contain: all except the partition columns."""
         return StructType(tuple(f for f in self.physical if f.name not in self.partition_keys))
+
+    def with_fields(self, fields: Iterable[StructField]) -> TableSchema:
+        """Return the schema with more columns at its end."""
+        return replace(self, logical=StructType((*self.logical.fields, *fields)))
 
     def physical_path(self, path: tuple[str, ...]) -> tuple[str, ...]:
         """Return the physical names of a logical path, spelled as in the schema; unknown names stay unchanged."""

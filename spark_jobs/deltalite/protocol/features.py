@@ -130,7 +130,12 @@ FEATURES = {
         Feature(name="checkpointProtection", active=_always, writable_active=True),
         Feature(name="domainMetadata", active=_always, writable_active=True),
         Feature(name="clustering", active=_always, writable_active=True),
-        Feature(name="rowTracking", active=_always, requested=_when(props.ENABLE_ROW_TRACKING)),
+        Feature(
+            name="rowTracking",
+            active=_always,
+            requested=_when(props.ENABLE_ROW_TRACKING),
+            writable_active=True,
+        ),
         Feature(name="inCommitTimestamp", active=_when(props.ENABLE_IN_COMMIT_TIMESTAMPS), writable_active=True),
         Feature(
             name="typeWidening",

@@ -8,12 +8,16 @@ version to each new file, unless `delta.rowTrackingSuspended` is set. Row tracki
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from deltalite.errors import CorruptLogError
+from deltalite.errors import CorruptLogError, InvalidRequestError
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol
+from deltalite.protocol.column_mapping import PHYSICAL_NAME
 from deltalite.protocol.features import supported_features
+from deltalite.protocol.schema import PrimitiveType, StructField, parse_schema
 
 FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"
@@ -23,11 +27,86 @@ NO_ROW_ID = -1
 """The high water mark of a table that has assigned no row id."""
 HIGHEST_ROW_ID = 2**63 - 1
 _MARK = "rowIdHighWaterMark"
+ROW_IDS = ("baseRowId", "defaultRowCommitVersion")
+"""The fields of `add` and `remove` actions from which rows get their row ids and row commit versions."""
+ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
+COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowIdColumns:
+    """The columns of data files that hold the row ids and row commit versions of copied rows.
+
+    They are not part of the table's schema. Both are `long`. A null means the value that the file's `add` action gives
+    the row, and so does a file without the column.
+    """
+
+    row_id: str
+    commit_version: str
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Both names."""
+        return self.row_id, self.commit_version
+
+    @property
+    def fields(self) -> tuple[StructField, ...]:
+        """Both columns as fields, which have the same name in files with and without column mapping."""
+        return tuple(StructField(name, PrimitiveType("long"), True, {PHYSICAL_NAME: name}) for name in self.names)
 
 
 def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether writers of the table assign row ids to new files."""
     return FEATURE in supported_features(protocol) and not props.ROW_TRACKING_SUSPENDED.of(metadata.configuration)
+
+
+def is_enabled(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether every row of the table has a row id and a row commit version, which writers preserve."""
+    return FEATURE in supported_features(protocol) and props.ENABLE_ROW_TRACKING.of(metadata.configuration)
+
+
+def row_id_columns(protocol: Protocol, metadata: Metadata) -> RowIdColumns | None:
+    """Return the columns that preserve row ids, None if row tracking is not enabled.
+
+    Raises:
+        CorruptLogError: row tracking is enabled, and the metadata names no columns, or columns of the table.
+    """
+    if not is_enabled(protocol, metadata):
+        return None
+    names = [metadata.configuration.get(key) for key in (ROW_ID_COLUMN, COMMIT_VERSION_COLUMN)]
+    row_id, commit_version = names
+    fields = parse_schema(metadata.schema_string)
+    taken = {name.lower() for f in fields for name in (f.name, str(f.metadata.get(PHYSICAL_NAME)))}
+    if not row_id or not commit_version or row_id.lower() == commit_version.lower():
+        problem = f"the properties {ROW_ID_COLUMN} and {COMMIT_VERSION_COLUMN} do not name two columns"
+    elif clash := taken & {row_id.lower(), commit_version.lower()}:
+        problem = f"the table has a column '{clash.pop()}', which is to hold row ids"
+    else:
+        return RowIdColumns(row_id=row_id, commit_version=commit_version)
+    raise CorruptLogError(
+        f"The table has row tracking, but {problem}.",
+        remedy="Repair the table's metadata with the engine that wrote it.",
+    )
+
+
+def with_row_id_columns(protocol: Protocol, metadata: Metadata) -> Metadata:
+    """Return the metadata with names for the columns of `RowIdColumns`, if row tracking is enabled and has none.
+
+    Raises:
+        InvalidRequestError: row tracking is both enabled and suspended.
+    """
+    if not is_enabled(protocol, metadata):
+        return metadata
+    if props.ROW_TRACKING_SUSPENDED.of(metadata.configuration):
+        raise InvalidRequestError(
+            f"{props.ENABLE_ROW_TRACKING.key} and {props.ROW_TRACKING_SUSPENDED.key} are both true.",
+            remedy="Set one of them.",
+        )
+    new_names = {
+        ROW_ID_COLUMN: f"_row-id-col-{uuid.uuid4()}",
+        COMMIT_VERSION_COLUMN: f"_row-commit-version-col-{uuid.uuid4()}",
+    }
+    return replace(metadata, configuration=new_names | dict(metadata.configuration))
 
 
 def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:

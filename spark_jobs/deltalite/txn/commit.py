@@ -33,7 +33,7 @@ from deltalite.storage.log_store import LogStore
 from deltalite.txn.commit_time import earliest_ms, metadata_to_commit, needs_in_commit_timestamp
 from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.txn.put import put_commit
-from deltalite.txn.row_ids import needs_row_ids, with_row_ids
+from deltalite.txn.row_ids import PRESERVED_TAG, has_row_ids, needs_row_ids, with_row_ids
 from deltalite.txn.row_level import RowMerger
 from deltalite.txn.winners import AlreadyDone, IsOurs, NoConflict, Verdict, Winner, judge, read_winner
 from deltalite.version import ENGINE_INFO
@@ -244,6 +244,8 @@ def _commit_info(proposal: Proposal, txn_id: str, timestamp_ms: int) -> dict[str
     info["operationMetrics"] = {name: str(value) for name, value in operation.metrics.items()}
     if operation.user_metadata is not None:
         info["userMetadata"] = operation.user_metadata
+    if has_row_ids(proposal):
+        info["tags"] = {PRESERVED_TAG: str(proposal.keeps_row_ids).lower()}
     info["engineInfo"] = ENGINE_INFO
     info["txnId"] = txn_id
     return info

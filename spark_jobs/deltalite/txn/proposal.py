@@ -99,6 +99,7 @@ class Proposal:
       its effect on the other rows. True for some DELETE and UPDATE operations. Never true for a MERGE, because a source
       row may match one row or another.
     - `revives_files`: the commit adds removed files again, which a vacuum may delete.
+    - `keeps_row_ids`: rows that the commit updates or copies keep their row ids.
     """
 
     base: BaseState
@@ -113,6 +114,7 @@ class Proposal:
     reads: ReadSet = field(default_factory=ReadSet)
     row_level: bool = False
     revives_files: bool = False
+    keeps_row_ids: bool = True
 
     def __post_init__(self) -> None:
         paths = Counter(add.path for add in self.adds)

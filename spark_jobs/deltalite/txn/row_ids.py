@@ -9,20 +9,32 @@ Requirements for Row Tracking; delta-spark: RowId, ConflictChecker.reassignOverl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from deltalite.columnar.skipping.file_facts import parse_stats
 from deltalite.errors import ConstraintViolationError, InvalidRequestError
-from deltalite.protocol.actions import AddFile, DomainMetadata
-from deltalite.protocol.row_tracking import HIGHEST_ROW_ID, assigns_row_ids, mark_domain
+from deltalite.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
+from deltalite.protocol.row_tracking import HIGHEST_ROW_ID, assigns_row_ids, is_enabled, mark_domain
 from deltalite.txn.proposal import Proposal
+
+PRESERVED_TAG = "delta.rowTracking.preserved"
+"""The tag of a commit that says whether its updated and copied rows keep their row ids."""
 
 
 def needs_row_ids(proposal: Proposal) -> bool:
     """Whether the commit of the proposal assigns row ids."""
+    return _is_tracked(proposal, assigns_row_ids)
+
+
+def has_row_ids(proposal: Proposal) -> bool:
+    """Whether every row has a row id after the commit."""
+    return _is_tracked(proposal, is_enabled)
+
+
+def _is_tracked(proposal: Proposal, test: Callable[[Protocol, Metadata], bool]) -> bool:
     protocol, metadata = proposal.protocol or proposal.base.protocol, proposal.metadata or proposal.base.metadata
-    return protocol is not None and metadata is not None and assigns_row_ids(protocol, metadata)
+    return protocol is not None and metadata is not None and test(protocol, metadata)
 
 
 def with_row_ids(proposal: Proposal, version: int) -> Iterator[AddFile | DomainMetadata]:
@@ -36,14 +48,14 @@ def with_row_ids(proposal: Proposal, version: int) -> Iterator[AddFile | DomainM
     """
     mark = proposal.base.row_id_mark
     for add in proposal.adds:
-        base_row_id = add.base_row_id
-        if base_row_id is None:
-            base_row_id, mark = mark + 1, mark + _records(add)
-            if mark > HIGHEST_ROW_ID:
-                raise ConstraintViolationError(
-                    f"Could not add {add.path}: the table has used up its row ids, which have 64 bits.",
-                    remedy="Write the rows to a new table.",
-                )
+        base_row_id = mark + 1 if add.base_row_id is None else add.base_row_id
+        if base_row_id > mark:  # also a restored file, if the feature was dropped and its mark with it
+            mark = max(mark, base_row_id + _records(add) - 1)
+        if mark > HIGHEST_ROW_ID:
+            raise ConstraintViolationError(
+                f"Could not add {add.path}: the table has used up its row ids, which have 64 bits.",
+                remedy="Write the rows to a new table.",
+            )
         commit_version = version if add.default_row_commit_version is None else add.default_row_commit_version
         yield replace(add, base_row_id=base_row_id, default_row_commit_version=commit_version)
     if mark > proposal.base.row_id_mark:

@@ -294,6 +294,16 @@ def _judge_removes(ours: Proposal, winner: Winner) -> ConcurrentModificationExce
                 remedy=_RETRY,
             )
         moved_rows = moved_rows or key in ours.reads.keys
+    recorded_again = (
+        a for a in winner.adds if not a.data_change and file_key(a.path, a.deletion_vector) in our_removes
+    )
+    file = next(recorded_again, None)
+    if file is not None:  # a backfill of row ids; our actions on the file lack its ids
+        return ConcurrentDeleteReadException(
+            f"{ours.operation.name} removes the file {file.path}, and the winning commit, {winner}, recorded it again "
+            "with other values, such as row ids.",
+            remedy=_RETRY,
+        )
     return NoConflict(reads=_follow_moved_rows(ours.reads, winner) if moved_rows else ours.reads)
 
 

@@ -243,9 +243,9 @@ def test_a_clustered_table_is_packed_and_not_ordered_by_other_columns(spark, tab
 def test_a_table_that_asks_too_much_of_a_writer_is_left_as_it_is(spark, table):
     table.mkdir()
     adds = [{**data_file(table, f"{n}.parquet", id=pa.array([n], pa.int64())), "baseRowId": n} for n in range(2)]
-    hand_made(table, schema_json(("id", "long")), adds, features=("rowTracking", "domainMetadata"),
-              configuration={"delta.enableRowTracking": "true"})  # fmt: skip
-    with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
+    hand_made(table, schema_json(("id", "long")), adds, features=("icebergCompatV2",),
+              configuration={"delta.enableIcebergCompatV2": "true"})  # fmt: skip
+    with pytest.raises(UnsupportedFeatureError, match="icebergCompatV2"):
         optimized(spark, table)
     assert DeltaTable(str(table)).version == 0
 

@@ -234,7 +234,7 @@ def test_a_clustered_table_stays_one(spark, tmp_path):
 @pytest.mark.parametrize(
     ("properties", "error", "words"),
     [
-        ({"delta.enableRowTracking": "true"}, UnsupportedFeatureError, "rowTracking"),
+        ({"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"}, InvalidRequestError, "both true"),
         ({"delta.enableTypeWidening": "true"}, UnsupportedFeatureError, "typeWidening"),
         ({"delta.feature.icebergCompatV2": "supported"}, UnsupportedFeatureError, "icebergCompatV2"),
         ({"delta.feature.somethingNew": "supported"}, InvalidRequestError, "somethingNew"),

@@ -121,7 +121,12 @@ def test_other_refusals(spark, table, query, options, error, named):
         ("SELECT 1 AS id", {"partition_by": ("id",)}, InvalidRequestError, "every column"),
         ("SELECT 1 AS id, 2 AS x", {"partition_by": ("no",)}, InvalidRequestError, "'no'"),
         ("SELECT 1 AS id, array(1) AS x", {"partition_by": ("x",)}, InvalidRequestError, "array"),
-        ("SELECT 1 AS id", {"properties": {"delta.enableRowTracking": "true"}}, UnsupportedFeatureError, "rowTracking"),
+        (
+            "SELECT 1 AS id",
+            {"properties": {"delta.enableTypeWidening": "true"}},
+            UnsupportedFeatureError,
+            "typeWidening",
+        ),
     ],
 )
 def test_a_table_that_is_refused_leaves_no_folder(spark, tmp_path, query, options, error, named):

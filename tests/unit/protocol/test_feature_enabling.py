@@ -133,7 +133,7 @@ def test_the_error_names_the_key_of_an_invalid_protocol_property(properties, wor
     ("key", "value", "feature"),
     [
         ("delta.enableIcebergCompatV2", "true", "icebergCompatV2"),
-        ("delta.enableRowTracking", "true", "rowTracking"),
+        ("delta.enableIcebergCompatV1", "true", "icebergCompatV1"),
         ("delta.enableTypeWidening", "true", "typeWidening"),
     ],
 )

@@ -69,7 +69,7 @@ TABLE = [
     (named(readers=["vacuumProtocolCheck"]), PLAIN, None, None),
     (named("domainMetadata"), PLAIN, None, None),
     (named("domainMetadata", "clustering"), PLAIN, None, None),
-    (named("domainMetadata", "rowTracking"), PLAIN, None, "rowTracking"),
+    (named("domainMetadata", "rowTracking"), PLAIN, None, None),
     (named("inCommitTimestamp"), PLAIN, None, None),
     (named("inCommitTimestamp"), metadata({"delta.enableInCommitTimestamps": "true"}), None, None),
     (named("inCommitTimestamp-preview"), PLAIN, None, "inCommitTimestamp-preview"),

@@ -7,7 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from deltalite.errors import ConstraintViolationError, CorruptLogError, InvalidRequestError
+from deltalite.errors import (
+    ConcurrentDeleteReadException,
+    ConstraintViolationError,
+    CorruptLogError,
+    InvalidRequestError,
+)
 from deltalite.protocol.actions import DomainMetadata, Protocol
 from deltalite.protocol.row_tracking import HIGHEST_ROW_ID, high_water_mark, mark_domain
 from deltalite.txn.commit import commit
@@ -120,3 +125,35 @@ def test_a_malformed_high_water_mark_is_an_error(mark):
     domain = DomainMetadata(domain="delta.rowTracking", configuration=text, removed=False)
     with pytest.raises(CorruptLogError, match="holds no highest row id"):
         high_water_mark({"delta.rowTracking": domain})
+
+
+def test_a_commit_that_removes_a_file_which_a_winner_gave_row_ids_is_a_conflict():
+    store = table()
+    put_raw(store, 1, [file("a", 3), file("b", 3)])
+    backfill = file("a", 3, data_change=False, base_row_id=0, default_row_commit_version=2)
+    put_raw(store, 2, [backfill, mark_domain(2)])
+    append(store, remove("b"), read_version=1)
+    with pytest.raises(
+        ConcurrentDeleteReadException, match=r"removes the file a, .*recorded it again .*such as row ids"
+    ):
+        append(store, remove("a"), read_version=1)
+
+
+def test_a_file_that_keeps_ids_above_the_mark_raises_it():
+    """A restore brings such a file back, if another engine has dropped the feature with its mark and added it again."""
+    store = table()
+    append(store, file("old", 4, base_row_id=100, default_row_commit_version=1), file("new", 2))
+    assert ids(load(store)) == {"old": (100, 1), "new": (104, 1)}
+    assert high_water_mark(load(store).domains) == 105
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_commit_to_a_tracked_table_says_whether_rows_keep_their_ids(keeps):
+    store = new_store()
+    put_raw(store, 0, [TRACKED, metadata({"delta.enableRowTracking": "true"})])
+    base = BaseState.of(load(store))
+    commit(store, replace(proposal(0, file("a", 1)), base=base, keeps_row_ids=keeps), clock_ms=Clock())
+    assert load(store).commit_info["tags"] == {"delta.rowTracking.preserved": str(keeps).lower()}
+    supported = table()
+    append(supported, file("a", 1))
+    assert "tags" not in load(supported).commit_info

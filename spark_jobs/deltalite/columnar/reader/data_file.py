@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltalite.errors import InvalidRequestError
+from deltalite.protocol.row_tracking import ROW_IDS
 
 Descriptor = Mapping[str, Any]
 """The `deletionVector` of a file action: storageType, pathOrInlineDv, offset, sizeInBytes, cardinality."""
@@ -30,14 +31,17 @@ class DataFile:
     """One data file, or a part of it.
 
     `path` and `partition_values` are as in the log. `deletion_vector` describes the rows to omit. `only` describes the
-    rows to read (None for all); of these, the reader still omits those of `deletion_vector`. `start` and `length` are a
-    range of bytes, which selects the row groups whose middle byte is in it. Without `length` it extends to the end.
+    rows to read (None for all); of these, the reader still omits those of `deletion_vector`. `base_row_id` and
+    `commit_version` give rows their row id and row commit version (None without row tracking). `start` and `length` are
+    a range of bytes, which selects the row groups whose middle byte is in it. Without `length` it extends to the end.
     """
 
     path: str
     partition_values: Mapping[str, str | None] = field(default_factory=dict)
     deletion_vector: Descriptor | None = None
     only: Descriptor | None = None
+    base_row_id: int | None = None
+    commit_version: int | None = None
     start: int = 0
     length: int | None = None
 
@@ -52,16 +56,18 @@ class DataFile:
 def data_files(files: pa.Table) -> Iterator[DataFile]:
     """Yield the files of a snapshot's table of files, in order.
 
-    `files` has the columns `path` and `partitionValues`, and may have `deletionVector`.
+    `files` has the columns `path` and `partitionValues`, and may have `deletionVector` and those of `ROW_IDS`.
     """
-    has_vectors = "deletionVector" in files.column_names
-    columns = ["path", "partitionValues", *(["deletionVector"] if has_vectors else [])]
+    optional = [name for name in ("deletionVector", *ROW_IDS) if name in files.column_names]
+    columns = ["path", "partitionValues", *optional]
     for batch in files.select(columns).to_batches(max_chunksize=_FILES_AT_A_TIME):
         for row in batch.to_pylist():
             yield DataFile(
                 path=row["path"],
                 partition_values=dict(row["partitionValues"] or ()),
                 deletion_vector=row.get("deletionVector"),
+                base_row_id=row.get("baseRowId"),
+                commit_version=row.get("defaultRowCommitVersion"),
             )
 
 

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -78,7 +78,8 @@ def read_file(store: LogStore, file: DataFile, reading: Reading) -> Iterator[pa.
     name = decode_path(file.path)
     constants = _constants(file, reading)
     with open_data_file(store, name) as opened:
-        source = _Source.of(opened, name if is_absolute(name) else f"{store.root}/{name}", reading, constants)
+        where = name if is_absolute(name) else f"{store.root}/{name}"
+        source = _Source.of(opened, file, where, reading, constants)
         selection = load_selection(store, file, source.footer.num_rows, source.where)
         for run in join_adjacent(source.groups_to_read(file, selection)):
             first_row = run.rows.start
@@ -111,6 +112,7 @@ class _Source:
     in a raw batch.
     """
 
+    file: DataFile
     parquet: pq.ParquetFile
     footer: pq.FileMetaData
     size_bytes: int
@@ -123,7 +125,9 @@ class _Source:
     calendar: Calendar
 
     @classmethod
-    def of(cls, opened: OpenedFile, where: str, reading: Reading, constants: Mapping[str, _Constant]) -> _Source:
+    def of(
+        cls, opened: OpenedFile, file: DataFile, where: str, reading: Reading, constants: Mapping[str, _Constant]
+    ) -> _Source:
         footer = opened.parquet.metadata
         calendar = calendar_of(footer.metadata)
         columns = FileColumns(
@@ -137,6 +141,7 @@ class _Source:
             for logical, physical in zip(reading.read, reading.read_physical, strict=True)
         )
         return cls(
+            file=file,
             parquet=opened.parquet,
             footer=footer,
             size_bytes=opened.size_bytes,
@@ -200,12 +205,37 @@ class _Source:
         """Return the result's columns, in order, of all rows of a batch."""
         items = zip(self.reading.projection.items, self.reading.result, strict=True)
         arrays = [
-            _metadata_values(item, first_row, converted.num_rows, name, not_deleted)
+            self._metadata_values(item, converted, first_row, name, not_deleted)
             if isinstance(item, MetadataColumn)
             else fit(converted.column(item.name), target.type)
             for item, target in items
         ]
         return assemble_batch(arrays, self.reading.result, converted.num_rows)
+
+    def _metadata_values(
+        self,
+        item: MetadataColumn,
+        converted: pa.RecordBatch,
+        first_row: int,
+        name: str,
+        not_deleted: pa.BooleanArray | None,
+    ) -> pa.Array:
+        count, row_ids = converted.num_rows, self.reading.row_ids
+        match item:
+            case MetadataColumn.ROW_INDEX:
+                return _positions(first_row, count)
+            case MetadataColumn.FILE:
+                return pa.repeat(pa.scalar(name, pa.string()), count)
+            case MetadataColumn.IS_DELETED:
+                return pa.repeat(pa.scalar(False), count) if not_deleted is None else pc.invert(not_deleted)
+            case MetadataColumn.ROW_ID if row_ids is not None:
+                base = pa.scalar(self.file.base_row_id, pa.int64())
+                return pc.coalesce(converted.column(row_ids.row_id), pc.add(_positions(first_row, count), base))
+            case MetadataColumn.ROW_COMMIT_VERSION if row_ids is not None:
+                version = pa.scalar(self.file.commit_version, pa.int64())
+                return pc.coalesce(converted.column(row_ids.commit_version), version)
+            case _:
+                raise AssertionError(f"plan_reading accepted {item} without row ids")
 
     def _column(self, batch: pa.RecordBatch, index: int) -> pa.Array:
         f, column, position = self.reading.read_arrow.field(index), self.mapped[index], self.positions[index]
@@ -260,6 +290,10 @@ def assemble_batch(arrays: Sequence[pa.Array], schema: pa.Schema, num_rows: int)
     return pa.RecordBatch.from_struct_array(pa.nulls(num_rows, pa.struct([])))
 
 
+def _positions(first_row: int, count: int) -> pa.Int64Array:
+    return pa.array(range(first_row, first_row + count), pa.int64())
+
+
 def _batch_positions(layout: Layout, mapped: Sequence[MappedColumn | None]) -> tuple[int | None, ...]:
     """Return the index of each column in a raw batch, which has the columns to read in the order of the file."""
     owners = [None if column is None else bisect_right(layout.first_leaves, column.leaves[0]) for column in mapped]
@@ -280,20 +314,6 @@ def _constants(file: DataFile, reading: Reading) -> dict[str, _Constant]:
                 raise in_file(error, logical.name, file.path) from error
             constants[logical.name] = _Constant(text=text, scalar=scalar)
     return constants
-
-
-def _metadata_values(
-    item: MetadataColumn, first_row: int, count: int, name: str, not_deleted: pa.BooleanArray | None
-) -> pa.Array:
-    match item:
-        case MetadataColumn.ROW_INDEX:
-            return pa.array(range(first_row, first_row + count), pa.int64())
-        case MetadataColumn.FILE:
-            return pa.repeat(pa.scalar(name, pa.string()), count)
-        case MetadataColumn.IS_DELETED:
-            return pa.repeat(pa.scalar(False), count) if not_deleted is None else pc.invert(not_deleted)
-        case _:
-            assert_never(item)
 
 
 def _calendar_conversion(

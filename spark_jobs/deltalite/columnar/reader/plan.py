@@ -21,6 +21,7 @@ from deltalite.columnar.reader.projection import MetadataColumn, Projection, lea
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.row_tracking import RowIdColumns
 from deltalite.protocol.schema import StructType
 
 DEFAULT_BATCH_SIZE = 32_768
@@ -30,8 +31,9 @@ DEFAULT_BATCH_SIZE = 32_768
 class Reading:
     """The validated plan of a read, from `plan_reading`.
 
-    `read` and `read_physical` are the columns to read, in the same order, with logical and physical names. `read_arrow`
-    is their Arrow schema. With `use_threads` Arrow decodes columns in parallel. All files share `layouts`.
+    `read` and `read_physical` are the columns to read, in the same order, with logical and physical names. They end
+    with those of `row_ids` if the result has row ids. `read_arrow` is their Arrow schema. With `use_threads` Arrow
+    decodes columns in parallel. All files share `layouts`.
     """
 
     table: TableSchema
@@ -44,6 +46,7 @@ class Reading:
     deletes: tuple[BoundDeletes, ...]
     limits: BatchLimits
     use_threads: bool
+    row_ids: RowIdColumns | None = None
     layouts: Layouts = field(default_factory=Layouts, compare=False)
 
     @property
@@ -63,14 +66,15 @@ def plan_reading(
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     equality_deletes: Sequence[EqualityDeletes] = (),
+    row_ids: RowIdColumns | None = None,
     limits: BatchLimits,
     use_threads: bool = True,
 ) -> Reading:
     """Validate the arguments of a read and return its plan; see `read_files` for the arguments.
 
     Raises:
-        InvalidRequestError: a column does not exist, the predicate cannot be evaluated, or the keys of a delete do not
-            fit.
+        InvalidRequestError: a column does not exist, the predicate cannot be evaluated, the keys of a delete do not
+            fit, or the table has no row ids.
     """
     if limits.rows < 1:
         raise InvalidRequestError(
@@ -82,6 +86,13 @@ def plan_reading(
     deletes = tuple(bind_deletes(delete, schema) for delete in equality_deletes if delete.keys.num_rows)
     paths = [*leaf_paths(projection.fields), *columns_of(bound), *(path for delete in deletes for path in delete.paths)]
     read = restrict(schema, paths)
+    if projection.has_row_ids:
+        if row_ids is None:
+            raise InvalidRequestError(
+                "The table has no row ids, because row tracking is not enabled.",
+                remedy="Leave out the columns _row_id and _row_commit_version.",
+            )
+        read = StructType((*read.fields, *row_ids.fields))
     arrow = schema_to_arrow(read)
     # Evaluating an empty batch rejects an unsupported predicate before any file is open.
     truths(pa.RecordBatch.from_pylist([], schema=arrow), bound)
@@ -96,4 +107,5 @@ def plan_reading(
         deletes=deletes,
         limits=limits,
         use_threads=use_threads,
+        row_ids=row_ids,
     )

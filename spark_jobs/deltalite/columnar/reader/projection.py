@@ -22,17 +22,28 @@ from deltalite.protocol.schema import StructField, StructType
 
 
 class MetadataColumn(StrEnum):
-    """A fact about a row: its position in the file, its file, or whether it is deleted."""
+    """A fact about a row.
+
+    - `ROW_INDEX`, `FILE`: its position in its file, and the file's path.
+    - `IS_DELETED`: whether it is soft-deleted.
+    - `ROW_ID`, `ROW_COMMIT_VERSION`: its row id, which it keeps when it moves or changes, and the version that inserted
+      or last changed it. Only with row tracking; null in a file without ids.
+    """
 
     ROW_INDEX = "_row_index"
     FILE = "_file"
     IS_DELETED = "_is_deleted"
+    ROW_ID = "_row_id"
+    ROW_COMMIT_VERSION = "_row_commit_version"
 
 
-_METADATA_TYPES = {
-    MetadataColumn.ROW_INDEX: pa.int64(),
-    MetadataColumn.FILE: pa.string(),
-    MetadataColumn.IS_DELETED: pa.bool_(),
+_ROW_IDS = (MetadataColumn.ROW_ID, MetadataColumn.ROW_COMMIT_VERSION)
+_METADATA_FIELDS = {
+    MetadataColumn.ROW_INDEX: pa.field("", pa.int64(), nullable=False),
+    MetadataColumn.FILE: pa.field("", pa.string(), nullable=False),
+    MetadataColumn.IS_DELETED: pa.field("", pa.bool_(), nullable=False),
+    MetadataColumn.ROW_ID: pa.field("", pa.int64()),
+    MetadataColumn.ROW_COMMIT_VERSION: pa.field("", pa.int64()),
 }
 
 
@@ -56,6 +67,16 @@ class Projection:
         """Whether the result has this metadata column."""
         # A field of the table may have the same name, so compare by identity.
         return any(item is column for item in self.items)
+
+    @property
+    def has_row_ids(self) -> bool:
+        """Whether the result has row ids or row commit versions."""
+        return any(self.has(column) for column in _ROW_IDS)
+
+
+def has_row_ids(columns: Iterable[str]) -> bool:
+    """Whether row ids or row commit versions are among the names, unless a column of the table has the name."""
+    return any(str(name).lower() in _ROW_IDS for name in columns)
 
 
 def project(columns: Sequence[str] | None, schema: StructType) -> Projection:
@@ -128,5 +149,5 @@ def _metadata_column(name: str, schema: StructType) -> MetadataColumn | None:
 
 def _arrow_field(item: StructField | MetadataColumn) -> pa.Field:
     if isinstance(item, MetadataColumn):
-        return pa.field(item.value, _METADATA_TYPES[item], nullable=False)
+        return _METADATA_FIELDS[item].with_name(item.value)
     return pa.field(item.name, type_to_arrow(item.type), item.nullable)

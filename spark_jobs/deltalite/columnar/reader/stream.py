@@ -26,6 +26,7 @@ from deltalite.columnar.reader.equality_deletes import EqualityDeletes
 from deltalite.columnar.reader.one_file import read_file
 from deltalite.columnar.reader.plan import DEFAULT_BATCH_SIZE, Reading, plan_reading
 from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.row_tracking import RowIdColumns
 
 if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
@@ -43,6 +44,7 @@ def read_files(
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     equality_deletes: Sequence[EqualityDeletes] = (),
+    row_ids: RowIdColumns | None = None,
     batch_size: int = DEFAULT_BATCH_SIZE,
     use_threads: bool = True,
 ) -> Iterator[pa.RecordBatch]:
@@ -56,6 +58,7 @@ def read_files(
             table's columns. With `MetadataColumn.IS_DELETED` the result includes deleted rows and marks them.
         predicate: selects rows, by logical column names; None selects all.
         equality_deletes: keys of deleted rows.
+        row_ids: the columns of the files that preserve row ids; needed if `columns` has row ids.
         batch_size: the maximum number of rows of a batch.
         use_threads: decode columns in parallel, in Arrow's thread pool.
 
@@ -73,6 +76,7 @@ def read_files(
         columns=columns,
         predicate=predicate,
         equality_deletes=equality_deletes,
+        row_ids=row_ids,
         limits=BatchLimits(rows=batch_size, bytes=_BATCH_BYTES),
         use_threads=use_threads,
     )
@@ -87,6 +91,7 @@ def read_table(
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     equality_deletes: Sequence[EqualityDeletes] = (),
+    row_ids: RowIdColumns | None = None,
 ) -> pa.Table:
     """Return the rows of the files as one table, in order; arguments and errors are those of `read_files`.
 
@@ -99,6 +104,7 @@ def read_table(
         columns=columns,
         predicate=predicate,
         equality_deletes=equality_deletes,
+        row_ids=row_ids,
         limits=_TABLE_LIMITS,
         # With a file for each processor, parallel decoding of columns would only add thread switches.
         use_threads=workers < pa.cpu_count(),

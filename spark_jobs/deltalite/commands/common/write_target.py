@@ -26,6 +26,7 @@ from deltalite.protocol.properties import (
     check_new_properties,
     is_protocol_property,
 )
+from deltalite.protocol.row_tracking import RowIdColumns, row_id_columns, with_row_id_columns
 from deltalite.protocol.schema import (
     ArrayType,
     MapType,
@@ -57,6 +58,16 @@ class WriteTarget:
     def rules(self) -> ColumnRules:
         """The rules of the table's columns."""
         return column_rules(self.protocol, self.metadata)
+
+    @property
+    def row_ids(self) -> RowIdColumns | None:
+        """The columns of data files that preserve row ids, None if row tracking is not enabled."""
+        return row_id_columns(self.protocol, self.metadata)
+
+    @property
+    def copied_table(self) -> TableSchema:
+        """The columns of files with copied rows: those of the table, and those that preserve row ids."""
+        return self.table if self.row_ids is None else self.table.with_fields(self.row_ids.fields)
 
     def with_high_water_marks(self, columns: Sequence[IdentityColumn], count: int) -> WriteTarget:
         """Return the target with the high-water marks after `count` new rows in these IDENTITY columns."""
@@ -131,6 +142,7 @@ def new_target(
     file_schema = TableSchema(logical=schema) if has_files else None
     metadata = with_column_ids(metadata_without_ids, file_schema, keeps_files=has_files)
     protocol = protocol_for(metadata, requested=requested_protocol(properties))
+    metadata = with_row_id_columns(protocol, metadata)
     check_writable(protocol, metadata)
     return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
 
@@ -160,6 +172,7 @@ def _changed_target(base: Snapshot, metadata: Metadata, protocol: Protocol, *, k
     if has_new_protocol or metadata != base.metadata:
         metadata = with_column_ids(metadata, base.table_schema, keeps_files=keeps_files)
         metadata = replace(metadata, schema_string=_schema_string(base, parse_schema(metadata.schema_string)))
+        metadata = with_row_id_columns(protocol, metadata)
     check_writable(protocol, metadata)
     target = _target(
         metadata,

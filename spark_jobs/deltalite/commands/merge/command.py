@@ -141,6 +141,7 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
             base_schema=base.schema,
             schema=schema,
             columns=columns,
+            row_ids=base.row_ids,
         ),
         source_versions=source.versions,
         may_match=may_match,
@@ -226,7 +227,7 @@ class _MergePlan:
     def _touched(self, matches: Matches, paths: Sequence[str], changed: int) -> TouchedRows | None:
         if not paths:
             return None
-        rows = self._rows_of(self._files(paths))
+        rows = self._rows_of(self._files(paths), with_row_ids=True)
         merged = merged_rows(rows.frame, matches, self.merge)
         return TouchedRows(files=rows.files, rows=merged, numbers=rows.numbers, changed=changed)
 
@@ -235,9 +236,11 @@ class _MergePlan:
             return None
         return inserted_rows(matches, self.merge)
 
-    def _rows_of(self, files: pa.Table) -> AddressedRows:
+    def _rows_of(self, files: pa.Table, *, with_row_ids: bool = False) -> AddressedRows:
         columns = self.merge.columns
-        return scan_addressed(self.spark, self.base, files, file=columns.file, row=columns.row)
+        return scan_addressed(
+            self.spark, self.base, files, file=columns.file, row=columns.row, with_row_ids=with_row_ids
+        )
 
     def _files(self, paths: Iterable[str]) -> pa.Table:
         files = self.base.files

@@ -146,7 +146,9 @@ class _Writer:
         else:
             frame = gathered_bins(self._spark, self._base, self._plan.files, file_numbers, shuffles=job.shuffles)
         with settings(self._spark, KEPT_APART):
-            staged = self.staging.write(frame, self._target.table, [], known_values=self._partition_values(job_bins))
+            staged = self.staging.write(
+                frame, self._target.copied_table, [], known_values=self._partition_values(job_bins)
+            )
         published = publish_files(self._base.store, self.staging, staged, self._target, data_change=False)
         bin_of_task = [
             number for number, file_bin in zip(job.bins, job_bins, strict=True) for _ in range(file_bin.outputs)

@@ -24,10 +24,11 @@ from deltalite.log.file_table import ADD_TYPES, bytes_of, file_key, key_column, 
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.protocol.paths import canonical_path, decode_path
+from deltalite.protocol.row_tracking import ROW_IDS
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 
-_REMOVED_COLUMNS = ("path", "partitionValues", "size", "deletionVector")
+_REMOVED_COLUMNS = ("path", "partitionValues", "size", "deletionVector", *ROW_IDS)
 _AT_A_TIME = 65_536
 _MOST_PROBLEMS = 10
 _log = logging.getLogger(__name__)

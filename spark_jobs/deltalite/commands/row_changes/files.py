@@ -119,13 +119,14 @@ class _Writer:
             parts.append(touched.rows.rewritten())
         elif touched is not None and self._updates:
             parts.append(one_partition_if_small(touched.rows.updated(), _size_of(touched)))
+        table = self._target.copied_table if parts else self._target.table
         if inserts is not None:
-            parts.append(inserts.frame)
+            parts.append(inserts.beside_copies(self._target.row_ids) if parts else inserts.frame)
         if not parts:
             return WrittenFiles.none()
         schema, rules, action = self._target.schema, self._target.rules, self._change.columns.action
         guards = new_row_guards(self._spark, action, schema, rules, self._change.actions)
-        files = self._staging.write(self._apply_rules(union_all(parts)), self._target.table, guards)
+        files = self._staging.write(self._apply_rules(union_all(parts)), table, guards)
         return publish_files(self._base.store, self._staging, files, self._target, data_change=True)
 
     def _soft_delete(self, touched: TouchedRows) -> NewVectors:

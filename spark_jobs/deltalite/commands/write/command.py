@@ -45,8 +45,9 @@ from deltalite.protocol.schema import StructType
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns.conforming import conform_rows
+from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.guards import Guard, not_null_guards, replaced_range_guard
+from deltalite.spark.columns.names import named
 from deltalite.spark.columns.text_lengths import length_guards
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.hadoop.folders import folder_of
@@ -242,8 +243,9 @@ class _Write:
         changes: tuple[AddCDCFile, ...] = ()
         if self._request.data_change:
             changes = write_change_files(base, target, copies, new=staged.new, replaced=replaced)
-        survivors = conform_rows(replaced.survivors, base.schema, target.schema)
-        copied = self._publish(copies.write(survivors, target.table, []), copies, target)
+        ids = () if target.row_ids is None else map(named, target.row_ids.names)
+        survivors = replaced.survivors.select(*conform_columns(base.schema, target.schema), *ids)
+        copied = self._publish(copies.write(survivors, target.copied_table, []), copies, target)
         return replace(staged, copied=copied, changes=changes)
 
     def _publish(self, files: list[DataFile], staging: StagedWrite, target: WriteTarget) -> WrittenFiles:
@@ -328,6 +330,7 @@ class _Write:
             metadata=target.changed_metadata,
             txn=transaction(request.identity, self._base, now_ms=now_ms()),
             reads=self._reads(staged.replaced),
+            keeps_row_ids=request.data_change,  # rows that the request rearranges come from its query, without ids
         )
 
     def _operation(self, staged: _Staged, rows: StagedRows, target: WriteTarget) -> Operation:

@@ -16,8 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import named, unused_name
-from deltalite.spark.scan.frame import scan, scan_rows
-from deltalite.spark.scan.row_selection import live_rows
+from deltalite.spark.scan.frame import scan_with_row_ids
 
 KEPT_APART = {"spark.sql.unionOutputPartitioning": "false"}
 """The settings for writing bins. Without them Spark 4.1 and later merge a union of single partitions into one."""
@@ -55,11 +54,12 @@ def gathered_bins(
 ) -> DataFrame:
     """Return the live rows of `files`, with the rows of bin `n` (file numbers in `files`) in partition `n`.
 
-    Raises the errors of `scan`.
+    The columns are those of `scan_with_row_ids`. Raises the errors of `scan`.
     """
     if shuffles:
         return _shuffled(spark, snapshot, files, bins)
-    branches = [scan(spark, snapshot, files.take(pa.array(numbers, pa.int64()))).coalesce(1) for numbers in bins]
+    groups = [files.take(pa.array(numbers, pa.int64())) for numbers in bins]
+    branches = [scan_with_row_ids(spark, snapshot, group).coalesce(1) for group in groups]
     result = branches[0]
     for branch in branches[1:]:
         result = result.unionAll(branch)
@@ -71,14 +71,7 @@ def _shuffled(spark: SparkSession, snapshot: Snapshot, files: pa.Table, bins: Se
     keys = keys_of_partitions(len(bins))
     key_of_files = pa.array([keys[n] for n, numbers in enumerate(bins) for _ in numbers], pa.int32())
     name = unused_name(snapshot.schema, "bin")
-    rows = scan_rows(
-        spark,
-        snapshot.store.root,
-        snapshot.table_schema,
-        bin_files,
-        rows=live_rows(snapshot.store, bin_files),
-        by_file={name: key_of_files},
-    )
+    rows = scan_with_row_ids(spark, snapshot, bin_files, by_file={name: key_of_files})
     return rows.repartition(len(bins), named(name)).drop(name)
 
 

@@ -26,8 +26,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import named, unused_name
 from deltalite.spark.layout.rearranging import keys_of_partitions
 from deltalite.spark.runtime.computed_once import computed_once
-from deltalite.spark.scan.frame import scan_rows
-from deltalite.spark.scan.row_selection import live_rows
+from deltalite.spark.scan.frame import scan_with_row_ids
 
 _MOST_SAMPLED = 2_000_000
 _OF_A_CUBE = (1_000, 50_000)
@@ -58,7 +57,7 @@ def ordered_cubes(
 ) -> DataFrame:
     """Return the live rows of the cubes: one sorted partition for each output file, in the order of the cubes.
 
-    Raises the errors of `scan`.
+    The columns are those of `scan_with_row_ids`. Raises the errors of `scan`.
     """
     order = _Order(snapshot, columns=len(columns), cubes=len(cubes), most_outputs=max(c.outputs for c in cubes))
     rows = _scanned(spark, snapshot, files, cubes, columns, order)
@@ -74,8 +73,10 @@ def ordered_cubes(
     bounds_of_cubes = F.broadcast(outputs.join(F.broadcast(bounds), order.cube, "left_outer"))
     filed = order.filed(order.placed(rows.join(bounds_of_cubes, order.cube), order.share_of_row()))
     count = sum(cube.outputs for cube in cubes)
-    table_columns = [named(field.name) for field in snapshot.schema]
-    return filed.repartition(count, named(order.key)).sortWithinPartitions(named(order.place)).select(*table_columns)
+    names = [*snapshot.schema.names, *(() if snapshot.row_ids is None else snapshot.row_ids.names)]
+    return (
+        filed.repartition(count, named(order.key)).sortWithinPartitions(named(order.place)).select(*map(named, names))
+    )
 
 
 def _scanned(
@@ -89,12 +90,10 @@ def _scanned(
     """Scan the rows, with the number of their cube, its sampling rate, and the values to order by."""
     cube_files = files.take(pa.array([number for cube in cubes for number in cube.files], pa.int64()))
     shares = _shares(cubes)
-    rows = scan_rows(
+    rows = scan_with_row_ids(
         spark,
-        snapshot.store.root,
-        snapshot.table_schema,
+        snapshot,
         cube_files,
-        rows=live_rows(snapshot.store, cube_files),
         by_file={
             order.cube: pa.array([n for n, cube in enumerate(cubes) for _ in cube.files], pa.int32()),
             order.share: pa.array([shares[n] for n, cube in enumerate(cubes) for _ in cube.files], pa.float64()),

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import MultipleMatchesError
+from deltalite.protocol.row_tracking import RowIdColumns
 from deltalite.protocol.schema import StructType
 from deltalite.spark.columns.names import SOURCE, TARGET, named, quoted
 from deltalite.spark.merge.clauses import MergeActions
@@ -53,6 +54,7 @@ class MergeRows:
 
     - `base_schema`, `schema`: the table's columns before and after the merge.
     - `columns`: the names of the helper columns.
+    - `row_ids`: the columns that preserve row ids, None without row tracking.
     """
 
     source: SourceRows
@@ -60,6 +62,7 @@ class MergeRows:
     base_schema: StructType
     schema: StructType
     columns: RowColumns
+    row_ids: RowIdColumns | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

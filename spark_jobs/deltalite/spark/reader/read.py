@@ -21,6 +21,7 @@ from deltalite.spark.hadoop.opening import readable_store
 from deltalite.spark.large_tables.distributed_replay import replayed_files
 from deltalite.spark.reader.changes import change_rows, feed_schema, first_version_from, unversioned
 from deltalite.spark.reader.read_options import ReadOptions
+from deltalite.spark.reader.row_ids import scan_with_named_row_ids
 from deltalite.spark.scan.frame import scan
 from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, resolve_version
 
@@ -44,7 +45,8 @@ def read(
         where: a SQL condition on the table's columns. Only matching rows are returned, and files that cannot hold one
             are skipped. -0.0 and NaN match as SQL defines, which Spark's own Parquet filters do not guarantee.
         options: options of Delta's reader by name, such as `versionAsOf`. `readChangeFeed` with `startingVersion`
-            returns the columns of `changes`.
+            returns the columns of `changes`. `readRowIds` adds the columns `_row_id` and `_row_commit_version` (bigint)
+            of a table with row tracking; `where` cannot name them.
 
     Raises: TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, ChangeFeedUnavailableError,
         UnsupportedFeatureError, InvalidRequestError.
@@ -67,13 +69,13 @@ def read(
     version = parsed.version_as_of if version_as_of is None else version_as_of
     timestamp = parsed.timestamp_as_of if timestamp_as_of is None else timestamp_as_of
     snapshot = snapshot_at(spark, resolve_version(path, version, timestamp))
+    scan_rows = scan_with_named_row_ids if parsed.read_row_ids else scan
     if where is None:
-        return scan(spark, snapshot)
+        return scan_rows(spark, snapshot, snapshot.files)
     predicate = parse_predicate(spark, where, snapshot.schema, parameter="where")
     is_exact = reads_floating_point(predicate, snapshot.schema)
-    return scan(spark, snapshot, prune(snapshot.files, predicate, snapshot.table_schema), is_exact=is_exact).where(
-        where
-    )
+    files = prune(snapshot.files, predicate, snapshot.table_schema)
+    return scan_rows(spark, snapshot, files, is_exact=is_exact).where(where)
 
 
 def files(

@@ -20,6 +20,7 @@ _KNOWN = {
     "timestampAsOf": "timestamp_as_of",
     "readChangeFeed": "read_change_feed",
     "readChangeData": "read_change_feed",
+    "readRowIds": "read_row_ids",
     "startingVersion": "starting_version",
     "startingTimestamp": "starting_timestamp",
     "endingVersion": "ending_version",
@@ -32,11 +33,15 @@ _TRUTH = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """The version or time of a table to read, or the inclusive range of its change data feed."""
+    """The version or time of a table to read, or the inclusive range of its change data feed.
+
+    `read_row_ids` adds the columns `_row_id` and `_row_commit_version`. It is the only option that Delta does not have.
+    """
 
     version_as_of: int | None = None
     timestamp_as_of: str | datetime | None = None
     read_change_feed: bool = False
+    read_row_ids: bool = False
     starting_version: int | None = None
     starting_timestamp: str | datetime | None = None
     ending_version: int | None = None
@@ -51,6 +56,7 @@ class ReadOptions:
             ("ending_version", "ending_timestamp"),
             ("version_as_of", "read_change_feed"),
             ("timestamp_as_of", "read_change_feed"),
+            ("read_row_ids", "read_change_feed"),
         ):
             if {first_name, second_name} <= set_names:
                 raise InvalidRequestError(
@@ -99,7 +105,7 @@ class ReadOptions:
 
 
 def _value(name: str, attribute: str, value: Any) -> Any:
-    if attribute == "read_change_feed":
+    if attribute in ("read_change_feed", "read_row_ids"):
         flag = value if isinstance(value, bool) else _TRUTH.get(str(value).strip().lower())
         if flag is None:
             raise InvalidRequestError(f"The option {name} is {value!r}.", remedy="Give true or false.")

@@ -17,7 +17,7 @@ from deltalite.log.file_table import key_column
 from deltalite.snapshot import Snapshot
 from deltalite.spark.row_changes.selecting import PartitionKeys, counts_by_file, selection
 from deltalite.spark.row_changes.touched_rows import RowColumns
-from deltalite.spark.scan.frame import scan
+from deltalite.spark.scan.frame import scan, scan_with_row_ids
 from deltalite.txn.proposal import ReadSet, RowTest
 
 
@@ -25,9 +25,9 @@ from deltalite.txn.proposal import ReadSet, RowTest
 class Replacement:
     """The replaced files: `whole` ones are removed, and `partly` replaced ones are rewritten without some rows.
 
-    `survivors` and `deleted` are the remaining and the deleted rows of partly replaced files. `matched_rows` is the
-    number of the deleted rows, or None if they were not counted. `reads` is the read set: a file that another writer
-    adds inside it conflicts.
+    `survivors` and `deleted` are the remaining and the deleted rows of partly replaced files. `survivors` has the
+    columns of `scan_with_row_ids`. `matched_rows` is the number of the deleted rows, or None if they were not counted.
+    `reads` is the read set: a file that another writer adds inside it conflicts.
     """
 
     whole: pa.Table
@@ -87,9 +87,9 @@ def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replace
     columns = RowColumns.beside(snapshot.schema)
     counts = counts_by_file(spark, snapshot, candidates, predicate, columns, parameter="replace_where")
     partly = candidates.files.take(pa.array(sorted(counts), pa.int64()))
-    rows = scan(spark, snapshot, partly, is_exact=True)
-    survivors = rows.where(~F.coalesce(F.expr(predicate), F.lit(False)))
-    deleted = rows.where(predicate)
+    survivors = scan_with_row_ids(spark, snapshot, partly, is_exact=True)
+    survivors = survivors.where(~F.coalesce(F.expr(predicate), F.lit(False)))
+    deleted = scan(spark, snapshot, partly, is_exact=True).where(predicate)
     return Replacement.of(
         no_files,
         partly,

@@ -87,9 +87,11 @@ def changed_by(
     schema: StructType,
 ) -> tuple[ChangedRows, Mapping[str, int]]:
     """Apply one action, numbered 0, to the rows of files. Also return the number of each file by its spelling."""
-    rows = scan_addressed(spark, snapshot, files, file=columns.file, row=columns.row)
+    rows = scan_addressed(spark, snapshot, files, file=columns.file, row=columns.row, with_row_ids=True)
     numbered = rows.frame.alias(TARGET).withColumn(columns.action, action_number({0: action}))
-    changed = ChangedRows.of(numbered, columns, base_schema=snapshot.schema, schema=schema, actions={0: action})
+    changed = ChangedRows.of(
+        numbered, columns, base_schema=snapshot.schema, schema=schema, actions={0: action}, row_ids=snapshot.row_ids
+    )
     return changed, rows.numbers
 
 

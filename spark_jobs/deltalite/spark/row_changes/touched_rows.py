@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.change_feed import CHANGE_TYPE
+from deltalite.protocol.row_tracking import RowIdColumns
 from deltalite.protocol.schema import StructType
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import named, unused_name
@@ -49,7 +50,7 @@ class RowColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRows:
-    """The rows of files, with the columns of `schema` and of `columns`. The action of an unchanged row is null.
+    """The rows of files, with the columns of `schema`, `row_ids` and `columns`. The action of an unchanged row is null.
 
     If the frame has only the changed rows, `untouched` has all rows of the files, with the table's columns and their
     addresses.
@@ -59,6 +60,7 @@ class ChangedRows:
     schema: StructType
     columns: RowColumns
     actions: Mapping[int, RowAction]
+    row_ids: RowIdColumns | None = None
     untouched: DataFrame | None = None
 
     @classmethod
@@ -70,20 +72,22 @@ class ChangedRows:
         base_schema: StructType,
         schema: StructType,
         actions: Mapping[int, RowAction],
+        row_ids: RowIdColumns | None,
     ) -> ChangedRows:
         """Apply the actions to `rows`, which have the columns of `base_schema` under the alias `target`.
 
-        The rows also have the columns `file`, `row` and `action`.
+        The rows also have the columns `row_ids`, `file`, `row` and `action`.
         """
         names = columns
         frame = rows.select(
             *conform_columns(base_schema, schema, of_target),
+            *map(named, names_of(row_ids)),
             named(names.file),
             named(names.row),
             named(names.action),
             new_row(named(names.action), actions, schema).alias(names.new),
         )
-        return cls(frame=frame, schema=schema, columns=names, actions=actions)
+        return cls(frame=frame, schema=schema, columns=names, actions=actions, row_ids=row_ids)
 
     @property
     def changed(self) -> DataFrame:
@@ -94,7 +98,8 @@ class ChangedRows:
         """Compute the changed rows once for all later uses, and return the same rows."""
         changed = computed_once(self.changed)
         names = self.columns
-        untouched = self.frame.select(*[named(f.name) for f in self.schema], named(names.file), named(names.row))
+        kept = [*self.schema.names, *names_of(self.row_ids), names.file, names.row]
+        untouched = self.frame.select(*map(named, kept))
         return replace(self, frame=broadcast_if_small(changed, measure_size(changed)), untouched=untouched)
 
     def rewritten(self) -> DataFrame:
@@ -113,14 +118,24 @@ class ChangedRows:
                 .alias(f.name)
                 for f in self.schema
             ],
+            *self._new_row_ids(),
             named(names.action),
         )
+
+    def _new_row_ids(self) -> list[Column]:
+        """Return the row ids after the operation; an updated row keeps its id and gets the version of the commit."""
+        if self.row_ids is None:
+            return []
+        version = F.when(named(self.columns.action).isNull(), named(self.row_ids.commit_version))
+        return [named(self.row_ids.row_id), version.alias(self.row_ids.commit_version)]
 
     def updated(self) -> DataFrame:
         """Return only the new rows of updates, with the number of their action."""
         names = self.columns
         return self.frame.where(named(names.new).isNotNull()).select(
-            *[named(names.new).getField(f.name).alias(f.name) for f in self.schema], named(names.action)
+            *[named(names.new).getField(f.name).alias(f.name) for f in self.schema],
+            *self._new_row_ids(),
+            named(names.action),
         )
 
     def positions(self) -> DataFrame:
@@ -148,6 +163,11 @@ class ChangedRows:
         return union_all([part.select(*columns) for part in parts])
 
 
+def names_of(row_ids: RowIdColumns | None) -> Sequence[str]:
+    """Return the names of the columns that preserve row ids; none without row tracking."""
+    return () if row_ids is None else row_ids.names
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRows:
     """Rows that an operation adds: the table's columns, and the number of their action in the column `action`."""
@@ -159,6 +179,14 @@ class NewRows:
     def compute_once(self) -> NewRows:
         """Compute the rows once for all later uses, and return them."""
         return replace(self, frame=computed_once(self.frame))
+
+    def beside_copies(self, row_ids: RowIdColumns | None) -> DataFrame:
+        """Return the rows with the columns of `ChangedRows.rewritten`; the commit gives new rows their ids."""
+        no_id = F.lit(None).cast("long")
+        columns = [name for name in self.frame.columns if name != self.action]
+        return self.frame.select(
+            *map(named, columns), *[no_id.alias(name) for name in names_of(row_ids)], named(self.action)
+        )
 
 
 def union_all(parts: Sequence[DataFrame]) -> DataFrame:

@@ -74,6 +74,22 @@ def scan(
     return scan_rows(spark, snapshot.store.root, snapshot.table_schema, files, rows=rows, is_exact=is_exact)
 
 
+def scan_with_row_ids(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: pa.Table,
+    *,
+    by_file: Mapping[str, pa.Array | pa.ChunkedArray] | None = None,
+    is_exact: bool = False,
+) -> DataFrame:
+    """Return the live rows of `files`, with the columns `snapshot.row_ids` after those of the table.
+
+    Without row tracking there are only the table's columns. See `scan_rows` for `by_file`, which come last, and for
+    `is_exact`. `files` has the columns of `snapshot.files`. Raises the errors of `scan`.
+    """
+    return _scan_live(spark, snapshot, files, by_file=by_file, is_exact=is_exact, with_row_ids=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressedRows:
     """Rows with their addresses: after the table's columns, the file as Spark spells it and the row's position.
@@ -91,22 +107,57 @@ class AddressedRows:
         return {paths[self.numbers[file]].as_py(): value for file, value in values.items()}
 
 
-def scan_addressed(spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, file: str, row: str) -> AddressedRows:
+def scan_addressed(
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, file: str, row: str, with_row_ids: bool = False
+) -> AddressedRows:
     """Return the live rows of `files` with their addresses in the columns `file` and `row`.
 
-    No file may be listed twice. The scan is exact, because the caller changes the rows. Raises the errors of `scan`.
+    With `with_row_ids`, the columns of `scan_with_row_ids` come before the addresses. No file may be listed twice. The
+    scan is exact, because the caller changes the rows. Raises the errors of `scan`.
     """
     numbers: dict[str, int] = {}
+    address = _Address(file=file, row=row, numbers=numbers)
+    frame = _scan_live(spark, snapshot, files, address=address, is_exact=True, with_row_ids=with_row_ids)
+    return AddressedRows(frame=frame, files=files, numbers=numbers)
+
+
+def _scan_live(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: pa.Table,
+    *,
+    by_file: Mapping[str, pa.Array | pa.ChunkedArray] | None = None,
+    address: _Address | None = None,
+    is_exact: bool,
+    with_row_ids: bool,
+) -> DataFrame:
+    """Scan the live rows. A row id is the one in the file, or the file's base row id plus the row's position."""
+    columns, table, by_file = snapshot.row_ids if with_row_ids else None, snapshot.table_schema, by_file or {}
+    rows = live_rows(snapshot.store, files)
+    if columns is None:
+        return scan_rows(
+            spark, snapshot.store.root, table, files, rows=rows, by_file=by_file, address=address, is_exact=is_exact
+        )
+    table = table.with_fields(columns.fields)
+    base, version, file, row = (unused_name(table.physical, stem) for stem in ("base", "version", "id_file", "id_row"))
     frame = scan_rows(
         spark,
         snapshot.store.root,
-        snapshot.table_schema,
+        table,
         files,
-        rows=live_rows(snapshot.store, files),
-        address=_Address(file=file, row=row, numbers=numbers),
-        is_exact=True,
+        rows=rows,
+        by_file={**by_file, base: files["baseRowId"], version: files["defaultRowCommitVersion"]},
+        address=address or _Address(file=file, row=row, numbers={}),
+        is_exact=is_exact,
     )
-    return AddressedRows(frame=frame, files=files, numbers=numbers)
+    position = row if address is None else address.row
+    ids = {
+        columns.row_id: F.coalesce(named(columns.row_id), named(base) + named(position)).alias(columns.row_id),
+        columns.commit_version: F.coalesce(named(columns.commit_version), named(version)).alias(columns.commit_version),
+    }
+    return frame.select(
+        *[ids.get(name, named(name)) for name in frame.columns if name not in (base, version, file, row)]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
