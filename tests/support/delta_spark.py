@@ -13,6 +13,8 @@ from tests.support.required import not_here
 
 ENVIRONMENT = Path(__file__).resolve().parents[2] / ".venv-reference"
 PROGRAM = Path(__file__).with_name("delta_spark_program.py")
+# Statements on a few rows take longer to compile well than to run.
+_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class DeltaSparkError(Exception):
@@ -68,7 +70,7 @@ class DeltaSpark:
         with self._log.open("w") as log:
             return subprocess.Popen(
                 [str(ENVIRONMENT / "bin" / "python"), str(PROGRAM), *jars],
-                env=environment | {"PATH": path, "SPARK_LOCAL_IP": "127.0.0.1"},
+                env=environment | {"PATH": path, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": _JVM_OPTIONS},
                 cwd=tempfile.mkdtemp(dir=self._folder),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

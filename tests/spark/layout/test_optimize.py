@@ -155,8 +155,8 @@ def test_statistics_that_are_wrong_lose_no_row(spark, table, count):
 def test_rows_that_get_lost_on_their_way_are_never_committed(spark, table, monkeypatch):
     filled(spark, table)
     there = data_files(table)
-    real = rearranging.scan
-    monkeypatch.setattr(rearranging, "scan", lambda *a, **k: real(*a, **k).where("id <> 3"))
+    real = rearranging.scan_with_row_ids
+    monkeypatch.setattr(rearranging, "scan_with_row_ids", lambda *a, **k: real(*a, **k).where("id <> 3"))
     with pytest.raises(CorruptDataFileError, match="do not have the rows that the log records: 14 rows were read"):
         optimized(spark, table, run=RUN)
     assert DeltaTable(str(table)).version == 2 and data_files(table) == there
