@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.golden import ENTRIES, OF_THE_LOG, names, one_per_feature
 from tests.support.loops import cover, sampled
 
@@ -15,6 +17,12 @@ def test_a_value_outside_the_sample_is_marked_for_the_campaign():
     inside, outside = sampled(["a", "b"], {"a"})
     assert inside == "a"
     assert (outside.values, [mark.name for mark in outside.marks]) == (("b",), ["campaign"])
+
+
+@pytest.mark.sample("inside")
+@pytest.mark.parametrize("value", ["inside", "outside"])
+def test_the_marker_sample_leaves_out_the_other_values_of_a_parameter(value, pytestconfig):
+    assert value == "inside" or pytestconfig.getoption("--campaign")
 
 
 def test_the_sampled_golden_tables_have_every_feature_of_a_log(golden):

@@ -53,6 +53,7 @@ def changed_by_us(spark, table, number):
     optimized(spark, table)
 
 
+@pytest.mark.sample("ours")
 @pytest.mark.parametrize("creator", ["ours", "delta-spark"])
 def test_both_engines_keep_the_ids_of_the_other(spark, delta_spark, tmp_path, creator):
     table = tmp_path / "t"

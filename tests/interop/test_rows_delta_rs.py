@@ -149,12 +149,14 @@ def assert_feed_explains_rows(path, first, before, expected):
     assert not removed - before and before - removed + inserted == expected
 
 
+@pytest.mark.sample("partitioned")
 @pytest.mark.parametrize("condition", [None, "day = 'tue'", "id >= 3 AND stock IS NOT NULL", "price.unit = 'kg'"])
 def test_a_delete_leaves_the_same_rows_as_delta_rs(spark, compare, condition):
     change = lambda path: delete(spark, DeleteRequest(table=path, condition=condition, confirm_all_rows=True))
     compare(change, lambda table: table.delete(condition))
 
 
+@pytest.mark.sample("partitioned")
 @pytest.mark.parametrize(
     ("values", "condition"),
     [
@@ -172,6 +174,7 @@ def delta_rs_merge(table, on="target.id = source.id"):
     return table.merge(SOURCE_ROWS, on, source_alias="source", target_alias="target")
 
 
+@pytest.mark.sample("partitioned")
 def test_an_upsert_leaves_the_same_rows_as_delta_rs(spark, compare, sources):
     clauses = {"when_matched": (MergeClause(update="*"),), "when_not_matched": (MergeClause(insert="*"),)}
     compare(
@@ -180,6 +183,7 @@ def test_an_upsert_leaves_the_same_rows_as_delta_rs(spark, compare, sources):
     )
 
 
+@pytest.mark.sample("unpartitioned")
 def test_a_merge_that_only_inserts_leaves_the_same_rows_as_delta_rs(spark, compare, sources):
     on = "target.id = source.id AND target.day = source.day"
     clause = MergeClause(condition="source.name IS NOT NULL", insert={"id": "source.id", "day": "source.day"})
@@ -189,6 +193,7 @@ def test_a_merge_that_only_inserts_leaves_the_same_rows_as_delta_rs(spark, compa
     )
 
 
+@pytest.mark.sample("partitioned")
 def test_a_merge_with_every_kind_of_clause_leaves_the_same_rows_as_delta_rs(spark, compare, sources):
     is_discontinued = "source.stock IS NULL"
     matched_update = {"name": "source.name", "stock": "target.stock + 1"}
@@ -215,6 +220,7 @@ def test_a_merge_with_every_kind_of_clause_leaves_the_same_rows_as_delta_rs(spar
     )
 
 
+@pytest.mark.sample("partitioned")
 def test_delta_rs_deletes_from_and_compacts_a_table_that_deltalite_merged(spark, origin, tmp_path, sources):
     path = copy_with_properties(origin, tmp_path / "t", VECTORS | FEED)
     clauses = {"when_matched": (MergeClause(update="*"),), "when_not_matched": (MergeClause(insert="*"),)}

@@ -55,6 +55,7 @@ def add_actions(spark, table, version):
     return [action["add"] for action in map(json.loads, lines) if "add" in action]
 
 
+@pytest.mark.sample("s3a")
 def test_writes_reruns_and_time_travel_work_as_on_a_local_disk(spark, table):
     first = write_rows(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), run="r1", partition_by=("day",),
                 properties={"delta.checkpointInterval": "2"})  # fmt: skip
@@ -109,6 +110,7 @@ def test_a_first_write_that_fails_leaves_no_folder(spark, table):
     assert file_names(spark, table.removesuffix("/t")) == set()
 
 
+@pytest.mark.sample("hdfs")
 def test_a_write_with_several_files_for_each_task_keeps_all_rows(spark, table):
     write_rows(spark, table, "SELECT id, uuid() AS text FROM range(0, 60000, 1, 3)", max_records_per_file=15_000)
     files = delta.files(spark, table).select("path", "stats").collect()
@@ -191,6 +193,7 @@ def test_a_folder_with_other_files_is_rejected(spark, table):
         write_rows(spark, table, "SELECT 1 AS id")
 
 
+@pytest.mark.sample("hdfs")
 @pytest.mark.parametrize("policy", [pytest.param("classic", marks=pytest.mark.campaign), "v2"])
 def test_checkpoints_of_spark_and_of_this_process_have_the_state_of_the_table(spark, table, policy):
     for number in range(2):
@@ -209,6 +212,7 @@ def test_checkpoints_of_spark_and_of_this_process_have_the_state_of_the_table(sp
     assert rows(spark, table) == [(0,), (1,), (2,)]
 
 
+@pytest.mark.sample("s3a")
 def test_column_mapping_and_the_change_feed_work(spark, table):
     properties = {"delta.columnMapping.mode": "name", "delta.enableChangeDataFeed": "true"}
     write_rows(spark, table, values("`a b`, day", "1, 'x'", "2, 'y'"), properties=properties, partition_by=("day",))

@@ -59,6 +59,7 @@ def test_a_tree_is_listed_and_its_files_are_deleted(spark, table):
     assert files_in(list_tree(tree)) == {"empty/kept"}
 
 
+@pytest.mark.sample("s3a")
 def test_a_vacuum_deletes_the_same_files_as_on_a_local_disk(spark, table):
     for number in range(3):
         write_rows(spark, table, values("id, day", f"{number}, 'a b/ü%'", f"{number + 10}, 'c'"), mode="overwrite",

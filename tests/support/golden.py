@@ -18,7 +18,7 @@ MANIFEST = GOLDEN / "manifest.jsonl"
 ENTRIES = {e["name"]: e for e in map(json.loads, MANIFEST.read_text().splitlines())} if MANIFEST.is_file() else {}
 EXPECT = {name: entry["expect"] for name, entry in ENTRIES.items()}
 # The features in the manifest that decide how a log is replayed.
-OF_THE_LOG = ("checkpoint:", "dv:", "log:", "path:", "partition:", "stats:", "column-mapping:")
+OF_THE_LOG = ("checkpoint:", "dv:", "log:", "path:")
 MANY_ROWS = 50_000
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | `make quick` | all that need neither Spark nor a server |
 | `make smoke` | all that are marked `smoke` |
-| `make test` | all but those that are marked `campaign` |
+| `make test` | all but those that are marked `campaign`, or have a parameter outside their marker `sample` |
 | `make campaign` | all |
 
 The markers `spark` and `server` follow from fixtures and folders, so that no file can lack them.
@@ -24,8 +24,9 @@ TESTS = Path(__file__).resolve().parents[1]
 # Folders whose tests use Spark or start servers through several fixtures.
 SPARK_FOLDERS = frozenset({"interop"})
 SERVER_FOLDERS = frozenset({"storage", "system"})
-# Folders whose files share a fixture of the session that takes a minute: a whole Airflow, and runs of example DAGs.
-SHARED_FOLDERS = ("tests/examples/", "tests/system/")
+# Folders whose files share a fixture of the session that takes a minute: a whole Airflow, runs of example DAGs, and
+# sessions of other engines.
+SHARED_FOLDERS = ("tests/examples/", "tests/interop/", "tests/system/")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,10 +50,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.server)
     if config.getoption("--campaign"):
         return
-    campaign_only = [item for item in items if item.get_closest_marker("campaign")]
+    campaign_only = [item for item in items if item.get_closest_marker("campaign") or _is_outside_sample(item)]
     if campaign_only:
         config.hook.pytest_deselected(items=campaign_only)
-        items[:] = [item for item in items if not item.get_closest_marker("campaign")]
+        items[:] = [item for item in items if item not in set(campaign_only)]
+
+
+def _is_outside_sample(item: pytest.Item) -> bool:
+    """Whether the test has the marker `sample`, and no parameter with one of the marker's values."""
+    sample, parameters = item.get_closest_marker("sample"), getattr(item, "callspec", None)
+    if sample is None or parameters is None:
+        return False
+    return not any(value in sample.args for value in parameters.params.values())
 
 
 class FileOrFolderScheduling(LoadFileScheduling):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
 
 # Exits with CODE at the first call, and succeeds at later calls.
 STAND_IN = f"""\

@@ -10,7 +10,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 
 from tests.support.remote import BUCKET, s3_server
 
-pytestmark = [pytest.mark.airflow, pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.interop, pytest.mark.slow, pytest.mark.campaign]
 
 ROWS = pa.table({"id": pa.array(range(10))})
 

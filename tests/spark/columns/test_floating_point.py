@@ -44,6 +44,7 @@ def made(table, value, **options):
     return str(table)
 
 
+@pytest.mark.sample("native")
 def test_a_condition_finds_negative_zero_and_nan(spark, tmp_path, way):
     for name, value, condition in (("zero", -0.0, "{} = 0.0"), ("nan", math.nan, "{} > 5")):
         for column in ("x", "s.f"):
@@ -56,6 +57,7 @@ def test_a_condition_finds_negative_zero_and_nan(spark, tmp_path, way):
             assert DeltaTable(table).to_arrow()["id"].to_pylist() == [ROWS - 1]
 
 
+@pytest.mark.sample("public")
 @pytest.mark.parametrize(
     ("value", "condition"),
     [

@@ -101,6 +101,7 @@ def comparable_type(kind):
     return ("list", comparable_type(kind.value_type)) if pa.types.is_list(kind) else str(kind)
 
 
+@pytest.mark.sample("v2")
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_spark_writes_the_same_checkpoint_rows_as_the_local_process(spark, tmp_path, policy):
     store = create_table(tmp_path, policy)

@@ -219,6 +219,7 @@ def test_ambiguous_matches_are_rejected_with_their_row_count_and_a_key(spark, tm
     assert rows(table) == [(2, "a", "z")] and result.metrics["numTargetRowsDeleted"] == 2
 
 
+@pytest.mark.sample("none", "name")
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
 def test_column_names_may_equal_relation_names_or_contain_special_characters(spark, tmp_path, mode):
     """Columns named `source` and `target`, and a column with special characters in its name."""

@@ -126,9 +126,9 @@ def fails(spark, example):
 @pytest.mark.parametrize(
     ("operations", "count"),
     [
-        (deletions, 6),
-        (updates, 6),
-        (mergings, 12),
+        (deletions, 4),
+        (updates, 4),
+        (mergings, 6),
         pytest.param(deletions, 15, marks=pytest.mark.campaign),
         pytest.param(updates, 15, marks=pytest.mark.campaign),
         pytest.param(mergings, 75, marks=pytest.mark.campaign),

@@ -38,7 +38,7 @@ KINDS = {
     "id mapping, feed": {**FEED, **BY_ID},
 }
 # With and without a feed, vectors, mapped columns and partitions. The campaign has each pair.
-SAMPLE = {("plain", ("day",)), ("name mapping, vectors and feed", ("day",)), ("id mapping, feed", ())}
+SAMPLE = {("plain", ("day",)), ("name mapping, vectors and feed", ("day",))}
 OLD = """SELECT * FROM VALUES
     (1, 10, 'a', named_struct('p', 1, 'q', named_struct('r', 'u')), 1.50BD),
     (2, NULL, 'a', NULL, 2.25BD),
@@ -316,6 +316,7 @@ def test_an_update_of_an_append_only_table_is_rejected(spark, tmp_path):
     assert everything(table) == before
 
 
+@pytest.mark.sample("public")
 def test_overlapping_updates_and_deletes_of_one_file_are_each_applied_once(spark, tmp_path, way):
     """Updates and deletes run one after the other, and each soft-deletes more rows of the file."""
     table = tmp_path / "t"
