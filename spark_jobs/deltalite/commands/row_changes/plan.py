@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 class TouchedRows:
     """Files with rows that change. `rows` has the change of each row; `changed` is the number of changed rows.
 
-    `numbers` maps the path of each file, as Spark spells it, to its number in `files`.
+    `numbers` is that of `AddressedRows`.
     """
 
     files: pa.Table
     rows: ChangedRows
-    numbers: Mapping[str, int]
+    numbers: Mapping[int, int]
     changed: int
 
 

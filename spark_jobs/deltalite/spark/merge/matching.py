@@ -77,11 +77,11 @@ class FileMatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """All pairs: the source's columns, `pair_file`, `pair_row`, `pair_action`; counts by file in Spark's spelling."""
+    """All pairs: the source's columns, `pair_file`, `pair_row`, `pair_action`; counts by file number."""
 
     pairs: DataFrame
     count: int
-    by_file: Mapping[str, FileMatches]
+    by_file: Mapping[int, FileMatches]
 
     def one_for_each_row(self, columns: RowColumns) -> Matches:
         """Return the matches with one pair for each target row, if the caller may use any of them."""
@@ -124,7 +124,7 @@ def find_matches(
         pairs.unpersist()
 
 
-def _by_file(pairs: DataFrame, actions: Sequence[int], columns: RowColumns) -> dict[str, FileMatches]:
+def _by_file(pairs: DataFrame, actions: Sequence[int], columns: RowColumns) -> dict[int, FileMatches]:
     """Compute the counts of all files in one job."""
     address = [named(columns.pair_file).alias("file"), named(columns.pair_row).alias("row")]
     rows = pairs.groupBy(*address).agg(

@@ -53,15 +53,15 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
     )
 
 
-def counts_without_match(rows: DataFrame, matches: Matches, merge: MergeRows) -> dict[str, dict[int, int]]:
-    """Count, by file in Spark's spelling and by action, the target rows without a match."""
+def counts_without_match(rows: DataFrame, matches: Matches, merge: MergeRows) -> dict[int, dict[int, int]]:
+    """Count, by file number and by action, the target rows without a match."""
     columns = merge.columns
     pairs = matches.pairs.select(named(columns.pair_file), named(columns.pair_row))
     small_pairs = broadcast_if_small(pairs, Size.of_addresses(matches.count))
     unmatched = rows.alias(TARGET).join(small_pairs, _is_same_row(columns), "left_anti")
     actions = action_number(merge.actions.by_source)
     acting = unmatched.withColumn(columns.action, actions).where(named(columns.action).isNotNull())
-    counts: dict[str, dict[int, int]] = {}
+    counts: dict[int, dict[int, int]] = {}
     for file, action, count in acting.groupBy(named(columns.file), named(columns.action)).count().collect():
         counts.setdefault(file, {})[action] = count
     return counts

@@ -37,6 +37,8 @@ def read(
 ) -> DataFrame:
     """Return the rows of a table as a DataFrame with the columns of the table, in their order.
 
+    In Spark's hidden column `_metadata`, `file_modification_time` is not the time of the file.
+
     Args:
         spark: the session.
         path: the table's address, which may end with a version such as `@v3`.

@@ -18,8 +18,8 @@ from deltalite.spark.columns.names import named
 # This much memory is used in each executor, and briefly in the driver.
 _MOST_BROADCAST_BYTES = 64 * 1024 * 1024
 _MOST_GATHERED_BYTES = 128 * 1024 * 1024
-# The approximate bytes of a row's address: the file as Spark spells it, the position and some numbers.
-_ADDRESS_BYTES = 300
+# The approximate bytes of a row's address in memory: the number of the file, the position and some numbers.
+_ADDRESS_BYTES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,8 +85,8 @@ def changed_by(
     columns: RowColumns,
     action: RowAction,
     schema: StructType,
-) -> tuple[ChangedRows, Mapping[str, int]]:
-    """Apply one action, numbered 0, to the rows of files. Also return the number of each file by its spelling."""
+) -> tuple[ChangedRows, Mapping[int, int]]:
+    """Apply one action, numbered 0, to the rows of files. Also return the `numbers` of `AddressedRows`."""
     rows = scan_addressed(spark, snapshot, files, file=columns.file, row=columns.row, with_row_ids=True)
     numbered = rows.frame.alias(TARGET).withColumn(columns.action, action_number({0: action}))
     changed = ChangedRows.of(

@@ -4,6 +4,8 @@
   relation is native and Spark prunes partitions. Otherwise (random prefixes) the values are joined by file.
 - Files with deletion vectors form a separate relation, which is joined with the deleted rows. All other files are
   scanned directly.
+- A join finds the values of a file by the file's number. The relation has it as the file's modification time, because
+  Spark gives each row this time as a constant, and nothing else reads it.
 - Relations use the physical names of the files, results the logical names of the table. A table may have a column of
   any name, even `_metadata`, so the names of helper columns are chosen to be unused.
 - The sizes of local files come from the file system, because Spark cuts off a file that is longer than the given size.
@@ -17,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import pyarrow as pa
@@ -92,33 +94,35 @@ def scan_with_row_ids(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressedRows:
-    """Rows with their addresses: after the table's columns, the file as Spark spells it and the row's position.
+    """Rows with their addresses: after the table's columns, the number of the file and the row's position.
 
-    `numbers` maps the spelling of each file to its number in `files`.
+    The number of a file is its row in the files of the snapshot, so it is the same in all scans of the snapshot.
+    `numbers` maps it to the number in `files`.
     """
 
     frame: DataFrame
     files: pa.Table
-    numbers: Mapping[str, int]
+    numbers: Mapping[int, int]
 
-    def by_path(self, values: Mapping[str, _T]) -> dict[str, _T]:
-        """Return the values by the path of each file in the log instead of Spark's spelling."""
+    def by_path(self, values: Mapping[int, _T]) -> dict[str, _T]:
+        """Return the values by the path of each file in the log instead of its number."""
         paths = self.files["path"]
-        return {paths[self.numbers[file]].as_py(): value for file, value in values.items()}
+        return {paths[self.numbers[number]].as_py(): value for number, value in values.items()}
 
 
 def scan_addressed(
     spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, file: str, row: str, with_row_ids: bool = False
 ) -> AddressedRows:
-    """Return the live rows of `files` with their addresses in the columns `file` and `row`.
+    """Return the live rows of `files` with their addresses in the columns `file` and `row` (both bigint).
 
     With `with_row_ids`, the columns of `scan_with_row_ids` come before the addresses. No file may be listed twice. The
     scan is exact, because the caller changes the rows. Raises the errors of `scan`.
     """
-    numbers: dict[str, int] = {}
+    all_paths = snapshot.files["path"].combine_chunks()
+    numbers: list[int] = pc.index_in(files["path"], value_set=all_paths).to_pylist()
     address = _Address(file=file, row=row, numbers=numbers)
     frame = _scan_live(spark, snapshot, files, address=address, is_exact=True, with_row_ids=with_row_ids)
-    return AddressedRows(frame=frame, files=files, numbers=numbers)
+    return AddressedRows(frame=frame, files=files, numbers={number: n for n, number in enumerate(numbers)})
 
 
 def _scan_live(
@@ -147,7 +151,7 @@ def _scan_live(
         files,
         rows=rows,
         by_file={**by_file, base: files["baseRowId"], version: files["defaultRowCommitVersion"]},
-        address=address or _Address(file=file, row=row, numbers={}),
+        address=address or _Address(file=file, row=row, numbers=range(files.num_rows)),
         is_exact=is_exact,
     )
     position = row if address is None else address.row
@@ -162,11 +166,11 @@ def _scan_live(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Address:
-    """The names of the address columns; `scan_rows` fills `numbers` with the number of each file by its spelling."""
+    """The names of the address columns, and the number of each file for the first one."""
 
     file: str
     row: str
-    numbers: dict[str, int]
+    numbers: Sequence[int]
 
 
 def scan_rows(
@@ -196,6 +200,7 @@ def scan_rows(
     Raises: as `scan`.
     """
     by_file = by_file or {}
+    numbers_of_files = range(files.num_rows) if address is None else address.numbers
     parts: dict[bool | None, list[int]] = {None: [], False: [], True: []}
     for number in range(files.num_rows):
         parts[rows[number].only if number in rows else None].append(number)
@@ -206,11 +211,10 @@ def scan_rows(
             indices = pa.array(group, pa.int64())
             values_of_group = {name: values.take(indices) for name, values in by_file.items()}
             group_files = files if len(group) == files.num_rows else files.take(indices)
-            part = _Part(spark, root, table, group_files, values_of_group, is_exact=is_exact)
+            group_numbers = [numbers_of_files[n] for n in group]
+            part = _Part(spark, root, table, group_files, group_numbers, values_of_group, is_exact=is_exact)
             positions = None if only is None else [rows[number].positions for number in group]
             frames.append(part.rows(positions, only=bool(only), address=address))
-            if address is not None:
-                address.numbers.update(zip(part.spelled, group, strict=True))
     if not frames:
         return _empty(spark, table, by_file, address)
     result = frames[0]
@@ -220,7 +224,7 @@ def scan_rows(
 
 
 class _Part:
-    """The files of one relation, with their real names and partition values."""
+    """The files of one relation, with their real names and partition values, and a number for each."""
 
     def __init__(
         self,
@@ -228,6 +232,7 @@ class _Part:
         root: str,
         table: TableSchema,
         files: pa.Table,
+        numbers: Sequence[int],
         by_file: Mapping[str, pa.Array | pa.ChunkedArray],
         *,
         is_exact: bool,
@@ -238,6 +243,7 @@ class _Part:
         self._root_uri = spark_uri(root)
         self._fields = partition_fields(table)
         self._texts = partition_texts(files, self._fields)
+        self._numbers = numbers
         self._by_file = by_file
         paths, sizes, times = (files[name].to_pylist() for name in ("path", "size", "modificationTime"))
         self._listed = [
@@ -245,32 +251,39 @@ class _Part:
         ]
         for uri in one_of_each_storage(self._listed):
             HadoopFiles(spark, uri)  # raises an error that names a storage without a file system
-        self.spelled: Sequence[str] = ()  # the files as Spark spells them; `rows` sets it if it needs it
 
     def rows(
         self, positions: Sequence[pa.Int64Array] | None, *, only: bool, address: _Address | None = None
     ) -> DataFrame:
         """Return all rows, or those not at the `positions` of each file; with `only`, those at the positions."""
-        relation, has_values = self._relation()
+        partitions = self._partitions_by_directory()
+        values = self._typed_values(partitions) if partitions else None
+        has_values = not self._fields or values is not None
+        needs_numbers = positions is not None or address is not None or bool(self._by_file) or not has_values
+        relation = self._native_relation(partitions or [], values, numbered=needs_numbers)
+        is_native = relation is not None
+        if relation is None:
+            relation, has_values = self._public_relation(), not self._fields
         columns = table_columns(self._table, pads=pads_on_read(self._spark))
-        needs_lookup = bool(self._by_file) or not has_values
-        if positions is None and not needs_lookup and address is None:
+        if has_values and not needs_numbers:
             return self._of_session(relation.select(*columns))
-        spelled = self.spelled = spellings(relation, self._listed)
-        file, position = self._helper_name("uri"), self._helper_name("position")
-        metadata = relation.metadataColumn("_metadata")
-        frame = relation.withColumn(file, metadata.getField("file_path"))
+        number, position = self._helper_name("number"), self._helper_name("position")
+        metadata, frame = relation.metadataColumn("_metadata"), relation
         if positions is not None or address is not None:
             frame = frame.withColumn(position, metadata.getField("row_index"))
+        if is_native:
+            frame = frame.withColumn(number, F.unix_millis(metadata.getField("file_modification_time")))
+        else:
+            frame = self._join_numbers(frame, metadata.getField("file_path"), spellings(relation, self._listed), number)
         if positions is not None:
-            words = words_of(list(zip(spelled, positions, strict=True)))
-            names = {name: self._helper_name(name) for name in ("file", "word", "bits")}
-            frame = select_rows(frame, named(file), named(position), words, only=only, names=names)
-        if needs_lookup:
-            frame, file_columns = self._join_file_values(frame, file, spelled, with_values=not has_values)
+            words = words_of(list(zip(self._numbers, positions, strict=True)))
+            names = {name: self._helper_name(name) for name in ("word", "bits")}
+            frame = select_rows(frame, named(number), named(position), words, only=only, names=names)
+        if self._by_file or not has_values:
+            frame, file_columns = self._join_file_values(frame, number, with_values=not has_values)
             columns += file_columns
         if address is not None:
-            columns += [named(file).alias(address.file), named(position).alias(address.row)]
+            columns += [named(number).alias(address.file), named(position).alias(address.row)]
         return self._of_session(frame.select(*columns))
 
     def _of_session(self, frame: DataFrame) -> DataFrame:
@@ -282,33 +295,46 @@ class _Part:
     def _helper_name(self, stem: str) -> str:
         return unused_name(self._table.physical, stem)
 
-    def _relation(self) -> tuple[DataFrame, bool]:
-        """Return the relation over the files, and whether it includes the partition columns."""
-        partitions = self._partitions_by_directory()
-        schema = file_schema(self._table)
-        values = None
-        if partitions and self._fields:
-            values = typed_values(self._spark, [tuple(p.values) for p in partitions], self._fields)
+    def _typed_values(self, partitions: Sequence[ListedPartition]) -> DataFrame | None:
+        """Return the partition values of the directories; None if there are no partition columns or types fail."""
+        return typed_values(self._spark, [tuple(p.values) for p in partitions], self._fields) if self._fields else None
+
+    def _native_relation(
+        self, partitions: Sequence[ListedPartition], values: DataFrame | None, *, numbered: bool
+    ) -> DataFrame | None:
+        """Return the relation over the files, None if Spark's internals have changed.
+
+        With `numbered`, the modification time of each file is its number in milliseconds.
+        """
+        files = self._listed
+        if numbered:
+            files = [replace(file, modified_ms=number) for file, number in zip(files, self._numbers, strict=True)]
         try:
-            frame = native_relation(
+            return native_relation(
                 self._spark,
                 root_uri=self._root_uri,
-                files=self._listed,
-                data_schema=schema,
-                partitions=partitions or [],
+                files=files,
+                data_schema=file_schema(self._table),
+                partitions=partitions,
                 partition_values=values,
                 settings=self._settings,
             )
         except NativeRelationError as error:
             _log.warning("Reading through Spark's public API, which is slower: %s.", error)
-            with reading_table(self._root_uri):
-                relation = public_relation(self._spark, self._listed, schema, self._settings)
-            return relation, not self._fields
-        return frame, not self._fields or values is not None
+            return None
 
-    def _join_file_values(
-        self, relation: DataFrame, file: str, spelled: Sequence[str], *, with_values: bool
-    ) -> tuple[DataFrame, list[Column]]:
+    def _public_relation(self) -> DataFrame:
+        with reading_table(self._root_uri):
+            return public_relation(self._spark, self._listed, file_schema(self._table), self._settings)
+
+    def _join_numbers(self, rows: DataFrame, path: Column, spelled: Sequence[str], number: str) -> DataFrame:
+        """Add the number of each row's file, which has the path `spelled` by Spark."""
+        file, key = self._helper_name("file"), self._helper_name("spelled")
+        lookup = pa.table({key: pa.array(spelled, pa.string()), number: pa.array(self._numbers, pa.int64())})
+        numbers = F.broadcast(self._spark.createDataFrame(lookup))
+        return rows.withColumn(file, path).join(numbers, named(file) == named(key))
+
+    def _join_file_values(self, rows: DataFrame, number: str, *, with_values: bool) -> tuple[DataFrame, list[Column]]:
         """Join the rows with the values of their file: `by_file` columns, and partition values if `with_values`.
 
         Return the joined rows, and the `by_file` columns under their names.
@@ -316,12 +342,12 @@ class _Part:
         fields = self._fields if with_values else {}
         key = self._helper_name("key")
         helper_names = {name: self._helper_name(f"extra{n}") for n, name in enumerate(self._by_file)}
-        columns: dict[str, pa.Array | pa.ChunkedArray] = {key: pa.array(spelled, pa.string())}
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {key: pa.array(self._numbers, pa.int64())}
         columns |= {helper_name: self._by_file[name] for name, helper_name in helper_names.items()}
         for n, f in enumerate(fields.values()):
             columns[f.name] = pa.array([texts[n] for texts in self._texts], pa.string())
         lookup = with_typed_columns(self._spark.createDataFrame(pa.table(columns)), fields)
-        joined = relation.join(F.broadcast(lookup), named(file) == named(key))
+        joined = rows.join(F.broadcast(lookup), named(number) == named(key))
         return joined, [named(helper_name).alias(name) for name, helper_name in helper_names.items()]
 
     def _partitions_by_directory(self) -> list[ListedPartition] | None:
@@ -389,5 +415,5 @@ def _empty(
         extra = spark.createDataFrame(pa.table({name: values.slice(0, 0) for name, values in by_file.items()}))
         schema = spark_types.StructType([*schema.fields, *extra.schema.fields])
     if address is not None:
-        schema = schema.add(address.file, spark_types.StringType()).add(address.row, spark_types.LongType())
+        schema = schema.add(address.file, spark_types.LongType()).add(address.row, spark_types.LongType())
     return spark.createDataFrame([], schema)

@@ -21,8 +21,8 @@ from deltalite.spark.columns.names import named
 _BUCKET = 32_768
 
 
-def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple[str, pa.Int64Array]]:
-    """Yield each file with the positions (from 0, strictly increasing) of its rows. Repeated rows count once."""
+def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple[int, pa.Int64Array]]:
+    """Yield each file number with the positions (from 0, strictly increasing) of its rows. Repeated rows count once."""
     at = named(row) + 1
     bitmaps = (
         rows.groupBy(named(file).alias("file"), F.bitmap_bucket_number(at).alias("bucket"))
@@ -30,8 +30,8 @@ def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple
         .repartition("file")
         .sortWithinPartitions("file", "bucket")
     )
-    for name, buckets in groupby(bitmaps.toLocalIterator(), key=lambda bitmap: bitmap["file"]):
-        yield name, pa.concat_arrays([_positions(b["bits"], (b["bucket"] - 1) * _BUCKET) for b in buckets])
+    for number, buckets in groupby(bitmaps.toLocalIterator(), key=lambda bitmap: bitmap["file"]):
+        yield number, pa.concat_arrays([_positions(b["bits"], (b["bucket"] - 1) * _BUCKET) for b in buckets])
 
 
 def _positions(bits: bytearray, first: int) -> pa.Int64Array:

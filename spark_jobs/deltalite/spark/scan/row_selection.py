@@ -1,7 +1,8 @@
 """The rows of a data file that a scan returns: all, all but some, or only some.
 
-Rows are identified by their position in the file. For a join Spark gets 64 positions in one word: a word holds the
-positions `64 * word` to `64 * word + 63`, and a row looks up its word by file and position. The words are computed in
+Rows are identified by their position in the file. For a join Spark gets 64 positions in one word: word `n` of a file
+holds the positions `64 * n` to `64 * n + 63`. A row looks up its word by one number, which has the file's number in the
+high 32 bits and `n` in the low ones, because Spark's hash table for one long is its fastest. The words are computed in
 columnar form and sent to the JVM in one piece. Executors run no Python. Protocol: Deletion Vectors.
 """
 
@@ -24,7 +25,9 @@ MOST_BROADCAST_WORDS = 500_000
 _MOST_THREADS = 16
 # The number of positions converted to words at a time.
 _ROWS_AT_A_TIME = 4_000_000
-_WORD = pa.schema([("file", pa.string()), ("word", pa.int64()), ("bits", pa.int64())])
+_WORD = pa.schema([("word", pa.int64()), ("bits", pa.int64())])
+_WORD_BITS = 32
+_MOST_POSITIONS = 64 << _WORD_BITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +59,13 @@ def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
     }
 
 
-def words_of(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
-    """Convert positions by file to words: `file` (string), `word` (int64), `bits` (int64, bit 0 is the first row)."""
+def words_of(selected: Sequence[tuple[int, pa.Int64Array]]) -> pa.Table:
+    """Convert positions by file number to words: `word` (int64), `bits` (int64, bit 0 is the first row).
+
+    Positions that no file can have, such as those of a damaged vector, are left out.
+    """
     tables = [_WORD.empty_table()]
-    batch: list[tuple[str, pa.Int64Array]] = []
+    batch: list[tuple[int, pa.Int64Array]] = []
     rows = 0
     for file_and_positions in selected:
         batch.append(file_and_positions)
@@ -70,35 +76,34 @@ def words_of(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
     return pa.concat_tables([*tables, _words(batch)])
 
 
-def _words(selected: Sequence[tuple[str, pa.Int64Array]]) -> pa.Table:
+def _words(selected: Sequence[tuple[int, pa.Int64Array]]) -> pa.Table:
     if not selected:
         return _WORD.empty_table()
-    files = pa.array([file for file, _ in selected], pa.string())
-    positions_of_files = [positions for _, positions in selected]
-    positions = pa.concat_arrays(positions_of_files)
-    number = pa.concat_arrays(
-        [pa.repeat(pa.scalar(n, pa.int32()), len(array)) for n, array in enumerate(positions_of_files)]
-    )
+    positions = pa.concat_arrays([positions for _, positions in selected])
+    number = pa.concat_arrays([pa.repeat(pa.scalar(n, pa.int64()), len(array)) for n, array in selected])
+    is_possible = pc.less(positions, _MOST_POSITIONS)
+    positions, number = positions.filter(is_possible), number.filter(is_possible)
     # Unsigned, because Arrow does not shift into the sign bit. The sum of different bits is their union.
     bits = pc.shift_left(pa.scalar(1, pa.uint64()), pc.bit_wise_and(positions, 63).cast(pa.uint64()))
-    rows = pa.table({"file": number, "word": pc.shift_right(positions, 6), "bits": bits})
-    words = rows.group_by(["file", "word"]).aggregate([("bits", "sum")])
+    word = pc.bit_wise_or(pc.shift_left(number, _WORD_BITS), pc.shift_right(positions, 6))
+    words = pa.table({"word": word, "bits": bits}).group_by("word").aggregate([("bits", "sum")])
     signed = pa.chunked_array([chunk.view(pa.int64()) for chunk in words["bits_sum"].chunks], pa.int64())
-    return pa.table([files.take(words["file"]), words["word"], signed], _WORD)
+    return pa.table([words["word"], signed], _WORD)
 
 
 def select_rows(
-    rows: DataFrame, file: Column, position: Column, words: pa.Table, *, only: bool, names: Mapping[str, str]
+    rows: DataFrame, number: Column, position: Column, words: pa.Table, *, only: bool, names: Mapping[str, str]
 ) -> DataFrame:
     """Return the rows whose bit is not set (with `only`: set) in the word for their file and position.
 
-    `names` has an unused column name for each of `file`, `word` and `bits`. These columns stay in the result.
+    `number` is the file's number. `names` has an unused column name for `word` and `bits`, which stay in the result.
     """
     spark = rows.sparkSession
     frame = spark.createDataFrame(words.rename_columns([names[name] for name in _WORD.names]))
     if words.num_rows <= MOST_BROADCAST_WORDS:
         frame = F.broadcast(frame)
-    is_same = (file == frame[names["file"]]) & (F.shiftright(position, 6) == frame[names["word"]])
+    word = F.shiftleft(number, _WORD_BITS).bitwiseOR(F.shiftright(position, 6))
+    is_same = word == frame[names["word"]]
     bit = F.getbit(frame[names["bits"]], position.bitwiseAND(63).cast("int"))
     if only:
         return rows.join(frame, is_same, "inner").where(bit == 1)
