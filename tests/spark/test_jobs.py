@@ -42,7 +42,7 @@ def killed_job(folder, place):
     return script
 
 
-def test_a_refused_write_ends_with_its_code_and_its_marker(tmp_path):
+def test_a_rejected_write_exits_with_its_code_and_prints_its_marker(tmp_path):
     table = tmp_path / "t"
     hand_made(table, schema_json(("id", "integer")), [])
     ended = submit(tmp_path, request(table, "SELECT 'x' AS id", run=RUN))
@@ -87,7 +87,7 @@ def test_every_error_has_a_code_and_a_marker(spark, tmp_path, capfd, made, kind)
     assert (marker.kind, error_class_for(code).__name__) == (kind, kind)
 
 
-def test_an_error_that_nobody_foresaw_may_be_tried_again(spark, tmp_path, capfd):
+def test_an_unexpected_error_is_retryable(spark, tmp_path, capfd):
     file = tmp_path / "request.json"
     file.write_text(request(tmp_path / "t", "SELECT 1 AS id").to_json())
     assert run("write", WriteRequest.from_json, lambda _spark, _request: 1 // 0, [str(file)]) == 1
@@ -97,7 +97,7 @@ def test_an_error_that_nobody_foresaw_may_be_tried_again(spark, tmp_path, capfd)
 
 
 @pytest.mark.campaign
-def test_killed_right_after_the_commit_and_run_again(tmp_path):
+def test_a_retry_after_a_kill_behind_the_commit_writes_nothing(tmp_path):
     table = tmp_path / "t"
     wanted = request(table, TWO, run=RUN, partition_by=("day",))
     ended = submit(tmp_path, wanted, script=killed_job(tmp_path, "after_commit"))
@@ -110,7 +110,7 @@ def test_killed_right_after_the_commit_and_run_again(tmp_path):
     assert data_files(table) == {add["path"] for add in commit(table, 0)["add"]}
 
 
-def test_killed_before_the_commit_and_run_again(tmp_path):
+def test_a_retry_after_a_kill_before_the_commit_writes_once(tmp_path):
     """Also where the first try had already moved its files into the folder of a table that does not exist yet."""
     table = tmp_path / "t"
     wanted = request(table, TWO, run=RUN, partition_by=("day",))
@@ -152,7 +152,7 @@ spark.stop()
 """
 
 
-def test_two_processes_appending_lose_nothing(tmp_path):
+def test_two_appending_processes_lose_no_row(tmp_path):
     table = tmp_path / "t"
     hand_made(table, schema_json(("id", "long")), [])
     script = tmp_path / "appending.py"

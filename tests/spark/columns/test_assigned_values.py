@@ -39,7 +39,7 @@ TEXTS = {
 }
 
 
-def test_texts_become_values_of_the_columns(spark, tmp_path):
+def test_literal_texts_are_converted_to_the_types_of_columns(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, ALL.replace("1.00BD", "CAST(1 AS DECIMAL(10,2))"))
     wanted = {"id": 1, **{column: value for column, (_, value) in TEXTS.items()}}
@@ -83,14 +83,14 @@ CONVERSIONS = {
 }
 
 
-def test_a_text_that_would_lose_something_does_not_convert(spark):
+def test_a_text_that_cannot_be_converted_without_loss_is_rejected(spark):
     for name, (exact, lossy) in CONVERSIONS.items():
         texts = spark.createDataFrame([(text,) for text in [*exact, *lossy]], "value STRING")
         converted = texts.select("value", text_value(F.col("value"), parse_type(name)).alias("made")).collect()
         assert [row["value"] for row in converted if row["made"] is not None] == exact, name
 
 
-def test_default_is_the_value_that_the_table_gives(spark, tmp_path):
+def test_the_keyword_default_gives_the_default_of_the_column(spark, tmp_path):
     table = ruled_table(tmp_path / "t")
     source = "SELECT 1L AS id, 5 AS x, TIMESTAMP'2026-01-01 10:00:00' AS at"
     insert = {"id": "id", "x": "x", "at": "at", "kind": "'given'", "day": "DEFAULT", "n": "default"}

@@ -123,7 +123,7 @@ def test_a_copy_through_spark_is_the_same_table(spark, table, tmp_path):
     assert [plain(row) for row in copied] == [plain(row) for row in ROWS]
 
 
-def test_the_protocol_and_the_schema(table):
+def test_a_table_with_every_type_has_the_protocol_and_schema_that_it_needs(table):
     actions = commit(table, 0)
     assert actions["protocol"] == {
         "minReaderVersion": 3,
@@ -156,7 +156,7 @@ def test_the_protocol_and_the_schema(table):
     assert stored.field("at").type == pa.timestamp("us", "UTC") and stored.field("local").type == pa.timestamp("us")
 
 
-def test_statistics_are_right(table):
+def test_the_statistics_have_the_count_nulls_and_bounds_of_each_column(table):
     (add,) = commit(table, 0)["add"]
     stats = json.loads(add["stats"], parse_float=Decimal)
     assert stats["numRecords"] == 4
@@ -198,7 +198,7 @@ def test_statistics_never_exclude_a_value_that_is_there(table):
         {"big", "special", "wide", "text", "at"},
     ),
 )
-def test_every_simple_type_can_partition(spark, table, tmp_path, name):
+def test_a_table_can_be_partitioned_by_every_simple_type(spark, table, tmp_path, name):
     """Only what a partition value cannot say is changed: the empty string is null."""
     target = tmp_path / "p"
     source = {"source": Source(format="delta", path=str(table))}
@@ -227,7 +227,7 @@ def test_every_simple_type_can_partition(spark, table, tmp_path, name):
     assert left == sorted([row["normal"] for row in ROWS if row["normal"] not in same] + [-1], key=str)
 
 
-def test_more_than_32_columns(spark, tmp_path):
+def test_only_the_first_32_columns_have_statistics(spark, tmp_path):
     names = [f"c{n}" for n in range(40)]
     write_rows(spark, tmp_path / "t", values(", ".join(names), ", ".join(["1"] * 40)))
     stats = json.loads(commit(tmp_path / "t", 0)["add"][0]["stats"])

@@ -98,7 +98,7 @@ def test_both_readers_read_times_of_other_engines(spark, tmp_path, way):
     assert delta.read(spark, str(root)).toArrow()["p"].cast(pa.timestamp("us", "UTC")).to_pylist() == [moment] * 3
 
 
-def test_one_bad_value_stops_the_reading_of_its_file_alone(spark, tmp_path, way):
+def test_an_invalid_partition_value_fails_only_reads_of_its_file(spark, tmp_path, way):
     root = table_with(tmp_path, "date", "2020-1-1", "yesterday")
     named = r"'yesterday'.*'p' of the file '1\.parquet'"
     with pytest.raises(CorruptLogError, match=named):

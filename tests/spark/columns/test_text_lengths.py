@@ -54,7 +54,7 @@ def upsert(spark, table, query):
         on="target.id = source.id", **clauses))  # fmt: skip
 
 
-def test_blanks_that_are_too_many_are_cut_off_and_the_types_stay(spark, table):
+def test_blanks_beyond_the_length_are_removed_and_the_types_are_kept(spark, table):
     write_rows(spark, table, new_row(1, "'ab   '", "'ab'", "array('a', 'b   ', NULL)", "'é    '"))
     assert rows(table) == [(1, "ab ", "ab ", ["a", "b ", None], {"x": "é "})]
     upsert(spark, table, new_row(2, "'abc '", "'é'", "array()", "'x'"))
@@ -82,14 +82,14 @@ def test_blanks_that_are_too_many_are_cut_off_and_the_types_stay(spark, table):
         (new_row(1, member="'abc'"), r"'s\.x' has the type varchar\(2\)"),
     ],
 )
-def test_a_text_that_is_too_long_is_refused(spark, table, row, named):
+def test_a_text_that_is_too_long_is_rejected(spark, table, row, named):
     for verb in (write_rows, upsert):
         with pytest.raises(ConstraintViolationError, match=named):
             verb(spark, table, row)
     assert rows(table) == []
 
 
-def test_a_type_that_is_none_is_refused_on_write_and_read_all_the_same(spark, table):
+def test_an_invalid_char_type_is_rejected_on_write_and_read_as_text(spark, table):
     log = next((table / "_delta_log").glob("*.json"))
     log.write_text(log.read_text().replace('"char(3)', '"nonsense(').replace('\\"char(3)', '\\"nonsense('))
     assert rows(table) == []
@@ -131,7 +131,7 @@ def read_ids(spark, table, where):
     return ids_read
 
 
-def test_a_shorter_char_is_filled_with_blanks_on_read(spark, unpadded):
+def test_a_shorter_char_is_padded_on_read(spark, unpadded):
     assert sorted(tuple(row) for row in delta.read(spark, str(unpadded)).collect()) == [
         (1, "ab   ", "x  ", ["a  "], ("b  ",)),
         (2, "ab   ", "x  ", None, None),
@@ -150,12 +150,12 @@ def test_a_shorter_char_is_filled_with_blanks_on_read(spark, unpadded):
         ("c <> 'ab'", [3]), ("c = concat('a', 'b')", [1, 2]), ("c = 'ab' AND p = 'x'", [1, 2]), ("c = p", []),
     ],
 )  # fmt: skip
-def test_comparisons_match_as_in_spark_whether_files_hold_the_blanks_or_not(spark, unpadded, where, ids):
+def test_comparisons_match_as_in_spark_with_and_without_stored_blanks(spark, unpadded, where, ids):
     assert read_ids(spark, unpadded, where) == ids
 
 
 @pytest.mark.parametrize("condition", ["p = 'x'", "c IN ('ab') AND (s.x = 'b  ' OR id = 2)"])
-def test_conditions_of_verbs_match_what_a_read_finds(spark, unpadded, condition):
+def test_conditions_of_operations_match_the_same_rows_as_a_read(spark, unpadded, condition):
     update_rows(spark, unpadded, {"c": "'new'"}, condition)
     assert read_ids(spark, unpadded, "c = 'new'") == [1, 2]
     delete_rows(spark, unpadded, "c = 'new' AND p = 'x'")
@@ -171,7 +171,7 @@ def test_a_replacement_of_a_partition_finds_files_without_the_blanks(spark, unpa
     assert read_ids(spark, unpadded, "p = 'x'") == [8]
 
 
-def test_a_merge_compares_filled_texts_of_the_table(spark, unpadded):
+def test_a_merge_compares_padded_texts_of_the_table(spark, unpadded):
     def merged(on):
         query = "SELECT 'ab' AS k, 1 AS n"
         return merge(spark, MergeRequest(table=str(unpadded), sources={"source": HERE}, query=query, on=on,
@@ -184,7 +184,7 @@ def test_a_merge_compares_filled_texts_of_the_table(spark, unpadded):
     assert read_ids(spark, unpadded, "true") == [3, 21, 22]
 
 
-def test_checks_compare_filled_texts(spark, table):
+def test_check_constraints_compare_padded_texts(spark, table):
     log = next((table / "_delta_log").glob("*.json"))
     text = log.read_text().replace('"minWriterVersion": 2', '"minWriterVersion": 3')
     log.write_text(
@@ -198,7 +198,7 @@ def test_checks_compare_filled_texts(spark, table):
         write_rows(spark, table, new_row(3, c="'ef'"))
 
 
-def test_settings_of_spark_leave_texts_as_they_are_stored(spark, unpadded):
+def test_settings_of_spark_can_disable_the_padding(spark, unpadded):
     with settings(spark, {"spark.sql.readSideCharPadding": "false"}):
         assert sorted(row.c for row in delta.read(spark, str(unpadded)).collect()) == ["ab", "ab   ", "abcde"]
         assert read_ids(spark, unpadded, "c = 'ab'") == [1, 2]

@@ -33,7 +33,7 @@ def shown(frame):
 
 
 @pytest.mark.smoke
-def test_a_folder_of_spark_is_read_the_same_before_and_after(spark, tmp_path):
+def test_a_converted_folder_of_spark_has_the_same_rows(spark, tmp_path):
     folder = str(tmp_path / "t")
     kinds = {"spark.sql.parquet.outputTimestampType": "INT96", "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED"}
     with settings(spark, kinds):

@@ -24,7 +24,7 @@ def numbers(*ids):
     return values("id", *(str(i) for i in ids))
 
 
-def test_a_retry_reports_what_the_first_try_wrote(spark, tmp_path):
+def test_a_retry_returns_the_result_of_the_first_attempt(spark, tmp_path):
     table = tmp_path / "t"
     for mode in ("error", "append", "overwrite"):
         run = f"{RUN}/{mode}"
@@ -39,7 +39,7 @@ def test_a_retry_reports_what_the_first_try_wrote(spark, tmp_path):
         assert everything(table) == before
 
 
-def test_runs_that_write_nothing_are_recorded_too(spark, tmp_path):
+def test_a_run_without_rows_is_recorded(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, numbers(1))
     for number, options in enumerate(
@@ -57,7 +57,7 @@ def test_runs_that_write_nothing_are_recorded_too(spark, tmp_path):
     assert ids(table) == [1]
 
 
-def test_a_checkpoint_remembers_the_runs(spark, tmp_path):
+def test_a_retry_finds_its_run_in_a_checkpoint(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, numbers(1), run="a", properties={"delta.checkpointInterval": "1"})
     write_rows(spark, table, numbers(2), run="b")
@@ -68,7 +68,7 @@ def test_a_checkpoint_remembers_the_runs(spark, tmp_path):
     assert ids(table) == [1, 2]
 
 
-def test_a_cleared_task_that_writes_again(spark, tmp_path):
+def test_a_cleared_task_with_on_rerun_write_writes_again(spark, tmp_path):
     table = tmp_path / "t"
     again = {"run": RUN, "on_rerun": "write"}
     write_rows(spark, table, numbers(1), **again)
@@ -81,7 +81,7 @@ def test_a_cleared_task_that_writes_again(spark, tmp_path):
     assert ids(table) == [4]
 
 
-def test_a_cleared_task_that_replaces_takes_back_exactly_its_files(spark, tmp_path):
+def test_a_cleared_task_with_on_rerun_replace_removes_exactly_its_files(spark, tmp_path):
     table = tmp_path / "t"
     replace = {"run": RUN, "on_rerun": "replace"}
     write_rows(spark, table, numbers(1), run="another")
@@ -101,7 +101,7 @@ def test_a_cleared_task_that_replaces_takes_back_exactly_its_files(spark, tmp_pa
     assert ids(table) == [1, 2, 30, 40]
 
 
-def test_a_replacement_is_refused_once_the_files_were_rewritten(spark, tmp_path):
+def test_on_rerun_replace_is_rejected_after_the_files_were_rewritten(spark, tmp_path):
     table = tmp_path / "t"
     replace = {"run": RUN, "on_rerun": "replace"}
     write_rows(spark, table, numbers(1), run="another")
@@ -117,7 +117,7 @@ def test_a_replacement_is_refused_once_the_files_were_rewritten(spark, tmp_path)
     assert write_rows(spark, table, numbers(20), run=RUN, on_rerun="write", generation=1).committed
 
 
-def test_two_tries_of_one_run_at_once_write_once(spark, tmp_path, monkeypatch):
+def test_two_concurrent_attempts_of_one_run_write_once(spark, tmp_path, monkeypatch):
     """An orphaned job of an earlier try commits while the retry writes its files."""
     table = tmp_path / "t"
     write_rows(spark, table, numbers(1))
@@ -154,7 +154,7 @@ def test_an_older_generation_that_comes_first_is_a_conflict(spark, tmp_path, mon
     assert ids(table) == [1, 20]
 
 
-def test_two_runs_at_once_both_write(spark, tmp_path, monkeypatch):
+def test_two_concurrent_runs_both_write(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
     write_rows(spark, table, numbers(1))
     original = LocalLogStore.write_if_absent
@@ -171,7 +171,7 @@ def test_two_runs_at_once_both_write(spark, tmp_path, monkeypatch):
     assert [write_rows(spark, table, numbers(9), run=run).version for run in ("a", "b")] == [2, 1]
 
 
-def test_transaction_retention_forgets_runs(spark, tmp_path):
+def test_a_run_is_forgotten_after_the_transaction_retention(spark, tmp_path):
     """As the protocol says; the property is the author's choice of how long a retry may take."""
     table = tmp_path / "t"
     write_rows(

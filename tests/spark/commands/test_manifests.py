@@ -71,7 +71,7 @@ def test_spark_reads_the_table_by_its_manifests_after_each_commit(spark, table):
 
 
 @pytest.mark.smoke
-def test_manifests_on_demand_are_the_table_too(spark, table):
+def test_generated_manifests_have_the_files_of_the_table(spark, table):
     before = by_manifests(spark, table)
     for manifest in (table / MANIFEST_DIR).rglob("manifest"):
         manifest.unlink()
@@ -80,13 +80,13 @@ def test_manifests_on_demand_are_the_table_too(spark, table):
     assert by_manifests(spark, table) == before
 
 
-def test_directories_are_spelled_as_spark_spells_them(spark):
+def test_partition_directories_have_the_names_that_spark_gives_them(spark):
     utils = spark._jvm.org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
     for text in (*ODD, ASCII, "é\u2028", ""):
         assert partition_dir({ASCII: text}) == utils.getPartitionPathString(ASCII, text)
 
 
-def test_a_table_of_manifests_cannot_be_given_what_their_readers_do_not_know(spark, table, tmp_path):
+def test_a_table_with_manifests_cannot_enable_deletion_vectors_or_column_mapping(spark, table, tmp_path):
     for other in ({"delta.enableDeletionVectors": "true"}, {"delta.columnMapping.mode": "name"}):
         with pytest.raises(InvalidRequestError, match="exclude each other"):
             write_rows(spark, table, rows_of((1, "x")), mode="overwrite", overwrite_schema=True, properties=other)

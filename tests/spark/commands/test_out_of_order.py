@@ -76,7 +76,7 @@ def test_a_cleared_merge_does_not_bring_back_rows_that_a_later_day_deleted(spark
     assert allowed.committed and "out_of_order" not in allowed.as_dict()
 
 
-def test_a_first_run_that_comes_late_is_warned_and_may_be_made_to_fail(spark, table, caplog):
+def test_a_late_first_run_logs_a_warning_or_fails_on_request(spark, table, caplog):
     write_rows(spark, table, values("id, day", "10, 9"), mode="overwrite", replace_where="day = 9", identity=of(2))
     with pytest.raises(OutOfOrderError):
         upsert(spark, table, of(1), out_of_order="fail")
@@ -104,7 +104,7 @@ OPERATIONS = {
 
 
 @pytest.mark.parametrize("name", ["replace_where", "dynamic", "update"])
-def test_a_day_that_no_later_run_wrote_is_written_again_as_ever(spark, table, name):
+def test_a_cleared_day_that_no_later_run_changed_is_written_again(spark, table, name):
     for day in (1, 2, 3):
         OPERATIONS[name](spark, table, of(day), day)
     again = OPERATIONS[name](spark, table, of(2, generation=1), 2)
@@ -114,7 +114,7 @@ def test_a_day_that_no_later_run_wrote_is_written_again_as_ever(spark, table, na
         OPERATIONS[name](spark, table, of(2, generation=2), 2)
 
 
-def test_a_cleared_delete_of_rows_that_a_later_day_wrote_is_refused(spark, table):
+def test_a_cleared_delete_of_rows_of_a_later_day_is_rejected(spark, table):
     OPERATIONS["delete"](spark, table, of(1), 1)
     write_rows(spark, table, values("id, day", "7, 1"), identity=of(2))
     with pytest.raises(OutOfOrderError):
@@ -122,7 +122,7 @@ def test_a_cleared_delete_of_rows_that_a_later_day_wrote_is_refused(spark, table
     assert (7, 1) in rows(table)
 
 
-def test_a_cleared_overwrite_of_the_whole_table_is_refused_before_a_row_is_written(spark, table, monkeypatch):
+def test_a_cleared_overwrite_of_the_whole_table_is_rejected_before_a_row_is_written(spark, table, monkeypatch):
     write_rows(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=of(1))
     write_rows(spark, table, values("id, day", "2, 2"), mode="overwrite", identity=of(2))
     monkeypatch.setattr("deltalite.spark.write.staging.StagedWrite.write", None)

@@ -25,7 +25,7 @@ def table(tmp_path):
     return tmp_path / "t"
 
 
-def test_a_large_table_takes_several_commits_of_which_the_last_names_the_run(spark, table):
+def test_a_large_table_takes_several_commits_and_the_last_has_the_txn(spark, table):
     filled(spark, table, parts=3)
     before = versions(table)
     result = optimized(spark, table, run=RUN, max_commit_bytes=1)
@@ -37,7 +37,7 @@ def test_a_large_table_takes_several_commits_of_which_the_last_names_the_run(spa
     check(spark, table, before)
 
 
-def test_a_try_that_ended_between_two_commits_is_gone_on_with(spark, table, monkeypatch):
+def test_a_retry_continues_after_the_commits_of_a_killed_attempt(spark, table, monkeypatch):
     filled(spark, table, parts=3)
     before = versions(table)
     real, calls = command.commit_proposal, []
@@ -82,7 +82,7 @@ def rival(table, monkeypatch):
     return arranged
 
 
-def test_another_try_of_the_run_that_ends_in_between_is_the_end(spark, table, monkeypatch):
+def test_an_attempt_ends_if_another_attempt_of_the_run_has_finished(spark, table, monkeypatch):
     filled(spark, table, parts=3)
     before = versions(table)
     real, calls = command.active_keys, []
@@ -100,7 +100,7 @@ def test_another_try_of_the_run_that_ends_in_between_is_the_end(spark, table, mo
     check(spark, table, before)
 
 
-def test_an_append_and_a_change_elsewhere_do_not_stand_in_its_way(spark, table, rival):
+def test_an_append_and_a_change_of_other_files_do_not_conflict(spark, table, rival):
     filled(spark, table)
     write_rows(spark, table, "SELECT 500L AS id, 9 AS part, 0L AS x")
     rival(
@@ -116,7 +116,7 @@ def test_an_append_and_a_change_elsewhere_do_not_stand_in_its_way(spark, table, 
 
 
 @pytest.mark.parametrize("properties", [{}, VECTORS], ids=["files", "vectors"])
-def test_what_a_winner_touched_is_planned_again_and_the_rest_stands(spark, table, rival, properties):
+def test_bins_with_files_that_a_winner_changed_are_replanned(spark, table, rival, properties):
     filled(spark, table, properties=properties)
     rival(lambda _n: delete_rows(spark, table, "id = 4"))
     result = optimized(spark, table, run=RUN)
@@ -131,7 +131,7 @@ def test_what_a_winner_touched_is_planned_again_and_the_rest_stands(spark, table
     assert verify(LocalLogStore(str(table))).findings == ()
 
 
-def test_files_that_cannot_be_taken_back_do_not_stop_the_others(spark, table, rival, monkeypatch, caplog):
+def test_a_new_file_that_cannot_be_removed_does_not_fail_the_run(spark, table, rival, monkeypatch, caplog):
     filled(spark, table)
     rival(lambda _n: delete_rows(spark, table, "id = 4"))
     real = Path.unlink
@@ -149,7 +149,7 @@ def test_files_that_cannot_be_taken_back_do_not_stop_the_others(spark, table, ri
     assert [row[0] for row in sorted(rows(table))] == [n for n in range(30) if n != 4]
 
 
-def test_nothing_is_planned_again_in_the_last_seconds(monkeypatch):
+def test_no_bin_is_replanned_after_the_time_limit(monkeypatch):
     """Then the wait before another attempt could end too late, and what was dropped would fail the run."""
     monkeypatch.setattr(command.time, "monotonic", lambda: 1000.0)
     request = OptimizeRequest(table="/t", conflict_seconds=60, conflict_retries=2)
@@ -163,7 +163,7 @@ def test_nothing_is_planned_again_in_the_last_seconds(monkeypatch):
     assert gives_up(attempts=1, seconds=60 - LONGEST_PAUSE) and gives_up(attempts=3, seconds=0)
 
 
-def test_what_is_always_touched_is_left_to_a_later_run(spark, table, rival):
+def test_files_that_change_in_every_attempt_are_left_to_a_later_run(spark, table, rival):
     filled(spark, table)
     rival(
         lambda number: update_rows(spark, table, {"x": "x + 1"}, f"id IN ({4 + 2 * number}, {5 + 2 * number})"), times=9
@@ -174,7 +174,7 @@ def test_what_is_always_touched_is_left_to_a_later_run(spark, table, rival):
     assert [row[0] for row in sorted(rows(table))] == list(range(30))
 
 
-def test_a_change_of_the_tables_rules_is_planned_again(spark, table, rival):
+def test_an_optimize_replans_after_a_change_of_the_schema(spark, table, rival):
     filled(spark, table)
     rival(lambda _n: write_rows(spark, table, "SELECT 100L AS id, 0 AS part, 0L AS x, 'new' AS y", merge_schema=True))
     optimized(spark, table, run=RUN)

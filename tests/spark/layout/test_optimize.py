@@ -45,7 +45,7 @@ def table(tmp_path):
 
 
 @pytest.mark.smoke
-def test_small_files_are_packed_by_partition_and_history_says_so(spark, table):
+def test_small_files_are_packed_by_partition_and_the_history_has_the_metrics(spark, table):
     filled(spark, table, properties={"delta.enableChangeDataFeed": "true"})
     before = versions(table)
     assert files_by_part(table) == {"0": 6, "1": 6}
@@ -70,7 +70,7 @@ def test_small_files_are_packed_by_partition_and_history_says_so(spark, table):
     assert sum(batch.num_rows for batch in DeltaTable(str(table)).changes(from_version=3, to_version=3)) == 0
 
 
-def test_a_second_run_does_nothing_and_a_retry_nothing_at_all(spark, table):
+def test_a_second_run_packs_nothing_and_a_retry_commits_nothing(spark, table):
     filled(spark, table)
     assert optimized(spark, table, run=RUN).committed
     again = optimized(spark, table, run=RUN)
@@ -94,7 +94,7 @@ def test_only_the_partitions_of_where_are_packed(spark, table):
     ]
 
 
-def test_files_with_deleted_rows_are_purged_and_files_without_rows_leave(spark, table):
+def test_files_with_deleted_rows_are_rewritten_and_files_without_rows_are_removed(spark, table):
     write_rows(
         spark,
         table,
@@ -115,7 +115,7 @@ def test_files_with_deleted_rows_are_purged_and_files_without_rows_leave(spark, 
     assert not optimized(spark, table, max_deleted_rows_ratio=0).committed
 
 
-def test_a_file_all_of_whose_rows_are_deleted_only_leaves(spark, table):
+def test_a_file_without_live_rows_is_only_removed(spark, table):
     table.mkdir()
     (descriptor,) = write_vectors(LocalLogStore(str(table)), [pa.array(range(3), pa.int64())])
     vector = {key: value for key, value in descriptor.items() if value is not None}
@@ -131,7 +131,7 @@ def test_a_file_all_of_whose_rows_are_deleted_only_leaves(spark, table):
     assert rows(table) == [(4,)]
 
 
-def test_a_file_that_is_wrongly_said_to_have_no_rows_left_stays(spark, table):
+def test_a_file_whose_statistics_wrongly_record_no_rows_is_kept(spark, table):
     table.mkdir()
     adds = [{**data_file(table, "a.parquet", id=pa.array([1], pa.int64())), "stats": '{"numRecords":0}'}]
     hand_made(table, schema_json(("id", "long")), adds)
@@ -141,7 +141,7 @@ def test_a_file_that_is_wrongly_said_to_have_no_rows_left_stays(spark, table):
 
 
 @pytest.mark.parametrize("count", [5, 2], ids=["more than it has", "fewer"])
-def test_statistics_that_are_wrong_lose_no_row(spark, table, count):
+def test_wrong_statistics_lose_no_row(spark, table, count):
     table.mkdir()
     numbers = f'{{"numRecords":{count}}}'
     adds = [{**data_file(table, f"{n}.parquet", id=pa.array([n, n, n], pa.int64())), "stats": numbers}
@@ -152,7 +152,7 @@ def test_statistics_that_are_wrong_lose_no_row(spark, table, count):
     assert json.loads(commit(table, 1)["add"][0]["stats"])["numRecords"] == 6
 
 
-def test_rows_that_get_lost_on_their_way_are_never_committed(spark, table, monkeypatch):
+def test_a_batch_that_lacks_a_row_is_not_committed(spark, table, monkeypatch):
     filled(spark, table)
     there = data_files(table)
     real = rearranging.scan_with_row_ids
@@ -162,7 +162,7 @@ def test_rows_that_get_lost_on_their_way_are_never_committed(spark, table, monke
     assert DeltaTable(str(table)).version == 2 and data_files(table) == there
 
 
-def test_many_small_bins_are_one_job_and_each_is_one_file(spark, table, monkeypatch):
+def test_many_small_bins_are_one_job_with_one_file_for_each(spark, table, monkeypatch):
     """Also where all scans of a job would be one partition to Spark."""
     filled(spark, table, parts=11)
     before = versions(table)
@@ -172,7 +172,7 @@ def test_many_small_bins_are_one_job_and_each_is_one_file(spark, table, monkeypa
     check(spark, table, before)
 
 
-def test_keys_go_to_the_partitions_that_spark_gives_them(spark):
+def test_each_key_is_hashed_to_its_partition_as_in_spark(spark):
     for count in (1, 7, 200):
         keys = rearranging.keys_of_partitions(count)
         frame = spark.createDataFrame(list(enumerate(keys)), "number INT, key INT").repartition(count, "key")
@@ -180,7 +180,7 @@ def test_keys_go_to_the_partitions_that_spark_gives_them(spark):
         assert sorted(number for number, part in placed if number == part) == list(range(count))
 
 
-def test_large_and_small_bins_are_other_jobs():
+def test_large_and_small_bins_are_in_different_jobs():
     large, small = rearranging._LARGE_BYTES, 1
     jobs = rearranging.jobs_for([large, *[small] * 9, large])
     assert [(job.bins, job.shuffles) for job in jobs] == [((0, 10), False), (tuple(range(1, 10)), True)]
@@ -189,7 +189,7 @@ def test_large_and_small_bins_are_other_jobs():
 
 
 @pytest.mark.parametrize("options", [{}, {"z_order_by": ["x"]}], ids=["packed", "ordered"])
-def test_rows_of_the_plan_lie_together(spark, table, options):
+def test_the_files_of_a_plan_are_in_one_chunk(spark, table, options):
     """Each bin takes some of them, which costs as much as there are chunks."""
     filled(spark, table, parts=1)
     base = Snapshot.load(LocalLogStore(str(table)))
@@ -213,7 +213,7 @@ def test_rows_of_the_plan_lie_together(spark, table, options):
         ({"z_order_by": ["list"]}, "no bounds for its type"),
     ],
 )
-def test_what_means_nothing_for_the_table_is_refused_before_a_row_is_read(spark, table, options, problem):
+def test_an_invalid_parameter_is_rejected_before_a_row_is_read(spark, table, options, problem):
     write_rows(
         spark,
         table,
@@ -226,7 +226,7 @@ def test_what_means_nothing_for_the_table_is_refused_before_a_row_is_read(spark,
     assert caught.value.remedy and DeltaTable(str(table)).version == 0
 
 
-def test_a_clustered_table_is_packed_and_not_ordered_by_other_columns(spark, table):
+def test_a_clustered_table_is_packed_and_z_order_is_rejected(spark, table):
     table.mkdir()
     adds = [{**data_file(table, f"{n}.parquet", id=pa.array([n], pa.int64())), "stats": '{"numRecords":1}'}
             for n in range(3)]  # fmt: skip
@@ -240,7 +240,7 @@ def test_a_clustered_table_is_packed_and_not_ordered_by_other_columns(spark, tab
     assert files_by_part(table) == {None: 1} and rows(table) == [(0,), (1,), (2,)]
 
 
-def test_a_table_that_asks_too_much_of_a_writer_is_left_as_it_is(spark, table):
+def test_a_table_with_an_unwritable_feature_is_not_changed(spark, table):
     table.mkdir()
     adds = [{**data_file(table, f"{n}.parquet", id=pa.array([n], pa.int64())), "baseRowId": n} for n in range(2)]
     hand_made(table, schema_json(("id", "long")), adds, features=("icebergCompatV2",),
@@ -250,7 +250,7 @@ def test_a_table_that_asks_too_much_of_a_writer_is_left_as_it_is(spark, table):
     assert DeltaTable(str(table)).version == 0
 
 
-def test_rules_and_names_of_the_table_are_kept(spark, table):
+def test_an_optimize_of_a_mapped_append_only_table_keeps_names_and_field_ids(spark, table):
     """Rows that break a rule by now move all the same; names and ids of columns are those of the table."""
     properties = {"delta.columnMapping.mode": "name", "delta.appendOnly": "true", "delta.randomizeFilePrefixes": "true"}
     query = "SELECT id, 0 AS part, struct(id AS `a.b`) AS s FROM range(0, 4, 1, 4)"
@@ -267,7 +267,7 @@ def test_rules_and_names_of_the_table_are_kept(spark, table):
     assert json.loads(add["tags"]["ZCUBE_ZORDER_BY"])[0].startswith("col-")
 
 
-def test_a_partition_stays_what_the_log_says_also_where_the_name_of_a_folder_says_less(spark, tmp_path):
+def test_partition_values_come_from_the_log_and_not_from_folder_names(spark, tmp_path):
     table = tmp_path / "t"
     table.mkdir()
     odd = "__HIVE_DEFAULT_PARTITION__"

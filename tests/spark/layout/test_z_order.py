@@ -91,7 +91,7 @@ TYPES = {
 }
 
 
-def test_columns_of_any_type_with_nulls_order_rows_and_none_is_lost(spark, table):
+def test_columns_of_every_type_with_nulls_can_order_rows(spark, table):
     columns = ", ".join(f"{sql} AS {name}" for name, sql in TYPES.items())
     write_rows(spark, table, f"SELECT id, {columns} FROM range(0, 2000, 1, 2)", properties=VECTORS)
     delete_rows(spark, table, "id % 10 = 3")
@@ -104,7 +104,7 @@ def test_columns_of_any_type_with_nulls_order_rows_and_none_is_lost(spark, table
     assert verify(LocalLogStore(str(table))).findings == ()
 
 
-def test_one_value_for_all_rows_still_makes_files_of_a_size(spark, table):
+def test_equal_values_are_split_into_files_of_the_target_size(spark, table):
     write_rows(spark, table, "SELECT id, 7 AS same FROM range(0, 20000, 1, 4)")
     size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
     optimized(spark, table, z_order_by=["same"], target_file_size=size // 4)
@@ -112,7 +112,7 @@ def test_one_value_for_all_rows_still_makes_files_of_a_size(spark, table):
     assert len(counts) == 4 and max(counts) < 2 * min(counts)
 
 
-def test_each_partition_is_a_cube_of_its_own_and_waits_for_new_files(spark, table):
+def test_each_partition_is_a_separate_cube_and_is_ordered_again_only_with_new_files(spark, table):
     query = "SELECT id, CAST(id % 3 AS INT) AS part, id * 7919 % 1000 AS x FROM range({}, {}, 1, 2)"
     write_rows(spark, table, query.format(0, 3000), partition_by=("part",))
     size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
@@ -131,7 +131,7 @@ def test_each_partition_is_a_cube_of_its_own_and_waits_for_new_files(spark, tabl
     check(spark, table, before)
 
 
-def test_rows_that_came_after_the_sample_know_no_bounds_and_are_written(spark, table, monkeypatch):
+def test_a_cube_without_sampled_rows_is_written_in_any_order(spark, table, monkeypatch):
     """A cube that the sample has missed is written in any order."""
     from deltalite.spark.layout import z_order
 

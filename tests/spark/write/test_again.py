@@ -89,7 +89,7 @@ def with_properties(**properties):
 
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
-def test_rows_that_do_not_depend_on_the_table_are_written_once(race, replacement):
+def test_rows_from_other_sources_are_not_written_again_after_a_conflict(race, replacement):
     options, expected = REPLACEMENTS[replacement]
     done = race(options, RIVAL, RIVAL)
     assert (done.version, rows(race.table)) == (3, expected)
@@ -98,14 +98,14 @@ def test_rows_that_do_not_depend_on_the_table_are_written_once(race, replacement
     assert data_files(race.table) == in_the_log(race.table)
 
 
-def test_an_append_is_not_written_again_for_rules_that_are_none_of_its_files(race):
+def test_an_append_keeps_its_files_after_a_change_that_concerns_no_file(race):
     done = race({}, with_properties(appendOnly="true"))
     assert (done.version, done.read_version) == (2, 1)
     assert added(race.table, 2) == race.staged[0]
     assert rows(race.table) == [(1, "a"), (2, "a"), (4, "a"), (50, "b")]
 
 
-def test_rows_are_written_again_for_another_schema(race):
+def test_rows_are_written_again_after_a_change_of_the_schema(race):
     wider = {"query": values("id, day, note", "5, 'a', 'x'"), "merge_schema": True}
     done = race({}, wider)
     assert done.version == 2 and not added(race.table, 2) & race.staged[0]
@@ -113,7 +113,7 @@ def test_rows_are_written_again_for_another_schema(race):
     assert data_files(race.table) == in_the_log(race.table)
 
 
-def test_rows_that_come_from_the_table_itself_are_written_again(race):
+def test_rows_of_a_self_read_are_written_again_after_a_conflict(race):
     self_read = {"sources": {"t": Source(format="delta", path=str(race.table))}}
     race({"query": "SELECT max(id) + 1 AS id, 'a' AS day FROM t", **self_read}, {"query": values("id, day", "60, 'b'")})
     assert not added(race.table, 2) & race.staged[0]
@@ -121,14 +121,14 @@ def test_rows_that_come_from_the_table_itself_are_written_again(race):
 
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
-def test_nothing_is_left_when_the_attempts_run_out(race, replacement):
+def test_no_file_remains_after_the_last_conflict(race, replacement):
     with pytest.raises(ConcurrentAppendException, match="planned 2 times"):
         race(REPLACEMENTS[replacement][0], RIVAL, RIVAL, conflict_retries=1)
     assert all(race.staged) and data_files(race.table) == in_the_log(race.table)
     assert sorted(p.name for p in race.table.iterdir()) == ["_delta_log", "day=a", "day=b"]
 
 
-def test_files_of_any_attempt_stay_while_nobody_knows_of_the_commit(race, monkeypatch):
+def test_files_are_kept_if_it_is_unknown_whether_the_commit_succeeded(race, monkeypatch):
     read, taken = LocalLogStore.read, []
 
     def unreadable(store, name):

@@ -58,7 +58,7 @@ def theirs(table, columns):
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_a_mapped_table_from_its_first_rows_to_a_new_schema(spark, tmp_path, mode):
+def test_a_table_with_column_mapping_is_created_appended_to_and_given_a_new_schema(spark, tmp_path, mode):
     table = tmp_path / "t"
     write_rows(spark, table, ROWS, partition_by=("day",), properties={MODE: mode})
     first = commit(table, 0)
@@ -112,7 +112,7 @@ def test_a_mapped_table_from_its_first_rows_to_a_new_schema(spark, tmp_path, mod
     assert rows(table) == [(8, "text", 1)] == theirs(table, "*") and len(rows(table, version=0)) == 3
 
 
-def test_mapping_may_begin_with_a_new_schema_and_does_not_end(spark, tmp_path):
+def test_overwrite_schema_enables_column_mapping_and_cannot_disable_it(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT 1 AS id")
     write_rows(spark, table, "SELECT 2 AS id", mode="overwrite", overwrite_schema=True, properties={MODE: "name"})
@@ -127,7 +127,7 @@ def test_mapping_may_begin_with_a_new_schema_and_does_not_end(spark, tmp_path):
     assert everything(table) == before and data_files(table) and not (tmp_path / "n").exists()
 
 
-def test_ids_do_not_follow_rows_into_a_table_that_does_not_map(spark, tmp_path):
+def test_rows_of_a_mapped_table_are_written_without_field_ids_to_a_plain_table(spark, tmp_path):
     write_rows(spark, tmp_path / "mapped", ROWS, properties={MODE: "id"})
     write_rows(spark, tmp_path / "plain", None, sources=self_source(tmp_path / "mapped"))
     assert {field[:2] for field in fields(tmp_path / "plain").values()} == {(None, None)}

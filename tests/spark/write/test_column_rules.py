@@ -95,7 +95,7 @@ def test_rows_must_satisfy_invariants_and_constraints(spark, tmp_path):
     assert rows(table) == [("b", 7)]
 
 
-def test_a_constraint_may_be_given_to_a_new_table(spark, tmp_path):
+def test_a_first_write_can_set_a_constraint(spark, tmp_path):
     table = tmp_path / "t"
     positive = {"delta.constraints.positive": "id > 0"}
     for text in ("id >", "nope > 0", "id", "rand() > 0", "EXISTS (SELECT 1)", "explode(array(true))",
@@ -131,7 +131,7 @@ def made(tmp_path):
     )
 
 
-def test_what_the_rows_lack_is_made(spark, made):
+def test_missing_generated_and_default_columns_are_computed(spark, made):
     at = dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC)
     day = dt.date(2026, 1, 2)
     moment = "TIMESTAMP'2026-01-02 03:00:00Z' AS at"
@@ -176,7 +176,7 @@ def test_a_wrong_value_for_a_generated_column_is_shown(spark, made):
         ({"CURRENT_DEFAULT": "id"}, "default of the column 'c'.*id"),
     ],
 )
-def test_an_expression_that_cannot_be_computed_is_refused_by_its_column(spark, tmp_path, about, words):
+def test_an_expression_that_fails_is_reported_with_its_column(spark, tmp_path, about, words):
     other = field("other", "integer", delta__generationExpression="id")
     fields = field("id", "integer"), field("c", "integer", **about), other
     table = empty_table(tmp_path / "t", *fields, features=["generatedColumns", "allowColumnDefaults"])
@@ -211,13 +211,13 @@ def test_not_null_holds_at_every_depth_of_arrays_and_maps(spark, tmp_path, kind,
     refused(spark, table, ConstraintViolationError, f"'{path}' is NOT NULL", f"SELECT {bad} AS c")
 
 
-def test_an_expression_of_the_table_that_fits_no_column_is_refused(spark, tmp_path):
+def test_a_default_that_does_not_fit_its_column_is_rejected(spark, tmp_path):
     default = field("d", array_of("integer"), CURRENT_DEFAULT="7")
     table = empty_table(tmp_path / "d", field("id", "integer"), default, features=["allowColumnDefaults"])
     refused(spark, table, UnsupportedFeatureError, "column 'd' is \\(7\\)", "SELECT 1 AS id")
 
 
-def test_a_table_is_append_only_as_it_is_and_not_as_it_will_be(spark, tmp_path):
+def test_the_append_only_property_before_the_write_decides(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id", "1"), properties={"delta.appendOnly": "true"})
     refused(

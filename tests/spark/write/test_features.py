@@ -61,7 +61,7 @@ def marked(tmp_path):
 LIVE = [1, 2, 3, 10, 12, 13, 14, 20, 21]
 
 
-def test_deleted_rows_stay_deleted_whatever_is_written(spark, marked):
+def test_soft_deleted_rows_stay_deleted_after_each_kind_of_write(spark, marked):
     assert ids(marked) == LIVE
     write_rows(spark, marked, values("id, day", "30, 'a'"))
     write_rows(spark, marked, values("id, day", "2, 'a'"), mode="overwrite", replace_where="id = 2 OR id = 4")
@@ -120,7 +120,7 @@ def test_features_are_enabled_by_properties_of_a_new_table(spark, tmp_path):
     assert times_by_version == {0: moment(made.timestamp), 1: moment(later.timestamp)}
 
 
-def test_times_may_begin_with_a_new_schema(spark, tmp_path):
+def test_overwrite_schema_enables_in_commit_timestamps(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id", "1"))
     on = {"delta.enableInCommitTimestamps": "true"}
@@ -139,7 +139,7 @@ def test_times_may_begin_with_a_new_schema(spark, tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["none", "name"])
-def test_a_change_feed_sees_every_row_that_came_and_went(spark, tmp_path, mode):
+def test_the_change_feed_has_every_inserted_and_deleted_row(spark, tmp_path, mode):
     table = tmp_path / "t"
     properties = {"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": mode}
     write_rows(
@@ -186,7 +186,7 @@ def changes_in(table, version):
     return change_files
 
 
-def test_the_feed_s_own_columns_are_no_columns_of_a_table_with_a_feed(spark, tmp_path):
+def test_a_table_with_a_change_feed_cannot_have_the_columns_of_the_feed(spark, tmp_path):
     feed = {"delta.enableChangeDataFeed": "true"}
     with pytest.raises(SchemaMismatchError, match="_Change_type"):
         write_rows(spark, tmp_path / "t", "SELECT 1 AS id, 'x' AS _Change_type", properties=feed)
@@ -197,7 +197,7 @@ def test_the_feed_s_own_columns_are_no_columns_of_a_table_with_a_feed(spark, tmp
     assert everything(tmp_path / "t") == before
 
 
-def test_a_clustered_table_stays_one(spark, tmp_path):
+def test_writes_keep_the_clustering_of_a_table(spark, tmp_path):
     table = tmp_path / "t"
     names = [f"c{n}" for n in range(34)]
     hand_made(table, schema_json(*((n, "integer") for n in names)), [])
@@ -243,14 +243,14 @@ def test_a_clustered_table_stays_one(spark, tmp_path):
         ({"delta.inCommitTimestampEnablementVersion": "0"}, InvalidRequestError, "EnablementVersion"),
     ],
 )
-def test_what_is_not_written_is_refused_by_name_before_anything_is(spark, tmp_path, properties, error, words):
+def test_an_unwritable_feature_is_rejected_by_name_before_any_file(spark, tmp_path, properties, error, words):
     with pytest.raises(error, match=words):
         write_rows(spark, tmp_path / "t", values("id", "1"), properties=properties)
     assert not (tmp_path / "t").exists()
 
 
 @pytest.mark.parametrize("asleep", ["delta.enableInCommitTimestamps", "delta.columnMapping.mode"])
-def test_a_property_that_wakes_with_the_protocol_has_its_say_in_the_metadata(spark, tmp_path, asleep):
+def test_a_property_that_takes_effect_with_a_new_protocol_changes_the_metadata(spark, tmp_path, asleep):
     table = tmp_path / "t"
     asked = {asleep: "name" if "mode" in asleep else "true"}
     hand_made(table, schema_json(("id", "long")), [numbered(table, "1.parquet", 0, 2)], configuration=asked)

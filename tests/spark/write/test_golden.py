@@ -26,7 +26,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES, ids=TABLES.values())
-def test_a_table_of_another_engine_is_written(spark, golden, tmp_path, name):
+def test_a_golden_table_is_appended_to_and_keeps_its_rows(spark, golden, tmp_path, name):
     table = tmp_path / "t"
     shutil.copytree(golden / "tables" / name, table)
     before = DeltaTable(str(table))

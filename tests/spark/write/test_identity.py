@@ -39,7 +39,7 @@ def kept_rdds(spark):
     return set(spark.sparkContext._jsc.getPersistentRDDs())
 
 
-def test_values_go_on_where_they_ended_in_every_mode(spark, tmp_path):
+def test_identity_values_continue_after_the_high_water_mark_in_every_mode(spark, tmp_path):
     before = kept_rdds(spark)
     fields = identity("up"), field("x", "integer"), identity("down", -10, -5)
     table = table_with(tmp_path / "t", *fields)
@@ -63,7 +63,7 @@ def test_values_go_on_where_they_ended_in_every_mode(spark, tmp_path):
     assert kept_rdds(spark) <= before
 
 
-def test_values_may_be_brought_where_the_column_allows_it(spark, tmp_path):
+def test_a_column_generated_by_default_accepts_explicit_values(spark, tmp_path):
     table = table_with(tmp_path / "t", identity("n", 1, 2, explicit=True, highWaterMark=4), field("x", "integer"))
     write_rows(spark, table, "SELECT 100L AS n, 1 AS x")
     assert "metaData" not in commit(table, 1)
@@ -71,20 +71,20 @@ def test_values_may_be_brought_where_the_column_allows_it(spark, tmp_path):
     assert rows(table) == [(100, 1), (5, 2)] and marks(table, 2)["n"] == 5
 
 
-def test_values_end_before_they_overflow_and_nothing_is_written(spark, tmp_path):
+def test_a_write_that_would_overflow_an_identity_column_is_rejected(spark, tmp_path):
     table = table_with(tmp_path / "t", identity("n", highWaterMark=2**63 - 3), field("x", "integer"))
     refused(spark, table, ConstraintViolationError, "'n' has no values left", many(3))
     write_rows(spark, table, many(2))
     assert sorted(r[0] for r in rows(table)) == [2**63 - 2, 2**63 - 1]
 
 
-def test_a_generated_column_may_not_read_what_is_counted(spark, tmp_path):
+def test_a_generated_column_over_an_identity_column_is_rejected(spark, tmp_path):
     fields = identity("n"), field("g", "long", delta__generationExpression="n + 1"), field("x", "integer")
     table = table_with(tmp_path / "t", *fields, features=("identityColumns", "generatedColumns"))
     refused(spark, table, UnsupportedFeatureError, "columns that are computed too: n", "SELECT 1 AS x")
 
 
-def test_who_lost_the_race_for_values_gets_others(spark, tmp_path, monkeypatch):
+def test_the_loser_of_a_race_for_identity_values_gets_other_values(spark, tmp_path, monkeypatch):
     table = table_with(tmp_path / "t", identity("n"), field("x", "integer"))
     from deltalite.commands.common import committing as command
 

@@ -63,7 +63,7 @@ def test_long_values_are_written_and_packed_like_all_others(spark, table, monkey
     assert verify(LocalLogStore(str(table))).findings == ()
 
 
-def test_long_values_that_are_others_when_they_are_asked_for_are_refused(spark):
+def test_a_source_whose_long_partition_values_change_is_rejected(spark):
     rows_now = spark.createDataFrame([("b" * 300,), ("short",)], "p STRING")
     texts = {"p": F.col("p")}
     (folder,) = (row[0] for row in rows_now.select(folder_text(F.col("p"), "p")).collect() if row[0] != "short")

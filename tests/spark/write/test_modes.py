@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.smoke
-def test_the_four_modes(spark, tmp_path):
+def test_each_mode_writes_or_keeps_the_rows_of_a_table(spark, tmp_path):
     table = tmp_path / "t"
     first = write_rows(spark, table, values("id", "1"), mode="error")
     assert (first.version, first.read_version, first.committed, first.skipped) == (0, None, True, False)
@@ -42,7 +42,7 @@ def test_the_four_modes(spark, tmp_path):
         assert rows(new) == [(1,)]
 
 
-def test_provenance_is_as_spark_writes_it(spark, tmp_path):
+def test_the_commit_info_has_the_fields_and_values_of_spark(spark, tmp_path):
     table = tmp_path / "t"
     before = time.time_ns() // 1_000_000
     write_rows(spark, table, days("1 1", "2 2"), partition_by=("day",), run="run", user_metadata="note")
@@ -136,7 +136,7 @@ def test_merge_schema_adds_columns_at_every_depth(spark, tmp_path):
     assert "metaData" not in commit(table, 3) and DeltaTable(str(table)).schema.names == schema.names
 
 
-def test_types_that_fit_are_widened_and_left_out_columns_are_null(spark, tmp_path):
+def test_narrower_types_are_widened_and_missing_columns_are_null(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(
         spark,
@@ -177,7 +177,7 @@ def test_overwrite_schema_replaces_columns_and_partitioning(spark, tmp_path):
     assert rows(table, version=0) == [(1, DAY_1)]
 
 
-def test_properties(spark, tmp_path):
+def test_properties_of_a_later_append_have_no_effect(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(
         spark, table, values("id", "1"), properties={"delta.appendOnly": "true", "delta.checkpointInterval": "2"}
@@ -200,7 +200,7 @@ def test_properties(spark, tmp_path):
     assert not (table / "_delta_log" / f"{1:020}.checkpoint.parquet").exists()
 
 
-def test_file_sizes(spark, tmp_path):
+def test_max_records_per_file_and_optimize_write_determine_the_files(spark, tmp_path):
     many = "SELECT id, CAST(id % 4 AS STRING) AS part FROM range(0, 1000, 1, 8)"
     options = {"partition_by": ("part",)}
     assert write_rows(spark, tmp_path / "a", many, **options).metrics["numFiles"] > 8
@@ -212,7 +212,7 @@ def test_file_sizes(spark, tmp_path):
     assert len(rows(tmp_path / "d")) == 1000
 
 
-def test_rearranging_says_that_no_row_changed(spark, tmp_path):
+def test_a_write_without_data_change_records_that_no_row_changed(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT id, id % 3 AS part FROM range(0, 30, 1, 3)", partition_by=("part",))
     before = rows(table)
@@ -228,7 +228,7 @@ def test_rearranging_says_that_no_row_changed(spark, tmp_path):
     assert rows(table) == before
 
 
-def test_sources_and_time_travel(spark, tmp_path):
+def test_sources_are_read_at_their_versions_and_times(spark, tmp_path):
     feed, orders = tmp_path / "feed", tmp_path / "orders"
     feed.mkdir()
     (feed / "1.csv").write_text('id,name\n1,"a, ""b"""\n2,\n')
@@ -256,7 +256,7 @@ def test_sources_and_time_travel(spark, tmp_path):
     assert not spark.catalog.tableExists("first")
 
 
-def test_a_table_may_read_itself(spark, tmp_path):
+def test_a_write_may_read_its_own_table(spark, tmp_path):
     table = tmp_path / "t"
     self_read = {"sources": {"source": Source(format="delta", path=f"file://{table}")}}
     write_rows(spark, table, days("1 1", "2 2"), partition_by=("day",))
@@ -276,7 +276,7 @@ def test_a_table_may_read_itself(spark, tmp_path):
     assert by_day(table) == {(2, 2), (11, 1)}
 
 
-def test_an_empty_source_makes_a_version_without_files(spark, tmp_path):
+def test_a_write_without_rows_commits_a_version_without_files(spark, tmp_path):
     table = tmp_path / "t"
     nothing = days("1 1") + " WHERE id < 0"
     made = write_rows(spark, table, nothing, partition_by=("day",), run="a")
@@ -290,7 +290,7 @@ def test_an_empty_source_makes_a_version_without_files(spark, tmp_path):
     assert rows(table) == []
 
 
-def test_random_prefixes(spark, tmp_path):
+def test_random_file_prefixes_spread_the_files_over_folders(spark, tmp_path):
     """Paths of an object store; the partition values stand in the log alone."""
     table = tmp_path / "t"
     random = {"delta.randomizeFilePrefixes": "true"}
@@ -305,7 +305,7 @@ def test_random_prefixes(spark, tmp_path):
     assert by_day(table) == {(n, d) for n, d in expected if d != 1 or n <= 2} | {(30, 1)}
 
 
-def test_files_of_many_partitions_under_random_prefixes_keep_apart(spark, tmp_path):
+def test_files_of_many_partitions_have_different_names_under_random_prefixes(spark, tmp_path):
     """A task calls its files alike in every directory, and there are fewer prefixes than partitions may be."""
     table = tmp_path / "t"
     query = "SELECT /*+ COALESCE(1) */ id, id AS p FROM range(250)"

@@ -46,7 +46,7 @@ def race(spark, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
-def test_a_replacement_stands_on_top_of_rows_that_it_would_not_have_replaced(race, replacement):
+def test_a_replacement_commits_after_rows_that_it_would_not_have_replaced(race, replacement):
     ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS[replacement]}
     result, info = race(ours, {"query": values("id, day", "77, 'b'")})
     assert (result.version, result.read_version, info["isolationLevel"]) == (2, 0, "Serializable")
@@ -54,7 +54,7 @@ def test_a_replacement_stands_on_top_of_rows_that_it_would_not_have_replaced(rac
 
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
-def test_a_replacement_does_not_stand_on_rows_that_it_should_have_replaced(race, replacement):
+def test_a_replacement_conflicts_with_rows_that_it_should_have_replaced(race, replacement):
     ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS[replacement]}
     with pytest.raises(ConcurrentAppendException, match=r"version 1 .* day=a"):
         race(ours, {"query": values("id, day", "5, 'a'")})
@@ -62,7 +62,7 @@ def test_a_replacement_does_not_stand_on_rows_that_it_should_have_replaced(race,
     assert data_files(race.table) == {add["path"] for version in (0, 1) for add in commit(race.table, version)["add"]}
 
 
-def test_rows_that_were_appended_blindly_may_count_as_later_where_the_table_says_so(race):
+def test_a_blind_append_does_not_conflict_with_a_replacement_under_write_serializable(race):
     ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS["a partition"]}
     _, info = race(ours, {"query": values("id, day", "5, 'a'")}, "WriteSerializable")
     assert info["isolationLevel"] == "WriteSerializable"
@@ -70,7 +70,7 @@ def test_rows_that_were_appended_blindly_may_count_as_later_where_the_table_says
 
 
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
-def test_two_replacements_of_one_partition_do_not_both_win(race, level):
+def test_two_replacements_of_one_partition_conflict(race, level):
     ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS["a partition"]}
     with pytest.raises(ConcurrentAppendException, match="version 1"):
         race(ours, {"query": values("id, day", "3, 'a'"), **REPLACEMENTS["a partition"]}, level)
@@ -79,7 +79,7 @@ def test_two_replacements_of_one_partition_do_not_both_win(race, level):
 
 @pytest.mark.parametrize("data_change", [True, False])
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
-def test_a_write_reads_its_own_table_at_the_version_that_it_rests_on(race, spark, monkeypatch, level, data_change):
+def test_a_self_read_reads_the_version_that_the_write_is_based_on(race, spark, monkeypatch, level, data_change):
     """The rival commits between the look at the table and the look at the sources."""
     table = race.table
     write_rows(
@@ -98,7 +98,7 @@ def test_a_write_reads_its_own_table_at_the_version_that_it_rests_on(race, spark
     assert rows(table) == [(1, "a"), (5, "a")]
 
 
-def test_a_table_that_another_writer_makes_meanwhile_is_no_stranger(spark, tmp_path, monkeypatch):
+def test_a_table_that_another_writer_creates_concurrently_is_appended_to(spark, tmp_path, monkeypatch):
     table, real = tmp_path / "t", write_module.foreign_entry
 
     def rival_first(root):
@@ -111,7 +111,7 @@ def test_a_table_that_another_writer_makes_meanwhile_is_no_stranger(spark, tmp_p
     assert rows(table) == [(1, "a"), (5, "a")]
 
 
-def test_the_first_of_two_writers_that_make_a_table_decides_the_order_of_its_columns(spark, tmp_path, monkeypatch):
+def test_the_first_of_two_concurrent_writers_determines_the_column_order(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
     original = LocalLogStore.write_if_absent
 
@@ -136,7 +136,7 @@ def test_the_first_of_two_writers_that_make_a_table_decides_the_order_of_its_col
     ],
     ids=str,
 )  # fmt: skip
-def test_a_write_that_is_contradicted_is_planned_again(race, ours, theirs, expected):
+def test_a_write_replans_after_a_conflict_and_leaves_no_other_file(race, ours, theirs, expected):
     result, _ = race(
         {"query": values("id, day", "2, 'a'"), "conflict_retries": 1, **ours},
         {"query": values("id, day", "5, 'a'"), **theirs},
@@ -147,13 +147,13 @@ def test_a_write_that_is_contradicted_is_planned_again(race, ours, theirs, expec
     assert data_files(race.table) == in_the_log
 
 
-def test_a_write_that_computes_from_its_own_table_is_computed_again(race):
+def test_a_write_from_its_own_table_is_computed_again_after_a_conflict(race):
     self_read = {"sources": {"t": Source(format="delta", path=str(race.table))}, "conflict_retries": 1}
     race({"query": "SELECT max(id) + 1 AS id, 'a' AS day FROM t", **self_read}, {"query": values("id, day", "60, 'b'")})
     assert rows(race.table) == [(1, "a"), (50, "b"), (60, "b"), (61, "a")]
 
 
-def test_a_folder_that_a_loser_removes_is_made_again(spark, tmp_path, monkeypatch):
+def test_a_partition_folder_that_another_writer_removes_is_created_again(spark, tmp_path, monkeypatch):
     real = os.rename
 
     def after_a_loser(source, target):

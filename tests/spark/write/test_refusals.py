@@ -57,7 +57,7 @@ def refused(spark, table, error, match, query=ONE, **options):
     return caught.value
 
 
-def test_a_broken_log(spark, table):
+def test_a_corrupt_log_is_rejected(spark, table):
     good = log_file(table, 1).read_text()
     log_file(table, 1).write_text(good[: len(good) // 2])
     refused(spark, table, CorruptLogError, f"{1:020}.json")
@@ -68,7 +68,7 @@ def test_a_broken_log(spark, table):
     assert len(rows(table)) == 4
 
 
-def test_a_broken_checkpoint_is_recovered_from_while_the_commits_are_there(spark, table):
+def test_a_corrupt_checkpoint_is_ignored_if_the_commits_exist(spark, table):
     for _ in range(3, 12):
         write_rows(spark, table, ONE)
     checkpoint = log_file(table, 10, "checkpoint.parquet")
@@ -105,7 +105,7 @@ def test_a_broken_checkpoint_is_recovered_from_while_the_commits_are_there(spark
         ({"minReaderVersion": 1, "minWriterVersion": 9}, "9"),
     ],
 )
-def test_unknown_protocols_are_refused_by_name(spark, table, protocol, named):
+def test_an_unsupported_protocol_is_rejected_by_name(spark, table, protocol, named):
     log_file(table, 3).write_text(json.dumps({"protocol": protocol}))
     for mode in ("append", "overwrite"):
         refused(spark, table, UnsupportedFeatureError, named, mode=mode)
@@ -113,7 +113,7 @@ def test_unknown_protocols_are_refused_by_name(spark, table, protocol, named):
 
 
 @pytest.mark.parametrize("inside", ["stray.parquet", "day=2026-01-01/part-0.parquet"])
-def test_a_folder_of_somebody_else_is_no_new_table(spark, tmp_path, inside):
+def test_a_folder_with_other_files_is_not_used_for_a_new_table(spark, tmp_path, inside):
     table = tmp_path / "lake"
     (table / inside).parent.mkdir(parents=True)
     (table / inside).write_bytes(b"PAR1")
@@ -131,13 +131,13 @@ def test_a_folder_of_somebody_else_is_no_new_table(spark, tmp_path, inside):
         ("file:t", InvalidTableAddressError),
     ],
 )
-def test_addresses_that_are_none(spark, address, error):
+def test_an_invalid_address_is_rejected(spark, address, error):
     with pytest.raises(error) as caught:
         write_rows(spark, address, ONE)
     assert caught.value.remedy
 
 
-def test_a_file_where_the_table_should_be(spark, tmp_path):
+def test_a_file_at_the_address_of_the_table_is_rejected(spark, tmp_path):
     file = tmp_path / "t"
     file.write_text("x")
     with pytest.raises(InvalidTableAddressError):
@@ -174,7 +174,7 @@ def test_a_file_where_the_table_should_be(spark, tmp_path):
         (Source(format="delta", path="{tmp}/t@v1", version_as_of=1), InvalidRequestError, "more than one"),
     ],
 )
-def test_sources_that_cannot_be_read(spark, table, tmp_path, source, error, match):
+def test_a_source_that_cannot_be_read_is_rejected(spark, table, tmp_path, source, error, match):
     (tmp_path / "broken.parquet").write_bytes(b"no parquet at all")
     (tmp_path / "a.csv").write_text("1\nx\n")
     source_fields = json.loads(json.dumps({"path": source.path}).replace("{tmp}", str(tmp_path)))
@@ -207,7 +207,7 @@ def test_sources_that_cannot_be_read(spark, table, tmp_path, source, error, matc
         ("SELECT CAST(to_date('x' || id) AS STRING) AS d FROM range(3)", SourceError, "CANNOT_PARSE|CAST_INVALID"),
     ],
 )
-def test_queries_that_cannot_be_answered(spark, table, tmp_path, query, error, match):
+def test_a_query_that_fails_is_rejected(spark, table, tmp_path, query, error, match):
     refused(spark, table, error, match, query=query, merge_schema=True)
     with pytest.raises(error):
         write_rows(spark, tmp_path / "new" / "t", query)
@@ -227,7 +227,7 @@ def nobody():
     shutil.rmtree(folder)
 
 
-def test_a_folder_without_write_permission(spark, nobody):
+def test_a_folder_without_write_permission_is_a_typed_error(spark, nobody):
     write_rows(spark, nobody / "t", ONE)
     before = everything(nobody)
     os.seteuid(65534)
@@ -239,7 +239,7 @@ def test_a_folder_without_write_permission(spark, nobody):
     assert everything(nobody) == before
 
 
-def test_a_log_that_may_not_be_written(spark, nobody, monkeypatch):
+def test_a_log_without_write_permission_is_a_typed_error_and_no_file_remains(spark, nobody, monkeypatch):
     """Spark has written the files when the commit is refused; they are taken back."""
     original = LocalLogStore.write_if_absent
 
@@ -258,7 +258,7 @@ def test_a_log_that_may_not_be_written(spark, nobody, monkeypatch):
     assert everything(nobody) == before
 
 
-def test_a_file_system_without_hard_links(spark, tmp_path, monkeypatch):
+def test_a_file_system_without_hard_links_is_rejected(spark, tmp_path, monkeypatch):
     def no_links(*_arguments):
         raise PermissionError(1, "Operation not permitted")
 
@@ -268,7 +268,7 @@ def test_a_file_system_without_hard_links(spark, tmp_path, monkeypatch):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_lost_race_takes_its_files_back(spark, table, monkeypatch):
+def test_a_write_that_loses_a_race_removes_its_files(spark, table, monkeypatch):
     """An overwrite whose place is taken while Spark writes."""
     original = LocalLogStore.write_if_absent
 
@@ -286,7 +286,7 @@ def test_a_lost_race_takes_its_files_back(spark, table, monkeypatch):
     assert {f.name for f in table.iterdir() if f.is_dir()} == {"_delta_log"}
 
 
-def test_two_first_writes_make_one_table(spark, tmp_path, monkeypatch):
+def test_two_concurrent_first_writes_create_one_table(spark, tmp_path, monkeypatch):
     table, original = tmp_path / "t", LocalLogStore.write_if_absent
 
     def rival_first(store, name, data):

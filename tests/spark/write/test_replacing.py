@@ -57,7 +57,9 @@ def week(spark, tmp_path):
         ("abs(id - 3) <= 1", ["3 3"], {(1, 1), (3, 3), (5, None)}, 1, 3),
     ],
 )
-def test_replace_where(spark, week, tmp_path, predicate, lines, expected, copied, deleted):
+def test_replace_where_replaces_exactly_the_rows_that_match(
+    spark, week, tmp_path, predicate, lines, expected, copied, deleted
+):
     query = days(*lines) if lines else days("0 1") + " WHERE id > 0"
     done = write_rows(
         spark, week, query, mode="overwrite", replace_where=predicate, confirm_all_rows=predicate == "TRUE"
@@ -82,7 +84,7 @@ def test_a_predicate_that_replaces_every_row_is_confirmed(spark, week, tmp_path,
 
 @pytest.mark.parametrize("properties", [{}, {"delta.enableChangeDataFeed": "true"}], ids=["plain", "feed"])
 @pytest.mark.parametrize("vectors", [False, True], ids=["files", "vectors"])
-def test_replaced_rows_are_counted_without_statistics(spark, tmp_path, properties, vectors):
+def test_replaced_rows_are_counted_if_files_lack_statistics(spark, tmp_path, properties, vectors):
     table = tmp_path / "t"
     enabled = {"delta.enableDeletionVectors": "true"} if vectors else {}
     write_rows(spark, table, f"{days('1 1', '2 1', '3 2')} CLUSTER BY day", properties={**properties, **enabled})
@@ -123,7 +125,7 @@ def test_new_rows_outside_the_replaced_range_change_nothing(spark, week, lines):
     assert everything(week) == before
 
 
-def test_replace_where_on_a_new_table(spark, tmp_path):
+def test_replace_where_creates_a_table(spark, tmp_path):
     table = tmp_path / "t"
     for predicate, error in (("nope > 1", InvalidRequestError), ("id > 1", ConstraintViolationError)):
         with pytest.raises(error, match="replace_where"):
@@ -182,7 +184,7 @@ def test_dynamic_overwrite_compares_values_not_their_spelling(spark, tmp_path):
     assert [r[0] for r in rows(table)] == [9]
 
 
-def test_nothing_but_data_and_log_is_left_in_the_folder(spark, week):
+def test_a_replacing_write_leaves_only_data_and_log_files(spark, week):
     write_rows(spark, week, days("3 2"), mode="overwrite", replace_where="id = 3")
     top = {name.name for name in week.iterdir()}
     assert top == {"_delta_log", "day=2026-01-01", "day=2026-01-02", "day=__HIVE_DEFAULT_PARTITION__"}

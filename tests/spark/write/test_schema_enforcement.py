@@ -54,7 +54,7 @@ def table(spark, tmp_path_factory):
         ("SELECT array(1) AS s", "s", "struct array", "Convert it to struct<a:int,b:string>"),
     ],
 )
-def test_refusals_name_the_column_both_types_and_the_way_out(spark, table, query, column, types, way_out):
+def test_an_error_about_types_names_the_column_both_types_and_a_remedy(spark, table, query, column, types, way_out):
     before = everything(table)
     for mode in ("append", "overwrite"):
         with pytest.raises(SchemaMismatchError) as refused:
@@ -105,7 +105,7 @@ def test_refusals_name_the_column_both_types_and_the_way_out(spark, table, query
         ),
     ],
 )
-def test_other_refusals(spark, table, query, options, error, named):
+def test_a_query_or_option_that_does_not_fit_the_table_is_rejected(spark, table, query, options, error, named):
     before = everything(table)
     with pytest.raises(error) as refused:
         write_rows(spark, table, query, **options)
@@ -129,7 +129,7 @@ def test_other_refusals(spark, table, query, options, error, named):
         ),
     ],
 )
-def test_a_table_that_is_refused_leaves_no_folder(spark, tmp_path, query, options, error, named):
+def test_a_rejected_first_write_leaves_no_folder(spark, tmp_path, query, options, error, named):
     with pytest.raises(error) as refused:
         write_rows(spark, tmp_path / "deep" / "er" / "t", query, **options)
     assert named in str(refused.value)
@@ -160,7 +160,7 @@ def strict(spark, tmp_path):
         ("1, struct(1 AS a), array('x'), map('k', CAST(NULL AS INT))", "m.value"),
     ],
 )
-def test_null_into_not_null(spark, strict, row, column):
+def test_a_null_in_a_not_null_column_is_rejected(spark, strict, row, column):
     good = values("id, s, list, m", "1, struct(1 AS a), array('x'), map('k', 1)")
     before = everything(strict)
     with pytest.raises(ConstraintViolationError, match=f"'{column}' is NOT NULL") as refused:
@@ -169,7 +169,7 @@ def test_null_into_not_null(spark, strict, row, column):
     assert everything(strict) == before
 
 
-def test_what_may_be_null_around_not_null(spark, strict):
+def test_nullable_columns_around_not_null_ones_may_be_null_or_empty(spark, strict):
     write_rows(spark, strict, "SELECT 1 AS id")
     write_rows(spark, strict, values("id, s, list, m", "2, struct(1 AS a), array(), map()"))
     assert len(rows(strict)) == 2
@@ -178,7 +178,7 @@ def test_what_may_be_null_around_not_null(spark, strict):
     assert "metaData" not in commit(strict, 2)
 
 
-def test_rows_without_the_partition_column_are_announced(spark, tmp_path, caplog):
+def test_rows_without_the_partition_column_cause_a_warning(spark, tmp_path, caplog):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT 1 AS id, 'a' AS day", partition_by=("day",))
     assert not caplog.messages
@@ -190,14 +190,14 @@ def test_rows_without_the_partition_column_are_announced(spark, tmp_path, caplog
     assert rows(table) == [(1, "a"), (2, None), (3, None)]
 
 
-def test_a_missing_input_is_worth_another_try(spark, tmp_path):
+def test_a_missing_input_is_a_retryable_error(spark, tmp_path):
     for source in (Source(format="csv", path=f"{tmp_path}/none/*.csv"), Source(format="parquet", path=f"{tmp_path}/x")):
         with pytest.raises(SourceNotFoundError, match=r"'source' .* does not exist") as missing:
             write_rows(spark, tmp_path / "t", sources={"source": source})
         assert missing.value.retryable and not (tmp_path / "t").exists()
 
 
-def test_a_cast_that_fails_shows_the_value_and_what_helps(spark, tmp_path):
+def test_the_error_of_a_failed_cast_has_the_value_and_a_remedy(spark, tmp_path):
     for value, kind in (("'abc'", "INT"), ("3000000000L", "SMALLINT")):
         with pytest.raises(SourceError, match=r"abc|3000000000") as failed:
             write_rows(spark, tmp_path / "t", f"SELECT CAST(v AS {kind}) AS id FROM VALUES ({value}) AS rows(v)")
