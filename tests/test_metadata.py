@@ -55,6 +55,10 @@ def kept_files() -> list[Path]:
     return [path for name in listed.stdout.split("\0") if name and (path := CHECKOUT / name).is_file()]
 
 
+def test_git_keeps_no_symbolic_link():
+    assert [path.name for path in kept_files() if path.is_symlink()] == []
+
+
 def test_the_version_is_written_once():
     assert version("airflow-provider-deltalite") == airflow_provider_deltalite.__version__
     literal = re.compile(rf"""=\s*["']{re.escape(airflow_provider_deltalite.__version__)}["']""")
