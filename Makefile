@@ -12,6 +12,9 @@ WORKERS ?= 2
 # environment would be a different one from the one that is tested.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
+# Images for containers often set this variable. Each of the hundreds of Python processes of the tests would compile Airflow
+# and PySpark again.
+unexport PYTHONDONTWRITEBYTECODE
 
 STAMP := .venv/.setup-done
 OLDEST := .venv-oldest/.setup-done
@@ -70,7 +73,7 @@ campaign: setup hadoop reference classes ## Run every test, with FACTOR (50) tim
 
 test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark that are supported
 	PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest -W default --generated-code -m "not slow or smoke" \
-	    $(DISTRIBUTED) $(TESTS_ON_OLDEST) $(ARGS)
+	    $(DISTRIBUTED) --durations=15 $(TESTS_ON_OLDEST) $(ARGS)
 
 lint: $(STAMP) ## Check style, format and types
 	@failed=0; for check in "ruff check ." "ruff format --check ." "mypy" "python scripts/check_language.py"; do \
