@@ -39,9 +39,9 @@ with DAG("secrets", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
         getattr(delta, name).partial(task_id=f"mapped_{name}", **least).expand(conf=[SECRETS])
     delta.DeltaWriteOperator(task_id="plain", table=f"{lake}/orders", source=SOURCE, conf=SECRETS)
     delta.DeltaWriteOperator(task_id="unrendered", table=f"{lake}/{{{{ nothing.here }}}}", source=SOURCE, conf=SECRETS)
-    DeltaVersionSensor.partial(task_id="wait", table=f"{lake}/orders", after_version=-1, timeout=1).expand(
-        partition=[{"token": "planted-partition"}]
-    )
+    DeltaVersionSensor.partial(
+        task_id="wait", table=f"{lake}/orders", after_version=-1, timeout=1, poke_interval=1
+    ).expand(partition=[{"token": "planted-partition"}])
     delta_maintenance.partial(operator_args={"conf": SECRETS}).expand(table=[f"{lake}/orders"])
 
 if __name__ == "__main__":
