@@ -11,7 +11,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -170,6 +172,7 @@ def room(module: str) -> str:
     return (*module.split(".")[1:], "__init__")[1]
 
 
+@cache
 def imports_in(module: str, path: Path) -> list[Import]:
     return imports_of(path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py")
 
@@ -204,62 +207,71 @@ def upward_rooms(module: str, imports: list[Import]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("module", [m for m in LIBRARY_MODULES if component(m) in ROOMS])
-def test_the_rooms_of_a_component_import_downwards_only(module):
-    assert any(room(module) in layer for layer in ROOMS[component(module)]), f"Give '{module}' its place in ROOMS."
-    assert upward_rooms(module, imports_in(module, LIBRARY_MODULES[module])) == []
-
-
-@pytest.mark.parametrize("module", LIBRARY_MODULES)
-def test_every_component_of_the_library_has_a_layer(module):
-    assert component(module) in RANK, f"Give '{component(module)}' its place in LAYERS."
-
-
-@pytest.mark.parametrize("module", LIBRARY_MODULES)
-def test_the_library_imports_downwards_only(module):
-    assert upward(module, imports_in(module, LIBRARY_MODULES[module])) == []
-
-
-@pytest.mark.parametrize("module", LIBRARY_MODULES)
-def test_the_library_knows_neither_airflow_nor_the_provider(module):
-    known = [i for i in imports_in(module, LIBRARY_MODULES[module]) if i.package.startswith("airflow")]
-    assert known == []
-
-
-@pytest.mark.parametrize("module", LIBRARY_MODULES)
-def test_pyspark_is_imported_below_the_spark_folder_only(module):
-    importer = component(module)
-    of_spark = [i for i in imports_in(module, LIBRARY_MODULES[module]) if i.package in {"pyspark", "py4j"}]
-    allowed = importer in RUNS_ON_SPARK
-    assert [i for i in of_spark if not (allowed or (importer in NAMES_SPARK_TYPES and i.for_types_only))] == []
-
-
-@pytest.mark.parametrize("module", LIBRARY_MODULES)
-def test_the_command_line_alone_draws_on_a_terminal_and_knows_nothing_of_spark(module):
-    imports = imports_in(module, LIBRARY_MODULES[module])
-    if component(module) == TERMINAL:
-        assert [i for i in imports if i.package == "deltalite" and component_of_target(i.target) in NEEDS_SPARK] == []
-    else:
-        assert [i for i in imports if i.package in DRAWS] == []
-
-
-@pytest.mark.parametrize("module", PROVIDER_MODULES)
-def test_the_provider_uses_the_light_part_of_the_library_only(module):
-    imports = imports_in(module, PROVIDER_MODULES[module])
-    of_library = [i for i in imports if i.package == "deltalite"]
-    assert [i for i in of_library if component_of_target(i.target) not in PROVIDER_MAY_USE] == []
-    assert [i for i in imports if i.package in {"pyspark", "py4j", *DRAWS}] == []
-
-
-@pytest.mark.parametrize("module", [m for m in LIBRARY_MODULES if component(m) in STANDARD_LIBRARY_ONLY])
-def test_the_contract_is_standard_library_only(module):
-    foreign = [
-        i
-        for i in imports_in(module, LIBRARY_MODULES[module])
-        if i.package not in sys.stdlib_module_names
-        and not (i.package == "deltalite" and component_of_target(i.target) in STANDARD_LIBRARY_ONLY)
+def violations(modules: Mapping[str, Path], is_wrong: Callable[[str, Import], bool]) -> list[str]:
+    """The imports of the modules for which `is_wrong` holds, each as one line."""
+    return [
+        f"{module}:{item.line} imports {item.target}"
+        for module, path in modules.items()
+        for item in imports_in(module, path)
+        if is_wrong(module, item)
     ]
-    assert foreign == []
+
+
+def test_every_component_and_room_of_the_library_has_a_place():
+    assert [m for m in LIBRARY_MODULES if component(m) not in RANK] == [], "Give them a place in LAYERS."
+    in_rooms = [m for m in LIBRARY_MODULES if component(m) in ROOMS]
+    homeless = [m for m in in_rooms if not any(room(m) in layer for layer in ROOMS[component(m)])]
+    assert homeless == [], "Give them a place in ROOMS."
+
+
+def test_the_library_imports_downwards_only():
+    assert [line for m, path in LIBRARY_MODULES.items() for line in upward(m, imports_in(m, path))] == []
+
+
+def test_the_rooms_of_a_component_import_downwards_only():
+    in_rooms = {m: path for m, path in LIBRARY_MODULES.items() if component(m) in ROOMS}
+    assert [line for m, path in in_rooms.items() for line in upward_rooms(m, imports_in(m, path))] == []
+
+
+def test_the_library_knows_neither_airflow_nor_the_provider():
+    assert violations(LIBRARY_MODULES, lambda _, item: item.package.startswith("airflow")) == []
+
+
+def test_pyspark_is_imported_below_the_spark_folder_only():
+    def is_wrong(module: str, item: Import) -> bool:
+        importer = component(module)
+        allowed = importer in RUNS_ON_SPARK or (importer in NAMES_SPARK_TYPES and item.for_types_only)
+        return item.package in {"pyspark", "py4j"} and not allowed
+
+    assert violations(LIBRARY_MODULES, is_wrong) == []
+
+
+def test_the_command_line_alone_draws_on_a_terminal_and_knows_nothing_of_spark():
+    def is_wrong(module: str, item: Import) -> bool:
+        if component(module) == TERMINAL:
+            return item.package == "deltalite" and component_of_target(item.target) in NEEDS_SPARK
+        return item.package in DRAWS
+
+    assert violations(LIBRARY_MODULES, is_wrong) == []
+
+
+def test_the_provider_uses_the_light_part_of_the_library_only():
+    def is_wrong(_: str, item: Import) -> bool:
+        if item.package == "deltalite":
+            return component_of_target(item.target) not in PROVIDER_MAY_USE
+        return item.package in {"pyspark", "py4j", *DRAWS}
+
+    assert violations(PROVIDER_MODULES, is_wrong) == []
+
+
+def test_the_contract_is_standard_library_only():
+    def is_wrong(_: str, item: Import) -> bool:
+        if item.package == "deltalite":
+            return component_of_target(item.target) not in STANDARD_LIBRARY_ONLY
+        return item.package not in sys.stdlib_module_names
+
+    contract = {m: path for m, path in LIBRARY_MODULES.items() if component(m) in STANDARD_LIBRARY_ONLY}
+    assert violations(contract, is_wrong) == []
 
 
 # A separate process that refuses some packages and reports which modules could not be imported without them.
