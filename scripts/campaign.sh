@@ -21,7 +21,7 @@ mapfile -t golden < <(find tests/unit tests/spark -name 'test_*golden.py' | sort
 golden+=(tests/spark/large_tables/test_distributed_replay.py)
 races=(tests/spark/merge/test_at_once.py tests/spark/row_changes/test_by_model.py)
 
-DELTALITE_FUZZ="$FACTOR" campaign random-examples tests/unit -m hypothesis  # its plugin sets the marker
+DELTALITE_FUZZ="$FACTOR" campaign random-examples tests/unit tests/faults -m hypothesis  # its plugin sets the marker
 campaign golden-tables "${golden[@]}"
 campaign kills-and-races tests/faults "${races[@]}"
 campaign other-engines tests/interop tests/storage

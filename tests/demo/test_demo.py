@@ -21,6 +21,7 @@ def demonstrate(home: Path, *options: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
 
 
+@pytest.mark.campaign
 def test_a_demonstration_of_one_day_shows_the_waiting_sensor_the_commit_and_the_table(tmp_path):
     done = demonstrate(tmp_path / "home of the demo", "--days", "1")
     assert done.returncode == 0, done.stdout + done.stderr

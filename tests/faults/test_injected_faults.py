@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError, TableNotFoundError
@@ -18,6 +18,7 @@ from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import ReadSet
 from deltalite.upkeep.post_commit import after_commit
 from tests.faults.faulty_store import Fault, Killed, Storage, play
+from tests.support.fuzzing import examples
 from tests.unit.builders import PROTOCOL, add, appended, commit_actions, create, load, metadata, proposal, remove, txn
 from tests.unit.logs import write_parts
 
@@ -170,7 +171,7 @@ MOSTLY_NONE = [Fault.NONE] * 12
 SCHEDULES = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([*MOSTLY_NONE, *Fault, *PUT_FAULTS])), max_size=120)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(50)
 @given(
     kind=st.sampled_from(["small", "none", "parts"]),
     kinds=st.lists(st.sampled_from(["append", "replace"]), min_size=1, max_size=3),

@@ -45,7 +45,8 @@ def literals(rows):
     return values("id, day", *[str(row)[1:-1] for row in rows]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
 
 
-@pytest.mark.parametrize("mode", sampled(list(MODES), {"rows that match"}))
+@pytest.mark.campaign
+@pytest.mark.parametrize("mode", MODES)
 def test_a_write_survives_a_kill_at_every_file_change(spark_site, spark, tmp_path, mode):
     options, after, kinds = MODES[mode]
     template = tmp_path / "template"

@@ -183,7 +183,7 @@ def test_an_upsert_leaves_the_same_rows_as_delta_rs(spark, compare, sources):
     )
 
 
-@pytest.mark.sample("unpartitioned")
+@pytest.mark.campaign
 def test_a_merge_that_only_inserts_leaves_the_same_rows_as_delta_rs(spark, compare, sources):
     on = "target.id = source.id AND target.day = source.day"
     clause = MergeClause(condition="source.name IS NOT NULL", insert={"id": "source.id", "day": "source.day"})

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop]
 DAY_S = 24 * 3600
 
 
+@pytest.mark.campaign
 def test_a_table_with_a_dropped_feature_is_written_and_its_log_is_cleaned_up(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
     name = f"delta.`{table}`"

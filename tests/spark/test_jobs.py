@@ -152,6 +152,7 @@ spark.stop()
 """
 
 
+@pytest.mark.campaign
 def test_two_appending_processes_lose_no_row(tmp_path):
     table = tmp_path / "t"
     hand_made(table, schema_json(("id", "long")), [])

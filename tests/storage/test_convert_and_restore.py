@@ -27,7 +27,7 @@ def rows(spark, table):
     return ordered(tuple(row) for row in delta.read(spark, table).select("id", "p").collect())
 
 
-@pytest.mark.sample("s3a")
+@pytest.mark.campaign
 def test_a_folder_becomes_a_table_and_the_table_is_restored(spark, folder):
     frame = spark.sql("SELECT id, CONCAT('a/b %=', id) AS p FROM RANGE(3)")
     frame.write.partitionBy("p").parquet(folder)

@@ -35,7 +35,7 @@ def ids_by_manifest(spark, table):
     return ids_by_name
 
 
-@pytest.mark.sample("hdfs")
+@pytest.mark.campaign
 def test_each_commit_updates_the_manifests_of_the_table(spark, table):
     first = values("id, day", "1, 'a b/ü%'", "2, 'c'", "3, 'c'")
     write_rows(spark, table, first, partition_by=("day",), properties=MANIFESTS_ENABLED)

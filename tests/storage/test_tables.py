@@ -193,8 +193,8 @@ def test_a_folder_with_other_files_is_rejected(spark, table):
         write_rows(spark, table, "SELECT 1 AS id")
 
 
-@pytest.mark.sample("hdfs")
-@pytest.mark.parametrize("policy", [pytest.param("classic", marks=pytest.mark.campaign), "v2"])
+@pytest.mark.campaign
+@pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_checkpoints_of_spark_and_of_this_process_have_the_state_of_the_table(spark, table, policy):
     for number in range(2):
         write_rows(spark, table, f"SELECT {number} AS id", properties={"delta.checkpointPolicy": policy})
@@ -212,7 +212,7 @@ def test_checkpoints_of_spark_and_of_this_process_have_the_state_of_the_table(sp
     assert rows(spark, table) == [(0,), (1,), (2,)]
 
 
-@pytest.mark.sample("s3a")
+@pytest.mark.campaign
 def test_column_mapping_and_the_change_feed_work(spark, table):
     properties = {"delta.columnMapping.mode": "name", "delta.enableChangeDataFeed": "true"}
     write_rows(spark, table, values("`a b`, day", "1, 'x'", "2, 'y'"), properties=properties, partition_by=("day",))

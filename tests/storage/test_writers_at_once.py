@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 WRITERS = 8
 
 
-@pytest.mark.parametrize("appends", [3, pytest.param(25, marks=pytest.mark.campaign)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("appends", [3, 25])
 def test_concurrent_writers_in_two_jvms_lose_no_commit(spark, s3, s3a, appends):
     table = f"{s3a}/{uuid.uuid4()}"
     write_rows(spark, table, "SELECT 1 AS id")

@@ -194,6 +194,7 @@ def test_a_stopped_task_ends_its_job_which_removes_its_files(run):
     assert run["rows after the kill"] == 0
 
 
+@pytest.mark.campaign
 def test_cleared_tasks_follow_on_rerun(whole_airflow, lake, run):
     airflow = whole_airflow
     first = {name: airflow.xcom("runs_once", "once", name) for name in ("driver_before", "replaced")}

@@ -44,6 +44,7 @@ def result_of_run(airflow, number):
     return airflow.xcom(DAG_ID, runs[-1]["dag_run_id"], "count_changes")
 
 
+@pytest.mark.campaign
 def test_commits_of_other_programs_start_runs_that_read_their_versions(whole_airflow):
     airflow, table = whole_airflow, whole_airflow.home / "lake" / "orders"
     has_polled = lambda version: (kept := position(airflow, table)) is not None and kept["place"]["version"] == version

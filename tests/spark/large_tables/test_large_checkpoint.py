@@ -18,7 +18,6 @@ from deltalite.spark.runtime.session import settings
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import classic_checkpoint
 from tests.support.golden import names
-from tests.support.loops import sampled
 from tests.unit.builders import NOON_MS, add, commit_actions, load, metadata, remove, txn, vector
 from tests.unit.logs import facts
 
@@ -143,6 +142,7 @@ def test_a_corrupt_checkpoint_is_ignored_and_replaced(spark, tmp_path):
     assert write_large_checkpoint(spark, load(store), now_ms=NOON_MS) is None
 
 
+@pytest.mark.campaign
 def test_a_table_with_the_v2_checkpoint_feature_never_gets_a_multi_part_checkpoint(spark, tmp_path):
     store = create_table(tmp_path, "v2")
     commit_actions(store, metadata({"delta.checkpointPolicy": "classic"}, SCHEMA, partition_columns=("day", "At")))
@@ -151,7 +151,8 @@ def test_a_table_with_the_v2_checkpoint_feature_never_gets_a_multi_part_checkpoi
     assert load(store).segment.checkpoint.kind.name == "UUID_NAMED"
 
 
-@pytest.mark.parametrize("name", sampled(names("read")[::96], names("read")[:1]))
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", names("read")[::96])
 def test_a_golden_table_loads_the_same_from_a_checkpoint_that_spark_wrote(spark, golden, tmp_path, name):
     shutil.copytree(golden / "tables" / name, tmp_path / "t", symlinks=True)
     store = LocalLogStore(str(tmp_path / "t"))

@@ -91,6 +91,7 @@ TYPES = {
 }
 
 
+@pytest.mark.campaign
 def test_columns_of_every_type_with_nulls_can_order_rows(spark, table):
     columns = ", ".join(f"{sql} AS {name}" for name, sql in TYPES.items())
     write_rows(spark, table, f"SELECT id, {columns} FROM range(0, 2000, 1, 2)", properties=VECTORS)

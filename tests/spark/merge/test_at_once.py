@@ -38,7 +38,7 @@ CONDITIONS = {
     "the source's days": "target.day = source.day AND target.id = source.id",
     "the source's keys": "target.id = source.id",
 }
-SAMPLE = {("the source's days", "vectors"), ("the source's keys", "files")}
+SAMPLE = {("the source's days", "vectors")}
 
 
 def contiguous_ids(number: int) -> range:
@@ -149,7 +149,8 @@ def test_concurrent_merges_of_separate_partitions_commit_without_a_replan(
         assert {file["partitionValues"]["day"] for file in actions["add"] + actions["remove"]} == {str(day)}
 
 
-@pytest.mark.parametrize("tasks", [4, pytest.param(TASKS, marks=pytest.mark.campaign)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("tasks", [4, TASKS])
 def test_concurrent_merges_of_the_same_files_replan_and_lose_no_change(
     spark, tmp_path, hold_first_commits, caplog, tasks
 ):

@@ -103,7 +103,7 @@ def rows_by_delta_rs(table):
 @pytest.mark.parametrize(
     ("kind", "partition_by"),
     [
-        ("plain", ("day",)),
+        pytest.param("plain", ("day",), marks=pytest.mark.campaign),
         ("vectors and feed", ()),
         pytest.param("name mapping, vectors", (), marks=pytest.mark.campaign),
         pytest.param("id mapping, feed", ("day",), marks=pytest.mark.campaign),

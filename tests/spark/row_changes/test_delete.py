@@ -34,7 +34,7 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 KINDS = {"plain": {}, "vectors": VECTORS, "feed": FEED, "vectors and feed": {**VECTORS, **FEED}}
 # With and without a feed, vectors and partitions. The campaign has each pair.
-SAMPLE = {("plain", ("day",)), ("feed", ()), ("vectors and feed", ("day",))}
+SAMPLE = {("feed", ()), ("vectors and feed", ("day",))}
 OLD = [(1, 10, "a"), (2, None, "a"), (3, 0, "a"), (4, 7, "b"), (5, None, "b"), (6, 9, None), (7, 8, None)]
 
 

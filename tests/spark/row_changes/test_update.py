@@ -38,7 +38,7 @@ KINDS = {
     "id mapping, feed": {**FEED, **BY_ID},
 }
 # With and without a feed, vectors, mapped columns and partitions. The campaign has each pair.
-SAMPLE = {("plain", ("day",)), ("name mapping, vectors and feed", ("day",))}
+SAMPLE = {("name mapping, vectors and feed", ("day",))}
 OLD = """SELECT * FROM VALUES
     (1, 10, 'a', named_struct('p', 1, 'q', named_struct('r', 'u')), 1.50BD),
     (2, NULL, 'a', NULL, 2.25BD),
