@@ -8,8 +8,9 @@ selected by separate evaluations.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -46,6 +47,8 @@ from deltalite.spark.expressions.sql import means_all_columns, no_rows
 from deltalite.spark.runtime.errors import first_line
 from deltalite.spark.runtime.session import settings
 
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::(?P<minutes>\d{2}))?")
+"""A session time zone that is an offset from UTC, such as `+05:30` or `GMT-8`."""
 _COMPARISONS = {
     "EqualTo": Operator.EQ,
     "EqualNullSafe": Operator.NULL_SAFE_EQ,
@@ -142,8 +145,12 @@ def _check_deterministic(analyzed: Any, text: str, parameter: str) -> None:
         )
 
 
-def _zone(spark: SparkSession) -> ZoneInfo | None:
+def _zone(spark: SparkSession) -> tzinfo | None:
     """Return the session's time zone, which Spark uses for timestamp literals; None if Python does not know it."""
+    offset = _OFFSET.fullmatch(spark.conf.get("spark.sql.session.timeZone") or "UTC")
+    if offset is not None:
+        distance = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
+        return timezone(-distance if offset["sign"] == "-" else distance)
     try:
         return ZoneInfo(spark.conf.get("spark.sql.session.timeZone") or "UTC")
     except (ZoneInfoNotFoundError, ValueError):
@@ -157,7 +164,7 @@ class _NotExpressibleError(Exception):
 class _Reader:
     """Converts the nodes of one condition."""
 
-    def __init__(self, schema: StructType, zone: ZoneInfo | None) -> None:
+    def __init__(self, schema: StructType, zone: tzinfo | None) -> None:
         self._schema = schema
         self._zone = zone
         self._char_columns = frozenset(field.name for field in schema if holds_char(field))
