@@ -48,7 +48,8 @@ class DeltaMergeOperator(DeltaRowsOperator):
     :param when_not_matched: Clauses for source rows that match no target row: ``insert``. (templated)
     :param when_not_matched_by_source: Clauses for target rows that match no source row: ``update`` or ``delete``. They
         cannot use columns of the source. (templated)
-    :param merge_schema: Add source columns that the table lacks, if a clause has ``"*"`` or names them. (templated)
+    :param merge_schema: Add source columns that the table lacks, if a clause has ``"*"`` or names them. In a table with
+        ``delta.enableTypeWidening``, ``"*"`` also widens columns to the types of the source. (templated)
     :param create_if_missing: Create the table if it does not exist, in the commit that inserts the first rows. Its
         columns are those of the source if a clause of ``when_not_matched`` has ``"*"``, or else those that the clauses
         name. Without it, a missing table is an error. (templated)

@@ -40,7 +40,8 @@ class DeltaWriteOperator(DeltaCommitOperator):
         a predicate is rejected. To overwrite the complete table, leave ``replace_where`` out. (templated)
     :param partition_overwrite: With ``overwrite``: ``static`` replaces all rows, ``dynamic`` only the partitions that
         receive rows. (templated)
-    :param merge_schema: Add columns that the table does not have. (templated)
+    :param merge_schema: Add columns that the table does not have. In a table with
+        ``delta.enableTypeWidening``, also widen columns to the types of the rows, as ``INT`` to ``BIGINT``. (templated)
     :param overwrite_schema: With ``overwrite``: the rows define the table's new schema, and ``partition_by`` its new
         partitioning. ``[]`` removes the partitioning; without ``partition_by`` it stays. (templated)
     :param max_records_per_file: The maximum number of rows in a data file. (templated)

@@ -92,7 +92,9 @@ def protocol_for(
     requested = requested or RequestedProtocol()
     base = current or _LEAST
     schema = parse_schema(metadata.schema_string)
-    used = {f.name for f in FEATURES.values() if is_requested(f, metadata, schema)} | requested.features
+    active = {f.name for f in FEATURES.values() if is_requested(f, metadata, schema)}
+    # A table with the preview of a feature keeps it: readers of the preview may not know the feature.
+    used = {name for name in active if f"{name}-preview" not in supported_features(base)} | requested.features
     needed = used | {name for feature in used for name in _REQUIRED.get(feature, ())}
     unwritable = sorted(name for name in needed if not FEATURES[name].writable_active)
     if unwritable:

@@ -142,8 +142,9 @@ FEATURES = {
             is_reader_feature=True,
             active=_always,
             requested=_when(props.ENABLE_TYPE_WIDENING),
+            writable_active=True,
         ),
-        Feature(name="typeWidening-preview", is_reader_feature=True, active=_always),
+        Feature(name="typeWidening-preview", is_reader_feature=True, active=_always, writable_active=True),
         # Some engines list these for tables without such a column; they then impose no rules on a writer.
         Feature(name="variantType", is_reader_feature=True, active=_has_type("variant")),
         Feature(name="variantType-preview", is_reader_feature=True, active=_has_type("variant")),

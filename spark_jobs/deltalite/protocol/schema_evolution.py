@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from dataclasses import replace
+from dataclasses import dataclass
 
 from deltalite.errors import SchemaMismatchError
 from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from deltalite.protocol.type_changes import is_widening
+from deltalite.protocol.type_widening import widens_automatically, with_wider_type
 
 VOID = PrimitiveType("void")
 # A write may use these exact conversions, although a column cannot widen this way.
@@ -43,7 +44,7 @@ def new_table_schema(data: StructType, path: tuple[str, ...] = ()) -> StructType
 
 
 def evolved_schema(
-    table: StructType, data: StructType, *, merge_schema: bool, computed: Container[str] = ()
+    table: StructType, data: StructType, *, merge_schema: bool, widens: bool = False, computed: Container[str] = ()
 ) -> StructType:
     """Return the table's schema after a write of the data.
 
@@ -51,23 +52,33 @@ def evolved_schema(
         table: the table's schema.
         data: the schema of the data.
         merge_schema: whether new columns are appended; if not, the schema stays the same.
+        widens: whether, with `merge_schema`, a column gets the wider type of the data (`widens_automatically`).
         computed: the columns that the writer computes if the data lacks them.
 
     Raises:
         SchemaMismatchError: a column is unknown, NOT NULL but missing, or of a type that would lose values.
     """
-    return _merged(table, data, (), merge_schema=merge_schema, computed=computed)
+    evolution = _Evolution(adds=merge_schema, widens=merge_schema and widens)
+    return _merged(table, data, (), evolution, computed=computed)
 
 
-def with_new_columns(table: StructType, data: StructType) -> StructType:
+def with_new_columns(table: StructType, data: StructType, *, widens: bool = False) -> StructType:
     """Append the columns, and at every depth the members, that only the data has to the table's schema.
 
-    The types of existing columns do not change.
+    With `widens`, existing columns get the wider type of the data (`widens_automatically`). No other type changes.
 
     Raises:
         SchemaMismatchError: a new column has the type void.
     """
-    return _with_new(table, data, ())
+    return _with_new(table, data, (), widens=widens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evolution:
+    """How the data may change the schema: whether it adds columns, and whether it widens types."""
+
+    adds: bool
+    widens: bool
 
 
 def fits(from_type: DataType, to_type: DataType) -> bool:
@@ -82,7 +93,12 @@ def fits(from_type: DataType, to_type: DataType) -> bool:
 
 
 def _merged(
-    table: StructType, data: StructType, path: tuple[str, ...], *, merge_schema: bool, computed: Container[str] = ()
+    table: StructType,
+    data: StructType,
+    path: tuple[str, ...],
+    evolution: _Evolution,
+    *,
+    computed: Container[str] = (),
 ) -> StructType:
     fields = []
     for field in table:
@@ -92,10 +108,10 @@ def _merged(
                 _check_may_be_missing(field, (*path, field.name))
             fields.append(field)
         else:
-            merged_type = _merged_type(field.type, data_field.type, (*path, field.name), merge_schema)
-            fields.append(replace(field, type=merged_type))
+            merged_type = _merged_type(field.type, data_field.type, (*path, field.name), evolution)
+            fields.append(with_wider_type(field, merged_type))
     added = [f for f in data if table.find(f.name) is None]
-    if added and not merge_schema:
+    if added and not evolution.adds:
         raise SchemaMismatchError(
             f"The data has columns that the table does not have: {_listed(added, path)}. "
             f"The table has: {', '.join(table.names)}.",
@@ -104,51 +120,62 @@ def _merged(
     return StructType((*fields, *new_table_schema(StructType(tuple(added)), path)))
 
 
-def _with_new(table: StructType, data: StructType, path: tuple[str, ...]) -> StructType:
+def _with_new(table: StructType, data: StructType, path: tuple[str, ...], *, widens: bool) -> StructType:
     fields = []
     for field in table:
         data_field = data.find(field.name)
         if data_field is None:
             fields.append(field)
         else:
-            fields.append(replace(field, type=_type_with_new(field.type, data_field.type, (*path, field.name))))
+            new_type = _type_with_new(field.type, data_field.type, (*path, field.name), widens=widens)
+            fields.append(with_wider_type(field, new_type))
     added = StructType(tuple(f for f in data if table.find(f.name) is None))
     return StructType((*fields, *new_table_schema(added, path)))
 
 
-def _type_with_new(table: DataType, data: DataType, path: tuple[str, ...]) -> DataType:
+def _type_with_new(table: DataType, data: DataType, path: tuple[str, ...], *, widens: bool) -> DataType:
     match table, data:
         case StructType(), StructType():
-            return _with_new(table, data, path)
+            return _with_new(table, data, path, widens=widens)
         case ArrayType(element, contains_null), ArrayType(data_element):
-            return ArrayType(_type_with_new(element, data_element, (*path, "element")), contains_null)
-        case MapType(key, value, contains_null), MapType(_, data_value):
-            return MapType(key, _type_with_new(value, data_value, (*path, "value")), contains_null)
+            return ArrayType(_type_with_new(element, data_element, (*path, "element"), widens=widens), contains_null)
+        case MapType(key, value, contains_null), MapType(data_key, data_value):
+            new_key = data_key if widens and widens_automatically(key, data_key) else key
+            return MapType(new_key, _type_with_new(value, data_value, (*path, "value"), widens=widens), contains_null)
         case _:
-            return table
+            return data if widens and widens_automatically(table, data) else table
 
 
-def _merged_type(table: DataType, data: DataType, path: tuple[str, ...], merge_schema: bool) -> DataType:  # noqa: FBT001
+def _merged_type(table: DataType, data: DataType, path: tuple[str, ...], evolution: _Evolution) -> DataType:
     match table, data:
         case StructType(), StructType():
-            return _merged(table, data, path, merge_schema=merge_schema)
+            return _merged(table, data, path, evolution)
         case ArrayType(element, contains_null), ArrayType(data_element, _):
-            return ArrayType(_merged_type(element, data_element, (*path, "element"), merge_schema), contains_null)
+            return ArrayType(_merged_type(element, data_element, (*path, "element"), evolution), contains_null)
         case MapType(key, value, contains_null), MapType(data_key, data_value, _):
             return MapType(
-                _merged_type(key, data_key, (*path, "key"), merge_schema),
-                _merged_type(value, data_value, (*path, "value"), merge_schema),
+                _merged_type(key, data_key, (*path, "key"), evolution),
+                _merged_type(value, data_value, (*path, "value"), evolution),
                 contains_null,
             )
         case _ if fits(data, table):
             return table
+        case _ if evolution.widens and widens_automatically(table, data):
+            return data
         case _:
             raise SchemaMismatchError(
                 f"The column '{'.'.join(path)}' is {table} in the table and {data} in the data, and {table} cannot "
                 f"hold every {data} exactly.",
                 remedy=f"{_conversion(table, data, path)}; or replace the table with mode='overwrite' and "
-                "overwrite_schema=True.",
+                f"overwrite_schema=True{_widening_advice(table, data)}.",
             )
+
+
+def _widening_advice(table: DataType, data: DataType) -> str:
+    """Return the advice to widen the column, if the type of the data is one to which it could widen."""
+    if not widens_automatically(table, data):
+        return ""
+    return "; or write with merge_schema=True to a table with delta.enableTypeWidening, which widens the column"
 
 
 def _conversion(table: DataType, data: DataType, path: tuple[str, ...]) -> str:

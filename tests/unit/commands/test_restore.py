@@ -276,9 +276,9 @@ def test_a_cleaned_up_version_is_rejected(history):
 
 def test_the_error_names_an_unwritable_feature(history):
     protocol = commit(history.folder, 0)["protocol"]
-    listed = {**protocol, "writerFeatures": [*protocol["writerFeatures"], "typeWidening"]}
+    listed = {**protocol, "writerFeatures": [*protocol["writerFeatures"], "collations"]}
     history._commit([{"protocol": listed}], {})
-    with pytest.raises(UnsupportedFeatureError, match="typeWidening"):
+    with pytest.raises(UnsupportedFeatureError, match="collations"):
         restore_history(history, 0)
 
 

@@ -134,7 +134,6 @@ def test_the_error_names_the_key_of_an_invalid_protocol_property(properties, wor
     [
         ("delta.enableIcebergCompatV2", "true", "icebergCompatV2"),
         ("delta.enableIcebergCompatV1", "true", "icebergCompatV1"),
-        ("delta.enableTypeWidening", "true", "typeWidening"),
     ],
 )
 def test_the_error_names_the_unwritable_feature_that_a_property_needs(key, value, feature):
@@ -143,6 +142,13 @@ def test_the_error_names_the_unwritable_feature_that_a_property_needs(key, value
     with pytest.raises(UnsupportedFeatureError, match=feature):
         protocol_for(PLAIN, requested=requested_protocol({f"delta.feature.{feature}": "supported"}))
     assert protocol_for(metadata({key: "false"})) == legacy(1, 2)
+
+
+def test_a_table_with_the_preview_of_a_feature_keeps_it():
+    properties = metadata({"delta.enableTypeWidening": "true"})
+    assert supported_features(protocol_for(properties)) >= {"typeWidening"}
+    preview = named(readers=["typeWidening-preview"])
+    assert protocol_for(properties, preview) == preview
 
 
 def test_the_error_names_the_unwritable_feature_that_a_schema_needs():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from deltalite.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
 from deltalite.errors import InvalidRequestError, SchemaMismatchError
+from deltalite.protocol import type_widening
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.clustering import check_keeps_clustering, clustering_columns
 from deltalite.protocol.column_ids import with_column_ids
@@ -168,6 +169,9 @@ def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
 
 def _changed_target(base: Snapshot, metadata: Metadata, protocol: Protocol, *, keeps_files: bool) -> WriteTarget:
     # A property without effect so far may become active with the new protocol, and then changes the metadata.
+    if keeps_files:
+        rules = column_rules(base.protocol, base.metadata)
+        type_widening.check_no_rule_uses_widened(base.schema, parse_schema(metadata.schema_string), rules)
     has_new_protocol = protocol != base.protocol
     if has_new_protocol or metadata != base.metadata:
         metadata = with_column_ids(metadata, base.table_schema, keeps_files=keeps_files)
@@ -239,7 +243,13 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
     rules = column_rules(base.protocol, base.metadata)
     if request.data_change:  # rearranged rows keep their IDENTITY values
         _check_brings_no_identity(rules.identities, data)
-    schema = evolved_schema(base.schema, data, merge_schema=request.merge_schema, computed=rules.filled_columns)
+    schema = evolved_schema(
+        base.schema,
+        data,
+        merge_schema=request.merge_schema,
+        widens=type_widening.is_enabled(base.protocol, base.metadata),
+        computed=rules.filled_columns,
+    )
     return replace(base.metadata, schema_string=_schema_string(base, schema))
 
 

@@ -34,6 +34,7 @@ from deltalite.commands.merge.report import merge_operation
 from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import RowChange, TouchedRows, WrittenChange
 from deltalite.log.file_table import key_column
+from deltalite.protocol import type_widening
 from deltalite.requests import MergeRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
@@ -118,7 +119,8 @@ def _plan_change(spark: SparkSession, request: MergeRequest, source: _Source, ba
 def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, source: _ComputedSource) -> _MergePlan:
     """Resolve the clauses, number the source rows, and skip the files of `base` that no source row can match."""
     source_schema = from_spark(source.rows.schema)
-    target = evolved_target(base, evolved_schema(request, base.schema, source_schema))
+    widens = type_widening.is_enabled(base.protocol, base.metadata)
+    target = evolved_target(base, evolved_schema(request, base.schema, source_schema, widens=widens))
     schema = target.schema
     actions = merge_actions(spark, request, source.rows, base_schema=base.schema, schema=schema, rules=target.rules)
     on = join_condition(spark, request.on, base.schema, source.rows)

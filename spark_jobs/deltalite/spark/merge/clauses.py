@@ -39,8 +39,11 @@ class MergeActions:
         return {**self.matched, **self.by_source, **self.not_matched}
 
 
-def evolved_schema(request: MergeRequest, table: StructType, source: StructType) -> StructType:
+def evolved_schema(request: MergeRequest, table: StructType, source: StructType, *, widens: bool = False) -> StructType:
     """Return the schema of the table after the merge.
+
+    With `merge_schema` the table gets new columns. With `widens` too, and a clause of `*`, its columns get the wider
+    types of the source.
 
     Raises:
         SchemaMismatchError: a new column has no type.
@@ -49,7 +52,7 @@ def evolved_schema(request: MergeRequest, table: StructType, source: StructType)
         return table
     values = [one for c in (*request.when_matched, *request.when_not_matched) for one in (c.update, c.insert) if one]
     if any(isinstance(one, str) for one in values):
-        return with_new_columns(table, source)
+        return with_new_columns(table, source, widens=widens)
     paths = [assigned_path(column, table) for one in values if not isinstance(one, str) for column in one]
     for path in paths:
         new = _narrowed(source, path) if path and member_at(table, path) is None else None

@@ -1,0 +1,135 @@
+"""Type widening: the columns of a table that may get a wider type, and the record of each change in the schema.
+
+Files keep the types with which they were written, so the schema records each change for its readers
+(`type_changes` checks the record). Protocol: Type Widening.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from deltalite.errors import SchemaMismatchError
+from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.column_rules import ColumnRules
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.properties import ENABLE_TYPE_WIDENING
+from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
+from deltalite.protocol.type_changes import TYPE_CHANGES, is_widening
+
+FEATURE = "typeWidening"
+_INTEGERS = frozenset({"byte", "short", "integer", "long"})
+_OTHER_CHANGES = frozenset({("float", "double"), ("date", "timestamp_ntz")})
+
+
+def is_enabled(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether writers may widen the table's columns.
+
+    They may not if the table has only the preview of the feature. There each change names the version of its commit,
+    which is not known before the commit.
+    """
+    return FEATURE in supported_features(protocol) and ENABLE_TYPE_WIDENING.of(metadata.configuration)
+
+
+def widens_automatically(old: DataType, new: DataType) -> bool:
+    """Whether a write or merge with schema evolution changes the type of a column from `old` to `new`.
+
+    It does so within a family only: integers, floating-point numbers, decimals, and dates to timestamps without a time
+    zone. An INT column does not become DOUBLE because some rows have that type. delta-spark: TypeWideningMode.
+    """
+    match old, new:
+        case PrimitiveType(a), PrimitiveType(b):
+            return a != b and is_widening(old, new) and ({a, b} <= _INTEGERS or (a, b) in _OTHER_CHANGES)
+        case DecimalType(), DecimalType():
+            return old != new and is_widening(old, new)
+        case _:
+            return False
+
+
+def with_wider_type(field: StructField, new_type: DataType) -> StructField:
+    """Return the field with the type `new_type`, and with each change of a type in its metadata.
+
+    A member of a struct has a separate record. Protocol: Type Change Metadata.
+    """
+    changes = [_record(path, old, new) for path, old, new in _changes(field.type, new_type)]
+    if not changes:
+        return replace(field, type=new_type)
+    recorded = [*(field.metadata.get(TYPE_CHANGES) or ()), *changes]
+    return replace(field, type=new_type, metadata={**field.metadata, TYPE_CHANGES: recorded})
+
+
+def check_no_rule_uses_widened(base: StructType, schema: StructType, rules: ColumnRules) -> None:
+    """Refuse to widen a column that a CHECK constraint, an invariant or a generated column may use.
+
+    The value of an expression such as `hash(a)` depends on the type of its column.
+    delta-spark: checkDependentExpressions.
+
+    Args:
+        base: the table's schema before the operation.
+        schema: the table's schema after the operation.
+        rules: the rules of the table's columns.
+
+    Raises:
+        SchemaMismatchError: the expression of a rule contains the name of a widened column.
+    """
+    columns = [(old, new) for old in base if (new := schema.find(old.name)) is not None and _is_widened(old, new)]
+    expressions = {rule.name: rule.expression for rule in rules.conditions}
+    expressions |= {f"generated column '{name}'": text for name, text in rules.generated.items()}
+    for old, new in columns:
+        name = re.compile(rf"(?<!\w){re.escape(old.name)}(?!\w)", re.IGNORECASE)
+        user = next((rule for rule, text in expressions.items() if name.search(text)), None)
+        if user is not None or old.name in rules.generated:
+            raise SchemaMismatchError(
+                f"The column '{old.name}' cannot widen from {old.type} to {new.type}: the "
+                f"{user or 'expression that generates it'} depends on its type.",
+                remedy=f"Cast the values to {old.type} in `query`, or drop the rule before the write.",
+            )
+
+
+def _is_widened(old: StructField, new: StructField) -> bool:
+    """Whether the type of a field or of anything in it has changed."""
+    if any(True for _ in _changes(old.type, new.type)):
+        return True
+    return any(_is_widened(a, b) for a, b in _members(old.type, new.type))
+
+
+def _members(old: DataType, new: DataType) -> Iterator[tuple[StructField, StructField]]:
+    """Yield the members of the structs in a type that both versions of it have."""
+    match old, new:
+        case StructType(), StructType():
+            for member in old:
+                after = new.find(member.name)
+                if after is not None:
+                    yield member, after
+        case ArrayType(a), ArrayType(b):
+            yield from _members(a, b)
+        case MapType(key, value), MapType(new_key, new_value):
+            yield from _members(key, new_key)
+            yield from _members(value, new_value)
+
+
+def _changes(
+    old: DataType, new: DataType, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
+    """Yield each changed simple type outside of structs, with its path in arrays and maps."""
+    match old, new:
+        case ArrayType(a), ArrayType(b):
+            yield from _changes(a, b, (*path, "element"))
+        case MapType(key, value), MapType(new_key, new_value):
+            yield from _changes(key, new_key, (*path, "key"))
+            yield from _changes(value, new_value, (*path, "value"))
+        case ((PrimitiveType() | DecimalType()), (PrimitiveType() | DecimalType())):
+            if old != new:
+                yield path, old, new
+
+
+def _record(path: tuple[str, ...], old: DataType, new: DataType) -> dict[str, Any]:
+    record = {"fromType": _name(old), "toType": _name(new)}
+    return record | ({"fieldPath": ".".join(path)} if path else {})
+
+
+def _name(data_type: DataType) -> str:
+    """Return the name of a simple type in the schema JSON."""
+    return data_type.name if isinstance(data_type, PrimitiveType) else str(data_type)

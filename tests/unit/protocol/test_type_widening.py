@@ -1,0 +1,120 @@
+"""Type widening: which columns schema evolution widens, and how the schema records each change."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.errors import SchemaMismatchError
+from deltalite.protocol.column_rules import ColumnRules, Rule
+from deltalite.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
+from deltalite.protocol.schema_evolution import evolved_schema, with_new_columns
+from deltalite.protocol.type_changes import TYPE_CHANGES, check_type_changes
+from deltalite.protocol.type_widening import check_no_rule_uses_widened, is_enabled, widens_automatically
+from tests.unit.builders import metadata
+from tests.unit.protocol.test_features import named
+from tests.unit.protocol.test_schema_evolution import NAMES, kind, struct_of
+
+ENABLED = {"delta.enableTypeWidening": "true"}
+# The types to which each type widens automatically; all other pairs of NAMES keep the type of the table.
+WIDENED = {
+    "byte": {"short", "integer", "long"},
+    "short": {"integer", "long"},
+    "integer": {"long"},
+    "float": {"double"},
+    "decimal3.0": {"decimal10.0", "decimal19.0", "decimal12.2", "decimal38.18"},
+    "decimal10.0": {"decimal19.0", "decimal12.2", "decimal38.18"},
+    "decimal19.0": {"decimal38.18"},
+    "decimal12.2": {"decimal38.18"},
+    "date": {"timestamp_ntz"},
+}
+
+
+@pytest.mark.parametrize("old", NAMES)
+def test_a_column_widens_within_its_family_of_types(old):
+    assert {new for new in NAMES if widens_automatically(kind(old), kind(new))} == WIDENED.get(old, set())
+
+
+def evolved(table, data):
+    """The schema after a write, which is that after a merge too."""
+    schema = evolved_schema(table, data, merge_schema=True, widens=True)
+    assert with_new_columns(table, data, widens=True) == schema
+    check_type_changes(schema)
+    return schema
+
+
+def test_each_change_is_appended_to_the_record_of_the_column():
+    table = struct_of(kind("short"), comment="kept", **{TYPE_CHANGES: [{"fromType": "byte", "toType": "short"}]})
+    [field] = evolved(table, struct_of(kind("long")))
+    assert field.type == PrimitiveType("long")
+    assert field.metadata == {
+        "comment": "kept",
+        TYPE_CHANGES: [{"fromType": "byte", "toType": "short"}, {"fromType": "short", "toType": "long"}],
+    }
+
+
+def test_a_change_inside_arrays_and_maps_has_its_path_and_one_inside_a_struct_is_at_the_member():
+    def table_of(number, decimal):
+        nested = MapType(kind(number), ArrayType(kind(decimal)))
+        return StructType((
+            *struct_of(nested, "m"),
+            *struct_of(ArrayType(struct_of(ArrayType(kind(number)), "member")), "a"),
+        ))  # fmt: skip
+
+    m, a = evolved(table_of("integer", "decimal3.0"), table_of("long", "decimal12.2"))
+    assert m.metadata[TYPE_CHANGES] == [
+        {"fromType": "integer", "toType": "long", "fieldPath": "key"},
+        {"fromType": "decimal(3,0)", "toType": "decimal(12,2)", "fieldPath": "value.element"},
+    ]
+    [member] = a.type.element
+    assert a.metadata == {}
+    assert member.metadata[TYPE_CHANGES] == [{"fromType": "integer", "toType": "long", "fieldPath": "element"}]
+
+
+def test_without_type_widening_or_without_merge_schema_a_wider_type_is_rejected():
+    table, data = struct_of(kind("integer")), struct_of(kind("long"))
+    for options in ({"merge_schema": True}, {"merge_schema": False, "widens": True}):
+        with pytest.raises(SchemaMismatchError) as caught:
+            evolved_schema(table, data, **options)
+        assert "merge_schema=True to a table with delta.enableTypeWidening" in caught.value.remedy
+    assert with_new_columns(table, data) == table
+    with pytest.raises(SchemaMismatchError) as caught:
+        evolved_schema(table, struct_of(kind("double")), merge_schema=True, widens=True)
+    assert "enableTypeWidening" not in caught.value.remedy
+
+
+def test_only_the_feature_and_its_property_together_enable_type_widening():
+    assert is_enabled(named(readers=["typeWidening"]), metadata(ENABLED))
+    assert not is_enabled(named(readers=["typeWidening"]), metadata())
+    assert not is_enabled(named(), metadata(ENABLED))
+    assert not is_enabled(named(readers=["typeWidening-preview"]), metadata(ENABLED))
+
+
+HASH = Rule(name="CHECK 'x'", expression="hash(`C`) > 0")
+
+
+@pytest.mark.parametrize(
+    ("rules", "rule"),
+    [
+        (ColumnRules(generated={}, defaults={}, conditions=(HASH,)), "CHECK"),
+        (ColumnRules(generated={"g": "cast(c.m as string)"}, defaults={}), "generated column 'g'"),
+        (ColumnRules(generated={"c": "now()"}, defaults={}), "expression that generates it"),
+    ],
+)
+def test_a_column_that_a_rule_uses_does_not_widen(rules, rule):
+    for base, schema in (
+        (struct_of(kind("integer")), struct_of(kind("long"))),
+        (struct_of(struct_of(kind("date"), "m")), struct_of(struct_of(kind("timestamp_ntz"), "m"))),
+    ):
+        with pytest.raises(SchemaMismatchError, match=rule) as caught:
+            check_no_rule_uses_widened(base, schema, rules)
+        assert "'c'" in caught.value.problem and caught.value.remedy
+
+
+def test_rules_of_other_columns_do_not_matter():
+    condition = Rule(name="CHECK 'x'", expression="cc > 0 AND c_1 > 0")
+    rules = ColumnRules(generated={"g": "d"}, defaults={"c": "1"}, conditions=(condition,))
+    base, schema = struct_of(kind("integer")), struct_of(kind("long"))
+    check_no_rule_uses_widened(base, schema, rules)
+    added = StructType((*base, StructField("new", kind("long"))))
+    rule = Rule(name="CHECK 'x'", expression="c > 0")
+    check_no_rule_uses_widened(base, added, ColumnRules(generated={}, defaults={}, conditions=(rule,)))
