@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deltalite import DeltaTable
-from tests.examples.dag_runs import EXAMPLES, FIRST, SECOND, example, rows, run
+from tests.examples.dag_runs import FIRST, SECOND, example, rows, run
 from tests.examples.feeds import FORGOTTEN
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -52,21 +52,3 @@ def test_each_run_merges_the_new_versions_and_a_day_without_new_versions_starts_
         f"customers up to version {before + 1}",
         f"customers up to version {before}",
     ]
-
-
-def test_a_copy_whose_log_lacks_the_last_merged_version_raises_an_error(tmp_path):
-    import runpy
-
-    import deltalake
-    import pyarrow as pa
-
-    merged_up_to = runpy.run_path(str(EXAMPLES / "customers_changes.py"))["merged_up_to"]
-    copy = tmp_path / "copy"
-    assert merged_up_to(str(copy)) == -1
-    deltalake.write_deltalake(str(copy), pa.table({"id": [1]}))
-    assert merged_up_to(str(copy)) == -1
-    deltalake.write_deltalake(str(copy), pa.table({"id": [2]}), mode="append")
-    deltalake.DeltaTable(str(copy)).create_checkpoint()
-    (copy / "_delta_log" / f"{0:020}.json").unlink()
-    with pytest.raises(ValueError, match="no longer contains the last merged version"):
-        merged_up_to(str(copy))

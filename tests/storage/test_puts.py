@@ -146,6 +146,7 @@ def test_a_create_whose_precondition_failed_loses_and_another_error_is_raised(fi
 
 
 @pytest.mark.spark
+@pytest.mark.sample("s3a")
 @pytest.mark.parametrize("kind", ["s3a", "hdfs"])
 def test_a_commit_without_an_answer_succeeds_if_the_log_contains_its_id(spark, request, kind, monkeypatch):
     table = f"{request.getfixturevalue(kind)}/{uuid.uuid4()}"
@@ -171,12 +172,26 @@ def test_a_commit_without_an_answer_succeeds_if_the_log_contains_its_id(spark, r
     assert load(store).version == 1
 
 
+@pytest.fixture
+def set_for_test(spark):
+    """Change a setting of Hadoop until the test ends: all tests of the process share the session."""
+    configuration, changed = spark._jsc.hadoopConfiguration(), {}
+
+    def change(key, value):
+        changed.setdefault(key, configuration.get(key))
+        configuration.set(key, value)
+
+    yield change
+    for key, value in changed.items():
+        configuration.unset(key) if value is None else configuration.set(key, value)
+
+
 @pytest.mark.spark
-def test_a_service_that_ignores_conditions_is_rejected_unless_single_writer_is_set(spark, s3a):
+def test_a_service_that_ignores_conditions_is_rejected_unless_single_writer_is_set(spark, s3a, set_for_test):
     root = f"s3a://forgetful/{uuid.uuid4()}"
     with s3_server("forgets-conditions") as server:
         server.client.create_bucket(Bucket="forgetful")
-        spark._jsc.hadoopConfiguration().set("fs.s3a.bucket.forgetful.endpoint", server.endpoint)
+        set_for_test("fs.s3a.bucket.forgetful.endpoint", server.endpoint)
         with pytest.raises(UnsupportedStorageError, match="ignores the condition"):
             write_rows(spark, root, "SELECT 1 AS id")
         assert write_rows(spark, root, "SELECT 1 AS id", single_writer=True).version == 0
@@ -187,7 +202,7 @@ def test_a_service_that_ignores_conditions_is_rejected_unless_single_writer_is_s
 
 
 @pytest.mark.spark
-def test_denied_access_and_unreachable_storage_raise_different_errors(spark, hdfs):
+def test_denied_access_and_unreachable_storage_raise_different_errors(spark, hdfs, set_for_test):
     store = HadoopLogStore(spark, f"{hdfs}/{uuid.uuid4()}")
     store.write("_delta_log/secret", b"x")
     files = store.files
@@ -204,7 +219,7 @@ def test_denied_access_and_unreachable_storage_raise_different_errors(spark, hdf
         with pytest.raises(StoragePermissionError):
             operation()
     assert [file.name for file in store.list_from("_delta_log/")] == ["_delta_log/secret"]
-    spark._jsc.hadoopConfiguration().set("ipc.client.connect.max.retries", "0")
+    set_for_test("ipc.client.connect.max.retries", "0")
     unreachable = HadoopLogStore(spark, "hdfs://127.0.0.1:1/t")
     for operation in (
         lambda: unreachable.write_if_absent(NAME, b"x"),

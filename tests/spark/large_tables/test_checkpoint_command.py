@@ -63,6 +63,12 @@ def test_checkpoint_keeps_old_commits_if_log_cleanup_is_off(spark, table, tmp_pa
     assert remaining_versions(table) == list(range(12))
 
 
+def test_checkpoint_keeps_old_commits_if_the_table_disables_the_log_cleanup(spark, table):
+    deltalake.DeltaTable(str(table)).alter.set_table_properties({"delta.enableExpiredLogCleanup": "false"})
+    checkpoint(spark, CheckpointRequest(table=str(table)))
+    assert remaining_versions(table) == list(range(13))
+
+
 def test_checkpoint_rejects_a_missing_table_and_an_unknown_writer_feature_before_it_writes(spark, tmp_path):
     with pytest.raises(TableNotFoundError):
         checkpoint(spark, CheckpointRequest(table=str(tmp_path / "none")))
