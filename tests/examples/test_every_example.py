@@ -55,6 +55,7 @@ def test_every_example_is_run_by_a_test(name):
     assert name in examples_that_are_run()
 
 
+@pytest.mark.slow
 def test_parsing_the_examples_calls_neither_airflow_nor_storage_and_imports_little_source():
     paths = [str(EXAMPLES / f"{name}.py") for name in NAMES]
     process = subprocess.run(

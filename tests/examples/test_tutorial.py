@@ -25,6 +25,7 @@ def base(airflow_db, tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.campaign
 def test_a_second_run_of_a_day_appends_nothing_and_the_merged_table_has_all_orders(base):
     first = run(example("tutorial"), FIRST)
     assert (first.state, first.returned["load"]["version"], first.returned["load"]["skipped"]) == ("success", 0, False)

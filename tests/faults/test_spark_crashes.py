@@ -62,10 +62,11 @@ def test_a_write_survives_a_kill_at_every_file_change(spark_site, spark, tmp_pat
 
 @pytest.mark.parametrize(
     "properties",
-    [*(pytest.param(kind, marks=pytest.mark.campaign) for kind in ({}, FEED, VECTORS)), FEED | VECTORS],
+    [{}, FEED, VECTORS, FEED | VECTORS],
     ids=["plain", "feed", "vectors", "both"],
 )
-@pytest.mark.parametrize("command", sampled(list(CHANGED), {"update"}))
+@pytest.mark.parametrize("command", CHANGED)
+@pytest.mark.campaign
 def test_a_row_command_survives_a_kill_at_every_file_change(spark_site, spark, tmp_path, command, properties):
     task, after = CHANGED[command]
     template = tmp_path / "template"

@@ -44,6 +44,7 @@ def write_in_every_mode(spark, table):
     write((8, 1), (9, 1), mode="append", max_records_per_file=1, user_metadata="note", run="last")
 
 
+@pytest.mark.campaign
 def test_delta_rs_reads_every_version_of_a_table_with_full_overwrites(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, day", "1, 'a'", "2, 'a'", "3, 'b'"), partition_by=("day",))

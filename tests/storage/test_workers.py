@@ -176,6 +176,7 @@ def test_the_hook_uses_the_file_system_of_the_airflow_connection(s3, table, monk
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_a_job_that_is_submitted_twice_writes_to_s3_once(s3, tmp_path):
     address = f"s3://{BUCKET}/{uuid.uuid4()}/t"
     write_request = request(address, "SELECT 1 AS id", run="r")

@@ -2,12 +2,13 @@
 
 | target | tests |
 |---|---|
-| `make quick` | all that need neither Spark nor a server |
+| `make quick` | all that need neither Spark nor a server and are not marked `slow` |
 | `make smoke` | all that are marked `smoke` |
 | `make test` | all but those that are marked `campaign`, or have a parameter outside their marker `sample` |
 | `make campaign` | all |
 
-The markers `spark` and `server` follow from fixtures and folders, so that no file can lack them.
+The markers `spark` and `server` follow from fixtures and folders, so that no file can lack them. So does `slow` for
+folders of slow tests.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ TESTS = Path(__file__).resolve().parents[1]
 # Folders whose tests use Spark or start servers through several fixtures.
 SPARK_FOLDERS = frozenset({"interop"})
 SERVER_FOLDERS = frozenset({"storage", "system"})
+# Folders whose tests kill processes at each of many steps.
+SLOW_FOLDERS = frozenset({"faults"})
 # Folders whose files share a fixture of the session that takes a minute: a whole Airflow, runs of example DAGs, and
 # sessions of other engines.
 SHARED_FOLDERS = ("tests/examples/", "tests/interop/", "tests/system/")
@@ -48,6 +51,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.spark)
         if folder in SERVER_FOLDERS:
             item.add_marker(pytest.mark.server)
+        if folder in SLOW_FOLDERS:
+            item.add_marker(pytest.mark.slow)
     if config.getoption("--campaign"):
         return
     campaign_only = [item for item in items if item.get_closest_marker("campaign") or _is_outside_sample(item)]

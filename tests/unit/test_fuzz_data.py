@@ -36,7 +36,10 @@ from tests.support.fuzzing import attempt, examples, seed_files, store_of
 from tests.support.golden import CHECKOUT, GOLDEN, MANIFEST, rows_of
 from tests.support.mutations import HOSTILE, mutate_bytes, mutate_files, mutate_value, to_text
 
-pytestmark = pytest.mark.skipif(not MANIFEST.is_file(), reason="the golden tables are missing")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not MANIFEST.is_file(), reason="the golden tables are missing"),
+]
 randoms = st.randoms(use_true_random=False)
 # With statistics, of many types, partitioned, mapped, with deletion vectors.
 TABLES = (

@@ -23,7 +23,10 @@ from tests.support.golden import MANIFEST
 from tests.support.log_oracle import readings
 from tests.support.mutations import mutate_files
 
-pytestmark = pytest.mark.skipif(not MANIFEST.is_file(), reason="the golden tables are missing")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not MANIFEST.is_file(), reason="the golden tables are missing"),
+]
 seeds = st.sampled_from(SEEDS)
 randoms = st.randoms(use_true_random=False)
 

@@ -155,8 +155,8 @@ def test_comparisons_match_as_in_spark_with_and_without_stored_blanks(spark, unp
     assert read_ids(spark, unpadded, where) == ids
 
 
-@pytest.mark.sample("c IN ('ab') AND (s.x = 'b  ' OR id = 2)")
 @pytest.mark.parametrize("condition", ["p = 'x'", "c IN ('ab') AND (s.x = 'b  ' OR id = 2)"])
+@pytest.mark.campaign
 def test_conditions_of_operations_match_the_same_rows_as_a_read(spark, unpadded, condition):
     update_rows(spark, unpadded, {"c": "'new'"}, condition)
     assert read_ids(spark, unpadded, "c = 'new'") == [1, 2]

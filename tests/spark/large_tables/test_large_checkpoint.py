@@ -131,6 +131,7 @@ def test_write_any_checkpoint_uses_spark_only_above_the_limit_of_files(spark, tm
     assert write_any_checkpoint(spark, load(store), NOON_MS, large_files=3) is None
 
 
+@pytest.mark.campaign
 def test_a_corrupt_checkpoint_is_ignored_and_replaced(spark, tmp_path):
     store = create_table(tmp_path, "classic")
     facts_before = facts(load(store))

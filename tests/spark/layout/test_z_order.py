@@ -158,6 +158,7 @@ def test_a_row_goes_to_the_same_file_when_its_task_runs_again(spark, table):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in (1, 2))])
+@pytest.mark.slow
 def test_after_any_history_every_version_reads_the_same(spark, table, seed):
     chance = random.Random(seed)
     properties = chance.choice([{}, VECTORS, VECTORS | {"delta.columnMapping.mode": "name"}])

@@ -46,6 +46,7 @@ def rows(tmp_path, table="table"):
     return sorted(map(str, DeltaTable(str(tmp_path / table)).to_arrow().to_pylist()))
 
 
+@pytest.mark.sample("struct('a' AS file_path) AS _metadata", "'a' AS __deltalite_file")
 @pytest.mark.parametrize(
     "column",
     ["struct('a' AS file_path) AS _metadata", "'a' AS _metadata", "'a' AS __deltalite_file", "'a' AS __deltalite_at"],

@@ -68,6 +68,7 @@ def test_a_quoted_text_is_parsed_to_one_literal_with_the_same_value(session, tex
     assert node.getClass().getSimpleName() == "Literal"
 
 
+@pytest.mark.sample("O'Neil", "\\u0027")
 @pytest.mark.parametrize("name", ["O'Neil", "back\\slash", "\\u0027", "plain"])
 def test_a_delete_matches_a_quoted_text_with_and_without_backslash_escapes(session, tmp_path, name):
     table = tmp_path / "customers"

@@ -34,7 +34,7 @@ KINDS = [
     pytest.param(
         Features(vectors=vectors, feed=feed),
         id=f"{'vectors' if vectors else 'files'}-{'feed' if feed else 'no-feed'}",
-        marks=[] if vectors == feed else pytest.mark.campaign,
+        marks=[] if vectors and feed else pytest.mark.campaign,
     )
     for vectors in (False, True)
     for feed in (False, True)

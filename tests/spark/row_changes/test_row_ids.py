@@ -19,7 +19,7 @@ TRACKED = {"delta.enableRowTracking": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 KINDS = [
-    pytest.param({}, id="files"),
+    pytest.param({}, id="files", marks=pytest.mark.campaign),
     pytest.param({**VECTORS, **FEED, "delta.columnMapping.mode": "name"}, id="vectors-feed-names"),
     pytest.param(VECTORS, id="vectors", marks=pytest.mark.campaign),
     pytest.param({**FEED, "delta.columnMapping.mode": "id"}, id="feed-ids", marks=pytest.mark.campaign),

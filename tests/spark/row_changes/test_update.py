@@ -316,7 +316,7 @@ def test_an_update_of_an_append_only_table_is_rejected(spark, tmp_path):
     assert everything(table) == before
 
 
-@pytest.mark.sample("public")
+@pytest.mark.campaign
 def test_overlapping_updates_and_deletes_of_one_file_are_each_applied_once(spark, tmp_path, way):
     """Updates and deletes run one after the other, and each soft-deletes more rows of the file."""
     table = tmp_path / "t"

@@ -76,6 +76,7 @@ def test_the_installed_pyspark_is_found_without_importing_it(tmp_path, monkeypat
     assert "pyspark" not in sys.modules
 
 
+@pytest.mark.slow
 def test_doctor_finds_a_mixed_pyspark_and_names_the_command_that_repairs_it(tmp_path):
     make_pyspark(tmp_path / "site", module="4.2.0", jars="4.3.0")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(CHECKOUT / "spark_jobs")])}

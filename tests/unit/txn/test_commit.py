@@ -219,6 +219,7 @@ class LiveFileCounter:
 
 
 @pytest.mark.parametrize("removes_too", [False, True])
+@pytest.mark.slow
 def test_the_files_of_a_large_winning_commit_are_read_in_blocks(store, removes_too):
     count, test = 10_000, LiveFileCounter()
     files = [add(f"w{n}", stats="x" * 200) for n in range(count)]

@@ -178,6 +178,7 @@ def test_an_existing_checksum_is_not_changed():
     assert store.files[checksum_name(0)] == (b"theirs", 0)
 
 
+@pytest.mark.slow
 def test_a_reader_starts_at_the_checksum_and_compares_it_with_the_files():
     store = create(new_store(), add("a"))
     after_commit(store, 0, clock_ms=Clock())

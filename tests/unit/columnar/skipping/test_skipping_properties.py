@@ -31,6 +31,8 @@ from deltalite.storage.memory import MemoryLogStore
 from tests.support.fuzzing import examples
 from tests.support.skipping import DELTA, DIGITS, KINDS, WIDENED, WRITERS, Kind, nullable, predicates, to_json, truth
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("a", "b", "with.dot")
 STRUCT = ("st",)
 PARTITIONS = ("p", "Q")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import deltalake
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ def vacuum_history(history: TableHistory, mode: VacuumMode, hours: int | None) -
     mode=st.sampled_from(VacuumMode),
     hours=st.sampled_from([*RETENTIONS, None]),
 )
+@pytest.mark.slow
 def test_versions_within_the_retention_stay_complete(past, mode, hours):
     with tempfile.TemporaryDirectory() as folder:
         history = TableHistory(Path(folder, "t"), FEED)
