@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.other_engines import remedy_for
 from deltalite.protocol.schema import StructType, all_fields, contains_type, parse_schema
 from deltalite.protocol.type_changes import check_type_changes
 
@@ -172,14 +173,15 @@ def check_readable(protocol: Protocol, metadata: Metadata) -> None:
             remedy="Read it with an engine of that version.",
         )
     unsupported = [
-        f"{name} ({feature.unreadable})" if (feature := FEATURES.get(name)) is not None else name
+        name
         for name in sorted(supported_reader_features(protocol))
         if name not in FEATURES or FEATURES[name].unreadable is not None
     ]
     if unsupported:
+        described = [f"{name} ({FEATURES[name].unreadable})" if name in FEATURES else name for name in unsupported]
         raise UnsupportedFeatureError(
-            f"The table uses table features that this release does not read: {', '.join(unsupported)}.",
-            remedy="Read it with an engine that supports them.",
+            f"The table uses table features that this release does not read: {', '.join(described)}.",
+            remedy=remedy_for("Read", unsupported),
         )
     check_type_changes(parse_schema(metadata.schema_string))
 
@@ -197,16 +199,23 @@ def check_writable(protocol: Protocol, metadata: Metadata) -> None:
             remedy="Write it with an engine of that version.",
         )
     schema = parse_schema(metadata.schema_string)
-    unsupported = [name for name in supported_features(protocol) if not _writable(name, metadata, schema)]
-    if contains_type(schema, "void"):
-        unsupported.append("columns of type void")
-    if _UDT.search(metadata.schema_string):  # it is read as its storage type, so a write would lose it
-        unsupported.append("columns of a user-defined type")
+    unsupported = sorted(name for name in supported_features(protocol) if not _writable(name, metadata, schema))
     if unsupported:
         raise UnsupportedFeatureError(
-            f"The table uses table features that this release does not write: {', '.join(sorted(unsupported))}.",
-            remedy="Write it with an engine that supports them.",
+            f"The table uses table features that this release does not write: {', '.join(unsupported)}.",
+            remedy=remedy_for("Write", unsupported),
         )
+    if contains_type(schema, "void"):
+        raise _unwritable_columns("columns of type void")
+    if _UDT.search(metadata.schema_string):  # it is read as its storage type, so a write would lose it
+        raise _unwritable_columns("columns of a user-defined type")
+
+
+def _unwritable_columns(kind: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"The table has {kind}, and this release does not write such tables.",
+        remedy="Write the table with the engine that created it.",
+    )
 
 
 def supported_features(protocol: Protocol) -> frozenset[str]:

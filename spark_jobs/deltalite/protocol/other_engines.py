@@ -1,0 +1,39 @@
+"""The engines that support the table features which this release does not, for the remedies of errors."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+_CATALOG = "delta-spark 4.4, with the catalog of the table,"
+_DATABRICKS = "Databricks Runtime 16.4 or later"
+DELTA_SPARK = frozenset({
+    "coordinatedCommits-preview", "geospatial", "geospatial-dev", "icebergCompatV1", "icebergCompatV2",
+    "icebergCompatV3", "materializePartitionColumns", "variantShredding", "variantShredding-preview", "variantType",
+    "variantType-preview",
+})  # fmt: skip
+"""The features that delta-spark 4.4 supports and this release does not, or not on write."""
+_OTHERS = {
+    "catalogManaged": _CATALOG,
+    "catalogOwned": _CATALOG,
+    "catalogOwned-preview": _CATALOG,
+    "collations": _DATABRICKS,
+    "collations-preview": _DATABRICKS,
+}
+
+
+def remedy_for(verb: str, features: Iterable[str]) -> str:
+    """Return the remedy for a table with these features: which engine can read or write it.
+
+    Args:
+        verb: what the user wants to do with the table: `Read` or `Write`.
+        features: the unsupported features.
+    """
+    by_engine: dict[str | None, list[str]] = defaultdict(list)
+    for name in sorted(features):
+        by_engine["delta-spark 4.4" if name in DELTA_SPARK else _OTHERS.get(name)].append(name)
+    unknown = by_engine.pop(None, [])
+    sentences = [f"{engine} supports {', '.join(names)}." for engine, names in by_engine.items()]
+    if unknown:
+        sentences.append(f"For {', '.join(unknown)}, use the engine that added it to the table.")
+    return " ".join([f"{verb} the table with another engine.", *sentences])
