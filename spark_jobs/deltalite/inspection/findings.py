@@ -59,6 +59,8 @@ class FindingKind(StrEnum):
     """A partition value is missing, or does not have the type of its column."""
     BAD_DELETION_VECTOR = "bad-deletion-vector"
     """A deletion vector is missing, damaged, or removes rows that its file does not have."""
+    WRONG_ROW_IDS = "wrong-row-ids"
+    """In a table with row tracking, files of the newest version share row ids, or lack them."""
     UNCHECKED_FILES = "unchecked-files"
     """Files were not checked, because their storage or folder is not accessible, or their types are unknown."""
 

@@ -8,7 +8,8 @@ The steps:
 4. Check the in-commit timestamps.
 5. Check that every added file exists, and compare its footer and deletion vector with the log.
 6. Find the versions of each faulty file. VACUUM has deleted a missing file that only older versions contain.
-7. Compare version checksums with the counts of their versions.
+7. Compare the row ids of the newest version's files, if the table has row tracking.
+8. Compare version checksums with the counts of their versions.
 
 A step skips the versions and files that an earlier step could not read. Memory holds two replays and a listing, for any
 number of versions, because files are checked in batches. The verification writes nothing and returns its findings.
@@ -31,6 +32,8 @@ from deltalite.inspection.data_files import COLUMNS, CheckedAmount, FileChecks, 
 from deltalite.inspection.findings import Finding, FindingKind, Findings
 from deltalite.inspection.replays import differences
 from deltalite.inspection.report import Checked, VerifyReport
+from deltalite.inspection.row_ids import COLUMNS as ROW_ID_COLUMNS
+from deltalite.inspection.row_ids import row_id_problems
 from deltalite.inspection.versions import Range, contains, format_ranges, ranges_of, union, without
 from deltalite.inspection.walk import lifetimes
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks
@@ -39,9 +42,11 @@ from deltalite.log.listing import CheckpointFiles, Listing, list_log
 from deltalite.log.replay import PassOver, ReplayedLog, replay
 from deltalite.log.segment import LogSegment
 from deltalite.log.version_checksum import VersionChecksum
+from deltalite.protocol import row_tracking
 from deltalite.protocol.actions import AddFile
 from deltalite.protocol.features import check_readable
 from deltalite.protocol.file_names import LAST_CHECKPOINT
+from deltalite.protocol.paths import decode_path
 from deltalite.protocol.schema import parse_schema
 from deltalite.storage.log_store import LogStore, StoredFile
 
@@ -102,6 +107,7 @@ class _Verification:
         for finding in time_findings(self.rules, self.facts, self.listing.commits):
             self.findings.add(finding)
         unreadable, checked_amount = self._check_files(chains, with_footers=with_footers)
+        self._check_row_ids(chains)
         self._check_checksums(chains)
         self._check_last_checkpoint()
         return VerifyReport(
@@ -297,6 +303,24 @@ class _Verification:
             if versions and not was_vacuumed:
                 self._report(fault.kind, fault.message, fault.path, versions)
         return list(union(unreadable))
+
+    def _check_row_ids(self, chains: tuple[Chain, ...]) -> None:
+        """Check the row ids of the files of the newest version."""
+        newest = self.listing.newest
+        rules = self.rules.get(newest)
+        chain = next((chain for chain in chains if chain.versions[1] == newest), None)
+        if chain is None or rules is None or not row_tracking.is_enabled(rules.protocol, rules.metadata):
+            return
+        at = [(newest, newest)]
+        try:
+            log = replay(self.store, chain.segment(newest))
+            mark = row_tracking.high_water_mark(log.domains)
+            for path, problem in row_id_problems(log.files(ROW_ID_COLUMNS), newest, mark):
+                self._report(FindingKind.WRONG_ROW_IDS, problem, decode_path(path), at)
+        except PassOver:
+            return  # the checkpoint has a finding
+        except CorruptLogError as error:
+            self._report(FindingKind.WRONG_ROW_IDS, error.problem, versions=at)
 
     def _check_checksums(self, chains: Iterable[Chain]) -> None:
         """Compare the version checksums with the counts of their versions."""

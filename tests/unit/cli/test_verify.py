@@ -199,7 +199,7 @@ def test_a_damage_has_its_kind_of_finding_with_file_and_versions(sound, capsys, 
 
 
 def test_every_kind_of_finding_has_a_damage_that_causes_it():
-    elsewhere = {FindingKind.COMMIT_TIME, FindingKind.UNCHECKED_FILES}
+    elsewhere = {FindingKind.COMMIT_TIME, FindingKind.UNCHECKED_FILES, FindingKind.WRONG_ROW_IDS}
     assert {FindingKind(kind) for kind, *_ in DAMAGES} | elsewhere == set(FindingKind)
 
 
