@@ -73,8 +73,7 @@ def row_id_columns(protocol: Protocol, metadata: Metadata) -> RowIdColumns | Non
     """
     if not is_enabled(protocol, metadata):
         return None
-    names = [metadata.configuration.get(key) for key in (ROW_ID_COLUMN, COMMIT_VERSION_COLUMN)]
-    row_id, commit_version = names
+    row_id, commit_version = (metadata.configuration.get(key) for key in (ROW_ID_COLUMN, COMMIT_VERSION_COLUMN))
     fields = parse_schema(metadata.schema_string)
     taken = {name.lower() for f in fields for name in (f.name, str(f.metadata.get(PHYSICAL_NAME)))}
     if not row_id or not commit_version or row_id.lower() == commit_version.lower():
@@ -87,6 +86,11 @@ def row_id_columns(protocol: Protocol, metadata: Metadata) -> RowIdColumns | Non
         f"The table has row tracking, but {problem}.",
         remedy="Repair the table's metadata with the engine that wrote it.",
     )
+
+
+def row_id_names(columns: RowIdColumns | None) -> tuple[str, ...]:
+    """Return the names of the columns, none if row tracking is not enabled."""
+    return () if columns is None else columns.names
 
 
 def with_row_id_columns(protocol: Protocol, metadata: Metadata) -> Metadata:

@@ -68,7 +68,8 @@ class WriteTarget:
     @property
     def copied_table(self) -> TableSchema:
         """The columns of files with copied rows: those of the table, and those that preserve row ids."""
-        return self.table if self.row_ids is None else self.table.with_fields(self.row_ids.fields)
+        row_ids = self.row_ids
+        return self.table if row_ids is None else self.table.with_fields(row_ids.fields)
 
     def with_high_water_marks(self, columns: Sequence[IdentityColumn], count: int) -> WriteTarget:
         """Return the target with the high-water marks after `count` new rows in these IDENTITY columns."""

@@ -41,6 +41,7 @@ from deltalite.errors import (
 )
 from deltalite.log.file_table import removes_of
 from deltalite.protocol.actions import AddCDCFile
+from deltalite.protocol.row_tracking import row_id_names
 from deltalite.protocol.schema import StructType
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from deltalite.results import OperationResult
@@ -243,7 +244,7 @@ class _Write:
         changes: tuple[AddCDCFile, ...] = ()
         if self._request.data_change:
             changes = write_change_files(base, target, copies, new=staged.new, replaced=replaced)
-        ids = () if target.row_ids is None else map(named, target.row_ids.names)
+        ids = map(named, row_id_names(target.row_ids))
         survivors = replaced.survivors.select(*conform_columns(base.schema, target.schema), *ids)
         copied = self._publish(copies.write(survivors, target.copied_table, []), copies, target)
         return replace(staged, copied=copied, changes=changes)

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from pyspark.sql.types import StringType
 
 from deltalite.columnar.predicates.predicate import Path
+from deltalite.protocol.row_tracking import row_id_names
 from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import named, unused_name
@@ -73,7 +74,7 @@ def ordered_cubes(
     bounds_of_cubes = F.broadcast(outputs.join(F.broadcast(bounds), order.cube, "left_outer"))
     filed = order.filed(order.placed(rows.join(bounds_of_cubes, order.cube), order.share_of_row()))
     count = sum(cube.outputs for cube in cubes)
-    names = [*snapshot.schema.names, *(() if snapshot.row_ids is None else snapshot.row_ids.names)]
+    names = [*snapshot.schema.names, *row_id_names(snapshot.row_ids)]
     return (
         filed.repartition(count, named(order.key)).sortWithinPartitions(named(order.place)).select(*map(named, names))
     )

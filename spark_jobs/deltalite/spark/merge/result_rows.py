@@ -10,12 +10,13 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
+from deltalite.protocol.row_tracking import row_id_names
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import SOURCE, TARGET, named
 from deltalite.spark.merge.matching import Matches, MergeRows
 from deltalite.spark.row_changes.joining import Size, broadcast_if_small, one_partition_if_small
 from deltalite.spark.row_changes.row_actions import action_number, of_target
-from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowColumns, names_of, new_row
+from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowColumns, new_row
 
 
 def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedRows:
@@ -30,7 +31,7 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
     joined = rows.alias(TARGET).join(pairs, _is_same_row(columns), "left")
     action, pair_action = named(columns.action), named(columns.pair_action)
     with_pairs = joined.select(
-        *[of_target(name) for name in (*base_schema.names, *names_of(merge.row_ids))],
+        *[of_target(name) for name in (*base_schema.names, *row_id_names(merge.row_ids))],
         *map(named, (columns.file, columns.row, columns.pair_file, columns.pair_action)),
         new_row(pair_action, matched, schema).alias(columns.pair_new),
     )
@@ -42,7 +43,7 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
     new = F.coalesce(named(columns.pair_new), new_row(action, by_source, schema))
     frame = decided_rows.select(
         *conform_columns(base_schema, schema, of_target),
-        *map(named, names_of(merge.row_ids)),
+        *map(named, row_id_names(merge.row_ids)),
         named(columns.file),
         named(columns.row),
         action,

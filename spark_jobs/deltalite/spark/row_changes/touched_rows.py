@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.change_feed import CHANGE_TYPE
-from deltalite.protocol.row_tracking import RowIdColumns
+from deltalite.protocol.row_tracking import RowIdColumns, row_id_names
 from deltalite.protocol.schema import StructType
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import named, unused_name
@@ -81,7 +81,7 @@ class ChangedRows:
         names = columns
         frame = rows.select(
             *conform_columns(base_schema, schema, of_target),
-            *map(named, names_of(row_ids)),
+            *map(named, row_id_names(row_ids)),
             named(names.file),
             named(names.row),
             named(names.action),
@@ -98,7 +98,7 @@ class ChangedRows:
         """Compute the changed rows once for all later uses, and return the same rows."""
         changed = computed_once(self.changed)
         names = self.columns
-        kept = [*self.schema.names, *names_of(self.row_ids), names.file, names.row]
+        kept = [*self.schema.names, *row_id_names(self.row_ids), names.file, names.row]
         untouched = self.frame.select(*map(named, kept))
         return replace(self, frame=broadcast_if_small(changed, measure_size(changed)), untouched=untouched)
 
@@ -163,11 +163,6 @@ class ChangedRows:
         return union_all([part.select(*columns) for part in parts])
 
 
-def names_of(row_ids: RowIdColumns | None) -> Sequence[str]:
-    """Return the names of the columns that preserve row ids; none without row tracking."""
-    return () if row_ids is None else row_ids.names
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRows:
     """Rows that an operation adds: the table's columns, and the number of their action in the column `action`."""
@@ -185,7 +180,7 @@ class NewRows:
         no_id = F.lit(None).cast("long")
         columns = [name for name in self.frame.columns if name != self.action]
         return self.frame.select(
-            *map(named, columns), *[no_id.alias(name) for name in names_of(row_ids)], named(self.action)
+            *map(named, columns), *[no_id.alias(name) for name in row_id_names(row_ids)], named(self.action)
         )
 
 
