@@ -12,6 +12,8 @@ from deltalite.requests.base import Contradiction
 
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+_READ_ROW_IDS = "readrowids"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -19,8 +21,8 @@ class Source:
 
     `version_as_of` and `timestamp_as_of` (ISO 8601) need the format `delta` and exclude each other.
     `changes_from_version` and `changes_to_version` also need it, and read the change data feed. Both are inclusive, and
-    without the second one the newest version is the end. `schema` is Spark DDL. A Delta source takes no `schema` and no
-    `options`.
+    without the second one the newest version is the end. `schema` is Spark DDL. A Delta source takes no `schema`, and
+    only the option `readRowIds`.
     """
 
     format: str
@@ -52,10 +54,30 @@ class Source:
             return
         if not self.path:
             raise InvalidRequestError("A source of format 'delta' has no path.", remedy="Give the table's address.")
-        if self.schema is not None or self.options:
+        if self.schema is not None:
             raise InvalidRequestError(
-                "A source of format 'delta' takes its schema from the table and has no reader options.",
-                remedy="Remove `schema` and `options`; select or cast in `query`.",
+                "A source of format 'delta' takes its schema from the table.",
+                remedy="Remove `schema`; select or cast in `query`.",
+            )
+        self._check_delta_options()
+
+    @property
+    def reads_row_ids(self) -> bool:
+        """Whether the rows of a table have the columns `_row_id` and `_row_commit_version`."""
+        return any(key.lower() == _READ_ROW_IDS and text.lower() == "true" for key, text in self.options.items())
+
+    def _check_delta_options(self) -> None:
+        for key, text in self.options.items():
+            if key.lower() != _READ_ROW_IDS or text.lower() not in ("true", "false"):
+                raise InvalidRequestError(
+                    f"A source of format 'delta' has the option {key!r} with the value {text!r}. Its only option is "
+                    "readRowIds, which is 'true' or 'false'.",
+                    remedy="Remove it from `options`.",
+                )
+        if self.reads_row_ids and self.changes_from_version is not None:
+            raise InvalidRequestError(
+                "The source names both the option readRowIds and a range of changes, which have no row ids.",
+                remedy="Keep one of them.",
             )
 
     def _check_changes(self, *, has_version: bool) -> None:

@@ -146,6 +146,14 @@ def test_spark_reads_the_same_ids(spark, table):
     assert delta.read(spark, str(table)).columns == ["id", "part", "name"]
 
 
+def test_the_source_of_a_task_has_the_ids(spark, table, tmp_path):
+    source = Source(format="delta", path=str(table), options={"readRowIds": "TRUE"})
+    query = "SELECT id, _row_id, _row_commit_version FROM source"
+    write_rows(spark, tmp_path / "copy", query, sources={"source": source})
+    copied = DeltaTable(str(tmp_path / "copy")).to_arrow().to_pylist()
+    assert {row["id"]: (row["_row_id"], row["_row_commit_version"]) for row in copied} == ids(table)
+
+
 def test_removes_carry_the_ids_of_their_files(spark, table):
     update_rows(spark, table, {"name": "'new'"}, "id = 3")
     (removed,) = commit(table, 1)["remove"]

@@ -19,6 +19,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import quoted
 from deltalite.spark.reader.changes import changes
 from deltalite.spark.reader.read import snapshot_at
+from deltalite.spark.reader.row_ids import scan_with_named_row_ids
 from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line, is_missing_path
 from deltalite.spark.scan.frame import scan
 from deltalite.storage.versioned_path import VersionedPath, resolve_version
@@ -53,7 +54,7 @@ def query_rows(
     """
     snapshots = {name: delta_snapshot(spark, source) for name, source in sources.items() if _is_table(source)}
     frames = {
-        name: scan(spark, snapshots[name]) if name in snapshots else _read(spark, name, source)
+        name: _rows_of(spark, source, snapshots[name]) if name in snapshots else _read(spark, name, source)
         for name, source in sources.items()
     }
     ends = {name: source.changes_to_version for name, source in sources.items()}
@@ -84,6 +85,12 @@ def delta_version(source: Source) -> VersionedPath:
 def _is_table(source: Source) -> bool:
     """Whether the source is a Delta table and not its change feed."""
     return source.format.lower() == "delta" and source.changes_from_version is None
+
+
+def _rows_of(spark: SparkSession, source: Source, snapshot: Snapshot) -> DataFrame:
+    if source.reads_row_ids:
+        return scan_with_named_row_ids(spark, snapshot, snapshot.files)
+    return scan(spark, snapshot)
 
 
 def _read(spark: SparkSession, name: str, source: Source) -> DataFrame:
