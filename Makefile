@@ -32,7 +32,7 @@ FACTOR ?= 50
 # minutes, and would come last, one worker waiting for the other.
 DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup java hadoop reference classes quick smoke test test-oldest campaign lint format pages pictures docs bench demo clean
+.PHONY: help setup environments java hadoop reference classes quick smoke test test-oldest campaign lint format pages pictures docs bench demo clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -42,11 +42,13 @@ setup: java $(STAMP) ## Make the environment .venv (quick when nothing changed)
 java: # Spark needs it; checked each time, because it is no part of .venv
 	@scripts/ensure_java.sh
 
-$(STAMP): pyproject.toml constraints.txt Makefile scripts/setup_env.sh
+environments: setup hadoop reference classes $(OLDEST) # all that a run of CI needs
+
+$(STAMP): pyproject.toml constraints.txt Makefile scripts/setup_env.sh | java
 	@PYTHON=$(PYTHON) scripts/setup_env.sh
 	@touch $@
 
-$(OLDEST): pyproject.toml constraints.txt constraints-oldest.txt Makefile scripts/setup_env.sh
+$(OLDEST): pyproject.toml constraints.txt constraints-oldest.txt Makefile scripts/setup_env.sh | java
 	@PYTHON=$(PYTHON) scripts/setup_env.sh oldest
 	@touch $@
 

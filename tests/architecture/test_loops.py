@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.golden import ENTRIES, OF_THE_LOG, names, one_per_feature
-from tests.support.loops import cover, sampled
+from tests.support.loops import cover, one_in, sampled
 
 
 def test_a_cover_has_every_feature_and_prefers_the_cheapest_of_equals():
@@ -17,6 +17,12 @@ def test_a_value_outside_the_sample_is_marked_for_the_campaign():
     inside, outside = sampled(["a", "b"], {"a"})
     assert inside == "a"
     assert (outside.values, [mark.name for mark in outside.marks]) == (("b",), ["campaign"])
+
+
+def test_all_but_the_first_of_each_few_cases_are_marked_for_the_campaign():
+    first, second, third = one_in(2, [("a", 1), ("b", 2), ("c", 3)])
+    assert (first, third) == (("a", 1), ("c", 3))
+    assert (second.values, [mark.name for mark in second.marks]) == (("b", 2), ["campaign"])
 
 
 @pytest.mark.sample("inside")

@@ -26,15 +26,16 @@ def names(*kinds):
     return sorted(name for name, expect in EXPECT.items() if expect in kinds) or ["golden tables are missing"]
 
 
-def one_per_feature(*kinds, prefixes=("",)):
+def one_per_feature(*kinds, prefixes=("",), at_most=None):
     """The tables of these kinds, as `names` lists them. Tables that add no feature run in the campaign only.
 
-    A feature counts if its name begins with one of the prefixes.
+    A feature counts if its name begins with one of the prefixes. With `at_most`, tables beyond this number that add the
+    fewest features run in the campaign only, too.
     """
     all_names = names(*kinds)
     entries = [ENTRIES[name] for name in all_names if name in ENTRIES]
     features = {e["name"]: [f for f in e["features"] if f.startswith(tuple(prefixes))] for e in entries}
-    chosen = cover(features, {e["name"]: e["size_bytes"] for e in entries})
+    chosen = cover(features, {e["name"]: e["size_bytes"] for e in entries})[:at_most]
     return sampled(all_names, chosen) if entries else all_names
 
 

@@ -87,6 +87,12 @@ def sampled(values: Sequence[str], sample: Collection[str]) -> list[object]:
     return [value if value in sample else pytest.param(value, marks=pytest.mark.campaign) for value in values]
 
 
+def one_in(count: int, cases: Sequence[tuple[object, ...]]) -> list[object]:
+    """All cases for `parametrize`: the first of each `count` in every loop, the others in the campaign only."""
+    campaign = pytest.mark.campaign
+    return [pytest.param(*case, marks=campaign) if n % count else case for n, case in enumerate(cases)]
+
+
 def cover(features: dict[str, Collection[str]], cost: dict[str, int]) -> list[str]:
     """A few names that together have every feature: first the name with the most new features, then the cheapest.
 

@@ -51,7 +51,7 @@ def counted_rows(rows):
     return Counter(comparable_row(row) for row in rows)
 
 
-@pytest.mark.parametrize("name", one_per_feature("read", "log-only", prefixes=OF_THE_LOG))
+@pytest.mark.parametrize("name", one_per_feature("read", "log-only", prefixes=OF_THE_LOG, at_most=5))
 def test_sparks_replay_gives_the_files_and_tombstones_of_the_columnar_replay(spark, golden, name):
     snapshot = Snapshot.load(open_store(str(golden / "tables" / name)))
     for replay, columnar in ((replayed_files, snapshot.files_with()), (replayed_tombstones, snapshot.tombstones())):

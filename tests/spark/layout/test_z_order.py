@@ -113,6 +113,7 @@ def test_equal_values_are_split_into_files_of_the_target_size(spark, table):
     assert len(counts) == 4 and max(counts) < 2 * min(counts)
 
 
+@pytest.mark.slow
 def test_each_partition_is_a_separate_cube_and_is_ordered_again_only_with_new_files(spark, table):
     query = "SELECT id, CAST(id % 3 AS INT) AS part, id * 7919 % 1000 AS x FROM range({}, {}, 1, 2)"
     write_rows(spark, table, query.format(0, 3000), partition_by=("part",))

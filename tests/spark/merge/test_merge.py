@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as DeltaRsTable
@@ -11,6 +9,7 @@ from deltalake import QueryBuilder
 
 from deltalite.errors import MultipleMatchesError
 from deltalite.requests import Source
+from tests.support.loops import one_in
 from tests.support.merging import feed, merge_into
 from tests.support.tables import everything, ordered, rows, spark_rows, values, write_rows
 
@@ -142,7 +141,7 @@ def test_each_clause_changes_exactly_the_rows_that_it_covers(spark, tmp_path, ki
     assert not any(table.glob("_deltalite_staging*"))
 
 
-CONDITIONS = [
+CONDITIONS: list[tuple[str, str, list[int | None]]] = [
     ("target.id = source.key", "1, NULL", [1]),
     ("target.id <=> source.key", "1, NULL", [1, None]),
     ("id = key", "1", [1]),
@@ -163,26 +162,21 @@ CONDITIONS = [
 
 
 @pytest.mark.smoke
-def test_rows_match_where_on_is_true(spark, tmp_path):
-    write_rows(spark, tmp_path / "start", values("id, note", "1, 'one'", "2, 'two'", "NULL, 'none'"))
-    for number, (on, keys, matched_keys) in enumerate(CONDITIONS):
-        table = shutil.copytree(tmp_path / "start", tmp_path / str(number))
-        lines = ", ".join(f"({key})" for key in (keys or "0").split(", "))
-        query = (
-            f"SELECT CAST(key AS BIGINT) AS key FROM VALUES {lines} AS rows(key) WHERE {'true' if keys else 'false'}"
-        )
-        matched, inserts = [{"update": {"note": "'hit'"}}], [{"insert": {"id": "key", "note": "'new'"}}]
-        result = merge_into(spark, table, query, on, matched=matched, inserts=inserts)
-        rows_read = rows(table)
-        assert [key for key, note in rows_read if note == "hit"] == matched_keys, on
-        insert_count = len(keys.split(", ")) - bool(matched_keys) if keys else 0
-        insert_count = 0 if on == "target.id <=> source.key" else insert_count
-        assert (
-            sum(note == "new" for _, note in rows_read)
-            == insert_count
-            == result.metrics.get("numTargetRowsInserted", 0)
-        ), on
-        assert result.committed is bool(matched_keys or insert_count)
+@pytest.mark.parametrize(("on", "keys", "matched_keys"), one_in(3, CONDITIONS))
+def test_rows_match_where_on_is_true(spark, tmp_path, on, keys, matched_keys):
+    table = tmp_path / "t"
+    write_rows(spark, table, values("id, note", "1, 'one'", "2, 'two'", "NULL, 'none'"))
+    lines = ", ".join(f"({key})" for key in (keys or "0").split(", "))
+    query = f"SELECT CAST(key AS BIGINT) AS key FROM VALUES {lines} AS rows(key) WHERE {'true' if keys else 'false'}"
+    matched, inserts = [{"update": {"note": "'hit'"}}], [{"insert": {"id": "key", "note": "'new'"}}]
+    result = merge_into(spark, table, query, on, matched=matched, inserts=inserts)
+    rows_read = rows(table)
+    assert [key for key, note in rows_read if note == "hit"] == matched_keys
+    insert_count = len(keys.split(", ")) - bool(matched_keys) if keys else 0
+    insert_count = 0 if on == "target.id <=> source.key" else insert_count
+    inserted = result.metrics.get("numTargetRowsInserted", 0)
+    assert sum(note == "new" for _, note in rows_read) == insert_count == inserted
+    assert result.committed is bool(matched_keys or insert_count)
 
 
 def test_a_merge_accepts_an_empty_table_and_an_empty_source(spark, tmp_path):

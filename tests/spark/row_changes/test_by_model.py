@@ -128,7 +128,7 @@ def fails(spark, example):
     [
         (deletions, 2),
         (updates, 2),
-        (mergings, 4),
+        (mergings, 2),
         pytest.param(deletions, 15, marks=pytest.mark.campaign),
         pytest.param(updates, 15, marks=pytest.mark.campaign),
         pytest.param(mergings, 75, marks=pytest.mark.campaign),

@@ -10,6 +10,7 @@ from pyspark.sql.types import VariantVal
 import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.spark.runtime.session import settings
+from tests.support.loops import sampled
 from tests.support.tables import hand_made, schema_json
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
@@ -49,7 +50,7 @@ def variants(spark):
     return spark.sql(query).coalesce(1).cache()
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", sampled(list(SCHEMAS), list(SCHEMAS)[::3]))
 def test_the_python_reader_reads_shredded_variants_as_spark_does(spark, tmp_path, variants, name):
     table = tmp_path / "t"
     shredding = {

@@ -305,6 +305,7 @@ def test_random_file_prefixes_spread_the_files_over_folders(spark, tmp_path):
     assert by_day(table) == {(n, d) for n, d in expected if d != 1 or n <= 2} | {(30, 1)}
 
 
+@pytest.mark.slow
 def test_files_of_many_partitions_have_different_names_under_random_prefixes(spark, tmp_path):
     """A task calls its files alike in every directory, and there are fewer prefixes than partitions may be."""
     table = tmp_path / "t"
