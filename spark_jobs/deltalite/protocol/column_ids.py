@@ -71,7 +71,7 @@ def with_column_ids(
         _check_unmapped(schema)
         known = _with_logical_names_as_physical(known) if keeps_files else StructType(())
     highest = max([HIGHEST_COLUMN_ID.of(metadata.configuration), *_ids(schema), *_ids(known)])
-    assigner = _IdAssigner(highest, known, new_name)
+    assigner = _IdAssigner(highest, known, new_name, keeps_files=keeps_files)
     mapped = assigner.struct(schema, ())
     recorded_highest = metadata.configuration.get(COLUMN_MAPPING_MAX_ID)
     if mapped == schema and recorded_highest == str(assigner.highest):
@@ -104,12 +104,16 @@ def _check_unmapped(schema: StructType) -> None:
 
 
 class _IdAssigner:
-    """Assigns ids and physical names in a schema. `highest` is the highest id so far; `known` the previous schema."""
+    """Assigns ids and physical names in a schema. `highest` is the highest id so far; `known` the previous schema.
 
-    def __init__(self, highest: int, known: StructType, new_name: Callable[[], str]) -> None:
+    With `keeps_files`, a field of the same path is the same column, also if its type has changed.
+    """
+
+    def __init__(self, highest: int, known: StructType, new_name: Callable[[], str], *, keeps_files: bool) -> None:
         self.highest = highest
         self._known = known
         self._new_name = new_name
+        self._keeps_files = keeps_files
 
     def struct(self, struct: StructType, path: tuple[str, ...]) -> StructType:
         return StructType(tuple(self._field(f, (*path, f.name)) for f in struct))
@@ -130,7 +134,7 @@ class _IdAssigner:
         metadata = dict(field.metadata)
         if FIELD_ID not in metadata or PHYSICAL_NAME not in metadata:
             before = _field_at(self._known, path)
-            if before is not None and bare(before.type) == bare(field.type):
+            if before is not None and (self._keeps_files or bare(before.type) == bare(field.type)):
                 metadata = {**{k: v for k, v in before.metadata.items() if k in _ASSIGNED_KEYS}, **metadata}
         if FIELD_ID not in metadata:
             self.highest += 1

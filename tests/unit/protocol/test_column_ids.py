@@ -88,6 +88,9 @@ def test_a_table_that_keeps_its_files_maps_columns_to_their_names():
     assert names == {"a": "a", "s": "s", "x": "x", "b": "p1"} and sorted(ids.values()) == [1, 2, 3, 4]
     _, names, _, _ = assigned_ids(struct(a=LONG), previous=before)
     assert names == {"a": "p1"}
+    evolved = struct(a=PrimitiveType("double"), s=struct(x=LONG, y=LONG))
+    _, names, _, _ = assigned_ids(evolved, previous=before, keeps_files=True)
+    assert names == {"a": "a", "s": "s", "x": "x", "y": "p1"}
 
 
 def test_a_highest_id_that_is_not_a_number_raises_an_error():
