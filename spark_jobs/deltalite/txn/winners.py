@@ -275,16 +275,18 @@ def _judge_removes(ours: Proposal, winner: Winner) -> ConcurrentModificationExce
     delta-spark also reports a conflict if the winner only moved rows to other files. Here the read set follows such
     rows. A row-level operation does not conflict with the removal of rows that it did not change.
     """
-    our_removes = {file_key(r.path, r.deletion_vector) for r in ours.removes}
-    if not (our_removes or ours.reads.whole_table or ours.reads.keys):
+    verbs = {file_key(r.path, r.deletion_vector): "removes" for r in ours.removes}
+    # A backfill of row ids re-adds files with other values, and without a change of data.
+    verbs |= {file_key(a.path, a.deletion_vector): "re-adds" for a in ours.adds if not a.data_change}
+    if not (verbs or ours.reads.whole_table or ours.reads.keys):
         return NoConflict(reads=ours.reads)
     moved_rows = False
     for remove in winner.removes:
         key = file_key(remove.path, remove.deletion_vector)
-        if key in our_removes:
+        if key in verbs:
             return ConcurrentDeleteDeleteException(
-                f"{ours.operation.name} removes the file {remove.path}, but the winning commit, {winner}, removed it "
-                "first.",
+                f"{ours.operation.name} {verbs[key]} the file {remove.path}, but the winning commit, {winner}, removed "
+                "it first.",
                 remedy=_RETRY,
             )
         if remove.data_change and not ours.row_level and (ours.reads.whole_table or key in ours.reads.keys):
@@ -294,14 +296,13 @@ def _judge_removes(ours: Proposal, winner: Winner) -> ConcurrentModificationExce
                 remedy=_RETRY,
             )
         moved_rows = moved_rows or key in ours.reads.keys
-    recorded_again = (
-        a for a in winner.adds if not a.data_change and file_key(a.path, a.deletion_vector) in our_removes
-    )
-    file = next(recorded_again, None)
-    if file is not None:  # a backfill of row ids; our actions on the file lack its ids
+    re_added = (a for a in winner.adds if not a.data_change and file_key(a.path, a.deletion_vector) in verbs)
+    file = next(re_added, None)
+    if file is not None:  # our actions on the file lack the new values
+        verb = verbs[file_key(file.path, file.deletion_vector)]
         return ConcurrentDeleteReadException(
-            f"{ours.operation.name} removes the file {file.path}, and the winning commit, {winner}, recorded it again "
-            "with other values, such as row ids.",
+            f"{ours.operation.name} {verb} the file {file.path}, and the winning commit, {winner}, re-added it with "
+            "other values, such as row ids.",
             remedy=_RETRY,
         )
     return NoConflict(reads=_follow_moved_rows(ours.reads, winner) if moved_rows else ours.reads)

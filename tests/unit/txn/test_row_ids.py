@@ -9,6 +9,7 @@ import pytest
 
 from deltalite.errors import (
     ConcurrentDeleteReadException,
+    ConcurrentModificationException,
     ConstraintViolationError,
     CorruptLogError,
     InvalidRequestError,
@@ -133,10 +134,27 @@ def test_a_commit_that_removes_a_file_which_a_winner_gave_row_ids_is_a_conflict(
     backfill = file("a", 3, data_change=False, base_row_id=0, default_row_commit_version=2)
     put_raw(store, 2, [backfill, mark_domain(2)])
     append(store, remove("b"), read_version=1)
-    with pytest.raises(
-        ConcurrentDeleteReadException, match=r"removes the file a, .*recorded it again .*such as row ids"
-    ):
+    with pytest.raises(ConcurrentDeleteReadException, match=r"removes the file a, .*re-added it .*such as row ids"):
         append(store, remove("a"), read_version=1)
+
+
+@pytest.mark.parametrize(
+    ("winner", "text"),
+    [
+        ([remove("a", data_change=True)], "re-adds the file a, but .*removed it first"),
+        ([remove("a", data_change=False)], "re-adds the file a, but .*removed it first"),
+        (
+            [file("a", 3, data_change=False, base_row_id=0, default_row_commit_version=2)],
+            "re-adds the file a, and .*re-added it",
+        ),
+    ],
+)
+def test_a_backfill_conflicts_with_a_winner_that_removed_or_re_added_its_file(winner, text):
+    store = table()
+    put_raw(store, 1, [file("a", 3)])
+    put_raw(store, 2, winner)
+    with pytest.raises(ConcurrentModificationException, match=text):
+        append(store, file("a", 3, data_change=False), read_version=1)
 
 
 def test_a_file_that_keeps_ids_above_the_mark_raises_it():
