@@ -22,7 +22,7 @@ OLDEST := .venv-oldest/.setup-done
 # What another Airflow or Spark could break: the provider, one DAG with real jobs, and each use of Spark's internals.
 TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/storage/test_connections.py \
     tests/spark/scan/test_scan.py tests/spark/layout/test_z_order.py tests/spark/write/test_modes.py \
-    tests/spark/merge/test_rules.py tests/spark/expressions/test_predicates.py
+    tests/spark/merge/test_rules.py tests/spark/expressions/test_predicates.py tests/spark/table/test_define_table.py
 
 # The factor by which a campaign multiplies the number of random examples.
 FACTOR ?= 50

@@ -29,6 +29,7 @@ LEAST = {
     "DeltaDeleteOperator": {"condition": "id = 1"},
     "DeltaMergeOperator": {"source": SOURCE, "on": "target.id = source.id", "when_matched": [{"delete": True}]},
     "DeltaRestoreOperator": {"version": 0},
+    "DeltaTableOperator": {"schema": "id INT"},
     "DeltaUpdateOperator": {"set": {"id": "1"}},
     "DeltaWriteOperator": {"source": SOURCE},
 }

@@ -44,7 +44,18 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
         frozenset({"__init__"}),
         frozenset({"merge"}),  # its first run is a write
         frozenset(
-            {"checkpoint", "convert", "delete", "generate_manifest", "optimize", "restore", "update", "vacuum", "write"}
+            {
+                "checkpoint",
+                "convert",
+                "delete",
+                "generate_manifest",
+                "optimize",
+                "restore",
+                "table",
+                "update",
+                "vacuum",
+                "write",
+            }
         ),
         frozenset({"row_changes"}),
         frozenset({"common"}),
@@ -52,7 +63,7 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
     "spark": (
         frozenset({"__init__"}),  # re-exports the readers
         frozenset({"reader", "merge"}),
-        frozenset({"row_changes", "layout", "large_tables"}),
+        frozenset({"row_changes", "layout", "large_tables", "declared"}),
         frozenset({"scan", "write"}),
         frozenset({"expressions"}),
         frozenset({"columns"}),

@@ -23,6 +23,7 @@ USES_JAVA = {
     "spark/runtime/java_classes.py": "Java classes by their names",
     "spark/runtime/errors.py": "the Java exception behind an error of Spark",
     "spark/expressions/sql.py": "Spark's SQL parser and plans: SQL from requests and table metadata only computes",
+    "spark/declared/schema.py": "Spark's SQL parser: the columns of a CREATE TABLE statement",
     "spark/hadoop/files.py": "Hadoop's file systems",
     "spark/hadoop/store.py": "Hadoop's file systems: ranges of a file",
     "spark/hadoop/tree.py": "Hadoop's file systems: listings and bulk deletes",

@@ -143,6 +143,11 @@ def is_constraint(key: str) -> bool:
     return key.lower().startswith(CONSTRAINT_PREFIX)
 
 
+def may_be_set(key: str) -> bool:
+    """Whether users may set a property of this name: a property of Delta, or any that does not begin with `delta.`."""
+    return not key.startswith("delta.") or key in _DECLARED
+
+
 def check_new_properties(properties: Mapping[str, str]) -> None:
     """Check that `delta.` properties exist and have valid values.
 
@@ -158,13 +163,12 @@ def check_new_properties(properties: Mapping[str, str]) -> None:
             continue
         if key.startswith(CONSTRAINT_PREFIX) and key != CONSTRAINT_PREFIX and text.strip():
             continue
-        declared = _DECLARED.get(key)
-        if declared is None:
+        if not may_be_set(key):
             raise InvalidRequestError(
                 f"Unknown table property {key}.",
                 remedy="Check the spelling. The name of a custom property must not begin with 'delta.'.",
             )
-        declared.of({key: text})
+        _DECLARED[key].of({key: text})
     check_manifests_are_possible(properties)
 
 

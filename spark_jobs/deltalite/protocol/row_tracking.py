@@ -101,16 +101,25 @@ def with_row_id_columns(protocol: Protocol, metadata: Metadata) -> Metadata:
     """
     if not is_enabled(protocol, metadata):
         return metadata
-    if props.ROW_TRACKING_SUSPENDED.of(metadata.configuration):
-        raise InvalidRequestError(
-            f"{props.ENABLE_ROW_TRACKING.key} and {props.ROW_TRACKING_SUSPENDED.key} are both true.",
-            remedy="Set one of them.",
-        )
+    check_not_suspended(metadata.configuration)
     new_names = {
         ROW_ID_COLUMN: f"_row-id-col-{uuid.uuid4()}",
         COMMIT_VERSION_COLUMN: f"_row-commit-version-col-{uuid.uuid4()}",
     }
     return replace(metadata, configuration=new_names | dict(metadata.configuration))
+
+
+def check_not_suspended(configuration: Mapping[str, str]) -> None:
+    """Refuse properties that suspend row ids, for a table that is to have row tracking.
+
+    Raises:
+        InvalidRequestError: `delta.rowTrackingSuspended` is true.
+    """
+    if props.ROW_TRACKING_SUSPENDED.of(configuration):
+        raise InvalidRequestError(
+            f"{props.ENABLE_ROW_TRACKING.key} and {props.ROW_TRACKING_SUSPENDED.key} are both true.",
+            remedy="Set one of them.",
+        )
 
 
 def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:

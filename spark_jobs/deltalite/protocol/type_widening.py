@@ -84,7 +84,7 @@ def check_no_rule_uses_widened(base: StructType, schema: StructType, rules: Colu
             raise SchemaMismatchError(
                 f"The column '{old.name}' cannot widen from {old.type} to {new.type}: the "
                 f"{user or 'expression that generates it'} depends on its type.",
-                remedy=f"Cast the values to {old.type} in `query`, or drop the rule before the write.",
+                remedy=f"Keep the type {old.type}: a write can cast its values. Or drop the rule first.",
             )
 
 

@@ -16,6 +16,7 @@ from deltalite.requests.provenance import DIGEST_SCHEME, RunProvenance
 from deltalite.requests.restore import RestoreRequest
 from deltalite.requests.rows import ALL_COLUMNS, DeleteRequest, MergeClause, MergeRequest, RowsRequest, UpdateRequest
 from deltalite.requests.source import Source
+from deltalite.requests.table import TableRequest
 from deltalite.requests.vacuum import VacuumMode, VacuumRequest
 from deltalite.requests.write import PartitionOverwrite, WriteMode, WriteRequest
 
@@ -40,6 +41,7 @@ __all__ = [
     "RunIdentity",
     "RunProvenance",
     "Source",
+    "TableRequest",
     "UpdateRequest",
     "VacuumMode",
     "VacuumRequest",

@@ -8,7 +8,7 @@ it may run different releases.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -193,6 +193,17 @@ class CommitRequest(Request):
             siblings = identity.get("sibling_ids")
             body["identity"] = RunIdentity(**{**identity, "sibling_ids": siblings and tuple(siblings)})
         return body
+
+
+def repeated_name(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs again, ignoring case; None if there is none."""
+    seen: dict[str, int] = {}
+    spellings = list(names)
+    for number, name in enumerate(spellings):
+        first = seen.setdefault(name.lower(), number)
+        if first != number:
+            return spellings[first]
+    return None
 
 
 def choose(record: Any, name: str, choices: type[StrEnum]) -> None:

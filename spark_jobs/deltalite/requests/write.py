@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, OutOfOrder, choose
+from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, OutOfOrder, choose, repeated_name
 from deltalite.requests.source import Source, query_contradictions, sources_of
 
 
@@ -129,10 +129,8 @@ def _contradictions(request: WriteRequest) -> list[Contradiction]:
         "data_change=False declares that the write only rearranges rows, which needs mode 'overwrite'.",
         "Set mode='overwrite', or leave data_change out.",
     )
-    duplicates = [
-        c for c in request.partition_by or () if [p.lower() for p in request.partition_by or ()].count(c.lower()) > 1
-    ]
-    add_fault_if(bool(duplicates), f"partition_by names {duplicates[:1]} twice.", "Name each column once.")
+    repeated = repeated_name(request.partition_by or ())
+    add_fault_if(repeated is not None, f"partition_by names '{repeated}' twice.", "Name each column once.")
     replaces = request.identity is not None and request.identity.on_rerun is OnRerun.REPLACE
     add_fault_if(
         replaces and request.mode is not WriteMode.APPEND,

@@ -19,7 +19,13 @@ from deltalite.protocol.clustering import check_keeps_clustering, clustering_col
 from deltalite.protocol.column_ids import with_column_ids
 from deltalite.protocol.column_mapping import TableSchema, table_schema
 from deltalite.protocol.column_rules import ColumnRules, column_rules
-from deltalite.protocol.feature_enabling import is_satisfied, protocol_for, requested_protocol, stored_properties
+from deltalite.protocol.feature_enabling import (
+    RequestedProtocol,
+    is_satisfied,
+    protocol_for,
+    requested_protocol,
+    stored_properties,
+)
 from deltalite.protocol.features import check_writable, is_in_force, supported_features
 from deltalite.protocol.identity_columns import IdentityColumn, with_high_water_marks
 from deltalite.protocol.properties import (
@@ -134,16 +140,26 @@ def new_target(
         SchemaMismatchError, InvalidRequestError, UnsupportedFeatureError: as `write_target`.
     """
     schema = new_table_schema(data)
-    metadata_without_ids = Metadata(
+    metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema_to_json(schema),
         partition_columns=partition_columns(schema, partitioned_by),
         configuration=stored_properties(properties),
         created_time_ms=now_ms,
     )
+    return target_of_new_table(metadata, requested_protocol(properties), has_files=has_files)
+
+
+def target_of_new_table(metadata: Metadata, requested: RequestedProtocol, *, has_files: bool = False) -> WriteTarget:
+    """Return the target of a new table with this metadata, which gets column ids and the columns of row ids.
+
+    Raises:
+        InvalidRequestError, UnsupportedFeatureError: as `write_target`.
+    """
+    schema = parse_schema(metadata.schema_string)
     file_schema = TableSchema(logical=schema) if has_files else None
-    metadata = with_column_ids(metadata_without_ids, file_schema, keeps_files=has_files)
-    protocol = protocol_for(metadata, requested=requested_protocol(properties))
+    metadata = with_column_ids(metadata, file_schema, keeps_files=has_files)
+    protocol = protocol_for(metadata, requested=requested)
     metadata = with_row_id_columns(protocol, metadata)
     check_writable(protocol, metadata)
     return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
@@ -154,6 +170,16 @@ def unchanged_target(base: Snapshot) -> WriteTarget:
     return _target(
         base.metadata, base.protocol, changed_metadata=None, changed_protocol=None, clustering=_clustering(base)
     )
+
+
+def altered_target(base: Snapshot, metadata: Metadata, requested: RequestedProtocol) -> WriteTarget:
+    """Return the target with other metadata and a protocol request; the existing files must be readable with both.
+
+    Raises:
+        InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError: as `write_target`.
+    """
+    check_writable(base.protocol, base.metadata)
+    return _changed_target(base, metadata, protocol_for(metadata, base.protocol, requested), keeps_files=True)
 
 
 def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
@@ -172,6 +198,8 @@ def _changed_target(base: Snapshot, metadata: Metadata, protocol: Protocol, *, k
     # A property without effect so far may become active with the new protocol, and then changes the metadata.
     if keeps_files:
         rules = column_rules(base.protocol, base.metadata)
+        remaining = column_rules(base.protocol, metadata).conditions
+        rules = replace(rules, conditions=tuple(rule for rule in rules.conditions if rule in remaining))
         type_widening.check_no_rule_uses_widened(base.schema, parse_schema(metadata.schema_string), rules)
     has_new_protocol = protocol != base.protocol
     if has_new_protocol or metadata != base.metadata:
@@ -221,7 +249,7 @@ def _check_no_feed_columns(schema: StructType) -> None:
     if name is not None:
         raise SchemaMismatchError(
             f"The column name '{name}' is reserved, because the table has a change data feed.",
-            remedy="Rename the column in `query`, or leave out delta.enableChangeDataFeed.",
+            remedy="Leave out delta.enableChangeDataFeed, or write the column under another name.",
         )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from deltalite.commands.common.append_only import refuse_append_only
 from deltalite.commands.common.change_data_files import write_change_files
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, record_run
 from deltalite.commands.common.every_row import refuse_every_row
+from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.kept_rows import KeptRows, StagedRows
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
@@ -35,9 +36,7 @@ from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import (
     ConstraintViolationError,
-    InvalidRequestError,
     TableExistsError,
-    TableNotFoundError,
 )
 from deltalite.log.file_table import removes_of
 from deltalite.protocol.actions import AddCDCFile
@@ -57,7 +56,7 @@ from deltalite.spark.reader.sources import query_rows
 from deltalite.spark.row_changes.replacing import Replacement, everything, matching, same_partitions
 from deltalite.spark.write.column_defaults import fill_columns, rule_guards
 from deltalite.spark.write.identity_values import fill_identities
-from deltalite.spark.write.staging import StagedWrite, WriteLayout, foreign_entry
+from deltalite.spark.write.staging import StagedWrite, WriteLayout
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
@@ -106,7 +105,7 @@ def _attempt(
     spark: SparkSession, request: WriteRequest, store: LogStore, kept: KeptRows, describe: Describer | None
 ) -> OperationResult:
     """Plan and commit once."""
-    base = _existing(spark, store)
+    base = existing_table(spark, store)
     if base is None:
         return _Write(spark, request, store, None, kept, describe).run()
     earlier_result = find_earlier_result(request, base)
@@ -122,22 +121,6 @@ def _attempt(
             return record_run(spark, request, store, base, write_operation(request, base.partition_columns, {}, {}))
         case WriteMode.APPEND | WriteMode.OVERWRITE:
             return _Write(spark, request, store, base, kept, describe).run()
-
-
-def _existing(spark: SparkSession, store: LogStore) -> Snapshot | None:
-    """Return the newest snapshot, or None if there is no table and the folder is free for a new one."""
-    try:
-        return Snapshot.load(store)
-    except TableNotFoundError:
-        foreign_name = foreign_entry(folder_of(spark, store.root))
-        if foreign_name is None:
-            return None
-        with suppress(TableNotFoundError):  # another writer may have created the table after the first load
-            return Snapshot.load(store)
-        raise InvalidRequestError(
-            f"{store.root} is not a Delta table, and holds other files, such as {foreign_name}.",
-            remedy="Choose an empty folder, or move the files away.",
-        ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

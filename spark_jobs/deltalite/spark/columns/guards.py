@@ -65,14 +65,16 @@ def with_guards(frame: DataFrame, guards: Sequence[Guard], columns: Sequence[str
     return frame
 
 
-def violation(error: Exception, guards: Sequence[Guard]) -> ConstraintViolationError | None:
-    """Return the typed error if a guard made the Spark job fail, else None."""
+def violation(
+    error: Exception, guards: Sequence[Guard], *, effect: str = "Nothing was written", remedy: str | None = None
+) -> ConstraintViolationError | None:
+    """Return the typed error if a guard made the Spark job fail, else None; by default its remedy is the guard's."""
     match = _VIOLATION.search(str(error))
     if match is None:
         return None
     guard = guards[int(match[1])]
     return ConstraintViolationError(
-        f"Nothing was written: {guard.rule}. A row that breaks this: {match[2]}.", remedy=guard.remedy
+        f"{effect}: {guard.rule}. A row that breaks this: {match[2]}.", remedy=remedy or guard.remedy
     )
 
 

@@ -7,17 +7,17 @@ Default Columns.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from deltalite.protocol.column_rules import ColumnRules
-from deltalite.protocol.schema import StructType
+from deltalite.protocol.schema import StructField, StructType
 from deltalite.spark.columns.conforming import conform_rows
 from deltalite.spark.columns.guards import Guard
 from deltalite.spark.columns.names import named
 from deltalite.spark.columns.text_lengths import fit_texts
-from deltalite.spark.expressions.sql import Expressions, of_the_request, of_the_table
+from deltalite.spark.expressions.sql import Expressions, Failure, of_the_request, of_the_table
 
 
 def fill_columns(frame: DataFrame, from_schema: StructType, to_schema: StructType, rules: ColumnRules) -> DataFrame:
@@ -30,16 +30,33 @@ def fill_columns(frame: DataFrame, from_schema: StructType, to_schema: StructTyp
     """
     rows = conform_rows(frame, from_schema, to_schema)
     missing_fields = [field for field in to_schema if from_schema.find(field.name) is None]
-    defaults = {}
-    for field in missing_fields:
-        if field.name in rules.defaults:
-            text = rules.defaults[field.name]
-            without_columns = Expressions.of_table(frame.sparkSession, StructType(()))
-            failure = of_the_table(f"default of the column '{field.name}'", text)
-            defaults[field.name], _ = without_columns.value(text, field.type, failure, varies=True)
+    defaults = default_columns(frame.sparkSession, missing_fields, rules)
     rows = fit_texts(_with(rows, to_schema, defaults), to_schema)
     generated = generated_columns(frame.sparkSession, to_schema, rules)
     return _with(rows, to_schema, {f.name: generated[f.name] for f in missing_fields if f.name in generated})
+
+
+def default_columns(
+    spark: SparkSession,
+    fields: Iterable[StructField],
+    rules: ColumnRules,
+    failure_of: Callable[[str, str], Failure] = of_the_table,
+) -> dict[str, Column]:
+    """Return the defaults of these columns by name, cast to their types; columns without a default are left out.
+
+    Raises:
+        UnsupportedFeatureError: a default cannot be computed; `failure_of` can build another error.
+    """
+    with_default = [field for field in fields if field.name in rules.defaults]
+    if not with_default:
+        return {}
+    columns: dict[str, Column] = {}
+    without_columns = Expressions.of_table(spark, StructType(()))
+    for field in with_default:
+        text = rules.defaults[field.name]
+        failure = failure_of(f"default of the column '{field.name}'", text)
+        columns[field.name], _ = without_columns.value(text, field.type, failure, varies=True)
+    return columns
 
 
 def rule_guards(
@@ -49,6 +66,7 @@ def rule_guards(
     rules: ColumnRules,
     *,
     requested_keys: Container[str],
+    parameter: str = "properties",
 ) -> list[Guard]:
     """Return guards for invariants, CHECK constraints, and the generated columns that the rows have.
 
@@ -58,6 +76,7 @@ def rule_guards(
         to_schema: the table's schema.
         rules: the table's rules.
         requested_keys: the keys of the properties that the request sets.
+        parameter: the parameter of the request that sets them, for errors.
 
     Raises:
         UnsupportedFeatureError, InvalidRequestError: a rule of the table, or of the request, cannot be computed.
@@ -67,10 +86,15 @@ def rule_guards(
     expressions = Expressions.of_table(spark, to_schema)
     guards = []
     for rule in rules.conditions:
-        failure = of_the_request if rule.property_key in requested_keys else of_the_table
+        is_requested = rule.property_key in requested_keys
+        failure = (
+            of_the_request(rule.name, rule.expression, parameter=parameter)
+            if is_requested
+            else of_the_table(rule.name, rule.expression)
+        )
         guards.append(
             Guard(
-                condition=expressions.condition(rule.expression, failure(rule.name, rule.expression)),
+                condition=expressions.condition(rule.expression, failure),
                 rule=f"the {rule.name} is ({rule.expression}), and must be TRUE",
                 remedy="Filter or correct such rows.",
             )

@@ -1,0 +1,118 @@
+"""The operator that creates or alters a table: `DeltaTableOperator`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
+from deltalite.requests import CommitRequest, OnRerun, Request, TableRequest
+
+
+class DeltaTableOperator(DeltaCommitOperator):
+    """Create a Delta table as you declare it, or alter the table until it is as declared.
+
+    Without a table at the address, the task creates an empty one. Otherwise the task compares the table with your
+    parameters and commits the difference in one version. If there is no difference, it commits nothing. So the task can
+    run before each load, and a change of the DAG changes the table.
+
+    Columns, properties and constraints of the table that you do not name stay. For a column that you name, the task
+
+    - widens the type, if the table has ``delta.enableTypeWidening`` or ``properties`` sets it,
+    - adds ``NOT NULL`` if you declare it, and removes it if you do not,
+    - sets the comment and the default, if you declare them.
+
+    Existing rows have NULL in a new column. So a table with rows gets no new column with ``NOT NULL``, with a
+    ``DEFAULT`` or with generated values. The task also refuses a narrower or another type, another generation
+    expression, and other partition columns. It then leaves the table as it is.
+
+    A new constraint or ``NOT NULL`` must hold for all rows of the table, so the task reads them. It fails with the
+    first row that breaks the rule.
+
+    If ``properties`` sets ``delta.enableRowTracking`` in an existing table, the task first gives row ids to its files,
+    100,000 files in a commit. A retry goes on where the earlier task attempt stopped.
+
+    The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
+    metrics}``, and so does the event of each outlet ``Asset``. ``operation`` is ``CREATE TABLE`` or ``ALTER TABLE``.
+    ``metrics`` counts what changed (``numAddedColumns``, ``numChangedColumns``, ``numChangedProperties``,
+    ``numBackfilledFiles``). You can also give every parameter of ``SparkSubmitOperator``, except those of the job
+    itself.
+
+    :param table: The table's address: a local path, or a URI with a scheme. (templated)
+    :param schema: The columns as in ``CREATE TABLE``, such as ``id BIGINT NOT NULL, day DATE COMMENT 'of the order'``,
+        or the name of a ``.sql`` file with them. A column may have ``DEFAULT``, ``GENERATED ALWAYS AS (…)`` or
+        ``GENERATED … AS IDENTITY``. Required to create a table. (templated)
+    :param partition_by: The partition columns of a new table. An existing table must have the same. (templated)
+    :param properties: Table properties, such as ``{"delta.appendOnly": "true"}``, and table features
+        (``delta.feature.<name>``: ``supported``). (templated)
+    :param unset_properties: The properties that the table must not have. (templated)
+    :param constraints: CHECK constraints: the SQL condition of each name, such as ``{"positive": "amount > 0"}``.
+        (templated)
+    :param drop_constraints: The names of the constraints that the table must not have. (templated)
+    :param description: The table's description. (templated)
+    :param user_metadata: A text that the table's history shows with the commit. (templated)
+    :param conflict_retries: How often the job replans after another writer's commit. Each commit of row ids counts
+        separately. (templated)
+    :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
+        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param on_rerun: Decides what a cleared task does if it has committed before. ``write`` (the default) compares the
+        table with the declaration again; ``skip`` keeps the commit. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
+        and map index. (templated)
+    :param conn_id: The Spark connection.
+    :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
+    :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
+    """
+
+    request_class: ClassVar[type[TableRequest]] = TableRequest
+    job: ClassVar[str] = "table"
+
+    template_fields: Sequence[str] = (
+        *DeltaCommitOperator.template_fields,
+        "schema",
+        "partition_by",
+        "properties",
+        "unset_properties",
+        "constraints",
+        "drop_constraints",
+        "description",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **DeltaCommitOperator.template_fields_renderers,
+        "schema": "sql",
+        "properties": "json",
+        "constraints": "json",
+    }
+    sql_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_texts | {"schema"}
+    sql_structures: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_structures | {"constraints"}
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        schema: str | None = None,
+        partition_by: Sequence[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        unset_properties: Sequence[str] | None = None,
+        constraints: Mapping[str, str] | None = None,
+        drop_constraints: Sequence[str] | None = None,
+        description: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table=table, **kwargs)
+        self.schema = schema
+        self.partition_by = partition_by
+        self.properties = properties
+        self.unset_properties = unset_properties
+        self.constraints = constraints
+        self.drop_constraints = drop_constraints
+        self.description = description
+
+    def needs_table(self, request: Request) -> bool:
+        """Return False if the task can create the table."""
+        return cast("TableRequest", request).schema is None
+
+    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
+        """Return `write`: a cleared task compares the table with the declaration again."""
+        return OnRerun.WRITE

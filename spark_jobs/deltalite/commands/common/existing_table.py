@@ -1,0 +1,36 @@
+"""The table at an address, if there is one, for an operation that would create it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from deltalite.errors import InvalidRequestError, TableNotFoundError
+from deltalite.snapshot import Snapshot
+from deltalite.spark.hadoop.folders import folder_of
+from deltalite.spark.write.staging import foreign_entry
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+
+def existing_table(spark: SparkSession, store: LogStore) -> Snapshot | None:
+    """Return the newest snapshot, or None if there is no table and the folder is free for a new one.
+
+    Raises:
+        InvalidRequestError: there is no table, and the folder holds other files.
+    """
+    try:
+        return Snapshot.load(store)
+    except TableNotFoundError:
+        foreign_name = foreign_entry(folder_of(spark, store.root))
+        if foreign_name is None:
+            return None
+        with suppress(TableNotFoundError):  # another writer may have created the table after the first load
+            return Snapshot.load(store)
+        raise InvalidRequestError(
+            f"{store.root} is not a Delta table, and holds other files, such as {foreign_name}.",
+            remedy="Choose an empty folder, or move the files away.",
+        ) from None

@@ -1,0 +1,144 @@
+"""The table command: creates a table as a task declares it, or alters it until it is as declared.
+
+The steps:
+
+1. Look for an earlier commit of this run.
+2. Compare the table with the declaration. Without a difference the command commits nothing.
+3. Check the expressions of the table. If a rule is new, check the rows that the table has.
+4. If the table gets row tracking, give row ids to its files (`row_id_backfill`).
+5. Commit the protocol and the metadata in one version.
+
+Steps 3 and 5 use the same snapshot. A commit that adds rows after the check of step 3 conflicts, and the command
+replans. delta-spark: CreateDeltaTableCommand and the commands in alterDeltaTableCommands.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
+from deltalite.commands.common.existing_table import existing_table
+from deltalite.commands.common.replanning import Rebase, replan_on_conflict
+from deltalite.commands.common.run_identity import transaction, user_metadata
+from deltalite.commands.table.plan import Plan, check_properties, plan_change, plan_new_table
+from deltalite.commands.table.row_id_backfill import backfill_row_ids
+from deltalite.protocol import row_tracking
+from deltalite.protocol.schema import StructType
+from deltalite.requests import TableRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.declared.checks import check_expressions, check_rows
+from deltalite.spark.declared.schema import declared_schema
+from deltalite.spark.hadoop.opening import writable_store
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+CREATE, ALTER = "CREATE TABLE", "ALTER TABLE"
+
+
+def define_table(spark: SparkSession, request: TableRequest) -> OperationResult:
+    """Create or alter the table, or return the result of an earlier attempt of the same run (`skipped`).
+
+    Raises:
+        TableNotFoundError: there is no table, and the request has no schema.
+        InvalidRequestError: the schema, a property or an expression of the request is wrong.
+        SchemaMismatchError: the table cannot become as declared.
+        ConstraintViolationError: a row of the table breaks a new rule.
+        UnsupportedFeatureError: this release cannot write the table, or not with these properties.
+        DeltaLiteError: the log cannot be read, or other writers won too often. The table is unchanged, except that
+            files may have got row ids.
+    """
+    refuse_version(request.table)
+    check_properties(request)
+    declared = None if request.schema is None else declared_schema(spark, request.schema)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    return replan_on_conflict(
+        lambda: _attempt(spark, request, store, declared),
+        rebase=Rebase.REPLAN,
+        retries=request.conflict_retries,
+        seconds=request.conflict_seconds,
+    )
+
+
+def _attempt(
+    spark: SparkSession, request: TableRequest, store: LogStore, declared: StructType | None
+) -> OperationResult:
+    """Plan and commit once."""
+    base = existing_table(spark, store)
+    if base is None:
+        plan = plan_new_table(request, declared, store.root, now_ms=now_ms())
+        _check(spark, plan, None, declared)
+        return commit_proposal(spark, request, store, _proposal(request, plan, None))
+    earlier_result = find_earlier_result(request, base)
+    if earlier_result is not None:
+        return earlier_result
+    plan = plan_change(request, declared, base)
+    backfilled_files = 0
+    if _needs_row_ids(plan, base):
+        _check(spark, plan, base, declared)  # before any commit of the backfill
+        backfilled_files, base = backfill_row_ids(spark, request, store)
+        plan = plan_change(request, declared, base)
+    if not plan.is_change:
+        return operation_result(
+            request, store, ALTER, version=base.version, read_version=base.version, committed=False,
+            metrics=plan.changes.metrics,
+        )  # fmt: skip
+    _check(spark, plan, base, declared)
+    return commit_proposal(spark, request, store, _proposal(request, plan, base, backfilled_files=backfilled_files))
+
+
+def _needs_row_ids(plan: Plan, base: Snapshot) -> bool:
+    """Whether the table gets row tracking, so that its files need row ids."""
+    return plan.target.row_ids is not None and not row_tracking.is_enabled(base.protocol, base.metadata)
+
+
+def _check(spark: SparkSession, plan: Plan, base: Snapshot | None, declared: StructType | None) -> None:
+    """Check the expressions of the table, and the rows of `base` if a rule is new."""
+    target, changes = plan.target, plan.changes
+    declared_columns = () if declared is None else declared.names
+    check_expressions(
+        spark, target.schema, target.rules, columns=declared_columns, constraint_keys=changes.constraint_keys
+    )
+    if base is not None and changes.has_new_rules:
+        check_rows(
+            spark,
+            base,
+            target.schema,
+            target.rules,
+            constraint_keys=changes.constraint_keys,
+            required_columns=changes.required_columns,
+        )
+
+
+def _proposal(request: TableRequest, plan: Plan, base: Snapshot | None, *, backfilled_files: int = 0) -> Proposal:
+    metrics = plan.changes.metrics | ({"numBackfilledFiles": backfilled_files} if backfilled_files else {})
+    return Proposal(
+        base=BaseState.of(base),
+        operation=Operation(
+            name=CREATE if base is None else ALTER,
+            parameters=_creation_parameters(plan) if base is None else plan.changes.parameters,
+            metrics={} if base is None else metrics,
+            user_metadata=user_metadata(request.identity, request.user_metadata),
+        ),
+        protocol=plan.target.changed_protocol,
+        metadata=plan.target.changed_metadata,
+        txn=transaction(request.identity, base, now_ms=now_ms()),
+        reads=ReadSet(whole_table=base is not None and plan.changes.rests_on_rows),
+    )
+
+
+def _creation_parameters(plan: Plan) -> dict[str, str | None]:
+    """Return delta-spark's parameters of CREATE TABLE."""
+    metadata = plan.target.metadata
+    return {
+        "isManaged": "false",
+        "description": metadata.description,
+        "partitionBy": json.dumps(metadata.partition_columns),
+        "properties": json.dumps(dict(metadata.configuration)),
+    }

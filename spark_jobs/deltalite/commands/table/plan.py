@@ -1,0 +1,233 @@
+"""The table that a request declares: the target of a new table, or of an existing one with the changes. Pure values."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from deltalite.commands.common.write_target import WriteTarget, altered_target, partition_columns, target_of_new_table
+from deltalite.errors import InvalidRequestError, SchemaMismatchError, TableNotFoundError
+from deltalite.protocol import type_widening
+from deltalite.protocol.actions import Metadata
+from deltalite.protocol.altering import altered_schema, changed_columns, is_computed, newly_required
+from deltalite.protocol.feature_enabling import protocol_for, requested_protocol, stored_properties
+from deltalite.protocol.properties import (
+    COLUMN_MAPPING_MAX_ID,
+    CONSTRAINT_PREFIX,
+    ICT_ENABLEMENT_TIMESTAMP,
+    ICT_ENABLEMENT_VERSION,
+    check_manifests_are_possible,
+    check_new_properties,
+    is_constraint,
+    is_protocol_property,
+    may_be_set,
+)
+from deltalite.protocol.row_tracking import COMMIT_VERSION_COLUMN, ROW_ID_COLUMN
+from deltalite.protocol.schema import StructType, schema_to_json
+from deltalite.requests import TableRequest
+from deltalite.snapshot import Snapshot
+
+_MAINTAINED = frozenset(
+    {COLUMN_MAPPING_MAX_ID, COMMIT_VERSION_COLUMN, ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION, ROW_ID_COLUMN}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The difference between the table and the declaration.
+
+    - `constraint_keys`: the properties of new or changed constraints. The table's rows must satisfy them.
+    - `required_columns`: the columns that become NOT NULL.
+    - `adds_computed_column`: a new column has a default or is computed, so the table must not have rows.
+
+    The other fields are for the table's history.
+    """
+
+    added_columns: tuple[str, ...] = ()
+    changed_columns: tuple[str, ...] = ()
+    properties: Mapping[str, str | None]
+    constraint_keys: frozenset[str]
+    required_columns: frozenset[str] = frozenset()
+    adds_computed_column: bool = False
+    description: str | None = None
+
+    @property
+    def has_new_rules(self) -> bool:
+        """Whether the rows of the table must be compared with new rules."""
+        return bool(self.constraint_keys or self.required_columns)
+
+    @property
+    def rests_on_rows(self) -> bool:
+        """Whether rows that another writer adds meanwhile could make the change invalid."""
+        return self.has_new_rules or self.adds_computed_column
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The operation parameters of the commit, without those that did not change."""
+        parameters = {
+            "addedColumns": list(self.added_columns),
+            "changedColumns": list(self.changed_columns),
+            "properties": dict(self.properties),
+            "description": self.description,
+        }
+        return {k: value if isinstance(value, str) else json.dumps(value) for k, value in parameters.items() if value}
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """The number of changes of each kind."""
+        return {
+            "numAddedColumns": len(self.added_columns),
+            "numChangedColumns": len(self.changed_columns),
+            "numChangedProperties": len(self.properties),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The table after the task, and its difference from the table before."""
+
+    target: WriteTarget
+    changes: Changes
+
+    @property
+    def is_change(self) -> bool:
+        """Whether a commit is needed."""
+        return self.target.changed_metadata is not None or self.target.changed_protocol is not None
+
+
+def check_properties(request: TableRequest) -> None:
+    """Check the properties and constraints of the request.
+
+    Raises:
+        InvalidRequestError: one is unknown or invalid, is maintained by writers, or is set in the wrong parameter.
+    """
+    check_new_properties(request.properties)
+    for key in (*request.properties, *request.unset_properties):
+        if is_constraint(key):
+            raise InvalidRequestError(
+                f"The property {key} is a constraint.",
+                remedy="Write it in `constraints` or `drop_constraints`, with the name "
+                f"'{key[len(CONSTRAINT_PREFIX) :]}'.",
+            )
+    for key in request.unset_properties:
+        if is_protocol_property(key):
+            raise InvalidRequestError(
+                f"unset_properties names {key}: a task cannot remove a feature or lower a version of the protocol.",
+                remedy="Leave it out. delta-spark removes a feature with ALTER TABLE … DROP FEATURE.",
+            )
+        if key in _MAINTAINED:
+            raise InvalidRequestError(f"unset_properties names {key}, which writers maintain.", remedy="Leave it out.")
+
+
+def plan_new_table(request: TableRequest, declared: StructType | None, root: str, *, now_ms: int) -> Plan:
+    """Return the plan that creates the table.
+
+    Raises:
+        TableNotFoundError: the request has no schema.
+        InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError: the declaration is wrong, or this release
+            cannot write such a table.
+    """
+    if declared is None:
+        raise TableNotFoundError(
+            f"{root} is not a Delta table, and the task declares no schema.",
+            remedy="Give `schema` to create the table, or correct the address.",
+        )
+    _check_partition_columns(request, declared)
+    configuration = declared_properties(request, {})
+    metadata = Metadata(
+        id=str(uuid.uuid4()),
+        description=request.description,
+        schema_string=schema_to_json(declared),
+        partition_columns=partition_columns(declared, request.partition_by or ()),
+        configuration=configuration,
+        created_time_ms=now_ms,
+    )
+    check_manifests_are_possible(configuration)
+    target = target_of_new_table(metadata, requested_protocol(request.properties))
+    changes = Changes(properties=configuration, constraint_keys=frozenset(filter(is_constraint, configuration)))
+    return Plan(target=target, changes=changes)
+
+
+def plan_change(request: TableRequest, declared: StructType | None, base: Snapshot) -> Plan:
+    """Return the plan that alters the table.
+
+    Raises:
+        SchemaMismatchError: the table cannot become as declared; the message names the column.
+        InvalidRequestError, UnsupportedFeatureError: a property is wrong, or this release cannot write such a table.
+    """
+    _check_same_partitioning(request, base)
+    _check_unset_properties(request, base)
+    configuration = declared_properties(request, base.configuration)
+    check_manifests_are_possible(configuration)
+    requested = requested_protocol(request.properties)
+    metadata = replace(
+        base.metadata,
+        configuration=configuration,
+        description=base.metadata.description if request.description is None else request.description,
+    )
+    schema = base.schema
+    if declared is not None:
+        widens = type_widening.is_enabled(protocol_for(metadata, base.protocol, requested), metadata)
+        schema = altered_schema(base.schema, declared, widens=widens, has_rows=base.files.num_rows > 0)
+    if schema != base.schema:
+        metadata = replace(metadata, schema_string=schema_to_json(schema))
+    before = base.configuration
+    different_keys = sorted(k for k in {*before, *configuration} if before.get(k) != configuration.get(k))
+    return Plan(
+        target=altered_target(base, metadata, requested),
+        changes=Changes(
+            added_columns=tuple(f.name for f in schema if base.schema.find(f.name) is None),
+            changed_columns=changed_columns(base.schema, schema),
+            properties={key: configuration.get(key) for key in different_keys},
+            constraint_keys=frozenset(k for k in different_keys if is_constraint(k) and k in configuration),
+            required_columns=newly_required(base.schema, schema),
+            adds_computed_column=any(is_computed(f) for f in schema if base.schema.find(f.name) is None),
+            description=None if metadata.description == base.metadata.description else metadata.description,
+        ),
+    )
+
+
+def declared_properties(request: TableRequest, before: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a table with the properties `before` after the request, its constraints included."""
+    # Delta ignores the case of a constraint's name. A new one gets a name in lower case, as delta-spark gives it.
+    keys = {key[len(CONSTRAINT_PREFIX) :].lower(): key for key in before if is_constraint(key)}
+    constraints = {
+        keys.get(name.lower(), f"{CONSTRAINT_PREFIX}{name.lower()}"): condition
+        for name, condition in request.constraints.items()
+    }
+    unset = {*request.unset_properties, *(keys.get(name.lower()) for name in request.drop_constraints)}
+    kept = {key: text for key, text in before.items() if key not in unset}
+    return kept | stored_properties(request.properties) | constraints
+
+
+def _check_partition_columns(request: TableRequest, declared: StructType) -> None:
+    missing = next((name for name in request.partition_by or () if declared.find(name) is None), None)
+    if missing is not None:
+        raise InvalidRequestError(
+            f"partition_by names '{missing}', and `schema` has the columns {', '.join(declared.names)}.",
+            remedy="Correct the name, or declare the column.",
+        )
+
+
+def _check_unset_properties(request: TableRequest, base: Snapshot) -> None:
+    unknown = (key for key in request.unset_properties if key not in base.configuration and not may_be_set(key))
+    key = next(unknown, None)
+    if key is not None:
+        raise InvalidRequestError(
+            f"unset_properties names {key}, which is no property of the table or of Delta.",
+            remedy="Check the spelling, also upper and lower case.",
+        )
+
+
+def _check_same_partitioning(request: TableRequest, base: Snapshot) -> None:
+    declared = request.partition_by
+    if declared is not None and [c.lower() for c in declared] != [c.lower() for c in base.partition_columns]:
+        raise SchemaMismatchError(
+            f"The table is partitioned by ({', '.join(base.partition_columns)}), but partition_by is "
+            f"({', '.join(declared)}).",
+            remedy="Leave partition_by out, or replace the table with DeltaWriteOperator, mode='overwrite' and "
+            "overwrite_schema=True.",
+        )

@@ -1,0 +1,63 @@
+"""The request of a task that creates or alters a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, repeated_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRequest(CommitRequest):
+    """A request that `table` exists with this schema, partitioning, properties, constraints and description.
+
+    `schema` is Spark DDL. `unset_properties` and `drop_constraints` name what the table must not have. See
+    `DeltaTableOperator` for the meaning of each parameter.
+    """
+
+    kind: ClassVar[str] = "table"
+
+    schema: str | None = None
+    partition_by: tuple[str, ...] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    unset_properties: tuple[str, ...] = ()
+    constraints: Mapping[str, str] = field(default_factory=dict)
+    drop_constraints: tuple[str, ...] = ()
+    description: str | None = None
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield the faults of the request, each with its remedy, the most important first."""
+        yield from CommitRequest.contradictions(self)
+        declared = (self.properties, self.unset_properties, self.constraints, self.drop_constraints)
+        if not any(declared) and (self.schema, self.partition_by, self.description) == (None, None, None):
+            yield "The request declares nothing about the table.", "Give `schema`, `properties` or another parameter."
+        if self.schema is not None and not self.schema.strip():
+            yield "schema is empty.", "Write it as DDL, such as 'id BIGINT NOT NULL, day DATE'."
+        for name, values in self._names().items():
+            repeated = repeated_name(values)
+            if repeated is not None:
+                yield f"{name} has '{repeated}' twice (case does not count).", "Name it once."
+        for name, condition in self.constraints.items():
+            if not name.strip() or not condition.strip():
+                yield f"The constraint '{name}' has no name or no condition.", "Give both."
+        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
+            yield (
+                "on_rerun='replace' removes the files of an earlier append, and the operation is 'table'.",
+                "Use on_rerun='write' to apply the request again, or 'skip'.",
+            )
+
+    def _names(self) -> dict[str, list[str]]:
+        """Return the names that a parameter, or two that exclude each other, may have only once."""
+        return {
+            "partition_by": list(self.partition_by or ()),
+            "constraints and drop_constraints": [*self.constraints, *self.drop_constraints],
+            "properties and unset_properties": [*self.properties, *self.unset_properties],
+        }
+
+    @classmethod
+    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
+        body = super(TableRequest, cls)._typed(body)  # slots=True replaces the class; plain super() has the old one
+        lists = ("partition_by", "unset_properties", "drop_constraints")
+        return body | {name: tuple(body[name]) for name in lists if body.get(name) is not None}

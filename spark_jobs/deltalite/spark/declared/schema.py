@@ -1,0 +1,137 @@
+"""The schema that a task declares in SQL, in the syntax of CREATE TABLE.
+
+Besides types it may have NOT NULL, COMMENT, DEFAULT, GENERATED ALWAYS AS (…), and GENERATED … AS IDENTITY. Spark's
+parser reads it. The metadata keys are those of the protocol: Default Columns, Generated Columns, Identity Columns.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+
+from deltalite.errors import CorruptLogError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
+from deltalite.protocol import identity_columns as identity
+from deltalite.protocol.column_rules import DEFAULT, GENERATION
+from deltalite.protocol.schema import (
+    ArrayType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    all_fields,
+    contains_type,
+    parse_schema,
+)
+from deltalite.protocol.schema_evolution import VOID
+from deltalite.spark.runtime.errors import first_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COMMENT = "comment"
+_COLLATIONS = "__COLLATIONS"
+
+
+def declared_schema(spark: SparkSession, ddl: str) -> StructType:
+    """Return the schema that the text declares; each column has its default and its generation in its metadata.
+
+    Raises:
+        InvalidRequestError: the text is not a list of columns.
+        SchemaMismatchError: Delta, or this release, has no such type, or two names differ only in case.
+    """
+    plan = _parsed(spark, ddl)
+    columns = plan.columns()
+    fields = [_field(columns.apply(number)) for number in range(columns.size())]
+    try:
+        return StructType(tuple(fields))
+    except CorruptLogError as error:
+        raise SchemaMismatchError(f"`schema` is wrong: {error.problem}", remedy=error.remedy) from error
+
+
+def _parsed(spark: SparkSession, ddl: str) -> Any:
+    """Return the plan of a CREATE TABLE statement with these columns. The statement is parsed and never run."""
+    session: Any = spark
+    parser = session._jsparkSession.sessionState().sqlParser()
+    try:
+        plan = parser.parsePlan(f"CREATE TABLE declared (\n{ddl}\n) USING delta")
+    except PySparkException as error:
+        raise InvalidRequestError(
+            f"`schema` cannot be parsed: {first_line(error)}",
+            remedy="Write it as in CREATE TABLE, such as 'id BIGINT NOT NULL, day DATE'.",
+        ) from error
+    if "constraint(" in str(plan.tableSpec()).lower():  # Spark 4.1 and later parse them
+        raise InvalidRequestError(
+            "`schema` has a constraint.",
+            remedy="Write a CHECK constraint in `constraints`. Leave other constraints out.",
+        )
+    return plan
+
+
+def _field(column: Any) -> StructField:
+    """Return the field of Spark's `ColumnDefinition`."""
+    name, text = str(column.name()), column.dataType().json()
+    body = {"name": name, "type": json.loads(text), "nullable": column.nullable(), "metadata": _metadata(column)}
+    try:
+        (field,) = parse_schema(json.dumps({"type": "struct", "fields": [body]}))
+    except CorruptLogError as error:
+        raise SchemaMismatchError(f"`schema` is wrong: {error.problem}", remedy=error.remedy) from error
+    except UnsupportedFeatureError as error:
+        raise _not_stored(column) from error
+    # The JSON of Spark has a collation inside another type as metadata of the field.
+    if _COLLATIONS in text or contains_type(field.type, "variant") or contains_type(field.type, VOID.name):
+        raise _not_stored(column)
+    _check_nulls(field)
+    if identity.START in field.metadata and field.type != PrimitiveType("long"):
+        raise SchemaMismatchError(
+            f"The identity column '{name}' is {field.type} in `schema`.", remedy="Declare it as BIGINT."
+        )
+    return field
+
+
+def _not_stored(column: Any) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"The column '{column.name()}' has the type {column.dataType().simpleString()} in `schema`, which this release "
+        "cannot store.",
+        remedy="Declare another type.",
+    )
+
+
+def _check_nulls(field: StructField) -> None:
+    """Refuse NOT NULL inside an array or a map, where writers do not check it. delta-spark refuses it too."""
+    for parent in (field, *all_fields(field.type)):
+        if isinstance(parent.type, ArrayType | MapType):
+            member = next((f for f in all_fields(parent.type) if not f.nullable), None)
+            if member is not None:
+                raise SchemaMismatchError(
+                    f"'{member.name}' in the column '{field.name}' is NOT NULL inside an array or a map.",
+                    remedy="Leave out NOT NULL there.",
+                )
+
+
+def _metadata(column: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {}
+    if column.comment().isDefined():
+        metadata[COMMENT] = str(column.comment().get())
+    if column.defaultValue().isDefined():
+        metadata[DEFAULT] = str(column.defaultValue().get().originalSQL())
+    if column.generationExpression().isDefined():
+        metadata[GENERATION] = _sql_of_generation(column.generationExpression().get())
+    if DEFAULT in metadata and (GENERATION in metadata or column.identityColumnSpec().isDefined()):
+        raise InvalidRequestError(
+            f"The column '{column.name()}' is generated and has a DEFAULT in `schema`.", remedy="Leave out the DEFAULT."
+        )
+    if column.identityColumnSpec().isDefined():
+        spec = column.identityColumnSpec().get()
+        metadata |= {
+            identity.START: int(spec.getStart()),
+            identity.STEP: int(spec.getStep()),
+            identity.ALLOW_EXPLICIT: bool(spec.isAllowExplicitInsert()),
+        }
+    return metadata
+
+
+def _sql_of_generation(expression: Any) -> str:
+    """Return the SQL text: Spark 4.0 has the text alone, later versions an expression with its text."""
+    return expression if isinstance(expression, str) else str(expression.originalSQL())

@@ -1,0 +1,82 @@
+"""DeltaTableOperator: the request for the job, and parameters that are rejected before the job."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_provider_deltalite.operators.delta import DeltaTableOperator
+from deltalite.errors import InvalidRequestError
+from deltalite.requests import OnRerun, RunIdentity, TableRequest
+from tests.airflow.rendering import rendered
+from tests.support.airflow_versions import stored
+
+BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+
+
+@BOTH
+def test_every_parameter_is_rendered(native):
+    request = rendered(
+        DeltaTableOperator,
+        native=native,
+        table="/lake/{{ name }}",
+        schema="id BIGINT, {{ name }} STRING",
+        partition_by=["{{ name }}"],
+        properties={"owner": "{{ name }}"},
+        unset_properties=["old.{{ name }}"],
+        constraints={"positive": "id > {{ least }}"},
+        drop_constraints=["{{ name }}"],
+        description="All {{ name }}",
+        conflict_retries="0",
+        rendered_with={"name": "orders", "least": 3},
+    )._request()
+    assert request == TableRequest(
+        table="/lake/orders", schema="id BIGINT, orders STRING", partition_by=("orders",),
+        properties={"owner": "orders"}, unset_properties=("old.orders",), constraints={"positive": "id > 3"},
+        drop_constraints=("orders",), description="All orders", conflict_retries=0,
+    )  # fmt: skip
+    assert TableRequest.from_json(request.to_json()) == request
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({}, "declares nothing"),
+        ({"schema": " "}, "schema is empty"),
+        ({"schema": "id INT", "partition_by": ["id", "ID"]}, "partition_by has 'id' twice"),
+        ({"constraints": {"c": " "}}, "'c' has no name or no condition"),
+        ({"constraints": {"c": "id > 0"}, "drop_constraints": ["C"]}, "has 'c' twice"),
+        ({"properties": {"a": "1"}, "unset_properties": ["a"]}, "has 'a' twice"),
+        ({"constraints": {"c": None}}, "constraints.c is None"),
+        ({"schema": "id INT", "table": "/lake/orders@v3"}, "names a version"),
+    ],
+)
+def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
+    def checked():
+        task = rendered(DeltaTableOperator, **parameters)
+        task.reject_invalid_sql_values()
+        task._request()
+
+    with pytest.raises(InvalidRequestError, match=problem):
+        checked()
+
+
+def test_only_a_task_with_a_schema_can_create_the_table():
+    for parameters, needed in (({"schema": "id INT"}, False), ({"description": "x"}, True)):
+        task = rendered(DeltaTableOperator, **parameters)
+        assert task.needs_table(task._request()) is needed
+
+
+def test_a_cleared_task_compares_the_table_again_and_never_replaces():
+    task = rendered(DeltaTableOperator, description="x")
+    assert task.default_on_rerun(task._request()) is OnRerun.WRITE
+    with pytest.raises(InvalidRequestError, match="removes the files of an earlier append"):
+        TableRequest(table="/t", description="x", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
+
+
+def test_a_dag_with_a_declared_table_is_serialized():
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
+        DeltaTableOperator(task_id="declare", table="/lake/orders", schema="id INT", constraints={"c": "id > 0"})
+    stored(dag)

@@ -1,0 +1,68 @@
+"""delta-spark keeps the rules of a table that a task declared, and goes on with a table that a task altered."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.commands.table import define_table
+from deltalite.requests import TableRequest
+from tests.support.delta_spark import DeltaSparkError
+from tests.support.tables import rows, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop]
+
+SCHEMA = """
+    id BIGINT NOT NULL COMMENT 'the key', at TIMESTAMP, day DATE GENERATED ALWAYS AS (CAST(at AS DATE)),
+    state STRING DEFAULT 'new', number BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 10 INCREMENT BY 5)
+"""
+
+
+def defined(spark, table, **parameters):
+    return define_table(spark, TableRequest(table=str(table), **parameters))
+
+
+def test_delta_spark_keeps_the_rules_of_a_declared_table(spark, delta_spark, tmp_path):
+    table = tmp_path / "t"
+    name = f"delta.`{table}`"
+    defined(spark, table, schema=SCHEMA, partition_by=["day"], constraints={"Positive": "id > 0"}, description="All")
+    delta_spark.sql(f"INSERT INTO {name} (id, at) VALUES (1, TIMESTAMP'2026-01-02 03:00:00')")
+    write_rows(spark, table, "SELECT 2L AS id, TIMESTAMP'2026-01-03 03:00:00' AS at, 'ours' AS state")
+    columns = "id, CAST(day AS STRING), state, number"
+    assert delta_spark.rows(table, columns) == [[1, "2026-01-02", "new", 10], [2, "2026-01-03", "ours", 15]]
+    for statement in (
+        f"INSERT INTO {name} (id) VALUES (NULL)",
+        f"INSERT INTO {name} (id) VALUES (0)",
+        f"INSERT INTO {name} (id, day) VALUES (1, DATE'2020-01-01')",
+    ):
+        with pytest.raises(DeltaSparkError):
+            delta_spark.sql(statement)
+    assert len(rows(table)) == 2
+
+
+def test_delta_spark_reads_and_goes_on_with_an_altered_table(spark, delta_spark, tmp_path):
+    table = tmp_path / "t"
+    name = f"delta.`{table}`"
+    delta_spark.sql(f"CREATE TABLE {name} (id INT, name STRING) USING delta")
+    delta_spark.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b')")
+    tracked = {
+        "delta.enableRowTracking": "true",
+        "delta.enableTypeWidening": "true",
+        "delta.columnMapping.mode": "name",
+    }
+    defined(
+        spark, table, schema="id DECIMAL(20, 0) NOT NULL, added STRUCT<a: INT>", properties=tracked,
+        constraints={"known": "id > 0"},
+    )  # fmt: skip
+    delta_spark.sql(f"INSERT INTO {name} VALUES (3, 'c', named_struct('a', 1))")
+    with pytest.raises(DeltaSparkError, match="known"):
+        delta_spark.sql(f"INSERT INTO {name} VALUES (0, 'c', NULL)")
+    delta_spark.sql(f"UPDATE {name} SET name = 'B' WHERE id = 2")
+    ids = DeltaTable(str(table)).to_arrow(columns=["id", "name", "_row_id"]).to_pylist()
+    assert [[str(row["id"]), row["name"], row["_row_id"]] for row in sorted(ids, key=lambda row: row["id"])] == [
+        list(row) for row in delta_spark.rows(table, "CAST(id AS STRING), name, _metadata.row_id")
+    ]
+    assert len({row["_row_id"] for row in ids}) == 3
+    defined(spark, table, drop_constraints=["known"])
+    delta_spark.sql(f"INSERT INTO {name} VALUES (0, 'd', NULL)")
+    assert len(rows(table)) == 4
