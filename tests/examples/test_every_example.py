@@ -33,7 +33,7 @@ print(json.dumps({n: m.__file__ for n, m in sys.modules.items() if n.partition("
 OUR_PACKAGES = ("airflow_provider_deltalite", "deltalite")
 # The cost of parsing a DAG file depends on its imports; benchmarks/bench_parse.py measures the time. Raise this limit
 # only if parsing itself needs more source. The method that uses a module imports it if only a running task needs it.
-MOST_BYTES_OF_SOURCE = 345_000
+MOST_BYTES_OF_SOURCE = 356_000
 
 
 @cache

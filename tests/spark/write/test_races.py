@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from deltalite.commands.common import existing_table as existing_table_module
 from deltalite.commands.write import command as write_module
 from deltalite.errors import ConcurrentAppendException
 from deltalite.requests import Source
@@ -99,14 +100,14 @@ def test_a_self_read_reads_the_version_that_the_write_is_based_on(race, spark, m
 
 
 def test_a_table_that_another_writer_creates_concurrently_is_appended_to(spark, tmp_path, monkeypatch):
-    table, real = tmp_path / "t", write_module.foreign_entry
+    table, real = tmp_path / "t", existing_table_module.foreign_entry
 
     def rival_first(root):
-        monkeypatch.setattr(write_module, "foreign_entry", real)
+        monkeypatch.setattr(existing_table_module, "foreign_entry", real)
         write_rows(spark, table, values("id, day", "5, 'a'"), partition_by=("day",))
         return real(root)
 
-    monkeypatch.setattr(write_module, "foreign_entry", rival_first)
+    monkeypatch.setattr(existing_table_module, "foreign_entry", rival_first)
     assert write_rows(spark, table, values("id, day", "1, 'a'"), partition_by=("day",)).version == 1
     assert rows(table) == [(1, "a"), (5, "a")]
 
