@@ -1,4 +1,4 @@
-"""The operator that packs small files, or orders rows along a Z-order curve: `DeltaOptimizeOperator`."""
+"""The operator that packs small files, or orders rows by columns: `DeltaOptimizeOperator`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
       first. It also rewrites files with many soft-deleted rows.
     - With ``z_order_by``, the task orders all files of a partition along a Z-order curve of these columns. Queries that
       filter by one of them then skip files and row groups. The files have a tag that names the columns.
+    - In a clustered table, the task orders the rows along a Hilbert curve of the clustering columns. It takes the files
+      that are not clustered yet, and clustered files that together are not larger than these. delta-spark goes on with
+      the result, and the other way round. ``full=True`` takes all files, such as after a change of the columns.
     - A second run does nothing until new files arrive: files that were packed to the same size, or ordered by the same
       columns, stay as they are. Full Z-order cubes (at least half of ``max_commit_bytes``) always stay.
 
@@ -42,6 +45,8 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
     :param max_deleted_rows_ratio: A file is rewritten if the share of its soft-deleted rows exceeds this ratio. 0
         rewrites every file with a soft-deleted row. (templated)
     :param max_commit_bytes: The approximate maximum of bytes that one commit rewrites. (templated)
+    :param full: Order all files of a clustered table again, also those that are clustered by other columns. If all of
+        them are in order already, the task does nothing. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans files that another writer has changed. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
@@ -67,6 +72,7 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
         "min_file_size",
         "max_deleted_rows_ratio",
         "max_commit_bytes",
+        "full",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"where": "sql"}
     sql_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_texts | {"where"}
@@ -81,6 +87,7 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
         min_file_size: int | str | None = None,
         max_deleted_rows_ratio: float | str = 0.05,
         max_commit_bytes: int | str = 32 * 1024**3,
+        full: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, **kwargs)
@@ -90,6 +97,7 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
         self.min_file_size = min_file_size
         self.max_deleted_rows_ratio = max_deleted_rows_ratio
         self.max_commit_bytes = max_commit_bytes
+        self.full = full
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
         """Return `write`: a cleared task optimizes again, because the table may have new files."""

@@ -43,6 +43,8 @@ class DeltaTableOperator(DeltaCommitOperator):
         or the name of a ``.sql`` file with them. A column may have ``DEFAULT``, ``GENERATED ALWAYS AS (…)`` or
         ``GENERATED … AS IDENTITY``. Required to create a table. (templated)
     :param partition_by: The partition columns of a new table. An existing table must have the same. (templated)
+    :param cluster_by: The clustering columns, at most four; ``[]`` ends the clustering. ``DeltaOptimizeOperator``
+        orders the rows by them. A partitioned table cannot have them. (templated)
     :param properties: Table properties, such as ``{"delta.appendOnly": "true"}``, and table features
         (``delta.feature.<name>``: ``supported``). (templated)
     :param unset_properties: The properties that the table must not have. (templated)
@@ -72,6 +74,7 @@ class DeltaTableOperator(DeltaCommitOperator):
         *DeltaCommitOperator.template_fields,
         "schema",
         "partition_by",
+        "cluster_by",
         "properties",
         "unset_properties",
         "constraints",
@@ -93,6 +96,7 @@ class DeltaTableOperator(DeltaCommitOperator):
         table: str,
         schema: str | None = None,
         partition_by: Sequence[str] | None = None,
+        cluster_by: Sequence[str] | None = None,
         properties: Mapping[str, str] | None = None,
         unset_properties: Sequence[str] | None = None,
         constraints: Mapping[str, str] | None = None,
@@ -103,6 +107,7 @@ class DeltaTableOperator(DeltaCommitOperator):
         super().__init__(table=table, **kwargs)
         self.schema = schema
         self.partition_by = partition_by
+        self.cluster_by = cluster_by
         self.properties = properties
         self.unset_properties = unset_properties
         self.constraints = constraints

@@ -50,6 +50,8 @@ def test_every_parameter_is_rendered(native):
         ({"constraints": {"c": "id > 0"}, "drop_constraints": ["C"]}, "has 'c' twice"),
         ({"properties": {"a": "1"}, "unset_properties": ["a"]}, "has 'a' twice"),
         ({"constraints": {"c": None}}, "constraints.c is None"),
+        ({"cluster_by": ["a"], "partition_by": ["b"]}, "both partition_by and cluster_by"),
+        ({"cluster_by": ["a", "A"]}, "cluster_by has 'a' twice"),
         ({"schema": "id INT", "table": "/lake/orders@v3"}, "names a version"),
     ],
 )
@@ -61,6 +63,17 @@ def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
 
     with pytest.raises(InvalidRequestError, match=problem):
         checked()
+
+
+@BOTH
+def test_an_empty_list_of_clustering_columns_is_a_declaration(native):
+    for columns in ([], ["{{ name }}"]):
+        request = rendered(
+            DeltaTableOperator, native=native, cluster_by=columns, rendered_with={"name": "id"}
+        )._request()
+        assert request.cluster_by == tuple(["id"] * len(columns))
+        assert TableRequest.from_json(request.to_json()) == request
+    assert rendered(DeltaTableOperator, description="x")._request().cluster_by is None
 
 
 def test_only_a_task_with_a_schema_can_create_the_table():

@@ -1,14 +1,15 @@
-"""The clustering columns of a table, from its domain metadata.
+"""The clustering columns of a table, in its domain metadata.
 
-This release does not cluster. It keeps the clustering columns in the schema and writes their statistics, so that
-another engine can cluster the files later. delta-spark writes each column as a list of names, and the example in the
-protocol as one name; both are accepted. Names are physical. Protocol: Writer Requirements for Clustered Table.
+Writers keep the clustering columns in the schema and write their statistics. An optimize orders the rows. delta-spark
+writes each column as a list of names, and the example in the protocol as one name; both are accepted. Names are
+physical. Protocol: Writer Requirements for Clustered Table.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltalite.errors import CorruptLogError, SchemaMismatchError
@@ -17,6 +18,10 @@ from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import leaves
 
 CLUSTERING_DOMAIN = "delta.clustering"
+CLUSTERING_PROVIDER = "liquid"
+"""The provider of files that delta-spark or this library has clustered."""
+MOST_CLUSTERING_COLUMNS = 4
+_PLAIN_NAME = re.compile(r"(?!\d+$)[A-Za-z0-9_]+")
 
 
 def clustering_columns(domains: Mapping[str, DomainMetadata]) -> tuple[tuple[str, ...], ...]:
@@ -37,6 +42,35 @@ def clustering_columns(domains: Mapping[str, DomainMetadata]) -> tuple[tuple[str
         ) from error
 
 
+def clustering_domain(columns: Sequence[Sequence[str]]) -> DomainMetadata:
+    """Return the domain for the physical paths of the clustering columns. Without columns nothing is clustered."""
+    body = {"clusteringColumns": [list(path) for path in columns], "domainName": CLUSTERING_DOMAIN}
+    return DomainMetadata(
+        domain=CLUSTERING_DOMAIN, configuration=json.dumps(body, separators=(",", ":")), removed=False
+    )
+
+
+def logical_paths(columns: Sequence[tuple[str, ...]], table: TableSchema) -> tuple[tuple[str, ...], ...]:
+    """Return the logical paths of clustering columns.
+
+    Raises:
+        CorruptLogError: the schema lacks a column.
+    """
+    by_physical = {table.physical_path(path): path for path, _ in leaves(table.logical)}
+    missing = next((path for path in columns if path not in by_physical), None)
+    if missing is not None:
+        raise CorruptLogError(
+            f"The table is clustered by {'.'.join(missing)} (physical name), and its schema has no such column.",
+            remedy="Repair the table with the engine that wrote it.",
+        )
+    return tuple(by_physical[path] for path in columns)
+
+
+def column_text(path: Sequence[str]) -> str:
+    """Return a path as SQL text, with backticks where a name needs them. Spark: FieldReference.toString."""
+    return ".".join(name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`" for name in path)
+
+
 def check_keeps_clustering(columns: tuple[tuple[str, ...], ...], table: TableSchema) -> None:
     """Check that a table with this schema can keep its clustering columns.
 
@@ -55,7 +89,7 @@ def check_keeps_clustering(columns: tuple[tuple[str, ...], ...], table: TableSch
         raise SchemaMismatchError(
             f"The table is clustered by {_shown(missing)} (physical names), and the new schema lacks the column or "
             "gives it another type.",
-            remedy="Keep the column, or change the clustering first, with an engine that has CLUSTER BY.",
+            remedy="Keep the column, or change the clustering first with DeltaTableOperator.",
         )
 
 

@@ -178,7 +178,7 @@ def _feature(key: str, text: str) -> str:
         )
     if name == "clustering":
         raise InvalidRequestError(
-            f"Could not set {key}: a clustered table needs clustering columns, which a task cannot set.",
-            remedy="Create the table with an engine that has CLUSTER BY. This release can write to it then.",
+            f"Could not set {key}: a clustered table needs clustering columns.",
+            remedy="Leave the property out, and give `cluster_by` to DeltaTableOperator.",
         )
     return name

@@ -10,12 +10,11 @@ Protocol: Protocol Evolution, Column Mapping, Identity Columns, In-Commit Timest
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol
-from deltalite.protocol.clustering import CLUSTERING_DOMAIN, clustering_columns
+from deltalite.protocol.clustering import CLUSTERING_DOMAIN, clustering_columns, clustering_domain
 from deltalite.protocol.column_ids import HIGHEST_COLUMN_ID
 from deltalite.protocol.column_mapping import PHYSICAL_NAME
 from deltalite.protocol.feature_enabling import merged_protocol, protocol_for
@@ -28,7 +27,6 @@ from deltalite.protocol.properties import (
 )
 from deltalite.protocol.schema import StructField, StructType, parse_schema, schema_to_json
 
-_UNCLUSTERED = json.dumps({"clusteringColumns": [], "domainName": CLUSTERING_DOMAIN}, separators=(",", ":"))
 _GROWING = {prop.key: prop for prop in (HIGHEST_COLUMN_ID, CHECKPOINT_PROTECTION_VERSION)}
 
 
@@ -121,8 +119,4 @@ def _domains(current: Rules, target: Rules, protocol: Protocol) -> tuple[DomainM
     target_columns = clustering_columns(target.domains) if "clustering" in supported_features(target.protocol) else ()
     if target_columns == clustering_columns(current.domains):
         return ()
-    return (
-        target.domains[CLUSTERING_DOMAIN]
-        if target_columns
-        else DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=_UNCLUSTERED, removed=False),
-    )
+    return (target.domains[CLUSTERING_DOMAIN] if target_columns else clustering_domain(()),)

@@ -20,6 +20,7 @@ _MOST_BYTES = 2**62
 class OptimizeRequest(CommitRequest):
     """A request to compact small files of `table`, or to order its rows along a Z curve with `z_order_by`.
 
+    The rows of a clustered table are ordered by its clustering columns; with `full`, those of all files.
     `where` (SQL on partition columns) selects partitions. See `DeltaOptimizeOperator` for the meaning of each
     parameter.
     """
@@ -32,6 +33,7 @@ class OptimizeRequest(CommitRequest):
     min_file_size: int | None = None
     max_deleted_rows_ratio: float = 0.05
     max_commit_bytes: int = 32 * 1024**3
+    full: bool = False
 
     def __post_init__(self) -> None:
         columns: Any = self.z_order_by

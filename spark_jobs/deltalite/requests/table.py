@@ -21,6 +21,7 @@ class TableRequest(CommitRequest):
 
     schema: str | None = None
     partition_by: tuple[str, ...] | None = None
+    cluster_by: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     unset_properties: tuple[str, ...] = ()
     constraints: Mapping[str, str] = field(default_factory=dict)
@@ -31,7 +32,9 @@ class TableRequest(CommitRequest):
         """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.contradictions(self)
         declared = (self.properties, self.unset_properties, self.constraints, self.drop_constraints)
-        if not any(declared) and (self.schema, self.partition_by, self.description) == (None, None, None):
+        if not any(declared) and all(
+            value is None for value in (self.schema, self.partition_by, self.cluster_by, self.description)
+        ):
             yield "The request declares nothing about the table.", "Give `schema`, `properties` or another parameter."
         if self.schema is not None and not self.schema.strip():
             yield "schema is empty.", "Write it as DDL, such as 'id BIGINT NOT NULL, day DATE'."
@@ -42,6 +45,8 @@ class TableRequest(CommitRequest):
         for name, condition in self.constraints.items():
             if not name.strip() or not condition.strip():
                 yield f"The constraint '{name}' has no name or no condition.", "Give both."
+        if self.partition_by and self.cluster_by:
+            yield "The request has both partition_by and cluster_by.", "Keep one of them."
         if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
             yield (
                 "on_rerun='replace' removes the files of an earlier append, and the operation is 'table'.",
@@ -52,6 +57,7 @@ class TableRequest(CommitRequest):
         """Return the names that a parameter, or two that exclude each other, may have only once."""
         return {
             "partition_by": list(self.partition_by or ()),
+            "cluster_by": list(self.cluster_by or ()),
             "constraints and drop_constraints": [*self.constraints, *self.drop_constraints],
             "properties and unset_properties": [*self.properties, *self.unset_properties],
         }
@@ -59,5 +65,5 @@ class TableRequest(CommitRequest):
     @classmethod
     def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
         body = super(TableRequest, cls)._typed(body)  # slots=True replaces the class; plain super() has the old one
-        lists = ("partition_by", "unset_properties", "drop_constraints")
+        lists = ("partition_by", "cluster_by", "unset_properties", "drop_constraints")
         return body | {name: tuple(body[name]) for name in lists if body.get(name) is not None}

@@ -16,7 +16,7 @@ from deltalite.columnar.predicates.predicate import Comparison, Operator
 from deltalite.columnar.skipping.files import prune
 from deltalite.inspection.verify import verify
 from deltalite.snapshot import Snapshot
-from deltalite.spark.layout.z_order import _Order
+from deltalite.spark.layout.z_order import Curve, _Order
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
 from tests.support.packing import by_delta_rs, check, versions
@@ -147,7 +147,7 @@ def test_a_cube_without_sampled_rows_is_written_in_any_order(spark, table, monke
 def test_a_row_goes_to_the_same_file_when_its_task_runs_again(spark, table):
     """A row number that is evenly spread separates rows with the same values."""
     write_rows(spark, table, "SELECT id, map(id, id) AS m, array(map(id, id)) AS deep FROM range(1000)")
-    order = _Order(Snapshot.load(LocalLogStore(str(table))), columns=1, cubes=1, most_outputs=2)
+    order = _Order(Snapshot.load(LocalLogStore(str(table))), Curve.Z, columns=1, cubes=1, most_outputs=2)
     rows_of = delta.read(spark, str(table)).withColumn(order.values[0], F.lit(7))
     once, again = (
         {row["id"]: row["share"] for row in frame.select("id", order.share_of_row().alias("share")).collect()}

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from deltalite.commands.optimize import plan as optimize_plan
 from deltalite.commands.optimize.plan import (
+    CUBE_COLUMNS_TAG,
     CUBE_ID_TAG,
     ROOM_TAG,
     TARGET_SIZE_TAG,
+    Z_ORDER,
     Batch,
     Bin,
     Candidate,
     batches,
     cube_tags,
     plan_bins,
+    plan_clustering,
     plan_cubes,
 )
 from deltalite.errors import InvalidRequestError
@@ -40,11 +44,11 @@ def pack(*files, target=100, smallest=75, ratio=0.05):
 
 
 def cluster(*files, target=100, cube_bytes=1000, ratio=0.05):
-    return plan_cubes(files, columns=["a"], target=target, ratio=ratio, cube_bytes=cube_bytes)
+    return plan_cubes(files, tags=cube_tags(["a"], Z_ORDER), target=target, ratio=ratio, cube_bytes=cube_bytes)
 
 
 def in_cube(number, size, cube, **more):
-    return file(number, size, **more, **cube_tags(["a"]), **{CUBE_ID_TAG: cube})
+    return file(number, size, **more, **cube_tags(["a"], Z_ORDER), **{CUBE_ID_TAG: cube})
 
 
 def test_small_files_fill_bins_of_their_partition_oldest_first():
@@ -155,7 +159,7 @@ def test_a_clustered_partition_is_not_rewritten_until_it_gets_a_file():
     assert cluster(*old) == []
     assert cluster(*old, in_cube(2, 100, "y")) == []
     assert numbers(cluster(*old, file(2, 10))) == [[0, 1, 2]]
-    recoded = [file(0, 100, **cube_tags(["b"]), **{CUBE_ID_TAG: "x"})]
+    recoded = [file(0, 100, **cube_tags(["b"], Z_ORDER), **{CUBE_ID_TAG: "x"})]
     assert numbers(cluster(*recoded)) == [[0]], "ordered by other columns"
 
 
@@ -209,3 +213,38 @@ def test_invalid_options_are_rejected(options, problem):
 def test_an_excessive_target_size_property_is_rejected():
     with pytest.raises(InvalidRequestError, match=r"delta\.targetFileSize"):
         check_new_properties({"delta.targetFileSize": "9999999p"})
+
+
+def clustering(*files, full=False, cube_bytes=100_000):
+    bins = plan_clustering(
+        files, columns=["a", "b.c"], provider="liquid", target=100, ratio=0.05, cube_bytes=cube_bytes, full=full
+    )
+    return numbers(bins)
+
+
+def clustered(number, size, cube, columns='["a","b.c"]', provider="liquid", **more):
+    candidate = file(number, size, **more, **{CUBE_ID_TAG: cube, CUBE_COLUMNS_TAG: columns})
+    return replace(candidate, clustering_provider=provider)
+
+
+def test_new_files_of_a_clustered_table_take_only_cubes_that_are_not_larger():
+    assert clustering(file(0, 10), file(1, 10)) == [[0, 1]]
+    assert clustering(clustered(0, 100, "x"), file(1, 10)) == [[1]]
+    assert clustering(clustered(0, 100, "x"), clustered(1, 10, "y"), file(2, 10)) == [[1, 2]]
+    assert clustering(clustered(0, 30, "x"), clustered(1, 10, "y"), clustered(2, 10, "y"), file(3, 20)) == [
+        [0, 1, 2, 3]
+    ]
+    assert clustering(clustered(0, 600, "x"), file(1, 700), cube_bytes=1000) == [[1]], "a cube that is full stays"
+
+
+def test_clustered_files_stay_until_a_file_arrives_or_loses_rows():
+    assert clustering(clustered(0, 100, "x"), clustered(1, 10, "y")) == []
+    assert clustering(clustered(0, 100, "x"), clustered(1, 10, "y", deleted=50)) == [[1]]
+
+
+def test_files_of_other_columns_or_providers_are_taken_only_in_full():
+    others = [clustered(0, 10, "x", columns='["b.c"]'), clustered(1, 10, "y", columns="[[")]
+    others.append(clustered(2, 10, "z", provider="other"))
+    assert clustering(*others) == []
+    assert clustering(*others, clustered(3, 10, "w"), full=True) == [[0, 1, 2, 3]]
+    assert clustering(clustered(0, 10, "x"), clustered(1, 10, "x"), full=True) == []

@@ -97,13 +97,14 @@ class _DroppedBins:
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """One run of the command. `totals` counts the commits of all its attempts."""
+    """One run of the command. `totals` counts the commits of all its attempts; `cluster_by` is that of the table."""
 
     spark: SparkSession
     request: OptimizeRequest
     store: LogStore
     totals: Totals = field(default_factory=Totals)
     attempts: int = 0
+    cluster_by: tuple[str, ...] = ()
     start_s: float = field(default_factory=time.monotonic)
 
     def attempt(self) -> OperationResult:
@@ -118,6 +119,7 @@ class _Run:
             return earlier_result
         check_writable(base.protocol, base.metadata)
         plan = plan_for(self.spark, self.request, base)
+        self.cluster_by = plan.order.names if plan.order is not None and plan.order.provider is not None else ()
         dropped = _DroppedBins()
         for number, batch in enumerate(plan.batches, start=1):
             _log.info("Starting commit %s of %s: %s bins.", number, len(plan.batches), len(batch.bins))
@@ -192,7 +194,7 @@ class _Run:
         dropped_files = 0 if dropped is None else dropped.files
         return Operation(
             name=OPERATION,
-            parameters=parameters(self.request),
+            parameters=parameters(self.request, self.cluster_by),
             metrics=metrics(adds, removes, self.totals, dropped_files=dropped_files),
             user_metadata=user_metadata(self.request.identity, self.request.user_metadata),
         )

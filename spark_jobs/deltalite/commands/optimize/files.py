@@ -22,7 +22,7 @@ from deltalite.columnar.skipping.file_facts import parse_stats
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import publish_files, write_layout
-from deltalite.commands.optimize.plan import CUBE_ID_TAG, ROOM_TAG, TARGET_SIZE_TAG, Bin, Candidate, cube_tags
+from deltalite.commands.optimize.plan import CUBE_ID_TAG, ROOM_TAG, TARGET_SIZE_TAG, Bin, Candidate
 from deltalite.commands.optimize.table_plan import OptimizePlan
 from deltalite.errors import CorruptDataFileError
 from deltalite.log.file_table import key_column, removes_of
@@ -122,13 +122,13 @@ class _Writer:
         self._target = target
         self._plan = plan
         layout = replace(write_layout(target, optimize=False), open_files=1)
-        if plan.z_order:
+        if plan.order is not None:
             size = min(max(plan.target // ROW_GROUPS_OF_FILE, _SMALLEST_ROW_GROUP), _LARGEST_ROW_GROUP)
             layout = replace(layout, row_group_bytes=size)
         self.staging = stack.enter_context(StagedWrite(folder_of(spark, base.store.root), layout))
 
     def jobs(self, bins: Sequence[Bin]) -> list[BinJob]:
-        if self._plan.z_order:
+        if self._plan.order is not None:
             return [BinJob(bins=tuple(range(len(bins))), shuffles=True)] if bins else []
         return jobs_for([file_bin.live_bytes for file_bin in bins])
 
@@ -136,13 +136,13 @@ class _Writer:
         """Write the new files of a job, and return each one with the number of its bin."""
         job_bins = [bins[number] for number in job.bins]
         file_numbers = [[file.number for file in file_bin.files] for file_bin in job_bins]
-        if self._plan.z_order:
+        order = self._plan.order
+        if order is not None:
             cubes = [
                 Cube(files=numbers, outputs=file_bin.outputs, rows=_records(file_bin))
                 for numbers, file_bin in zip(file_numbers, job_bins, strict=True)
             ]
-            columns = [path for path, _ in self._plan.z_order]
-            frame = ordered_cubes(self._spark, self._base, self._plan.files, cubes, columns)
+            frame = ordered_cubes(self._spark, self._base, self._plan.files, cubes, order.columns, curve=order.curve)
         else:
             frame = gathered_bins(self._spark, self._base, self._plan.files, file_numbers, shuffles=job.shuffles)
         with settings(self._spark, KEPT_APART):
@@ -188,13 +188,13 @@ def _tagged(adds: Sequence[AddFile], plan: OptimizePlan, file_bin: Bin) -> list[
     values.
     """
     tags: Mapping[str, str] = {TARGET_SIZE_TAG: str(plan.target)}
-    if plan.z_order:
-        columns = cube_tags([".".join(stored) for _, stored in plan.z_order])
-        tags = {**tags, **columns, CUBE_ID_TAG: str(uuid.uuid4())}
+    provider = None if plan.order is None else plan.order.provider
+    if plan.order is not None:
+        tags = {**tags, **plan.order.tags, CUBE_ID_TAG: str(uuid.uuid4())}
     else:
         tags = {**tags, ROOM_TAG: str(file_bin.room)}
     (values,) = plan.files["partitionValues"].take([file_bin.files[0].number]).to_pylist(maps_as_pydicts="strict")
-    return [replace(add, tags=tags, partition_values=values or {}) for add in adds]
+    return [replace(add, tags=tags, partition_values=values or {}, clustering_provider=provider) for add in adds]
 
 
 def _task(file: DataFile) -> int:

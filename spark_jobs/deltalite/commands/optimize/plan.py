@@ -1,11 +1,13 @@
 """The plan of an optimize: which files are rewritten, and which of them together. The same files give the same plan.
 
-There are three rules:
+There are four rules:
 
 - A file whose rows are all deleted is removed.
 - Packing (`plan_bins`) fills the bins of a partition with small files and with files that have too many deleted rows.
   Older files come first, so that rows of the same age stay together.
-- Clustering (`plan_cubes`) takes the files of a partition that are in no cube of the same columns.
+- A Z order (`plan_cubes`) takes the files of a partition that are in no cube of the same columns.
+- Clustering (`plan_clustering`) takes the files of a clustered table that are in no cube, and cubes that are not much
+  larger.
 
 Tags identify the files of an earlier run: delta-spark's tags, and one for the unused bytes of a bin. Two kinds of bins
 are not rewritten until other files join them: files that were packed to the same size, and a partition whose files all
@@ -23,7 +25,7 @@ TARGET_SIZE_TAG = "OPTIMIZE_TARGET_SIZE"
 ROOM_TAG = "DELTALITE_ROOM"
 """The tag for the bytes that were left in the bin of a packed file when no other file fitted; without it, 0."""
 CUBE_ID_TAG, CUBE_COLUMNS_TAG, CUBE_CURVE_TAG = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
-Z_ORDER = "zorder"
+Z_ORDER, HILBERT = "zorder", "hilbert"
 # The most open bins that are tried for a file. It bounds the work in a partition with very many files.
 _OPEN_BINS = 16
 # The most bins, old files and deleted rows of one commit. The driver holds the footers of all new files, and a conflict
@@ -38,7 +40,8 @@ class Candidate:
     """A file that may be rewritten.
 
     `number` is its row in a table of files. Files of one partition have an equal `partition`. `records` includes
-    deleted rows and is None without statistics. `deleted` is None without a deletion vector.
+    deleted rows and is None without statistics. `deleted` is None without a deletion vector. `clustering_provider`
+    names the algorithm that clustered the file.
     """
 
     number: int
@@ -49,6 +52,7 @@ class Candidate:
     records: int | None
     deleted: int | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    clustering_provider: str | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -144,15 +148,14 @@ def _room(file: Candidate) -> int:
 
 
 def plan_cubes(
-    files: Iterable[Candidate], *, columns: Sequence[str], target: int, ratio: float, cube_bytes: int
+    files: Iterable[Candidate], *, tags: Mapping[str, str], target: int, ratio: float, cube_bytes: int
 ) -> list[Bin]:
-    """Return cubes of up to about `cube_bytes` of the files that are not clustered by `columns`.
+    """Return cubes of up to about `cube_bytes` of the files that do not have the `tags` of a cube.
 
     Each cube becomes files of about `target` bytes. Existing cubes that are at least half full stay unchanged. Smaller
     ones are rewritten with the files that join them.
     """
     bins: list[Bin] = []
-    tags = cube_tags(columns)
     for partition_files in _by_partition(files):
         is_clustered = {f.number: _is_in_cube(f, tags) and not f.has_too_many_deleted(ratio) for f in partition_files}
         bytes_of_cubes: dict[str, int] = {}
@@ -164,16 +167,82 @@ def plan_cubes(
         to_rewrite = [f for f in partition_files if not (is_clustered[f.number] and f.tags[CUBE_ID_TAG] in full_cubes)]
         if all(is_clustered[f.number] for f in to_rewrite):
             continue
-        bins += [
-            replace(cube, outputs=min(max(1, round(cube.live_bytes / target)), _MOST_OUTPUTS))
-            for cube in _filled(to_rewrite, cube_bytes)
-        ]
+        bins += _cubes(to_rewrite, target=target, cube_bytes=cube_bytes)
     return bins
 
 
-def cube_tags(columns: Sequence[str]) -> dict[str, str]:
-    """Return the tags of files that are clustered by these columns, without the id of their cube."""
-    return {CUBE_COLUMNS_TAG: json.dumps(list(columns)), CUBE_CURVE_TAG: Z_ORDER}
+def plan_clustering(
+    files: Iterable[Candidate],
+    *,
+    columns: Sequence[str],
+    provider: str,
+    target: int,
+    ratio: float,
+    cube_bytes: int,
+    full: bool,
+) -> list[Bin]:
+    """Return cubes of up to about `cube_bytes` of a clustered table, which has no partitions.
+
+    New cubes take the files that are in no cube, and existing cubes from the smallest on, as long as a cube is not
+    larger than the files before it. So each row is rewritten a few times while the table grows, and not with each
+    batch of new rows. Files of another provider, and files that are clustered by other columns, stay as they are; with
+    `full`, all files are taken if not all of them are in one cube of these columns.
+    delta-spark: ClusteringStrategy, which takes all cubes below 100 GB.
+    """
+    live_files = [file for partition_files in _by_partition(files) for file in partition_files]
+    cubes: dict[str, list[Candidate]] = {}
+    unclustered: list[Candidate] = []
+    others: list[Candidate] = []
+    for file in live_files:
+        cube_id = file.tags.get(CUBE_ID_TAG)
+        if file.clustering_provider not in (None, provider):
+            others.append(file)
+        elif cube_id is None:
+            unclustered.append(file)
+        elif _columns_of_cube(file) != list(columns):
+            others.append(file)
+        elif file.has_too_many_deleted(ratio):
+            unclustered.append(file)
+        else:
+            cubes.setdefault(cube_id, []).append(file)
+    if full:
+        to_rewrite = live_files if unclustered or others or len(cubes) > 1 else []
+    else:
+        to_rewrite = unclustered + _joining(list(cubes.values()), sum(f.size_bytes for f in unclustered), cube_bytes)
+    numbers = {file.number for file in to_rewrite}
+    return _cubes([file for file in live_files if file.number in numbers], target=target, cube_bytes=cube_bytes)
+
+
+def _joining(cubes: Sequence[Sequence[Candidate]], new_bytes: int, cube_bytes: int) -> list[Candidate]:
+    """Return the files of the cubes that join `new_bytes` of other files."""
+    joining: list[Candidate] = []
+    for size, cube in sorted(((sum(f.size_bytes for f in cube), cube) for cube in cubes), key=lambda pair: pair[0]):
+        if size > new_bytes or 2 * size >= cube_bytes:
+            break
+        joining += cube
+        new_bytes += size
+    return joining
+
+
+def _columns_of_cube(file: Candidate) -> list[str] | None:
+    """Return the columns by which the file is clustered, None if another writer stored another text in the tag."""
+    try:
+        columns = json.loads(file.tags.get(CUBE_COLUMNS_TAG, ""))
+    except (ValueError, RecursionError):
+        return None
+    return columns if isinstance(columns, list) else None
+
+
+def _cubes(files: Sequence[Candidate], *, target: int, cube_bytes: int) -> list[Bin]:
+    return [
+        replace(cube, outputs=min(max(1, round(cube.live_bytes / target)), _MOST_OUTPUTS))
+        for cube in _filled(files, cube_bytes)
+    ]
+
+
+def cube_tags(columns: Sequence[str], curve: str) -> dict[str, str]:
+    """Return the tags of files that are ordered by these columns on a curve, without the id of their cube."""
+    return {CUBE_COLUMNS_TAG: json.dumps(list(columns)), CUBE_CURVE_TAG: curve}
 
 
 def batches(bins: Sequence[Bin], empty: Sequence[Candidate], *, most_bytes: int) -> list[Batch]:

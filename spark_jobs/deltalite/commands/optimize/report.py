@@ -36,14 +36,14 @@ class Totals:
         self.sums = {name: metrics[name] + (self.sums or {}).get(name, 0) for name in _SUMS}
 
 
-def parameters(request: OptimizeRequest) -> dict[str, object]:
-    """Return the parameters of the request, with lists as JSON text."""
+def parameters(request: OptimizeRequest, cluster_by: Sequence[str]) -> dict[str, object]:
+    """Return the parameters of the request and the clustering columns of the table, with lists as JSON text."""
     return {
         "predicate": json.dumps([] if request.where is None else [request.where]),
         "zOrderBy": json.dumps(list(request.z_order_by)),
-        "clusterBy": json.dumps([]),
+        "clusterBy": json.dumps(list(cluster_by)),
         "auto": False,
-    }
+    } | ({"isFull": request.full} if cluster_by else {})
 
 
 def metrics(

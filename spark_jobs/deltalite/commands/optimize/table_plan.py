@@ -1,31 +1,43 @@
 """The plan of an optimize on one snapshot: the request is checked against the table, then planned.
 
 Requests that the table cannot serve are refused here: a `where` that does not select whole partitions, or a column
-without bounds in file statistics. A clustered table is only packed; clustering it is left to engines with CLUSTER BY.
-Protocol: Clustered Table, Per-file Statistics.
+without bounds in file statistics. The rows of a clustered table are ordered by its clustering columns. Protocol:
+Clustered Table, Per-file Statistics.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.predicates.binding import find_path
 from deltalite.columnar.predicates.predicate import Path
 from deltalite.columnar.skipping.record_counts import num_records
-from deltalite.columnar.statistics.footer import indexed_columns, parse_column_list
+from deltalite.columnar.statistics.footer import indexed_columns
+from deltalite.commands.common.order_columns import order_columns
 from deltalite.commands.common.write_target import WriteTarget, unchanged_target
-from deltalite.commands.optimize.plan import Batch, Candidate, batches, plan_bins, plan_cubes
+from deltalite.commands.optimize.plan import (
+    HILBERT,
+    Z_ORDER,
+    Batch,
+    Candidate,
+    batches,
+    cube_tags,
+    plan_bins,
+    plan_clustering,
+    plan_cubes,
+)
 from deltalite.errors import InvalidRequestError
 from deltalite.log.file_table import ADD_TYPES, key_column
 from deltalite.protocol import properties as props
-from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
+from deltalite.protocol.clustering import CLUSTERING_PROVIDER, column_text, logical_paths
 from deltalite.requests import OptimizeRequest
 from deltalite.snapshot import Snapshot
 from deltalite.spark.expressions.predicates import parse_predicate, reads_only
+from deltalite.spark.layout.z_order import Curve
 from deltalite.spark.row_changes.selecting import PartitionKeys, selection
 
 if TYPE_CHECKING:
@@ -35,22 +47,36 @@ _DEFAULT_TARGET_BYTES = 256 * 1024 * 1024
 # The share of the target size from which on a file is large enough.
 _LARGE_ENOUGH = 0.75
 _MOST_COLUMNS = 16
-# Types without bounds in file statistics.
-_UNORDERED = ("boolean", "binary", "void", "variant")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOrder:
+    """The order of rows in rewritten files.
+
+    - `columns`: the logical paths of the columns of the curve.
+    - `names`: the columns as the tags and the table's history name them.
+    - `tags`: the tags of the files, without the id of their cube.
+    - `provider`: the clustering provider of the files of a clustered table.
+    """
+
+    curve: Curve
+    columns: tuple[Path, ...]
+    names: tuple[str, ...]
+    tags: Mapping[str, str]
+    provider: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizePlan:
     """The batches in order. The number of a candidate is its row in `files`, which has all columns of `ADD_TYPES`.
 
-    `target` is the target file size in bytes. `z_order` has the logical and the physical path of each column of the
-    curve; it is empty if files are only packed.
+    `target` is the target file size in bytes. `order` is None if files are only packed.
     """
 
     files: pa.Table
     batches: tuple[Batch, ...]
     target: int
-    z_order: tuple[tuple[Path, Path], ...] = ()
+    order: RowOrder | None = None
 
 
 def plan_for(spark: SparkSession, request: OptimizeRequest, base: Snapshot) -> OptimizePlan:
@@ -60,14 +86,24 @@ def plan_for(spark: SparkSession, request: OptimizeRequest, base: Snapshot) -> O
         InvalidRequestError: the table cannot serve `where` or `z_order_by`.
     """
     table = unchanged_target(base)
-    z_order = _z_order(request, table)
+    order = _order(request, table)
     chosen = _chosen(spark, base, request.where).combine_chunks()  # one chunk makes take() fast
     target = request.target_file_size or props.TARGET_FILE_SIZE.of(base.configuration) or _DEFAULT_TARGET_BYTES
-    ratio = request.max_deleted_rows_ratio
-    if z_order:
+    ratio, cube_bytes = request.max_deleted_rows_ratio, request.max_commit_bytes
+    if order is not None and order.provider is not None:
         candidates = _candidates(base, chosen)
-        columns = [".".join(stored) for _, stored in z_order]
-        bins = plan_cubes(candidates, columns=columns, target=target, ratio=ratio, cube_bytes=request.max_commit_bytes)
+        bins = plan_clustering(
+            candidates,
+            columns=order.names,
+            provider=order.provider,
+            target=target,
+            ratio=ratio,
+            cube_bytes=cube_bytes,
+            full=request.full,
+        )
+    elif order is not None:
+        candidates = _candidates(base, chosen)
+        bins = plan_cubes(candidates, tags=order.tags, target=target, ratio=ratio, cube_bytes=cube_bytes)
     else:
         smallest = request.min_file_size if request.min_file_size is not None else int(target * _LARGE_ENOUGH)
         has_vector = pc.is_valid(chosen["deletionVector"])
@@ -76,7 +112,7 @@ def plan_for(spark: SparkSession, request: OptimizeRequest, base: Snapshot) -> O
         bins = plan_bins(candidates, target=target, smallest=smallest, ratio=ratio)
     empty = [file for file in candidates if file.is_empty]
     planned_batches = batches(bins, empty, most_bytes=request.max_commit_bytes)
-    return OptimizePlan(files=chosen, batches=tuple(planned_batches), target=target, z_order=z_order)
+    return OptimizePlan(files=chosen, batches=tuple(planned_batches), target=target, order=order)
 
 
 def _chosen(spark: SparkSession, base: Snapshot, where: str | None) -> pa.Table:
@@ -106,6 +142,7 @@ def _candidates(base: Snapshot, files: pa.Table) -> list[Candidate]:
         num_records(files["stats"]).to_pylist(),
         files["deletionVector"].to_pylist(),
         files["tags"].to_pylist(maps_as_pydicts="strict"),
+        files["clusteringProvider"].to_pylist(),
     )
     return [
         Candidate(
@@ -117,71 +154,54 @@ def _candidates(base: Snapshot, files: pa.Table) -> list[Candidate]:
             records=records,
             deleted=None if vector is None else vector["cardinality"] or 0,
             tags=tags or {},
+            clustering_provider=provider,
         )
-        for number, (path, values, size, modified, records, vector, tags) in enumerate(zip(*columns, strict=True))
+        for number, (path, values, size, modified, records, vector, tags, provider) in enumerate(
+            zip(*columns, strict=True)
+        )
     ]
 
 
-def _z_order(request: OptimizeRequest, target: WriteTarget) -> tuple[tuple[Path, Path], ...]:
-    if not request.z_order_by:
-        return ()
+def _order(request: OptimizeRequest, target: WriteTarget) -> RowOrder | None:
+    """Return the order that the request or the clustering of the table asks for; None if files are only packed."""
     if target.clustering:
+        return _clustering(request, target)
+    if request.full:
         raise InvalidRequestError(
-            f"{request.table} is a clustered table (CLUSTER BY {', '.join('.'.join(c) for c in target.clustering)}), "
-            "so it does not allow z_order_by.",
-            remedy="Leave out z_order_by, so that files are packed only. An engine with CLUSTER BY can cluster them.",
+            f"full=True orders a clustered table again, and {request.table} has no clustering columns.",
+            remedy="Leave it out, or set clustering columns with DeltaTableOperator.",
         )
-    if len(request.z_order_by) > _MOST_COLUMNS:
+    if not request.z_order_by:
+        return None
+    columns = order_columns(request.z_order_by, target.table, parameter="z_order_by", most=_MOST_COLUMNS)
+    indexed = {leaf for leaf, _ in indexed_columns(target.table, target.metadata.configuration).leaves}
+    unindexed = next((column for column in columns if column.physical not in indexed), None)
+    if unindexed is not None:
         raise InvalidRequestError(
-            f"z_order_by has {len(request.z_order_by)} columns. With so many columns, the order helps no query.",
-            remedy=f"Give the columns that queries filter by, {_MOST_COLUMNS} at most.",
-        )
-    columns = tuple(_z_column(text, target) for text in request.z_order_by)
-    if len(set(columns)) < len(columns):
-        raise InvalidRequestError(
-            f"z_order_by names a column twice: {', '.join(request.z_order_by)}.", remedy="Name each column once."
-        )
-    return columns
-
-
-def _z_column(text: str, target: WriteTarget) -> tuple[Path, Path]:
-    """Return the logical and the physical path of a column of `z_order_by`."""
-    paths = parse_column_list(text)
-    column = find_path(paths[0], target.schema) if len(paths) == 1 else None
-    if column is None:
-        raise InvalidRequestError(
-            f"z_order_by names the column {text!r}, which the table does not have.",
-            remedy=f"The columns are {', '.join(f.name for f in target.schema)}. Put a name with dots into backticks.",
-        )
-    path, data_type = column
-    if path[0] in target.partition_columns:
-        raise InvalidRequestError(
-            f"z_order_by names the partition column {text!r}. All rows of a file have the same value in it.",
-            remedy="Name other columns.",
-        )
-    if not _is_ordered(data_type):
-        raise InvalidRequestError(
-            f"z_order_by names {text!r}. Statistics have no bounds for its type, so readers could skip no file.",
-            remedy="Name columns of numbers, texts, dates or timestamps, or a member of a struct.",
-        )
-    stored = target.table.physical_path(path)
-    indexed = indexed_columns(target.table, target.metadata.configuration, always=target.clustering)
-    if stored not in {leaf for leaf, _ in indexed.leaves}:
-        raise InvalidRequestError(
-            f"z_order_by names {text!r}, for which the table keeps no statistics (delta.dataSkippingStatsColumns, "
-            "delta.dataSkippingNumIndexedCols). Readers could skip no file by it.",
+            f"z_order_by names {unindexed.text!r}, for which the table keeps no statistics "
+            "(delta.dataSkippingStatsColumns, delta.dataSkippingNumIndexedCols). Readers could skip no file by it.",
             remedy="Name a column with statistics, or add this column to the property.",
         )
-    return path, stored
+    names = [".".join(column.physical) for column in columns]
+    return RowOrder(
+        curve=Curve.Z, columns=tuple(c.logical for c in columns), tags=cube_tags(names, Z_ORDER), names=tuple(names)
+    )
 
 
-def _is_ordered(data_type: DataType) -> bool:
-    match data_type:
-        case StructType() | ArrayType() | MapType():
-            return False
-        case DecimalType():
-            return True
-        case PrimitiveType(name):
-            return name not in _UNORDERED
-        case _:
-            assert_never(data_type)
+def _clustering(request: OptimizeRequest, target: WriteTarget) -> RowOrder:
+    """Return the order of a clustered table. delta-spark names the columns by their logical names in the tags."""
+    for parameter, is_given in (("z_order_by", bool(request.z_order_by)), ("min_file_size", request.min_file_size)):
+        if is_given:
+            raise InvalidRequestError(
+                f"{request.table} is a clustered table, so it does not allow {parameter}.",
+                remedy=f"Leave {parameter} out. The task orders the rows by the clustering columns.",
+            )
+    columns = logical_paths(target.clustering, target.table)
+    names = [column_text(path) for path in columns]
+    return RowOrder(
+        curve=Curve.HILBERT,
+        columns=columns,
+        tags=cube_tags(names, HILBERT),
+        names=tuple(names),
+        provider=CLUSTERING_PROVIDER,
+    )

@@ -128,6 +128,7 @@ def _proposal(request: TableRequest, plan: Plan, base: Snapshot | None, *, backf
         ),
         protocol=plan.target.changed_protocol,
         metadata=plan.target.changed_metadata,
+        domains=plan.domains,
         txn=transaction(request.identity, base, now_ms=now_ms()),
         reads=ReadSet(whole_table=base is not None and plan.changes.rests_on_rows),
     )
@@ -140,5 +141,6 @@ def _creation_parameters(plan: Plan) -> dict[str, str | None]:
         "isManaged": "false",
         "description": metadata.description,
         "partitionBy": json.dumps(metadata.partition_columns),
+        "clusterBy": json.dumps(list(plan.changes.cluster_by or ())),
         "properties": json.dumps(dict(metadata.configuration)),
     }

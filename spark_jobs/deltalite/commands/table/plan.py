@@ -8,12 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from deltalite.commands.common.order_columns import order_columns
 from deltalite.commands.common.write_target import WriteTarget, altered_target, partition_columns, target_of_new_table
 from deltalite.errors import InvalidRequestError, SchemaMismatchError, TableNotFoundError
 from deltalite.protocol import type_widening
-from deltalite.protocol.actions import Metadata
+from deltalite.protocol.actions import DomainMetadata, Metadata
 from deltalite.protocol.altering import altered_schema, changed_columns, is_computed, newly_required
-from deltalite.protocol.feature_enabling import protocol_for, requested_protocol, stored_properties
+from deltalite.protocol.clustering import (
+    MOST_CLUSTERING_COLUMNS,
+    check_keeps_clustering,
+    clustering_domain,
+    column_text,
+)
+from deltalite.protocol.feature_enabling import RequestedProtocol, protocol_for, requested_protocol, stored_properties
 from deltalite.protocol.properties import (
     COLUMN_MAPPING_MAX_ID,
     CONSTRAINT_PREFIX,
@@ -53,6 +60,7 @@ class Changes:
     required_columns: frozenset[str] = frozenset()
     adds_computed_column: bool = False
     description: str | None = None
+    cluster_by: tuple[str, ...] | None = None
 
     @property
     def has_new_rules(self) -> bool:
@@ -72,6 +80,7 @@ class Changes:
             "changedColumns": list(self.changed_columns),
             "properties": dict(self.properties),
             "description": self.description,
+            "clusterBy": None if self.cluster_by is None else json.dumps(list(self.cluster_by)),
         }
         return {k: value if isinstance(value, str) else json.dumps(value) for k, value in parameters.items() if value}
 
@@ -91,11 +100,13 @@ class Plan:
 
     target: WriteTarget
     changes: Changes
+    domains: tuple[DomainMetadata, ...] = ()
 
     @property
     def is_change(self) -> bool:
         """Whether a commit is needed."""
-        return self.target.changed_metadata is not None or self.target.changed_protocol is not None
+        target = self.target
+        return target.changed_metadata is not None or target.changed_protocol is not None or bool(self.domains)
 
 
 def check_properties(request: TableRequest) -> None:
@@ -146,9 +157,14 @@ def plan_new_table(request: TableRequest, declared: StructType | None, root: str
         created_time_ms=now_ms,
     )
     check_manifests_are_possible(configuration)
-    target = target_of_new_table(metadata, requested_protocol(request.properties))
-    changes = Changes(properties=configuration, constraint_keys=frozenset(filter(is_constraint, configuration)))
-    return Plan(target=target, changes=changes)
+    target = target_of_new_table(metadata, _requested_protocol(request))
+    target, cluster_by = _clustered(request, target)
+    changes = Changes(
+        properties=configuration,
+        constraint_keys=frozenset(filter(is_constraint, configuration)),
+        cluster_by=cluster_by,
+    )
+    return Plan(target=target, changes=changes, domains=_domains(target) if cluster_by else ())
 
 
 def plan_change(request: TableRequest, declared: StructType | None, base: Snapshot) -> Plan:
@@ -162,7 +178,7 @@ def plan_change(request: TableRequest, declared: StructType | None, base: Snapsh
     _check_unset_properties(request, base)
     configuration = declared_properties(request, base.configuration)
     check_manifests_are_possible(configuration)
-    requested = requested_protocol(request.properties)
+    requested = _requested_protocol(request)
     metadata = replace(
         base.metadata,
         configuration=configuration,
@@ -176,8 +192,10 @@ def plan_change(request: TableRequest, declared: StructType | None, base: Snapsh
         metadata = replace(metadata, schema_string=schema_to_json(schema))
     before = base.configuration
     different_keys = sorted(k for k in {*before, *configuration} if before.get(k) != configuration.get(k))
+    target, cluster_by = _clustered(request, altered_target(base, metadata, requested))
     return Plan(
-        target=altered_target(base, metadata, requested),
+        target=target,
+        domains=() if cluster_by is None else _domains(target),
         changes=Changes(
             added_columns=tuple(f.name for f in schema if base.schema.find(f.name) is None),
             changed_columns=changed_columns(base.schema, schema),
@@ -186,8 +204,30 @@ def plan_change(request: TableRequest, declared: StructType | None, base: Snapsh
             required_columns=newly_required(base.schema, schema),
             adds_computed_column=any(is_computed(f) for f in schema if base.schema.find(f.name) is None),
             description=None if metadata.description == base.metadata.description else metadata.description,
+            cluster_by=cluster_by,
         ),
     )
+
+
+def _requested_protocol(request: TableRequest) -> RequestedProtocol:
+    requested = requested_protocol(request.properties)
+    return replace(requested, features=requested.features | {"clustering"}) if request.cluster_by else requested
+
+
+def _clustered(request: TableRequest, target: WriteTarget) -> tuple[WriteTarget, tuple[str, ...] | None]:
+    """Return the target with the declared clustering columns, and their names; None if the clustering stays."""
+    if request.cluster_by is None:
+        return target, None
+    columns = order_columns(request.cluster_by, target.table, parameter="cluster_by", most=MOST_CLUSTERING_COLUMNS)
+    clustering = tuple(column.physical for column in columns)
+    if clustering == target.clustering:
+        return target, None
+    check_keeps_clustering(clustering, target.table)
+    return replace(target, clustering=clustering), tuple(column_text(column.logical) for column in columns)
+
+
+def _domains(target: WriteTarget) -> tuple[DomainMetadata, ...]:
+    return (clustering_domain(target.clustering),)
 
 
 def declared_properties(request: TableRequest, before: Mapping[str, str]) -> dict[str, str]:

@@ -1,8 +1,9 @@
-"""Rows ordered along a Z curve, so that files and row groups hold rows that are similar in several columns.
+"""Rows ordered along a Z or Hilbert curve, so that files and row groups hold rows that are similar in several columns.
 
 1. A sample of each cube gives the bounds of ranges for each column. Each value becomes the number of its range. A null
    is below all values.
-2. The interleaved bits of these numbers are the row's place on the curve.
+2. The bits of these numbers give the row's place on the curve: interleaved on a Z curve, and by `hilbert_table` on a
+   Hilbert curve.
 3. Bounds of the same sample assign places to files. Rows are shuffled by file and sorted by place in it.
 
 A binary search with steps in Spark expressions finds the numbers, so executors run no Python. All cubes are one job.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,6 +27,7 @@ from deltalite.protocol.row_tracking import row_id_names
 from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import named, unused_name
+from deltalite.spark.layout.hilbert import hilbert_table
 from deltalite.spark.layout.rearranging import keys_of_partitions
 from deltalite.spark.runtime.computed_once import computed_once
 from deltalite.spark.scan.frame import scan_with_row_ids
@@ -44,6 +47,13 @@ _PREFIX = 64
 _SEED = 42
 
 
+class Curve(Enum):
+    """A curve that orders points with several numbers; with one column both give the order of the column."""
+
+    Z = auto()
+    HILBERT = auto()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cube:
     """Files (by number) whose rows are ordered together, into `outputs` files; `rows` is None if unknown."""
@@ -54,13 +64,20 @@ class Cube:
 
 
 def ordered_cubes(
-    spark: SparkSession, snapshot: Snapshot, files: pa.Table, cubes: Sequence[Cube], columns: Sequence[Path]
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: pa.Table,
+    cubes: Sequence[Cube],
+    columns: Sequence[Path],
+    *,
+    curve: Curve = Curve.Z,
 ) -> DataFrame:
     """Return the live rows of the cubes: one sorted partition for each output file, in the order of the cubes.
 
     The columns are those of `scan_with_row_ids`. Raises the errors of `scan`.
     """
-    order = _Order(snapshot, columns=len(columns), cubes=len(cubes), most_outputs=max(c.outputs for c in cubes))
+    most_outputs = max(cube.outputs for cube in cubes)
+    order = _Order(snapshot, curve, columns=len(columns), cubes=len(cubes), most_outputs=most_outputs)
     rows = _scanned(spark, snapshot, files, cubes, columns, order)
     sample = computed_once(
         rows.where(F.rand(_SEED) < named(order.share)).select(named(order.cube), *map(named, order.values))
@@ -133,7 +150,7 @@ def _outputs(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -> DataF
 class _Order:
     """The names of the helper columns, and the expressions over them."""
 
-    def __init__(self, snapshot: Snapshot, *, columns: int, cubes: int, most_outputs: int) -> None:
+    def __init__(self, snapshot: Snapshot, curve: Curve, *, columns: int, cubes: int, most_outputs: int) -> None:
         def unused(stem: str) -> str:
             return unused_name(snapshot.schema, stem)
 
@@ -143,6 +160,8 @@ class _Order:
         self._bounds = [unused(f"bounds{n}") for n in range(columns)]
         self._ranges = [unused(f"range{n}") for n in range(columns)]
         self._scratch = unused("at")  # file_bounds and filed use it for different values
+        self._state = unused("state")
+        self._curve = curve if columns > 1 else Curve.Z
         self._hashed = [*self.values, *(f.name for f in snapshot.schema if _is_hashed(f.type))]
         useful_bits = math.ceil((math.log2(ROW_GROUPS_OF_FILE * most_outputs) + _MORE_BITS) / columns)
         affordable_bits = math.floor(math.log2(_MOST_BOUNDS / (cubes * columns)))
@@ -173,13 +192,34 @@ class _Order:
         """
         searches = dict(zip(self._ranges, zip(self.values, self._bounds, strict=True), strict=True))
         with_ranges = _searched(rows, searches, self._bits)
+        with_place = self._on_hilbert(with_ranges) if self._curve is Curve.HILBERT else self._on_z(with_ranges)
+        chance = (share * F.lit(2**_CHANCE_BITS)).cast("bigint")
+        return with_place.withColumn(self.place, F.shiftleft(named(self.place), _CHANCE_BITS).bitwiseOR(chance))
+
+    def _on_z(self, rows: DataFrame) -> DataFrame:
         place = F.lit(0).cast("bigint")
         # The highest bit of each column, then the next one of each. The bits of the first column weigh most.
         for bit in reversed(range(self._bits)):
-            for name in self._ranges:
-                place = F.shiftleft(place, 1).bitwiseOR(F.shiftright(named(name), bit).bitwiseAND(F.lit(1)))
-        chance = (share * F.lit(2**_CHANCE_BITS)).cast("bigint")
-        return with_ranges.withColumn(self.place, F.shiftleft(place, _CHANCE_BITS).bitwiseOR(chance))
+            place = self._with_bits(place, bit)
+        return rows.withColumn(self.place, place)
+
+    def _on_hilbert(self, rows: DataFrame) -> DataFrame:
+        """Take a step of the table for each bit. Each step reads the columns of the step before."""
+        table = hilbert_table(len(self._ranges))
+        digits, next_states = F.lit(list(table.digits)), F.lit(list(table.next_states))
+        steps = rows.withColumns({self.place: F.lit(0).cast("bigint"), self._state: F.lit(0).cast("bigint")})
+        for bit in reversed(range(self._bits)):
+            entry = self._with_bits(named(self._state), bit).cast("int")
+            digit, state = F.get(digits, entry).cast("bigint"), F.get(next_states, entry).cast("bigint")
+            place = F.shiftleft(named(self.place), table.dimensions).bitwiseOR(digit)
+            steps = steps.withColumns({self.place: place, self._state: state})
+        return steps
+
+    def _with_bits(self, number: Column, bit: int) -> Column:
+        """Append one bit of the number of each range."""
+        for name in self._ranges:
+            number = F.shiftleft(number, 1).bitwiseOR(F.shiftright(named(name), bit).bitwiseAND(F.lit(1)))
+        return number
 
     def file_bounds(self, placed: DataFrame, outputs: DataFrame) -> DataFrame:
         """Return, for each cube, the places between its files, padded with a place above all others."""

@@ -1,0 +1,80 @@
+"""The columns by which a request orders rows: those of a Z order, and clustering columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from deltalite.columnar.predicates.binding import find_path
+from deltalite.columnar.predicates.predicate import Path
+from deltalite.columnar.statistics.footer import parse_column_list
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
+
+# Types without bounds in file statistics.
+_UNORDERED = ("boolean", "binary", "void", "variant")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderColumn:
+    """A column by its name in the request, its logical path and its physical path."""
+
+    text: str
+    logical: Path
+    physical: Path
+
+
+def order_columns(texts: Sequence[str], table: TableSchema, *, parameter: str, most: int) -> tuple[OrderColumn, ...]:
+    """Return the columns that `parameter` of a request names.
+
+    Raises:
+        InvalidRequestError: a column does not exist, partitions the table, has no bounds in file statistics, or is
+            named twice; or there are more than `most` columns.
+    """
+    if len(texts) > most:
+        raise InvalidRequestError(
+            f"{parameter} has {len(texts)} columns. With so many columns, the order helps no query.",
+            remedy=f"Give the columns that queries filter by, {most} at most.",
+        )
+    columns = tuple(_column(text, table, parameter) for text in texts)
+    if len({column.physical for column in columns}) < len(columns):
+        raise InvalidRequestError(
+            f"{parameter} names a column twice: {', '.join(texts)}.", remedy="Name each column once."
+        )
+    return columns
+
+
+def _column(text: str, table: TableSchema, parameter: str) -> OrderColumn:
+    paths = parse_column_list(text)
+    column = find_path(paths[0], table.logical) if len(paths) == 1 else None
+    if column is None:
+        raise InvalidRequestError(
+            f"{parameter} names the column {text!r}, which the table does not have.",
+            remedy=f"The columns are {', '.join(table.logical.names)}. Put a name with dots into backticks.",
+        )
+    path, data_type = column
+    if path[0] in table.partition_columns:
+        raise InvalidRequestError(
+            f"{parameter} names the partition column {text!r}. All rows of a file have the same value in it.",
+            remedy="Name other columns.",
+        )
+    if not _is_ordered(data_type):
+        raise InvalidRequestError(
+            f"{parameter} names {text!r}. Statistics have no bounds for its type, so readers could skip no file.",
+            remedy="Name columns of numbers, texts, dates or timestamps, or a member of a struct.",
+        )
+    return OrderColumn(text=text, logical=path, physical=table.physical_path(path))
+
+
+def _is_ordered(data_type: DataType) -> bool:
+    match data_type:
+        case StructType() | ArrayType() | MapType():
+            return False
+        case DecimalType():
+            return True
+        case PrimitiveType(name):
+            return name not in _UNORDERED
+        case _:
+            assert_never(data_type)
