@@ -6,7 +6,8 @@
    Hilbert curve.
 3. Bounds of the same sample assign places to files. Rows are shuffled by file and sorted by place in it.
 
-A binary search with steps in Spark expressions finds the numbers, so executors run no Python. All cubes are one job.
+A binary search with steps in Spark SQL finds the numbers, so executors run no Python. All cubes are one job. The steps
+are SQL text, because the driver would call the JVM several times for each operator of a `Column`.
 delta-spark: MultiDimClustering, which adds a Catalyst expression for it.
 """
 
@@ -148,7 +149,7 @@ def _outputs(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -> DataF
 
 
 class _Order:
-    """The names of the helper columns, and the expressions over them."""
+    """The names of the helper columns, which SQL text need not quote, and the expressions over them."""
 
     def __init__(self, snapshot: Snapshot, curve: Curve, *, columns: int, cubes: int, most_outputs: int) -> None:
         def unused(stem: str) -> str:
@@ -197,28 +198,27 @@ class _Order:
         return with_place.withColumn(self.place, F.shiftleft(named(self.place), _CHANCE_BITS).bitwiseOR(chance))
 
     def _on_z(self, rows: DataFrame) -> DataFrame:
-        place = F.lit(0).cast("bigint")
+        place = "0L"
         # The highest bit of each column, then the next one of each. The bits of the first column weigh most.
         for bit in reversed(range(self._bits)):
             place = self._with_bits(place, bit)
-        return rows.withColumn(self.place, place)
+        return rows.withColumn(self.place, F.expr(place))
 
     def _on_hilbert(self, rows: DataFrame) -> DataFrame:
         """Take a step of the table for each bit. Each step reads the columns of the step before."""
         table = hilbert_table(len(self._ranges))
-        digits, next_states = F.lit(list(table.digits)), F.lit(list(table.next_states))
-        steps = rows.withColumns({self.place: F.lit(0).cast("bigint"), self._state: F.lit(0).cast("bigint")})
+        digits, next_states = (_sql_array(numbers) for numbers in (table.digits, table.next_states))
+        steps = rows.withColumns({self.place: F.lit(0).cast("bigint"), self._state: F.lit(0)})
         for bit in reversed(range(self._bits)):
-            entry = self._with_bits(named(self._state), bit).cast("int")
-            digit, state = F.get(digits, entry).cast("bigint"), F.get(next_states, entry).cast("bigint")
-            place = F.shiftleft(named(self.place), table.dimensions).bitwiseOR(digit)
-            steps = steps.withColumns({self.place: place, self._state: state})
+            entry = f"CAST({self._with_bits(self._state, bit)} AS INT)"
+            place = f"shiftleft({self.place}, {table.dimensions}) | get({digits}, {entry})"
+            steps = steps.withColumns({self.place: F.expr(place), self._state: F.expr(f"get({next_states}, {entry})")})
         return steps
 
-    def _with_bits(self, number: Column, bit: int) -> Column:
-        """Append one bit of the number of each range."""
+    def _with_bits(self, number: str, bit: int) -> str:
+        """Append one bit of the number of each range to the SQL of a number."""
         for name in self._ranges:
-            number = F.shiftleft(number, 1).bitwiseOR(F.shiftright(named(name), bit).bitwiseAND(F.lit(1)))
+            number = f"(shiftleft({number}, 1) | (shiftright({name}, {bit}) & 1))"
         return number
 
     def file_bounds(self, placed: DataFrame, outputs: DataFrame) -> DataFrame:
@@ -275,11 +275,12 @@ def _searched(rows: DataFrame, searches: dict[str, tuple[str, str]], steps: int)
         half = 2**step
         result = result.withColumns(
             {
-                name: named(name)
-                + F.when(
-                    named(value) >= F.get(named(bounds), (named(name) + half - 1).cast("int")), F.lit(half)
-                ).otherwise(0)
+                name: F.expr(f"{name} + IF({value} >= get({bounds}, CAST({name} + {half - 1} AS INT)), {half}, 0)")
                 for name, (value, bounds) in searches.items()
             }
         )
     return result
+
+
+def _sql_array(numbers: Sequence[int]) -> str:
+    return f"array({', '.join(map(str, numbers))})"
