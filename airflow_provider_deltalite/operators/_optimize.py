@@ -18,7 +18,8 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
       filter by one of them then skip files and row groups. The files have a tag that names the columns.
     - In a clustered table, the task orders the rows along a Hilbert curve of the clustering columns. It takes the files
       that are not clustered yet, and clustered files that together are not larger than these. delta-spark goes on with
-      the result, and the other way round. ``full=True`` takes all files, such as after a change of the columns.
+      the result, and the other way round. After a change of the columns, ``full=True`` takes all files. It leaves
+      cubes of the current columns that have at least half of ``max_commit_bytes``.
     - A second run does nothing until new files arrive: files that were packed to the same size, or ordered by the same
       columns, stay as they are. Full Z-order cubes (at least half of ``max_commit_bytes``) always stay.
 
@@ -45,8 +46,8 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
     :param max_deleted_rows_ratio: A file is rewritten if the share of its soft-deleted rows exceeds this ratio. 0
         rewrites every file with a soft-deleted row. (templated)
     :param max_commit_bytes: The approximate maximum of bytes that one commit rewrites. (templated)
-    :param full: Order all files of a clustered table again, also those that are clustered by other columns. If all of
-        them are in order already, the task does nothing. (templated)
+    :param full: Order also the files of a clustered table that are clustered by other columns, and join small cubes.
+        If all files are in order already, the task does nothing. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans files that another writer has changed. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)

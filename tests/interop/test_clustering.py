@@ -37,7 +37,7 @@ def test_each_engine_goes_on_with_the_clustering_of_the_other(spark, delta_spark
     assert optimized(spark, table).metrics["numAddedFiles"] == 1
     version = newest(table)
     delta_spark.sql(f"OPTIMIZE {name}")
-    assert newest(table) == version, "delta-spark takes our cube for one of its own"
+    assert newest(table) == version, "delta-spark treats our cube like a cube that it wrote"
     delta_spark.sql(f"INSERT INTO {name} SELECT id, named_struct('a b', CAST(id AS INT)) FROM range(100, 200)")
     delta_spark.sql(f"OPTIMIZE {name}")
     version = newest(table)

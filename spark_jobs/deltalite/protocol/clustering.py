@@ -10,17 +10,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from deltalite.errors import CorruptLogError, SchemaMismatchError
 from deltalite.protocol.actions import DomainMetadata
 from deltalite.protocol.column_mapping import TableSchema
-from deltalite.protocol.schema import leaves
+from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType, leaves
 
 CLUSTERING_DOMAIN = "delta.clustering"
 CLUSTERING_PROVIDER = "liquid"
 """The provider of files that delta-spark or this library has clustered."""
 MOST_CLUSTERING_COLUMNS = 4
+_WITHOUT_BOUNDS = ("boolean", "binary", "void", "variant")
 _PLAIN_NAME = re.compile(r"(?!\d+$)[A-Za-z0-9_]+")
 
 
@@ -34,7 +35,7 @@ def clustering_columns(domains: Mapping[str, DomainMetadata]) -> tuple[tuple[str
     if domain is None:
         return ()
     try:
-        return tuple(_path(column) for column in json.loads(domain.configuration)["clusteringColumns"])
+        return tuple(map(_path, _list(json.loads(domain.configuration)["clusteringColumns"])))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptLogError(
             f"The domain {CLUSTERING_DOMAIN} is {domain.configuration!r:.200}, which names no clustering columns.",
@@ -54,14 +55,15 @@ def logical_paths(columns: Sequence[tuple[str, ...]], table: TableSchema) -> tup
     """Return the logical paths of clustering columns.
 
     Raises:
-        CorruptLogError: the schema lacks a column.
+        CorruptLogError: the schema lacks a column, or rows cannot be ordered by its type.
     """
-    by_physical = {table.physical_path(path): path for path, _ in leaves(table.logical)}
+    by_physical = {table.physical_path(path): path for path, field in leaves(table.logical) if has_bounds(field.type)}
     missing = next((path for path in columns if path not in by_physical), None)
     if missing is not None:
         raise CorruptLogError(
-            f"The table is clustered by {'.'.join(missing)} (physical name), and its schema has no such column.",
-            remedy="Repair the table with the engine that wrote it.",
+            f"The table is clustered by {'.'.join(missing)} (physical name), and its schema has no such column with "
+            "bounds in statistics.",
+            remedy="Set other clustering columns with DeltaTableOperator.",
         )
     return tuple(by_physical[path] for path in columns)
 
@@ -75,7 +77,8 @@ def check_keeps_clustering(columns: tuple[tuple[str, ...], ...], table: TableSch
     """Check that a table with this schema can keep its clustering columns.
 
     Raises:
-        SchemaMismatchError: the schema lacks a clustering column, or has partition columns.
+        SchemaMismatchError: the schema lacks a clustering column, gives it a type without bounds in statistics, or has
+            partition columns.
     """
     if columns and table.partition_columns:
         raise SchemaMismatchError(
@@ -83,21 +86,40 @@ def check_keeps_clustering(columns: tuple[tuple[str, ...], ...], table: TableSch
             f"{', '.join(table.partition_columns)} too.",
             remedy="Leave partition_by out.",
         )
-    schema_leaves = {path for path, _ in leaves(table.physical)}
+    schema_leaves = {path for path, field in leaves(table.physical) if has_bounds(field.type)}
     missing = tuple(path for path in columns if path not in schema_leaves)
     if missing:
         raise SchemaMismatchError(
             f"The table is clustered by {_shown(missing)} (physical names), and the new schema lacks the column or "
-            "gives it another type.",
+            "gives it a type without bounds in statistics.",
             remedy="Keep the column, or change the clustering first with DeltaTableOperator.",
         )
 
 
+def has_bounds(data_type: DataType) -> bool:
+    """Whether file statistics have bounds for this type, so that readers can skip files by it."""
+    match data_type:
+        case StructType() | ArrayType() | MapType():
+            return False
+        case DecimalType():
+            return True
+        case PrimitiveType(name):
+            return name not in _WITHOUT_BOUNDS
+        case _:
+            assert_never(data_type)
+
+
 def _path(column: Any) -> tuple[str, ...]:
-    names = [column] if isinstance(column, str) else column
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+    names = [column] if isinstance(column, str) else _list(column)
+    if not names or not all(isinstance(name, str) for name in names):
         raise TypeError(column)
     return tuple(names)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return value
 
 
 def _shown(columns: tuple[tuple[str, ...], ...]) -> str:

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from deltalite import DeltaTable
+from deltalite.commands.optimize import command
 from deltalite.commands.table import define_table
-from deltalite.errors import InvalidRequestError, SchemaMismatchError
+from deltalite.errors import CorruptLogError, InvalidRequestError, SchemaMismatchError
 from deltalite.protocol.clustering import clustering_columns
 from deltalite.requests import TableRequest
 from deltalite.snapshot import Snapshot
@@ -117,6 +118,7 @@ def test_a_table_gets_clustering_columns_later_with_physical_names(spark, tmp_pa
     [
         ({"cluster_by": ["nope"]}, InvalidRequestError, "cluster_by names the column 'nope'"),
         ({"cluster_by": ["s"]}, InvalidRequestError, "no bounds"),
+        ({"cluster_by": ["`"]}, InvalidRequestError, "cluster_by has '`'"),
         ({"cluster_by": ["x", "`x`"]}, InvalidRequestError, "twice"),
         ({"cluster_by": ["id", "x", "s.y", "a", "b"]}, InvalidRequestError, "5 columns"),
         ({"partition_by": ["x"]}, SchemaMismatchError, "partitioned by ()"),
@@ -141,3 +143,56 @@ def test_a_partitioned_table_cannot_be_clustered(spark, tmp_path):
 def test_an_optimize_of_a_clustered_table_takes_no_other_order(spark, table, options):
     with pytest.raises(InvalidRequestError, match="is a clustered table"):
         optimized(spark, table, **options)
+
+
+def test_an_overwrite_gives_a_clustering_column_no_type_that_cannot_be_ordered(spark, table):
+    write_rows(spark, table, QUERY.format(0, 10, 1))
+    before = everything(table)
+    query = "SELECT id, map(1, 2) AS x, named_struct('y', 1) AS s FROM range(10)"
+    with pytest.raises(SchemaMismatchError, match="clustered by x"):
+        write_rows(spark, table, query, mode="overwrite", overwrite_schema=True)
+    assert everything(table) == before
+
+
+def test_clustering_columns_that_the_table_lacks_can_be_replaced(spark, table):
+    domain = json.dumps({"clusteringColumns": [["nope"]], "domainName": "delta.clustering"})
+    action = {"domainMetadata": {"domain": "delta.clustering", "configuration": domain, "removed": False}}
+    (table / "_delta_log" / f"{1:020}.json").write_text(f'{{"commitInfo": {{}}}}\n{json.dumps(action)}\n')
+    with pytest.raises(CorruptLogError, match="clustered by nope"):
+        optimized(spark, table)
+    defined(spark, table, cluster_by=["x"])
+    assert columns_of(table) == (("x",),)
+
+
+def test_a_change_of_the_columns_between_two_commits_leads_to_a_new_plan(spark, table, monkeypatch):
+    for start in (0, 1_000, 2_000):
+        write_rows(spark, table, QUERY.format(start, start + 1_000, 1))
+    before = rows(table)
+    real = command.commit_proposal
+
+    def commit_then_change(*arguments):
+        monkeypatch.setattr(command, "commit_proposal", real)
+        result = real(*arguments)
+        defined(spark, table, cluster_by=["id"])
+        return result
+
+    monkeypatch.setattr(command, "commit_proposal", commit_then_change)
+    result = optimized(spark, table, max_commit_bytes=1)
+    last_commits = [commit(table, version)["add"] for version in (result.version - 1, result.version)]
+    assert [add["tags"]["ZCUBE_ZORDER_BY"] for adds in last_commits for add in adds] == ['["id"]', '["id"]']
+    assert rows(table) == before
+
+
+def test_a_second_full_run_of_several_commits_does_nothing(spark, table):
+    for start in (0, 1_000, 2_000):
+        write_rows(spark, table, QUERY.format(start, start + 1_000, 1))
+    assert optimized(spark, table, full=True, max_commit_bytes=1).committed
+    assert not optimized(spark, table, full=True, max_commit_bytes=1).committed
+
+
+def test_files_of_a_z_order_are_clustered(spark, tmp_path):
+    table = tmp_path / "t"
+    write_rows(spark, table, QUERY.format(0, 100, 1))
+    optimized(spark, table, z_order_by=["x"])
+    defined(spark, table, cluster_by=["id"])
+    assert optimized(spark, table).metrics["numAddedFiles"] == 1

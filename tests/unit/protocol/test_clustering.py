@@ -30,7 +30,8 @@ def test_columns_are_names_or_paths(columns):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"clusteringColumns": 5}', '{"clusteringColumns": [[]]}',
-                                  '{"clusteringColumns": [[1]]}', "[" * 9999])  # fmt: skip
+                                  '{"clusteringColumns": [[1]]}', '{"clusteringColumns": "x"}',
+                                  '{"clusteringColumns": {"x": 1}}', "[" * 9999])  # fmt: skip
 def test_a_domain_without_columns_raises_an_error(text):
     with pytest.raises(CorruptLogError, match=r"delta\.clustering"):
         clustering_columns(domain(None, text))
@@ -42,6 +43,9 @@ def test_a_new_schema_keeps_the_clustering_columns_by_physical_name():
     for columns, words in (((("s",),), "s "), ((("s", "y"),), r"s\.y"), ((("ID",),), "ID")):
         with pytest.raises(SchemaMismatchError, match=f"clustered by {words}"):
             check_keeps_clustering(columns, TABLE)
+    for type_name in ("boolean", "binary"):
+        with pytest.raises(SchemaMismatchError, match="without bounds"):
+            check_keeps_clustering((("id",),), TableSchema(logical=struct(id=type_name)))
     mapped = StructField("id", PrimitiveType("long"), metadata={"delta.columnMapping.physicalName": "p"})
     table = TableSchema(logical=StructType((mapped,)), mode=MappingMode.NAME)
     check_keeps_clustering((("p",),), table)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
 from deltalite.columnar.predicates.binding import find_path
 from deltalite.columnar.predicates.predicate import Path
 from deltalite.columnar.statistics.footer import parse_column_list
 from deltalite.errors import InvalidRequestError
+from deltalite.protocol.clustering import has_bounds
 from deltalite.protocol.column_mapping import TableSchema
-from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
-
-# Types without bounds in file statistics.
-_UNORDERED = ("boolean", "binary", "void", "variant")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +43,12 @@ def order_columns(texts: Sequence[str], table: TableSchema, *, parameter: str, m
 
 
 def _column(text: str, table: TableSchema, parameter: str) -> OrderColumn:
-    paths = parse_column_list(text)
+    try:
+        paths = parse_column_list(text)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(
+            f"{parameter} has {text!r}, which is not the name of a column.", remedy=error.remedy
+        ) from error
     column = find_path(paths[0], table.logical) if len(paths) == 1 else None
     if column is None:
         raise InvalidRequestError(
@@ -60,21 +61,9 @@ def _column(text: str, table: TableSchema, parameter: str) -> OrderColumn:
             f"{parameter} names the partition column {text!r}. All rows of a file have the same value in it.",
             remedy="Name other columns.",
         )
-    if not _is_ordered(data_type):
+    if not has_bounds(data_type):
         raise InvalidRequestError(
             f"{parameter} names {text!r}. Statistics have no bounds for its type, so readers could skip no file.",
             remedy="Name columns of numbers, texts, dates or timestamps, or a member of a struct.",
         )
     return OrderColumn(text=text, logical=path, physical=table.physical_path(path))
-
-
-def _is_ordered(data_type: DataType) -> bool:
-    match data_type:
-        case StructType() | ArrayType() | MapType():
-            return False
-        case DecimalType():
-            return True
-        case PrimitiveType(name):
-            return name not in _UNORDERED
-        case _:
-            assert_never(data_type)

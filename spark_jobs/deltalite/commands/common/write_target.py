@@ -172,14 +172,19 @@ def unchanged_target(base: Snapshot) -> WriteTarget:
     )
 
 
-def altered_target(base: Snapshot, metadata: Metadata, requested: RequestedProtocol) -> WriteTarget:
+def altered_target(
+    base: Snapshot, metadata: Metadata, requested: RequestedProtocol, *, keeps_clustering: bool = True
+) -> WriteTarget:
     """Return the target with other metadata and a protocol request; the existing files must be readable with both.
+
+    Without `keeps_clustering`, the schema need not have the clustering columns. The caller replaces them.
 
     Raises:
         InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError: as `write_target`.
     """
     check_writable(base.protocol, base.metadata)
-    return _changed_target(base, metadata, protocol_for(metadata, base.protocol, requested), keeps_files=True)
+    protocol = protocol_for(metadata, base.protocol, requested)
+    return _changed_target(base, metadata, protocol, keeps_files=True, keeps_clustering=keeps_clustering)
 
 
 def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
@@ -194,7 +199,9 @@ def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
     return _changed_target(base, metadata, protocol_for(metadata, base.protocol), keeps_files=True)
 
 
-def _changed_target(base: Snapshot, metadata: Metadata, protocol: Protocol, *, keeps_files: bool) -> WriteTarget:
+def _changed_target(
+    base: Snapshot, metadata: Metadata, protocol: Protocol, *, keeps_files: bool, keeps_clustering: bool = True
+) -> WriteTarget:
     # A property without effect so far may become active with the new protocol, and then changes the metadata.
     if keeps_files:
         rules = column_rules(base.protocol, base.metadata)
@@ -214,7 +221,8 @@ def _changed_target(base: Snapshot, metadata: Metadata, protocol: Protocol, *, k
         changed_protocol=protocol if has_new_protocol else None,
         clustering=_clustering(base),
     )
-    check_keeps_clustering(target.clustering, target.table)
+    if keeps_clustering:
+        check_keeps_clustering(target.clustering, target.table)
     return target
 
 

@@ -27,7 +27,7 @@ from deltalite.commands.common.write_target import unchanged_target
 from deltalite.commands.optimize.files import WrittenBins, active_keys, keys_of, write_bins
 from deltalite.commands.optimize.plan import Batch
 from deltalite.commands.optimize.report import Totals, metrics, parameters
-from deltalite.commands.optimize.table_plan import OptimizePlan, plan_for
+from deltalite.commands.optimize.table_plan import OptimizePlan, check_same_order, plan_for
 from deltalite.errors import (
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
@@ -144,15 +144,19 @@ class _Run:
         """Write and commit the bins of a batch whose files are unchanged.
 
         Return the result if this commit ends the run, else None. Only the commit that ends the run records it.
+
+        Raises:
+            MetadataChangedException: another writer changed the clustering columns since the plan.
         """
         base = Snapshot.load(self.store)
         if (earlier_result := find_earlier_result(self.request, base)) is not None:
             return earlier_result
         check_writable(base.protocol, base.metadata)
+        target = unchanged_target(base)
+        check_same_order(plan, self.request, target)
         active = active_keys(base, plan)
         bins = [file_bin for file_bin in batch.bins if dropped.check_active(keys_of(plan, file_bin.files), active)]
         empty = [file for file in batch.empty if dropped.check_active(keys_of(plan, [file]), active)]
-        target = unchanged_target(base)
         with ExitStack() as stack:
             with reading_table(self.store.root):
                 written = write_bins(self.spark, base, target, plan, bins, empty, stack)

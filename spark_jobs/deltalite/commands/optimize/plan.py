@@ -185,8 +185,9 @@ def plan_clustering(
 
     New cubes take the files that are in no cube, and existing cubes from the smallest on, as long as a cube is not
     larger than the files before it. So each row is rewritten a few times while the table grows, and not with each
-    batch of new rows. Files of another provider, and files that are clustered by other columns, stay as they are; with
-    `full`, all files are taken if not all of them are in one cube of these columns.
+    batch of new rows. Files of another provider, and files that are clustered by other columns, stay as they are.
+    With `full`, new cubes take all files but those of full cubes of these columns. A cube of at least half of
+    `cube_bytes` is full. So a run that was killed continues, and a second run does nothing.
     delta-spark: ClusteringStrategy, which takes all cubes below 100 GB.
     """
     live_files = [file for partition_files in _by_partition(files) for file in partition_files]
@@ -197,7 +198,7 @@ def plan_clustering(
         cube_id = file.tags.get(CUBE_ID_TAG)
         if file.clustering_provider not in (None, provider):
             others.append(file)
-        elif cube_id is None:
+        elif cube_id is None or file.clustering_provider is None:  # the tags of a Z order do not make it clustered
             unclustered.append(file)
         elif _columns_of_cube(file) != list(columns):
             others.append(file)
@@ -205,19 +206,22 @@ def plan_clustering(
             unclustered.append(file)
         else:
             cubes.setdefault(cube_id, []).append(file)
+    partial_cubes = [cube for cube in cubes.values() if 2 * sum(f.size_bytes for f in cube) < cube_bytes]
     if full:
-        to_rewrite = live_files if unclustered or others or len(cubes) > 1 else []
+        in_partial_cubes = [file for cube in partial_cubes for file in cube]
+        is_in_order = not unclustered and not others and len(partial_cubes) <= 1
+        to_rewrite = [] if is_in_order else unclustered + others + in_partial_cubes
     else:
-        to_rewrite = unclustered + _joining(list(cubes.values()), sum(f.size_bytes for f in unclustered), cube_bytes)
+        to_rewrite = unclustered + _joining(partial_cubes, sum(f.size_bytes for f in unclustered))
     numbers = {file.number for file in to_rewrite}
     return _cubes([file for file in live_files if file.number in numbers], target=target, cube_bytes=cube_bytes)
 
 
-def _joining(cubes: Sequence[Sequence[Candidate]], new_bytes: int, cube_bytes: int) -> list[Candidate]:
+def _joining(cubes: Sequence[Sequence[Candidate]], new_bytes: int) -> list[Candidate]:
     """Return the files of the cubes that join `new_bytes` of other files."""
     joining: list[Candidate] = []
     for size, cube in sorted(((sum(f.size_bytes for f in cube), cube) for cube in cubes), key=lambda pair: pair[0]):
-        if size > new_bytes or 2 * size >= cube_bytes:
+        if size > new_bytes:
             break
         joining += cube
         new_bytes += size
@@ -225,9 +229,9 @@ def _joining(cubes: Sequence[Sequence[Candidate]], new_bytes: int, cube_bytes: i
 
 
 def _columns_of_cube(file: Candidate) -> list[str] | None:
-    """Return the columns by which the file is clustered, None if another writer stored another text in the tag."""
+    """Return the columns by which the file is clustered, None if another writer stored another value in the tag."""
     try:
-        columns = json.loads(file.tags.get(CUBE_COLUMNS_TAG, ""))
+        columns = json.loads(file.tags.get(CUBE_COLUMNS_TAG) or "")
     except (ValueError, RecursionError):
         return None
     return columns if isinstance(columns, list) else None

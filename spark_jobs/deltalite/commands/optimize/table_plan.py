@@ -30,7 +30,7 @@ from deltalite.commands.optimize.plan import (
     plan_clustering,
     plan_cubes,
 )
-from deltalite.errors import InvalidRequestError
+from deltalite.errors import InvalidRequestError, MetadataChangedException
 from deltalite.log.file_table import ADD_TYPES, key_column
 from deltalite.protocol import properties as props
 from deltalite.protocol.clustering import CLUSTERING_PROVIDER, column_text, logical_paths
@@ -113,6 +113,19 @@ def plan_for(spark: SparkSession, request: OptimizeRequest, base: Snapshot) -> O
     empty = [file for file in candidates if file.is_empty]
     planned_batches = batches(bins, empty, most_bytes=request.max_commit_bytes)
     return OptimizePlan(files=chosen, batches=tuple(planned_batches), target=target, order=order)
+
+
+def check_same_order(plan: OptimizePlan, request: OptimizeRequest, target: WriteTarget) -> None:
+    """Check that a newer version of the table still asks for the order of the plan.
+
+    Raises:
+        MetadataChangedException: it asks for another order.
+    """
+    if _order(request, target) != plan.order:
+        raise MetadataChangedException(
+            f"Another writer changed the clustering columns of {request.table}, or renamed one.",
+            remedy="Run the task again: it starts from the newest version.",
+        )
 
 
 def _chosen(spark: SparkSession, base: Snapshot, where: str | None) -> pa.Table:

@@ -192,7 +192,8 @@ def plan_change(request: TableRequest, declared: StructType | None, base: Snapsh
         metadata = replace(metadata, schema_string=schema_to_json(schema))
     before = base.configuration
     different_keys = sorted(k for k in {*before, *configuration} if before.get(k) != configuration.get(k))
-    target, cluster_by = _clustered(request, altered_target(base, metadata, requested))
+    altered = altered_target(base, metadata, requested, keeps_clustering=request.cluster_by is None)
+    target, cluster_by = _clustered(request, altered)
     return Plan(
         target=target,
         domains=() if cluster_by is None else _domains(target),
