@@ -31,7 +31,11 @@ from deltalite.protocol.schema import parse_schema
 
 _LEAST = Protocol(min_reader_version=1, min_writer_version=2)
 _MAPPED_READER_VERSION = 2
-_REQUIRED = {"clustering": ("domainMetadata",), "rowTracking": ("domainMetadata",)}
+_REQUIRED = {
+    "clustering": ("domainMetadata",),
+    "rowTracking": ("domainMetadata",),
+    "variantShredding": ("variantType",),
+}
 # "enabled" is an older word of Delta for "supported".
 _SUPPORTED = ("supported", "enabled")
 
@@ -93,9 +97,10 @@ def protocol_for(
     base = current or _LEAST
     schema = parse_schema(metadata.schema_string)
     active = {f.name for f in FEATURES.values() if is_requested(f, metadata, schema)}
+    used = active | requested.features
+    required = used | {name for feature in used for name in _REQUIRED.get(feature, ())}
     # A table with the preview of a feature keeps it: readers of the preview may not know the feature.
-    used = {name for name in active if f"{name}-preview" not in supported_features(base)} | requested.features
-    needed = used | {name for feature in used for name in _REQUIRED.get(feature, ())}
+    needed = {name for name in required if f"{name}-preview" not in supported_features(base)} | requested.features
     unwritable = sorted(name for name in needed if not FEATURES[name].writable_active)
     if unwritable:
         raise UnsupportedFeatureError(

@@ -146,11 +146,16 @@ FEATURES = {
             writable_active=True,
         ),
         Feature(name="typeWidening-preview", is_reader_feature=True, active=_always, writable_active=True),
-        # Some engines list these for tables without such a column; they then impose no rules on a writer.
-        Feature(name="variantType", is_reader_feature=True, active=_has_type("variant")),
-        Feature(name="variantType-preview", is_reader_feature=True, active=_has_type("variant")),
-        Feature(name="variantShredding", is_reader_feature=True, active=_has_type("variant")),
-        Feature(name="variantShredding-preview", is_reader_feature=True, active=_has_type("variant")),
+        Feature(name="variantType", is_reader_feature=True, active=_has_type("variant"), writable_active=True),
+        Feature(name="variantType-preview", is_reader_feature=True, active=_always, writable_active=True),
+        Feature(
+            name="variantShredding",
+            is_reader_feature=True,
+            active=_always,
+            requested=_when(props.ENABLE_VARIANT_SHREDDING),
+            writable_active=True,
+        ),
+        Feature(name="variantShredding-preview", is_reader_feature=True, active=_always, writable_active=True),
         *(
             Feature(name=name, is_reader_feature=True, active=_always, unreadable=_BY_CATALOG)
             for name in ("catalogManaged", "catalogOwned", "catalogOwned-preview")

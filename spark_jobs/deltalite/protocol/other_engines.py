@@ -9,8 +9,7 @@ _CATALOG = "delta-spark 4.4, with the catalog of the table,"
 _DATABRICKS = "Databricks Runtime 16.4 or later"
 DELTA_SPARK = frozenset({
     "coordinatedCommits-preview", "geospatial", "geospatial-dev", "icebergCompatV1", "icebergCompatV2",
-    "icebergCompatV3", "materializePartitionColumns", "variantShredding", "variantShredding-preview", "variantType",
-    "variantType-preview",
+    "icebergCompatV3", "materializePartitionColumns",
 })  # fmt: skip
 """The features that delta-spark 4.4 supports and this release does not, or not on write."""
 _OTHERS = {

@@ -108,6 +108,7 @@ ENABLE_ICEBERG_COMPAT_V2 = Property("delta.enableIcebergCompatV2", False, _boole
 ENABLE_IN_COMMIT_TIMESTAMPS = Property("delta.enableInCommitTimestamps", False, _boolean)
 ENABLE_ROW_TRACKING = Property("delta.enableRowTracking", False, _boolean)
 ENABLE_TYPE_WIDENING = Property("delta.enableTypeWidening", False, _boolean)
+ENABLE_VARIANT_SHREDDING = Property("delta.enableVariantShredding", False, _boolean)
 ROW_TRACKING_SUSPENDED = Property("delta.rowTrackingSuspended", False, _boolean)
 ISOLATION_LEVEL = Property("delta.isolationLevel", "Serializable", _one_of("Serializable", "WriteSerializable"))
 LOG_RETENTION_MS = Property("delta.logRetentionDuration", 30 * DAY_MS, parse_interval_ms)

@@ -149,8 +149,12 @@ def test_a_table_with_the_preview_of_a_feature_keeps_it():
     assert supported_features(protocol_for(properties)) >= {"typeWidening"}
     preview = named(readers=["typeWidening-preview"])
     assert protocol_for(properties, preview) == preview
+    shredding = replace(with_field("variant"), configuration={"delta.enableVariantShredding": "true"})
+    assert supported_features(protocol_for(shredding)) >= {"variantShredding", "variantType"}
+    previews = named(readers=["variantShredding-preview", "variantType-preview"])
+    assert protocol_for(shredding, previews) == previews
 
 
 def test_the_error_names_the_unwritable_feature_that_a_schema_needs():
-    with pytest.raises(UnsupportedFeatureError, match="variantType"):
-        protocol_for(with_field("variant"))
+    with pytest.raises(UnsupportedFeatureError, match="icebergCompatV1"):
+        protocol_for(metadata({"delta.enableIcebergCompatV1": "true"}))

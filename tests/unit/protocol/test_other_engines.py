@@ -11,10 +11,10 @@ from tests.unit.protocol.test_features import PLAIN, named
 
 
 def test_features_are_grouped_by_their_engine():
-    names = ["variantType", "collations", "geospatial", "timestampNanos", "labTimeWarp"]
+    names = ["icebergCompatV3", "collations", "geospatial", "timestampNanos", "labTimeWarp"]
     assert remedy_for("Read", names) == (
         "Read the table with another engine. Databricks Runtime 16.4 or later supports collations. "
-        "delta-spark 4.4 supports geospatial, variantType. "
+        "delta-spark 4.4 supports geospatial, icebergCompatV3. "
         "For labTimeWarp, timestampNanos, use the engine that added it to the table."
     )
 

@@ -23,14 +23,23 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _INSTANT = pa.timestamp("us", tz="UTC")
+# Arrow reads a variant as a struct. Spark 4.0 to 4.2 name the type only in Spark's schema, which Spark adds to a file.
+_VARIANT_ANNOTATION = "(Variant("
+_SPARK_SCHEMA, _SPARK_VARIANT = b"org.apache.spark.sql.parquet.row.metadata", b'"type":"variant"'
 
 
 def schema_of_file(footer: pq.FileMetaData) -> StructType:
     """Return the columns of a file, all nullable.
 
     Raises:
-        SchemaMismatchError: a column has a type that Delta does not support, or two names differ only in case.
+        SchemaMismatchError: a column has variants or a type that Delta does not support, or two names differ only in
+            case.
     """
+    if _VARIANT_ANNOTATION in str(footer.schema) or _SPARK_VARIANT in (footer.metadata or {}).get(_SPARK_SCHEMA, b""):
+        raise SchemaMismatchError(
+            "It has a column with variants, which this release does not find in files that are in no table.",
+            remedy="Write the rows to a new table with DeltaWriteOperator.",
+        )
     leaves = iter(range(footer.num_columns))
     fields = [_field(field, footer, leaves, field.name) for field in footer.schema.to_arrow_schema()]
     struct = type_from_arrow(pa.struct(fields), "")

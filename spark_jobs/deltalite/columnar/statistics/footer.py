@@ -101,15 +101,15 @@ def parse_column_list(text: str) -> list[Path]:
 def statistics_json(footer: pq.FileMetaData, indexed: IndexedColumns) -> str:
     """Return the `stats` of an `add`: numRecords, minValues, maxValues and nullCount, nested like the schema.
 
-    Arrays and maps have no statistics, because a footer counts their elements. Booleans and binaries have only a null
-    count.
+    Arrays and maps have no statistics, because a footer counts their elements. Booleans, binaries and variants have
+    only a null count.
     """
     positions = _leaf_positions(footer)
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
     for path, data_type in indexed.leaves:
-        position = positions.get(_lower_case(path))
+        position = positions.get(_lower_case(_stored_path(path, data_type)))
         column = None if position is None else _column(footer, position)
         if column is None or isinstance(data_type, ArrayType | MapType):
             continue
@@ -119,6 +119,11 @@ def statistics_json(footer: pq.FileMetaData, indexed: IndexedColumns) -> str:
             _put(low, path, _bound(smallest, data_type, indexed.string_prefix_length, upper=False))
             _put(high, path, _bound(largest, data_type, indexed.string_prefix_length, upper=True))
     return _to_json({"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
+
+
+def _stored_path(path: Path, data_type: DataType) -> Path:
+    """Return the path of the Parquet column that is null where the leaf is null: that of a variant is its metadata."""
+    return (*path, "metadata") if data_type == PrimitiveType("variant") else path
 
 
 @dataclass(frozen=True, slots=True)

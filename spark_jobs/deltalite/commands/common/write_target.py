@@ -47,6 +47,8 @@ from deltalite.requests import WriteRequest
 from deltalite.snapshot import Snapshot
 
 _FEED_COLUMNS = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
+# Binary values need not be text, and variants cannot be compared.
+_NOT_PARTITIONING = (PrimitiveType("binary"), PrimitiveType("variant"))
 _log = logging.getLogger(__name__)
 
 
@@ -329,7 +331,7 @@ def partition_columns(schema: StructType, partitioned_by: Sequence[str]) -> tupl
                 f"partition_by names '{name}', and the rows have the columns {', '.join(schema.names)}.",
                 remedy="Correct the name, or add the column in `query`.",
             )
-        if isinstance(field.type, StructType | ArrayType | MapType) or field.type == PrimitiveType("binary"):
+        if isinstance(field.type, StructType | ArrayType | MapType) or field.type in _NOT_PARTITIONING:
             raise InvalidRequestError(
                 f"The column '{field.name}' is {field.type}, which cannot partition a table.",
                 remedy="Partition by a column of a simple type.",

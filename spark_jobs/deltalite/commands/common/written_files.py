@@ -23,6 +23,7 @@ from deltalite.protocol.column_mapping import MappingMode
 from deltalite.protocol.partition_values import parse_partition_value
 from deltalite.protocol.paths import decode_path, encode_path
 from deltalite.protocol.schema import DataType, PrimitiveType
+from deltalite.protocol.variants import may_shred
 from deltalite.spark.write.staging import DataFile, StagedWrite, WriteLayout
 from deltalite.storage.log_store import LogStore
 
@@ -80,6 +81,7 @@ def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: i
         optimize=optimize,
         random_prefixes=target.table.mode is not MappingMode.NONE  # folders of physical names do not help users
         or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
+        shreds_variants=may_shred(target.protocol, target.metadata),
     )
 
 

@@ -80,14 +80,31 @@ def _field(column: Any) -> StructField:
     except UnsupportedFeatureError as error:
         raise _not_stored(column) from error
     # The JSON of Spark has a collation inside another type as metadata of the field.
-    if _COLLATIONS in text or contains_type(field.type, "variant") or contains_type(field.type, VOID.name):
+    if _COLLATIONS in text or contains_type(field.type, VOID.name):
         raise _not_stored(column)
+    _check_variant(field)
     _check_nulls(field)
     if identity.START in field.metadata and field.type != PrimitiveType("long"):
         raise SchemaMismatchError(
             f"The identity column '{name}' is {field.type} in `schema`.", remedy="Declare it as BIGINT."
         )
     return field
+
+
+def _check_variant(field: StructField) -> None:
+    """Refuse a computed variant. Protocol: Default Columns, Variant Data Type."""
+    if not contains_type(field.type, "variant"):
+        return
+    if GENERATION in field.metadata:
+        raise SchemaMismatchError(
+            f"The generated column '{field.name}' is a VARIANT in `schema`.",
+            remedy="Generate another type, or compute the variant in the query of the write.",
+        )
+    if str(field.metadata.get(DEFAULT, "NULL")).strip().upper() != "NULL":
+        raise SchemaMismatchError(
+            f"The VARIANT column '{field.name}' has a DEFAULT other than NULL in `schema`.",
+            remedy="Leave out the DEFAULT.",
+        )
 
 
 def _not_stored(column: Any) -> SchemaMismatchError:

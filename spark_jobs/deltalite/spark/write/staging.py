@@ -53,6 +53,12 @@ _OPTIMIZE_SETTINGS = {
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(128 * 1024 * 1024),
 }
+# Spark 4.3 shreds variants by default, and Delta forbids it in most tables. The last setting is for tests of Spark.
+_SHRED_VARIANTS = {"spark.sql.variant.writeShredding.enabled": "true", "spark.sql.variant.inferShreddingSchema": "true"}
+_DO_NOT_SHRED_VARIANTS = {
+    "spark.sql.variant.inferShreddingSchema": "false",
+    "spark.sql.variant.forceShreddingSchemaForTest": "",
+}
 # By default (0) Spark sorts the rows of each task by partition, even if they all belong to one partition.
 _OPEN_FILES_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
 # Spark's committers put the number of the task at the start of a file name.
@@ -89,7 +95,8 @@ class WriteLayout:
     """The layout of data files. `partition_columns` has the physical names.
 
     `open_files` is the most files that a task writes at once; with it Spark need not sort the rows. `row_group_bytes`
-    is the approximate size of a row group; by default Spark's.
+    is the approximate size of a row group; by default Spark's. `shreds_variants` lets Spark store the paths that many
+    variants have as typed columns; Spark 4.0 does not.
     """
 
     partition_columns: Sequence[str]
@@ -98,6 +105,7 @@ class WriteLayout:
     random_prefixes: bool = False
     open_files: int | None = None
     row_group_bytes: int | None = None
+    shreds_variants: bool = False
 
 
 class StagedWrite:
@@ -289,7 +297,8 @@ def _settings(table: TableSchema, layout: WriteLayout) -> Mapping[str, str]:
     # Rows read from a table with column mapping carry its field ids, which are wrong in another table.
     ids = {"spark.sql.parquet.fieldId.write.enabled": str(table.mode is not MappingMode.NONE).lower()}
     open_files = {} if layout.open_files is None else {_OPEN_FILES_SETTING: str(layout.open_files)}
-    return _FORMAT_SETTINGS | ids | open_files | (_OPTIMIZE_SETTINGS if layout.optimize else {})
+    variants = _SHRED_VARIANTS if layout.shreds_variants else _DO_NOT_SHRED_VARIANTS
+    return _FORMAT_SETTINGS | ids | open_files | variants | (_OPTIMIZE_SETTINGS if layout.optimize else {})
 
 
 def _partition_texts(schema: StructType, layout: WriteLayout) -> dict[str, Column]:

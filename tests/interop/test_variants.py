@@ -1,0 +1,51 @@
+"""delta-spark and this library write variants to one table in turns, with and without shredding."""
+
+from __future__ import annotations
+
+import pytest
+
+import deltalite.spark as delta
+from deltalite import DeltaTable
+from tests.support.merging import merge_into
+from tests.support.tables import delete_rows, optimized, update_rows, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.generated_code]
+
+ROWS = 'SELECT id, parse_json(\'{"n": \' || id || \', "t": "x"}\') AS v FROM range(%d, %d)'
+COLUMNS = "id, to_json(v) AS v"
+
+
+def expected(**changed):
+    """The rows 0 to 9, except for the changed ones; None is a deleted row."""
+    texts = {f"_{i}": f'{{"n":{i},"t":"x"}}' for i in range(10)} | changed
+    return [(int(name[1:]), text) for name, text in texts.items() if text is not None]
+
+
+@pytest.mark.parametrize("shredding", ["false", "true"])
+def test_each_engine_changes_variants_of_the_other(spark, delta_spark, tmp_path, shredding):
+    table = tmp_path / "t"
+    name = f"delta.`{table}`"
+
+    def check(rows):
+        assert sorted(map(tuple, delta.read(spark, str(table)).selectExpr("id", "to_json(v)").collect())) == rows
+        by_them = delta_spark.sql(f"SELECT {COLUMNS} FROM {name}")
+        assert sorted(map(tuple, by_them)) == rows
+
+    properties = {"delta.enableVariantShredding": shredding, "delta.enableDeletionVectors": "true"}
+    write_rows(spark, table, ROWS % (0, 5), properties=properties)
+    delta_spark.sql(f"INSERT INTO {name} {ROWS % (5, 10)}")
+    check(expected())
+    delta_spark.sql(f"UPDATE {name} SET v = parse_json('1') WHERE id = 1")
+    update_rows(spark, table, {"v": "parse_json('[2]')"}, "id = 7")
+    check(expected(_1="1", _7="[2]"))
+    delete_rows(spark, table, "variant_get(v, '$.n', 'long') = 3")
+    delta_spark.sql(f"DELETE FROM {name} WHERE id = 8")
+    check(expected(_1="1", _7="[2]", _3=None, _8=None))
+    merge_into(spark, table, ROWS % (1, 2), "target.id = source.id", matched=[{"update": "*"}])
+    delta_spark.sql(f"OPTIMIZE {name}")
+    optimized(spark, table, max_deleted_rows_ratio=0)
+    check(expected(_7="[2]", _3=None, _8=None))
+    listed = set(DeltaTable(str(table)).protocol.writer_features or ())
+    assert {feature for feature in listed if feature.startswith("variant")} == (
+        {"variantType", "variantShredding"} if shredding == "true" else {"variantType"}
+    )
