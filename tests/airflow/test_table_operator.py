@@ -93,3 +93,9 @@ def test_a_dag_with_a_declared_table_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaTableOperator(task_id="declare", table="/lake/orders", schema="id INT", constraints={"c": "id > 0"})
     stored(dag)
+
+
+@pytest.mark.parametrize("parameter", ["partition_by", "cluster_by"])
+def test_a_list_with_other_values_than_texts_is_rejected(parameter):
+    with pytest.raises(InvalidRequestError, match=f"{parameter} is .*, and its items must be texts"):
+        TableRequest(table="/lake/orders", **{parameter: ["a", None]})

@@ -39,6 +39,9 @@ class TableRequest(CommitRequest):
         if self.schema is not None and not self.schema.strip():
             yield "schema is empty.", "Write it as DDL, such as 'id BIGINT NOT NULL, day DATE'."
         for name, values in self._names().items():
+            if not all(isinstance(value, str) for value in values):
+                yield f"{name} is {values!r}, and its items must be texts.", "Give names."
+                return
             repeated = repeated_name(values)
             if repeated is not None:
                 yield f"{name} has '{repeated}' twice (case does not count).", "Name it once."

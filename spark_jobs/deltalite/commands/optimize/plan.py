@@ -195,12 +195,13 @@ def plan_clustering(
     unclustered: list[Candidate] = []
     others: list[Candidate] = []
     for file in live_files:
-        cube_id = file.tags.get(CUBE_ID_TAG)
+        cube_id, cube_columns = file.tags.get(CUBE_ID_TAG), _columns_of_cube(file)
         if file.clustering_provider not in (None, provider):
             others.append(file)
-        elif cube_id is None or file.clustering_provider is None:  # the tags of a Z order do not make it clustered
+        # The tags of a Z order, without a provider, do not make it clustered.
+        elif file.clustering_provider is None or cube_id is None or cube_columns is None:
             unclustered.append(file)
-        elif _columns_of_cube(file) != list(columns):
+        elif cube_columns != list(columns):
             others.append(file)
         elif file.has_too_many_deleted(ratio):
             unclustered.append(file)
