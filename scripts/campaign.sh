@@ -24,7 +24,7 @@ races=(tests/spark/merge/test_at_once.py tests/spark/row_changes/test_by_model.p
 DELTALITE_FUZZ="$FACTOR" campaign random-examples tests/unit tests/faults -m hypothesis  # its plugin sets the marker
 campaign golden-tables "${golden[@]}"
 campaign kills-and-races tests/faults "${races[@]}"
-campaign other-engines tests/interop tests/storage
+DELTALITE_FUZZ="$FACTOR" campaign other-engines tests/interop tests/storage
 campaign airflow tests/airflow tests/examples tests/system tests/demo
 campaign everything-else tests --ignore tests/faults --ignore tests/interop --ignore tests/storage --ignore tests/airflow \
     --ignore tests/examples --ignore tests/system --ignore tests/demo \

@@ -65,6 +65,8 @@ os.environ |= {
 WITH_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": "true"}
 WITHOUT_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
 
+ONE_TASK = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
@@ -123,6 +125,15 @@ def _generated_code(request: pytest.FixtureRequest) -> Iterator[None]:
     from deltalite.spark.runtime.session import settings
 
     with settings(request.getfixturevalue("spark"), WITH_GENERATED_CODE):
+        yield
+
+
+@pytest.fixture(scope="module")
+def one_task(spark: SparkSession) -> Iterator[None]:
+    """Spark with one task a stage and no plans that change on the way, for data of a few rows."""
+    from deltalite.spark.runtime.session import settings
+
+    with settings(spark, ONE_TASK):
         yield
 
 

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-ONE_TASK = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-
-
-@pytest.fixture(scope="module")
-def one_task(spark):
-    """Spark with one task a stage and no plans that change on the way, for data of a few rows."""
-    from deltalite.spark.runtime.session import settings
-
-    with settings(spark, ONE_TASK):
-        yield
-
 
 @pytest.fixture(params=["native", "public"])
 def way(request, monkeypatch):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ class DeltaSparkError(Exception):
     """delta-spark refused a statement or failed; the message is that of the engine."""
 
 
+Answer = list[list[Any]] | DeltaSparkError
+"""The rows of a statement, or the error of delta-spark."""
+
+
 class DeltaSpark:
     """One session of delta-spark. It starts at the first statement, because that takes seconds."""
 
@@ -30,15 +35,30 @@ class DeltaSpark:
 
     def sql(self, statement: str) -> list[list[Any]]:
         """Run a statement, and return its rows as JSON shows them. Raises `DeltaSparkError`."""
+        (answer,) = self.all([statement])
+        return answer
+
+    def all(self, statements: Sequence[str]) -> list[list[list[Any]]]:
+        """Run statements, and return the rows of each. Raises the first `DeltaSparkError` after the last statement."""
+        self.send(statements)
+        answers = [self.receive() for _ in statements]
+        return [rows_or_raise(answer) for answer in answers]
+
+    def send(self, statements: Sequence[str]) -> None:
+        """Begin statements, which run one after the other. Call `receive` once for each."""
         process = self._process = self._process or self._started()
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps(statement) + "\n")
+        assert process.stdin is not None
+        process.stdin.writelines(json.dumps(statement) + "\n" for statement in statements)
         process.stdin.flush()
-        line = process.stdout.readline()
+
+    def receive(self) -> Answer:
+        """Return the answer to the first statement that has none yet: its rows as JSON shows them, or its error."""
+        assert self._process is not None and self._process.stdout is not None
+        line = self._process.stdout.readline()
         assert line, f"delta-spark ended: {self._log.read_text()[-4000:]}"
         answer = json.loads(line)
         if "error" in answer:
-            raise DeltaSparkError(answer["error"])
+            return DeltaSparkError(answer["error"])
         rows: list[list[Any]] = answer["rows"]
         return rows
 
@@ -70,7 +90,8 @@ class DeltaSpark:
         with self._log.open("w") as log:
             return subprocess.Popen(
                 [str(ENVIRONMENT / "bin" / "python"), str(PROGRAM), *jars],
-                env=environment | {"PATH": path, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": _JVM_OPTIONS},
+                env=environment
+                | {"PATH": path, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": _JVM_OPTIONS, "TZ": "UTC"},
                 cwd=tempfile.mkdtemp(dir=self._folder),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -78,6 +99,13 @@ class DeltaSpark:
                 text=True,
                 encoding="utf-8",
             )
+
+
+def rows_or_raise(answer: Answer) -> list[list[Any]]:
+    """Return the rows of an answer, or raise its error."""
+    if isinstance(answer, DeltaSparkError):
+        raise answer
+    return answer
 
 
 def in_order(rows: list[list[Any]]) -> list[list[Any]]:

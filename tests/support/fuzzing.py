@@ -38,7 +38,12 @@ _HANGS_AFTER_SECONDS = 60
 
 def examples(count):
     """Hypothesis settings for `count` examples; a campaign multiplies the count."""
-    return settings(max_examples=max(1, int(count * _FACTOR)), deadline=None, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=scaled(count), deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def scaled(count: int) -> int:
+    """`count` times the factor of the campaign, at least 1."""
+    return max(1, int(count * _FACTOR))
 
 
 class Overlay(MemoryLogStore):

@@ -1,0 +1,243 @@
+"""Random statements for a table in a known state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from tests.support.differential.conditions import condition, reference, value
+from tests.support.differential.kinds import KINDS, literal, value_of
+from tests.support.differential.statements import (
+    Alter,
+    Checkpoint,
+    Clause,
+    Delete,
+    Merge,
+    Optimize,
+    Restore,
+    Rows,
+    Statement,
+    Update,
+    Write,
+)
+from tests.support.differential.tables import KEY, Column, Table, properties_text, quoted
+
+
+@dataclass(slots=True)
+class Draw:
+    """A source of random statements. `present_keys` are the keys of the table's rows."""
+
+    rnd: Random
+    next_key: int = 1
+    present_keys: Sequence[int] = ()
+    states: list[tuple[Mapping[str, int], Table]] = field(default_factory=list)
+    """The states to which a restore can go: the version of each copy, and the table."""
+
+    def statement(self, table: Table) -> Statement:
+        """Return a random statement."""
+        kinds: dict[Callable[[Table], Statement | None], int] = {
+            self.append: 5, self.overwrite: 1, self.replace: 2, self.delete: 4, self.update: 5, self.merge: 6,
+            self.optimize: 3, self.restore: 1, self.checkpoint: 1, self.alter: 3,
+        }  # fmt: skip
+        while True:
+            (draw,) = self.rnd.choices(list(kinds), weights=list(kinds.values()))
+            statement = draw(table)
+            if statement is not None:
+                return statement
+
+    def append(self, table: Table) -> Write:
+        return Write(source=self._rows(table, self._columns(table)))
+
+    def overwrite(self, table: Table) -> Write:
+        dynamic = bool(table.partition_by) and self.rnd.randrange(2) == 0
+        return Write(source=self._rows(table, self._columns(table)), mode="dynamic" if dynamic else "overwrite")
+
+    def replace(self, table: Table) -> Write | None:
+        if len(table.writable) < len(table.columns):  # REPLACE WHERE takes all columns by their position
+            return None
+        where = condition(self.rnd, table.comparable)
+        return Write(source=self._rows(table, list(table.writable)), mode="replace", replace_where=where)
+
+    def delete(self, table: Table) -> Delete:
+        return Delete(condition=condition(self.rnd, table.comparable) if self.rnd.randrange(8) else None)
+
+    def update(self, table: Table) -> Update:
+        return Update(
+            condition=condition(self.rnd, table.comparable) if self.rnd.randrange(6) else None,
+            values=self._assignments(table, table.comparable, None),
+        )
+
+    def merge(self, table: Table) -> Merge:
+        rnd = self.rnd
+        columns = list(table.writable)
+        keys = rnd.sample(list(self.present_keys), min(len(self.present_keys), rnd.randint(0, 3)))
+        kinds = rnd.randint(1, 7)
+        # Two source rows for one target row. Without a matched clause both have no effect, and this library accepts
+        # them. delta-spark rejects them, unless the merge only inserts (`MergeIntoCommandBase`,
+        # `throwErrorOnMultipleMatches`).
+        if keys and kinds & 1 and rnd.randrange(8) == 0:
+            keys.append(keys[0])
+        keys += self._fresh_keys(rnd.randint(0, 2) or not keys)
+        source = self._rows(table, columns, keys)
+        star = len(columns) == len(table.columns)
+        in_source = tuple(column for column in columns if column.kind.name != "variant")
+        both = [(table.comparable, "target"), (in_source, "source")]
+        return Merge(
+            source=source,
+            on=f"target.{KEY} = source.{KEY}",
+            matched=self._clauses(table, both, ("update", "update", "delete"), star=star) if kinds & 1 else (),
+            inserts=self._clauses(table, both[1:], ("insert",), star=star) if kinds & 2 else (),
+            by_source=self._clauses(table, both[:1], ("update", "delete"), star=False) if kinds & 4 else (),
+        )
+
+    def optimize(self, table: Table) -> Optimize:
+        rnd = self.rnd
+        columns = [c.name for c in table.comparable if c.kind.bounded and c.name not in table.partition_by]
+        match rnd.randrange(4):
+            case 0 if not table.cluster_by:
+                return Optimize(z_order_by=tuple(map(quoted, rnd.sample(columns[:3], min(2, len(columns[:3]))))))
+            case 1 if table.enables("enableDeletionVectors"):
+                return Optimize(purge=True)
+            case 2 if table.cluster_by:
+                return Optimize(full=True)
+            case _:
+                return Optimize()
+
+    def restore(self, _table: Table) -> Restore | None:
+        if not self.states:
+            return None
+        versions, state = self.rnd.choice(self.states)
+        return Restore(versions=versions, state=state)
+
+    def checkpoint(self, _table: Table) -> Checkpoint:
+        return Checkpoint()
+
+    def alter(self, table: Table) -> Alter:
+        return self.rnd.choice(list(self._alterations(table)))
+
+    def _alterations(self, table: Table) -> Iterator[Alter]:
+        rnd = self.rnd
+        column = Column(name=f"added{len(table.columns)}", kind=KINDS[rnd.choice(("int", "string", "date", "struct"))])
+        yield Alter(
+            declared={"schema": column.ddl}, texts=(f"ADD COLUMNS ({column.ddl})",), altered=table.with_column(column)
+        )
+        yield from self._properties(table)
+        yield from self._constraints(table)
+        for present in table.columns:
+            if present.rule == "required" and present.name != KEY:
+                optional = replace(present, rule="plain")
+                yield Alter(
+                    declared={"schema": optional.ddl},
+                    texts=(f"ALTER COLUMN {quoted(present.name)} DROP NOT NULL",),
+                    altered=table.with_column(optional),
+                )
+            if present.kind.wider is not None and table.enables("enableTypeWidening") and present.rule == "plain":
+                wider = replace(present, kind=KINDS[present.kind.wider])
+                yield Alter(
+                    declared={"schema": wider.ddl},
+                    texts=(f"ALTER COLUMN {quoted(present.name)} TYPE {wider.kind.sql}",),
+                    altered=table.with_column(wider),
+                )
+        if table.cluster_by:
+            bounded = [c.name for c in table.columns[:3] if c.kind.bounded]
+            columns = tuple(rnd.sample(bounded, rnd.randint(0, min(2, len(bounded)))))
+            text = f"({', '.join(map(quoted, columns))})" if columns else "NONE"
+            yield Alter(
+                declared={"cluster_by": tuple(map(quoted, columns))},
+                texts=(f"CLUSTER BY {text}",),
+                altered=replace(table, cluster_by=columns),
+            )
+
+    def _properties(self, table: Table) -> Iterator[Alter]:
+        names = ("enableDeletionVectors", "enableChangeDataFeed", "enableRowTracking", "enableTypeWidening")
+        for name in (*names, "enableInCommitTimestamps"):
+            if not table.enables(name):
+                properties = {f"delta.{name}": "true"}
+                yield Alter(
+                    declared={"properties": properties},
+                    texts=(f"SET TBLPROPERTIES ({properties_text(properties)})",),
+                    altered=table.with_properties(properties),
+                )
+
+    def _constraints(self, table: Table) -> Iterator[Alter]:
+        if table.constraints:
+            (name, *_) = table.constraints
+            yield Alter(
+                declared={"drop_constraints": (name,)},
+                texts=(f"DROP CONSTRAINT {name}",),
+                altered=replace(table, constraints={n: t for n, t in table.constraints.items() if n != name}),
+            )
+        else:
+            text = condition(self.rnd, table.comparable)
+            yield Alter(
+                declared={"constraints": {"rule": text}},
+                texts=(f"ADD CONSTRAINT rule CHECK ({text})",),
+                altered=replace(table, constraints={"rule": text}),
+            )
+
+    def _columns(self, table: Table) -> list[Column]:
+        """The columns of an insert: all that it must give, and most of the others.
+
+        In a table with an identity column, delta-spark rejects an insert without the partition columns
+        (`TransactionalWrite.getPartitioningColumns`, which sees the columns of the query).
+        """
+        needed = set(table.partition_by) if table.identity else set()
+        return [c for c in table.writable if not c.is_optional or c.name in needed or self.rnd.randrange(8)]
+
+    def _rows(self, table: Table, columns: Sequence[Column], keys: Sequence[int] | None = None) -> Rows:
+        if keys is None:
+            keys = self._fresh_keys(self.rnd.choice((1, 2, 3, 4, 6)))
+        rows = (tuple(self._cell(column, key) for column in columns) for key in keys)
+        return Rows(columns=tuple(column.name for column in columns), rows=tuple(rows))
+
+    def _cell(self, column: Column, key: int) -> str:
+        if column.name == KEY:
+            return literal(key, column.kind)
+        random_value = value_of(self.rnd, column.kind)
+        if random_value is None and column.rule == "required" and self.rnd.randrange(20):
+            random_value = column.kind.values[0]  # few writes break the rule
+        return literal(random_value, column.kind)
+
+    def _fresh_keys(self, count: int) -> list[int]:
+        keys = list(range(self.next_key, self.next_key + count))
+        self.next_key += count
+        return keys
+
+    def _clauses(
+        self,
+        table: Table,
+        views: Sequence[tuple[Sequence[Column], str]],
+        actions: Sequence[str],
+        *,
+        star: bool,
+    ) -> tuple[Clause, ...]:
+        """One or two clauses; the first of two has a condition."""
+        rnd = self.rnd
+        count = rnd.choice((1, 1, 2))
+        clauses = []
+        for number in range(count):
+            action = rnd.choice(actions)
+            columns, view = rnd.choice(views)
+            text = condition(rnd, columns, view) if number < count - 1 or rnd.randrange(3) == 0 else None
+            columns, view = rnd.choice(views)
+            values = None
+            if action == "insert" and not (star and rnd.randrange(2)):
+                values = self._inserted(table)
+            elif action == "update" and not (star and rnd.randrange(2)):
+                values = self._assignments(table, columns, view)
+            clauses.append(Clause(action=action, condition=text, values=values))
+        return tuple(clauses)
+
+    def _assignments(self, table: Table, columns: Sequence[Column], view: str | None) -> dict[str, str]:
+        chosen = self.rnd.sample(table.assignable, self.rnd.randint(1, min(2, len(table.assignable))))
+        assigned: dict[str, str] = {}
+        for column in chosen:
+            if column.kind.name == "struct" and self.rnd.randrange(2):
+                assigned[f"{quoted(column.name)}.a"] = self.rnd.choice(("7", "CAST(NULL AS INT)"))
+            else:
+                assigned[quoted(column.name)] = value(self.rnd, column, columns, view)
+        return assigned
+
+    def _inserted(self, table: Table) -> dict[str, str]:
+        return {quoted(column.name): reference(column, "source") for column in self._columns(table)}
