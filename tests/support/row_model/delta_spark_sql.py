@@ -1,0 +1,68 @@
+"""The same operations as SQL statements for delta-spark, and its answers as rows of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.support.row_model.cases import Case, Deletion, Merging, Updating
+from tests.support.row_model.expressions import Expr, Kind
+from tests.support.row_model.operations import Assignment, Clause
+from tests.support.row_model.values import Row
+
+
+def statement(case: Case, name: str) -> str:
+    """The statement of an operation on the table of this name."""
+    match case:
+        case Deletion():
+            return f"DELETE FROM {name}{_prefixed(' WHERE', case.condition)}"
+        case Updating():
+            return f"UPDATE {name} SET {_set(case.values)}{_prefixed(' WHERE', case.condition)}"
+        case Merging():
+            return _merge(case, name)
+
+
+def _merge(case: Merging, name: str) -> str:
+    clauses = [
+        f"WHEN {kind}{_prefixed(' AND', clause.condition)} THEN {_action(clause)}"
+        for kind, kind_clauses in (
+            ("MATCHED", case.merge.matched),
+            ("NOT MATCHED", case.merge.not_matched),
+            ("NOT MATCHED BY SOURCE", case.merge.not_matched_by_source),
+        )
+        for clause in kind_clauses
+    ]
+    into = f"MERGE INTO {name} AS target USING ({case.source.query}) AS source ON {case.merge.on.sql}"
+    return f"{into} {' '.join(clauses)}"
+
+
+def _action(clause: Clause) -> str:
+    if clause.action == "delete":
+        return "DELETE"
+    if clause.action == "update":
+        return f"UPDATE SET {'*' if clause.values is None else _set(clause.values)}"
+    if clause.values is None:
+        return "INSERT *"
+    columns = ", ".join(assignment.text for assignment in clause.values)
+    return f"INSERT ({columns}) VALUES ({', '.join(assignment.value.sql for assignment in clause.values)})"
+
+
+def _set(values: tuple[Assignment, ...]) -> str:
+    return ", ".join(f"{assignment.text} = {assignment.value.sql}" for assignment in values)
+
+
+def _prefixed(keyword: str, condition: Expr | None) -> str:
+    return "" if condition is None else f"{keyword} ({condition.sql})"
+
+
+def rows_of(answer: Sequence[Sequence[Any]], columns: Mapping[str, Kind]) -> list[Row]:
+    """The rows of an answer with these columns."""
+    return [
+        {name: _value(cell, kind) for cell, (name, kind) in zip(row, columns.items(), strict=True)} for row in answer
+    ]
+
+
+def _value(cell: Any, kind: Kind) -> Any:
+    if isinstance(kind, tuple) and cell is not None:
+        return {name: _value(member, member_kind) for member, (name, member_kind) in zip(cell, kind, strict=True)}
+    return cell
