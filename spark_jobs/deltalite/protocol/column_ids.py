@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.actions import Metadata
-from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema, field_id
+from deltalite.protocol.column_mapping import FIELD_ID, NESTED_IDS, PHYSICAL_NAME, MappingMode, TableSchema, field_id
 from deltalite.protocol.properties import COLUMN_MAPPING_MAX_ID, COLUMN_MAPPING_MODE, Property
 from deltalite.protocol.schema import (
     ArrayType,
@@ -32,7 +32,6 @@ from deltalite.protocol.schema import (
 
 _ASSIGNED_KEYS = (FIELD_ID, PHYSICAL_NAME)
 HIGHEST_COLUMN_ID = Property(COLUMN_MAPPING_MAX_ID, 0, int)
-_NESTED_IDS = "delta.columnMapping.nested.ids"
 
 
 def new_physical_name() -> str:
@@ -189,6 +188,6 @@ def _ids(schema: StructType) -> list[int]:
     for field in all_fields(schema):
         column_id = field_id(field.metadata)
         ids += [] if column_id is None else [column_id]
-        nested = field.metadata.get(_NESTED_IDS)
+        nested = field.metadata.get(NESTED_IDS)
         ids += [n for n in nested.values() if isinstance(n, int)] if isinstance(nested, dict) else []
     return ids

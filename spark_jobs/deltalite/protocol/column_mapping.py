@@ -21,6 +21,8 @@ from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType,
 
 FIELD_ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
+# The field ids of the elements, keys and values of a column, by their path. Protocol: Iceberg Compatibility V2.
+NESTED_IDS = "delta.columnMapping.nested.ids"
 
 
 class MappingMode(StrEnum):

@@ -33,6 +33,8 @@ _LEAST = Protocol(min_reader_version=1, min_writer_version=2)
 _MAPPED_READER_VERSION = 2
 _REQUIRED = {
     "clustering": ("domainMetadata",),
+    "icebergCompatV1": ("columnMapping",),
+    "icebergCompatV2": ("columnMapping",),
     "rowTracking": ("domainMetadata",),
     "variantShredding": ("variantType",),
 }

@@ -160,8 +160,14 @@ FEATURES = {
             Feature(name=name, is_reader_feature=True, active=_always, unreadable=_BY_CATALOG)
             for name in ("catalogManaged", "catalogOwned", "catalogOwned-preview")
         ),
-        Feature(name="icebergCompatV1", active=_when(props.ENABLE_ICEBERG_COMPAT_V1)),
-        Feature(name="icebergCompatV2", active=_when(props.ENABLE_ICEBERG_COMPAT_V2)),
+        Feature(
+            name="materializePartitionColumns",
+            active=_always,
+            requested=_when(props.ENABLE_MATERIALIZED_PARTITION_COLUMNS),
+            writable_active=True,
+        ),
+        Feature(name="icebergCompatV1", active=_when(props.ENABLE_ICEBERG_COMPAT_V1), writable_active=True),
+        Feature(name="icebergCompatV2", active=_when(props.ENABLE_ICEBERG_COMPAT_V2), writable_active=True),
     )
 }
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 _CATALOG = "delta-spark 4.4, with the catalog of the table,"
 _DATABRICKS = "Databricks Runtime 16.4 or later"
 DELTA_SPARK = frozenset({
-    "coordinatedCommits-preview", "geospatial", "geospatial-dev", "icebergCompatV1", "icebergCompatV2",
-    "icebergCompatV3", "materializePartitionColumns",
+    "coordinatedCommits-preview", "geospatial", "geospatial-dev", "icebergCompatV3",
 })  # fmt: skip
 """The features that delta-spark 4.4 supports and this release does not, or not on write."""
 _OTHERS = {

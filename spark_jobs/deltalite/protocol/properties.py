@@ -106,6 +106,7 @@ ENABLE_EXPIRED_LOG_CLEANUP = Property("delta.enableExpiredLogCleanup", True, _bo
 ENABLE_ICEBERG_COMPAT_V1 = Property("delta.enableIcebergCompatV1", False, _boolean)
 ENABLE_ICEBERG_COMPAT_V2 = Property("delta.enableIcebergCompatV2", False, _boolean)
 ENABLE_IN_COMMIT_TIMESTAMPS = Property("delta.enableInCommitTimestamps", False, _boolean)
+ENABLE_MATERIALIZED_PARTITION_COLUMNS = Property("delta.enableMaterializePartitionColumnsFeature", False, _boolean)
 ENABLE_ROW_TRACKING = Property("delta.enableRowTracking", False, _boolean)
 ENABLE_TYPE_WIDENING = Property("delta.enableTypeWidening", False, _boolean)
 ENABLE_VARIANT_SHREDDING = Property("delta.enableVariantShredding", False, _boolean)
@@ -121,6 +122,7 @@ STATS_COLUMNS: Property[str | None] = Property("delta.dataSkippingStatsColumns",
 SYMLINK_MANIFESTS = Property("delta.compatibility.symlinkFormatManifest.enabled", False, _boolean)
 STRING_PREFIX_LENGTH = Property("delta.dataSkippingStringPrefixLength", 32, _not_negative)
 TARGET_FILE_SIZE: Property[int | None] = Property("delta.targetFileSize", None, _bytes)
+WRITE_PARTITION_COLUMNS_TO_PARQUET = Property("delta.writePartitionColumnsToParquet", False, _boolean)
 
 MIN_READER_VERSION = "delta.minReaderVersion"
 MIN_WRITER_VERSION = "delta.minWriterVersion"

@@ -19,6 +19,7 @@ from deltalite.protocol.column_ids import HIGHEST_COLUMN_ID
 from deltalite.protocol.column_mapping import PHYSICAL_NAME
 from deltalite.protocol.feature_enabling import merged_protocol, protocol_for
 from deltalite.protocol.features import check_writable, is_in_force, supported_features
+from deltalite.protocol.iceberg_compat import check_iceberg_compat, check_partition_columns
 from deltalite.protocol.identity_columns import identity_columns, with_high_water_marks
 from deltalite.protocol.properties import (
     CHECKPOINT_PROTECTION_VERSION,
@@ -53,6 +54,7 @@ def restored_rules(current: Rules, target: Rules) -> RestoredRules:
 
     Raises:
         UnsupportedFeatureError: this release cannot write one of the two versions.
+        InvalidRequestError, SchemaMismatchError: the older version contradicts its Iceberg compatibility by now.
         CorruptLogError: an identity column or the clustering is malformed.
     """
     for rules in (current, target):
@@ -61,6 +63,8 @@ def restored_rules(current: Rules, target: Rules) -> RestoredRules:
     protocol = protocol_for(metadata, merged_protocol(current.protocol, target.protocol))
     metadata = _with_current_timestamp_start(current, protocol, metadata)
     check_writable(protocol, metadata)
+    check_iceberg_compat(protocol, metadata)
+    check_partition_columns(current.metadata, protocol, metadata)
     return RestoredRules(protocol=protocol, metadata=metadata, domains=_domains(current, target, protocol))
 
 

@@ -7,6 +7,7 @@ the meaning of old files is then undefined. Protocol: Type Widening, Reader Requ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from deltalite.errors import CorruptLogError, DeltaLiteError, UnsupportedFeatureError
@@ -22,7 +23,7 @@ from deltalite.protocol.schema import (
 )
 
 TYPE_CHANGES = "delta.typeChanges"
-_INTEGERS = ("byte", "short", "integer", "long")
+INTEGERS = ("byte", "short", "integer", "long")
 # The number of digits that hold every value of an integer type.
 _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _WIDENED_TO = {
@@ -37,8 +38,8 @@ _WIDENED_TO = {
 def is_widening(old: DataType, new: DataType) -> bool:
     """Whether a column may widen from `old` to `new`, which holds every value of `old` exactly."""
     match old, new:
-        case PrimitiveType(a), PrimitiveType(b) if a in _INTEGERS and b in _INTEGERS:
-            return _INTEGERS.index(a) <= _INTEGERS.index(b)
+        case PrimitiveType(a), PrimitiveType(b) if a in INTEGERS and b in INTEGERS:
+            return INTEGERS.index(a) <= INTEGERS.index(b)
         case PrimitiveType(a), PrimitiveType(b):
             return a == b or (a, b) in _WIDENED_TO
         case PrimitiveType(a), DecimalType(precision, scale) if a in _INTEGER_DIGITS:
@@ -56,35 +57,44 @@ def check_type_changes(schema: StructType) -> None:
         UnsupportedFeatureError: the protocol does not define a change; the message names the column and both types.
         CorruptLogError: a change is malformed.
     """
-    for field in schema:
-        _check_field(field, field.name)
-
-
-def _check_field(field: StructField, path: str) -> None:
-    changes = field.metadata.get(TYPE_CHANGES) or []
-    if not isinstance(changes, list):
-        raise _malformed(path, changes)
-    for change in changes:
-        old, new = _types_of(change, path)
+    for path, old, new in recorded_changes(schema):
         if not is_widening(old, new):
             raise UnsupportedFeatureError(
                 f"The type of the column '{path}' was changed from {old} to {new}, and this release does not read "
                 "this type change (table feature typeWidening).",
                 remedy="Read the table with an engine that supports it.",
             )
-    _check_below(field.type, path)
 
 
-def _check_below(data_type: DataType, path: str) -> None:
+def recorded_changes(schema: StructType) -> Iterator[tuple[str, DataType, DataType]]:
+    """Yield the recorded type changes of all columns: the column's path, the old and the new type.
+
+    Raises:
+        UnsupportedFeatureError, CorruptLogError: as `check_type_changes`.
+    """
+    for field in schema:
+        yield from _changes_of_field(field, field.name)
+
+
+def _changes_of_field(field: StructField, path: str) -> Iterator[tuple[str, DataType, DataType]]:
+    changes = field.metadata.get(TYPE_CHANGES) or []
+    if not isinstance(changes, list):
+        raise _malformed(path, changes)
+    for change in changes:
+        yield path, *_types_of(change, path)
+    yield from _changes_below(field.type, path)
+
+
+def _changes_below(data_type: DataType, path: str) -> Iterator[tuple[str, DataType, DataType]]:
     match data_type:
         case StructType(fields):
             for member in fields:
-                _check_field(member, f"{path}.{member.name}")
+                yield from _changes_of_field(member, f"{path}.{member.name}")
         case ArrayType(element):
-            _check_below(element, f"{path}.element")
+            yield from _changes_below(element, f"{path}.element")
         case MapType(key, value):
-            _check_below(key, f"{path}.key")
-            _check_below(value, f"{path}.value")
+            yield from _changes_below(key, f"{path}.key")
+            yield from _changes_below(value, f"{path}.value")
         case PrimitiveType() | DecimalType():
             return
 

@@ -17,10 +17,9 @@ from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.properties import ENABLE_TYPE_WIDENING
 from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
-from deltalite.protocol.type_changes import TYPE_CHANGES, is_widening
+from deltalite.protocol.type_changes import INTEGERS, TYPE_CHANGES, is_widening
 
 FEATURE = "typeWidening"
-_INTEGERS = frozenset({"byte", "short", "integer", "long"})
 _OTHER_CHANGES = frozenset({("float", "double"), ("date", "timestamp_ntz")})
 
 
@@ -41,7 +40,7 @@ def widens_automatically(old: DataType, new: DataType) -> bool:
     """
     match old, new:
         case PrimitiveType(a), PrimitiveType(b):
-            return a != b and is_widening(old, new) and ({a, b} <= _INTEGERS or (a, b) in _OTHER_CHANGES)
+            return a != b and is_widening(old, new) and ({a, b} <= set(INTEGERS) or (a, b) in _OTHER_CHANGES)
         case DecimalType(), DecimalType():
             return old != new and is_widening(old, new)
         case _:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +33,7 @@ from deltalite.storage.log_store import LogStore
 from deltalite.txn.commit_time import earliest_ms, metadata_to_commit, needs_in_commit_timestamp
 from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.txn.put import put_commit
+from deltalite.txn.record_counts import needs_record_counts, with_record_counts
 from deltalite.txn.row_ids import PRESERVED_TAG, has_row_ids, needs_row_ids, with_row_ids
 from deltalite.txn.row_level import RowMerger
 from deltalite.txn.winners import AlreadyDone, IsOurs, NoConflict, Verdict, Winner, judge, read_winner
@@ -228,8 +229,14 @@ def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -
     yield from (a for a in (proposal.protocol, metadata, proposal.txn) if a is not None)
     yield from proposal.domains
     yield from proposal.removes
-    yield from with_row_ids(proposal, version) if needs_row_ids(proposal) else proposal.adds
+    yield from _added_files(proposal, version)
     yield from proposal.changes
+
+
+def _added_files(proposal: Proposal, version: int) -> Iterable[Action]:
+    """Return the added files, and the high water mark of row ids if it rises."""
+    actions: Iterable[Action] = with_row_ids(proposal, version) if needs_row_ids(proposal) else proposal.adds
+    return with_record_counts(actions) if needs_record_counts(proposal) else actions
 
 
 def _commit_info(proposal: Proposal, txn_id: str, timestamp_ms: int) -> dict[str, Any]:

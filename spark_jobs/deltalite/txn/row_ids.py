@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from deltalite.columnar.skipping.file_facts import parse_stats
 from deltalite.errors import ConstraintViolationError, InvalidRequestError
 from deltalite.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol
 from deltalite.protocol.row_tracking import HIGHEST_ROW_ID, assigns_row_ids, is_enabled, mark_domain
 from deltalite.txn.proposal import Proposal
+from deltalite.txn.record_counts import record_count
 
 PRESERVED_TAG = "delta.rowTracking.preserved"
 """The tag of a commit that says whether its updated and copied rows keep their row ids."""
@@ -63,10 +63,10 @@ def with_row_ids(proposal: Proposal, version: int) -> Iterator[AddFile | DomainM
 
 
 def _records(add: AddFile) -> int:
-    stats = parse_stats(add.stats)
-    if stats is None or stats.num_records is None:
+    count = record_count(add)
+    if count is None:
         raise InvalidRequestError(
             f"Could not assign row ids to the file {add.path}: its statistics lack numRecords.",
             remedy="Rewrite the file with DeltaOptimizeOperator, or set delta.rowTrackingSuspended in another engine.",
         )
-    return stats.num_records
+    return count

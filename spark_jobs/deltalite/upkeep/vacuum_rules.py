@@ -22,6 +22,7 @@ from urllib.parse import unquote
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol import properties as props
 from deltalite.protocol.file_names import LOG_DIR, STAGING_DIR
+from deltalite.protocol.iceberg_compat import may_have_iceberg_metadata
 from deltalite.protocol.paths import canonical_path, decode_path, is_absolute
 from deltalite.snapshot import Snapshot
 
@@ -31,7 +32,6 @@ IN_FLIGHT_MS = props.DAY_MS
 _NOT_HIDDEN = ("_change_data", "_delta_index")
 # The temporary file of a killed writer of this library: `.deletion_vector_<uuid>.bin.<uuid>.tmp`.
 _OWN_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp")
-_UNIFORM_FORMATS = "delta.universalFormat.enabledFormats"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +98,9 @@ class HiddenNames:
     def of(cls, snapshot: Snapshot) -> HiddenNames:
         """Return the rule for a table."""
         columns = {*snapshot.partition_columns, *snapshot.table_schema.partition_keys}
-        formats = snapshot.configuration.get(_UNIFORM_FORMATS, "")
-        return cls(partition_columns=frozenset(columns), has_iceberg_metadata="iceberg" in formats.lower())
+        return cls(
+            partition_columns=frozenset(columns), has_iceberg_metadata=may_have_iceberg_metadata(snapshot.configuration)
+        )
 
     def hides(self, base: str) -> bool:
         """Whether a vacuum ignores files and folders with this base name."""

@@ -243,9 +243,10 @@ def test_a_clustered_table_is_packed_and_z_order_is_rejected(spark, table):
 def test_a_table_with_an_unwritable_feature_is_not_changed(spark, table):
     table.mkdir()
     adds = [{**data_file(table, f"{n}.parquet", id=pa.array([n], pa.int64())), "baseRowId": n} for n in range(2)]
-    hand_made(table, schema_json(("id", "long")), adds, features=("icebergCompatV2",),
-              configuration={"delta.enableIcebergCompatV2": "true"})  # fmt: skip
-    with pytest.raises(UnsupportedFeatureError, match="icebergCompatV2"):
+    hand_made(table, schema_json(("id", "long")), adds, features=("icebergCompatV3",))
+    log = table / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace('"readerFeatures": ["icebergCompatV3"]', '"readerFeatures": []'))
+    with pytest.raises(UnsupportedFeatureError, match="icebergCompatV3"):
         optimized(spark, table)
     assert DeltaTable(str(table)).version == 0
 

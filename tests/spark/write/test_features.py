@@ -235,8 +235,7 @@ def test_writes_keep_the_clustering_of_a_table(spark, tmp_path):
     ("properties", "error", "words"),
     [
         ({"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"}, InvalidRequestError, "both true"),
-        ({"delta.enableIcebergCompatV1": "true"}, UnsupportedFeatureError, "icebergCompatV1"),
-        ({"delta.feature.icebergCompatV2": "supported"}, UnsupportedFeatureError, "icebergCompatV2"),
+        ({"delta.feature.catalogManaged": "supported"}, UnsupportedFeatureError, "catalogManaged"),
         ({"delta.feature.somethingNew": "supported"}, InvalidRequestError, "somethingNew"),
         ({"delta.minReaderVersion": "9"}, InvalidRequestError, "minReaderVersion"),
         ({"delta.enableEverything": "true"}, InvalidRequestError, "enableEverything"),

@@ -123,9 +123,9 @@ def test_a_query_or_option_that_does_not_fit_the_table_is_rejected(spark, table,
         ("SELECT 1 AS id, array(1) AS x", {"partition_by": ("x",)}, InvalidRequestError, "array"),
         (
             "SELECT 1 AS id",
-            {"properties": {"delta.enableIcebergCompatV1": "true"}},
+            {"properties": {"delta.feature.catalogManaged": "supported"}},
             UnsupportedFeatureError,
-            "icebergCompatV1",
+            "catalogManaged",
         ),
     ],
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME
+from deltalite.protocol.properties import is_constraint
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from tests.support.tables import commit
@@ -29,12 +30,19 @@ def definition(path: str) -> dict[str, Any]:
         "schema": _without_mapping(json.loads(snapshot.metadata.schema_string)),
         "partition columns": list(snapshot.partition_columns),
         "properties": {
-            key: text for key, text in snapshot.configuration.items() if not key.startswith(_DIFFERENT_IN_COPIES)
+            key: _without_blanks(text) if is_constraint(key) else text
+            for key, text in snapshot.configuration.items()
+            if not key.startswith(_DIFFERENT_IN_COPIES)
         },
         "reader features": sorted(protocol.reader_features or ()),
         "writer features": sorted(protocol.writer_features or ()),
         "legacy versions": (protocol.min_reader_version, protocol.min_writer_version),
     }
+
+
+def _without_blanks(condition: str) -> str:
+    """The condition of a constraint without blanks. delta-spark puts a blank between all tokens."""
+    return condition.replace(" ", "")
 
 
 def _without_mapping(value: Any) -> Any:

@@ -132,7 +132,7 @@ class Draw:
                     texts=(f"ALTER COLUMN {quoted(present.name)} DROP NOT NULL",),
                     altered=table.with_column(optional),
                 )
-            if present.kind.wider is not None and table.enables("enableTypeWidening") and present.rule == "plain":
+            if _may_widen(table, present):
                 wider = replace(present, kind=KINDS[present.kind.wider])
                 yield Alter(
                     declared={"schema": wider.ddl},
@@ -152,7 +152,7 @@ class Draw:
     def _properties(self, table: Table) -> Iterator[Alter]:
         names = ("enableDeletionVectors", "enableChangeDataFeed", "enableRowTracking", "enableTypeWidening")
         for name in (*names, "enableInCommitTimestamps"):
-            if not table.enables(name):
+            if not table.enables(name) and not (table.is_iceberg_compatible and name == "enableDeletionVectors"):
                 properties = {f"delta.{name}": "true"}
                 yield Alter(
                     declared={"properties": properties},
@@ -241,3 +241,10 @@ class Draw:
 
     def _inserted(self, table: Table) -> dict[str, str]:
         return {quoted(column.name): reference(column, "source") for column in self._columns(table)}
+
+
+def _may_widen(table: Table, column: Column) -> bool:
+    """Whether the column's type can change to a wider one; Iceberg cannot change the scale of a decimal."""
+    if column.kind.wider is None or column.rule != "plain" or not table.enables("enableTypeWidening"):
+        return False
+    return not (table.is_iceberg_compatible and column.kind.name == "decimal")

@@ -22,18 +22,33 @@ _CHECKPOINTS = (
     {"delta.checkpointInterval": "2", "delta.checkpoint.writeStatsAsJson": "false"},
     {"delta.checkpointInterval": "2", "delta.checkpoint.writeStatsAsStruct": "false"},
 )
+_PARTITION_COLUMNS_IN_FILES = (
+    {},
+    {},
+    {},
+    {"delta.enableMaterializePartitionColumnsFeature": "true"},
+    {"delta.enableIcebergCompatV1": "true"},
+    {"delta.enableIcebergCompatV2": "true"},
+)
+_NOT_ICEBERG = {"array", "map", "variant"}
 
 
 def random_table(rnd: Random) -> Table:
     """A table of four to eight columns."""
     properties = {name: "true" for name, chance in _CHANCES.items() if rnd.random() < chance}
     properties |= rnd.choice(_CHECKPOINTS)
-    mode = rnd.choice((None, "name", "id"))
+    in_files = rnd.choice(_PARTITION_COLUMNS_IN_FILES)
+    is_compatible = any("Iceberg" in name for name in in_files)
+    properties |= in_files
+    if is_compatible:
+        properties.pop("delta.enableDeletionVectors", None)
+    mode = rnd.choice(("name", "id") if is_compatible else (None, "name", "id"))
     if mode is not None:
         properties["delta.columnMapping.mode"] = mode
     if rnd.randrange(6) == 0:
         properties["delta.dataSkippingNumIndexedCols"] = "3"
-    names = rnd.sample([name for name in KINDS if name != "wide_decimal"], rnd.randint(3, 6))
+    excluded = {"wide_decimal"} | (_NOT_ICEBERG if is_compatible else set())
+    names = rnd.sample([name for name in KINDS if name not in excluded], rnd.randint(3, 6))
     columns = [KEY_COLUMN, *(_column(rnd, number, name, mapped=mode is not None) for number, name in enumerate(names))]
     if "variant" in names and rnd.randrange(2):
         properties["delta.enableVariantShredding"] = "true"

@@ -85,6 +85,11 @@ class Table:
         """Whether the property `delta.<name>` is true."""
         return self.properties.get(f"delta.{name}") == "true"
 
+    @property
+    def is_iceberg_compatible(self) -> bool:
+        """Whether the table has Iceberg compatibility, which excludes some types, type changes and features."""
+        return self.enables("enableIcebergCompatV1") or self.enables("enableIcebergCompatV2")
+
     def with_column(self, column: Column) -> Self:
         """The table with one column more, or with another column of that name."""
         others = tuple(column if present.name == column.name else present for present in self.columns)

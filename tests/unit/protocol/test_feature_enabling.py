@@ -129,18 +129,17 @@ def test_the_error_names_the_key_of_an_invalid_protocol_property(properties, wor
     assert refused.value.remedy
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "feature"),
-    [
-        ("delta.enableIcebergCompatV2", "true", "icebergCompatV2"),
-        ("delta.enableIcebergCompatV1", "true", "icebergCompatV1"),
-    ],
-)
-def test_the_error_names_the_unwritable_feature_that_a_property_needs(key, value, feature):
-    with pytest.raises(UnsupportedFeatureError, match=feature):
-        protocol_for(metadata({key: value}))
-    with pytest.raises(UnsupportedFeatureError, match=feature):
-        protocol_for(PLAIN, requested=requested_protocol({f"delta.feature.{feature}": "supported"}))
+def test_the_error_names_an_unwritable_feature():
+    with pytest.raises(UnsupportedFeatureError, match="catalogManaged"):
+        protocol_for(PLAIN, requested=requested_protocol({"delta.feature.catalogManaged": "supported"}))
+
+
+@pytest.mark.parametrize("version", ["V1", "V2"])
+def test_iceberg_compatibility_brings_column_mapping_into_the_protocol(version):
+    feature, key = f"icebergCompat{version}", f"delta.enableIcebergCompat{version}"
+    enabled = protocol_for(metadata({key: "true"}))
+    assert enabled == both(2, None, *BASE, "columnMapping", feature)
+    assert protocol_for(PLAIN, requested=requested_protocol({f"delta.feature.{feature}": "supported"})) == enabled
     assert protocol_for(metadata({key: "false"})) == legacy(1, 2)
 
 
@@ -153,8 +152,3 @@ def test_a_table_with_the_preview_of_a_feature_keeps_it():
     assert supported_features(protocol_for(shredding)) >= {"variantShredding", "variantType"}
     previews = named(readers=["variantShredding-preview", "variantType-preview"])
     assert protocol_for(shredding, previews) == previews
-
-
-def test_the_error_names_the_unwritable_feature_that_a_schema_needs():
-    with pytest.raises(UnsupportedFeatureError, match="icebergCompatV1"):
-        protocol_for(metadata({"delta.enableIcebergCompatV1": "true"}))

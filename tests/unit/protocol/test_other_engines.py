@@ -38,7 +38,7 @@ def test_a_table_that_cannot_be_read_is_rejected_with_its_engine(name, engine):
     ("name", "engine"),
     [
         ("collations", "Databricks Runtime 16.4 or later supports collations."),
-        ("materializePartitionColumns", "delta-spark 4.4 supports materializePartitionColumns."),
+        ("icebergCompatV3", "delta-spark 4.4 supports icebergCompatV3."),
         ("columnMappingUsageTracking", "the engine that added it"),
     ],
 )

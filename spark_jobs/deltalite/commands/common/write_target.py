@@ -27,6 +27,13 @@ from deltalite.protocol.feature_enabling import (
     stored_properties,
 )
 from deltalite.protocol.features import check_writable, is_in_force, supported_features
+from deltalite.protocol.iceberg_compat import (
+    active_iceberg_compat,
+    check_iceberg_compat,
+    check_may_keep_files,
+    check_partition_columns,
+    with_column_mapping,
+)
 from deltalite.protocol.identity_columns import IdentityColumn, with_high_water_marks
 from deltalite.protocol.properties import (
     check_manifests_are_possible,
@@ -158,12 +165,15 @@ def target_of_new_table(metadata: Metadata, requested: RequestedProtocol, *, has
     Raises:
         InvalidRequestError, UnsupportedFeatureError: as `write_target`.
     """
+    metadata = with_column_mapping(metadata)
     schema = parse_schema(metadata.schema_string)
     file_schema = TableSchema(logical=schema) if has_files else None
     metadata = with_column_ids(metadata, file_schema, keeps_files=has_files)
     protocol = protocol_for(metadata, requested=requested)
     metadata = with_row_id_columns(protocol, metadata)
     check_writable(protocol, metadata)
+    if has_files:
+        check_may_keep_files(None, protocol, metadata)
     return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
 
 
@@ -216,6 +226,9 @@ def _changed_target(
         metadata = replace(metadata, schema_string=_schema_string(base, parse_schema(metadata.schema_string)))
         metadata = with_row_id_columns(protocol, metadata)
     check_writable(protocol, metadata)
+    if keeps_files and base.files.num_rows:
+        check_may_keep_files(active_iceberg_compat(base.protocol, base.metadata), protocol, metadata)
+    check_partition_columns(base.metadata, protocol, metadata)
     target = _target(
         metadata,
         protocol,
@@ -242,6 +255,7 @@ def _target(
 ) -> WriteTarget:
     if is_in_force("changeDataFeed", protocol, metadata):
         _check_no_feed_columns(parse_schema(metadata.schema_string))
+    check_iceberg_compat(protocol, metadata)
     return WriteTarget(
         table=table_schema(
             metadata, parse_schema(metadata.schema_string), mapped="columnMapping" in supported_features(protocol)
@@ -271,12 +285,13 @@ def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -
         partitioned_by = base.partition_columns if request.partition_by is None else request.partition_by
         if request.partition_by is None:
             _check_has_partition_columns(schema, base)
-        return replace(
+        replaced = replace(
             base.metadata,
             schema_string=_schema_string(base, schema),
             partition_columns=partition_columns(schema, partitioned_by),
             configuration=configuration,
         )
+        return with_column_mapping(replaced)
     _check_same_partitioning(request, base)
     _warn_of_other_properties(request, base)
     rules = column_rules(base.protocol, base.metadata)

@@ -20,6 +20,8 @@ from deltalite.errors import ConstraintViolationError, CorruptLogError, Unsuppor
 from deltalite.protocol import properties as props
 from deltalite.protocol.actions import AddCDCFile, AddFile
 from deltalite.protocol.column_mapping import MappingMode
+from deltalite.protocol.iceberg_compat import check_writes_data_files, file_tags
+from deltalite.protocol.partition_columns_in_files import materializes_partition_columns
 from deltalite.protocol.partition_values import parse_partition_value
 from deltalite.protocol.paths import decode_path, encode_path
 from deltalite.protocol.schema import DataType, PrimitiveType
@@ -74,7 +76,12 @@ def live_row_count(store: LogStore, files: pa.Table) -> int:
 
 
 def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: int | None = None) -> WriteLayout:
-    """Return the layout of the table's data files."""
+    """Return the layout of the table's data files.
+
+    Raises:
+        UnsupportedFeatureError: this release cannot write data files of the table.
+    """
+    check_writes_data_files(target.protocol, target.metadata)
     return WriteLayout(
         partition_columns=tuple(target.table.partition_keys),
         max_records_per_file=max_records_per_file,
@@ -82,6 +89,7 @@ def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: i
         random_prefixes=target.table.mode is not MappingMode.NONE  # folders of physical names do not help users
         or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
         shreds_variants=may_shred(target.protocol, target.metadata),
+        materializes_partition_columns=materializes_partition_columns(target.protocol, target.metadata),
     )
 
 
@@ -98,7 +106,7 @@ def publish_files(
     with_rows = [(file, footer) for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
     staged = [file for file, _ in with_rows]
     _check_partition_values(staged, target)
-    keys = target.table.partition_keys
+    keys, tags = target.table.partition_keys, file_tags(target.protocol, target.metadata)
     published = staging.publish(staged)
     adds = tuple(
         AddFile(
@@ -108,6 +116,7 @@ def publish_files(
             modification_time_ms=file.modified_ms,
             data_change=data_change,
             stats=statistics_json(footer, indexed),
+            tags=tags,
         )
         for file, (_, footer) in zip(published, with_rows, strict=True)
     )

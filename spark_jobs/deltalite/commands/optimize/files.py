@@ -194,7 +194,10 @@ def _tagged(adds: Sequence[AddFile], plan: OptimizePlan, file_bin: Bin) -> list[
     else:
         tags = {**tags, ROOM_TAG: str(file_bin.room)}
     (values,) = plan.files["partitionValues"].take([file_bin.files[0].number]).to_pylist(maps_as_pydicts="strict")
-    return [replace(add, tags=tags, partition_values=values or {}, clustering_provider=provider) for add in adds]
+    return [
+        replace(add, tags={**(add.tags or {}), **tags}, partition_values=values or {}, clustering_provider=provider)
+        for add in adds
+    ]
 
 
 def _task(file: DataFile) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 
 from deltalite.protocol.column_mapping import MappingMode, TableSchema, field_id
-from deltalite.protocol.schema import ArrayType, MapType, StructType
+from deltalite.protocol.schema import ArrayType, MapType, StructField, StructType
 from deltalite.spark.columns.names import named
 from deltalite.spark.columns.presenting import with_field_ids
 from deltalite.spark.columns.types import spark_type
@@ -25,6 +25,11 @@ def stored_columns(table: TableSchema) -> list[Column]:
         column = named(logical.name)
         if isinstance(physical.type, StructType | ArrayType | MapType):
             column = column.cast(with_field_ids(spark_type(physical.type), physical.type))
-        number = field_id(physical.metadata)
-        columns.append(column.alias(physical.name, metadata={} if number is None else {"parquet.field.id": number}))
+        columns.append(stored_as(physical, column))
     return columns
+
+
+def stored_as(physical: StructField, column: Column) -> Column:
+    """Return the column with the name of the physical field, and with its id if it has one."""
+    number = field_id(physical.metadata)
+    return column.alias(physical.name, metadata={} if number is None else {"parquet.field.id": number})

@@ -29,10 +29,10 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.file_names import STAGING_DIR
 from deltalite.protocol.paths import partition_values_of_dir
-from deltalite.protocol.schema import DataType, PrimitiveType, StructType
+from deltalite.protocol.schema import DataType, PrimitiveType, StructField, StructType
 from deltalite.spark.columns.guards import Guard, violation, with_guards
 from deltalite.spark.columns.names import named, quoted
-from deltalite.spark.columns.stored_columns import stored_columns
+from deltalite.spark.columns.stored_columns import stored_as, stored_columns
 from deltalite.spark.hadoop.folders import TableFolder
 from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error
 from deltalite.spark.runtime.session import settings
@@ -64,6 +64,7 @@ _OPEN_FILES_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
 # Spark's committers put the number of the task at the start of a file name.
 _TASK_NUMBER = re.compile(r"part-(\d+)-")
 _RANDOM_PREFIX_LENGTH = 2
+_FOLDER_PREFIX = "folder"  # not hidden, so that a vacuum sees the folder
 # Long enough that no two writes use the same folder.
 _WRITE_PREFIX_LENGTH = 8
 
@@ -96,7 +97,8 @@ class WriteLayout:
 
     `open_files` is the most files that a task writes at once; with it Spark need not sort the rows. `row_group_bytes`
     is the approximate size of a row group; by default Spark's. `shreds_variants` lets Spark store the paths that many
-    variants have as typed columns; Spark 4.0 does not.
+    variants have as typed columns; Spark 4.0 does not. With `materializes_partition_columns`, the data files have the
+    partition columns too, after the other columns.
     """
 
     partition_columns: Sequence[str]
@@ -106,6 +108,20 @@ class WriteLayout:
     open_files: int | None = None
     row_group_bytes: int | None = None
     shreds_variants: bool = False
+    materializes_partition_columns: bool = False
+
+    def folder_columns(self, schema: StructType) -> dict[str, str]:
+        """Return the name of each partition column in the names of Spark's folders, by physical name.
+
+        Spark leaves the columns of folders out of the files. If the files have them too, the folders need
+        names that no column of `schema` has.
+        """
+        if not self.materializes_partition_columns:
+            return {name: name for name in self.partition_columns}
+        prefix = _FOLDER_PREFIX
+        while any(name.lower().startswith(prefix) for name in schema.names):
+            prefix += _FOLDER_PREFIX
+        return {name: f"{prefix}{number}" for number, name in enumerate(self.partition_columns)}
 
 
 class StagedWrite:
@@ -194,9 +210,10 @@ class StagedWrite:
         with settings(frame.sparkSession, _settings(table, self._layout)):
             checked_rows = with_guards(frame, guards, table.logical.names).select(*stored_columns(table))
             texts = _partition_texts(table.physical, self._layout)
-            rows = _laid_out(checked_rows, table.physical, texts, self._layout)
+            folder_columns = self._layout.folder_columns(table.physical)
+            rows = _laid_out(checked_rows, table.physical, texts, folder_columns, self._layout)
             try:
-                written = self._write(rows, target)
+                written = self._write(rows, target, folder_columns)
                 folder_values = {value for file in written for value in file.partition_values.values()}
                 values = long_values(folder_values, checked_rows, texts, known_values)
             except SPARK_ERRORS as error:
@@ -227,7 +244,7 @@ class StagedWrite:
         self._published += [file.name for file in files]
         return list(files)
 
-    def _write(self, rows: DataFrame, target: str) -> list[DataFile]:
+    def _write(self, rows: DataFrame, target: str, folder_columns: Mapping[str, str]) -> list[DataFile]:
         uri = f"{self._folder.uri}/{target}"
         options = {}
         if self._layout.max_records_per_file is not None:
@@ -236,25 +253,25 @@ class StagedWrite:
             options["parquet.block.size"] = str(self._layout.row_group_bytes)
         if not self._folder.renames:
             try:
-                write_directly(rows, uri, partition_columns=self._layout.partition_columns, options=options)
-                return self._files_of_manifest(target)
+                write_directly(rows, uri, partition_columns=list(folder_columns.values()), options=options)
+                return self._files_of_manifest(target, folder_columns)
             except DirectWriteError as error:
                 _log.warning("Writing through Spark's public API, which copies each file: %s.", error)
                 self._folder.remove_tree(target)
         writer = rows.write.options(**options).option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        if self._layout.partition_columns:
-            writer = writer.partitionBy(*self._layout.partition_columns)
+        if folder_columns:
+            writer = writer.partitionBy(*folder_columns.values())
         writer.parquet(uri)
-        return self._list(target)
+        return self._list(target, folder_columns)
 
-    def _files_of_manifest(self, target: str) -> list[DataFile]:
+    def _files_of_manifest(self, target: str, folder_columns: Mapping[str, str]) -> list[DataFile]:
         """Return the files of successful tasks, and remove the files of failed ones."""
         manifest = self._folder.read(f"{target}/{MANIFEST}")
         if manifest is None:
             raise DirectWriteError("Spark's sink left no manifest")
         self._folder.remove_tree(f"{target}/{MANIFEST_DIR}")
         names = {unquote(uri).removeprefix(f"{self._folder.uri}/") for uri in manifest_uris(manifest)}
-        files = {file.name: file for file in self._list(target)}
+        files = {file.name: file for file in self._list(target, folder_columns)}
         for stray in files.keys() - names:
             self._folder.remove(stray)
         missing = names - files.keys()
@@ -267,12 +284,15 @@ class StagedWrite:
         staged_path = file.name.split("/", 3)[3]
         base = staged_path.rpartition("/")[2]
         random_path = f"{_random_name(_RANDOM_PREFIX_LENGTH)}/{_unique_name(base)}"
-        name = file.folder + (random_path if self._layout.random_prefixes else staged_path)
+        # A reader of a folder such as `day=2026-01-01` would get the column twice if the file has it too.
+        is_random = self._layout.random_prefixes or self._layout.materializes_partition_columns
+        name = file.folder + (random_path if is_random else staged_path)
         self._folder.rename(file.name, name)
         self._published.append(name)
         return replace(file, name=name)
 
-    def _list(self, target: str) -> list[DataFile]:
+    def _list(self, target: str, folder_columns: Mapping[str, str]) -> list[DataFile]:
+        partition_columns = {folder: name for name, folder in folder_columns.items()}
         files = []
         for stored in self._folder.files_below(target, but_not_in=_ATTEMPTS_DIR):
             directory, _, base = stored.name.removeprefix(f"{target}/").rpartition("/")
@@ -282,7 +302,10 @@ class StagedWrite:
                         name=stored.name,
                         size_bytes=stored.size_bytes,
                         modified_ms=stored.modified_ms,
-                        partition_values=partition_values_of_dir(directory),
+                        partition_values={
+                            partition_columns[folder]: text
+                            for folder, text in partition_values_of_dir(directory).items()
+                        },
                     )
                 )
         return files
@@ -306,15 +329,30 @@ def _partition_texts(schema: StructType, layout: WriteLayout) -> dict[str, Colum
     return {f.name: partition_text(named(f.name), f.type) for f in schema if f.name in layout.partition_columns}
 
 
-def _laid_out(frame: DataFrame, schema: StructType, texts: Mapping[str, Column], layout: WriteLayout) -> DataFrame:
-    """Return the rows to write: partition columns as folder names, and rows rebalanced if the layout asks for it."""
-    folders = {name: folder_text(text, name).alias(name) for name, text in texts.items()}
-    rows = frame.select(*[folders.get(f.name, named(f.name)) for f in schema])
+def _laid_out(
+    frame: DataFrame,
+    schema: StructType,
+    texts: Mapping[str, Column],
+    folder_columns: Mapping[str, str],
+    layout: WriteLayout,
+) -> DataFrame:
+    """Return the rows to write: folder names of partition values, and rows rebalanced if the layout asks for it."""
+    in_files = [named(f.name) for f in schema if f.name not in folder_columns]
+    if layout.materializes_partition_columns:
+        in_files += [_as_in_log(f) for f in schema if f.name in folder_columns]
+    folders = [folder_text(text, folder_columns[name]).alias(folder_columns[name]) for name, text in texts.items()]
+    rows = frame.select(*in_files, *folders)
     if not layout.optimize:
         return rows
-    if not layout.partition_columns:
-        return rows.hint("rebalance")
-    return rows.hint("rebalance", *[F.col(quoted(c)) for c in layout.partition_columns])
+    return rows.hint("rebalance", *[F.col(quoted(column)) for column in folder_columns.values()])
+
+
+def _as_in_log(field: StructField) -> Column:
+    """Return the values of a partition column that readers get from the log: an empty text is null there."""
+    column = named(field.name)
+    if field.type not in (PrimitiveType("string"), PrimitiveType("binary")):
+        return column
+    return stored_as(field, F.when(F.length(column) > 0, column))
 
 
 def partition_text(column: Column, data_type: DataType) -> Column:

@@ -126,8 +126,8 @@ def test_an_invalid_request_is_rejected_and_the_folder_is_not_changed(folder, na
 
 def test_the_error_names_an_unwritable_feature(folder):
     write_parquet(folder, "a", {"id": [1]})
-    with pytest.raises(UnsupportedFeatureError, match="icebergCompatV1"):
-        converted(folder, properties={"delta.enableIcebergCompatV1": "true"})
+    with pytest.raises(UnsupportedFeatureError, match="catalogManaged"):
+        converted(folder, properties={"delta.feature.catalogManaged": "supported"})
     with pytest.raises(InvalidTableAddressError):
         converted("{{ folder }}")
     with pytest.raises(InvalidRequestError, match="a constraint on rows"):

@@ -41,8 +41,11 @@ def test_a_partition_column_may_begin_with_an_underscore(tmp_path):
     assert gone(history) == {"day=1/_p %3Dq=2/dead.parquet"}
 
 
-def test_iceberg_metadata_stays_where_the_table_has_some(tmp_path):
-    history = TableHistory(tmp_path / "orders", {"delta.universalFormat.enabledFormats": "iceberg"})
+@pytest.mark.parametrize(
+    "properties", [{"delta.universalFormat.enabledFormats": "iceberg"}, {"delta.enableIcebergCompatV2": "true"}]
+)
+def test_iceberg_metadata_stays_where_the_table_may_have_some(tmp_path, properties):
+    history = TableHistory(tmp_path / "orders", properties)
     write_file(history, "metadata/v1.json")
     assert gone(history) == set()
 

@@ -1,0 +1,92 @@
+"""delta-spark and this library write to one table with Iceberg compatibility, or with partition columns in files."""
+
+from __future__ import annotations
+
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite import DeltaTable
+from tests.support.delta_spark import DeltaSparkError
+from tests.support.merging import merge_into
+from tests.support.tables import commit, delete_rows, optimized, rows, update_rows, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop]
+
+V1, V2 = {"delta.enableIcebergCompatV1": "true"}, {"delta.enableIcebergCompatV2": "true"}
+FEATURE = {"delta.enableMaterializePartitionColumnsFeature": "true"}
+KINDS = pytest.mark.parametrize("properties", [V1, V2, FEATURE], ids=["V1", "V2", "partition columns"])
+ROWS = "SELECT id, CAST(id % 2 AS STRING) AS part, struct(id AS a) AS s FROM range({}, {})"
+REPLACE = """
+    REPLACE TABLE {} (id BIGINT, other STRING) USING delta PARTITIONED BY (other)
+    TBLPROPERTIES ('delta.enableIcebergCompatV1' = 'true')
+"""
+SOURCE = "SELECT 1L AS id, '1' AS part, struct(-1L AS a) AS s"
+
+
+@pytest.fixture
+def table(tmp_path):
+    return tmp_path / "t"
+
+
+def expected(changed, ids):
+    """A row for each id, with the changed values of `s.a`."""
+    return [[i, str(i % 2), {"a": changed.get(i, i)}] for i in ids]
+
+
+def assert_rows(delta_spark, table, expected_rows):
+    ours = [[i, part, s] for i, part, s in rows(table)]
+    theirs = [[i, part, {"a": a}] for i, part, a in delta_spark.rows(table, "id, part, s.a")]
+    assert sorted(ours) == sorted(theirs) == expected_rows
+
+
+def columns_of_files(table):
+    """The columns of the live files, each as its name and its field id; the files of both engines are alike."""
+    schemas = [pq.read_schema(table / path) for path in DeltaTable(str(table)).files()["path"].to_pylist()]
+    return {tuple((f.name, (f.metadata or {}).get(b"PARQUET:field_id")) for f in schema) for schema in schemas}
+
+
+@KINDS
+@pytest.mark.parametrize("creator", ["this library", "delta-spark"])
+def test_both_engines_change_one_table(spark, delta_spark, table, properties, creator):
+    name = f"delta.`{table}`"
+    if creator == "delta-spark":
+        listed = ", ".join(f"'{key}' = '{text}'" for key, text in properties.items())
+        delta_spark.sql(f"CREATE TABLE {name} (id BIGINT, part STRING, s STRUCT<a: BIGINT>) USING delta "
+                        f"PARTITIONED BY (part) TBLPROPERTIES ({listed})")  # fmt: skip
+        write_rows(spark, table, ROWS.format(0, 4))
+    else:
+        write_rows(spark, table, ROWS.format(0, 4), partition_by=("part",), properties=properties)
+    delta_spark.sql(f"INSERT INTO {name} {ROWS.format(4, 8)}")
+    assert len(columns_of_files(table)) == 1
+    update_rows(spark, table, {"s.a": "s.a + 10"}, "id = 5")
+    delta_spark.sql(f"UPDATE {name} SET s.a = s.a + 20 WHERE id = 2")
+    delete_rows(spark, table, "id = 4")
+    delta_spark.sql(f"DELETE FROM {name} WHERE id = 7")
+    merge_into(spark, table, SOURCE, "target.id = source.id", matched=[{"update": "*"}])
+    assert_rows(delta_spark, table, expected({5: 15, 2: 22, 1: -1}, [0, 1, 2, 3, 5, 6]))
+    optimized(spark, table)
+    delta_spark.sql(f"INSERT INTO {name} {ROWS.format(8, 10)}")
+    delta_spark.sql(f"OPTIMIZE {name}")
+    assert_rows(delta_spark, table, expected({5: 15, 2: 22, 1: -1}, [0, 1, 2, 3, 5, 6, 8, 9]))
+    (columns,) = columns_of_files(table)
+    assert len(columns) == 3 and (properties is FEATURE or all(number for _, number in columns))
+
+
+def test_our_files_need_no_upgrade_by_delta_spark(spark, delta_spark, table):
+    write_rows(spark, table, ROWS.format(0, 4), partition_by=("part",), properties=V2)
+    delta_spark.sql(f"INSERT INTO delta.`{table}` {ROWS.format(4, 8)}")
+    tags = [add["tags"]["ICEBERG_COMPAT_VERSION"] for version in (0, 1) for add in commit(table, version)["add"]]
+    assert set(tags) == {"2"}
+
+
+def test_delta_spark_refuses_what_this_library_refuses(spark, delta_spark, table):
+    write_rows(spark, table, ROWS.format(0, 4), partition_by=("part",), properties=V1)
+    for statement in (
+        "ALTER TABLE {} ADD COLUMN (x ARRAY<INT>)",
+        "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableIcebergCompatV2' = 'true')",
+        "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        REPLACE,
+    ):
+        with pytest.raises(DeltaSparkError, match=r"(?i)icebergcompat"):
+            delta_spark.sql(statement.format(f"delta.`{table}`"))
+    assert DeltaTable(str(table)).version == 0

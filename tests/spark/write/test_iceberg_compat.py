@@ -1,0 +1,279 @@
+"""Tables whose data files have the partition columns: Iceberg compatibility V1 and V2, and the feature for it alone."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from deltalite import DeltaTable
+from deltalite.commands.checkpoint import checkpoint
+from deltalite.commands.convert.command import convert
+from deltalite.commands.restore.command import restore
+from deltalite.commands.table.command import define_table
+from deltalite.commands.vacuum import vacuum
+from deltalite.errors import InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
+from deltalite.protocol.file_names import commit_name
+from deltalite.requests import CheckpointRequest, ConvertRequest, RestoreRequest, TableRequest, VacuumRequest
+from tests.support.merging import feed, merge_into
+from tests.support.tables import (
+    commit,
+    data_file,
+    delete_rows,
+    everything,
+    hand_made,
+    optimized,
+    rows,
+    schema_json,
+    spark_rows,
+    update_rows,
+    values,
+    write_rows,
+)
+
+pytestmark = pytest.mark.spark
+
+V1, V2 = {"delta.enableIcebergCompatV1": "true"}, {"delta.enableIcebergCompatV2": "true"}
+FEATURE = {"delta.feature.materializePartitionColumns": "supported"}
+FEATURE_BY_PROPERTY = {"delta.enableMaterializePartitionColumnsFeature": "true"}
+HINT = {"delta.writePartitionColumnsToParquet": "true"}
+FEED = {"delta.enableChangeDataFeed": "true"}
+ROWS = "SELECT id, CAST(id % 2 AS STRING) AS part, 'v' || id AS v FROM range(6)"
+ICEBERG = pytest.mark.parametrize("properties", [V1, V2], ids=["V1", "V2"])
+
+
+@pytest.fixture
+def table(tmp_path):
+    return tmp_path / "t"
+
+
+def columns_in_file(table, path):
+    """The columns of a Parquet file by their logical names, in the order of the file."""
+    fields = json.loads(DeltaTable(str(table)).metadata.schema_string)["fields"]
+    logical = {f["metadata"].get("delta.columnMapping.physicalName", f["name"]): f["name"] for f in fields}
+    columns = pq.read_table(table / path).to_pydict()
+    return {logical[name]: column for name, column in columns.items() if name in logical}
+
+
+def assert_partition_columns_are_in_files(table):
+    newest = commit(table, DeltaTable(str(table)).version)
+    files = [(f["path"], dict(f["partition_values"])) for f in DeltaTable(str(table)).files().to_pylist()]
+    files += [(change["path"], change["partitionValues"]) for change in newest.get("cdc", [])]
+    assert files
+    for path, partition_values in files:
+        columns = columns_in_file(table, path)
+        assert list(columns) == ["id", "v", "part"]
+        assert set(columns["part"]) == set(partition_values.values())
+        assert "=" not in path
+
+
+@pytest.mark.parametrize(
+    "properties", [V1, V2, FEATURE, FEATURE_BY_PROPERTY, HINT], ids=["V1", "V2", "feature", "by property", "hint"]
+)
+def test_each_operation_writes_the_partition_columns_after_the_others(spark, table, properties):
+    write_rows(spark, table, ROWS, partition_by=("part",), properties={**properties, **FEED})
+    assert_partition_columns_are_in_files(table)
+    write_rows(spark, table, values("id, part, v", "6, NULL, 'v6'", "7, '', 'v7'"))
+    write_rows(spark, table, values("id, part, v", "8, 'ä/b=%', 'v8'"), optimize_write=True)
+    update_rows(spark, table, {"v": "'new'"}, "id = 2")
+    assert_partition_columns_are_in_files(table)
+    assert feed(table, 3) == [("update_postimage", 2, "0", "new"), ("update_preimage", 2, "0", "v2")]
+    delete_rows(spark, table, "id = 3")
+    merge_into(spark, table, "SELECT 4L AS id, '1' AS part, 'moved' AS v", "target.id = source.id",
+               matched=[{"update": "*"}])  # fmt: skip
+    assert_partition_columns_are_in_files(table)
+    optimized(spark, table)
+    optimized(spark, table, z_order_by=["id"])
+    assert_partition_columns_are_in_files(table)
+    expected = [(0, "0", "v0"), (1, "1", "v1"), (2, "0", "new"), (4, "1", "moved"), (5, "1", "v5"), (6, None, "v6"),
+                (7, None, "v7"), (8, "ä/b=%", "v8")]  # fmt: skip
+    assert rows(table) == spark_rows(spark, table) == expected
+
+
+def test_partition_columns_stay_out_of_files_without_a_request_for_them(spark, table):
+    write_rows(spark, table, ROWS, partition_by=("part",), properties={"delta.writePartitionColumnsToParquet": "false"})
+    (path, *_) = DeltaTable(str(table)).files()["path"].to_pylist()
+    assert list(columns_in_file(table, path)) == ["id", "v"] and path.startswith("part=")
+
+
+@ICEBERG
+def test_a_new_table_gets_column_mapping_field_ids_and_the_features(spark, table, properties):
+    write_rows(spark, table, ROWS, partition_by=("part",), properties=properties)
+    created = commit(table, 0)
+    assert created["metaData"]["configuration"]["delta.columnMapping.mode"] == "name"
+    ((feature,),) = [{f for f in created["protocol"]["writerFeatures"] if f.startswith("iceberg")}]
+    assert feature == ("icebergCompatV1" if properties is V1 else "icebergCompatV2")
+    for add in created["add"]:
+        ids = [field.metadata[b"PARQUET:field_id"] for field in pq.read_schema(table / add["path"])]
+        assert sorted(ids) == [b"1", b"2", b"3"]
+        assert json.loads(add["stats"])["numRecords"] > 0
+        assert add.get("tags") == (None if properties is V1 else {"ICEBERG_COMPAT_VERSION": "2"})
+
+
+def test_an_optimize_keeps_the_tag_of_the_version(spark, table):
+    write_rows(spark, table, ROWS, properties=V2)
+    write_rows(spark, table, ROWS)
+    optimized(spark, table)
+    (add,) = commit(table, 2)["add"]
+    assert add["tags"]["ICEBERG_COMPAT_VERSION"] == "2" and len(add["tags"]) > 1
+
+
+@pytest.mark.parametrize(
+    ("properties", "query", "error", "problem"),
+    [
+        (V1 | V2, "SELECT 1 AS id", InvalidRequestError, "both true"),
+        (V1 | {"delta.columnMapping.mode": "none"}, "SELECT 1 AS id", InvalidRequestError, "needs column mapping"),
+        (V2 | {"delta.enableDeletionVectors": "true"}, "SELECT 1 AS id", InvalidRequestError, "deletion vectors"),
+        (V1, "SELECT array(1) AS a", SchemaMismatchError, "array"),
+        (V2, "SELECT array(1) AS a", UnsupportedFeatureError, "field ids"),
+        (V2, "SELECT 1 AS id, struct(map(1, 2) AS m) AS s", UnsupportedFeatureError, "column 'm'"),
+        (V2, "SELECT parse_json('1') AS v", SchemaMismatchError, "variant"),
+    ],
+)
+def test_a_table_that_breaks_a_rule_is_not_created(spark, table, properties, query, error, problem):
+    with pytest.raises(error, match=problem) as rejected:
+        write_rows(spark, table, query, properties=properties)
+    assert rejected.value.remedy and not table.exists()
+    declared = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in spark.sql(query).schema)
+    with pytest.raises(error, match=problem):
+        define_table(spark, TableRequest(table=str(table), schema=declared, properties=properties))
+    assert not table.exists()
+
+
+@pytest.fixture
+def compatible(spark, table):
+    """A table of V2 with type widening, partitioned by `part`."""
+    write_rows(
+        spark, table, "SELECT 1 AS id, 'a' AS part, CAST(1 AS DECIMAL(6, 2)) AS d",
+        partition_by=("part",), properties={**V2, "delta.enableTypeWidening": "true"},
+    )  # fmt: skip
+    return table
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "error", "problem"),
+    [
+        ("SELECT 1 AS id, 'a' AS part, 0BD AS d, array(1) AS x", {"merge_schema": True}, UnsupportedFeatureError,
+         "'x'"),
+        ("SELECT 1 AS id, 'a' AS part, CAST(1 AS DECIMAL(8, 4)) AS d", {"merge_schema": True}, SchemaMismatchError,
+         "no such type promotion"),
+        ("SELECT 1 AS id, 'a' AS other", {"mode": "overwrite", "overwrite_schema": True, "partition_by": ("other",)},
+         InvalidRequestError, r"from \(part\) to \(other\)"),
+        ("SELECT 1 AS id, 'a' AS other", {"mode": "overwrite", "overwrite_schema": True, "partition_by": ()},
+         InvalidRequestError, r"from \(part\) to \(\)"),
+    ],
+)  # fmt: skip
+def test_a_write_that_breaks_a_rule_leaves_the_table_as_it_was(spark, compatible, query, options, error, problem):
+    before = everything(compatible)
+    with pytest.raises(error, match=problem):
+        write_rows(spark, compatible, query, **options)
+    assert everything(compatible) == before
+
+
+def test_a_compatible_table_widens_columns_as_iceberg_does(spark, compatible):
+    write_rows(spark, compatible, "SELECT 2L AS id, 'b' AS part, CAST(2 AS DECIMAL(9, 2)) AS d", merge_schema=True)
+    assert [(r[0], r[1], str(r[2])) for r in rows(compatible)] == [(1, "a", "1.00"), (2, "b", "2.00")]
+    types = {f["name"]: f["type"] for f in json.loads(DeltaTable(str(compatible)).metadata.schema_string)["fields"]}
+    assert types == {"id": "long", "part": "string", "d": "decimal(9,2)"}
+
+
+def test_the_partition_columns_may_change_their_type(spark, compatible):
+    write_rows(spark, compatible, "SELECT 1 AS id, 7 AS part", mode="overwrite", overwrite_schema=True)
+    assert rows(compatible) == [(1, 7)]
+
+
+@ICEBERG
+def test_a_table_with_files_must_be_written_again_before_it_is_compatible(spark, table, properties):
+    write_rows(spark, table, ROWS, partition_by=("part",), properties={"delta.columnMapping.mode": "name"})
+    before = everything(table)
+    with pytest.raises(InvalidRequestError, match="written without the rules") as rejected:
+        define_table(spark, TableRequest(table=str(table), properties=properties))
+    assert "overwrite_schema=True" in rejected.value.remedy and everything(table) == before
+    write_rows(spark, table, ROWS, mode="overwrite", overwrite_schema=True, properties=properties)
+    assert_partition_columns_are_in_files(table)
+
+
+@ICEBERG
+def test_a_table_without_files_becomes_compatible_and_ends_to_be(spark, table, properties):
+    write_rows(
+        spark, table, f"{ROWS} WHERE id < 0", partition_by=("part",), properties={"delta.columnMapping.mode": "id"}
+    )
+    define_table(spark, TableRequest(table=str(table), properties=properties))
+    write_rows(spark, table, ROWS)
+    assert_partition_columns_are_in_files(table)
+    define_table(spark, TableRequest(table=str(table), unset_properties=tuple(properties)))
+    write_rows(spark, table, values("id, part, v", "9, 'x', 'v9'"))
+    (add,) = commit(table, 4)["add"]
+    assert list(columns_in_file(table, add["path"])) == ["id", "v"]
+    assert len(rows(table)) == len(spark_rows(spark, table)) == 7
+
+
+def test_an_overwrite_of_the_schema_brings_column_mapping(spark, table):
+    write_rows(spark, table, "SELECT 1 AS id")
+    write_rows(spark, table, "SELECT 2 AS id", mode="overwrite", overwrite_schema=True, properties=V2)
+    assert commit(table, 1)["metaData"]["configuration"]["delta.columnMapping.mode"] == "name"
+    assert rows(table) == [(2,)]
+
+
+def test_a_folder_of_parquet_files_is_not_converted_to_a_compatible_table(spark, table):
+    table.mkdir()
+    data_file(table, "1.parquet", id=[1])
+    before = everything(table)
+    with pytest.raises(InvalidRequestError, match="written without the rules"):
+        convert(spark, ConvertRequest(table=str(table), properties=V2))
+    assert everything(table) == before
+
+
+def test_a_restore_keeps_the_partition_columns(spark, table):
+    write_rows(spark, table, ROWS, partition_by=("part",), properties=V2)
+    define_table(spark, TableRequest(table=str(table), unset_properties=tuple(V2)))
+    write_rows(spark, table, ROWS, mode="overwrite", overwrite_schema=True, partition_by=("v",))
+    before = everything(table)
+    with pytest.raises(InvalidRequestError, match=r"from \(v\) to \(part\)"):
+        restore(spark, RestoreRequest(table=str(table), version=0))
+    assert everything(table) == before
+    restore(spark, RestoreRequest(table=str(table), version=1))
+    assert len(rows(table)) == 6
+
+
+def test_a_restore_of_a_file_without_a_record_count_is_rejected(spark, table):
+    write_rows(spark, table, ROWS, properties=V2)
+    log = table / commit_name(0)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        line.get("add", {}).pop("stats", None)
+    log.write_text("\n".join(map(json.dumps, lines)))
+    (table / "_delta_log" / f".{0:020}.json.crc").unlink(missing_ok=True)
+    (table / "_delta_log" / f"{0:020}.crc").unlink(missing_ok=True)
+    delete_rows(spark, table, "true", confirm_all_rows=True)
+    before = everything(table)
+    with pytest.raises(InvalidRequestError, match="lack numRecords"):
+        restore(spark, RestoreRequest(table=str(table), version=0))
+    assert everything(table) == before
+
+
+def test_an_array_in_a_table_of_another_engine_stops_writes_and_not_maintenance(spark, table):
+    table.mkdir()
+    array = {"type": "array", "elementType": "long", "containsNull": True}
+    schema = json.loads(schema_json(("id", "long"), ("a", array)))
+    for number, field in enumerate(schema["fields"], 1):
+        field["metadata"] = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
+    schema["fields"][1]["metadata"]["delta.columnMapping.nested.ids"] = {"a.element": 3}
+    files = [data_file(table, f"{n}.parquet", id=[n], a=[[n, 2]]) | {"stats": '{"numRecords": 1}'} for n in range(2)]
+    hand_made(table, json.dumps(schema), files, features=("columnMapping", "icebergCompatV2"), configuration={
+        **V2, "delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"})  # fmt: skip
+    before = everything(table)
+    for write in (
+        lambda: write_rows(spark, table, "SELECT 1L AS id, array(1L) AS a"),
+        lambda: update_rows(spark, table, {"id": "2"}, "id = 1"),
+        lambda: optimized(spark, table),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match="column 'a'"):
+            write()
+    assert everything(table) == before
+    define_table(spark, TableRequest(table=str(table), properties={"delta.checkpointInterval": "20"}))
+    checkpoint(spark, CheckpointRequest(table=str(table)))
+    vacuum(spark, VacuumRequest(table=str(table)))
+    restore(spark, RestoreRequest(table=str(table), version=0))
+    assert rows(table) == spark_rows(spark, table) == [(0, [0, 2]), (1, [1, 2])]
