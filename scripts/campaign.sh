@@ -22,7 +22,7 @@ golden+=(tests/spark/large_tables/test_distributed_replay.py)
 races=(tests/spark/merge/test_at_once.py tests/spark/row_changes/test_by_model.py)
 
 DELTALITE_FUZZ="$FACTOR" campaign random-examples tests/unit tests/faults -m hypothesis  # its plugin sets the marker
-campaign golden-tables "${golden[@]}"
+campaign golden-tables --dist worksteal "${golden[@]}"  # one of the files has most of the tests
 campaign kills-and-races tests/faults "${races[@]}"
 DELTALITE_FUZZ="$FACTOR" campaign other-engines tests/interop tests/storage
 campaign airflow tests/airflow tests/examples tests/system tests/demo

@@ -183,7 +183,7 @@ def _check_types(compat: IcebergCompat, schema: StructType) -> None:
                 remedy=f"Cast the column to another type, leave it out, or unset {compat.property.key}.",
             )
     if compat is V2:
-        _refuse_nested(field for field in all_fields(schema) if NESTED_IDS not in field.metadata)
+        _refuse_nested(field for field in all_fields(schema) if not field.metadata.get(NESTED_IDS))
 
 
 def _types_outside_structs(data_type: DataType) -> Iterable[DataType]:

@@ -126,8 +126,9 @@ def test_arrays_and_maps_of_v2_need_field_ids_and_their_files_are_not_written(da
     with pytest.raises(UnsupportedFeatureError, match=r"column 'c'.*does not write them") as refused:
         check_writes_data_files(protocol_of(V2), table(V2, schema=schema))
     assert "delta-spark 4.4" in refused.value.remedy
-    with pytest.raises(UnsupportedFeatureError, match="column 'c'"):
-        check_iceberg_compat(protocol_of(V2), table(V2, schema=column(data_type)))
+    for without_ids in (column(data_type), column(data_type, **{NESTED_IDS: {}})):
+        with pytest.raises(UnsupportedFeatureError, match="column 'c'"):
+            check_iceberg_compat(protocol_of(V2), table(V2, schema=without_ids))
     check_writes_data_files(protocol_of(V2), table(schema=column(data_type)))
 
 
