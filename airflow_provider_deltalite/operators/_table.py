@@ -32,11 +32,16 @@ class DeltaTableOperator(DeltaCommitOperator):
     If ``properties`` sets ``delta.enableRowTracking`` in an existing table, the task first gives row ids to its files,
     100,000 files in a commit. A retry goes on where the earlier task attempt stopped.
 
+    To drop a feature with ``drop_features``, the task first writes each data file again that needs the feature, then
+    commits three empty versions with a checkpoint each. Clients without the feature read the table from there. The
+    table gets the feature ``checkpointProtection``, which keeps these checkpoints. Time travel to older versions still
+    needs the dropped feature.
+
     The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
     metrics}``, and so does the event of each outlet ``Asset``. ``operation`` is ``CREATE TABLE`` or ``ALTER TABLE``.
     ``metrics`` counts what changed (``numAddedColumns``, ``numChangedColumns``, ``numChangedProperties``,
-    ``numBackfilledFiles``). You can also give every parameter of ``SparkSubmitOperator``, except those of the job
-    itself.
+    ``numBackfilledFiles``, ``numRewrittenFiles``). You can also give every parameter of ``SparkSubmitOperator``, except
+    those of the job itself.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param schema: The columns as in ``CREATE TABLE``, such as ``id BIGINT NOT NULL, day DATE COMMENT 'of the order'``,
@@ -51,6 +56,8 @@ class DeltaTableOperator(DeltaCommitOperator):
     :param constraints: CHECK constraints: the SQL condition of each name, such as ``{"positive": "amount > 0"}``.
         (templated)
     :param drop_constraints: The names of the constraints that the table must not have. (templated)
+    :param drop_features: The table features that the table must not have: ``typeWidening``, ``typeWidening-preview``.
+        (templated)
     :param description: The table's description. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans after another writer's commit. Each commit of row ids counts
@@ -79,6 +86,7 @@ class DeltaTableOperator(DeltaCommitOperator):
         "unset_properties",
         "constraints",
         "drop_constraints",
+        "drop_features",
         "description",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
@@ -101,6 +109,7 @@ class DeltaTableOperator(DeltaCommitOperator):
         unset_properties: Sequence[str] | None = None,
         constraints: Mapping[str, str] | None = None,
         drop_constraints: Sequence[str] | None = None,
+        drop_features: Sequence[str] | None = None,
         description: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -112,6 +121,7 @@ class DeltaTableOperator(DeltaCommitOperator):
         self.unset_properties = unset_properties
         self.constraints = constraints
         self.drop_constraints = drop_constraints
+        self.drop_features = drop_features
         self.description = description
 
     def needs_table(self, request: Request) -> bool:

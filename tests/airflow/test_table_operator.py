@@ -28,14 +28,15 @@ def test_every_parameter_is_rendered(native):
         unset_properties=["old.{{ name }}"],
         constraints={"positive": "id > {{ least }}"},
         drop_constraints=["{{ name }}"],
+        drop_features=["{{ feature }}"],
         description="All {{ name }}",
         conflict_retries="0",
-        rendered_with={"name": "orders", "least": 3},
+        rendered_with={"name": "orders", "least": 3, "feature": "typeWidening"},
     )._request()
     assert request == TableRequest(
         table="/lake/orders", schema="id BIGINT, orders STRING", partition_by=("orders",),
         properties={"owner": "orders"}, unset_properties=("old.orders",), constraints={"positive": "id > 3"},
-        drop_constraints=("orders",), description="All orders", conflict_retries=0,
+        drop_constraints=("orders",), drop_features=("typeWidening",), description="All orders", conflict_retries=0,
     )  # fmt: skip
     assert TableRequest.from_json(request.to_json()) == request
 
@@ -52,6 +53,7 @@ def test_every_parameter_is_rendered(native):
         ({"constraints": {"c": None}}, "constraints.c is None"),
         ({"cluster_by": ["a"], "partition_by": ["b"]}, "both partition_by and cluster_by"),
         ({"cluster_by": ["a", "A"]}, "cluster_by has 'a' twice"),
+        ({"drop_features": ["a", "A"]}, "drop_features has 'a' twice"),
         ({"schema": "id INT", "table": "/lake/orders@v3"}, "names a version"),
     ],
 )

@@ -122,6 +122,12 @@ def merged_protocol(current: Protocol, other: Protocol) -> Protocol:
     return _with_features(raised, missing) if missing else raised
 
 
+def protocol_with(current: Protocol, features: frozenset[str]) -> Protocol:
+    """Return the protocol with exactly these features, listed by name; this release must know each of them."""
+    lowest = replace(current, min_reader_version=1, reader_features=None, writer_features=())
+    return _with_feature_lists(replace(lowest, min_writer_version=WRITER_FEATURES_VERSION), features, 1)
+
+
 def _with_versions(base: Protocol, reader: int, writer: int) -> Protocol:
     """Return the protocol with at least these versions."""
     reader, writer = max(reader, base.min_reader_version), max(writer, base.min_writer_version)

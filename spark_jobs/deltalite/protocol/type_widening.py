@@ -6,6 +6,7 @@ Files keep the types with which they were written, so the schema records each ch
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -57,6 +58,17 @@ def with_wider_type(field: StructField, new_type: DataType) -> StructField:
         return replace(field, type=new_type)
     recorded = [*(field.metadata.get(TYPE_CHANGES) or ()), *changes]
     return replace(field, type=new_type, metadata={**field.metadata, TYPE_CHANGES: recorded})
+
+
+def without_type_changes(schema_string: str) -> str:
+    """Return a schema (JSON) without its recorded type changes; no data file may have a narrower type."""
+    if TYPE_CHANGES not in schema_string:
+        return schema_string
+
+    def without_record(members: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in members.items() if key != TYPE_CHANGES}
+
+    return json.dumps(json.loads(schema_string, object_hook=without_record), separators=(",", ":"))
 
 
 def check_no_rule_uses_widened(base: StructType, schema: StructType, rules: ColumnRules) -> None:

@@ -13,8 +13,8 @@ from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, repea
 class TableRequest(CommitRequest):
     """A request that `table` exists with this schema, partitioning, properties, constraints and description.
 
-    `schema` is Spark DDL. `unset_properties` and `drop_constraints` name what the table must not have. See
-    `DeltaTableOperator` for the meaning of each parameter.
+    `schema` is Spark DDL. `unset_properties`, `drop_constraints` and `drop_features` name what the table must not have.
+    See `DeltaTableOperator` for the meaning of each parameter.
     """
 
     kind: ClassVar[str] = "table"
@@ -26,13 +26,14 @@ class TableRequest(CommitRequest):
     unset_properties: tuple[str, ...] = ()
     constraints: Mapping[str, str] = field(default_factory=dict)
     drop_constraints: tuple[str, ...] = ()
+    drop_features: tuple[str, ...] = ()
     description: str | None = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.contradictions(self)
         declared = (self.properties, self.unset_properties, self.constraints, self.drop_constraints)
-        if not any(declared) and all(
+        if not (any(declared) or self.drop_features) and all(
             value is None for value in (self.schema, self.partition_by, self.cluster_by, self.description)
         ):
             yield "The request declares nothing about the table.", "Give `schema`, `properties` or another parameter."
@@ -62,11 +63,12 @@ class TableRequest(CommitRequest):
             "partition_by": list(self.partition_by or ()),
             "cluster_by": list(self.cluster_by or ()),
             "constraints and drop_constraints": [*self.constraints, *self.drop_constraints],
+            "drop_features": list(self.drop_features),
             "properties and unset_properties": [*self.properties, *self.unset_properties],
         }
 
     @classmethod
     def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
         body = super(TableRequest, cls)._typed(body)  # slots=True replaces the class; plain super() has the old one
-        lists = ("partition_by", "cluster_by", "unset_properties", "drop_constraints")
+        lists = ("partition_by", "cluster_by", "unset_properties", "drop_constraints", "drop_features")
         return body | {name: tuple(body[name]) for name in lists if body.get(name) is not None}

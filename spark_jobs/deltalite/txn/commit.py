@@ -26,8 +26,9 @@ from deltalite.errors import (
     StorageError,
 )
 from deltalite.log.listing import list_log
-from deltalite.protocol.actions import Action, CommitInfo, DomainMetadata, commit_to_bytes
+from deltalite.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, commit_to_bytes
 from deltalite.protocol.file_names import commit_name, first_name_of
+from deltalite.protocol.properties import CHECKPOINT_PROTECTION_VERSION
 from deltalite.protocol.row_tracking import high_water_mark
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.commit_time import earliest_ms, metadata_to_commit, needs_in_commit_timestamp
@@ -226,11 +227,18 @@ def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -
     """Yield the provenance first, as the protocol requires, then the actions that file actions depend on."""
     yield CommitInfo(values=_commit_info(proposal, txn_id, timestamp_ms))
     metadata = metadata_to_commit(proposal, version, timestamp_ms)
+    if proposal.protects_checkpoints and metadata is not None:
+        metadata = _with_protected_checkpoints(metadata, version)
     yield from (a for a in (proposal.protocol, metadata, proposal.txn) if a is not None)
     yield from proposal.domains
     yield from proposal.removes
     yield from _added_files(proposal, version)
     yield from proposal.changes
+
+
+def _with_protected_checkpoints(metadata: Metadata, version: int) -> Metadata:
+    """Return the metadata that protects the checkpoints before the version. Protocol: Checkpoint Protection (RFC)."""
+    return replace(metadata, configuration={**metadata.configuration, CHECKPOINT_PROTECTION_VERSION.key: str(version)})
 
 
 def _added_files(proposal: Proposal, version: int) -> Iterable[Action]:

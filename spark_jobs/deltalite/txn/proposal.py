@@ -100,6 +100,8 @@ class Proposal:
       row may match one row or another.
     - `revives_files`: the commit adds removed files again, which a vacuum may delete.
     - `keeps_row_ids`: rows that the commit updates or copies keep their row ids.
+    - `protects_checkpoints`: the commit protects the checkpoints before its version, because it drops a table feature.
+      It must have `metadata`.
     """
 
     base: BaseState
@@ -115,6 +117,7 @@ class Proposal:
     row_level: bool = False
     revives_files: bool = False
     keeps_row_ids: bool = True
+    protects_checkpoints: bool = False
 
     def __post_init__(self) -> None:
         paths = Counter(add.path for add in self.adds)

@@ -2,7 +2,8 @@
 
 The commit has succeeded, so an error here must not fail the task. A failed step is logged as a warning, the other steps
 still run, and the upkeep after a later commit does the missing work. Cleanup runs together with a checkpoint but does
-not depend on it. A checkpoint is due every `delta.checkpointInterval` versions. Protocol: Checkpoints, Version Checksum
+not depend on it. A checkpoint is due every `delta.checkpointInterval` versions, and after a commit that drops a
+feature. Protocol: Checkpoints, Version Checksum
 File, Metadata Cleanup, Log Compaction Files.
 """
 
@@ -20,6 +21,7 @@ from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.trees import TableTree
 from deltalite.upkeep.checkpoint import LARGE_FILES, estimated_files, write_checkpoint
+from deltalite.upkeep.checkpoint_protection import protected_before
 from deltalite.upkeep.checksum import write_checksum
 from deltalite.upkeep.cleanup import clean_log
 from deltalite.upkeep.compaction import write_compaction
@@ -56,7 +58,7 @@ def after_commit(
     with _only_warning("Post-commit work", store, version):
         snapshot = Snapshot.load(store, version)
         since_checkpoint = version % props.CHECKPOINT_INTERVAL.of(snapshot.configuration)
-        is_due = version > 0 and since_checkpoint == 0
+        is_due = version > 0 and (since_checkpoint == 0 or protected_before(snapshot) == version)
         with _only_warning("Writing the checksum", store, version):
             write_checksum(snapshot, count_all=is_due and estimated_files(snapshot) <= LARGE_FILES)
         if props.SYMLINK_MANIFESTS.of(snapshot.configuration):

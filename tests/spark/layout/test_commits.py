@@ -156,7 +156,7 @@ def test_no_bin_is_replanned_after_the_time_limit(monkeypatch):
 
     def gives_up(attempts, seconds):
         return command._Run(
-            spark=None, request=request, store=None, attempts=attempts, start_s=1000.0 - seconds
+            spark=None, request=request, store=None, plan=None, attempts=attempts, start_s=1000.0 - seconds
         )._gives_up
 
     assert not gives_up(attempts=2, seconds=60 - LONGEST_PAUSE - 0.1)

@@ -270,7 +270,7 @@ def test_properties_are_set_and_unset(spark, table):
         ({"properties": {"delta.nope": "1"}}, InvalidRequestError, ["delta.nope"]),
         ({"properties": {"delta.appendOnly": "yes"}}, InvalidRequestError, ["delta.appendOnly"]),
         ({"properties": {"delta.constraints.c": "id > 0"}}, InvalidRequestError, ["`constraints`", "'c'"]),
-        ({"unset_properties": ["delta.feature.rowTracking"]}, InvalidRequestError, ["DROP FEATURE"]),
+        ({"unset_properties": ["delta.feature.rowTracking"]}, InvalidRequestError, ["drop_features"]),
         ({"unset_properties": ["delta.EnableDeletionVectors"]}, InvalidRequestError, ["delta.EnableDel", "spelling"]),
         ({"unset_properties": ["delta.columnMapping.maxColumnId"]}, InvalidRequestError, ["writers maintain"]),
         ({"properties": {"delta.columnMapping.mode": "id"}}, InvalidRequestError, ["'none' to 'name'"]),

@@ -19,6 +19,7 @@ from deltalite.protocol.clustering import check_keeps_clustering, clustering_col
 from deltalite.protocol.column_ids import with_column_ids
 from deltalite.protocol.column_mapping import TableSchema, table_schema
 from deltalite.protocol.column_rules import ColumnRules, column_rules
+from deltalite.protocol.feature_dropping import without_features
 from deltalite.protocol.feature_enabling import (
     RequestedProtocol,
     is_satisfied,
@@ -197,6 +198,14 @@ def altered_target(
     check_writable(base.protocol, base.metadata)
     protocol = protocol_for(metadata, base.protocol, requested)
     return _changed_target(base, metadata, protocol, keeps_files=True, keeps_clustering=keeps_clustering)
+
+
+def target_without_features(target: WriteTarget, features: Collection[str]) -> WriteTarget:
+    """Return the target without table features, which no data file of the table may need (`feature_dropping`)."""
+    protocol, metadata = without_features(target.protocol, target.metadata, features)
+    return _target(
+        metadata, protocol, changed_metadata=metadata, changed_protocol=protocol, clustering=target.clustering
+    )
 
 
 def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:

@@ -2,7 +2,7 @@
 
 The steps:
 
-1. Plan on a snapshot (`optimize_plan.py`): bins of files, grouped into batches.
+1. Plan on a snapshot (`table_plan.py`): bins of files, grouped into batches.
 2. Write and commit each batch on the newest snapshot. A bin is dropped if another writer has changed one of its files.
 3. Replan the dropped bins, within the limits on retries and time. After that they are left to the next run.
 4. Record the run's `txn` in the last commit, or in a separate commit if no bin is left to commit.
@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
@@ -66,7 +67,18 @@ def optimize(spark: SparkSession, request: OptimizeRequest) -> OperationResult:
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    run = _Run(spark=spark, request=request, store=store)
+    return rewrite_files(spark, request, store, partial(plan_for, spark, request))
+
+
+def rewrite_files(
+    spark: SparkSession, request: OptimizeRequest, store: LogStore, plan: Callable[[Snapshot], OptimizePlan]
+) -> OperationResult:
+    """Rewrite files in bounded commits without a change of rows, as `plan` says for each newer snapshot.
+
+    Raises:
+        DeltaLiteError: as `optimize`.
+    """
+    run = _Run(spark=spark, request=request, store=store, plan=plan)
     return replan_on_conflict(
         run.attempt,
         rebase=Rebase.REPLAN,
@@ -97,11 +109,16 @@ class _DroppedBins:
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """One run of the command. `totals` counts the commits of all its attempts; `cluster_by` is that of the table."""
+    """One run of the command.
+
+    `plan` makes the plan for a snapshot. `totals` counts the commits of all attempts. `cluster_by` is that of the
+    table.
+    """
 
     spark: SparkSession
     request: OptimizeRequest
     store: LogStore
+    plan: Callable[[Snapshot], OptimizePlan]
     totals: Totals = field(default_factory=Totals)
     attempts: int = 0
     cluster_by: tuple[str, ...] = ()
@@ -118,7 +135,7 @@ class _Run:
         if (earlier_result := find_earlier_result(self.request, base)) is not None:
             return earlier_result
         check_writable(base.protocol, base.metadata)
-        plan = plan_for(self.spark, self.request, base)
+        plan = self.plan(base)
         self.cluster_by = plan.order.names if plan.order is not None and plan.order.provider is not None else ()
         dropped = _DroppedBins()
         for number, batch in enumerate(plan.batches, start=1):

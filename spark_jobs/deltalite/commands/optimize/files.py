@@ -187,13 +187,16 @@ def _tagged(adds: Sequence[AddFile], plan: OptimizePlan, file_bin: Bin) -> list[
     They get the partition values of the old files as the log spells them, because folder names are ambiguous for some
     values.
     """
+    first = file_bin.files[0]
     tags: Mapping[str, str] = {TARGET_SIZE_TAG: str(plan.target)}
     provider = None if plan.order is None else plan.order.provider
-    if plan.order is not None:
+    if plan.in_place:
+        tags, provider = first.tags, first.clustering_provider
+    elif plan.order is not None:
         tags = {**tags, **plan.order.tags, CUBE_ID_TAG: str(uuid.uuid4())}
     else:
         tags = {**tags, ROOM_TAG: str(file_bin.room)}
-    (values,) = plan.files["partitionValues"].take([file_bin.files[0].number]).to_pylist(maps_as_pydicts="strict")
+    (values,) = plan.files["partitionValues"].take([first.number]).to_pylist(maps_as_pydicts="strict")
     return [
         replace(add, tags={**(add.tags or {}), **tags}, partition_values=values or {}, clustering_provider=provider)
         for add in adds

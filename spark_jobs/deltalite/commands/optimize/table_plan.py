@@ -23,6 +23,7 @@ from deltalite.commands.optimize.plan import (
     HILBERT,
     Z_ORDER,
     Batch,
+    Bin,
     Candidate,
     batches,
     cube_tags,
@@ -70,13 +71,15 @@ class RowOrder:
 class OptimizePlan:
     """The batches in order. The number of a candidate is its row in `files`, which has all columns of `ADD_TYPES`.
 
-    `target` is the target file size in bytes. `order` is None if files are only packed.
+    `target` is the target file size in bytes. `order` is None if files are only packed. With `in_place`, each file is
+    written again by itself, with the order of its rows and its tags.
     """
 
     files: pa.Table
     batches: tuple[Batch, ...]
     target: int
     order: RowOrder | None = None
+    in_place: bool = False
 
 
 def plan_for(spark: SparkSession, request: OptimizeRequest, base: Snapshot) -> OptimizePlan:
@@ -115,13 +118,30 @@ def plan_for(spark: SparkSession, request: OptimizeRequest, base: Snapshot) -> O
     return OptimizePlan(files=chosen, batches=tuple(planned_batches), target=target, order=order)
 
 
+def plan_in_place(base: Snapshot, files: pa.Table, *, most_bytes: int) -> OptimizePlan:
+    """Return the plan that writes each of the files again by itself.
+
+    Args:
+        base: the snapshot that has the files.
+        files: rows of `base.files_with(tuple(ADD_TYPES))`.
+        most_bytes: the most bytes of old files in one commit.
+    """
+    files = files.combine_chunks()  # one chunk makes take() fast
+    candidates = _candidates(base, files)
+    empty = [file for file in candidates if file.is_empty]
+    bins = [Bin(files=(file,)) for file in candidates if not file.is_empty]
+    target = props.TARGET_FILE_SIZE.of(base.configuration) or _DEFAULT_TARGET_BYTES
+    planned_batches = batches(bins, empty, most_bytes=most_bytes)
+    return OptimizePlan(files=files, batches=tuple(planned_batches), target=target, in_place=True)
+
+
 def check_same_order(plan: OptimizePlan, request: OptimizeRequest, target: WriteTarget) -> None:
     """Check that a newer version of the table still asks for the order of the plan.
 
     Raises:
         MetadataChangedException: it asks for another order.
     """
-    if _order(request, target) != plan.order:
+    if not plan.in_place and _order(request, target) != plan.order:
         raise MetadataChangedException(
             f"Another writer changed the clustering columns of {request.table}, or renamed one.",
             remedy="Run the task again: it starts from the newest version.",

@@ -5,7 +5,8 @@ The steps:
 1. Look for an earlier commit of this run.
 2. Compare the table with the declaration. Without a difference the command commits nothing.
 3. Check the expressions of the table. If a rule is new, check the rows that the table has.
-4. If the table gets row tracking, give row ids to its files (`row_id_backfill`).
+4. If the table gets row tracking, give row ids to its files (`row_id_backfill`). If it drops a feature, rewrite the
+   files that need the feature (`feature_drop`).
 5. Commit the protocol and the metadata in one version.
 
 Steps 3 and 5 use the same snapshot. A commit that adds rows after the check of step 3 conflicts, and the command
@@ -15,12 +16,14 @@ replans. delta-spark: CreateDeltaTableCommand and the commands in alterDeltaTabl
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
 from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata
+from deltalite.commands.table.feature_drop import prepare_drop
 from deltalite.commands.table.plan import Plan, check_properties, plan_change, plan_new_table
 from deltalite.commands.table.row_id_backfill import backfill_row_ids
 from deltalite.protocol import row_tracking
@@ -51,8 +54,8 @@ def define_table(spark: SparkSession, request: TableRequest) -> OperationResult:
         SchemaMismatchError: the table cannot become as declared.
         ConstraintViolationError: a row of the table breaks a new rule.
         UnsupportedFeatureError: this release cannot write the table, or not with these properties.
-        DeltaLiteError: the log cannot be read, or other writers won too often. The table is unchanged, except that
-            files may have got row ids.
+        DeltaLiteError: the log cannot be read, or other writers won too often. The table is unchanged, except for the
+            commits of step 4.
     """
     refuse_version(request.table)
     check_properties(request)
@@ -79,10 +82,14 @@ def _attempt(
     if earlier_result is not None:
         return earlier_result
     plan = plan_change(request, declared, base)
-    backfilled_files = 0
+    backfilled_files = rewritten_files = 0
     if _needs_row_ids(plan, base):
         _check(spark, plan, base, declared)  # before any commit of the backfill
         backfilled_files, base = backfill_row_ids(spark, request, store)
+        plan = plan_change(request, declared, base)
+    if plan.changes.dropped_features:
+        _check(spark, plan, base, declared)  # before any commit of the preparation
+        rewritten_files, base = prepare_drop(spark, request, store, plan.changes.dropped_features)
         plan = plan_change(request, declared, base)
     if not plan.is_change:
         return operation_result(
@@ -90,7 +97,8 @@ def _attempt(
             metrics=plan.changes.metrics,
         )  # fmt: skip
     _check(spark, plan, base, declared)
-    return commit_proposal(spark, request, store, _proposal(request, plan, base, backfilled_files=backfilled_files))
+    file_counts = {"numBackfilledFiles": backfilled_files, "numRewrittenFiles": rewritten_files}
+    return commit_proposal(spark, request, store, _proposal(request, plan, base, file_counts))
 
 
 def _needs_row_ids(plan: Plan, base: Snapshot) -> bool:
@@ -116,8 +124,10 @@ def _check(spark: SparkSession, plan: Plan, base: Snapshot | None, declared: Str
         )
 
 
-def _proposal(request: TableRequest, plan: Plan, base: Snapshot | None, *, backfilled_files: int = 0) -> Proposal:
-    metrics = plan.changes.metrics | ({"numBackfilledFiles": backfilled_files} if backfilled_files else {})
+def _proposal(
+    request: TableRequest, plan: Plan, base: Snapshot | None, file_counts: Mapping[str, int] | None = None
+) -> Proposal:
+    metrics = plan.changes.metrics | {name: count for name, count in (file_counts or {}).items() if count}
     return Proposal(
         base=BaseState.of(base),
         operation=Operation(
@@ -131,6 +141,7 @@ def _proposal(request: TableRequest, plan: Plan, base: Snapshot | None, *, backf
         domains=plan.domains,
         txn=transaction(request.identity, base, now_ms=now_ms()),
         reads=ReadSet(whole_table=base is not None and plan.changes.rests_on_rows),
+        protects_checkpoints=bool(plan.changes.dropped_features),
     )
 
 

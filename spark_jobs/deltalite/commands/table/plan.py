@@ -9,7 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deltalite.commands.common.order_columns import order_columns
-from deltalite.commands.common.write_target import WriteTarget, altered_target, partition_columns, target_of_new_table
+from deltalite.commands.common.write_target import (
+    WriteTarget,
+    altered_target,
+    partition_columns,
+    target_of_new_table,
+    target_without_features,
+)
 from deltalite.errors import InvalidRequestError, SchemaMismatchError, TableNotFoundError
 from deltalite.protocol import type_widening
 from deltalite.protocol.actions import DomainMetadata, Metadata
@@ -20,7 +26,9 @@ from deltalite.protocol.clustering import (
     clustering_domain,
     column_text,
 )
+from deltalite.protocol.feature_dropping import droppable_features, enabling_properties
 from deltalite.protocol.feature_enabling import RequestedProtocol, protocol_for, requested_protocol, stored_properties
+from deltalite.protocol.features import supported_features
 from deltalite.protocol.properties import (
     COLUMN_MAPPING_MAX_ID,
     CONSTRAINT_PREFIX,
@@ -49,6 +57,7 @@ class Changes:
     - `constraint_keys`: the properties of new or changed constraints. The table's rows must satisfy them.
     - `required_columns`: the columns that become NOT NULL.
     - `adds_computed_column`: a new column has a default or is computed, so the table must not have rows.
+    - `dropped_features`: the features that the table has and must not have.
 
     The other fields are for the table's history.
     """
@@ -59,6 +68,7 @@ class Changes:
     constraint_keys: frozenset[str]
     required_columns: frozenset[str] = frozenset()
     adds_computed_column: bool = False
+    dropped_features: tuple[str, ...] = ()
     description: str | None = None
     cluster_by: tuple[str, ...] | None = None
 
@@ -80,6 +90,7 @@ class Changes:
             "changedColumns": list(self.changed_columns),
             "properties": dict(self.properties),
             "description": self.description,
+            "droppedFeatures": list(self.dropped_features),
             "clusterBy": None if self.cluster_by is None else json.dumps(list(self.cluster_by)),
         }
         return {k: value if isinstance(value, str) else json.dumps(value) for k, value in parameters.items() if value}
@@ -116,6 +127,13 @@ def check_properties(request: TableRequest) -> None:
         InvalidRequestError: one is unknown or invalid, is maintained by writers, or is set in the wrong parameter.
     """
     check_new_properties(request.properties)
+    enabled = enabling_properties(droppable_features(request.drop_features))
+    for key, text in request.properties.items():
+        if key in enabled and text.lower() != "false":
+            raise InvalidRequestError(
+                f"properties sets {key}, which enables a feature that drop_features names.",
+                remedy="Remove one of them.",
+            )
     for key in (*request.properties, *request.unset_properties):
         if is_constraint(key):
             raise InvalidRequestError(
@@ -127,7 +145,7 @@ def check_properties(request: TableRequest) -> None:
         if is_protocol_property(key):
             raise InvalidRequestError(
                 f"unset_properties names {key}: a task cannot remove a feature or lower a version of the protocol.",
-                remedy="Leave it out. delta-spark removes a feature with ALTER TABLE … DROP FEATURE.",
+                remedy="Leave it out. `drop_features` removes a feature.",
             )
         if key in _MAINTAINED:
             raise InvalidRequestError(f"unset_properties names {key}, which writers maintain.", remedy="Leave it out.")
@@ -194,6 +212,9 @@ def plan_change(request: TableRequest, declared: StructType | None, base: Snapsh
     different_keys = sorted(k for k in {*before, *configuration} if before.get(k) != configuration.get(k))
     altered = altered_target(base, metadata, requested, keeps_clustering=request.cluster_by is None)
     target, cluster_by = _clustered(request, altered)
+    dropped = droppable_features(request.drop_features) & supported_features(base.protocol)
+    if dropped:
+        target = target_without_features(target, dropped)
     return Plan(
         target=target,
         domains=() if cluster_by is None else _domains(target),
@@ -204,6 +225,7 @@ def plan_change(request: TableRequest, declared: StructType | None, base: Snapsh
             constraint_keys=frozenset(k for k in different_keys if is_constraint(k) and k in configuration),
             required_columns=newly_required(base.schema, schema),
             adds_computed_column=any(is_computed(f) for f in schema if base.schema.find(f.name) is None),
+            dropped_features=tuple(sorted(dropped)),
             description=None if metadata.description == base.metadata.description else metadata.description,
             cluster_by=cluster_by,
         ),
@@ -240,6 +262,7 @@ def declared_properties(request: TableRequest, before: Mapping[str, str]) -> dic
         for name, condition in request.constraints.items()
     }
     unset = {*request.unset_properties, *(keys.get(name.lower()) for name in request.drop_constraints)}
+    unset |= enabling_properties(droppable_features(request.drop_features))
     kept = {key: text for key, text in before.items() if key not in unset}
     return kept | stored_properties(request.properties) | constraints
 

@@ -1,0 +1,153 @@
+"""The steps before a table drops type widening, so that no data file and no newer checkpoint needs the feature.
+
+1. One commit unsets the property, so that no writer widens another column.
+2. Each file that stores a column with a narrower type is written again, in bounded commits (`rewrite_files`).
+3. `BARRIERS` empty commits get a checkpoint each. A client without the feature reads the table from one of them. There
+   are several, because some clients try earlier checkpoints if one is unreadable.
+
+A task that stops in between leaves a correct table, and the next attempt goes on. The commit that drops the feature
+follows. delta-spark: AlterTableDropFeatureDeltaCommand (executeDropFeatureWithCheckpointProtection).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from deltalite.columnar.parquet.files import read_footers
+from deltalite.columnar.parquet.narrower_columns import NarrowerColumns
+from deltalite.commands.common.committing import commit_proposal, now_ms
+from deltalite.commands.common.replanning import Rebase, replan_on_conflict
+from deltalite.commands.common.run_identity import user_metadata
+from deltalite.commands.optimize.command import rewrite_files
+from deltalite.commands.optimize.table_plan import OptimizePlan, plan_in_place
+from deltalite.errors import ConcurrentDeleteReadException
+from deltalite.log.file_table import ADD_TYPES
+from deltalite.protocol.feature_dropping import enabling_properties
+from deltalite.protocol.paths import decode_path
+from deltalite.protocol.type_changes import TYPE_CHANGES
+from deltalite.requests import OptimizeRequest, TableRequest
+from deltalite.snapshot import Snapshot
+from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint
+from deltalite.txn.proposal import BaseState, Operation, Proposal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.results import OperationResult
+    from deltalite.storage.log_store import LogStore
+
+BARRIERS = 3
+_FOOTERS_AT_A_TIME = 4_096
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+def prepare_drop(
+    spark: SparkSession, request: TableRequest, store: LogStore, features: Collection[str]
+) -> tuple[int, Snapshot]:
+    """Do the steps before the drop. Return the number of files that were written again, and the newest snapshot.
+
+    Raises:
+        ConcurrentDeleteReadException: other writers changed narrower files until the limit on retries was reached.
+        DeltaLiteError: as `optimize`, or a checkpoint cannot be written.
+    """
+    steps = _Steps(spark=spark, request=request, store=store)
+    steps.unset_properties(enabling_properties(features))
+    rewritten = steps.rewrite_narrower_files()
+    for _ in range(BARRIERS):
+        steps.commit_barrier()
+    return rewritten, Snapshot.load(store)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Steps:
+    """The steps of one task attempt. `wide_files` are files whose footers were read and have no narrower column."""
+
+    spark: SparkSession
+    request: TableRequest
+    store: LogStore
+    wide_files: set[str] = field(default_factory=set)
+
+    def unset_properties(self, keys: Collection[str]) -> None:
+        """Commit the metadata without the properties, unless it has none of them."""
+
+        def attempt() -> None:
+            base = Snapshot.load(self.store)
+            kept = {key: text for key, text in base.configuration.items() if key not in keys}
+            if kept == base.configuration:
+                return
+            unset = sorted(base.configuration.keys() - kept.keys())
+            parameters = {"properties": json.dumps(unset), "ifExists": True}
+            metadata = replace(base.metadata, configuration=kept)
+            self._commit(base, Operation(name="UNSET TBLPROPERTIES", parameters=parameters), metadata=metadata)
+
+        self._replan(attempt)
+
+    def rewrite_narrower_files(self) -> int:
+        """Write each narrower file again. Return the number of old files."""
+        optimize_request = OptimizeRequest(
+            table=self.request.table,
+            single_writer=self.request.single_writer,
+            user_metadata=user_metadata(self.request.identity, self.request.user_metadata),
+            conflict_retries=self.request.conflict_retries,
+            conflict_seconds=self.request.conflict_seconds,
+        )
+        plan = partial(self._plan, most_bytes=optimize_request.max_commit_bytes)
+        result = rewrite_files(self.spark, optimize_request, self.store, plan)
+        remaining = self._narrower_files(Snapshot.load(self.store)).num_rows
+        if remaining:
+            raise ConcurrentDeleteReadException(
+                f"Could not drop the feature: {remaining} files of {self.store.root} store a column with a narrower "
+                "type, and other writers changed them meanwhile.",
+                remedy="Run the task again when fewer writers change the table.",
+            )
+        return result.metrics.get("numRemovedFiles", 0)
+
+    def commit_barrier(self) -> None:
+        """Commit an empty version, and write its checkpoint."""
+        result = self._replan(lambda: self._commit(Snapshot.load(self.store), Operation(name="Empty Commit")))
+        write_any_checkpoint(self.spark, Snapshot.load(self.store, result.version), now_ms())
+
+    def _plan(self, base: Snapshot, *, most_bytes: int) -> OptimizePlan:
+        files = self._narrower_files(base)
+        if files.num_rows:
+            _log.info(
+                "Writing %s files of %s with the types that the columns have now.", files.num_rows, base.store.root
+            )
+        return plan_in_place(base, files, most_bytes=most_bytes)
+
+    def _narrower_files(self, base: Snapshot) -> pa.Table:
+        """Return the files with a narrower column, with all columns of `ADD_TYPES`."""
+        files = base.files_with(tuple(ADD_TYPES))
+        if TYPE_CHANGES not in base.metadata.schema_string:
+            return files.slice(0, 0)
+        narrower = NarrowerColumns(base.table_schema)
+        paths = files["path"].to_pylist()
+        unread = [path for path in paths if path not in self.wide_files]
+        for start in range(0, len(unread), _FOOTERS_AT_A_TIME):
+            some = unread[start : start + _FOOTERS_AT_A_TIME]
+            names = [decode_path(path) for path in some]
+            for path, name, footer in zip(some, names, read_footers(self.store, names), strict=True):
+                if not narrower.has_any(footer, name):
+                    self.wide_files.add(path)
+        return files.filter(pa.array([path not in self.wide_files for path in paths], pa.bool_()))
+
+    def _commit(self, base: Snapshot, operation: Operation, **changes: Any) -> OperationResult:
+        operation = replace(operation, user_metadata=user_metadata(self.request.identity, self.request.user_metadata))
+        proposal = replace(Proposal(base=BaseState.of(base), operation=operation), **changes)
+        return commit_proposal(self.spark, self.request, self.store, proposal)
+
+    def _replan(self, attempt: Callable[[], _T]) -> _T:
+        return replan_on_conflict(
+            attempt,
+            rebase=Rebase.REPLAN,
+            retries=self.request.conflict_retries,
+            seconds=self.request.conflict_seconds,
+        )

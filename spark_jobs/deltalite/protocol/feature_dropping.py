@@ -1,0 +1,55 @@
+"""The protocol and metadata of a table that drops a table feature.
+
+Commits before the drop still use the feature. So the table gets `checkpointProtection`: clients without the feature
+read later versions from protected checkpoints. The commit that drops the feature records the version before which they
+are protected. Protocol: Checkpoint Protection (RFC), Type Widening; delta-spark: AlterTableDropFeatureDeltaCommand,
+TypeWideningPreDowngradeCommand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.feature_enabling import protocol_with
+from deltalite.protocol.features import FEATURES, supported_features
+from deltalite.protocol.properties import ENABLE_TYPE_WIDENING, FEATURE_PREFIX
+from deltalite.protocol.type_widening import without_type_changes
+
+_PROPERTIES = dict.fromkeys(("typeWidening", "typeWidening-preview"), ENABLE_TYPE_WIDENING.key)
+
+
+def droppable_features(names: Collection[str]) -> frozenset[str]:
+    """Return the features of these names, whose case does not matter.
+
+    Raises:
+        InvalidRequestError: this release does not know a feature, or cannot drop it.
+    """
+    known = {name.lower(): name for name in FEATURES}
+    features = frozenset(known.get(name.lower(), name) for name in names)
+    other = next((name for name in sorted(features) if name not in _PROPERTIES), None)
+    if other is not None:
+        raise InvalidRequestError(
+            f"drop_features names {other}, which this release cannot drop.",
+            remedy=f"It drops {' and '.join(_PROPERTIES)}. delta-spark drops others with ALTER TABLE … DROP FEATURE.",
+        )
+    return features
+
+
+def enabling_properties(features: Collection[str]) -> frozenset[str]:
+    """Return the properties that enable one of the features or request it from the protocol."""
+    return frozenset({_PROPERTIES[name] for name in features} | {f"{FEATURE_PREFIX}{name}" for name in features})
+
+
+def without_features(protocol: Protocol, metadata: Metadata, features: Collection[str]) -> tuple[Protocol, Metadata]:
+    """Return the protocol and the metadata without the features. The data files must not need them."""
+    kept_features = supported_features(protocol).difference(features) | {"checkpointProtection"}
+    unset = enabling_properties(features)
+    kept_properties = {key: text for key, text in metadata.configuration.items() if key not in unset}
+    schema_string = without_type_changes(metadata.schema_string)
+    return (
+        protocol_with(protocol, kept_features),
+        replace(metadata, schema_string=schema_string, configuration=kept_properties),
+    )
