@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.row_model.cases import Case, Deletion, Merging, Updating
 from tests.support.row_model.expressions import Expr, Kind
-from tests.support.row_model.operations import Assignment, Clause
+from tests.support.row_model.operations import Assignment, Clause, Relation, matches_twice
 from tests.support.row_model.values import Row
 
 
@@ -20,6 +20,16 @@ def statement(case: Case, name: str) -> str:
             return f"UPDATE {name} SET {_set(case.values)}{_prefixed(' WHERE', case.condition)}"
         case Merging():
             return _merge(case, name)
+
+
+def rejects_unused_matches(case: Case, rows: Relation) -> bool:
+    """Whether delta-spark rejects a merge in which several source rows match one row, although no clause uses a match.
+
+    It does so unless the merge only inserts (`MergeIntoCommandBase`, `throwErrorOnMultipleMatches`).
+    """
+    if not isinstance(case, Merging) or case.merge.matched or not case.merge.not_matched_by_source:
+        return False
+    return matches_twice(rows, case.source.relation, case.merge.on)
 
 
 def _merge(case: Merging, name: str) -> str:

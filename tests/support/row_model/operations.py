@@ -7,6 +7,7 @@ if the row stays the same.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -114,6 +115,12 @@ def matches(table: Relation, source: Relation, on: Expr) -> list[tuple[int, int]
         for s, new in enumerate(source.rows)
         if on.value({"target": old, "source": new}) is True
     ]
+
+
+def matches_twice(table: Relation, source: Relation, on: Expr) -> bool:
+    """Whether several source rows match a row of the table."""
+    match_counts = Counter(target for target, _ in matches(table, source, on))
+    return max(match_counts.values(), default=0) > 1
 
 
 def evolved(columns: Mapping[str, Kind], source: Mapping[str, Kind]) -> Mapping[str, Kind]:

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from tests.support.row_model.cases import Case, Deletion, Merging, Source, Updating
 from tests.support.row_model.expressions import Kind, for_datafusion
-from tests.support.row_model.operations import Assignment, Clause
+from tests.support.row_model.operations import Assignment, Clause, Relation, matches_twice
+from tests.support.row_model.values import Row
 
 _ARROW = {"long": pa.int64(), "int": pa.int32(), "double": pa.float64(), "number": pa.float64()}
+
+
+def has_same_meaning(case: Case, rows: Relation, partition: str | None) -> bool:
+    """Whether delta-rs gives the operation the meaning of the model. `partition` is the partition column as in SQL."""
+    match case:
+        case Merging():
+            # It counts matches in another way, and may write the target row once for each.
+            return not matches_twice(rows, case.source.relation, case.merge.on)
+        case Deletion(condition=condition) if condition is not None and partition is not None:
+            # It deletes every row where `p <> p` is asked of a partition column.
+            return len(re.findall(rf"\b{partition}\b", condition.sql, re.IGNORECASE)) <= 1
+        case _:
+            return True
+
+
+def append(source: Source, path: str) -> None:
+    """Append the rows of a source to a table."""
+    write_deltalake(path, _arrow(source), mode="append")
+
+
+def rows_of(path: str) -> list[Row]:
+    """The rows of the newest version."""
+    return [
+        {name.lower(): value for name, value in row.items()} for row in DeltaTable(path).to_pyarrow_table().to_pylist()
+    ]
 
 
 def perform(case: Case, table: DeltaTable) -> None:
