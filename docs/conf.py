@@ -29,7 +29,7 @@ CONTENTS = {
         "how-to/alert",
         "how-to/migrate",
     ],
-    "Concepts": ["concepts", "idempotency", "storage", "security", "comparison"],
+    "Concepts": ["concepts", "idempotency", "storage", "security", "comparison", "table-features"],
     "Reference": [
         "operators",
         "sensor-and-events",
