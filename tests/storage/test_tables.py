@@ -162,6 +162,24 @@ def test_a_write_uses_the_public_writer_if_the_sink_of_spark_has_changed(spark, 
     assert data_file_names(spark, table) == {unquote(add["path"]) for add in add_actions(spark, table, 0)}
 
 
+def test_partition_columns_are_in_the_files_that_spark_writes_in_place(spark, s3a):
+    table = f"{s3a}/{uuid.uuid4()}/t"
+    properties = {"delta.enableIcebergCompatV2": "true"}
+    query = values("id, day", "1, 'a b/ü%='", "2, null", f"3, '{'x' * 300}'")
+    write_rows(spark, table, query, partition_by=("day",), properties=properties)
+    expected = [(1, "a b/ü%="), (2, None), (3, "x" * 300)]
+    assert rows(spark, table) == expected
+    adds = add_actions(spark, table, 0)
+    in_files = spark.read.parquet(*[f"{table}/{unquote(add['path'])}" for add in adds])
+    assert ordered(tuple(row) for row in in_files.drop(*partition_folders(in_files)).collect()) == expected
+    assert len(adds) == len(data_file_names(spark, table)) == 3
+
+
+def partition_folders(frame):
+    """The columns that Spark makes of the names of folders."""
+    return [name for name in frame.columns if name.startswith("folder")]
+
+
 def test_files_of_failed_tasks_are_not_part_of_the_table(spark, s3a, monkeypatch):
     real_write = staging.write_directly
 

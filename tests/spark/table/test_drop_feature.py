@@ -9,11 +9,12 @@ import pytest
 from deltalake import DeltaTable as OtherTable
 
 from deltalite import DeltaTable
-from deltalite.commands.table import feature_drop
+from deltalite.commands.restore.command import restore
+from deltalite.commands.table import command, feature_drop
 from deltalite.commands.table.command import define_table
 from deltalite.errors import InvalidRequestError, StorageError
 from deltalite.protocol.file_names import checkpoint_name
-from deltalite.requests import RunIdentity, TableRequest
+from deltalite.requests import RestoreRequest, RunIdentity, TableRequest
 from tests.support.tables import (
     commit,
     delete_rows,
@@ -177,6 +178,39 @@ def test_a_retry_goes_on_where_the_first_attempt_stopped(spark, widened, monkeyp
     assert result.committed and not result.skipped
     assert paths(widened) == files and "numRewrittenFiles" not in result.metrics
     assert drop(spark, widened, run="r").version == result.version
+
+
+def test_a_winning_commit_does_not_lower_the_protected_version(spark, widened, monkeypatch):
+    def commit_after_a_rival(*arguments):
+        write_rows(spark, widened, "SELECT 9L AS id, 'z' AS part")
+        return commit_proposal(*arguments)
+
+    commit_proposal = command.commit_proposal
+    monkeypatch.setattr(command, "commit_proposal", commit_after_a_rival)
+    result = drop(spark, widened)
+    assert result.version == result.read_version + 2
+    assert DeltaTable(str(widened)).metadata.configuration[PROTECTED] == str(result.version)
+    assert (widened / checkpoint_name(result.version)).exists() and (9, "z") in rows(widened)
+
+
+def test_a_file_that_a_rival_changes_first_is_not_rewritten(spark, widened, monkeypatch):
+    def rewrite_after_a_rival(*arguments):
+        update_rows(spark, widened, {"id": "5"}, "id = 1")
+        return rewrite_files(*arguments)
+
+    rewrite_files = feature_drop.rewrite_files
+    monkeypatch.setattr(feature_drop, "rewrite_files", rewrite_after_a_rival)
+    assert drop(spark, widened).metrics["numRewrittenFiles"] == 1
+    assert types_in_files(widened) == ["int64", "int64", "int64"] and (5, "a") in rows(widened)
+
+
+def test_a_restore_brings_the_feature_back(spark, widened):
+    drop(spark, widened)
+    restore(spark, RestoreRequest(table=str(widened), version=2))
+    assert types_in_files(widened) == ["int32", "int32", "int64"] and rows(widened) == ROWS
+    assert "typeWidening" in DeltaTable(str(widened)).protocol.writer_features
+    drop(spark, widened)
+    assert types_in_files(widened) == ["int64", "int64", "int64"] and spark_rows(spark, widened) == ROWS
 
 
 def test_a_change_of_the_declaration_comes_with_the_drop(spark, widened):

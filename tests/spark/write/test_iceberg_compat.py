@@ -16,6 +16,7 @@ from deltalite.commands.vacuum import vacuum
 from deltalite.errors import InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import CheckpointRequest, ConvertRequest, RestoreRequest, TableRequest, VacuumRequest
+from deltalite.spark.runtime.session import settings
 from tests.support.merging import feed, merge_into
 from tests.support.tables import (
     commit,
@@ -89,6 +90,28 @@ def test_each_operation_writes_the_partition_columns_after_the_others(spark, tab
     expected = [(0, "0", "v0"), (1, "1", "v1"), (2, "0", "new"), (4, "1", "moved"), (5, "1", "v5"), (6, None, "v6"),
                 (7, None, "v7"), (8, "ä/b=%", "v8")]  # fmt: skip
     assert rows(table) == spark_rows(spark, table) == expected
+
+
+@pytest.mark.parametrize("name", ["folder0", "FOLDER0", "folderfolder0"])
+def test_a_column_with_the_name_of_a_folder_is_written(spark, table, name):
+    query = f"SELECT id, id % 2 AS p, 'v' || id AS `{name}` FROM range(4)"
+    write_rows(spark, table, query, partition_by=("p", name), properties=FEATURE)
+    assert rows(table) == spark_rows(spark, table) == [(n, n % 2, f"v{n}") for n in range(4)]
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_a_partition_value_is_the_same_in_the_file_and_in_the_log(spark, table, zone):
+    values_of = {
+        "t": "TIMESTAMP '2026-11-01 06:30:00.123456Z'", "n": "TIMESTAMP_NTZ '0001-01-01 00:00:00'",
+        "d": "DATE '1582-10-04'", "m": "CAST('-0.50' AS DECIMAL(6, 2))", "f": "CAST('-0.0' AS DOUBLE)",
+        "o": "true",
+    }  # fmt: skip
+    columns = ", ".join(f"{sql} AS {name}" for name, sql in values_of.items())
+    with settings(spark, {"spark.sql.session.timeZone": zone}):
+        write_rows(spark, table, f"SELECT 1 AS id, {columns}", partition_by=tuple(values_of), properties=FEATURE)
+    (path,) = DeltaTable(str(table)).files()["path"].to_pylist()
+    in_file = pq.read_table(table / path).to_pylist()
+    assert DeltaTable(str(table)).to_arrow().to_pylist() == in_file
 
 
 def test_partition_columns_stay_out_of_files_without_a_request_for_them(spark, table):
