@@ -25,7 +25,7 @@ from tests.support.delta_spark import DeltaSparkError
 from tests.support.row_model import delta_rs
 from tests.support.row_model.cases import Case, Source
 from tests.support.row_model.chance import Features, deletions, mergings, rows_of, tables, updates
-from tests.support.row_model.delta_spark_sql import rejects_unused_matches, statement
+from tests.support.row_model.delta_spark_sql import has_same_meaning, statement
 from tests.support.row_model.delta_spark_sql import rows_of as rows_answered
 from tests.support.row_model.operations import Ambiguous, Outcome, Relation
 from tests.support.row_model.tables import feed, make, read
@@ -82,7 +82,7 @@ class AlternatingTable:
         """Perform DELETE, UPDATE or MERGE; return the changes that the model predicts."""
         outcome = case.outcome(self.relation)
         engine = self._engine(for_delta_rs=delta_rs.has_same_meaning(case, self.relation, self.partition))
-        if engine is Engine.DELTA_SPARK and rejects_unused_matches(case, self.relation):
+        if engine is Engine.DELTA_SPARK and not has_same_meaning(case, self.relation):
             engine = Engine.US
         sql, request = statement(case, self.name), case.request(self.path)
         self.journal.append(sql)

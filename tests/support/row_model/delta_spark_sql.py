@@ -22,14 +22,21 @@ def statement(case: Case, name: str) -> str:
             return _merge(case, name)
 
 
-def rejects_unused_matches(case: Case, rows: Relation) -> bool:
-    """Whether delta-spark rejects a merge in which several source rows match one row, although no clause uses a match.
+def has_same_meaning(case: Case, rows: Relation) -> bool:
+    """Whether delta-spark gives the operation the meaning of the model.
 
-    It does so unless the merge only inserts (`MergeIntoCommandBase`, `throwErrorOnMultipleMatches`).
+    It differs for two kinds of merges in which several source rows match one row (`ClassicMergeExecutor`):
+
+    - A merge without clauses for matches is rejected, unless it only inserts.
+    - A merge with conditional clauses for matches and no others is accepted, if the conditions leave one match.
     """
-    if not isinstance(case, Merging) or case.merge.matched or not case.merge.not_matched_by_source:
-        return False
-    return matches_twice(rows, case.source.relation, case.merge.on)
+    if not isinstance(case, Merging) or not matches_twice(rows, case.source.relation, case.merge.on):
+        return True
+    matched, by_source = case.merge.matched, case.merge.not_matched_by_source
+    if not matched:
+        return not by_source
+    has_others = bool(case.merge.not_matched or by_source)
+    return has_others or any(clause.condition is None for clause in matched)
 
 
 def _merge(case: Merging, name: str) -> str:

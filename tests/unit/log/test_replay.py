@@ -1,4 +1,4 @@
-"""Replay decides by the newest word: for the protocol, the metadata, each app id, each domain and each file."""
+"""In a replay the newest action decides: for the protocol, the metadata, each app id, each domain and each file."""
 
 from __future__ import annotations
 
