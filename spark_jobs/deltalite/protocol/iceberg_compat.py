@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from deltalite.errors import InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
 from deltalite.protocol.actions import Metadata, Protocol
@@ -113,25 +114,24 @@ def check_iceberg_compat(protocol: Protocol, metadata: Metadata) -> None:
     _check_type_changes(compat, schema)
 
 
-def check_may_keep_files(before: IcebergCompat | None, protocol: Protocol, metadata: Metadata) -> None:
-    """Check that the data files of a table follow the rules of its active version.
+def newly_active(before: IcebergCompat | None, protocol: Protocol, metadata: Metadata) -> IcebergCompat | None:
+    """Return the active version if it is not the one that was active `before`; None if there is none."""
+    compat = active_iceberg_compat(protocol, metadata)
+    return None if compat is before else compat
 
-    Args:
-        before: the active version when the files were written, None if there was none.
-        protocol: the protocol of the table from now on.
-        metadata: the metadata of the table from now on.
+
+def refuse_existing_files(compat: IcebergCompat) -> NoReturn:
+    """Refuse to enable the version in a table that keeps its data files.
 
     Raises:
-        InvalidRequestError: the files were written without the rules of the version.
+        InvalidRequestError: always; the files were written without the rules of the version.
     """
-    compat = active_iceberg_compat(protocol, metadata)
-    if compat is not None and compat is not before:
-        raise InvalidRequestError(
-            f"{compat.property.key} cannot become true: the table has data files that were written without the rules "
-            f"of {compat.feature}.",
-            remedy="Write all rows again with mode='overwrite', overwrite_schema=True and the property. Or use "
-            "REORG TABLE … APPLY (UPGRADE UNIFORM …) of delta-spark 4.4.",
-        )
+    raise InvalidRequestError(
+        f"{compat.property.key} cannot become true: the table has data files that were written without the rules of "
+        f"{compat.feature}.",
+        remedy="Write all rows again with mode='overwrite', overwrite_schema=True and the property. Or use "
+        "REORG TABLE … APPLY (UPGRADE UNIFORM …) of delta-spark 4.4.",
+    )
 
 
 def check_partition_columns(before: Metadata, protocol: Protocol, metadata: Metadata) -> None:

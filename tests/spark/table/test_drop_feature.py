@@ -204,6 +204,35 @@ def test_a_file_that_a_rival_changes_first_is_not_rewritten(spark, widened, monk
     assert types_in_files(widened) == ["int64", "int64", "int64"] and (5, "a") in rows(widened)
 
 
+def test_a_column_that_a_rival_widens_during_the_drop_is_rewritten_too(spark, widened, monkeypatch):
+    def write_after_a_rival(*arguments):
+        calls.append(arguments)
+        if len(calls) == feature_drop.BARRIERS:
+            wider = TableRequest(table=str(widened), schema="id DECIMAL(20, 0)", properties=WIDENING)
+            define_table(spark, wider)
+        return write_checkpoint(*arguments)
+
+    calls, write_checkpoint = [], feature_drop.write_any_checkpoint
+    monkeypatch.setattr(feature_drop, "write_any_checkpoint", write_after_a_rival)
+    drop(spark, widened)
+    assert set(types_in_files(widened)) == {"decimal128(20, 0)"}
+    assert [(int(number), part) for number, part in rows(widened)] == ROWS
+    assert "typeWidening" not in DeltaTable(str(widened)).protocol.writer_features
+
+
+def test_files_that_a_rival_restores_during_the_drop_are_rewritten_too(spark, widened, monkeypatch):
+    def write_after_a_rival(*arguments):
+        calls.append(arguments)
+        if len(calls) == feature_drop.BARRIERS:
+            restore(spark, RestoreRequest(table=str(widened), version=2))
+        return write_checkpoint(*arguments)
+
+    calls, write_checkpoint = [], feature_drop.write_any_checkpoint
+    monkeypatch.setattr(feature_drop, "write_any_checkpoint", write_after_a_rival)
+    drop(spark, widened)
+    assert types_in_files(widened) == ["int64", "int64", "int64"] and rows(widened) == ROWS
+
+
 def test_a_restore_brings_the_feature_back(spark, widened):
     drop(spark, widened)
     restore(spark, RestoreRequest(table=str(widened), version=2))

@@ -13,10 +13,11 @@ from deltalite.protocol.iceberg_compat import (
     V2,
     active_iceberg_compat,
     check_iceberg_compat,
-    check_may_keep_files,
     check_partition_columns,
     check_writes_data_files,
     file_tags,
+    newly_active,
+    refuse_existing_files,
     with_column_mapping,
 )
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
@@ -157,13 +158,14 @@ def test_only_the_type_promotions_of_iceberg_are_allowed(compat, old, new, new_t
 
 
 @BOTH
-def test_files_stay_only_if_they_were_written_under_the_same_version(compat):
-    check_may_keep_files(compat, protocol_of(compat), table(compat))
-    check_may_keep_files(compat, protocol_of(compat), table())
+def test_a_version_is_newly_active_if_another_one_or_none_was_active(compat):
+    assert newly_active(compat, protocol_of(compat), table(compat)) is None
+    assert newly_active(compat, protocol_of(compat), table()) is None
     for before in (None, V1 if compat is V2 else V2):
-        with pytest.raises(InvalidRequestError, match=f"{compat.property.key} cannot become true") as rejected:
-            check_may_keep_files(before, protocol_of(compat), table(compat))
-        assert "overwrite_schema=True" in rejected.value.remedy
+        assert newly_active(before, protocol_of(compat), table(compat)) is compat
+    with pytest.raises(InvalidRequestError, match=f"{compat.property.key} cannot become true") as rejected:
+        refuse_existing_files(compat)
+    assert "overwrite_schema=True" in rejected.value.remedy
 
 
 @BOTH

@@ -31,8 +31,9 @@ from deltalite.protocol.features import check_writable, is_in_force, supported_f
 from deltalite.protocol.iceberg_compat import (
     active_iceberg_compat,
     check_iceberg_compat,
-    check_may_keep_files,
     check_partition_columns,
+    newly_active,
+    refuse_existing_files,
     with_column_mapping,
 )
 from deltalite.protocol.identity_columns import IdentityColumn, with_high_water_marks
@@ -173,8 +174,8 @@ def target_of_new_table(metadata: Metadata, requested: RequestedProtocol, *, has
     protocol = protocol_for(metadata, requested=requested)
     metadata = with_row_id_columns(protocol, metadata)
     check_writable(protocol, metadata)
-    if has_files:
-        check_may_keep_files(None, protocol, metadata)
+    if has_files and (compat := newly_active(None, protocol, metadata)) is not None:
+        refuse_existing_files(compat)
     return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
 
 
@@ -235,8 +236,9 @@ def _changed_target(
         metadata = replace(metadata, schema_string=_schema_string(base, parse_schema(metadata.schema_string)))
         metadata = with_row_id_columns(protocol, metadata)
     check_writable(protocol, metadata)
-    if keeps_files and base.files.num_rows:
-        check_may_keep_files(active_iceberg_compat(base.protocol, base.metadata), protocol, metadata)
+    compat = newly_active(active_iceberg_compat(base.protocol, base.metadata), protocol, metadata)
+    if compat is not None and keeps_files and base.files.num_rows:
+        refuse_existing_files(compat)
     check_partition_columns(base.metadata, protocol, metadata)
     target = _target(
         metadata,

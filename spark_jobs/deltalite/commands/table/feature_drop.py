@@ -63,17 +63,23 @@ def prepare_drop(
     rewritten = steps.rewrite_narrower_files()
     for _ in range(BARRIERS):
         steps.commit_barrier()
-    return rewritten, Snapshot.load(store)
+    base = Snapshot.load(store)
+    steps.check_has_no_narrower_file(base)  # meanwhile another writer may have widened a column, or restored files
+    return rewritten, base
 
 
 @dataclass(slots=True, kw_only=True)
 class _Steps:
-    """The steps of one task attempt. `wide_files` are files whose footers were read and have no narrower column."""
+    """The steps of one task attempt.
+
+    `wide_files` are files whose footers were read, and which have no narrower column by the schema `schema_string`.
+    """
 
     spark: SparkSession
     request: TableRequest
     store: LogStore
     wide_files: set[str] = field(default_factory=set)
+    schema_string: str = ""
 
     def unset_properties(self, keys: Collection[str]) -> None:
         """Commit the metadata without the properties, unless it has none of them."""
@@ -100,15 +106,21 @@ class _Steps:
             conflict_seconds=self.request.conflict_seconds,
         )
         plan = partial(self._plan, most_bytes=optimize_request.max_commit_bytes)
-        result = rewrite_files(self.spark, optimize_request, self.store, plan)
-        remaining = self._narrower_files(Snapshot.load(self.store)).num_rows
+        return rewrite_files(self.spark, optimize_request, self.store, plan).metrics.get("numRemovedFiles", 0)
+
+    def check_has_no_narrower_file(self, base: Snapshot) -> None:
+        """Check that no file of the snapshot has a narrower column.
+
+        Raises:
+            ConcurrentDeleteReadException: a file has one.
+        """
+        remaining = self._narrower_files(base).num_rows
         if remaining:
             raise ConcurrentDeleteReadException(
                 f"Could not drop the feature: {remaining} files of {self.store.root} store a column with a narrower "
-                "type, and other writers changed them meanwhile.",
+                "type, because another writer changed files or types meanwhile.",
                 remedy="Run the task again when fewer writers change the table.",
             )
-        return result.metrics.get("numRemovedFiles", 0)
 
     def commit_barrier(self) -> None:
         """Commit an empty version, and write its checkpoint."""
@@ -128,6 +140,8 @@ class _Steps:
         files = base.files_with(tuple(ADD_TYPES))
         if TYPE_CHANGES not in base.metadata.schema_string:
             return files.slice(0, 0)
+        if base.metadata.schema_string != self.schema_string:
+            self.wide_files, self.schema_string = set(), base.metadata.schema_string
         narrower = NarrowerColumns(base.table_schema)
         paths = files["path"].to_pylist()
         unread = [path for path in paths if path not in self.wide_files]
