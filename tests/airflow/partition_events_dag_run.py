@@ -36,7 +36,7 @@ with DAG("each_partition", schedule=PartitionedAssetTimetable(assets=ORDERS), st
 
     @task
     def show() -> None:
-        """Exist, so that the DAG has a task."""
+        """Do nothing; the DAG needs a task."""
 
     show()
 

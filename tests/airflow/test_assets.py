@@ -1,4 +1,4 @@
-"""Assets of tables: one URI whichever way a table is spelled, and one reading of both kinds of events."""
+"""Assets of tables: one URI for all spellings of a table's address, and both kinds of events in one form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task that a user stops: its driver may clean up, and no process remains."""
+"""A user stops a task: the driver may clean up, and no process remains."""
 
 from __future__ import annotations
 

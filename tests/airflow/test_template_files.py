@@ -1,4 +1,4 @@
-"""SQL in files of the DAG folder: what Airflow reads when it parses a DAG, and what it renders for a task."""
+"""SQL in files of the DAG folder: read when Airflow parses a DAG, and rendered for a task."""
 
 from __future__ import annotations
 

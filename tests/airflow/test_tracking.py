@@ -1,4 +1,4 @@
-"""Jobs in clusters, tracked, joined and killed, with Airflow's hook and operator and a stand-in for the cluster.
+"""Jobs in clusters are tracked, joined and killed, by Airflow's hook and operator with a stand-in for the cluster.
 
 The stand-ins are an HTTP server in place of YARN's ResourceManager, and a client of Kubernetes.
 """

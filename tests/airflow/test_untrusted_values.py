@@ -1,4 +1,4 @@
-"""Values of a DAG run's conf reach no shell, no argument and no other folder. A table has one name."""
+"""Values of a DAG run's conf do not reach a shell, an argument of a process or another folder."""
 
 from __future__ import annotations
 

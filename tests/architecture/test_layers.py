@@ -1,4 +1,4 @@
-"""Imports go downwards only, and what must stay light does.
+"""A module imports from lower layers only, and the modules that a worker loads import neither pyarrow nor pyspark.
 
 The tables below are the rule; the tests read every source file's imports (those inside functions too) and hold them
 against it. A module that does not exist yet breaks nothing, but the author of a new component adds it to a table.

@@ -1,4 +1,4 @@
-"""The loops of the suite: what a sample leaves out runs in the campaign, and no feature is left without a test."""
+"""The campaign runs every test that a sample leaves out, and each feature has a test in `make test`."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Killed(BaseException):
 
 
 class Storage:
-    """The shared state that all clients see, sooner or later."""
+    """The state of the storage, which all clients share. A client may see a change late."""
 
     def __init__(self) -> None:
         self.now_ms = NOON_MS
@@ -210,7 +210,7 @@ class Client(threading.Thread):
 
 
 def play(storage: Storage, programs, schedule) -> None:
-    """Run the programs to their ends: first by the schedule of (client, fault), then without faults."""
+    """Run the programs to their ends: first by the schedule of clients and faults, then without faults."""
     clients = [Client(storage, program) for program in programs]
     for client in clients:
         client.begin()

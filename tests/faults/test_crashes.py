@@ -18,7 +18,7 @@ PROPERTIES = {
     ("properties", "replaces", "kinds"), list(zip(PROPERTIES, (False, True), (EVERYTHING, CHANGES), strict=True))
 )
 def test_a_task_survives_a_kill_at_every_step(site, tmp_path, properties, replaces, kinds):
-    """On a table whose older versions have passed their retention, so that its log is cleaned after the commit."""
+    """The older versions of the table are beyond the retention, so the commit is followed by a log cleanup."""
     template = tmp_path / "template"
     for number in range(4):
         site.run("plain", template, run=f"run {number}", ids=[number], properties=PROPERTIES[properties])

@@ -1,4 +1,4 @@
-"""The wheel is the product: built, looked into, installed into an empty environment, and run from there.
+"""The wheel: its content, its installation into an empty environment, and a run of the installed program.
 
 No network is needed: the build uses this environment's hatchling, the wheel is installed without its dependencies, and
 those are lent to the new environment by a path entry that points here. An editable installation is not lent with them,

@@ -1,4 +1,4 @@
-"""Whole jobs under a real `spark-submit`: what they say, how they end, and what is left when they are killed."""
+"""Whole jobs under a real `spark-submit`: their output, their exit codes, and the files that remain after a kill."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_rejected_write_exits_with_its_code_and_prints_its_marker(tmp_path):
     ],
 )
 def test_every_error_has_a_code_and_a_marker(spark, tmp_path, capfd, made, kind):
-    """In this process: the runner is what a job's main program calls."""
+    """The test calls the runner in this process, as the main program of a job does."""
     table = tmp_path / "t"
     hand_made(table, schema_json(("id", "integer")), [])
     file = tmp_path / "request.json"
@@ -111,7 +111,7 @@ def test_a_retry_after_a_kill_behind_the_commit_writes_nothing(tmp_path):
 
 
 def test_a_retry_after_a_kill_before_the_commit_writes_once(tmp_path):
-    """Also where the first try had already moved its files into the folder of a table that does not exist yet."""
+    """The first attempt may have moved its files into the folder of a table that does not exist yet."""
     table = tmp_path / "t"
     wanted = request(table, TWO, run=RUN, partition_by=("day",))
     ended = submit(tmp_path, wanted, script=killed_job(tmp_path, "commit"))

@@ -1,4 +1,4 @@
-"""The change data feed of tables whose every commit is set: which rows, in which shape, and when there is none."""
+"""The change data feed of tables with hand-written commits: its rows, its schema, and versions without a feed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ VECTORS = Protocol(
 
 
 def feed_of(*commits, protocol=RECORDS, files=None, **changes) -> MemoryLogStore:
-    """Version 0 with the feed on, then the commits; `files` are the rows of data files by name."""
+    """A table whose version 0 enables the feed, then the commits; `files` has the rows of each data file."""
     store = new_store()
     put_raw(store, 0, [protocol, metadata(ON, **changes)])
     for version, actions in enumerate(commits, 1):
@@ -153,7 +153,7 @@ def test_the_timestamp_of_a_change_is_the_time_that_time_travel_uses():
 
 @given(states=st.lists(st.sets(st.integers(0, 5)), min_size=2, max_size=5))
 def test_a_version_and_the_changes_after_it_make_the_next_version(states):
-    """Whatever rows of a file are deleted and come back."""
+    """Rows of a file are deleted and restored at random."""
 
     def masked(deleted):
         return inline(deleted) if deleted else None
@@ -340,7 +340,7 @@ def test_the_feed_loads_the_previous_version_once_for_many_commits_without_parti
     )
 )
 def test_partition_values_are_those_of_the_previous_version(commits):
-    """Files come, go and come back elsewhere, also where a commit recorded its changes or changed no data."""
+    """Files are added, removed and added to another partition, also with change files or without a data change."""
     alive, actions = set(), []
     for touched, is_recorded, data_change in commits:
         actions.append([cdc("_change_data/1", partition_values={"day": "x"})] if is_recorded else [])

@@ -1,4 +1,4 @@
-"""The change data feed of tables that other engines wrote: the rows that they see, or refused as they do."""
+"""The change data feed of tables of other engines: the same rows or the same rejection as in those engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tree of errors: a code for each class, and every one of them travels between processes."""
+"""The tree of errors: each class has an exit code, and each error can be sent between processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged schemas, values, statistics, deletion vectors and data files: right rows or an error that says so."""
+"""Damaged schemas, values, statistics, deletion vectors and data files give the right rows or a typed error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A damaged log gives the right table or an error that says so: never a wrong table, another exception or a hang."""
+"""A damaged log gives the right table or a typed error: never a wrong table, another exception or a hang."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def state(store, version=None):
 
 
 def check(name, files, allowed, changes):
-    """The state of the damaged log is one of those allowed, or an error of the library."""
+    """Check that the damaged log gives an allowed state or an error of the library."""
     note(f"{name}: {changes}")
     outcome = attempt(lambda: state(store_of(name, files)))
     event(f"{changes[0][0] if changes else ''} {type(outcome).__name__}")

@@ -1,4 +1,4 @@
-"""Tables that other engines wrote: read as they see them, or refused by name; never other rows."""
+"""Tables of other engines give the expected rows, or an error that names the unsupported feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of the Hilbert curve: a bijection, whose neighbouring places are neighbouring points."""
+"""The table of the Hilbert curve is a bijection, and neighbours on the curve are neighbouring points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts with stars in place of secrets: hostile texts take no longer than others, and columns are no secrets."""
+"""Secrets in texts are replaced by stars. Hostile texts take no longer, and names of columns are not secrets."""
 
 from __future__ import annotations
 

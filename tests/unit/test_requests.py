@@ -1,4 +1,4 @@
-"""A request that exists makes sense in itself, and means the same on both sides of spark-submit."""
+"""A valid request does not contradict itself, and is the same before and after spark-submit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker accepts a complete marker in a job's output, and no part of one."""
+"""A worker accepts a complete marker in the output of a job, and no incomplete one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_nonce_of_a_request_is_read_from_its_json():
 
 
 def forged(prefix: str, text: str) -> str:
-    """A marker from an attacker who knows the format."""
+    """A marker of an attacker who knows the format."""
     return f"{prefix} - {zlib.crc32(text.encode()):08x} {text}"
 
 

@@ -1,4 +1,4 @@
-"""The model of DELETE, UPDATE and MERGE says what SQL says, and random cases reach all that it knows."""
+"""The model of DELETE, UPDATE and MERGE agrees with SQL, and the random cases use every part of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`DeltaTable` over tables that other engines wrote, and over our own where a moment or a fault is to be set."""
+"""`DeltaTable` on tables of other engines, and on hand-made tables with chosen times and faults."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tests.unit.builders import NOON_MS, PROTOCOL, add, appended, commit_actions
 
 @pytest.fixture(scope="module")
 def partitioned(golden):
-    """Two versions of three files each: letter, number, a_float; partitioned by letter."""
+    """A golden table of two versions with three files each; columns letter, number, a_float; partitioned by letter."""
     return str(golden / "tables" / "dat" / "basic_partitioned")
 
 
 @pytest.fixture
 def small_table(tmp_path):
-    """A local table of our own: version 0 empty, then one file of one row a version, `f1` to `f3`."""
+    """A local table: version 0 is empty, and each of three versions adds a file of one row, `f1` to `f3`."""
     store = LocalLogStore(str(tmp_path / "a b=ü%"))
     described = metadata({"team": "lake"}, partition_columns=("day",), name="orders", created_time_ms=NOON_MS)
     commit_actions(store, PROTOCOL, described, read_version=-1)

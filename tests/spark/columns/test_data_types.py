@@ -1,4 +1,4 @@
-"""Every type with its extreme values: written by us, read by four readers, and described by right statistics."""
+"""Every type with its extreme values: written by this library, read by four readers, with correct statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of the types char(n) and varchar(n): lengths are enforced on new rows, and the types outlive every verb."""
+"""The types char(n) and varchar(n): lengths are enforced on new rows, and every operation keeps the types."""
 
 from __future__ import annotations
 

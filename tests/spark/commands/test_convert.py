@@ -1,4 +1,4 @@
-"""Folders that Spark has written, before as Parquet files and after as a table: the same rows for every reader."""
+"""Folders that Spark has written have the same rows for every reader, before as Parquet files and after as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run writes once, however often its task is tried; what a cleared task does is its policy."""
+"""A run writes once in any number of task attempts. The policy `on_rerun` decides what a cleared task does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that comes after runs of later data intervals undoes nothing of theirs without being told to."""
+"""A run does not undo the changes of runs of later data intervals, unless its policy `out_of_order` allows it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 def of(day, generation=0):
-    """The run of a day of 2026-01; the days are over, and run in any order."""
+    """Return the identity of the run for a day of January 2026."""
     interval = {
         f"data_interval_{end}": f"2026-01-{day + n:02}T00:00:00+00:00" for n, end in enumerate(("start", "end"))
     }
@@ -40,7 +40,7 @@ def table(spark, tmp_path):
 
 
 def upsert(spark, table, identity, **options):
-    """The day's rows, of which those with a negative id are to be deleted: the merge of a newcomer."""
+    """Merge the rows of the run's day; a negative id deletes the row with the positive id."""
     day = identity.details["run_id"].split()[1]
     source = {"1": values("id", "10", "11"), "2": values("id", "-10")}[day]
     return merge_into(

@@ -1,4 +1,4 @@
-"""An optimize takes several commits, and other writers commit in between: attempts of the same run, and rivals."""
+"""An optimize with several commits, while other attempts of the run and other writers commit in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows move to other files, and no row changes: packing, purging, refusals."""
+"""An optimize moves rows to other files and changes no row: packing, purging, and rejected requests."""
 
 from __future__ import annotations
 

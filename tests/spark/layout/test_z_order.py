@@ -1,4 +1,4 @@
-"""Rows ordered along a Z curve: nearby in each of the columns, whatever their types, and no row is lost on the way."""
+"""Rows are ordered along a Z curve of columns of any type, and no row is lost."""
 
 from __future__ import annotations
 

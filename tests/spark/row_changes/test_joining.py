@@ -1,4 +1,4 @@
-"""The measured size of rows, by which a join decides whether to broadcast them, must not be too small."""
+"""A join decides by the measured size of rows whether to broadcast them, so the size must not be too small."""
 
 from __future__ import annotations
 

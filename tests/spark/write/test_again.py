@@ -30,7 +30,7 @@ REPLACEMENTS = {
 
 @pytest.fixture
 def race(spark, tmp_path, monkeypatch):
-    """A table; `race(ours, *rivals)` plays a rival before each of our puts. `race.staged` is what lay there then."""
+    """A table; `race(ours, *rivals)` runs a rival before each put of `ours`. `race.staged` has the files then."""
     table = tmp_path / "t"
     old = values("id, day", "1, 'a'", "4, 'a'", "50, 'b'").replace("SELECT", "SELECT /*+ COALESCE(1) */")
     write_rows(spark, table, old, partition_by=("day",))

@@ -1,4 +1,4 @@
-"""Tables that map their columns: files, partition values and statistics go by physical names, rows by the table's."""
+"""Tables with column mapping: files, partition values and statistics use physical names, rows use logical names."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def invariant(text):
 
 
 def empty_table(folder, *fields, features=(), partition_columns=(), configuration=None):
-    """Version 0, without rows, as another engine makes it."""
+    """Version 0 of a table without rows, as another engine writes it."""
     schema = json.dumps({"type": "struct", "fields": list(fields)})
     writers = ["appendOnly", "invariants", *features]
     actions = [
@@ -52,7 +52,7 @@ def empty_table(folder, *fields, features=(), partition_columns=(), configuratio
 
 
 def refused(spark, table, error, match, query, **options):
-    """The write is refused, and nothing has changed."""
+    """Assert that the write is rejected and changes nothing."""
     before = everything(table)
     with pytest.raises(error, match=match) as caught:
         write_rows(spark, table, query, **options)

@@ -1,4 +1,4 @@
-"""Tables with deleted rows, a change feed, clustering and times in their commits, written in every mode."""
+"""Writes in every mode to tables with deletion vectors, a change data feed, clustering and in-commit timestamps."""
 
 from __future__ import annotations
 

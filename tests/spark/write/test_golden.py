@@ -1,4 +1,4 @@
-"""Tables that other engines wrote, with features, take their own rows once more, and are replaced by them."""
+"""Tables with features that other engines wrote accept their rows again as an append, and as a replacement."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def many(count, partitions=5):
 
 
 def kept_rdds(spark):
-    """The numbers of what Spark keeps; what other tests have left goes whenever a collection notices it."""
+    """The ids of the persisted RDDs. Those of other tests may disappear at any time."""
     return set(spark.sparkContext._jsc.getPersistentRDDs())
 
 

@@ -1,4 +1,4 @@
-"""Partition values that no folder can be called after: written, packed, changed and read by others."""
+"""Partition values that are too long for a folder's name are written, packed, changed and read by others."""
 
 from __future__ import annotations
 

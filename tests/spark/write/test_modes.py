@@ -291,7 +291,7 @@ def test_a_write_without_rows_commits_a_version_without_files(spark, tmp_path):
 
 
 def test_random_file_prefixes_spread_the_files_over_folders(spark, tmp_path):
-    """Paths of an object store; the partition values stand in the log alone."""
+    """Files have paths as on an object store, so only the log has the partition values."""
     table = tmp_path / "t"
     random = {"delta.randomizeFilePrefixes": "true"}
     write_rows(spark, table, days(*(f"{n} {n % 3 + 1}" for n in range(12))), partition_by=("day",), properties=random)
@@ -307,7 +307,7 @@ def test_random_file_prefixes_spread_the_files_over_folders(spark, tmp_path):
 
 @pytest.mark.slow
 def test_files_of_many_partitions_have_different_names_under_random_prefixes(spark, tmp_path):
-    """A task calls its files alike in every directory, and there are fewer prefixes than partitions may be."""
+    """A task uses one file name in every directory, and there may be more partitions than prefixes."""
     table = tmp_path / "t"
     query = "SELECT /*+ COALESCE(1) */ id, id AS p FROM range(250)"
     write_rows(spark, table, query, partition_by=("p",), properties={"delta.randomizeFilePrefixes": "true"})

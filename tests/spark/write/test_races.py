@@ -1,4 +1,4 @@
-"""A write that loses a race: it stands on top of the winner, or it says who won and leaves nothing behind."""
+"""A write that loses a race commits on top of the winner, or its error names the winner and no file remains."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPLACEMENTS = {
 
 @pytest.fixture
 def race(spark, tmp_path, monkeypatch):
-    """A table of id 1 in a and id 50 in b; `race(ours, theirs, level)` lets `theirs` commit while `ours` is at work."""
+    """A table with id 1 in `a` and id 50 in `b`; in `race(ours, theirs, level)`, `theirs` commits during `ours`."""
     table = tmp_path / "t"
 
     def run(ours, theirs, level="Serializable"):
@@ -81,7 +81,7 @@ def test_two_replacements_of_one_partition_conflict(race, level):
 @pytest.mark.parametrize("data_change", [True, False])
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
 def test_a_self_read_reads_the_version_that_the_write_is_based_on(race, spark, monkeypatch, level, data_change):
-    """The rival commits between the look at the table and the look at the sources."""
+    """The rival commits after the write has read the table, and before it reads the sources."""
     table = race.table
     write_rows(
         spark, table, values("id, day", "1, 'a'"), partition_by=("day",), properties={"delta.isolationLevel": level}

@@ -1,4 +1,4 @@
-"""Bad input: a typed error that says what to do, and a folder that is byte for byte what it was."""
+"""Invalid input gives a typed error with a remedy, and the folder stays the same in every byte."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def log_file(table, version, ending="json"):
 
 
 def refused(spark, table, error, match, query=ONE, **options):
-    """The write is refused, and nothing has changed."""
+    """Assert that the write is rejected and changes nothing."""
     before = everything(table)
     with pytest.raises(error, match=match) as caught:
         write_rows(spark, table, query, **options)
@@ -228,7 +228,7 @@ def test_a_query_that_fails_is_rejected(spark, table, tmp_path, query, error, ma
 
 @pytest.fixture
 def nobody():
-    """A folder that everybody can reach, and this process without the rights of root for the time of the test."""
+    """A folder that every user can read. During the test, this process has no rights of root."""
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
     folder = Path(tempfile.mkdtemp())
@@ -251,7 +251,7 @@ def test_a_folder_without_write_permission_is_a_typed_error(spark, nobody):
 
 
 def test_a_log_without_write_permission_is_a_typed_error_and_no_file_remains(spark, nobody, monkeypatch):
-    """Spark has written the files when the commit is refused; they are taken back."""
+    """Spark has written the files before the commit fails, and the write removes them."""
     original = LocalLogStore.write_if_absent
 
     def as_nobody(*arguments):
@@ -280,7 +280,7 @@ def test_a_file_system_without_hard_links_is_rejected(spark, tmp_path, monkeypat
 
 
 def test_a_write_that_loses_a_race_removes_its_files(spark, table, monkeypatch):
-    """An overwrite whose place is taken while Spark writes."""
+    """Another writer commits while Spark writes the rows of an overwrite."""
     original = LocalLogStore.write_if_absent
 
     def rival_first(store, name, data):

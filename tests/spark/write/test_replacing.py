@@ -162,7 +162,7 @@ def test_dynamic_overwrite_replaces_the_partitions_that_receive_rows(spark, tmp_
 
 
 def test_dynamic_overwrite_compares_values_not_their_spelling(spark, tmp_path):
-    """Two spellings of one moment can stand in one log, and NaN is one value."""
+    """A log can have two spellings of one time, and NaN is one value."""
     table = tmp_path / "t"
     adds = []
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Rows that do not fit the table are refused with the column, both types and the way out; nothing is written."""
+"""Rows that do not fit the table are rejected before a write. The error names the column, both types and a remedy."""
 
 from __future__ import annotations
 

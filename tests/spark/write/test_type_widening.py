@@ -86,7 +86,7 @@ BOTH = [(1, *SMALL_VALUES), (2, *LARGE_VALUES)]
 
 
 def assert_rows(spark, table, expected):
-    """Both readers see these rows, with the wide types."""
+    """Assert that both readers return these rows with the wide types."""
     read = DeltaTable(str(table))
     assert read.schema.remove_metadata().equals(WIDE)
     assert rows(table) == spark_rows(spark, table) == expected

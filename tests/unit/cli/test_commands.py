@@ -1,4 +1,4 @@
-"""The commands of `deltalite` that show a table: what people read, and what programs parse."""
+"""The commands of `deltalite` that show a table: the text for people, and the JSON for programs."""
 
 from __future__ import annotations
 

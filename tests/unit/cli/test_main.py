@@ -1,4 +1,4 @@
-"""How `deltalite` ends: exit codes, quiet ends, one line for an error; and when it shows progress."""
+"""How `deltalite` ends: exit codes, a closed pipe, one line for an error; and when it shows progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`deltalite vacuum --dry-run`: what would go, for people and for programs, and nothing is changed."""
+"""`deltalite vacuum --dry-run` lists the files that a vacuum would delete, as text and as JSON, and changes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OLD_S = 30 * 24 * 3600
 
 @pytest.fixture
 def table(tmp_path):
-    """A table with one dead file, removed just now, and an orphan of long ago."""
+    """A table with a file that was just removed, and an old file that no version names."""
     table = tmp_path / "orders"
     for number in range(2):
         deltalake.write_deltalake(str(table), pa.table({"id": [number]}), mode="overwrite")

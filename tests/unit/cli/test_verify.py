@@ -1,4 +1,4 @@
-"""`deltalite verify`: a sound table has no findings, and each kind of damage is the finding that it should be."""
+"""`deltalite verify` has no findings for a valid table, and the expected finding for each kind of damage."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def vector_file(store):
 
 
 def change_checkpoint(change):
-    """Rewrite the checkpoint with an add changed, as a writer with a fault would have."""
+    """Rewrite the checkpoint with a changed add, like a faulty writer."""
 
     def damage(store):
         path = path_of(store, checkpoint_name(1))
@@ -253,7 +253,7 @@ def test_without_footers_files_are_checked_for_existence_and_not_opened(sound, c
 
 
 def with_times(store, *times):
-    """Let the table keep its times in its commits; None for a commit without one."""
+    """Enable in-commit timestamps and set those of the commits; None for a commit without one."""
     enabled = {"delta.enableInCommitTimestamps": "true"}
     edit_commit(store, 0, "metaData", lambda body: body.update(configuration=enabled))
     edit_commit(store, 0, "protocol", lambda body: body["writerFeatures"].append("inCommitTimestamp"))
@@ -281,7 +281,7 @@ def test_files_on_unreachable_storage_are_reported_as_unchecked(sound, capsys):
 
 
 def wide(name, nulls):
-    """Bounds that a deletion vector made wide, with a count of nulls."""
+    """Wide bounds (after a deletion vector), with a null count."""
     return lambda stats: stats.update(tightBounds=False, nullCount={**stats["nullCount"], name: nulls})
 
 

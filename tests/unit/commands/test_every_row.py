@@ -1,4 +1,4 @@
-"""Which predicates are true for every row, after Spark has folded constants."""
+"""Predicates that are true for every row, after Spark has folded constants."""
 
 from __future__ import annotations
 

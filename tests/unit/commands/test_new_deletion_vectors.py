@@ -1,4 +1,4 @@
-"""Files whose rows are marked: each comes back with all marks, or leaves for good; only vectors of a commit stay."""
+"""A file gets all its deleted rows in a new vector or is removed; vector files without a commit are deleted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def positions(*rows):
 
 
 def files(*described):
-    """A table of files: (path, number of rows or None, rows that are marked already)."""
+    """A table of files: (path, number of rows or None, rows that are deleted already)."""
     bodies = []
     for path, count, marked in described:
         body = {"path": path, "partitionValues": {"day": "a"}, "size": 9, "modificationTime": 5, "dataChange": True,

@@ -86,7 +86,7 @@ def test_files_that_were_packed_to_the_target_size_are_not_packed_alone_again():
 
 
 def test_a_file_that_was_added_during_packing_joins_a_packed_file_with_room():
-    """Its time is before that of the packed files, as that of a file is for which there was no room."""
+    """Its time is before that of the packed files, like the time of a file that did not fit."""
     (bin_,) = plan_bins([file(0, 30), file(1, 30)], target=100, smallest=75, ratio=0.05)
     assert bin_.room == 40
     packed_file = file(2, 10, at=9, **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(bin_.room)})
@@ -121,7 +121,7 @@ def test_a_file_that_the_plan_left_out_is_not_a_later_file(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_second_run_rewrites_nothing_for_any_new_sizes(seed):
-    """Rows that were packed take less room, by an amount that nobody knows before."""
+    """Packed rows take less space, by an unknown amount."""
     chance = random.Random(seed)
     files = [file(n, chance.randint(1, 110), chance.choice("pq")) for n in range(200)]
     bins = plan_bins(files, target=100, smallest=75, ratio=0.05)

@@ -1,4 +1,4 @@
-"""Planning again: how often, how long, and for which errors."""
+"""Replanning after a conflict: the number of attempts, the time limit, and the errors that allow it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONTRADICTIONS = [
 
 
 class Attempts:
-    """Ends with each of `errors` in turn, and then well; a clock that moves by a second with each attempt."""
+    """Attempts that raise each of `errors` in turn and then succeed. The clock advances by a second with each."""
 
     def __init__(self, *errors):
         self.left, self.count, self.pauses = list(errors), 0, []

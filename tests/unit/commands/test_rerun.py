@@ -1,4 +1,4 @@
-"""The refusal to replace files of an earlier run names the version that rewrote them, read in bounded memory."""
+"""A run that cannot replace its earlier files names the version that rewrote them, in bounded memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RUN = "ns/dag/task/-1/run"
 
 @pytest.fixture
 def store():
-    """Version 1 is the run's; version 3 rewrites one of its two files, behind a long line."""
+    """Version 1 is the commit of the run. Version 3 rewrites one of its two files, after a long line."""
     store = create(new_store())
     commit_actions(store, add("mine"), add("mine too"), txn(RUN, 0))
     appended(store, 1)

@@ -1,4 +1,4 @@
-"""Restore of local tables without Spark: restored and kept state, and rejections that change nothing."""
+"""Restore of local tables without Spark: the restored state, the kept state, and rejections that change nothing."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def clustered(*columns):
 
 @pytest.fixture
 def raced(monkeypatch):
-    """A table in memory with three versions; its files need not be there."""
+    """A table in memory with three versions and without data files."""
     store = create(new_store(), add("a"))
     commit_actions(store, add("b"))
     commit_actions(store, add("c"), remove("a"))

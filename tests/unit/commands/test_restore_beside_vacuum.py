@@ -1,4 +1,4 @@
-"""Restore beside vacuums that have begun, and may be deleting: what may be on their lists is not brought back."""
+"""A restore while a vacuum may be running does not restore files that this vacuum may delete."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_any_of_several_vacuums_may_be_the_running_one(store):
 
 
 def test_a_file_is_restored_only_with_the_deletion_vector_that_was_removed_with_it(store):
-    """The vector of a file that was marked twice may be on the list, though the file itself is not."""
+    """The vacuum may delete the first vector of a file that got two vectors, although it keeps the file."""
     first, second = ({"storageType": "i", "pathOrInlineDv": name, "sizeInBytes": 9, "cardinality": 1} for name in "xy")
     put_raw(store, 1, [remove("a"), add("a", deletion_vector=first)])
     put_raw(store, 2, [remove("a", deletion_vector=first), add("a", deletion_vector=second)])
@@ -148,7 +148,7 @@ def test_a_file_is_restored_only_with_the_deletion_vector_that_was_removed_with_
 
 @pytest.mark.parametrize("had_once", [False, True])
 def test_a_vacuum_without_deletion_vector_support_may_delete_all_files_that_ever_had_a_vector(store, had_once):
-    """The one of delta-rs takes a file by its oldest removal, and the files of vectors in any case."""
+    """The vacuum of delta-rs deletes a file by its oldest removal, and the files of vectors in any case."""
     marked = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 9, "cardinality": 1}
     then, now = (None, marked) if had_once else (marked, None)
     put_raw(store, 1, [remove("a", deletion_vector=now), add("a", deletion_vector=then)])
@@ -173,7 +173,7 @@ def by_delta_rs(table):
 
 @pytest.mark.parametrize("begin", [by_deltalite, by_delta_rs])
 def test_commits_of_other_vacuums_are_understood(tmp_path, begin):
-    """A vacuum that deletes an old file, and was killed before it said that it had ended."""
+    """A vacuum that deletes an old file, and was killed before it committed its end."""
     history = TableHistory(tmp_path / "t", {"delta.deletedFileRetentionDuration": "interval 2 days"})
     history.append(2)
     history.replace(DAYS[0])

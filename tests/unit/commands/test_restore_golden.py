@@ -1,4 +1,4 @@
-"""Tables of many engines are what they were at older versions, once these are restored.
+"""A restore of tables of other engines gives the rows of the older version.
 
 A restore that is not possible is rejected by name, and the table stays unchanged.
 """

@@ -1,4 +1,4 @@
-"""Restore where files are gone: they are named, a version that needs none of them is, and they can be left out."""
+"""A restore with missing files names them and a version that needs none of them, or leaves them out on request."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ PLAIN = Protocol(min_reader_version=1, min_writer_version=2)
 
 
 def between(first, second, *, protocol=PLAIN):
-    """The difference of two versions made of these actions."""
+    """The difference between two versions that consist of these actions."""
     store = new_store()
     put_raw(store, 0, [protocol, *first])
     put_raw(store, 1, second)

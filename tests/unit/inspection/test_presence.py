@@ -1,4 +1,4 @@
-"""Which files are there: by listing folders or by asking for each, with the same answers and the fewer requests."""
+"""Which files exist: by listing folders or by asking for each, with one result and the fewest requests."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def make_pyspark(site: Path, *, module: str | None, jars: str | None) -> Path:
 
 @pytest.fixture
 def fake_java(tmp_path):
-    """Makes a Java that says it is of a version, and gives the environment in which it is found."""
+    """Make a fake Java that reports a version; returns the environment in which the checks find it."""
 
     def make(answer: str) -> dict[str, str]:
         java = tmp_path / "jdk" / "bin" / "java"

@@ -1,4 +1,4 @@
-"""A JSON file of the log is read in blocks of whole lines, however large it or one of its lines is."""
+"""A JSON file of the log is read in blocks of whole lines, for any size of the file and of a line."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ print(files.num_rows, peak_kib() - before)
 
 
 def test_a_large_commit_takes_a_small_multiple_of_its_size_in_memory(tmp_path):
-    """As Python objects its actions would take half as much again, and the more the larger it is."""
+    """As Python objects, its actions would take half as much memory more, and the share grows with its size."""
     log = tmp_path / "_delta_log"
     log.mkdir()
     described = {"id": "x", "format": {}, "partitionColumns": [], "configuration": {}}

@@ -1,4 +1,4 @@
-"""A hostile commit is summarized in bounded memory, and as a reader of whole lines summarizes it."""
+"""A hostile commit is summarized in bounded memory, with the same result as a reader of whole lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG = 'x\\"é{}[],:' * 20_000
 
 
 class Handle:
-    """A file that remembers how much was asked of it at once."""
+    """A file that records the size of each read."""
 
     def __init__(self, data: bytes) -> None:
         self.reads: list[int] = []

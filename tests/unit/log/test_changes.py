@@ -1,4 +1,4 @@
-"""The row changes of a commit: recorded changes first, else data changes, and deletion vectors by difference."""
+"""The row changes of a commit: from change files if it has some, else from its adds, removes and deletion vectors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def changed_files(*actions):
 
 
 def changed(*actions):
-    """(type, path, rows left out, only rows) of each changed file."""
+    """The change type, the path, the excluded rows and the only included rows of each changed file."""
     files = changed_files(*actions)
     assert {(f.version, f.timestamp_ms) for f in files} <= {(3, 5)}
     return [(f.change_type, f.path, f.deletion_vector, f.only) for f in files]

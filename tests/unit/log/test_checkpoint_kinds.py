@@ -1,4 +1,4 @@
-"""A checkpoint of any kind says what the commits say; one that cannot be read gives way to other files that say it."""
+"""A checkpoint of any kind gives the same state as the commits. For an unreadable one, the reader uses other files."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def text(content):
 
 
 def paths_replaced(paths):
-    """Damage to a Parquet file: adds with the paths that `paths` makes of their number."""
+    """Damage to a Parquet file: `paths` computes the paths of its adds from their number."""
 
     def damage(store, name):
         table = pq.read_table(pa.BufferReader(store.files[name][0]))

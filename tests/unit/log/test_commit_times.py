@@ -1,4 +1,4 @@
-"""Time travel goes by the times of commits: those of their files, or those that they carry."""
+"""Time travel uses the time of a commit: its in-commit timestamp, or the modification time of its file."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ LATER = ENABLED | {
 
 
 def at_file_times(store: MemoryLogStore, *times_ms: int) -> MemoryLogStore:
-    """The commits from 0 on with these modification times."""
+    """A table whose commits, from 0 on, have these modification times."""
     for version, modified_ms in enumerate(times_ms):
         store.files[commit_name(version)] = (store.files[commit_name(version)][0], modified_ms)
     return store
 
 
 def carrying(*times_ms: int) -> MemoryLogStore:
-    """A table whose commits carry these times; their files are of the years after, and backwards."""
+    """A table with these in-commit timestamps. The times of the files are years later, in reverse order."""
     store = new_store()
     for version, time_ms in enumerate(times_ms):
         first = [CARRIED, metadata(ENABLED)] if version == 0 else [add(f"f{version}")]
@@ -72,7 +72,7 @@ def carrying(*times_ms: int) -> MemoryLogStore:
 
 
 def enabled_at_2() -> MemoryLogStore:
-    """Commits 0 and 1 at 1000 and 3000 by their files, 2 to 4 carry 5000, 6000 and 7000."""
+    """The files of commits 0 and 1 have the times 1000 and 3000; 2 to 4 have timestamps 5000, 6000 and 7000."""
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
     put_raw(store, 1, [info(operation="WRITE"), add("f1")])
@@ -87,7 +87,7 @@ def versions_at(store, *moments_ms: int) -> list[int]:
 
 
 def test_file_times_select_the_newest_commit_at_or_before_the_moment():
-    """Clocks that jump back do not make two versions share a time: 1 counts as one millisecond after 0."""
+    """If a clock jumps back, version 1 counts as one millisecond after version 0."""
     store = at_file_times(appended(create(new_store()), 3), 5000, 4000, 9000, 9000)
     assert versions_at(store, 5000, 5001, 8999, 9000, 9001, 10_000) == [0, 1, 1, 2, 3, 3]
     for moment, says in (
@@ -239,7 +239,7 @@ def test_a_commit_before_the_oldest_checkpoint_is_not_selected():
 
 
 def test_the_times_of_unselectable_commits_still_adjust_later_times():
-    """Version 3 was pushed behind version 2 by a clock that jumped; that must not change when 0 is cleaned up."""
+    """A clock jumped back, so version 3 counts as later than version 2, also after a cleanup of version 0."""
     store = at_file_times(appended(create(new_store()), 4), 1000, 2000, 9000, 4000, 10_000)
     write_checkpoint(load(store, 3), now_ms=NOON_MS)
     assert versions_at(store, 9001) == [3]
@@ -309,7 +309,7 @@ def test_time_travel_in_tables_of_other_engines_uses_their_in_commit_timestamps(
 
 
 def test_the_time_of_a_large_commit_is_read_in_bounded_memory(monkeypatch):
-    """The provenance may stand behind other actions, and may be long itself."""
+    """The commitInfo may follow other actions, and may be long."""
     store = carrying(1000, 2000)
     long = {f"k{n}": "x" * 50_000 for n in range(5)}
     put_raw(

@@ -1,4 +1,4 @@
-"""The history of a table names the times that time travel goes by."""
+"""The history of a table shows the times that time travel uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def times(store, in_commit):
 
 
 class Counted(io.BytesIO):
-    """An open file that tells how many bytes were read of it."""
+    """An open file that counts the bytes that were read."""
 
     def __init__(self, data, read_bytes):
         super().__init__(data)

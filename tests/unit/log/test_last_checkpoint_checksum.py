@@ -1,4 +1,4 @@
-"""The checksum inside `_last_checkpoint`, by the protocol's own example and by what Spark and Databricks wrote."""
+"""The checksum inside `_last_checkpoint`: the example of the protocol, and files of Spark and Databricks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIGEST = "6a92d155a59bf2eecbd4b4ec7fd1f875"
 
 
 def with_checksum(text: str) -> bytes:
-    """The object in `text`, with the checksum that its content gives."""
+    """The object in `text` with the checksum of its content."""
     body = json.loads(text)
     return f'{{"checksum":"{canonical_md5(body)}",{text.strip()[1:]}'.encode()
 
@@ -61,7 +61,7 @@ def test_only_the_top_level_checksum_order_and_whitespace_are_ignored():
 
 
 def test_numbers_are_compared_as_written():
-    """`1.50` and `1.5` are one number, and two canonical forms."""
+    """`1.50` and `1.5` are equal numbers with two canonical forms."""
     assert matches(b'{"a":1.5,"checksum":"%s"}' % canonical_md5({"a": 1.5}).encode())
     assert not matches(b'{"a":1.50,"checksum":"%s"}' % canonical_md5({"a": 1.5}).encode())
 

@@ -1,4 +1,4 @@
-"""Statistics from a checkpoint's struct say what the JSON said, and never more."""
+"""Statistics from a checkpoint's struct equal the statistics in JSON, or lack a value."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_statistics_as_a_json_object_omit_bounds_that_may_be_rounded(parsed, tex
 
 
 def with_both(body, keep_json):
-    """The body with a struct that tells itself from the JSON by a hundred records."""
+    """The body with a struct that has a hundred records more than the JSON."""
     count = json.loads(body["stats"])["numRecords"] + 100 if body["stats"] else None
     parsed = None if count is None else {"numRecords": count}
     return {**body, "stats": body["stats"] if keep_json else None, "stats_parsed": parsed}

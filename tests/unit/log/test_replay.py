@@ -200,7 +200,7 @@ def test_a_malformed_provenance_of_an_old_commit_is_ignored():
 
 
 def without(data, kind, *columns):
-    """A checkpoint whose writer left columns out."""
+    """A checkpoint without some columns."""
     rows = pq.read_table(pa.BufferReader(data))
     if not columns:
         slim = rows.drop_columns([kind])
@@ -344,7 +344,7 @@ def test_a_compaction_whose_statistics_cannot_be_read_again_is_skipped(monkeypat
 
 @pytest.mark.parametrize("order", [slice(None, None, -1), slice(0, 4)], ids=["other order", "some left out"])
 def test_blocks_stay_consistent_if_a_checkpoint_is_rewritten_meanwhile(order):
-    """Another engine may write the same checkpoint once more, with its rows otherwise."""
+    """Another engine may write the same checkpoint again, with its rows in another order."""
     names = [f"f{number}" for number in range(6)]
     stores = [table([add(name) for name in some], [remove("f0")], checkpoint_at=0) for some in (names, names[order])]
     (store, rewritten_store), name = stores, checkpoint_name(0)

@@ -1,4 +1,4 @@
-"""A version's checksum file opens a table cheaply, and contradicts damaged files of the log."""
+"""A version checksum lets the reader open a table with few reads, and shows that other files of the log are damaged."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def everything(snapshot):
 
 
 def test_a_table_with_slow_storage_does_not_block_another_table(log):
-    """Each access to its storage lasts until another thread has read all of the other table."""
+    """Each access to its storage ends only after another thread has read the whole other table."""
     second_log, held_up = appended(create(new_store()), 1), []
 
     def silent(_operation, name):
@@ -137,7 +137,7 @@ def test_a_gap_in_the_log_is_reported_in_spite_of_a_checksum(log):
 
 
 def rewritten(log, version, change):
-    """A checkpoint that says something else, as one that a faulty writer made."""
+    """A checkpoint with other content, as a faulty writer writes it."""
     rows = pq.read_table(pa.BufferReader(log.files[checkpoint_name(version)][0]))
     log.files[checkpoint_name(version)] = (to_parquet(change(rows)), 0)
 
@@ -233,7 +233,7 @@ def test_two_spellings_of_one_metadata_do_not_contradict(log):
 
 
 def without_its_beginning(log):
-    """The table after its old commits were cleaned up: one checkpoint leads to its newest version."""
+    """The table after a cleanup of its old commits: its newest version needs one checkpoint."""
     log.files.pop(checkpoint_name(2))
     for version in range(5):
         log.files.pop(commit_name(version))

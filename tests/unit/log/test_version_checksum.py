@@ -1,4 +1,4 @@
-"""The version checksum: all that other engines write is understood, and nothing that is wrong is believed."""
+"""Version checksums of all engines are parsed, and a wrong one is not used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BODY = {
 
 
 def parsed(**changes):
-    """The body with changes; a key that is changed to `...` is left out."""
+    """The body with changes. The value `...` removes a key."""
     body = {key: value for key, value in (BODY | changes).items() if value is not ...}
     return parse_version_checksum(json.dumps(body).encode(), "0.crc")
 

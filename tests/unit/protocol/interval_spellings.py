@@ -1,4 +1,4 @@
-"""Intervals in Spark's spelling and what they come to, in milliseconds; None where they are none for a retention."""
+"""Intervals in Spark's spelling and their milliseconds; None for an interval that cannot be a retention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions keep what they do not know and refuse what the protocol forbids, saying where it stands."""
+"""Actions keep unknown fields and reject what the protocol forbids. The error names the place in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema of a table after a declaration: what is added, what may change, and what is refused."""
+"""The schema of a table after a declaration: added columns, changed columns, and rejected changes."""
 
 from __future__ import annotations
 

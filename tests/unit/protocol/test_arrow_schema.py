@@ -1,4 +1,4 @@
-"""Each Delta type has one Arrow form, and whatever Arrow spells differently comes back as the same Delta type."""
+"""Each Delta type has one Arrow type, and every Arrow type of the same values becomes that Delta type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clustering columns of a table: read in both spellings, and kept."""
+"""The clustering columns of a table are read in both spellings, and kept."""
 
 from __future__ import annotations
 

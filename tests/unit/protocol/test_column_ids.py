@@ -1,4 +1,4 @@
-"""Ids and physical names: each field has its own, none comes back for another column."""
+"""Ids and physical names of columns: each field has its own, and no other column gets them later."""
 
 from __future__ import annotations
 

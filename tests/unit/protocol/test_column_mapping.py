@@ -1,4 +1,4 @@
-"""Column mapping: from the names that users see to those that files, partition values and statistics use."""
+"""Column mapping: the physical names of columns in files, partition values and statistics."""
 
 from __future__ import annotations
 

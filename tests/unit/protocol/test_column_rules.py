@@ -1,4 +1,4 @@
-"""The rules of a table as texts: which count, and which cannot be meant."""
+"""The rules of a table's columns in its metadata: the active ones, and those that are rejected."""
 
 from __future__ import annotations
 

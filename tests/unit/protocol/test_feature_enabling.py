@@ -1,4 +1,4 @@
-"""The protocol that a table needs: numbers while they suffice, then lists; it grows, and forgets nothing."""
+"""The protocol that a table needs: version numbers while they suffice, then lists. An upgrade removes no feature."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMED = metadata({"delta.enableInCommitTimestamps": "true"})
 
 
 def both(reader, readers, *writers):
-    """A protocol by its numbers and lists."""
+    """A protocol with this reader version and these lists of features."""
     return Protocol(
         min_reader_version=reader,
         min_writer_version=7,

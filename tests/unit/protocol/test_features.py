@@ -1,4 +1,4 @@
-"""The protocol check: what is read, what is written, what is refused, and always by name."""
+"""The protocol check: tables that are read, written or rejected, and the name of the feature in each error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names in `_delta_log/`: what we make we understand, and what is not a log file is nobody's error."""
+"""The names in `_delta_log/`: the names that this library creates are parsed, and other names are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of identity columns: which come next, and where they end."""
+"""The values of identity columns: the next values, and the end of the range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths in the log: escaped once for the directory, once for the log, and one spelling for each file."""
+"""Paths in the log: encoded once for the folder and once for the log, with one canonical spelling for each file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table properties: read as text, with Delta's defaults; those that do not exist are refused by name."""
+"""Table properties: their parsed values and defaults, and errors that name unknown properties."""
 
 from __future__ import annotations
 

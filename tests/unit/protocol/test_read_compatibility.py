@@ -1,4 +1,4 @@
-"""Rows of an older schema under a newer one: added and widened columns are bridged, everything else has a reason."""
+"""Rows of an older schema under a newer one: added and widened columns are read, other changes give a reason."""
 
 from __future__ import annotations
 

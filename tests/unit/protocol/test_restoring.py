@@ -1,4 +1,4 @@
-"""The rules that hold after a restore: what goes back, and what only grows."""
+"""The rules of a table after a restore: those that go back, and those that only grow."""
 
 from __future__ import annotations
 

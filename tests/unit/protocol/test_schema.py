@@ -1,4 +1,4 @@
-"""The schema's JSON: what comes in goes out again, whatever a field carries."""
+"""The JSON of a schema stays the same when it is parsed and written again, with any metadata of a field."""
 
 from __future__ import annotations
 

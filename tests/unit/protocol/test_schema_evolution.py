@@ -1,4 +1,4 @@
-"""Rows enter a table where no value can be lost; the error names the column, both types and the way out."""
+"""Rows fit a table if no value is lost. The error names the column, both types and a remedy."""
 
 from __future__ import annotations
 

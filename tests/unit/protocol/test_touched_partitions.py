@@ -1,4 +1,4 @@
-"""Tests of `touched_partitions`: results name the partitions whose rows a commit changed, as Hive spells them."""
+"""Results name the partitions whose rows a commit changed, in Hive's spelling."""
 
 from __future__ import annotations
 

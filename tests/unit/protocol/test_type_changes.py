@@ -1,4 +1,4 @@
-"""Type widening: which recorded changes of a type a reader follows, and how it refuses the others."""
+"""Type widening: the recorded type changes that a reader supports, and the errors for others."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_a_column_widens_within_its_family_of_types(old):
 
 
 def evolved(table, data):
-    """The schema after a write, which is that after a merge too."""
+    """The schema after a write, and after a merge."""
     schema = evolved_schema(table, data, merge_schema=True, widens=True)
     assert with_new_columns(table, data, widens=True) == schema
     check_type_changes(schema)

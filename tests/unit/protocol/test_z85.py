@@ -1,4 +1,4 @@
-"""Text in Z85 becomes the bytes that were encoded, or is refused."""
+"""Z85 text is decoded to its bytes, and invalid text is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of a file a scan gives, by the deletion vectors of a table of files, which are read side by side."""
+"""The rows of a file that a scan returns, by deletion vectors that are read in parallel."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_each_file_keeps_the_rows_that_its_vector_does_not_remove(store, files):
 
 
 def test_vectors_are_read_concurrently(store, files):
-    """Each reader waits for the others, which one that reads after the other never does."""
+    """Each read waits for the others, so sequential reads would never end."""
     together = Barrier(len(MARKED), timeout=10)
     store.before = lambda _operation, _name: together.wait()
     assert live_rows(store, files).keys() == {0, 3}

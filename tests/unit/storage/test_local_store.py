@@ -1,4 +1,4 @@
-"""The local store: one winner a name, whole files or none, and typed errors for what the file system refuses."""
+"""The local store: one writer creates a name, files are complete or absent, and errors of the file system are typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses of tables: each table has one, and what cannot be one is refused before any process starts."""
+"""Addresses of tables: each table has one, and an invalid address is rejected before a process starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimistic commit, race by race: rivals are played through the store's hooks; a silent storage is in `test_put`."""
+"""Optimistic commits and their races: rivals commit in the store's hooks. `test_put` has lost answers."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_read_file_is_followed_through_several_winning_commits(store):
 
 
 class LiveFileCounter:
-    """A row test that no file matches, and that counts the actions about files that are in memory when it is asked."""
+    """A row test that no file matches. It counts the file actions that are in memory during each call."""
 
     def __init__(self):
         self.asked = self.most_values = self.most_bodies = 0
@@ -254,7 +254,7 @@ def test_an_older_generation_of_the_same_run_is_a_conflict(store):
 
 
 def test_a_table_is_not_created_in_a_log_without_its_first_commits(store):
-    """A listing had shown an empty log to whom was to make the table; a version 0 would be part of no version."""
+    """The writer had listed an empty log. Now version 0 is gone, and a new version 0 would belong to no version."""
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(2):
         del store.files[commit_name(version)]
@@ -265,7 +265,7 @@ def test_a_table_is_not_created_in_a_log_without_its_first_commits(store):
 
 @pytest.mark.parametrize("left", [[], [4], [2, 3, 4]])
 def test_a_missing_read_version_ends_the_commit_before_a_put(store, left):
-    """A cleanup has passed it, or the table was removed."""
+    """A cleanup deleted it, or the table was removed."""
     appended(store, 3)
     content = dict(store.files)
     for version in range(5):
@@ -292,7 +292,7 @@ def test_pauses_grow_up_to_a_limit(store):
 
 
 def test_a_name_that_log_cleanup_freed_is_not_committed():
-    """Winners are read upwards while a cleanup, which deletes upwards, overtakes."""
+    """A cleanup deletes winning commits faster than the writer reads them."""
     store = appended(create(new_store()), 12)
     late = proposal(3, add("late"), rules=(load(store).protocol, load(store).metadata))
     write_checkpoint(load(store, 10), now_ms=NOON_MS)

@@ -1,4 +1,4 @@
-"""Files that were written for one version of a table's rules: for which others are they right?"""
+"""Changes of a table's protocol and metadata under which files that were written before stay valid."""
 
 from __future__ import annotations
 

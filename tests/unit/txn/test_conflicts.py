@@ -1,4 +1,4 @@
-"""The conflict rules, cell by cell: what we propose, who won, and what follows at each level of isolation."""
+"""The conflict rules: each pair of a current transaction and a winning commit, at each isolation level."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEVELS = ("Serializable", "WriteSerializable", "SnapshotIsolation")
 
 
 class AtSnapshot(Proposal):
-    """A proposal at the level that no table can ask for, but any commit may be lowered to."""
+    """A proposal at snapshot isolation. No table requires this level, but a commit may use it."""
 
     @property
     def isolation(self):
@@ -174,7 +174,7 @@ def test_the_isolation_level_is_lowered_only_for_commits_that_keep_rows():
 
 
 def test_a_read_file_is_followed_to_the_files_that_replaced_it():
-    """The second winner removes rows that we have read, though not the file in which we read them."""
+    """The second winning commit removes rows that the transaction has read, from another file."""
     current = proposal(4, file("n"), reads=ReadSet(keys=frozenset({"f1"})), rules=(PROTOCOL, TABLE))
     moved = judge(current, Winner(version=5, actions=WINNERS["compaction of ours"]), "mine")
     assert isinstance(moved, NoConflict) and moved.reads.keys == {"f1", "w"}
@@ -185,7 +185,7 @@ def test_a_read_file_is_followed_to_the_files_that_replaced_it():
 
 
 def with_about(key):
-    """The schema with something said about its first column."""
+    """The schema with metadata on its first column."""
     return schema_to_json(SCHEMA).replace('"metadata":{}', f'"metadata":{{"{key}":"x"}}', 1)
 
 

@@ -30,7 +30,7 @@ RUN = 'ns/dag "é"/task/-1/manual__2026-01-01T00:00:00+00:00'
 
 @pytest.fixture
 def store():
-    """Version 2 is the run's, version 4 another's, version 5 the next to last."""
+    """Version 2 is the commit of the run, and version 4 of another run; version 5 is the last but one."""
     store = appended(create(new_store()), 1)
     commit_actions(store, add("mine"), txn(RUN, 0), metrics={"numFiles": 1, "numOutputRows": 7}, name="WRITE")
     commit_actions(store, add("x"), txn("another", 5))
@@ -170,7 +170,7 @@ def test_incomplete_provenance_is_enough(metrics):
     ],
 )
 def test_provenance_of_unexpected_types_does_not_fail_the_lookup(user_metadata):
-    """A commit under our app id may come from another program. What the result cannot hold counts as absent."""
+    """Another program may have used the app id. Values of a wrong type count as absent."""
     store = create(new_store())
     put_raw(store, 1, [txn(RUN, 0, last_updated_ms=NOON_MS), info(**{"operation": "WRITE", **user_metadata})])
     details = {"idempotency_key": "k", "run_start": "2026-01-01T00:00:00+00:00"}

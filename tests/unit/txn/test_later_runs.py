@@ -1,4 +1,4 @@
-"""Which commits of later data intervals stand above a run, and may have touched the same rows."""
+"""The commits of later data intervals that may have changed the same rows as a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVERYTHING = ReadSet(whole_table=True)
 
 
 class OfDay:
-    """The files of a day's partition; those that do not say theirs may hold its rows."""
+    """A row test for the partition of a day. Files without partition values may contain its rows."""
 
     def __init__(self, day):
         self.day = str(day)

@@ -1,4 +1,4 @@
-"""The put of a commit if storage fails, does not answer or shows a file late: the outcome agrees with the log."""
+"""The outcome of a commit agrees with the log if storage fails, does not answer or shows a file late."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def store():
 
 
 def fail_put(store, when, error=FAULT, *, reads_fail=False, always=False):
-    """The next put, or each, fails before or after it lands; the log cannot be read either where `reads_fail`."""
+    """Let the next put, or each, fail before or after its effect. With `reads_fail`, reads of the log fail too."""
     state = {"put": False}
 
     def hook(operation, _name):
@@ -66,7 +66,7 @@ def test_a_put_that_landed_without_an_answer_is_a_commit(store, ours, error):
 
 
 def test_a_put_that_landed_and_was_answered_with_a_conflict_is_a_commit(store):
-    """A client below us tried twice: the second of its requests found the name taken, by the first."""
+    """The storage client tried twice, and the second request met the file of the first."""
     current, write_if_absent = proposal(1, remove("f1"), add("mine")), store.write_if_absent
 
     def twice(name, data):
@@ -136,7 +136,7 @@ def test_a_put_that_lands_during_its_repetition_is_one_commit(store):
 
 
 def show_late(store, looks):
-    """A commit that lands is not shown to the next so many looks."""
+    """A new commit stays invisible for the next reads."""
     remaining_reads = {}
     put_now, read_now = store.write_if_absent, store.read
 
@@ -174,7 +174,7 @@ def test_a_taken_name_that_storage_never_shows_leaves_the_state_unknown(store):
 
 
 def test_a_storage_failure_after_the_winner_is_known_raises_the_storage_error(store):
-    """Ours is not in the log: the name it was put to is another's."""
+    """The commit is not in the log: its name belongs to another writer."""
     add_rival(store, [add("theirs")])
 
     def failing(operation, name):

@@ -1,4 +1,4 @@
-"""Which run resumes an earlier commit, which one does its work, and which one is refused."""
+"""Runs that resume an earlier commit, runs that do its work again, and runs that are rejected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def identity(
     cleared=True,
     task="t",
 ):
-    """A run that asks for `request`, which is all that its digests are made of."""
+    """A run with `request`, which alone determines its digests."""
     details = {"dag_id": "d", "task_id": task, "run_id": run, "map_index": index, "run_start": start}
     return RunIdentity(
         app_id=f"ns/d/{task}/{index}/{run}" if key is None else f"ns/d/{key}",
@@ -56,7 +56,7 @@ def committed(store, run):
 
 
 def outcome(store, run):
-    """`work`, or the version that the run resumes."""
+    """The text `work`, or the version that the run resumes."""
     result = earlier_result(load(store), "t", run)
     return "work" if result is None else result.version
 
@@ -172,7 +172,7 @@ def test_an_item_that_another_position_replaced_is_written_again(store):
 
 
 def test_moved_items_are_found_by_their_keys(store):
-    """[a, b] was written; the run is cleared, and its items are [x, a, b]."""
+    """The run wrote the items [a, b]. After a clear its items are [x, a, b]."""
     for index, item in enumerate(("a", "b")):
         committed(store, identity(item, index=index, key=item))
     outcomes = [outcome(store, identity(item, index=n, generation=n < 2, key=item)) for n, item in enumerate("xab")]

@@ -158,7 +158,7 @@ def test_a_backfill_conflicts_with_a_winner_that_removed_or_re_added_its_file(wi
 
 
 def test_a_file_that_keeps_ids_above_the_mark_raises_it():
-    """A restore brings such a file back, if another engine has dropped the feature with its mark and added it again."""
+    """A restore adds such a file if another engine has dropped the feature with its mark, and enabled it again."""
     store = table()
     append(store, file("old", 4, base_row_id=100, default_row_commit_version=1), file("new", 2))
     assert ids(load(store)) == {"old": (100, 1), "new": (104, 1)}

@@ -33,7 +33,7 @@ STATS = '{"numRecords":100}'
 
 
 class EveryRow:
-    """A question that every file may answer."""
+    """A row test that every file may match."""
 
     def may_match(self, _partition_values, _stats):
         return True
@@ -257,7 +257,7 @@ deletions = st.lists(
 @given(deletions=deletions)
 @examples(60)
 def test_every_commit_removes_exactly_its_rows(deletions):
-    """All writers read the table as it was at first; those whose rows nobody else has marked all commit."""
+    """All writers read the first version. Each writer whose rows no other writer deleted commits."""
     store = table_of(new_store(), "f", "g")
     expected = {"f": set(), "g": set()}
     for deletion, rows in [(deletion_of(store, rows), rows) for rows in deletions]:

@@ -1,4 +1,4 @@
-"""A checkpoint says what the snapshot says, to us and to other engines, and leaves out what has expired."""
+"""A checkpoint has the state of its snapshot, for this library and other engines, without expired tombstones."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ def added_by_group(data):
 
 @pytest.mark.parametrize("make", [lambda: appended(create(new_store()), 2), v2_store])
 def test_the_checkpoint_restarts_if_an_older_checkpoint_is_damaged(make):
-    """Its names can be read, and so they are counted, and its statistics cannot."""
+    """The names in it are readable, so they are counted. Its statistics are not."""
     store = make()
     version = newest(store)
     write_checkpoint(load(store), now_ms=NOON_MS)

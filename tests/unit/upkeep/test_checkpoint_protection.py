@@ -1,4 +1,4 @@
-"""Checkpoint protection: cleanup deletes protected history only if it may, and then in the safe order."""
+"""Checkpoint protection: cleanup deletes protected history only if the protocol allows it, in the safe order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def table(rules=PROTECTED, *, without_checksum=()):
 
 
 def replace_protocol(store, version, unknown):
-    """Let the checksum of a version tell another protocol."""
+    """Replace the protocol in the checksum of a version."""
     data, modified_ms = store.files[checksum_name(version)]
     changed = data.replace(b'"checkpointProtection"', b'"checkpointProtection","%s"' % unknown.encode())
     assert changed != data

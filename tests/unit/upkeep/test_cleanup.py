@@ -1,4 +1,4 @@
-"""Log cleanup: what may still be asked for can be read as before, and what expired goes."""
+"""Log cleanup: versions inside the retention stay readable, and expired files are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whichever files of the log a version is rebuilt from, it is the same version."""
+"""A version has the same state from any sufficient set of log files: commits, compactions or a checkpoint."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(c
 
 @pytest.fixture
 def log():
-    """Versions 0 to 6, and a compaction of 2 to 5; `f<version>` each, and 5 takes `f1` and `f3` away."""
+    """Versions 0 to 6 add `f<version>` each; 5 removes `f1` and `f3`. A compaction has the versions 2 to 5."""
     store = appended(create(new_store()), 4)
     commit_actions(store, remove("f1"), remove("f3"))
     appended(store, 1)
@@ -135,7 +135,7 @@ def test_a_damaged_commit_raises_an_error(log):
 
 
 def test_the_add_counts_if_a_commit_adds_and_removes_a_file(log):
-    """The protocol forbids it; no reader takes it for a table without the file."""
+    """The protocol forbids it, and readers keep the file."""
     for actions in ([add("x"), remove("x")], [remove("x"), add("x")], [remove("x"), add("x"), remove("x")]):
         put_raw(log, 7, actions)
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Symlink manifests: whose files they name, which of them a commit writes, and what stands when writers meet."""
+"""Symlink manifests: the files that they name, the manifests that a commit writes, and concurrent writers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def store(tmp_path):
 
 
 def manifests(store):
-    """Every file in the manifests' folder with its lines, addresses without that of the table."""
+    """Every file in the manifests' folder with its lines, as addresses relative to the table."""
     folder = f"{store.root}/{MANIFEST_DIR}"
     lines_by_file = {}
     for above, _, names in os.walk(folder):
@@ -66,7 +66,7 @@ def folders(store):
 
 
 def commit_files(store, *actions):
-    """A commit and what follows it."""
+    """Commit files, and do the post-commit work."""
     after_commit(store, commit_actions(store, *actions))
 
 
@@ -194,7 +194,7 @@ class Hooked(LocalLogStore):
 
 
 def test_an_overtaken_writer_writes_the_manifests_of_the_newer_commit(store):
-    """The rival has finished, so that only the overtaken writer can correct the manifests that it writes last."""
+    """The rival has finished, so only the slower writer can correct the manifests that it writes last."""
     create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
     after_commit(store, 0)
     version = commit_actions(store, of_day("3", "a"), of_day("4", "b"))

@@ -1,4 +1,4 @@
-"""Statistics and partition values as structs: what data skipping believes, and nothing that it would not."""
+"""Statistics and partition values as structs have the values that data skipping uses, and no others."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_texts_that_are_parsed_together_give_the_same_structs_as_alone(texts):
 
 
 def _compact(row):
-    """A struct without what it does not say: a missing struct, and one that says nothing, are the same."""
+    """A struct without its empty members: a missing struct equals one without values."""
     if isinstance(row, dict):
         return {key: compact for key, value in row.items() if (compact := _compact(value)) not in (None, {})}
     return row

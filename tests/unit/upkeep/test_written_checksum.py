@@ -1,4 +1,4 @@
-"""The checksum that follows a commit: it counts what is there, however it came to be counted."""
+"""The version checksum after a commit has the same counts, whether they are counted or derived."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ steps = st.lists(st.sets(st.integers(0, len(KEYS) - 1), max_size=3), min_size=1,
 @given(steps=steps, data=st.data())
 @examples(80)
 def test_incremental_and_full_counts_are_equal(steps, data):
-    """Each step adds the files that are not there and removes those that are, as our commits do."""
+    """Each step adds absent files and removes present ones, like commits of this library."""
     store = new_store()
     commit_actions(store, VECTORS, metadata(), read_version=-1)
     there = set()

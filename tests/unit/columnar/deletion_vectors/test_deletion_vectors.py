@@ -1,4 +1,4 @@
-"""A deletion vector is read from the log or from its file, or is refused with what was expected and found."""
+"""A deletion vector is read from the log or from its file. The error for an invalid one names the difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roaring bitmaps that the reference implementation writes are decoded; damaged ones are refused, and never guessed."""
+"""Roaring bitmaps of the reference implementation are decoded, and damaged ones are rejected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bits32(payload):
 
 @st.composite
 def some_values(draw, within=CONTAINER):
-    """Scattered values, a dense stretch or stretches: each of the three containers is met."""
+    """Scattered values or dense ranges, so that each of the three containers occurs."""
     start = draw(st.integers(0, within - 1))
     match draw(st.sampled_from(["scattered", "stretch", "every other", "full"])):
         case "scattered":

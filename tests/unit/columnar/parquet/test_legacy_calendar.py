@@ -1,4 +1,4 @@
-"""Dates and times that old writers counted in the Julian calendar keep the names that they were written under."""
+"""Dates and times that old writers stored in the Julian calendar keep their year, month and day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The predicate tree, and how a user's filters become one."""
+"""The predicate tree, and its construction from the filters of a user."""
 
 from __future__ import annotations
 

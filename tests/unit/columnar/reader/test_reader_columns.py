@@ -1,4 +1,4 @@
-"""Which columns of a file are read, how they are found, and what becomes of their values."""
+"""The columns of a file that the reader reads, how it finds them, and how it converts their values."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ VALUES = {
 
 
 def mapped_file(by_id: bool) -> pa.Table:
-    """The same rows, with names that only their ids explain, or by physical name without ids."""
+    """The same rows in a file with field ids and other names, or with physical names and no ids."""
     member = (lambda name, kind, number: with_id(f"any{number}", kind, number)) if by_id else (
         lambda name, kind, number: pa.field(name, kind)
     )  # fmt: skip
@@ -166,7 +166,7 @@ def test_mapped_columns_are_found_at_every_depth_and_renamed(lake, mode):
 
 @pytest.mark.parametrize(("mode", "by_id"), [(MappingMode.NAME, False), (MappingMode.ID, True)])
 def test_members_that_swapped_their_names_are_not_confused(lake, mode, by_id):
-    """The file's struct has the very type of the table's, member by member, and means the opposite."""
+    """The structs of file and table have equal types, but the members exchanged their names."""
     swapped = StructType((field_with("a", LONG, physical="b", id=2), field_with("b", LONG, physical="a", id=1)))
     kind = pa.struct([with_id("a", pa.int64(), 1), with_id("b", pa.int64(), 2)]) if by_id else pa.struct(
         [("a", pa.int64()), ("b", pa.int64())]

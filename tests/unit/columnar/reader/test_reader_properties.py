@@ -1,4 +1,4 @@
-"""Whatever the table, the file's layout and the request: the reader's rows are those of a plain model in Python."""
+"""The reader returns the rows of a simple model in Python, for random tables, file layouts and requests."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ TRUE_FOR = {"=": {0}, "<=>": {0}, "!=": {-1, 1}, "<": {-1}, "<=": {-1, 0}, ">": 
 
 
 def truth(predicate, row):  # noqa: C901
-    """SQL's truth of a predicate for one row: True, False or None."""
+    """The value of a predicate for one row in SQL: True, False or None."""
 
     def value(path):
         current = row
@@ -171,7 +171,7 @@ CHOICES = ["n", "f", "s", "st", "st.x", "st.y", "l", "m", "p", "new", "_row_inde
 
 
 def chosen(row, columns):
-    """The row that a projection gives."""
+    """The row after the projection."""
     projected = {}
     for name in columns:
         top, _, member = name.partition(".")

@@ -1,4 +1,4 @@
-"""Which rows of a file are read: by position, by key, by range of bytes, and in row groups that may match."""
+"""The rows of a file that the reader reads: by position, key, range of bytes, and matching row groups."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_columns_that_are_missing_in_the_file_count_towards_the_batch_size(lake,
 
 
 def test_a_row_group_is_read_page_by_page(tmp_path):
-    """The file's one row group is fifty times the memory that is taken for it."""
+    """The only row group of the file is fifty times larger than the memory that the reader uses."""
     lake = Lake(tmp_path)
     kind = pa.array([bytes([n % 251]) * 100 for n in range(200_000)])
     lake.add(pa.table({"b": kind}), use_dictionary=False, compression="none", row_group_size=10**9)

@@ -1,4 +1,4 @@
-"""Which files are skipped, and which are not, example by example; `test_skipping_properties.py` tries the rest."""
+"""Examples of files that data skipping skips or keeps; `test_skipping_properties.py` has random ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No row ever disappears: files are skipped at random, and an evaluator that knows only rows has the last word.
+"""Data skipping never loses a row: an evaluator that knows only rows checks it on random files and predicates.
 
 Schemas, rows, predicates and the habits of writers are drawn together: partition values in several spellings,
 statistics that are cut, rounded, wide or missing, columns that were renamed or widened. Our own statistics are made
@@ -42,7 +42,7 @@ PARTITION_KINDS = {name: kind for name, kind in KINDS.items() if kind.texts is n
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """A table's columns by their paths (None for the struct), and what files call them."""
+    """A table's columns by their paths (None for the struct), and their names in files."""
 
     table: TableSchema
     leaves: dict[tuple[str, ...], Kind]
@@ -60,7 +60,7 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """Rows by the paths of columns, and what the log says of them."""
+    """The rows of a file by the paths of columns, and its statistics in the log."""
 
     rows: list[dict[tuple[str, ...], Any]]
     partition_values: dict[str, str | None]
@@ -95,7 +95,7 @@ def shapes_of(draw, leaves, partitions):
 
 @st.composite
 def mapped(draw, types, mode):
-    """A struct of these types. Where columns are mapped, physical names are new, or those of the siblings."""
+    """A struct of these types. With column mapping, physical names are new, or those of sibling columns."""
     if mode is MappingMode.NONE:
         return StructType(tuple(StructField(name, kind) for name, kind in types.items()))
     physical = draw(
@@ -194,7 +194,7 @@ def parquet_of(shape, rows):
 
 @st.composite
 def own_stats(draw, shape, rows, deleted):
-    """Our statistics, from the footer of a Parquet file."""
+    """The statistics that this library computes from the footer of a Parquet file."""
     footer = pq.read_metadata(pa.BufferReader(parquet_of(shape, rows + deleted)))
     length = ("32", "1", "3")[draw(DIGITS) % 3]
     settings_of_table = {"delta.dataSkippingNumIndexedCols": "-1", "delta.dataSkippingStringPrefixLength": length}
@@ -202,12 +202,12 @@ def own_stats(draw, shape, rows, deleted):
 
 
 def no_stats(_shape, _rows, _deleted):
-    """The log says nothing, and row groups speak for themselves."""
+    """The log has no statistics, so only the row groups have bounds."""
     return st.none()
 
 
 def set_at(target, path, value, *, or_nothing=False):
-    """Set a value in nested dictionaries; with `or_nothing`, members of a struct that is null are left out."""
+    """Set a value in nested dictionaries; with `or_nothing`, skip members of a null struct."""
     for name in path[:-1]:
         inner = target.setdefault(name, {})
         if inner is None and or_nothing:
@@ -362,7 +362,7 @@ def test_a_row_group_whose_bounds_omit_nan_is_read_for_a_greater_predicate():
 
 
 def parts_of(predicate):
-    """The predicate and all that is below it."""
+    """The predicate and all its parts."""
     match predicate:
         case And(children) | Or(children):
             below = children

@@ -1,4 +1,4 @@
-"""Statistics come from the footer, and each bound in them is one."""
+"""Statistics come from the Parquet footer, and each minimum and maximum in them is a bound of the values."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_statistics_combine_all_row_groups():
 
 
 class FakeFooter:
-    """A footer whose row groups of ten rows each say what they are told; None says nothing."""
+    """A footer with row groups of ten rows and the given statistics; None is a row group without statistics."""
 
     def __init__(self, groups):
         self.groups = groups

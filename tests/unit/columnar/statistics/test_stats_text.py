@@ -1,4 +1,4 @@
-"""Statistics of a file that gets a deletion vector: what was said stays, digit by digit, and its bounds are wide."""
+"""The statistics of a file that gets a deletion vector keep their digits, and their bounds become wide."""
 
 from __future__ import annotations
 

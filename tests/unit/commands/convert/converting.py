@@ -1,4 +1,4 @@
-"""Folders of Parquet files, and what they are as tables; without Spark."""
+"""Folders of Parquet files, and their conversion without Spark, for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUN = RunIdentity(app_id="airflow/d/convert/-1/r")
 
 
 def write_parquet(folder, name, columns, **options):
-    """A Parquet file; what is no Arrow array becomes one of 64-bit integers, floats or texts."""
+    """Write a Parquet file; lists become Arrow arrays of 64-bit integers, floats or texts."""
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns), file, **options)

@@ -1,4 +1,4 @@
-"""Folders say the partition values of the files in them."""
+"""The names of folders give the partition values of the files in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema of many files: one for all, or refused with the column and both files."""
+"""Many files give one schema, or an error that names the column and both files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of Parquet files becomes a table: one commit, its statistics, its runs, its rivals."""
+"""A folder of Parquet files becomes a table: its commit and statistics, repeated runs, and concurrent writers."""
 
 from __future__ import annotations
 

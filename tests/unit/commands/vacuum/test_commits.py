@@ -1,4 +1,4 @@
-"""A vacuum in the history and on storage: its commits, its retries, its rivals, its failures."""
+"""The commits of a vacuum in the history, and its retries, concurrent writers and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that a vacuum deletes or never touches: names, links, other tables, paths as logs spell them."""
+"""The files that a vacuum deletes or never touches, by name: links, other tables, and spellings of paths in the log."""
 
 from __future__ import annotations
 

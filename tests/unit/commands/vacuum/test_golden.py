@@ -1,4 +1,4 @@
-"""Tables of many engines read the same after a vacuum that deletes as much as it may.
+"""Tables of other engines have the same rows after a vacuum with the shortest retention.
 
 Each golden table is copied, and vacuumed a long time from now: only its newest version is inside the retention. A
 vacuum rejects a table that this release cannot write, and leaves it unchanged.

@@ -1,4 +1,4 @@
-"""After any history and a vacuum, every version inside the retention reads as before, and its changes too.
+"""After a random history and a vacuum, every version inside the retention has the same rows and changes as before.
 
 Histories are drawn: appends by fast and slow jobs, replaced partitions, removed rows, recorded changes, restores, files
 that no version names, checkpoints, log cleanups, earlier vacuums, and pauses between them. The
@@ -59,7 +59,7 @@ def steps() -> st.SearchStrategy[Step]:
 
 
 def vacuum_history(history: TableHistory, mode: VacuumMode, hours: int | None) -> None:
-    """A vacuum at the history's time; a lite one that finds the log too short is followed by a full one."""
+    """A vacuum at the history's time. If the log is too short for a lite vacuum, a full one follows."""
     request = VacuumRequest(
         table=str(history.folder), mode=mode, retention_hours=hours, confirm_short_retention=history.folder.name,
         identity=RunIdentity(app_id=f"run {len(history.states)}"),

@@ -1,4 +1,4 @@
-"""A lite vacuum: from the log alone, and only where that is enough."""
+"""A lite vacuum reads only the log, and is rejected if the log is not sufficient."""
 
 from __future__ import annotations
 

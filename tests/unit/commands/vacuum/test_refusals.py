@@ -1,4 +1,4 @@
-"""Tables that are not understood are never vacuumed."""
+"""A vacuum rejects tables that this release does not support, and deletes nothing."""
 
 from __future__ import annotations
 

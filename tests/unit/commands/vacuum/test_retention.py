@@ -125,7 +125,7 @@ def test_the_retention_of_the_table_applies(tmp_path):
 
 
 def test_in_commit_timestamps_take_precedence_over_file_times(tmp_path):
-    """Their files, of a table that was copied, are new: going by these, every commit would be inside the retention."""
+    """The files of a copied table are new. By their times every commit would be inside the retention."""
     history = TableHistory(tmp_path / "orders")
     first = (history.folder / commit_name(0)).read_text().splitlines()
     protocol, metadata = (json.loads(line) for line in first[1:])

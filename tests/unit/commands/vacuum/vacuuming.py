@@ -1,4 +1,4 @@
-"""Vacuums of a table whose history a test made, at the time of that history."""
+"""Vacuums of a table with a history of a test, at a time of that history."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def gone(history, **options):
 
 
 def write_file(history, name, *, age_hours=OLD_H, content=b"x"):
-    """A file of any kind, so old."""
+    """Write a file of any kind with this age."""
     file = history.folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
@@ -40,7 +40,7 @@ def write_file(history, name, *, age_hours=OLD_H, content=b"x"):
 
 
 def named(history, path, **more):
-    """Commit the `add` of a file by this path."""
+    """Commit an `add` with this path."""
     body = {"path": path, "partitionValues": {"day": "x"}, "size": 1, "modificationTime": 1, "dataChange": True}
     history._commit([{"add": body | more}], history.live)
 
