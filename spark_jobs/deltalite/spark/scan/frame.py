@@ -4,8 +4,9 @@
   relation is native and Spark prunes partitions. Otherwise (random prefixes) the values are joined by file.
 - Files with deletion vectors form a separate relation, which is joined with the deleted rows. All other files are
   scanned directly.
-- A join finds the values of a file by the file's number. The relation has it as the file's modification time, because
-  Spark gives each row this time as a constant, and nothing else reads it.
+- A row finds the values of its file by the file's number in the relation. The relation has the number as the file's
+  modification time, because Spark gives each row this time as a constant, and nothing else reads it.
+- Values such as base row ids are arrays of one value for each file (`_looked_up`), so that they need no join.
 - Relations use the physical names of the files, results the logical names of the table. A table may have a column of
   any name, even `_metadata`, so the names of helper columns are chosen to be unused.
 - The sizes of local files come from the file system, because Spark cuts off a file that is longer than the given size.
@@ -31,7 +32,7 @@ from pyspark.sql import types as spark_types
 from deltalite.errors import CorruptDataFileError
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns.names import named, unused_name
+from deltalite.spark.columns.names import named, quoted, unused_name
 from deltalite.spark.columns.partition_columns import (
     Texts,
     partition_fields,
@@ -57,6 +58,8 @@ from deltalite.spark.scan.row_selection import RowSelection, live_rows, select_r
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+# The most values of files that are written as a literal.
+_FEW_VALUES = 1_000
 
 
 def scan(
@@ -119,10 +122,11 @@ def scan_addressed(
     scan is exact, because the caller changes the rows. Raises the errors of `scan`.
     """
     all_paths = snapshot.files["path"].combine_chunks()
-    numbers: list[int] = pc.index_in(files["path"], value_set=all_paths).to_pylist()
-    address = _Address(file=file, row=row, numbers=numbers)
-    frame = _scan_live(spark, snapshot, files, address=address, is_exact=True, with_row_ids=with_row_ids)
-    return AddressedRows(frame=frame, files=files, numbers={number: n for n, number in enumerate(numbers)})
+    numbers = pc.index_in(files["path"], value_set=all_paths).cast(pa.int64())
+    frame = _scan_live(
+        spark, snapshot, files, by_file={file: numbers}, position=row, is_exact=True, with_row_ids=with_row_ids
+    )
+    return AddressedRows(frame=frame, files=files, numbers={number: n for n, number in enumerate(numbers.to_pylist())})
 
 
 def _scan_live(
@@ -131,7 +135,7 @@ def _scan_live(
     files: pa.Table,
     *,
     by_file: Mapping[str, pa.Array | pa.ChunkedArray] | None = None,
-    address: _Address | None = None,
+    position: str | None = None,
     is_exact: bool,
     with_row_ids: bool,
 ) -> DataFrame:
@@ -140,10 +144,10 @@ def _scan_live(
     rows = live_rows(snapshot.store, files)
     if columns is None:
         return scan_rows(
-            spark, snapshot.store.root, table, files, rows=rows, by_file=by_file, address=address, is_exact=is_exact
+            spark, snapshot.store.root, table, files, rows=rows, by_file=by_file, position=position, is_exact=is_exact
         )
     table = table.with_fields(columns.fields)
-    base, version, file, row = (unused_name(table.physical, stem) for stem in ("base", "version", "id_file", "id_row"))
+    base, version, row = (unused_name(table.physical, stem) for stem in ("base", "version", "id_row"))
     frame = scan_rows(
         spark,
         snapshot.store.root,
@@ -151,26 +155,20 @@ def _scan_live(
         files,
         rows=rows,
         by_file={**by_file, base: files["baseRowId"], version: files["defaultRowCommitVersion"]},
-        address=address or _Address(file=file, row=row, numbers=range(files.num_rows)),
+        position=position or row,
         is_exact=is_exact,
     )
-    position = row if address is None else address.row
+    # As SQL text, because each column object costs several calls to the JVM.
     ids = {
-        columns.row_id: F.coalesce(named(columns.row_id), named(base) + named(position)).alias(columns.row_id),
-        columns.commit_version: F.coalesce(named(columns.commit_version), named(version)).alias(columns.commit_version),
+        columns.row_id: (quoted(columns.row_id), f"{quoted(base)} + {quoted(position or row)}"),
+        columns.commit_version: (quoted(columns.commit_version), quoted(version)),
     }
-    return frame.select(
-        *[ids.get(name, named(name)) for name in frame.columns if name not in (base, version, file, row)]
+    last = () if position is None else (position,)
+    return frame.selectExpr(
+        *map(quoted, snapshot.table_schema.logical.names),
+        *(f"coalesce({in_file}, {of_file}) AS {quoted(name)}" for name, (in_file, of_file) in ids.items()),
+        *map(quoted, [*by_file, *last]),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Address:
-    """The names of the address columns, and the number of each file for the first one."""
-
-    file: str
-    row: str
-    numbers: Sequence[int]
 
 
 def scan_rows(
@@ -181,7 +179,7 @@ def scan_rows(
     *,
     rows: Mapping[int, RowSelection],
     by_file: Mapping[str, pa.Array | pa.ChunkedArray] | None = None,
-    address: _Address | None = None,
+    position: str | None = None,
     is_exact: bool = False,
 ) -> DataFrame:
     """Return the selected rows of `files` with the columns of the table, in their order.
@@ -193,14 +191,13 @@ def scan_rows(
         files: a table with the columns `path`, `partitionValues`, `size` and `modificationTime`, as in the log.
         rows: the selected rows of each file, by its number in `files`; all rows of a file that is missing here.
         by_file: columns to add after the table's, with one value for each file.
-        address: two columns to add at the end; see `scan_addressed`.
+        position: the name of a column to add at the end, with the row's position in its file (bigint, from 0).
         is_exact: whether filters must return every matching row; Spark's pushed-down filters can miss floating-point
             values.
 
     Raises: as `scan`.
     """
     by_file = by_file or {}
-    numbers_of_files = range(files.num_rows) if address is None else address.numbers
     parts: dict[bool | None, list[int]] = {None: [], False: [], True: []}
     for number in range(files.num_rows):
         parts[rows[number].only if number in rows else None].append(number)
@@ -211,12 +208,11 @@ def scan_rows(
             indices = pa.array(group, pa.int64())
             values_of_group = {name: values.take(indices) for name, values in by_file.items()}
             group_files = files if len(group) == files.num_rows else files.take(indices)
-            group_numbers = [numbers_of_files[n] for n in group]
-            part = _Part(spark, root, table, group_files, group_numbers, values_of_group, is_exact=is_exact)
-            positions = None if only is None else [rows[number].positions for number in group]
-            frames.append(part.rows(positions, only=bool(only), address=address))
+            part = _Part(spark, root, table, group_files, values_of_group, is_exact=is_exact)
+            selected = None if only is None else [rows[number].positions for number in group]
+            frames.append(part.rows(selected, only=bool(only), position=position))
     if not frames:
-        return _empty(spark, table, by_file, address)
+        return _empty(spark, table, by_file, position)
     result = frames[0]
     for frame in frames[1:]:
         result = result.unionAll(frame)
@@ -224,7 +220,7 @@ def scan_rows(
 
 
 class _Part:
-    """The files of one relation, with their real names and partition values, and a number for each."""
+    """The files of one relation, with their real names and partition values. The number of a file is its place."""
 
     def __init__(
         self,
@@ -232,7 +228,6 @@ class _Part:
         root: str,
         table: TableSchema,
         files: pa.Table,
-        numbers: Sequence[int],
         by_file: Mapping[str, pa.Array | pa.ChunkedArray],
         *,
         is_exact: bool,
@@ -243,7 +238,6 @@ class _Part:
         self._root_uri = spark_uri(root)
         self._fields = partition_fields(table)
         self._texts = partition_texts(files, self._fields)
-        self._numbers = numbers
         self._by_file = by_file
         paths, sizes, times = (files[name].to_pylist() for name in ("path", "size", "modificationTime"))
         self._listed = [
@@ -252,38 +246,38 @@ class _Part:
         for uri in one_of_each_storage(self._listed):
             HadoopFiles(spark, uri)  # raises an error that names a storage without a file system
 
-    def rows(
-        self, positions: Sequence[pa.Int64Array] | None, *, only: bool, address: _Address | None = None
-    ) -> DataFrame:
-        """Return all rows, or those not at the `positions` of each file; with `only`, those at the positions."""
+    def rows(self, selected: Sequence[pa.Int64Array] | None, *, only: bool, position: str | None = None) -> DataFrame:
+        """Return all rows, or those not at the `selected` positions of each file; with `only`, those at them.
+
+        With `position`, the last column has this name and the row's position in its file.
+        """
         partitions = self._partitions_by_directory()
         values = self._typed_values(partitions) if partitions else None
         has_values = not self._fields or values is not None
-        needs_numbers = positions is not None or address is not None or bool(self._by_file) or not has_values
+        needs_numbers = selected is not None or bool(self._by_file) or not has_values
         relation = self._native_relation(partitions or [], values, numbered=needs_numbers)
         is_native = relation is not None
         if relation is None:
             relation, has_values = self._public_relation(), not self._fields
         columns = table_columns(self._table, pads=pads_on_read(self._spark))
-        if has_values and not needs_numbers:
-            return self._of_session(relation.select(*columns))
-        number, position = self._helper_name("number"), self._helper_name("position")
+        number, row = self._helper_name("number"), self._helper_name("position")
         metadata, frame = relation.metadataColumn("_metadata"), relation
-        if positions is not None or address is not None:
-            frame = frame.withColumn(position, metadata.getField("row_index"))
-        if is_native:
-            frame = frame.withColumn(number, F.unix_millis(metadata.getField("file_modification_time")))
-        else:
-            frame = self._join_numbers(frame, metadata.getField("file_path"), spellings(relation, self._listed), number)
-        if positions is not None:
-            words = words_of(list(zip(self._numbers, positions, strict=True)))
+        if selected is not None or position is not None:
+            frame = frame.withColumn(row, metadata.getField("row_index"))
+        if not has_values or needs_numbers:
+            if is_native:
+                frame = frame.withColumn(number, F.unix_millis(metadata.getField("file_modification_time")).cast("int"))
+            else:
+                path = metadata.getField("file_path")
+                frame = self._join_numbers(frame, path, spellings(relation, self._listed), number)
+        if selected is not None:
             names = {name: self._helper_name(name) for name in ("word", "bits")}
-            frame = select_rows(frame, named(number), named(position), words, only=only, names=names)
-        if self._by_file or not has_values:
-            frame, file_columns = self._join_file_values(frame, number, with_values=not has_values)
-            columns += file_columns
-        if address is not None:
-            columns += [named(number).alias(address.file), named(position).alias(address.row)]
+            frame = select_rows(frame, named(number), named(row), words_of(selected), only=only, names=names)
+        if not has_values:
+            frame = self._join_partition_values(frame, number)
+        columns += [self._looked_up(values, named(number)).alias(name) for name, values in self._by_file.items()]
+        if position is not None:
+            columns.append(named(row).alias(position))
         return self._of_session(frame.select(*columns))
 
     def _of_session(self, frame: DataFrame) -> DataFrame:
@@ -308,7 +302,7 @@ class _Part:
         """
         files = self._listed
         if numbered:
-            files = [replace(file, modified_ms=number) for file, number in zip(files, self._numbers, strict=True)]
+            files = [replace(file, modified_ms=number) for number, file in enumerate(files)]
         try:
             return native_relation(
                 self._spark,
@@ -330,25 +324,32 @@ class _Part:
     def _join_numbers(self, rows: DataFrame, path: Column, spelled: Sequence[str], number: str) -> DataFrame:
         """Add the number of each row's file, which has the path `spelled` by Spark."""
         file, key = self._helper_name("file"), self._helper_name("spelled")
-        lookup = pa.table({key: pa.array(spelled, pa.string()), number: pa.array(self._numbers, pa.int64())})
+        lookup = pa.table({key: pa.array(spelled, pa.string()), number: pa.array(range(len(spelled)), pa.int32())})
         numbers = F.broadcast(self._spark.createDataFrame(lookup))
         return rows.withColumn(file, path).join(numbers, named(file) == named(key))
 
-    def _join_file_values(self, rows: DataFrame, number: str, *, with_values: bool) -> tuple[DataFrame, list[Column]]:
-        """Join the rows with the values of their file: `by_file` columns, and partition values if `with_values`.
-
-        Return the joined rows, and the `by_file` columns under their names.
-        """
-        fields = self._fields if with_values else {}
+    def _join_partition_values(self, rows: DataFrame, number: str) -> DataFrame:
+        """Join the rows with the partition values of their file."""
         key = self._helper_name("key")
-        helper_names = {name: self._helper_name(f"extra{n}") for n, name in enumerate(self._by_file)}
-        columns: dict[str, pa.Array | pa.ChunkedArray] = {key: pa.array(self._numbers, pa.int64())}
-        columns |= {helper_name: self._by_file[name] for name, helper_name in helper_names.items()}
-        for n, f in enumerate(fields.values()):
-            columns[f.name] = pa.array([texts[n] for texts in self._texts], pa.string())
-        lookup = with_typed_columns(self._spark.createDataFrame(pa.table(columns)), fields)
-        joined = rows.join(F.broadcast(lookup), named(number) == named(key))
-        return joined, [named(helper_name).alias(name) for name, helper_name in helper_names.items()]
+        columns = {key: pa.array(range(len(self._texts)), pa.int32())}
+        for n, field in enumerate(self._fields.values()):
+            columns[field.name] = pa.array([texts[n] for texts in self._texts], pa.string())
+        lookup = with_typed_columns(self._spark.createDataFrame(pa.table(columns)), self._fields)
+        return rows.join(F.broadcast(lookup), named(number) == named(key))
+
+    def _looked_up(self, values: pa.Array | pa.ChunkedArray, number: Column) -> Column:
+        """Return the value of each row's file.
+
+        The values are one array: an index into it costs less for each row than a join. Few numbers are a literal. Other
+        values come from a scalar subquery, because Spark prints literals in each description of a plan.
+        """
+        if len(values) <= _FEW_VALUES and values.type == pa.int64():
+            items = ", ".join("NULL" if value is None else str(value) for value in values.to_pylist())
+            array = F.expr(f"CAST(array({items}) AS array<bigint>)")
+            return F.get(array, number)
+        flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        one_list = pa.ListArray.from_arrays(pa.array([0, len(flat)], pa.int32()), flat)
+        return F.get(self._spark.createDataFrame(pa.table({"values": one_list})).scalar(), number)
 
     def _partitions_by_directory(self) -> list[ListedPartition] | None:
         """Return the partition values of each directory, or None if files of one directory differ in them."""
@@ -408,12 +409,12 @@ def _empty(
     spark: SparkSession,
     table: TableSchema,
     by_file: Mapping[str, pa.Array | pa.ChunkedArray],
-    address: _Address | None,
+    position: str | None,
 ) -> DataFrame:
     schema = with_char_types(to_spark(table.logical), table.logical)
     if by_file:
         extra = spark.createDataFrame(pa.table({name: values.slice(0, 0) for name, values in by_file.items()}))
         schema = spark_types.StructType([*schema.fields, *extra.schema.fields])
-    if address is not None:
-        schema = schema.add(address.file, spark_types.LongType()).add(address.row, spark_types.LongType())
+    if position is not None:
+        schema = schema.add(position, spark_types.LongType())
     return spark.createDataFrame([], schema)

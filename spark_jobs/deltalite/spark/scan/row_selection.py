@@ -59,17 +59,18 @@ def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
     }
 
 
-def words_of(selected: Sequence[tuple[int, pa.Int64Array]]) -> pa.Table:
-    """Convert positions by file number to words: `word` (int64), `bits` (int64, bit 0 is the first row).
+def words_of(positions_by_file: Sequence[pa.Int64Array]) -> pa.Table:
+    """Convert the positions in each file to words: `word` (int64), `bits` (int64, bit 0 is the first row).
 
-    Positions that no file can have, such as those of a damaged vector, are left out.
+    The number of a file is its place in `positions_by_file`. Positions that no file can have, such as those of a
+    damaged vector, are left out.
     """
     tables = [_WORD.empty_table()]
     batch: list[tuple[int, pa.Int64Array]] = []
     rows = 0
-    for file_and_positions in selected:
-        batch.append(file_and_positions)
-        rows += len(file_and_positions[1])
+    for number, positions in enumerate(positions_by_file):
+        batch.append((number, positions))
+        rows += len(positions)
         if rows >= _ROWS_AT_A_TIME:
             tables.append(_words(batch))
             batch, rows = [], 0
@@ -102,7 +103,7 @@ def select_rows(
     frame = spark.createDataFrame(words.rename_columns([names[name] for name in _WORD.names]))
     if words.num_rows <= MOST_BROADCAST_WORDS:
         frame = F.broadcast(frame)
-    word = F.shiftleft(number, _WORD_BITS).bitwiseOR(F.shiftright(position, 6))
+    word = F.shiftleft(number.cast("bigint"), _WORD_BITS).bitwiseOR(F.shiftright(position, 6))
     is_same = word == frame[names["word"]]
     bit = F.getbit(frame[names["bits"]], position.bitwiseAND(63).cast("int"))
     if only:
