@@ -25,8 +25,8 @@ SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """The start of a relative path that Java would parse as absolute."""
 NO_AUTHORITY = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):///")
 """A scheme with an empty authority, which is equivalent to no authority."""
-_THIS_HOST = "file://localhost/"
-"""The start of a local path with the only valid host."""
+THIS_HOST = "file://localhost/"
+"""The start of a local path with the only valid host, which is equivalent to `file:///`."""
 NOT_CANONICAL = r"%|^file:|^//|[^:]//|(^|/)\.\.?(/|$)|^([^A-Za-z].*)?://|[^A-Za-z0-9+.-].*://"
 """Matches each path that is not canonical, and few others. It has the same meaning in RE2, Java and Python."""
 
@@ -51,15 +51,15 @@ def _normalised(path: str) -> str:
     Percent-encoded characters are not decoded. A `..` that leads out of the path stays, and so does a slash at the end.
     A relative path never becomes absolute.
     """
-    if path.startswith(_THIS_HOST):
-        path = "file://" + path.removeprefix(_THIS_HOST[:-1])
+    if path.startswith(THIS_HOST):
+        path = "file:///" + path.removeprefix(THIS_HOST)
     if not ("//" in path or "/." in path or path.startswith(".")):
         return path
     match = SCHEME_AND_AUTHORITY.match(path)
     prefix = "" if match is None else match[0]
-    rest = path[len(prefix) :]
+    path_part = path[len(prefix) :]
     segments, ends_open = list[str](), False
-    for segment in rest.split("/"):
+    for segment in path_part.split("/"):
         ends_open = segment in ("", ".", "..")
         if segment == ".." and (not segments or segments[-1] == ".."):
             segments.append(segment)
@@ -69,7 +69,7 @@ def _normalised(path: str) -> str:
         elif not ends_open:
             segments.append(segment)
     normal = "/".join(segments) + ("/" if ends_open and segments else "")
-    if rest.startswith("/"):
+    if path_part.startswith("/"):
         return f"{prefix}/{normal}"
     return f"./{normal}" if SCHEME.match(normal) and not SCHEME.match(path) else prefix + normal
 

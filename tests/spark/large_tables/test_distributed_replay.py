@@ -20,7 +20,7 @@ from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.checksum import write_checksum
-from tests.support.golden import OF_THE_LOG, one_per_feature
+from tests.support.golden import REPLAY_FEATURES, one_per_feature
 from tests.unit.builders import NOON_MS, add, commit_actions, create, load, metadata, remove, struct
 
 pytestmark = pytest.mark.usefixtures("one_task")
@@ -51,7 +51,7 @@ def counted_rows(rows):
     return Counter(comparable_row(row) for row in rows)
 
 
-@pytest.mark.parametrize("name", one_per_feature("read", "log-only", prefixes=OF_THE_LOG, at_most=5))
+@pytest.mark.parametrize("name", one_per_feature("read", "log-only", prefixes=REPLAY_FEATURES, at_most=5))
 def test_sparks_replay_gives_the_files_and_tombstones_of_the_columnar_replay(spark, golden, name):
     snapshot = Snapshot.load(open_store(str(golden / "tables" / name)))
     for replay, columnar in ((replayed_files, snapshot.files_with()), (replayed_tombstones, snapshot.tombstones())):
@@ -81,6 +81,14 @@ def test_files_returns_the_data_files_of_a_version_as_a_data_frame(spark, golden
     files = delta.files(spark, f"{table}@v1")
     assert files.columns[:4] == ["path", "partitionValues", "size", "modificationTime"]
     assert files.count() == Snapshot.load(open_store(table), 1).files.num_rows
+
+
+def test_a_remove_that_names_the_host_removes_a_file_that_was_added_without_it(spark, tmp_path):
+    store = create(LocalLogStore(str(tmp_path)), add("file:///lake/a"), add("/lake/b"), add("file://localhost/lake/c"))
+    commit_actions(store, remove("file://localhost/lake/a"), remove("file://localhost/lake/b"), remove("file:/lake/c"))
+    snapshot = load(store)
+    assert snapshot.files.num_rows == 0
+    assert replayed_files(spark, store, snapshot.segment).count() == 0
 
 
 def test_spark_does_not_use_a_compaction_that_was_never_reconciled(spark, tmp_path):

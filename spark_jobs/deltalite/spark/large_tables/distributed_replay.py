@@ -1,8 +1,11 @@
-"""Log replay in Spark, for logs that do not fit into a driver. It returns the files of `log.replay` as a DataFrame.
+"""Log replay in Spark, for logs that do not fit into a driver. The result has the same files as `log.replay`.
 
-Every add and remove in the segment's checkpoint, sidecars, compactions and commits becomes a row with its version. Of
-the rows for one file (its canonical path and the id of its deletion vector) the newest wins; within one version an add
-wins over a remove. Only the names of the log's files pass through the driver. Protocol: Action Reconciliation.
+1. Spark reads each add and remove of the checkpoint, its sidecars, the compactions and the commits as a row.
+2. Rows belong to the same file if their canonical paths and the ids of their deletion vectors are equal.
+3. The row of the newest version decides whether a file is active. Within one version an add wins over a remove.
+
+The driver lists the log, and reads only the files of the checkpoint that name its sidecars. Protocol: Action
+Reconciliation.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from deltalite.log.listing import LogEntry, list_log
 from deltalite.log.replay import check_compaction
 from deltalite.log.segment import LogSegment
 from deltalite.protocol.actions import AddFile, RemoveFile
-from deltalite.protocol.paths import NO_AUTHORITY, NOT_CANONICAL, SCHEME, SCHEME_AND_AUTHORITY
+from deltalite.protocol.paths import NO_AUTHORITY, NOT_CANONICAL, SCHEME, SCHEME_AND_AUTHORITY, THIS_HOST
 from deltalite.spark.columns.names import named
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
 from deltalite.storage.log_store import LogStore
@@ -55,30 +58,38 @@ _TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
 def replayed_files(spark: SparkSession, store: LogStore, segment: LogSegment) -> DataFrame:
-    """Return the active files of a segment with the columns of `ADD_TYPES`, numbers as BIGINT, in any order.
+    """Return the active files of a segment, in any order.
+
+    The columns are those of `ADD_TYPES`. All numbers are BIGINT.
 
     Raises:
         CorruptCheckpointError: the files of the checkpoint that name its sidecars cannot be read.
-        CorruptLogError: a compaction cannot be used, and its commits are gone.
+        CorruptLogError: a compaction is invalid, and the log no longer has its commits.
     """
     return _replayed(spark, store, segment, AddFile)
 
 
 def replayed_tombstones(spark: SparkSession, store: LogStore, segment: LogSegment) -> DataFrame:
-    """Return the tombstones of the log, even expired ones, with the columns of `REMOVE_TYPES`, numbers as BIGINT."""
+    """Return the tombstones of a segment, including expired ones.
+
+    The columns are those of `REMOVE_TYPES`. All numbers are BIGINT. Raises the errors of `replayed_files`.
+    """
     return _replayed(spark, store, segment, RemoveFile)
 
 
 def _replayed(spark: SparkSession, store: LogStore, segment: LogSegment, kind: type[AddFile | RemoveFile]) -> DataFrame:
-    actions = reduce(DataFrame.unionByName, _file_actions(spark, store, _without_compactions(store, segment), kind))
+    actions = reduce(DataFrame.unionByName, _file_actions(spark, store, _prefer_commits(store, segment), kind))
     newest = actions.groupBy("key").agg(F.max_by(F.struct("is_wanted", "file"), "order").alias("last"))
     return newest.where("last.is_wanted").select("last.file.*")
 
 
-def _without_compactions(store: LogStore, segment: LogSegment) -> LogSegment:
-    """Return the segment without compactions, which save nothing when files are read in parallel.
+def _prefer_commits(store: LogStore, segment: LogSegment) -> LogSegment:
+    """Replace the compactions of a segment by commits, which Spark reads in parallel.
 
-    If the log no longer has the commits, the compactions are checked and kept. Raises `CorruptLogError`.
+    If the log no longer has all commits, check the compactions and return the segment unchanged.
+
+    Raises:
+        CorruptLogError: a compaction is invalid, and the log no longer has its commits.
     """
     if not segment.compactions:
         return segment
@@ -103,16 +114,16 @@ def _file_actions(
 ) -> Iterator[DataFrame]:
     """Yield frames with a row (key, order, is_wanted, file) for each add and remove in a group of log files."""
     for version, names in _groups(store, segment):
-        for read, suffix in ((_read_json, ".json"), (_read_parquet, ".parquet")):
+        for read_format, suffix in ((_read_json, ".json"), (_read_parquet, ".parquet")):
             names_of_format = [name for name in names if name.endswith(suffix)]
             if names_of_format:
-                rows = read(spark, [f"{spark_uri(store.root)}/{name}" for name in names_of_format])
+                rows = read_format(spark, [f"{spark_uri(store.root)}/{name}" for name in names_of_format])
                 for action_kind in (AddFile, RemoveFile):
                     yield _rows(rows, action_kind, kind, version)
 
 
 def _groups(store: LogStore, segment: LogSegment) -> Iterator[tuple[int | None, Sequence[str]]]:
-    """Yield the files of a segment with their version, or None if each file's name has its version."""
+    """Yield groups of log files with the version of their actions, None for commits: their names have the version."""
     if segment.checkpoint is not None:
         yield segment.checkpoint.version, (*segment.checkpoint.names, *sidecar_names(store, segment.checkpoint))
     for entry in segment.entries:
@@ -135,14 +146,14 @@ def _read_parquet(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     rows = spark.read.schema(_schema(parsed)).parquet(*paths)
     if parsed is None:
         return rows
-    # With all fractional digits. By default Spark cuts to milliseconds, which is below the true upper bound.
+    # Spark's default format cuts a timestamp to milliseconds, so an upper bound would be below the largest value.
     options = {"timestampFormat": f"{_TIME}'Z'", "timestampNTZFormat": _TIME, "timeZone": "UTC"}
     return _with_stats(rows, F.to_json(F.col(f"add.{_STATS_PARSED}"), options))
 
 
-def _with_stats(rows: DataFrame, texts: Column) -> DataFrame:
-    """Return the rows, with statistics from `stats_parsed` for an add that has no others."""
-    add = F.col("add").withField("stats", F.coalesce(F.col("add.stats"), texts)).dropFields(_STATS_PARSED)
+def _with_stats(rows: DataFrame, stats_parsed: Column) -> DataFrame:
+    """Fill `add.stats` from the JSON text of `add.stats_parsed` where it is NULL, and drop `add.stats_parsed`."""
+    add = F.col("add").withField("stats", F.coalesce(F.col("add.stats"), stats_parsed)).dropFields(_STATS_PARSED)
     return rows.withColumn("add", F.when(F.col("add").isNotNull(), add))
 
 
@@ -159,7 +170,10 @@ def _schema(stats_parsed: spark_types.StructField | None = None) -> spark_types.
 def _rows(
     actions: DataFrame, kind: type[AddFile | RemoveFile], wanted: type[AddFile | RemoveFile], version: int | None
 ) -> DataFrame:
-    """Return the rows of one kind of action; only rows of the wanted kind have the columns of the file."""
+    """Return a row (key, order, is_wanted, file) for each action of one kind.
+
+    `file` is NULL unless the kind is the wanted one.
+    """
     action = named(kind.action)
     order = F.lit(version) if version is not None else _version_of_file()
     no_file = F.lit(None).cast(_schema()[wanted.action].dataType)
@@ -184,38 +198,41 @@ def _key(action: Column) -> Column:
 
 
 def canonical_path(path: Column) -> Column:
-    """Apply `paths.canonical_path` to a column of paths. Most paths cost only one pattern match."""
-    normal = F.regexp_replace(F.regexp_replace(_normalised(path), "^file:/+", "/"), NO_AUTHORITY.pattern, "$1:/")
+    """Apply `paths.canonical_path` to a column of paths. Most paths are canonical and cost only one pattern match."""
+    local = F.regexp_replace(path, f"^{THIS_HOST}", "file:///")
+    normal = F.regexp_replace(F.regexp_replace(_normalised(local), "^file:/+", "/"), NO_AUTHORITY.pattern, "$1:/")
     decoded = F.coalesce(F.try_url_decode(F.replace(normal, F.lit("+"), F.lit("%2B"))), normal)
     return F.when(path.rlike(NOT_CANONICAL), decoded).otherwise(path)
 
 
 def _normalised(path: Column) -> Column:
-    """Apply `paths._normalised` to a column of paths, segment by segment."""
-    place = F.regexp_extract(path, SCHEME_AND_AUTHORITY.pattern, 0)
-    rest = F.substr(path, F.length(place) + 1)
-    nothing = F.struct(F.array().cast("array<string>").alias("kept"), F.lit(False).alias("ends_open"))
-    steps = F.aggregate(F.split(rest, "/"), nothing, _with_segment)
-    kept = F.array_join(steps["kept"], "/")
-    normal = F.concat(kept, F.when(steps["ends_open"] & (kept != ""), "/").otherwise(""))
-    is_scheme = f"^{SCHEME.pattern}"
-    dot = F.when(normal.rlike(is_scheme) & ~path.rlike(is_scheme), "./").otherwise("")
-    return F.when(rest.startswith("/"), F.concat(place, F.lit("/"), normal)).otherwise(F.concat(place, dot, normal))
-
-
-def _with_segment(steps: Column, segment: Column) -> Column:
-    """Add one segment to the kept segments of a path, and track whether the path ends with a slash."""
-    kept, is_up = steps["kept"], segment == ".."
-    leads_out = is_up & (F.coalesce(F.try_element_at(kept, F.lit(-1)), F.lit("..")) == "..")
-    parts = (
-        F.when(segment.isin("", "."), kept)
-        .when(is_up & ~leads_out, F.slice(kept, 1, F.size(kept) - 1))
-        .otherwise(F.array_append(kept, segment))
+    """Apply `paths._normalised` to a column of paths, whose host is not `localhost`."""
+    prefix = F.regexp_extract(path, SCHEME_AND_AUTHORITY.pattern, 0)
+    path_part = F.substr(path, F.length(prefix) + 1)
+    no_segments = F.struct(F.array().cast("array<string>").alias("segments"), F.lit(False).alias("ends_open"))
+    state = F.aggregate(F.split(path_part, "/"), no_segments, _with_segment)
+    joined = F.array_join(state["segments"], "/")
+    normal = F.concat(joined, F.when(state["ends_open"] & (joined != ""), "/").otherwise(""))
+    scheme_pattern = f"^{SCHEME.pattern}"
+    dot_prefix = F.when(normal.rlike(scheme_pattern) & ~path.rlike(scheme_pattern), "./").otherwise("")
+    return F.when(path_part.startswith("/"), F.concat(prefix, F.lit("/"), normal)).otherwise(
+        F.concat(prefix, dot_prefix, normal)
     )
-    return F.struct(parts.alias("kept"), (segment.isin("", "..", ".") & ~leads_out).alias("ends_open"))
+
+
+def _with_segment(state: Column, segment: Column) -> Column:
+    """Return the state of `_normalised` (`segments`, `ends_open`) after the next segment of the path."""
+    segments, is_up = state["segments"], segment == ".."
+    leads_out = is_up & (F.coalesce(F.try_element_at(segments, F.lit(-1)), F.lit("..")) == "..")
+    new_segments = (
+        F.when(segment.isin("", "."), segments)
+        .when(is_up & ~leads_out, F.slice(segments, 1, F.size(segments) - 1))
+        .otherwise(F.array_append(segments, segment))
+    )
+    return F.struct(new_segments.alias("segments"), (segment.isin("", "..", ".") & ~leads_out).alias("ends_open"))
 
 
 def deletion_vector_id(vector: Column) -> Column:
-    """Apply `file_table.deletion_vector_id` to a column of descriptors; null without a deletion vector."""
+    """Apply `file_table.deletion_vector_id` to a column of descriptors. The id of a NULL descriptor is NULL."""
     offset = F.coalesce(F.concat(F.lit("@"), vector["offset"].cast("string")), F.lit(""))
     return F.when(vector.isNotNull(), F.concat(vector["storageType"], vector["pathOrInlineDv"], offset))
