@@ -16,9 +16,9 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.preflight import Launch, check_target, get_spark_connection
 from deltalite.errors import DeltaLiteError
-from deltalite.installation.checks import Check, Scope, Status, failed_check
+from deltalite.installation.checks import STORAGE_CHECK, Check, Scope, Status, check_storage, failed_check
 
-_CONNECTION, _STORAGE = "connection", "storage"
+_CONNECTION = "connection"
 # Airflow's own commands set this variable, so that they find connections in its database.
 _CONTEXT = ("_AIRFLOW_PROCESS_CONTEXT", "server")
 
@@ -28,7 +28,7 @@ def checks(scope: Scope) -> Iterator[Check]:
     os.environ.setdefault(*_CONTEXT)
     yield check_connection(scope.conn_id)
     if scope.table is not None and scope.storage_conn_id is not None:
-        yield check_storage(scope.table, scope.storage_conn_id)
+        yield check_storage_connection(scope.table, scope.storage_conn_id)
 
 
 def check_connection(conn_id: str) -> Check:
@@ -57,17 +57,12 @@ def check_connection(conn_id: str) -> Check:
     return Check(name=_CONNECTION, status=Status.OK, message=message)
 
 
-def check_storage(table: str, storage_conn_id: str) -> Check:
+def check_storage_connection(table: str, storage_conn_id: str) -> Check:
     """Check that this machine can read the table's log with the connection."""
-    from deltalite import watch
+    from deltalite import watch  # loads pyarrow, which the check of the Spark connection does not need
 
     try:
-        version = watch.latest_version(DeltaHook(table, storage_conn_id).get_conn())
-    except DeltaLiteError as error:
-        return failed_check(_STORAGE, error)
+        return check_storage(table, lambda: watch.latest_version(DeltaHook(table, storage_conn_id).get_conn()))
     except AirflowException as error:
         remedy = f"Create or correct the connection '{storage_conn_id}'."
-        return Check(name=_STORAGE, status=Status.ERROR, message=f"{storage_conn_id}: {error}", remedy=remedy)
-    newest = "there is no table yet" if version < 0 else f"the newest version is {version}"
-    message = f"'{storage_conn_id}' opens the storage of {table}; {newest}"
-    return Check(name=_STORAGE, status=Status.OK, message=message)
+        return Check(name=STORAGE_CHECK, status=Status.ERROR, message=f"{storage_conn_id}: {error}", remedy=remedy)

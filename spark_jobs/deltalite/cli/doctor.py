@@ -21,8 +21,7 @@ from deltalite import watch
 from deltalite.cli.command import Arguments, Command, storage_options
 from deltalite.cli.exit_codes import FOUND_ERRORS
 from deltalite.cli.output import Column, Output
-from deltalite.errors import DeltaLiteError
-from deltalite.installation.checks import CHECKS_GROUP, Check, CheckFunction, Scope, Status, failed_check
+from deltalite.installation.checks import CHECKS_GROUP, Check, CheckFunction, Scope, Status, check_storage
 from deltalite.installation.doctor import check_installation
 from deltalite.storage.locations import parse_location
 from deltalite.storage.opening import open_store
@@ -61,8 +60,9 @@ def _checks(args: Arguments) -> Iterator[Check]:
     scope = Scope(conn_id=args.conn_id, table=args.table, storage_conn_id=args.storage_conn_id)
     for entry in entry_points(group=CHECKS_GROUP):
         yield from _registered_checks(entry, scope)
+    # With a storage connection, the checks of the Airflow provider read the storage, because only Airflow can open it.
     if args.table is not None and args.storage_conn_id is None:
-        yield _check_storage(args)
+        yield check_storage(args.table, lambda: _latest_version(args))
 
 
 def _registered_checks(entry: EntryPoint, scope: Scope) -> list[Check]:
@@ -71,7 +71,7 @@ def _registered_checks(entry: EntryPoint, scope: Scope) -> list[Check]:
         with redirect_stdout(sys.stderr):
             function: CheckFunction = entry.load()
             return list(function(scope))
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         message = f"These checks need a package that is not installed: {error}."
         return [Check(name=entry.name, status=Status.SKIPPED, message=message)]
     except Exception as error:  # noqa: BLE001  a failing distribution must not hide the other checks
@@ -85,14 +85,8 @@ def _registered_checks(entry: EntryPoint, scope: Scope) -> list[Check]:
         ]
 
 
-def _check_storage(args: Arguments) -> Check:
-    """Check that this machine reads the table's log."""
-    try:
-        version = watch.latest_version(open_store(args.table, storage_options=storage_options(args) or None))
-    except DeltaLiteError as error:
-        return failed_check("storage", error)
-    newest = "has no table yet" if version < 0 else f"has version {version}"
-    return Check(name="storage", status=Status.OK, message=f"{args.table} answers and {newest}")
+def _latest_version(args: Arguments) -> int:
+    return watch.latest_version(open_store(args.table, storage_options=storage_options(args) or None))
 
 
 def _show(out: Output, checks: list[Check]) -> None:

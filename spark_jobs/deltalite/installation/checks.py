@@ -14,6 +14,7 @@ from enum import StrEnum
 from deltalite.errors import DeltaLiteError
 
 CHECKS_GROUP = "deltalite.checks"
+STORAGE_CHECK = "storage"
 
 
 class Status(StrEnum):
@@ -50,3 +51,18 @@ CheckFunction = Callable[[Scope], Iterable[Check]]
 def failed_check(name: str, error: DeltaLiteError) -> Check:
     """Return a failed check from an error."""
     return Check(name=name, status=Status.ERROR, message=error.problem, remedy=error.remedy)
+
+
+def check_storage(table: str, latest_version: Callable[[], int]) -> Check:
+    """Check that this machine can read a table's log.
+
+    Args:
+        table: The table's address, for the message.
+        latest_version: A function that reads the newest version from the log; -1 means that there is no table.
+    """
+    try:
+        version = latest_version()
+    except DeltaLiteError as error:
+        return failed_check(STORAGE_CHECK, error)
+    version_text = "has no table yet" if version < 0 else f"has version {version}"
+    return Check(name=STORAGE_CHECK, status=Status.OK, message=f"{table} answers and {version_text}")

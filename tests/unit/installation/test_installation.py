@@ -138,16 +138,20 @@ def test_doctor_runs_registered_checks_and_reports_those_that_fail(registered, c
     def missing(scope):
         raise ModuleNotFoundError("No module named 'airflow'")
 
+    def outdated(scope):
+        raise ImportError("cannot import name 'AirflowException'")
+
     def failing(scope):
         yield Check(name="first", status=Status.OK, message="")
         raise ZeroDivisionError("what")
 
-    registered(passing=passing, missing=missing, failing=failing)
+    registered(passing=passing, missing=missing, outdated=outdated, failing=failing)
     assert main(["doctor", "--json", "--conn-id", "yarn", "--storage-conn-id", "aws"]) == 3
     out, err = capsys.readouterr()
     checks = {check["check"]: check for check in map(json.loads, out.splitlines())}
     assert checks["mine"]["message"] == "yarn aws"
     assert checks["missing"]["status"] == "skipped"
+    assert checks["outdated"]["status"] == "error" and "cannot import name" in checks["outdated"]["message"]
     assert checks["failing"]["status"] == "error" and "ZeroDivisionError: what" in checks["failing"]["message"]
     assert "a library talks" in err
 
