@@ -1,15 +1,15 @@
-# What a developer does, by name. All targets share one environment, `.venv` in the checkout; how it is made is written in
-# scripts/setup_env.sh, and it is made again only when one of the files that say what is in it has changed.
+# The tasks of a developer, as targets. All targets share the environment `.venv` in the checkout, which
+# scripts/setup_env.sh makes. Make runs the script again only after a change of a file that decides the content of `.venv`.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 ARGS ?=
-# Processes that run tests, each with a Spark of its own (up to 4 GB).
+# Processes that run tests, each with a separate Spark (up to 4 GB).
 WORKERS ?= 2
 
-# spark-submit finds Spark through the first `python3` on the path; a Spark or Python named by the caller's own
-# environment would be a different one from the one that is tested.
+# spark-submit finds Spark through the first `python3` on the path. The caller's environment must not name another Spark or
+# Python, because the tests would then run with it.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
 # Images for containers often set this variable. Each of the hundreds of Python processes of the tests would compile Airflow
@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 STAMP := .venv/.setup-done
 OLDEST := .venv-oldest/.setup-done
 
-# What another Airflow or Spark could break: the provider, one DAG with real jobs, and each use of Spark's internals.
+# Another Airflow or Spark could break these parts: the provider, a DAG with real jobs, and each use of Spark's internals.
 TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/storage/test_connections.py \
     tests/spark/scan/test_scan.py tests/spark/layout/test_z_order.py tests/spark/write/test_modes.py \
     tests/spark/merge/test_rules.py tests/spark/expressions/test_predicates.py tests/spark/table/test_define_table.py
@@ -27,9 +27,9 @@ TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/stor
 # The factor by which a campaign multiplies the number of random examples.
 FACTOR ?= 50
 
-# A file of tests stays on one worker, and so does a folder that shares a whole Airflow (tests/support/loops.py). Files go
-# out in the order of their names, not by their number of tests: the files of a whole Airflow have few tests that take
-# minutes, and would come last, one worker waiting for the other.
+# A file of tests stays on one worker, and so does a folder that shares a whole Airflow (tests/support/loops.py). The
+# workers get files in the order of their names, not by their number of tests. The files of a whole Airflow have few tests
+# that take minutes. Otherwise they would come last, and one worker would wait for the other.
 DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup environments java hadoop reference classes quick smoke test test-oldest campaign lint format pages pictures docs bench demo clean
@@ -39,7 +39,7 @@ help: ## List the targets
 
 setup: java $(STAMP) ## Make the environment .venv (quick when nothing changed)
 
-java: # Spark needs it; checked each time, because it is no part of .venv
+java: # Spark needs it; checked each time, because .venv does not contain it
 	@scripts/ensure_java.sh
 
 environments: setup hadoop reference classes $(OLDEST) # all that a run of CI needs
@@ -80,7 +80,7 @@ test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark th
 lint: $(STAMP) ## Check style, format and types
 	@failed=0; for check in "ruff check ." "ruff format --check ." "mypy" "python scripts/check_language.py"; do \
 	    echo "$$check"; .venv/bin/$$check || failed=1; \
-	done; exit $$failed # all four speak, also after one has failed
+	done; exit $$failed # runs all four checks, even after one has failed
 
 format: $(STAMP) ## Format, and fix what ruff can fix
 	.venv/bin/ruff check --fix .
@@ -102,7 +102,7 @@ bench: setup ## Run the benchmarks, side by side with their peers
 demo: setup ## Run the example DAGs on a real Airflow and show the table
 	@.venv/bin/python demo/run_demo.py $(ARGS)
 
-clean: ## Remove the environment, caches and whatever runs left behind
+clean: ## Remove the environments, the caches, and the files that runs left
 	rm -rf .venv .venv-oldest .venv-reference .hadoop .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
 	rm -rf docs/_build .campaign .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

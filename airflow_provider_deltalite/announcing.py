@@ -1,7 +1,7 @@
 """Converts the commits of a watched table into asset events; pure decisions on values.
 
 An event announces the versions since the event before it, so consecutive events leave no version out, even if some
-commits between them do not count. The watch position is stored between two polls and over a restart. If a restart
+commits between them do not match. The watch position is stored between two polls and over a restart. If a restart
 happens after an event was sent and before its position was stored, the event is sent again. Commits that log cleanup
 deleted before they were read may have counted, so they are announced. A recreated table is announced from its first
 version.
@@ -68,12 +68,12 @@ class _SavedWatchPosition:
 def advance(
     position: WatchPosition, steps: Iterable[Step], condition: CommitCondition, table: str
 ) -> tuple[WatchPosition, dict[str, Any] | None]:
-    """Return the position after `steps`, and the event for them; the event is None if no commit in them counts."""
+    """Return the position after `steps`, and the event for them; the event is None if no commit in them matches."""
     from deltalite.watch import Commit, Gap, Recreated  # loads pyarrow, which parsing a DAG must not
 
     log_position, announced, table_id = position.log_position, position.announced, position.table_id
     recreated = log_position.recreated
-    counting_commits: list[CommitSummary] = []
+    matching_commits: list[CommitSummary] = []
     last_deleted: int | None = None
     for step in steps:
         log_position = step.position
@@ -81,30 +81,30 @@ def advance(
             case Commit(summary=summary):
                 table_id = summary.table_id or table_id
                 if condition.holds_for(summary):
-                    counting_commits.append(summary)
+                    matching_commits.append(summary)
             case Gap(last=last):
                 last_deleted = last
             case Recreated():
-                announced, table_id, recreated, counting_commits, last_deleted = -1, None, True, [], None
-    if not counting_commits and last_deleted is None:
+                announced, table_id, recreated, matching_commits, last_deleted = -1, None, True, [], None
+    if not matching_commits and last_deleted is None:
         next_position = WatchPosition(
             log_position=replace(log_position, recreated=recreated), announced=announced, table_id=table_id
         )
         return next_position, None
     version = max(
-        last_deleted if last_deleted is not None else -1, counting_commits[-1].version if counting_commits else -1
+        last_deleted if last_deleted is not None else -1, matching_commits[-1].version if matching_commits else -1
     )
     event = {
         "table": table,
         "table_id": table_id,
         "from_version": announced + 1,
         "version": version,
-        "operations": sorted({commit.operation for commit in counting_commits if commit.operation is not None}),
-        "data_changed": last_deleted is not None or any(commit.data_changed for commit in counting_commits),
-        "commit_timestamp": counting_commits[-1].timestamp_ms if counting_commits else None,
+        "operations": sorted({commit.operation for commit in matching_commits if commit.operation is not None}),
+        "data_changed": last_deleted is not None or any(commit.data_changed for commit in matching_commits),
+        "commit_timestamp": matching_commits[-1].timestamp_ms if matching_commits else None,
         "reset": recreated,
         "gap": last_deleted is not None,
-        "partitions": None if last_deleted is not None else _changed_partitions(counting_commits),
+        "partitions": None if last_deleted is not None else _changed_partitions(matching_commits),
     }
     next_position = WatchPosition(
         log_position=replace(log_position, recreated=False), announced=version, table_id=table_id

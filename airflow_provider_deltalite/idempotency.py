@@ -4,8 +4,8 @@ The app id names a task of a DAG run, so every task attempt finds the commit of 
 two tasks never share an app id.
 
 The transaction version is the generation of the task. A retry keeps the generation, and a clear raises it. The version
-is 0 if `on_rerun` is `skip`. It is never a logical date: a table skips a transaction version lower than the one it has,
-and backfills run out of order.
+is 0 if `on_rerun` is `skip`. It is never a logical date, because a run whose transaction version is not above the
+stored one counts as committed, and backfills run out of order.
 
 The task stores a small state, which distinguishes a clear from a retry.
 """
@@ -135,13 +135,14 @@ def run_identity(
         time = getattr(dag_run, attribute, None)
         if isinstance(time, datetime):
             details[name] = time.astimezone(UTC).isoformat()
-    if idempotency_key is None:
-        run_app_id = app_id(namespace, dag_id=ti.dag_id, task_id=ti.task_id, map_index=map_index, run_id=ti.run_id)
-        before_index, after_index = run_app_id.rsplit(str(map_index).join("//"), 1)
-    else:
+    sibling_ids: tuple[str, str] | None = None
+    if idempotency_key is not None:
         run_app_id = keyed_app_id(namespace, dag_id=ti.dag_id, idempotency_key=idempotency_key)
-        before_index = after_index = ""
-    has_siblings = bool(before_index) and map_index != _NOT_MAPPED
+    else:
+        run_app_id = app_id(namespace, dag_id=ti.dag_id, task_id=ti.task_id, map_index=map_index, run_id=ti.run_id)
+        if map_index != _NOT_MAPPED:
+            before_index, after_index = run_app_id.rsplit(f"/{map_index}/", 1)
+            sibling_ids = (f"{before_index}/", f"/{after_index}")
     return RunIdentity(
         app_id=run_app_id,
         txn_version=0 if on_rerun is OnRerun.SKIP else generation,
@@ -150,7 +151,8 @@ def run_identity(
         generation=generation,
         request_digest=digests.digest,
         parameter_digests=digests.parameters,
-        sibling_ids=(f"{before_index}/", f"/{after_index}") if has_siblings else None,
+        sibling_ids=sibling_ids,
+        # Before Airflow 3.3 the DAG run has no such number, so it may have been cleared.
         is_of_cleared_run=getattr(dag_run, "clear_number", None) != 0,
     )
 

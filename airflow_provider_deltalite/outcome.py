@@ -36,8 +36,8 @@ class JobReport(Protocol):
     def error(self) -> JobError | None:
         """The error that the job reported."""
 
-    def exit_code_of_job(self, raised: Exception | None = None) -> int | None:
-        """Return the exit code of the job's driver, also read from the text of `raised`; None if it is unknown."""
+    def exit_code_of_job(self, hook_error: Exception | None = None) -> int | None:
+        """Return the exit code of the job's driver, also read from the text of `hook_error`; None if it is unknown."""
 
 
 def after_success(job: JobReport, find_result: Callable[[], OperationResult | None]) -> OperationResult | None:
@@ -58,24 +58,25 @@ def after_success(job: JobReport, find_result: Callable[[], OperationResult | No
 
 def after_failure(
     job: JobReport,
-    raised: Exception,
+    hook_error: Exception,
     find_result: Callable[[], OperationResult | None],
     find_table: Callable[[], FailedTable | None] = lambda: None,
 ) -> OperationResult:
     """Return the result of a submission that failed after its commit, or raise any other failure.
 
-    1. The exit code is one of `deltalite`, so the job knows that it did not commit: raise that error.
-    2. The exit code is another one, or stands for an unknown commit, and the log has our commit: the task succeeds.
-    3. The log has no commit of ours, and the job reported an error: raise that error.
-    4. The job reported no error, or one that is not of `deltalite`: raise `DeltaJobError`, which Airflow retries.
+    1. The exit code belongs to a `deltalite` error other than `CommitStateUnknownError`, so the job did not commit:
+       raise that error.
+    2. The log has a commit of this DAG run: the task succeeds.
+    3. The exit code or the job's report names a `deltalite` error: raise that error.
+    4. Otherwise: raise `DeltaJobError`, which Airflow retries.
 
     Args:
         job: What the job reported.
-        raised: The exception of Airflow's hook.
+        hook_error: The exception of Airflow's hook.
         find_result: Reads the result of this DAG run from the table's log.
         find_table: Returns the table and version for the message.
     """
-    code = job.exit_code_of_job(raised)
+    code = job.exit_code_of_job(hook_error)
     cls = None if code is None else error_class_for(code)
     if cls is not None and cls is not CommitStateUnknownError:
         raise failure(cls, *_problem_and_remedy(job, code), table=find_table()) from None
@@ -92,7 +93,7 @@ def after_failure(
         cls = error_class_named(job.error.kind)
     if cls is not None:
         raise failure(cls, *_problem_and_remedy(job, code), table=find_table()) from None
-    raise job_failure(_other_failure_text(job, raised, code), table=find_table()) from None
+    raise job_failure(_other_failure_text(job, hook_error, code), table=find_table()) from None
 
 
 def _find_if_readable(find_result: Callable[[], OperationResult | None]) -> OperationResult | None:
@@ -118,8 +119,8 @@ def _problem_and_remedy(job: JobReport, code: int | None) -> tuple[str, str]:
     return message.removesuffix(remedy).rstrip() or message, remedy
 
 
-def _other_failure_text(job: JobReport, raised: Exception, code: int | None) -> str:
+def _other_failure_text(job: JobReport, hook_error: Exception, code: int | None) -> str:
     """Return the text for an error that is not of `deltalite`: the job's error, or else the end of its output."""
     if job.error is not None:
         return f"{job.error.kind}: {job.error.message}"
-    return f"{_SIGNALS.get(code, '')}{raised}"
+    return f"{_SIGNALS.get(code, '')}{hook_error}"

@@ -46,7 +46,7 @@ _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
 _LINE_CHARACTERS = 16_384
-_KEPT_LINES = 200
+_MAX_OMITTED_LINES = 200
 _THRESHOLDS = {
     "ALL": logging.NOTSET,
     "TRACE": logging.NOTSET,
@@ -86,8 +86,8 @@ class JobOutput:
         self._on_start = on_start
         self._nonce = nonce
         self._spark_level = spark_level
-        self._omitted: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._below_level = False
+        self._omitted: deque[str] = deque(maxlen=_MAX_OMITTED_LINES)
+        self._is_below_level = False
         self._hidden: list[str] = []
         self.hide(hidden)
         self._in_group = False
@@ -111,7 +111,7 @@ class JobOutput:
 
     def omits(self, text: str) -> bool:
         """Whether the task's log omits `text`, the line that `to_log` has yielded last."""
-        return self._below_level and text.strip() == self._omitted[-1].strip()
+        return self._is_below_level and text.strip() == self._omitted[-1].strip()
 
     def to_log(self, lines: Iterator[Any]) -> Iterator[Any]:
         """Yield the lines for Airflow's hook. The task's log has all of them except those that `omits` names."""
@@ -126,10 +126,10 @@ class JobOutput:
         A line that begins with white space continues the line before it.
         """
         if match := _SPARK_LINE.match(line):
-            self._below_level = _LEVELS[match[1]] < self._spark_level
+            self._is_below_level = _LEVELS[match[1]] < self._spark_level
         elif not line[:1].isspace():
-            self._below_level = False
-        if self._below_level:
+            self._is_below_level = False
+        if self._is_below_level:
             self._omitted.append(line)
         else:
             self._open_or_close_group(line)
@@ -152,9 +152,9 @@ class JobOutput:
             case OperationResult() as result:
                 self.result = result
                 return self._take_traceback()
-            case JobStarted() as started:
+            case JobStarted() as job:
                 if self._on_start is not None:
-                    self._on_start(started)
+                    self._on_start(job)
                 return []
         line = escape_line(self._mask(line))
         if _SPARK_LINE.match(line):
@@ -202,12 +202,12 @@ def bounded_lines(lines: Iterator[Any]) -> Iterator[Any]:
     A part that continues a line is indented, so that it is never parsed as a marker. Other iterators than streams are
     yielded unchanged.
     """
-    read = getattr(lines, "readline", None)
-    if read is None:
+    read_part = getattr(lines, "readline", None)
+    if read_part is None:
         yield from lines
         return
     begin = ""
-    while part := read(_LINE_CHARACTERS):
+    while part := read_part(_LINE_CHARACTERS):
         is_whole = part.endswith("\n")
         yield begin + part if is_whole else begin + part + _CONTINUED
         begin = "" if is_whole else _CONTINUED.rjust(8)

@@ -9,8 +9,8 @@ The request's constructor checks the values, as it does when the task runs. Some
 An unknown value is replaced by samples of its type. The request is rejected only if the constructor rejects every
 sample. So `mode="append"` with a templated `replace_where` is rejected, and a templated `mode` is not.
 
-An operator or sensor with the metaclass `CheckedWhenParsed` implements `check_constants`. The checks look nothing up,
-and import nothing that is slow to import.
+An operator or sensor with the metaclass `CheckedWhenParsed` implements `check_constants`. The checks make no requests,
+and import no slow modules.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _LITERALS = ("[", "(", "{", "'", '"')
 _MAX_SAMPLES = 64
 _MAX_COMBINATIONS = 1024
 _WHOLE_NUMBERS = (1, 0, 2**31)
-# Parameters whose rules depend on their text, with the texts that the rules name.
-_TEXTS_WITH_RULES = {"format": ("delta",)}
+# Parameters whose rules depend on their text, with texts that the rules name or accept.
+_TEXTS_WITH_RULES = {"format": ("delta",), "timestamp": ("2026-01-01T00:00:00Z",)}
 
 
 class CheckedWhenParsed(BaseOperatorMeta):

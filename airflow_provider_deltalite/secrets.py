@@ -108,11 +108,11 @@ def move_java_options_to_files(settings: Mapping[str, str], folder: Path) -> dic
 
     `java` reads `@file` on its command line, so a process list shows only the name of the file.
     """
-    moved = dict(settings)
+    new_settings = dict(settings)
     for name in _DRIVER_JAVA_OPTIONS:
-        if name in moved:
-            moved[name] = write_java_options(moved[name], folder / f"{name}.args")
-    return moved
+        if name in new_settings:
+            new_settings[name] = write_java_options(new_settings[name], folder / f"{name}.args")
+    return new_settings
 
 
 def write_java_options(options: str, file: Path) -> str:

@@ -28,7 +28,7 @@ class WaitStatus:
     def __init__(self, wait: VersionWait, clock: Callable[[], float] = time.monotonic) -> None:
         self._wait = wait
         self._clock = clock
-        self._logged: float | None = None
+        self._logged_at: float | None = None
         self._last_poll: datetime | None = None
 
     def record_poll(self, hook: DeltaHook, *, answered: bool) -> None:
@@ -36,8 +36,8 @@ class WaitStatus:
         if answered:
             self._last_poll = datetime.now(UTC)
         now = self._clock()
-        if self._logged is None or now - self._logged >= _INTERVAL_SECONDS:
-            self._logged = now
+        if self._logged_at is None or now - self._logged_at >= _INTERVAL_SECONDS:
+            self._logged_at = now
             _log.info("%s", self.text(hook))
 
     def text(self, hook: DeltaHook) -> str:
@@ -45,17 +45,17 @@ class WaitStatus:
         from deltalite.redaction import redacted, secret_values
 
         wait = self._wait
-        begin = "any version" if wait.after_version < 0 else f"version {wait.after_version}"
+        versions = "at any version" if wait.after_version < 0 else f"after version {wait.after_version}"
         last_poll = "none" if self._last_poll is None else f"{self._last_poll:%Y-%m-%dT%H:%M:%SZ}"
         status = (
-            f"Waiting for a commit to {wait.table} {wait.condition}, after {begin}. {_newest(hook)} "
+            f"Waiting for a commit to {wait.table} {wait.condition}, {versions}. {_newest_version_text(hook)} "
             f"Last answered poll: {last_poll}."
         )
         # The triggerer also logs this line, and its secrets masker does not know the task's secrets.
         return redacted(status, secret_values(wait.as_dict()))
 
 
-def _newest(hook: DeltaHook) -> str:
+def _newest_version_text(hook: DeltaHook) -> str:
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
     try:

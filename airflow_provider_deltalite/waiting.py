@@ -114,7 +114,7 @@ def wait_request(table: str, condition: CommitCondition, storage_conn_id: str | 
 
 
 def fitted_after_version(after_version: object) -> int | None:
-    """Return the version after which commits count; None if the parameter is None.
+    """Return the version after which commits match; None if the parameter is None.
 
     Raises:
         InvalidRequestError: the value is not a version, and not -1.

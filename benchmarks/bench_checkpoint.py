@@ -193,10 +193,10 @@ def run_watched(command: list[str]) -> tuple[float, dict[str, float]]:
         watcher.join()
     if process.returncode:
         raise SystemExit(f"{command[0]} ended with {process.returncode}:\n{output}")
-    by_name: dict[str, float] = {}
+    peak_mib_by_name: dict[str, float] = {}
     for name, mib in peaks.values():
-        by_name[name] = max(by_name.get(name, 0), mib)
-    return seconds, by_name
+        peak_mib_by_name[name] = max(peak_mib_by_name.get(name, 0), mib)
+    return seconds, peak_mib_by_name
 
 
 def watch(root: int, peaks: dict[int, tuple[str, float]], ended: threading.Event) -> None:
@@ -250,7 +250,10 @@ def check(table: Path, log: Log, side: str) -> None:
     snapshot = Snapshot.load(LocalLogStore(str(table)))
     num_files = snapshot.files_with(["path"]).num_rows
     if num_files != FILES or snapshot.segment.own_checkpoint is None:
-        raise SystemExit(f"{side}: {num_files} files, checkpoint {snapshot.segment.own_checkpoint}")
+        raise SystemExit(
+            f"{side}: the newest version has {num_files} files instead of {FILES}, "
+            f"and the checkpoint {snapshot.segment.own_checkpoint}."
+        )
     remaining = len(list((table / "_delta_log").glob("*.json")))
     if log.is_old and remaining > 1:
         raise SystemExit(f"{side}: {remaining} commits are left.")

@@ -31,14 +31,14 @@ FOLDER = Path(".benchmarks").resolve() / f"clustering-{ROWS}"
 PLAIN, CLUSTERED, GROWN = FOLDER / "plain", FOLDER / "clustered", FOLDER / "grown"
 TARGET = 0.3
 COLUMNS = ("customer", "price")
-MOST = 1_000_000
+MAX_VALUE = 1_000_000
 BOXES = 200
 NO_SOURCE = {"source": Source(format="text", path=__file__)}
 
 
 def append(spark: SparkSession, table: Path, first: int, count: int) -> None:
     """Append rows with two random columns."""
-    random_columns = f"CAST(rand(1) * {MOST} AS INT) AS customer, CAST(rand(2) * {MOST} AS INT) AS price"
+    random_columns = f"CAST(rand(1) * {MAX_VALUE} AS INT) AS customer, CAST(rand(2) * {MAX_VALUE} AS INT) AS price"
     query = (
         f"SELECT id AS order_id, {random_columns}, md5(string(id)) AS text "  # noqa: S608  numbers only
         f"FROM range({first}, {first + count}, 1, 4)"
@@ -46,15 +46,15 @@ def append(spark: SparkSession, table: Path, first: int, count: int) -> None:
     write(spark, WriteRequest(table=str(table), sources=NO_SOURCE, query=query, mode=WriteMode.APPEND))
 
 
-def linked_copy(table: Path) -> Path:
-    """Return a new table of hard links to the files of a table."""
+def copy_with_links(table: Path) -> Path:
+    """Make a table of hard links to the files of a table, and return its folder."""
     copy = FOLDER / f"{table.name}-copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(table, copy, copy_function=os.link)
     return copy
 
 
-def optimized(spark: SparkSession, table: Path, *, full: bool = False, z_order: bool = False) -> None:
+def optimize_table(spark: SparkSession, table: Path, *, full: bool = False, z_order: bool = False) -> None:
     """Optimize a table into about `FILES` files."""
     size = sum(path.stat().st_size for path in PLAIN.glob("*.parquet"))
     z_order_by = COLUMNS if z_order else ()
@@ -69,7 +69,7 @@ def make_tables(spark: SparkSession) -> None:
     schema = "order_id BIGINT, customer INT, price INT, text STRING"
     define_table(spark, TableRequest(table=str(CLUSTERED), schema=schema, cluster_by=list(COLUMNS)))
     append(spark, CLUSTERED, 0, ROWS)
-    optimized(spark, CLUSTERED)
+    optimize_table(spark, CLUSTERED)
     shutil.copytree(CLUSTERED, GROWN, copy_function=os.link)
     append(spark, GROWN, ROWS, ROWS // 10)
 
@@ -80,14 +80,14 @@ def measure_new_tenth(spark: SparkSession) -> Pair:
     copies: list[Path] = []
 
     def prepare() -> None:
-        first = linked_copy(GROWN)
+        first = copy_with_links(GROWN)
         second = FOLDER / "grown-full"
         shutil.rmtree(second, ignore_errors=True)
         copies[:] = [first, Path(shutil.copytree(GROWN, second, copy_function=os.link))]
 
     pair.run(
-        lambda: optimized(spark, copies[0]),
-        lambda: optimized(spark, copies[1], full=True),
+        lambda: optimize_table(spark, copies[0]),
+        lambda: optimize_table(spark, copies[1], full=True),
         rounds=ROUNDS,
         prepare=prepare,
     )
@@ -96,13 +96,13 @@ def measure_new_tenth(spark: SparkSession) -> Pair:
 
 def files_left(table: Path) -> tuple[int, float]:
     """Return the number of files, and how many of them remain on average for a box of both columns."""
-    draw, snapshot = Random(5), Snapshot.load(LocalLogStore(str(table)))  # noqa: S311  not a secret
+    random, snapshot = Random(5), Snapshot.load(LocalLogStore(str(table)))  # noqa: S311  not a secret
     left = 0
     for _ in range(BOXES):
         box: list[tuple[str, str, int]] = []
         for column in COLUMNS:
-            width = draw.choice((100, MOST // 100, MOST // 10, MOST))
-            low = draw.randrange(MOST - width + 1)
+            width = random.choice((100, MAX_VALUE // 100, MAX_VALUE // 10, MAX_VALUE))
+            low = random.randrange(MAX_VALUE - width + 1)
             box += [(column, ">=", low), (column, "<", low + width)]
         left += prune(snapshot.files, from_filters(box, snapshot.schema), snapshot.table_schema).num_rows
     return snapshot.files.num_rows, left / BOXES
@@ -110,8 +110,8 @@ def files_left(table: Path) -> tuple[int, float]:
 
 def print_skipping(spark: SparkSession) -> None:
     """Print how many files remain to be read after a clustering and after a Z-order."""
-    z_ordered = linked_copy(PLAIN)
-    optimized(spark, z_ordered, z_order=True)
+    z_ordered = copy_with_links(PLAIN)
+    optimize_table(spark, z_ordered, z_order=True)
     for name, table in (("clustering", CLUSTERED), ("Z-order", z_ordered)):
         files, left = files_left(table)
         print(f"{name:<12} {files:>4} files, on average {left:>6.2f} of them remain for one of {BOXES} random boxes")

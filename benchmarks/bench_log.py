@@ -110,10 +110,10 @@ def main() -> None:
         measure(f"files of a commit of {LARGE_BYTES:,} bytes", large, target=2.0),
     ]
     print_table(pairs)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", REPLAY, str(large.resolve())], capture_output=True, text=True, check=True
     )
-    print(f"peak memory of replaying {LARGE_BYTES:,} bytes: {done.stdout.strip()} MiB")
+    print(f"peak memory of replaying {LARGE_BYTES:,} bytes: {process.stdout.strip()} MiB")
 
 
 if __name__ == "__main__":

@@ -19,10 +19,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable as OtherTable
+from deltalake import DeltaTable as DeltaRsTable
 from deltalake import write_deltalake
 from measuring import Pair, print_table
 from pyspark.sql import SparkSession
+from spark_session import session
 
 import deltalite.spark as delta
 from deltalite.columnar.predicates.predicate import Comparison, Operator
@@ -40,20 +41,6 @@ FOLDER = Path(".benchmarks").resolve() / f"optimize-{FILES}-{ROWS}"
 WORK = FOLDER / "work"
 TARGET = 8 * 1024 * 1024
 COLUMNS = ("customer", "product")
-
-
-def session() -> SparkSession:
-    """Create a local Spark session with two cores."""
-    builder: SparkSession.Builder = SparkSession.builder
-    return (
-        builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "4g")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
 
 
 def rows(first: int, count: int) -> pa.Table:
@@ -99,21 +86,21 @@ def copy_for_each_side(template: Path) -> dict[str, str]:
     return tables
 
 
-def plain(spark: SparkSession, table: str) -> None:
+def rewrite(spark: SparkSession, table: str) -> None:
     """Read and write the same rows with Spark, and nothing else."""
     snapshot = Snapshot.load(LocalLogStore(table))
-    scan(spark, snapshot).write.mode("overwrite").parquet(str(WORK / "plain"))
+    scan(spark, snapshot).write.mode("overwrite").parquet(str(WORK / "rewritten"))
 
 
 def compare(name: str, peer: str, target: float, template: Path, ours: Callable, peers: Callable) -> Pair:
     """Measure both sides, each time on a new copy of the table."""
     pair = Pair(name=name, peer=peer, target=target)
-    table: dict[str, str] = {}
+    tables: dict[str, str] = {}
     pair.run(
-        lambda: ours(table["ours"]),
-        lambda: peers(table["theirs"]),
+        lambda: ours(tables["ours"]),
+        lambda: peers(tables["theirs"]),
         rounds=ROUNDS,
-        prepare=lambda: table.update(copy_for_each_side(template)),
+        prepare=lambda: tables.update(copy_for_each_side(template)),
     )
     return pair
 
@@ -124,13 +111,14 @@ def run_query(spark: SparkSession, table: str, column: str, value: int) -> tuple
     remaining = prune(
         snapshot.files, Comparison(column=(column,), operator=Operator.EQ, literal=value), snapshot.table_schema
     )
-    groups = [0, 0]
+    num_groups = num_read_groups = 0
     for path in remaining["path"].to_pylist():
         footer = pq.read_metadata(Path(table) / path)
         at = footer.schema.to_arrow_schema().get_field_index(column)
         for number in range(footer.num_row_groups):
             bounds = footer.row_group(number).column(at).statistics
-            groups[bounds.min <= value <= bounds.max] += 1
+            num_groups += 1
+            num_read_groups += bounds.min <= value <= bounds.max
     query_seconds = []
     for _ in range(3):
         started = time.perf_counter()
@@ -139,14 +127,14 @@ def run_query(spark: SparkSession, table: str, column: str, value: int) -> tuple
         ).collect()
         query_seconds.append(time.perf_counter() - started)
     files = f"{remaining.num_rows} of {snapshot.files.num_rows} files"
-    amount = f"{files}, {groups[1]} of {sum(groups)} row groups of these"
+    amount = f"{files}, {num_read_groups} of {num_groups} row groups of these"
     return amount, statistics.median(query_seconds)
 
 
 def main() -> None:
     """Print the comparisons, then the amount that a query reads."""
     WORK.mkdir(parents=True, exist_ok=True)
-    spark = session()
+    spark = session({"spark.sql.shuffle.partitions": "4"})
     small = make_table(f"small-{FILES}", FILES, FILES * 1000)
     parted = make_table(f"parted-{FILES}", FILES, FILES * 1000, parts=max(1, FILES // 20))
     large = make_table("large", 40, ROWS)
@@ -158,13 +146,13 @@ def main() -> None:
         optimize(spark, OptimizeRequest(table=table, z_order_by=COLUMNS, target_file_size=TARGET))
 
     pairs = [
-        compare(f"pack {FILES} files", "plain read and write", 1.5, small, pack, lambda t: plain(spark, t)),
-        compare(f"pack {FILES} files", "delta-rs", 3.0, small, pack, lambda t: OtherTable(t).optimize.compact()),
+        compare(f"pack {FILES} files", "plain read and write", 1.5, small, pack, lambda t: rewrite(spark, t)),
+        compare(f"pack {FILES} files", "delta-rs", 3.0, small, pack, lambda t: DeltaRsTable(t).optimize.compact()),
         compare(f"pack {FILES} files of {max(1, FILES // 20)} partitions", "delta-rs", 5.0, parted, pack,
-               lambda t: OtherTable(t).optimize.compact()),
-        compare(f"pack 40 files of {ROWS} rows", "plain read and write", 1.1, large, pack, lambda t: plain(spark, t)),
+               lambda t: DeltaRsTable(t).optimize.compact()),
+        compare(f"pack 40 files of {ROWS} rows", "plain read and write", 1.1, large, pack, lambda t: rewrite(spark, t)),
         compare(f"order {ROWS} rows", "delta-rs", 3.0, large, order,
-               lambda t: OtherTable(t).optimize.z_order(list(COLUMNS), target_size=TARGET)),
+               lambda t: DeltaRsTable(t).optimize.z_order(list(COLUMNS), target_size=TARGET)),
     ]  # fmt: skip
     print_table(pairs)
     copy_for_each_side(large)

@@ -24,7 +24,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.providers.common.compat.sdk import BaseHook, BaseSensorOperator
 from airflow.triggers.base import BaseEventTrigger
 task(lambda: None)  # Airflow loads its decorators at the first use
-bare = time.process_time() - began
+airflow_s = time.process_time() - began
 gc.collect()
 gc.freeze()  # a later collection must not scan the objects of Airflow
 
@@ -44,26 +44,26 @@ def parse_in_fork(path):
     return float(seconds)
 
 for path in sys.argv[1:]:
-    print("parsed", path, bare, min(parse_in_fork(path) for _ in range(5)))
+    print("parsed", path, airflow_s, min(parse_in_fork(path) for _ in range(5)))
 """
 
 
 def main() -> None:
     """Print a line for each example, the most expensive first."""
     examples = sorted((CHECKOUT / "example_dags").glob("*.py"))
-    printed = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", _PARSE, *map(str, examples)],
         env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    lines = [line.split()[1:] for line in printed.splitlines() if line.startswith("parsed ")]
+    lines = [line.split()[1:] for line in output.splitlines() if line.startswith("parsed ")]
     print(f"{'example':<28} {'parse':>8} {'Airflow':>8} {'ratio':>7} {'target':>7}")
-    for path, bare, parse in sorted(lines, key=lambda line: -float(line[2])):
-        ratio = float(parse) / float(bare)
+    for path, airflow_s, parse_s in sorted(lines, key=lambda line: -float(line[2])):
+        ratio = float(parse_s) / float(airflow_s)
         verdict = "" if ratio <= TARGET else "  OVER"
-        times = f"{float(parse) * 1000:>6.0f}ms {float(bare):>7.2f}s"
+        times = f"{float(parse_s) * 1000:>6.0f}ms {float(airflow_s):>7.2f}s"
         print(f"{Path(path).stem:<28} {times} {ratio:>7.4f} {TARGET:>7.4f}{verdict}")
 
 

@@ -160,15 +160,16 @@ print(rows, size, before, peak_kb())
 def measure_memory() -> None:
     """Read the large table as a stream in a separate process, and delete the table unless `--keep` is given."""
     make_large_table()
-    stored = sum(path.stat().st_size for path in LARGE.glob("*.parquet"))
+    stored_bytes = sum(path.stat().st_size for path in LARGE.glob("*.parquet"))
     groups = [pq.ParquetFile(path).metadata.num_row_groups for path in sorted(LARGE.glob("*.parquet"))]
     command = [sys.executable, "-c", READ_IN_A_PROCESS, str(LARGE)]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    rows, size, before_kb, peak_kb = map(int, printed.split())
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    rows, arrow_bytes, before_kb, peak_kb = map(int, output.split())
     if "--keep" not in sys.argv[1:]:
         shutil.rmtree(LARGE)
     verdict = "" if peak_kb < MAX_MEGABYTES * 1024 else "  OVER"
-    print(f"{rows:,} rows, {stored / 1e9:.2f} GB stored in files of {groups} row groups, {size / 1e9:.2f} GB in Arrow")
+    stored = f"{stored_bytes / 1e9:.2f} GB stored in files of {groups} row groups"
+    print(f"{rows:,} rows, {stored}, {arrow_bytes / 1e9:.2f} GB in Arrow")
     print(f"peak memory: {peak_kb // 1024} MB, {before_kb // 1024} MB of it before reading{verdict}")
 
 

@@ -33,7 +33,7 @@ PER_FOLDER = 1_000
 MAX_LINKS = 30_000
 FOLDER = Path(".benchmarks").resolve()
 NOW_MS = 1_800_000_000_000
-MEASURED = """
+PROGRAM = """
 import sys, time
 import pyarrow
 pyarrow.array([{{}}])  # loads pandas if it is installed
@@ -43,11 +43,11 @@ began = time.perf_counter()
 seconds = time.perf_counter() - began
 print(seconds, int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) // 1024)
 """
-OURS = MEASURED.format(
+OURS = PROGRAM.format(
     imports="from deltalite.commands.restore import restore\nfrom deltalite.requests import RestoreRequest",
     restore="restore(None, RestoreRequest(table=sys.argv[1], version=0))",
 )
-DELTA_RS = MEASURED.format(imports="import deltalake", restore="deltalake.DeltaTable(sys.argv[1]).restore(0)")
+DELTA_RS = PROGRAM.format(imports="import deltalake", restore="deltalake.DeltaTable(sys.argv[1]).restore(0)")
 
 
 def add_of(number: int) -> dict[str, object]:
@@ -97,10 +97,10 @@ def measure(removed: int, label: str) -> Pair:
     pair = Pair(name=f"{FILES:,} files, {label}", peer="delta-rs", target=1.5)
     for _ in range(ROUNDS):
         for side, program, times in (("ours", OURS, pair.ours_s), ("delta-rs", DELTA_RS, pair.peer_s)):
-            done = subprocess.run(
+            process = subprocess.run(
                 [sys.executable, "-c", program, str(table)], check=True, capture_output=True, text=True
             )
-            seconds, mib = done.stdout.split()[-2:]
+            seconds, mib = process.stdout.split()[-2:]
             times.append(float(seconds))
             check(table, side)
             print(f"{pair.name}, {side}: {float(seconds):.1f} s, peak {mib} MiB", flush=True)
@@ -113,7 +113,7 @@ def check(table: Path, side: str) -> None:
     """Exit if not all files were restored."""
     num_files = Snapshot.load(LocalLogStore(str(table)), 2).files_with(["path"]).num_rows
     if num_files != FILES:
-        raise SystemExit(f"{side}: {num_files} files")
+        raise SystemExit(f"{side}: the restored version has {num_files} files instead of {FILES}.")
 
 
 def main() -> None:

@@ -68,7 +68,7 @@ def make_tables(spark: SparkSession) -> None:
             append(spark, table, number * count, count, {"delta.enableRowTracking": tracks})
 
 
-def merged(spark: SparkSession, table: Path) -> None:
+def merge_rows(spark: SparkSession, table: Path) -> None:
     """Merge one percent of the rows, half of them new."""
     half = ROWS // 200
     query = f"{rows_query(0, half)} UNION ALL {rows_query(ROWS, half)}".replace("id AS", f"id * {ROWS // half} AS", 1)
@@ -106,7 +106,7 @@ def main() -> None:
     print_table(
         [
             measure("append of an eighth", lambda table: append(spark, table, ROWS, ROWS // FILES, {})),
-            measure("merge of 1%, spread", lambda table: merged(spark, table)),
+            measure("merge of 1%, spread", lambda table: merge_rows(spark, table)),
             measure(
                 "update of 0.1%",
                 lambda table: update(spark, UpdateRequest(table=str(table), condition=condition, set={"score": "2"})),

@@ -117,7 +117,7 @@ def check_same(name: str, ours: Path, peers: Path) -> None:
     expected = DeltaTable(peers).to_pyarrow_table(columns=["score"])
     sums = [(t.num_rows, pc.sum(t["score"]).as_py()) for t in (actual, expected)]
     if sums[0] != sums[1]:
-        raise SystemExit(f"{name}: {sums[0]} and {sums[1]}")
+        raise SystemExit(f"{name}: the tables differ in rows and sum, {sums[0]} against {sums[1]}.")
 
 
 def main() -> None:

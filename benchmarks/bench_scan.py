@@ -27,7 +27,7 @@ FILES = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
 ROWS = 8_000_000
 ROUNDS = 9
 FOLDER = Path(".benchmarks").resolve()
-TABLE, WITH_VECTORS = FOLDER / f"scan-{FILES}", FOLDER / f"scan-{FILES}-marked"
+TABLE, WITH_VECTORS = FOLDER / f"scan-{FILES}", FOLDER / f"scan-{FILES}-with-vectors"
 VECTORS = "deletion_vectors.bin"
 SCHEMA = {"order_id": "long", "customer": "string", "score": "double"}
 
@@ -106,19 +106,19 @@ def main() -> None:
         make_log(WITH_VECTORS, names, make_vectors(len(names)))
     spark = session()
 
-    def plain() -> None:
+    def scan_parquet() -> None:
         check_rows(sums(spark.read.parquet(str(TABLE / "data"))), ROWS)
 
-    def ours() -> None:
+    def scan_table() -> None:
         check_rows(sums(delta.read(spark, str(TABLE))), ROWS)
 
-    def without_deleted() -> None:
+    def scan_with_vectors() -> None:
         check_rows(sums(delta.read(spark, str(WITH_VECTORS))), ROWS - FILES * len(range(7, ROWS // FILES, 100)))
 
     scan = Pair(name=f"scan of {FILES:,} files", peer="spark.read.parquet", target=1.05)
-    scan.run(ours, plain, rounds=ROUNDS)
+    scan.run(scan_table, scan_parquet, rounds=ROUNDS)
     with_vectors = Pair(name="the same with deletion vectors", peer="spark.read.parquet", target=float("inf"))
-    with_vectors.run(without_deleted, plain, rounds=ROUNDS)
+    with_vectors.run(scan_with_vectors, scan_parquet, rounds=ROUNDS)
     print_table([scan, with_vectors])
     spark.stop()
 

@@ -77,15 +77,16 @@ def parse(files: pa.Table, column: str) -> None:
 
 def cases() -> list[tuple[str, str, Predicate, int]]:
     """Return the name of each line, the column that it reads, the predicate, and the number of files that may match."""
-    first, last = FILES // 2, FILES // 2 + 9
-    after = Comparison(column=("id",), operator=Operator.GT_EQ, literal=first * ROWS)
-    before = Comparison(column=("id",), operator=Operator.LT, literal=last * ROWS)
-    chosen = range(0, FILES, FILES // VALUES)
-    uuids = tuple(uuid_of(file * STEP + STEP // 2) for file in chosen)
+    start, end = FILES // 2, FILES // 2 + 9
+    at_least = Comparison(column=("id",), operator=Operator.GT_EQ, literal=start * ROWS)
+    below = Comparison(column=("id",), operator=Operator.LT, literal=end * ROWS)
+    listed_files = range(0, FILES, FILES // VALUES)
+    keys = tuple(file * ROWS for file in listed_files)
+    uuids = tuple(uuid_of(file * STEP + STEP // 2) for file in listed_files)
     return [
-        ("a range of keys", "id", And((after, before)), last - first),
-        (f"IN of {len(chosen):,} keys", "id", In(("id",), tuple(file * ROWS for file in chosen)), len(chosen)),
-        (f"IN of {len(chosen):,} UUIDs", "uuid", In(("uuid",), uuids), len(chosen)),
+        ("a range of keys", "id", And((at_least, below)), end - start),
+        (f"IN of {len(keys):,} keys", "id", In(("id",), keys), len(listed_files)),
+        (f"IN of {len(uuids):,} UUIDs", "uuid", In(("uuid",), uuids), len(listed_files)),
     ]
 
 

@@ -48,21 +48,23 @@ def make_table(table: Path) -> Path:
     for name in names():
         (table / name).write_bytes(b"0123456789")
         os.utime(table / name, (LONG_AGO_S - 60, LONG_AGO_S - 60))
-    size = {"size": 10}
-    values = {name: {"part": name.partition("/")[0].removeprefix("part=")} for name in names()}
-    then_ms = int(LONG_AGO_S * 1000)
-    file = {"modificationTime": then_ms, "dataChange": True, "stats": json.dumps({"numRecords": 1})}
+    file_fields = {
+        name: {"path": name, "partitionValues": {"part": name.partition("/")[0].removeprefix("part=")}, "size": 10}
+        for name in names()
+    }
+    commit_ms = int(LONG_AGO_S * 1000)
+    add_fields = {"modificationTime": commit_ms, "dataChange": True, "stats": json.dumps({"numRecords": 1})}
     metadata = {"id": "bench", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(SCHEMA),
-                "partitionColumns": ["part"], "configuration": {}, "createdTime": then_ms}  # fmt: skip
-    adds = [{"add": {"path": name, "partitionValues": values[name], **size, **file}} for name in names()]
-    remove_fields = {"deletionTimestamp": then_ms, "dataChange": True, "extendedFileMetadata": True}
-    removes = [{"remove": {"path": n, "partitionValues": values[n], **size, **remove_fields}} for n in names()[::2]]
+                "partitionColumns": ["part"], "configuration": {}, "createdTime": commit_ms}  # fmt: skip
+    adds = [{"add": {**file_fields[name], **add_fields}} for name in names()]
+    remove_fields = {"deletionTimestamp": commit_ms, "dataChange": True, "extendedFileMetadata": True}
+    removes = [{"remove": {**file_fields[name], **remove_fields}} for name in names()[::2]]
     head = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
     for version, actions in enumerate(([*head, *adds], removes)):
         log = table / "_delta_log" / f"{version:020}.json"
         log.write_text("".join(json.dumps(action) + "\n" for action in actions))
         os.utime(log, (LONG_AGO_S, LONG_AGO_S))
-    write_checkpoint(Snapshot.load(LocalLogStore(str(table))), now_ms=then_ms)
+    write_checkpoint(Snapshot.load(LocalLogStore(str(table))), now_ms=commit_ms)
     return table
 
 

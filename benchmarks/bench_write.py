@@ -20,7 +20,7 @@ from deltalite.requests import Source, WriteRequest
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 8_000_000
 ROUNDS = 5
 FOLDER = Path(".benchmarks").resolve()
-SOURCE, PLAIN, TABLE = FOLDER / f"rows-{ROWS}", FOLDER / "plain", FOLDER / "table"
+SOURCE, PARQUET, TABLE = FOLDER / f"rows-{ROWS}", FOLDER / "parquet", FOLDER / "table"
 
 
 def make_source(spark: SparkSession) -> None:
@@ -42,17 +42,17 @@ def main() -> None:
         make_source(spark)
     request = WriteRequest(table=str(TABLE), sources={"source": Source(format="parquet", path=str(SOURCE))})
 
-    def ours() -> None:
+    def write_table() -> None:
         shutil.rmtree(TABLE, ignore_errors=True)
         result = write(spark, request)
         if result.metrics["numOutputRows"] != ROWS:
             raise SystemExit(f"Wrote {result.metrics['numOutputRows']} rows instead of {ROWS}.")
 
-    def plain() -> None:
-        spark.read.parquet(str(SOURCE)).write.mode("overwrite").parquet(str(PLAIN))
+    def write_parquet() -> None:
+        spark.read.parquet(str(SOURCE)).write.mode("overwrite").parquet(str(PARQUET))
 
     pair = Pair(name=f"write of {ROWS:,} rows", peer="df.write.parquet", target=1.1)
-    pair.run(ours, plain, rounds=ROUNDS)
+    pair.run(write_table, write_parquet, rounds=ROUNDS)
     print_table([pair])
     spark.stop()
 

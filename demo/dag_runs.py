@@ -26,12 +26,12 @@ def main(dag_id: str, logs: Path) -> None:
     answers = os.fdopen(os.dup(1), "w")
     # Programs that tasks start would inherit standard input and read the days.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    _write_output_to(logs / f"{dag_id}.log")
+    _redirect_output_to(logs / f"{dag_id}.log")
     dag = _load(dag_id)
     while True:
         day = days.get()
         log = logs / f"{dag_id}-{day}.log"
-        _write_output_to(log)
+        _redirect_output_to(log)
         print(json.dumps({**_run(dag, day), "log": str(log)}), file=answers, flush=True)
 
 
@@ -45,12 +45,12 @@ def _read_days(lines: TextIO, days: Queue[date]) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _write_output_to(log: Path) -> None:
+def _redirect_output_to(log: Path) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for standard in (sys.stdout, sys.stderr):
-        standard.flush()
-        os.dup2(descriptor, standard.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+        os.dup2(descriptor, stream.fileno())
     os.close(descriptor)
 
 

@@ -151,8 +151,10 @@ def prepare(demo: Demo) -> None:
         log = demo.logs / "migrate.log"
         with log.open("w") as file, demo.console.status("Airflow creates its database"):
             command = [sys.executable, "-m", "airflow", "db", "migrate"]
-            done = subprocess.run(command, env=demo.environment(), cwd=demo.home, stdout=file, stderr=file, check=False)
-        if done.returncode != 0:
+            migration = subprocess.run(
+                command, env=demo.environment(), cwd=demo.home, stdout=file, stderr=file, check=False
+            )
+        if migration.returncode != 0:
             raise DemoError(f"Airflow could not create its database in {demo.home}.\n{_tail(log)}")
         version_file.write_text(installed)
         demo.print_step("airflow", f"created the database {demo.database}")
@@ -227,11 +229,13 @@ def run(demo: Demo) -> None:
     show_reports(demo.console, reports)
     skipped = sum(load["skipped"] for load in loads)
     if skipped == len(loads):
-        summary = f"All {skipped} runs of orders_ingest were skipped: they had committed before. Nothing was written."
+        conclusion = (
+            f"All {skipped} runs of orders_ingest were skipped: they had committed before. Nothing was written."
+        )
     else:
-        summary = f"{len(loads) - skipped} of {len(loads)} runs of orders_ingest have committed. "
-        summary += "Run the demonstration again: it skips the same runs and writes nothing twice."
-    demo.console.print(f"\n[bold]{summary}[/]")
+        conclusion = f"{len(loads) - skipped} of {len(loads)} runs of orders_ingest have committed. "
+        conclusion += "Run the demonstration again: it skips the same runs and writes nothing twice."
+    demo.console.print(f"\n[bold]{conclusion}[/]")
     demo.console.print(f"{time.monotonic() - demo.started:.0f} s. The logs of all runs: {demo.logs}")
 
 

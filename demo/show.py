@@ -61,19 +61,19 @@ def _history(table: DeltaTable) -> Table:
 
 
 def _partitions(table: DeltaTable) -> Table:
-    sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    totals_by_day: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])  # files, rows, bytes
     columns = ("partition_values", "num_records", "size_bytes")
     for values, rows, size in zip(*(table.files()[name].to_pylist() for name in columns), strict=True):
-        total = sizes[dict(values)["day"]]
-        total[0] += 1
-        total[1] += rows
-        total[2] += size
+        totals = totals_by_day[dict(values)["day"]]
+        totals[0] += 1
+        totals[1] += rows
+        totals[2] += size
     partition_table = Table(title=f"Partitions of version {table.version}", title_justify="left")
     partition_table.add_column("day")
     for name in ("files", "rows", "bytes"):
         partition_table.add_column(name, justify="right")
-    for day, total in sorted(sizes.items()):
-        partition_table.add_row(day, *(f"{number:,}" for number in total))
+    for day, totals in sorted(totals_by_day.items()):
+        partition_table.add_row(day, *(f"{number:,}" for number in totals))
     return partition_table
 
 

@@ -1,10 +1,10 @@
 """A DAG that runs once for each partition of a table that changes (Airflow 3.2 and later).
 
 Airflow starts a DAG on a partition only by an event that has a partition key. A task sends such events itself: its
-operator has `partition_events=True`, or its DAG has the schedule `PartitionedAtRuntime`. A watcher cannot, because
-Airflow gives its events no key. The DAG `orders_changed_days` fills this gap: a watcher starts it, and its task sends
-one event for each partition that changed. If the watcher does not know the partitions, the task fails, so that somebody
-starts `orders_by_day` for the right ones.
+operator has `partition_events=True`, or its DAG has the schedule `PartitionedAtRuntime`. A watcher cannot send them,
+because Airflow gives its events no key. The DAG `orders_changed_days` fills this gap: a watcher starts it, and its task
+sends one event for each partition that changed. If the watcher does not know the partitions, the task fails. Then
+trigger `orders_by_day` yourself for the partitions that changed.
 """
 
 from __future__ import annotations

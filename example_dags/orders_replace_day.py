@@ -42,7 +42,7 @@ with DAG(
     tags=["deltalite", "example"],
 ):
     # [START totals]
-    fixed = newest_version(ORDERS)
+    orders_version = newest_version(ORDERS)
     totals = DeltaWriteOperator(
         task_id="totals",
         table="{{ var.value.get('lake', '/data/lake') }}/order_totals",
@@ -62,4 +62,4 @@ with DAG(
         partition_by=["day"],
     )
     # [END totals]
-    fixed >> totals
+    orders_version >> totals

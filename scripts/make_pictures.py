@@ -67,7 +67,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         landing, lake = home / "landing", home / "lake"
-        # The scheduler itself starts the run of yesterday.
+        # The scheduler starts the run of yesterday, see `load_three_days`.
         for day in (*DAYS, datetime.now(UTC) - timedelta(days=1)):
             write_feed(landing, day.date(), orders=_ORDERS_A_DAY)
         variables = {"AIRFLOW_VAR_LANDING": str(landing), "AIRFLOW_VAR_LAKE": str(lake)}
@@ -82,7 +82,10 @@ def main() -> int:
 
 
 def load_three_days(airflow: WholeAirflow) -> str:
-    """Run the DAG for three days, clear the task of the first, and return that run's id."""
+    """Run the DAG for three days, clear the task of the first run, and return that run's id.
+
+    This function starts the runs of `DAYS`. The scheduler starts the third run, that of yesterday.
+    """
     airflow.add_dag(DAG, CHECKOUT / "example_dags" / f"{DAG}.py")
     first, _ = [airflow.run(DAG, logical_date=day, timeout=_JOB_SECONDS) for day in DAYS]
     for run in airflow.wait_for_runs(DAG, len(DAYS) + 1):
@@ -123,7 +126,7 @@ def photograph(chromium: str, url: str, picture: Path, *, size: tuple[int, int])
 
 
 def draw_terminal(arguments: list[str], picture: Path) -> None:
-    """Run `deltalite` on a terminal, and draw what it shows as an SVG."""
+    """Run `deltalite` on a terminal, and draw the terminal as an SVG."""
     command = [str(CHECKOUT / ".venv" / "bin" / "deltalite"), *arguments]
     console = Console(record=True, width=_TERMINAL_COLUMNS + 4, file=io.StringIO())
     console.print(Text.assemble(("$ ", "bold green"), " ".join(["deltalite", *arguments[:-1], "/lake/orders"])))
@@ -134,13 +137,13 @@ def draw_terminal(arguments: list[str], picture: Path) -> None:
 
 
 def _on_terminal(command: list[str]) -> str:
-    """Run a command with a new terminal as standard output, and return what it wrote."""
+    """Run a command with a new terminal as standard output, and return its output."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 60, _TERMINAL_COLUMNS, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(_TERMINAL_COLUMNS)}
     with subprocess.Popen(command, stdout=slave, env=environment) as process:
         os.close(slave)
-        written = bytearray()
+        output = bytearray()
         while True:
             try:
                 part = os.read(master, 65_536)
@@ -148,10 +151,10 @@ def _on_terminal(command: list[str]) -> str:
                 break
             if not part:
                 break
-            written += part
+            output += part
         process.wait()
     os.close(master)
-    return written.decode("utf-8").replace("\r\n", "\n")
+    return output.decode("utf-8").replace("\r\n", "\n")
 
 
 if __name__ == "__main__":

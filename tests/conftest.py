@@ -145,10 +145,11 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(scope="session")
 def golden() -> Path:
     """The folder of tables that other engines wrote: `DELTALITE_GOLDEN`, or `shared/golden` beside the checkout."""
-    folder = Path(os.environ.get("DELTALITE_GOLDEN") or CHECKOUT.parent / "shared" / "golden")
-    if folder.is_dir():
-        return folder
-    problem = f"The golden tables are not at {folder}; set DELTALITE_GOLDEN to their folder."
+    from tests.support.golden import GOLDEN
+
+    if GOLDEN.is_dir():
+        return GOLDEN
+    problem = f"The golden tables are not at {GOLDEN}; set DELTALITE_GOLDEN to their folder."
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(problem)
     pytest.skip(problem)

@@ -1,7 +1,7 @@
 """The asset URI of a table: the same for every spelling of its address and on every version of Airflow.
 
 Airflow normalizes the URI schemes of the installed providers. None of them changes a URI from this module. The address
-is validated as in an operator. The module uses only the standard library.
+is validated as in an operator. The module imports no third-party package.
 """
 
 from __future__ import annotations

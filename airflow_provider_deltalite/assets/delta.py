@@ -64,9 +64,9 @@ def delta_asset(
 class DeltaEvent:
     """An event of a table's asset: the versions from `from_version` to `version`, both inclusive.
 
-    - `operations`: the operations of the commits that count
-    - `commit_timestamp`: the newest time of these commits, in milliseconds UTC
-    - `data_changed`: whether one of these commits adds or removes rows; None in the event of a task
+    - `operations`: the operations of the matching commits, or of the task's commit
+    - `commit_timestamp`: the time of the last of these commits, in milliseconds UTC; None if there is only a gap
+    - `data_changed`: whether one of these commits adds or removes rows, or is in a gap; None in the event of a task
     - `reset`: whether the table was dropped and created again; `from_version` is then its first version
     - `gap`: whether log cleanup deleted commits before the watcher read them
     - `watched`: whether a watcher sent the event; false for the event of a task

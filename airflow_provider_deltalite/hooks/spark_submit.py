@@ -6,7 +6,7 @@ The base class handles arguments, connections, tracking and killing. This class 
 - the output: it keeps markers and the traceback, and logs every other line at the level of the line;
 - the exit code of the job, wherever the driver ran;
 - secret settings, which go into a private file and not into arguments;
-- the Python interpreter of a driver on this worker, which is the worker's own;
+- the Python interpreter for a driver on this worker: that of the worker;
 - a kill that gives the driver time to clean up.
 
 It overrides private methods of the base class. Contract tests check them.
@@ -175,14 +175,13 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         """Log a warning for each jar that Spark probably lacks to reach these tables. The job is submitted anyway."""
         settings = {
             **self._conf,
-            "jars": self._jars,
+            "jars": self._jars or self._properties_file,  # a properties file may name jars
             "packages": self._packages,
             "classpath": self._driver_class_path,
-            "a properties file may name jars": self._properties_file,
         }
         schemes = {parse_location(address).scheme for address in addresses}
-        given_settings = [str(name) for name, value in settings.items() if value]
-        for jar in find_missing_connectors(self.launch, schemes, given_settings):
+        settings_with_value = [str(name) for name, value in settings.items() if value]
+        for jar in find_missing_connectors(self.launch, schemes, settings_with_value):
             self.log.warning(
                 "Spark probably lacks the jar %s, which it needs to reach the table. Put the jar of its Hadoop version "
                 "into its folder `jars`, or name it in `packages`, `jars` or spark-defaults.conf.",
@@ -224,16 +223,16 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         application_or_pod: str | None = self._yarn_application_id or self._kubernetes_driver_pod
         return application_or_pod
 
-    def exit_code_of_job(self, raised: Exception | None = None) -> int | None:
+    def exit_code_of_job(self, hook_error: Exception | None = None) -> int | None:
         """Return the exit code of the job's driver; None if it is unknown.
 
         In client mode it is the exit code of spark-submit. In cluster mode it is the code that the cluster reports, in
-        the text of `raised` or in the output.
+        the text of `hook_error` or in the output.
         """
         process: int | None = None if self._submit_sp is None else self._submit_sp.returncode
         if not self.launch.in_cluster:
             return process
-        texts = [str(raised or ""), *self._last_submit_log_lines]
+        texts = [str(hook_error or ""), *self._last_submit_log_lines]
         exit_codes = [int(code) for text in texts for code in _DRIVER_ENDED.findall(text)]
         return exit_codes[-1] if exit_codes else None
 

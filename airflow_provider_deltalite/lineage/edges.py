@@ -1,10 +1,10 @@
 """The inputs and outputs of a task, from its request and, once it is known, its result.
 
 The table of a request is an output if the operation commits to it, and an input if the operation only reads it (a
-checkpoint, manifests, a dry run). A table that is changed in place is not also an input, which would make the graph
-circular; the run facet has the version that was read. Sources are inputs, and a Delta source has the version that was
-read if it is known. Only a new commit has statistics. A run that found its earlier commit names the version without
-them, so that its rows do not count twice.
+checkpoint, manifests, a dry run). An output is not also an input, because the graph would be circular; the run facet
+has the version that was read. Sources are inputs, and a Delta source has the version that was read if it is known. Only
+a new commit has statistics. A run that found its earlier commit names the version without them, so that its rows do not
+count twice.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def _lifecycle(request: Request, result: OperationResult) -> str | None:
 def _sources(request: Request, result: OperationResult | None) -> tuple[Edge, ...]:
     if not isinstance(request, WriteRequest | MergeRequest):
         return ()
-    read = {} if result is None else result.source_versions
-    edges = [_source(source, read.get(name)) for name, source in request.sources.items()]
+    read_versions = {} if result is None else result.source_versions
+    edges = [_source(source, read_versions.get(name)) for name, source in request.sources.items()]
     return tuple(dict.fromkeys(edge for edge in edges if edge is not None))
 
 

@@ -3,7 +3,7 @@
 The namespace is the storage (`s3://bucket`, `file`), and the name is the path in it. OpenLineage's Spark integration
 and other tools use the same names, so their lineage joins with this provider's. Keys of object stores begin without a
 slash, paths of file systems with one. A source with a glob pattern has the name of the folder before the pattern. The
-module uses only the standard library. Specification: OpenLineage, Naming.md.
+module imports no third-party package. Specification: OpenLineage, Naming.md.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from airflow_provider_deltalite.assets._uri import SAME_STORAGE
 from deltalite.storage.locations import parse_location
 
-_HAS_KEYS = frozenset({"s3", "gs", "wasbs"})
-_HAS_CONTAINERS = frozenset({"abfss", "wasbs"})  # the part before the `@` is a container, not a user
-_PASSWORD = re.compile(r"://[^/@]*:[^/]*@")  # user and password in the address of a source
-_PATTERN = re.compile(r"[*?\[{]")
+_KEY_SCHEMES = frozenset({"s3", "gs", "wasbs"})
+_CONTAINER_SCHEMES = frozenset({"abfss", "wasbs"})  # the part before the `@` is a container, not a user
+_CREDENTIALS = re.compile(r"://[^/@]*:[^/]*@")  # user and password in the address of a source
+_GLOB = re.compile(r"[*?\[{]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +35,18 @@ def dataset_name(address: str) -> DatasetName:
     Raises:
         InvalidTableAddressError: the address is invalid.
     """
-    location = parse_location(_PASSWORD.sub("://", address, count=1))
+    location = parse_location(_CREDENTIALS.sub("://", address, count=1))
     if location.is_local:
         return DatasetName(namespace="file", name=location.path)
     parts = urlsplit(location.path)
     scheme = SAME_STORAGE.get(location.scheme, location.scheme)
-    authority = parts.netloc if scheme in _HAS_CONTAINERS else parts.netloc.rpartition("@")[2]
+    authority = parts.netloc if scheme in _CONTAINER_SCHEMES else parts.netloc.rpartition("@")[2]
     namespace = f"{scheme}://{authority}" if authority else scheme
-    name = parts.path.strip("/") if scheme in _HAS_KEYS else parts.path.rstrip("/")
+    name = parts.path.strip("/") if scheme in _KEY_SCHEMES else parts.path.rstrip("/")
     return DatasetName(namespace=namespace, name=name or "/")
 
 
 def folder_before_pattern(path: str) -> str:
     """Return the path, or the folder before its first part that is a glob pattern."""
-    match = _PATTERN.search(path)
+    match = _GLOB.search(path)
     return path if match is None else path[: path.rfind("/", 0, match.start()) + 1]

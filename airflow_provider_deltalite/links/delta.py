@@ -61,9 +61,9 @@ class TaskLinks:
 
         The link skips the driver's UI if its address is not on one of `hosts`.
         """
-        lasting = application_page(job.application_id, history=history, resource_manager=resource_manager)
-        now = job.ui_url if job.ui_url is not None and is_web_page_on(job.ui_url, hosts) else lasting
-        self._store(SparkApplicationLink().xcom_key, now=now, at_end=lasting)
+        lasting_page = application_page(job.application_id, history=history, resource_manager=resource_manager)
+        now = job.ui_url if job.ui_url is not None and is_web_page_on(job.ui_url, hosts) else lasting_page
+        self._store(SparkApplicationLink().xcom_key, now=now, at_end=lasting_page)
 
     def commit(self, table: str, version: int | None) -> None:
         """Store the link to a commit; do nothing without `commit_link`, or if the operation made no commit."""

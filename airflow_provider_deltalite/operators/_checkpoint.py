@@ -28,8 +28,8 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param log_cleanup: Delete expired files of the log, as ``delta.logRetentionDuration`` and
         ``delta.enableExpiredLogCleanup`` of the table allow. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
-        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -68,7 +68,7 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
         """Return the checkpoint of the newest version before the job, or of a later version.
 
-        After a failed job, a checkpoint that existed before the job does not count.
+        After a failed job, a checkpoint that existed before the job is no result of it.
         """
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 

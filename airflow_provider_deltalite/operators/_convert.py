@@ -26,8 +26,8 @@ class DeltaConvertOperator(DeltaCommitOperator):
     table, and a vacuum deletes it.
 
     If the folder is already a Delta table, the task only records the run, in a new version. The task returns ``{table,
-    operation, version, read_version, committed, skipped, app_id, txn_version, timestamp, metrics}``, and so does the
-    event of each outlet ``Asset``. ``metrics`` has ``numConvertedFiles``, ``convertedFilesSize`` and
+    operation, version, read_version, committed, skipped, app_id, txn_version, timestamp, metrics}``. The event of each
+    outlet ``Asset`` contains the same values. ``metrics`` has ``numConvertedFiles``, ``convertedFilesSize`` and
     ``numConvertedRows``. You can also give every parameter of ``SparkSubmitOperator``, except those of the job itself.
 
     :param table: The folder's address: a local path, or a URI with a scheme. (templated)
@@ -41,8 +41,8 @@ class DeltaConvertOperator(DeltaCommitOperator):
     :param conflict_retries: How often the job checks the folder again after another writer has made the table first.
         (templated)
     :param conflict_seconds: The job stops checking again this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
-        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``skip`` (the default) keeps the
         commit; ``write`` checks the folder again, and finds the table. (templated)
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task

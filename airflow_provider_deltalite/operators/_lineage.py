@@ -50,7 +50,7 @@ class LineageOfRequest(ABC):
         return self._lineage(self._result)
 
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:  # noqa: ARG002  as above
-        """Return the tables that the task would have read and written. A failed task has not committed."""
+        """Return the tables of the request. A failed task may have committed, but its result is unknown."""
         return self._lineage(None)
 
     def _lineage(self, result: OperationResult | None) -> Any:
@@ -70,7 +70,10 @@ class LineageOfRequest(ABC):
         return lineage
 
     def _schemas(self, request: Request, result: OperationResult | None) -> dict[DatasetVersion, Sequence[Column]]:
-        """Return the columns of the table after the task; nothing if this worker cannot read the table's log."""
+        """Return the columns of the table after the task.
+
+        The result is empty if the task made no version, or if this worker cannot read the table's log.
+        """
         if result is None or result.version is None:
             return {}
         from airflow_provider_deltalite.lineage.naming import dataset_name

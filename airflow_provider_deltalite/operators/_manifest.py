@@ -32,8 +32,8 @@ class DeltaGenerateManifestOperator(DeltaSubmitOperator):
     metrics}``. ``metrics`` has ``numManifests``, ``numFiles`` and ``numDeletedManifests``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
-        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.

@@ -24,22 +24,23 @@ class DeltaMergeOperator(DeltaRowsOperator):
     - A clause is a mapping with one of ``update``, ``insert`` and ``delete`` (True). It needs a ``condition`` unless it
       is the last clause of its kind.
     - Of the clauses of one kind, the first whose condition is true applies. If none applies, the row does not change.
-    - ``update`` and ``insert`` are Spark SQL by column. ``"*"`` sets all columns from source columns with their names.
+    - ``update`` and ``insert`` map each column to a Spark SQL expression. ``"*"`` sets each column from the source
+      column of the same name.
     - The task fails and names the keys if two source rows match one target row.
 
-    Conditions of ``on`` on the target alone (``target.day = DATE'2026-01-01'``) and the keys of the source decide which
-    files the merge reads. Tasks that merge into one table at the same time do not conflict if they read different
-    files. A literal for the partition column achieves this in mapped tasks.
+    The merge reads only files that can match. It decides by the keys of the source and by conditions in ``on`` that use
+    only the target, such as ``target.day = DATE'2026-01-01'``. Concurrent merges into one table do not conflict if they
+    read different files. In mapped tasks, compare the partition column with a literal of each task.
 
-    Each commit contains the run identity, also if no row was changed. So a retry finds the commit of an earlier
+    The task commits the run identity even if it changes no row. A retry therefore finds the commit of an earlier
     attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,
-    skipped, app_id, txn_version, timestamp, metrics}``, and so does the event of each outlet ``Asset``. You can also
-    give every parameter of ``SparkSubmitOperator``, except those of the job itself.
+    skipped, app_id, txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values.
+    You can also give every parameter of ``SparkSubmitOperator``, except those of the job itself.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param source: The input, as in ``DeltaWriteOperator``. (templated)
     :param sources: Several inputs, by the names of their views. Give either this or ``source``. (templated)
-    :param query: Spark SQL on the views that makes the source rows. By default, these are all rows of ``source``.
+    :param query: A Spark SQL query on the views that returns the source rows. By default, all rows of ``source``.
         (templated)
     :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. Spark binds
         them as values, so they cannot change the query. (templated)
@@ -55,13 +56,13 @@ class DeltaMergeOperator(DeltaRowsOperator):
         name. Without it, a missing table is an error. (templated)
     :param partition_by: The partition columns, in order, of a table that the merge creates. (templated)
     :param properties: The properties of a table that the merge creates. (templated)
-    :param schema_evolution: The deprecated name of ``merge_schema``.
+    :param schema_evolution: The deprecated name of ``merge_schema``. If you give both, this one applies.
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the merge after a conflict with another writer's commit. With 0,
         only Airflow's retries repeat it. The job keeps the source rows, unless they come from the table. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
-        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``write`` (the default) merges again,
         into the newest version; ``skip`` keeps the commit. Retries never write twice. (templated)
     :param idempotency_key: A text that names what the task writes, such as ``{{ task.source.path }}`` of a mapped task.

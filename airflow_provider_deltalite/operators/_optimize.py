@@ -17,23 +17,23 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
     - With ``z_order_by``, the task orders all files of a partition along a Z-order curve of these columns. Queries that
       filter by one of them then skip files and row groups. The files have a tag that names the columns.
     - In a clustered table, the task orders the rows along a Hilbert curve of the clustering columns. It takes the files
-      that are not clustered yet, and clustered files that together are not larger than these. delta-spark goes on with
-      the result, and the other way round. After a change of the columns, ``full=True`` takes all files. It leaves
-      cubes of the current columns that have at least half of ``max_commit_bytes``.
+      that are not clustered yet, and clustered files that together are not larger than these. delta-spark can continue
+      the clustering of this task, and this task that of delta-spark. After a change of the columns, ``full=True`` takes
+      all files. It leaves cubes of the current columns that have at least half of ``max_commit_bytes``.
     - A second run does nothing until new files arrive: files that were packed to the same size, or ordered by the same
       columns, stay as they are. Full Z-order cubes (at least half of ``max_commit_bytes``) always stay.
 
     The task changes no row, so readers, streams and change feeds are not affected. It does not conflict with appends,
-    merges and deletes. If another writer changes a file, the job replans, and at last leaves the file to a later run
+    merges and deletes. If another writer changes a file, the job replans, and finally leaves the file to a later run
     (``numFilesLeft``). Replaced files stay for time travel until a vacuum. A large table is rewritten in several
     commits. If the job is killed between two commits, a retry continues.
 
-    The last commit contains the run identity, also if there was nothing to do. So a retry finds the last commit of an
-    earlier attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version,
-    committed, skipped, app_id, txn_version, timestamp, metrics}``, and so does the event of each outlet ``Asset``.
-    After several commits, ``metrics`` has the values of the last commit, and sums over all commits of this attempt
-    (``totalNumAddedFiles``, ...). You can also give every parameter of ``SparkSubmitOperator``, except those of the job
-    itself.
+    The last commit contains the run identity, even if there was nothing to do. A retry therefore finds the last commit
+    of an earlier attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version,
+    committed, skipped, app_id, txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same
+    values. After several commits, ``metrics`` has the values of the last commit, and sums over all commits of this
+    attempt (``totalNumAddedFiles``, ...). You can also give every parameter of ``SparkSubmitOperator``, except those of
+    the job itself.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param where: Spark SQL on partition columns. The task reads only the partitions for which it is true. (templated)
@@ -46,13 +46,13 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
     :param max_deleted_rows_ratio: A file is rewritten if the share of its soft-deleted rows exceeds this ratio. 0
         rewrites every file with a soft-deleted row. (templated)
     :param max_commit_bytes: The approximate maximum of bytes that one commit rewrites. (templated)
-    :param full: Order also the files of a clustered table that are clustered by other columns, and join small cubes.
+    :param full: Also order the files of a clustered table that are clustered by other columns, and join small cubes.
         If all files are in order already, the task does nothing. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans files that another writer has changed. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
-        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``write`` (the default) optimizes
         again, from the newest version; ``skip`` keeps the commit. (templated)
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task

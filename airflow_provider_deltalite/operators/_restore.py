@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
-from deltalite.requests import CommitRequest, OnRerun, Request, RestoreRequest
-from deltalite.storage.versioned_path import parse_moment_ms
+from deltalite.requests import CommitRequest, OnRerun, RestoreRequest
 
 
 class DeltaRestoreOperator(DeltaCommitOperator):
@@ -17,7 +16,7 @@ class DeltaRestoreOperator(DeltaCommitOperator):
     It copies and deletes no file, so a large table takes seconds. The versions in between stay in the history, and
     another restore can undo this one. A change data feed contains the removed and the restored rows.
 
-    A restore does not reset the protocol, the ids of mapped columns, the values of identity columns, and the list of
+    A restore does not reset the protocol, the ids of mapped columns, the values of identity columns, or the list of
     runs that have committed.
 
     The data files and deletion vectors of the older version must still exist. If a vacuum has deleted some, the task
@@ -25,7 +24,7 @@ class DeltaRestoreOperator(DeltaCommitOperator):
     older version, the task only records the run, in a new version.
 
     The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
-    metrics}``, and so does the event of each outlet ``Asset``. ``metrics`` has delta-spark's names
+    metrics}``. The event of each outlet ``Asset`` contains the same values. ``metrics`` has delta-spark's names
     (``numRestoredFiles``, ``numRemovedFiles``, ``numOfFilesAfterRestore``, and their sizes). You can also give every
     parameter of ``SparkSubmitOperator``, except those of the job itself.
 
@@ -38,8 +37,8 @@ class DeltaRestoreOperator(DeltaCommitOperator):
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the restore after another writer's commit. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
-        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``write`` (the default) restores
         again, also after later commits; ``skip`` keeps the commit. Retries never restore twice. (templated)
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
@@ -76,10 +75,3 @@ class DeltaRestoreOperator(DeltaCommitOperator):
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
         """Return `write`: a cleared task restores again, because the table may have changed since."""
         return OnRerun.WRITE
-
-    def _request(self) -> Request:
-        """Return the validated request, with a valid timestamp."""
-        request = super()._request()
-        if isinstance(request, RestoreRequest) and request.timestamp is not None:
-            parse_moment_ms(request.timestamp)
-        return request

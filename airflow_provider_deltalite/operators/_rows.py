@@ -36,10 +36,10 @@ class DeltaDeleteOperator(DeltaRowsOperator):
     rows, or writes deletion vectors if the table has ``delta.enableDeletionVectors``. The task fails on a table with
     ``delta.appendOnly``.
 
-    Each commit contains the run identity, also if no row was deleted. So a retry finds the commit of an earlier
+    The task commits the run identity even if it deletes no row. A retry therefore finds the commit of an earlier
     attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,
-    skipped, app_id, txn_version, timestamp, metrics}``, and so does the event of each outlet ``Asset``. You can also
-    give every parameter of ``SparkSubmitOperator``, except those of the job itself.
+    skipped, app_id, txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values.
+    You can also give every parameter of ``SparkSubmitOperator``, except those of the job itself.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param condition: Spark SQL. The task deletes the rows for which it is true. Subqueries, non-deterministic functions
@@ -50,8 +50,8 @@ class DeltaDeleteOperator(DeltaRowsOperator):
     :param conflict_retries: How often the job replans the delete after a conflict with another writer's commit. With 0,
         only Airflow's retries repeat it. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
-        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``write`` (the default) deletes again,
         from the newest version; ``skip`` keeps the commit. Retries never write twice. (templated)
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
@@ -86,10 +86,10 @@ class DeltaUpdateOperator(DeltaRowsOperator):
     without a search. Any other update reads the files that may contain such rows, by their statistics. If the table has
     ``delta.enableDeletionVectors``, the update writes only the changed rows.
 
-    Each commit contains the run identity, also if no row was changed. So a retry finds the commit of an earlier
+    The task commits the run identity even if it changes no row. A retry therefore finds the commit of an earlier
     attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,
-    skipped, app_id, txn_version, timestamp, metrics}``, and so does the event of each outlet ``Asset``. You can also
-    give every parameter of ``SparkSubmitOperator``, except those of the job itself.
+    skipped, app_id, txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values.
+    You can also give every parameter of ``SparkSubmitOperator``, except those of the job itself.
 
     A cleared task updates again, so ``{"visits": "visits + 1"}`` would count twice. Give ``on_rerun="skip"`` if the new
     values depend on the old ones.
@@ -104,8 +104,8 @@ class DeltaUpdateOperator(DeltaRowsOperator):
     :param conflict_retries: How often the job replans the update after a conflict with another writer's commit. With 0,
         only Airflow's retries repeat it. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
-        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``write`` (the default) updates again,
         from the newest version; ``skip`` keeps the commit. Retries never write twice. (templated)
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task

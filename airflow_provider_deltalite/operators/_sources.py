@@ -36,7 +36,7 @@ def views(
 
 
 def reject_climbing_addresses(request: Request, waits: Callable[[str], bool] | None = None) -> None:
-    """Raise if an address of the request climbs out of its folder (`..`). No other function checks this.
+    """Raise if an address of the request climbs out of its folder (`..`).
 
     The function checks every address that Spark will open:
 
@@ -76,6 +76,7 @@ def _may_be_address(option: str, value: str) -> bool:
 
 
 def _has_folder(text: str) -> bool:
+    # The text may be percent-encoded, also twice.
     return any(separator in unquote(unquote(text)) for separator in "/\\")
 
 

@@ -8,8 +8,8 @@ would change its meaning:
 - An empty predicate would become None, which means every row.
 
 So SQL texts are always rendered as text. One template may still render a complete structure. The task is rejected if a
-given parameter is rendered as empty, and if a Python value would mean something else as SQL. This module overrides two
-private methods of Airflow's templating. A contract test checks them.
+parameter that the author gave is rendered as empty, and if a Python value would mean something else as SQL. This module
+overrides two private methods of Airflow's templating. A contract test checks them.
 
 A SQL parameter may also name a template file. Airflow reads a file for every template field that ends in
 `template_ext`, but not for texts inside a mapping. This module reads files for SQL only, at any depth of a parameter.
@@ -90,25 +90,26 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
             return content
         return self._render((jinja_env or self.get_template_env()).from_string(content), context)
 
-    def _read_files(self, jinja_env: Any, rendered: Collection[int]) -> None:
-        """Replace names of files by the content of the files, except in values whose ids are in `rendered`."""
+    def _read_files(self, jinja_env: Any, rendered_ids: Collection[int]) -> None:
+        """Replace names of files by the content of the files, except in values whose ids are in `rendered_ids`."""
         for name in self.sql_texts | self.sql_structures:
-            setattr(self, name, self._with_files(name, getattr(self, name), jinja_env, rendered))
+            setattr(self, name, self._with_files(name, getattr(self, name), jinja_env, rendered_ids))
         self._has_read_files = True
 
-    def _with_files(self, parameter: str, value: Any, jinja_env: Any, rendered: Collection[int]) -> Any:
-        if id(value) in rendered:
+    def _with_files(self, parameter: str, value: Any, jinja_env: Any, rendered_ids: Collection[int]) -> Any:
+        if id(value) in rendered_ids:
             return value
         if isinstance(value, str):
             return _file_text(parameter, value, jinja_env) if self.names_file(parameter, value) else value
         if type(value) is dict:
             return {
-                key: self._with_files(f"{parameter}.{key}", text, jinja_env, rendered) for key, text in value.items()
+                key: self._with_files(f"{parameter}.{key}", text, jinja_env, rendered_ids)
+                for key, text in value.items()
             }
         if type(value) in (list, tuple):
             members = enumerate(value)
             return type(value)(
-                self._with_files(f"{parameter}[{at}]", text, jinja_env, rendered) for at, text in members
+                self._with_files(f"{parameter}[{at}]", text, jinja_env, rendered_ids) for at, text in members
             )
         return value
 

@@ -66,8 +66,8 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
-        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
     :param yarn_track_via_rm_api: As in ``SparkSubmitOperator``. By default, a job in a YARN cluster is tracked if the
         connection's extra names ``yarn_resourcemanager_webapp_address``.
     :param name: The name of the Spark application. By default, it names the DAG, the task and the job, such as
@@ -289,7 +289,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         """Open the table's log on this worker. Return None if only Spark can read the storage.
 
         The job checks for itself whether its DAG run has committed. The check on the worker only saves a submission.
-        The error is raised if the table is local, or if the author gave a connection for the storage.
+        Raise the error if the table is local, or if the author gave a connection for the storage.
         """
         try:
             return DeltaHook(request.table, self.storage_conn_id).get_conn()
@@ -347,7 +347,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
                 super().execute(context)
             except DeltaLiteError:
                 raise
-            except Exception as raised:
+            except Exception as hook_error:
                 if self._hook is None or not self._hook.was_submitted:
                     raise
                 if omitted_lines := self._hook.omitted_lines:
@@ -356,7 +356,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
                     log_as_group(self.log, "Traceback of the job", self._hook.traceback)
                 return after_failure(
                     self._hook,
-                    raised,
+                    hook_error,
                     lambda: self._find_result_after_job(request, failed=True),
                     lambda: self._failed_table(None),
                 )

@@ -10,7 +10,7 @@ from deltalite.requests import CommitRequest, OnRerun, Request, TableRequest
 
 
 class DeltaTableOperator(DeltaCommitOperator):
-    """Create a Delta table as you declare it, or alter the table until it is as declared.
+    """Create a Delta table as you declare it, or alter an existing table to match the declaration.
 
     Without a table at the address, the task creates an empty one. Otherwise the task compares the table with your
     parameters and commits the difference in one version. If there is no difference, it commits nothing. So the task can
@@ -23,25 +23,25 @@ class DeltaTableOperator(DeltaCommitOperator):
     - sets the comment and the default, if you declare them.
 
     Existing rows have NULL in a new column. So a table with rows gets no new column with ``NOT NULL``, with a
-    ``DEFAULT`` or with generated values. The task also refuses a narrower or another type, another generation
-    expression, and other partition columns. It then leaves the table as it is.
+    ``DEFAULT`` or with generated values. The task also refuses to narrow a type or to replace it by an unrelated one,
+    to change a generation expression, and to change the partition columns. It then leaves the table as it is.
 
     A new constraint or ``NOT NULL`` must hold for all rows of the table, so the task reads them. It fails with the
     first row that breaks the rule.
 
     If ``properties`` sets ``delta.enableRowTracking`` in an existing table, the task first gives row ids to its files,
-    100,000 files in a commit. A retry goes on where the earlier task attempt stopped.
+    100,000 files in a commit. A retry continues where the earlier task attempt stopped.
 
-    To drop a feature with ``drop_features``, the task first writes each data file again that needs the feature, then
-    commits three empty versions with a checkpoint each. Clients without the feature read the table from there. The
-    table gets the feature ``checkpointProtection``, which keeps these checkpoints. Time travel to older versions still
-    needs the dropped feature.
+    To drop a feature with ``drop_features``, the task first rewrites each data file that needs the feature, then
+    commits three empty versions with a checkpoint each. Clients without the feature can read these versions and later
+    ones. The table gets the feature ``checkpointProtection``, which keeps these checkpoints. Time travel to older
+    versions still needs the dropped feature.
 
     The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
-    metrics}``, and so does the event of each outlet ``Asset``. ``operation`` is ``CREATE TABLE`` or ``ALTER TABLE``.
-    ``metrics`` counts what changed (``numAddedColumns``, ``numChangedColumns``, ``numChangedProperties``,
-    ``numBackfilledFiles``, ``numRewrittenFiles``). You can also give every parameter of ``SparkSubmitOperator``, except
-    those of the job itself.
+    metrics}``. The event of each outlet ``Asset`` contains the same values. ``operation`` is ``CREATE TABLE`` or
+    ``ALTER TABLE``. ``metrics`` counts what changed (``numAddedColumns``, ``numChangedColumns``,
+    ``numChangedProperties``, ``numBackfilledFiles``, ``numRewrittenFiles``). You can also give every parameter of
+    ``SparkSubmitOperator``, except those of the job itself.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param schema: The columns as in ``CREATE TABLE``, such as ``id BIGINT NOT NULL, day DATE COMMENT 'of the order'``,
@@ -63,8 +63,8 @@ class DeltaTableOperator(DeltaCommitOperator):
     :param conflict_retries: How often the job replans after another writer's commit. Each commit of row ids counts
         separately. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
-        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``write`` (the default) compares the
         table with the declaration again; ``skip`` keeps the commit. (templated)
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task

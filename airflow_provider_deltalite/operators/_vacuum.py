@@ -20,17 +20,17 @@ class DeltaVacuumOperator(DeltaCommitOperator):
       removal, with its deletion vectors and change files.
     - A file that no version names, for example of a killed job, is deleted by its age. It is kept for at least one day,
       because it may belong to a running job.
-    - Names that begin with ``_`` or ``.`` are kept, and so are links, and tables inside the table.
+    - The vacuum keeps files and folders whose names begin with ``_`` or ``.``, links, and tables inside the table.
 
     Time travel and change feeds work for every version that was current inside the retention. They may fail for older
     versions. A write can lose files if it takes longer than the retention, from its first file to its commit. Give such
     a table a longer retention.
 
-    The table's history shows ``VACUUM START`` and ``VACUUM END``. The latter contains the run identity. So a retry
-    returns it if an earlier attempt has ended. If the earlier attempt was killed, the retry deletes the remaining
-    files. The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version,
-    timestamp, metrics}``, and so does the event of each outlet ``Asset``. You can also give every parameter of
-    ``SparkSubmitOperator``, except those of the job itself.
+    The table's history shows ``VACUUM START`` and ``VACUUM END``. ``VACUUM END`` contains the run identity. If an
+    earlier attempt has committed it, a retry returns it. If the earlier attempt was killed, the retry deletes the
+    remaining files. The task returns ``{table, operation, version, read_version, committed, skipped, app_id,
+    txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values. You can also give
+    every parameter of ``SparkSubmitOperator``, except those of the job itself.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param retention_hours: Keep files that were removed less than this many hours ago. The default is the table's
@@ -41,14 +41,14 @@ class DeltaVacuumOperator(DeltaCommitOperator):
     :param dry_run: Delete and commit nothing. The job's log lists files, and the folders with the most data to delete.
         ``metrics`` has ``numFilesToDelete``, ``sizeOfDataToDelete`` and ``numDirectoriesToDelete``. (templated)
     :param mode: ``full`` lists the table's folder. ``lite`` reads only the commits since the last vacuum. It is fast
-        for a large table, but finds no files that no version names. It is rejected if the log no longer has those
+        for a large table, but does not find files that no version names. It is rejected if the log no longer has those
         commits. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the vacuum after a change of the table's protocol or metadata.
         (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
-        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``write`` (the default) vacuums again;
         ``skip`` keeps the commit. (templated)
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task

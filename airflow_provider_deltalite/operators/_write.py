@@ -13,9 +13,9 @@ from deltalite.requests import CommitRequest, OnRerun, Request, WriteMode, Write
 class DeltaWriteOperator(DeltaCommitOperator):
     """Write the rows of one or several sources to a Delta table, once for each DAG run.
 
-    Each commit contains the run identity. So a retry finds the commit of an earlier attempt, returns it, and writes
-    nothing. The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version,
-    timestamp, metrics}``, and so does the event of each outlet ``Asset``.
+    Each commit contains the run identity. A retry therefore finds the commit of an earlier attempt, returns it, and
+    writes nothing. The task returns ``{table, operation, version, read_version, committed, skipped, app_id,
+    txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values.
 
     You can also give every parameter of ``SparkSubmitOperator``, except those of the job itself. ``application`` names
     the job's script if Spark has its own copy, such as ``local:///...`` in a container image. Airflow stores rendered
@@ -27,7 +27,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         ``timestamp_as_of`` instead of options and schema. For changed rows, it takes ``changes_from_version`` and
         ``changes_to_version`` (both inclusive; the default of the latter is the newest version). (templated)
     :param sources: Several inputs, by the names of their views. Give either this or ``source``. (templated)
-    :param query: Spark SQL on the views that makes the rows. By default, these are all rows of ``source``. (templated)
+    :param query: A Spark SQL query on the views that returns the rows. By default, all rows of ``source``. (templated)
     :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. Spark binds
         them as values, so they cannot change the query. (templated)
     :param mode: ``append``; ``overwrite``; ``error``, which fails if the table exists; or ``ignore``, which does
@@ -56,8 +56,8 @@ class DeltaWriteOperator(DeltaCommitOperator):
         only Airflow's retries repeat it. The job computes the query again if the query reads the table itself, or if
         the rows must change (another schema, identity values). Otherwise it keeps the written files. (templated)
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
-    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on a storage
-        that cannot keep two writers apart; no effect elsewhere. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
     :param on_rerun: Decides what a cleared task does if it has committed before. ``skip`` keeps the commit (the
         default, except for ``overwrite``), ``write`` writes again (the default for ``overwrite``), and ``replace``
         replaces the run's earlier rows by the new ones (``append`` only). Retries never write twice. (templated)

@@ -3,7 +3,7 @@
 It polls in the same way (`waiting`) and returns the same dictionary in each mode. The first poll runs here. If it finds
 nothing, a deferrable sensor defers from inside `poke`, so that `soft_fail` and similar parameters are handled by the
 base class in both modes. With `start_from_trigger` the triggerer runs the first poll too. A lost log position between
-two polls costs only reading; the version after which commits count is stored once, outside of this object.
+two polls costs only reading; the starting version of the wait is stored once, outside of this object.
 """
 
 from __future__ import annotations
@@ -49,27 +49,28 @@ _RENDERS_TRIGGERS = hasattr(BaseTrigger, "render_template_fields")
 class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, metaclass=CheckedWhenParsed):
     """Wait for a commit to a Delta table, and return a description of it.
 
-    The result is ``{table, from_version, version, after_version, reset, operation, timestamp}``. It describes the first
-    commit after ``after_version`` that satisfies every given condition. ``from_version`` is the first version after
-    ``after_version``. The sensor waits for a table that does not exist yet, and polls a storage that does not answer
-    again, until ``timeout``. If the table is dropped and created again, the wait continues at its first version, and
-    ``reset`` is true. If log cleanup deletes commits before a poll, the sensor skips them and logs a warning.
+    A commit matches if it is after ``after_version`` and satisfies every given condition. The result is ``{table,
+    from_version, version, after_version, reset, operation, timestamp}``. It describes the first commit that matches.
+    ``from_version`` is the first version after ``after_version``. The sensor waits for a table that does not exist yet,
+    and polls a storage that does not answer again, until ``timeout``. If the table is dropped and created again, the
+    wait continues at its first version, and ``reset`` is true. If log cleanup deletes commits before a poll, the sensor
+    skips them and logs a warning.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param after_version: Only commits after this version count; -1 for any. By default it is the table's version at the
-        first poll of this task in this DAG run, and stays so through reschedules, deferrals, retries and clears; under
-        ``[state_store] clear_on_success`` a clear after a success starts at the current version. Before Airflow 3.3 it
-        is the version at the start of the DAG run, and a clear in a DAG run that had ended starts that again.
-        (templated)
+    :param after_version: Only commits after this version match; -1 for any. By default, it is the table's version at
+        the first poll of this task in this DAG run, and stays the same through reschedules, deferrals, retries and
+        clears. Under ``[state_store] clear_on_success``, a clear after a success starts at the current version. Before
+        Airflow 3.3, it is the version at the start of the DAG run. A clear in an ended DAG run makes Airflow start that
+        run again, so the version is then a later one. (templated)
     :param data_change_only: Ignore commits that add or remove no rows, such as OPTIMIZE, a change of properties, or a
         write without rows. By default they are ignored unless ``operations``, ``app_id`` or ``made_by`` is given.
-    :param operations: Only these operations count, as the table's history names them (``WRITE``, ``MERGE``, ...).
-        (templated)
-    :param partition: Only commits that add or remove a file with these partition values count. A removed file counts
-        only if its writer has recorded the values. Column names are compared without regard to case. Values are texts
-        as Delta serializes them, None for null. (templated)
-    :param app_id: Only commits with this transaction identifier count. (templated)
-    :param made_by: Only commits of an Airflow task with these properties count: a mapping with one or more of
+    :param operations: Only commits of these operations match, as the table's history names them (``WRITE``, ``MERGE``,
+        ...). (templated)
+    :param partition: Only commits that add or remove a file with these partition values match. A removed file is
+        considered only if its writer has recorded the values. Column names are compared without regard to case. Values
+        are texts as Delta serializes them, None for null. (templated)
+    :param app_id: Only commits with this transaction identifier match. (templated)
+    :param made_by: Only commits of an Airflow task with these properties match: a mapping with one or more of
         ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``idempotency_key``, ``logical_date``,
         ``data_interval_start`` and ``data_interval_end``. Times are ISO 8601, in UTC if they have no zone. A data
         interval finds the commit of another DAG whether that DAG was scheduled, backfilled or triggered. (templated)
@@ -231,12 +232,12 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
                 rendered_request["table"],
                 request.get("table"),
             )
-            restarted: dict[str, Any] = self.execute(context)
-            return restarted
+            result: dict[str, Any] = self.execute(context)
+            return result
         match event:
-            case {"status": "success", "result": dict() as result}:
-                self._record_result(result)
-                return result
+            case {"status": "success", "result": dict() as event_result}:
+                self._record_result(event_result)
+                return event_result
             case {"status": "error", "kind": "AirflowNotFoundException", "message": str() as message}:
                 raise AirflowNotFoundException(message)  # as the first poll in a worker does
             case {"status": "error", "kind": str() as kind, "message": str() as message}:
@@ -306,7 +307,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         return wait, self._progress(context, wait) or baseline, hook
 
     def _baseline(self, context: Context, hook: DeltaHook) -> LogPosition:
-        """Return the position after which commits count.
+        """Return the position after which commits match.
 
         1. If the author gave a version, it is that version.
         2. If Airflow keeps state for a task, it is the table's position at the first poll, or -1 if there was no table.
@@ -333,8 +334,8 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
 
         store = hook.get_conn()
         if not stored_baseline.is_available:
-            started = context["dag_run"].start_date or context["dag_run"].run_after
-            return LogPosition(version=watch.version_at(store, int(started.timestamp() * 1000)))
+            run_start = context["dag_run"].start_date or context["dag_run"].run_after
+            return LogPosition(version=watch.version_at(store, int(run_start.timestamp() * 1000)))
         position = watch.position_at(store, watch.latest_version(store))
         stored_baseline.set(request, position)
         return position

@@ -5,7 +5,7 @@ the operators with their own defaults. Their order matters:
 
 1. Optimize replaces small files and adds commits to the log.
 2. The checkpoint makes the log short to read.
-3. Vacuum deletes files that were replaced before the retention began.
+3. Vacuum deletes files that were replaced longer ago than the table's retention.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_MOST_THREADS = 32
+_MAX_THREADS = 32
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -28,4 +28,4 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="deltalite")
+    return ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="deltalite")

@@ -1,4 +1,6 @@
-"""The trigger of an `AssetWatcher`: it sends an event for the asset if the table has commits that count.
+"""The trigger of an `AssetWatcher`: it sends an event for the asset if the table has commits that match.
+
+A commit matches if it is not before `start` and satisfies all other conditions of the trigger.
 
 The trigger never ends. If storage or Airflow fails, it retries after growing pauses. Polls run in threads, so they do
 not block the triggerer's event loop. The triggers of one table share their polls (Airflow 3.3). Each trigger applies
@@ -6,9 +8,13 @@ its own condition, and reads the log itself if it joins later or has missed a ba
 
 Airflow 3.3 stores the trigger's position with the asset. The trigger reads it before the first poll. After an event it
 waits until Airflow has stored the event, and then stores the position. A restart can therefore repeat an event, but
-never loses one. A restart begins at `start` in three cases: before Airflow 3.3, if several assets share the trigger and
-none of them is `delta_asset(...)` of the table, and if the stored position is unreadable. In the last case the trigger
-logs which commits may be left out.
+never loses one.
+
+In three cases, a restart begins at `start` instead, and can leave out commits:
+
+1. Airflow is older than 3.3.
+2. Several assets share the trigger, and none of them is `delta_asset(...)` of the table. The trigger logs a warning.
+3. The stored position is unreadable. The trigger logs which commits may be left out.
 """
 
 from __future__ import annotations
@@ -39,12 +45,13 @@ if TYPE_CHECKING:
 
 _LATEST: Literal["latest"] = "latest"
 # A batch holds at most this many commits, so that a trigger far behind still stores its position regularly.
-_MOST_STEPS = 1000
+_MAX_STEPS = 1000
 # A batch ends at about this much memory, because the summary of a commit may have many partitions.
-_MOST_HELD_BYTES = 16 * 1024 * 1024
-# A warning shows this much of an unreadable value; a valid position is about half as long.
-_MOST_SHOWN = 300
-# A triggerer sends its events once a second to the process that stores them. It loses unsent events if it ends.
+_MAX_HELD_BYTES = 16 * 1024 * 1024
+# A warning shows this many characters of an unreadable value; a valid position is about half as long.
+_MAX_SHOWN_CHARACTERS = 300
+# The trigger waits this long after an event, before it stores its position. A triggerer sends its events once a second
+# to the process that stores them, and loses unsent events if it ends.
 _STORING_SECONDS = 5.0
 
 
@@ -59,15 +66,15 @@ class Batch:
 
 
 class DeltaTableTrigger(BaseEventTrigger):
-    """Send an event if a Delta table has commits that count, for an ``AssetWatcher``.
+    """Send an event if a Delta table has commits that match, for an ``AssetWatcher``.
 
-    The payload of an event is ``{table, table_id, from_version, version, operations, data_changed, commit_timestamp,
-    reset, gap, partitions}``:
+    A commit matches if it is not before ``start`` and satisfies all other conditions below. The payload of an event is
+    ``{table, table_id, from_version, version, operations, data_changed, commit_timestamp, reset, gap, partitions}``:
 
     - ``from_version`` and ``version``: the versions since the last event, both inclusive
-    - ``operations`` and ``commit_timestamp`` (milliseconds UTC): the operations and the newest time of the commits in
-      this range that count
-    - ``data_changed``: whether one of these commits adds or removes rows
+    - ``operations``: the operations of the matching commits in this range
+    - ``commit_timestamp``: the time of the last matching commit, in milliseconds UTC; None if there is only a gap
+    - ``data_changed``: whether a matching commit adds or removes rows; true if ``gap`` is true
     - ``reset``: true in the first event of a table that was dropped and created again
     - ``gap``: true if log cleanup deleted commits before the trigger read them
     - ``partitions``: the partitions whose rows changed, such as ``day=2026-03-01/country=DE``; None if there are more
@@ -77,15 +84,16 @@ class DeltaTableTrigger(BaseEventTrigger):
     merge several events into one DAG run.
 
     :param table: The table's address: a local path, or a URI with a scheme. It may not exist yet.
-    :param start: The first version that counts, or ``latest`` for the version after that of the first poll. Airflow 3.3
-        and later keep the position, so only the first poll uses ``start``.
-    :param data_change_only: Only commits that add or remove rows count, so that maintenance sends no events. By default
+    :param start: The first version that can match. ``latest`` stands for the version after the newest one at the first
+        poll. Airflow 3.3 and later keep the position, so only the first poll uses ``start``.
+    :param data_change_only: Only commits that add or remove rows match, so that maintenance sends no events. By default
         this is true unless ``operations`` is given.
-    :param operations: Only these operations count, as the table's history names them (``WRITE``, ``MERGE``, ...).
-    :param partition: Only commits that add or remove a file with these partition values count. A removed
-        file counts only if its writer has recorded the values.
-    :param exclude_app_ids: Commits with these transaction identifiers do not count. They may contain ``*`` and ``?``:
-        ``airflow/orders_clean/*`` are those of a DAG that would otherwise trigger itself.
+    :param operations: Only commits of these operations match, as the table's history names them (``WRITE``, ``MERGE``,
+        ...).
+    :param partition: Only commits that add or remove a file with these partition values match. A removed file is
+        considered only if its writer has recorded the values.
+    :param exclude_app_ids: Commits with these transaction identifiers do not match. They may contain ``*`` and ``?``.
+        For example, ``airflow/orders_clean/*`` keeps the DAG ``orders_clean`` from triggering itself.
     :param poke_interval: Seconds between two polls.
     :param storage_conn_id: The Airflow connection that opens the table's storage.
     """
@@ -140,9 +148,9 @@ class DeltaTableTrigger(BaseEventTrigger):
         trigger, position = cls(**kwargs), None
         while True:
             if position is None:
-                batch = await trigger._ask(_first_batch)
+                batch = await trigger._call_until_success(_first_batch)
             else:
-                batch = await trigger._ask(_next_batch, position)
+                batch = await trigger._call_until_success(_next_batch, position)
             if batch.steps or position is None:
                 yield batch
             position = batch.position
@@ -151,27 +159,25 @@ class DeltaTableTrigger(BaseEventTrigger):
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
         """Yield the events of this trigger; read the log if a batch does not begin at the trigger's position."""
-        position = await self._restore()
-        async for shared in _after_an_empty_batch(shared_stream):
-            batch = shared
+        position = await self._load_or_start_position()
+        async for shared in _with_catch_up_batch(shared_stream):
             self._health.report_lag(shared.position.version - position.log_position.version)
-            while True:
-                if not _is_at(position.log_position, batch.base):
-                    batch = await self._ask(_next_batch, position.log_position)
+            reads_log = not _is_at(position.log_position, shared.base)
+            has_more = True
+            while has_more:
+                batch = await self._call_until_success(_next_batch, position.log_position) if reads_log else shared
+                has_more = reads_log and batch.more  # the shared stream itself continues an incomplete shared batch
                 steps = batch.steps
                 if self.condition.needs_complete_summary and not all(map(_is_complete, steps)):
-                    steps = await self._ask(_complete_steps, steps, self.condition)
+                    steps = await self._call_until_success(_complete_steps, steps, self.condition)
                 position, event = await in_thread(advance, position, steps, self.condition, self.table)
                 if event is not None:
-                    names = await self._ask(_partition_names, event["partitions"])
+                    names = await self._call_until_success(_partition_names, event["partitions"])
                     table_id = event["table_id"] or await self._table_id()
                     yield TriggerEvent({**event, "table_id": table_id, "partitions": names})
                     await asyncio.sleep(_STORING_SECONDS)
                 if batch.steps:
                     await self._save(position)
-                if batch is shared or not batch.more:  # the shared stream itself continues an incomplete shared batch
-                    break
-                batch = await self._ask(_next_batch, position.log_position)
             self._health.report_lag(0)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -179,29 +185,30 @@ class DeltaTableTrigger(BaseEventTrigger):
         async for event in self.filter_shared_stream(self.open_shared_stream(self.serialize()[1])):
             yield event
 
-    async def _restore(self) -> WatchPosition:
-        """Return the stored position, or else store and return that of `start`.
+    async def _load_or_start_position(self) -> WatchPosition:
+        """Return the stored position. If it is missing or unreadable, store and return the position of `start`.
 
-        It is stored at once, because the first event may come late. An unreadable position, such as that of another
-        release, is logged and ignored. An error would end the trigger, and Airflow would create it again each second.
+        The position of `start` is stored at once, because the first event may come late. An unreadable position, such
+        as that of another release, causes a warning. An error would end the trigger, and Airflow would create it again
+        each second.
         """
-        saved, unreadable = await self._load_saved(), None
+        saved, error_text = await self._load_saved(), None
         if saved is not None:
             try:
                 return WatchPosition.from_dict(saved)
             except InvalidRequestError as error:
-                unreadable = error.problem
+                error_text = error.problem
         position = await self._start_position()
-        if unreadable is not None:
+        if error_text is not None:
             self.log.warning(
-                "The saved watch position of %s is unreadable: %s Airflow has stored %s. Watching restarts with "
-                "start=%s at version %s: commits before it that no event has announced will not be announced, and "
-                "later ones may be announced again.",
+                "The saved watch position of %s is unreadable; watching restarts at version %s (start=%s). Events for "
+                "earlier commits may be missing, and later ones may repeat. To process the earlier commits, trigger "
+                "the DAG by hand. Reason: %s Stored value: %s",
                 self.table,
-                _shorten(unreadable),
-                _shorten(repr(saved)),
-                self.start,
                 position.announced + 1,
+                self.start,
+                _shorten(error_text),
+                _shorten(repr(saved)),
             )
         await self._save(position)
         return position
@@ -209,24 +216,24 @@ class DeltaTableTrigger(BaseEventTrigger):
     async def _start_position(self) -> WatchPosition:
         """Return the position of `start`."""
         version = None if self.start == _LATEST else int(self.start) - 1
-        position = (await self._ask(_first_batch, version)).position
+        position = (await self._call_until_success(_first_batch, version)).position
         return WatchPosition(log_position=position, announced=position.version, table_id=await self._table_id())
 
     async def _table_id(self) -> str | None:
-        table_id: str | None = await self._ask(_table_id)
+        table_id: str | None = await self._call_until_success(_table_id)
         return table_id
 
-    async def _ask(self, question: Any, *arguments: Any) -> Any:
-        """Call a blocking function with the table's store, retry until it succeeds, and return the answer."""
+    async def _call_until_success(self, function: Any, *arguments: Any) -> Any:
+        """Call a blocking function with the table's store, retry until it succeeds, and return its result."""
         while True:
             try:
-                answer = await in_thread(self._hook.ask, lambda store: question(store, *arguments))
+                result = await in_thread(self._hook.ask, lambda store: function(store, *arguments))
             except Exception as error:  # noqa: BLE001  if the trigger ended, Airflow would create it again each second
                 failures = self._health.count_failure("read the log", error)
                 await asyncio.sleep(pause_seconds(self.poke_interval, failures))
             else:
                 self._health.count_poll()
-                return answer
+                return result
 
     # --- the stored position ---
 
@@ -241,7 +248,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         while True:
             try:
                 saved: object = await self._in_state_store("get", self._cursor_key)
-            except Exception as error:  # noqa: BLE001  as in `_ask`
+            except Exception as error:  # noqa: BLE001  as in `_call_until_success`
                 failures = self._health.count_failure("get the saved position from Airflow", error)
                 await asyncio.sleep(pause_seconds(self.poke_interval, failures))
             else:
@@ -252,7 +259,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         """Store the position. A failure is logged; a restart then repeats events."""
         try:
             await self._in_state_store("set", self._cursor_key, position.as_dict())
-        except Exception as error:  # noqa: BLE001  as in `_ask`
+        except Exception as error:  # noqa: BLE001  as in `_call_until_success`
             self._health.count_failure("save the position in Airflow", error)
 
     async def _in_state_store(self, method: str, *arguments: Any) -> Any:
@@ -271,7 +278,8 @@ class DeltaTableTrigger(BaseEventTrigger):
                 if method == "get":
                     self.log.warning(
                         "Cannot save the watch position of %s: several assets share this trigger, and none of them is "
-                        "delta_asset(...) of the table. After a restart watching begins at start=%s.",
+                        "delta_asset(...) of the table. After a restart, watching begins at start=%s. To keep the "
+                        "position, watch the table with delta_asset(table, watch=True).",
                         self.table,
                         self.start,
                     )
@@ -289,12 +297,12 @@ async def _call_store(store: Any, method: str, *arguments: Any) -> Any:
 def _check_start(start: Literal["latest"] | int) -> Literal["latest"] | int:
     is_version = isinstance(start, int) and not isinstance(start, bool) and start >= 0
     if not is_version and start != _LATEST:
-        raise InvalidRequestError(f"start is {start!r}.", remedy="Give the first version that counts, or 'latest'.")
+        raise InvalidRequestError(f"start is {start!r}.", remedy="Give the first version to watch, or 'latest'.")
     return start
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."
 
 
 def _is_at(position: LogPosition, base: LogPosition) -> bool:
@@ -304,7 +312,7 @@ def _is_at(position: LogPosition, base: LogPosition) -> bool:
     return (position.version, position.commit_digest) == (base.version, base.commit_digest)
 
 
-async def _after_an_empty_batch(shared_stream: AsyncIterator[Batch]) -> AsyncIterator[Batch]:
+async def _with_catch_up_batch(shared_stream: AsyncIterator[Batch]) -> AsyncIterator[Batch]:
     """Yield an empty batch with an impossible base, and then the shared ones.
 
     The first batch makes the trigger read the log from its own position. The shared stream may be ahead of it, because
@@ -332,7 +340,7 @@ def _next_batch(store: LogStore, position: LogPosition) -> Batch:
     for step in watch.follow(store, position):
         steps.append(step)
         held_bytes += _held_bytes(step)
-        if len(steps) == _MOST_STEPS or held_bytes >= _MOST_HELD_BYTES:
+        if len(steps) == _MAX_STEPS or held_bytes >= _MAX_HELD_BYTES:
             return Batch(base=position, steps=tuple(steps), position=step.position, more=True)
     return Batch(base=position, steps=tuple(steps), position=steps[-1].position if steps else position)
 

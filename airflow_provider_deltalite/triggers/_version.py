@@ -41,7 +41,7 @@ class DeltaVersionTrigger(BaseTrigger):
     where the kind is the name of an error class of ``deltalite.errors``, or ``AirflowNotFoundException``.
 
     :param table: The table's address.
-    :param after_version: Only commits after this version count; -1 for any.
+    :param after_version: Only commits after this version match; -1 for any.
     :param condition: ``CommitCondition`` as a dictionary.
     :param place: ``LogPosition`` as a dictionary: the last log position that the sensor has read.
     :param poke_interval: Seconds between two polls.
@@ -105,7 +105,7 @@ class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
     ``DeltaVersionTrigger``, with the rendered ``request``.
 
     :param table: The table's address, or a template of it.
-    :param after_version: Only commits after this version count; -1 for any.
+    :param after_version: Only commits after this version match; -1 for any.
     :param poke_interval: Seconds between two polls.
     :param data_change_only: As in ``DeltaVersionSensor``.
     :param operations: As in ``DeltaVersionSensor``.

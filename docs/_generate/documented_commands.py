@@ -22,10 +22,11 @@ def commands() -> str:
     common = _parser()
     add_table_arguments(common, at_version=True)
     shared = {action.dest for action in common._actions}  # noqa: SLF001  argparse has no public list
-    shown = [
-        "Every command takes these; `--version` and `--timestamp` only those that look at one version:",
-        _table(_arguments(common)),
-    ]
+    sentence = (
+        "All commands have these arguments. Only commands that read one version have `--version` and `--timestamp`. "
+        "For `doctor`, `TABLE` is optional."
+    )
+    shown = [sentence, _table(_arguments(common))]
     for command in COMMANDS:
         parser = _parser()
         command.add_arguments(parser)

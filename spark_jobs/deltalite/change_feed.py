@@ -1,9 +1,14 @@
 """The change data feed: the rows that versions of a table inserted, updated and deleted.
 
-`plan_changes` checks the request before it opens a data file: all versions exist and recorded their changes, and the
-last schema can read the earlier ones. It also finds each file of changed rows. It reads each commit once, in blocks,
-and a second time if removes lack their partition values. `read_changes` returns the rows: the table's columns at the
-last version, then the change type, the version and the time. Protocol: Change Data Files; delta-spark's `CDCReader`.
+`plan_changes` reads the commits of the requested versions, and no data file. It lists the files with changed rows after
+three checks:
+
+1. The log holds the commits of all versions.
+2. Each version recorded its changes.
+3. The schema of the last version can read the rows of all versions.
+
+`read_changes` returns the rows: the table's columns at the last version, then `CHANGE_COLUMNS`. Protocol: Change Data
+Files; delta-spark's `CDCReader`.
 """
 
 from __future__ import annotations
@@ -40,14 +45,16 @@ from deltalite.storage.log_store import LogStore, StoredFile
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
-_CHANGE_COLUMNS = (
-    pa.field(CHANGE_TYPE, pa.string()),
-    pa.field(COMMIT_VERSION, pa.int64()),
-    pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", "UTC")),
+CHANGE_COLUMNS = (
+    StructField(CHANGE_TYPE, PrimitiveType("string")),
+    StructField(COMMIT_VERSION, PrimitiveType("long")),
+    StructField(COMMIT_TIMESTAMP, PrimitiveType("timestamp")),
 )
+"""The columns that the feed adds to those of the table."""
+_RESERVED_NAMES = frozenset(column.name for column in CHANGE_COLUMNS)
 _FEATURE = "changeDataFeed"
 _FILE_ACTIONS = (AddFile.action, RemoveFile.action)
-_Values = dict[str, Mapping[str, str | None]]
+_PartitionValuesByKey = dict[str, Mapping[str, str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +69,14 @@ class ChangePlan:
     files: tuple[ChangedFile, ...]
 
     @property
+    def schema(self) -> StructType:
+        """The table's columns, then `CHANGE_COLUMNS`."""
+        return StructType((*self.snapshot.schema, *CHANGE_COLUMNS))
+
+    @property
     def arrow_schema(self) -> pa.Schema:
-        """The table's columns, then `_change_type`, `_commit_version` and `_commit_timestamp`."""
-        return pa.schema([*schema_to_arrow(self.snapshot.schema), *_CHANGE_COLUMNS])
+        """The Arrow schema of the rows that `read_changes` returns."""
+        return schema_to_arrow(self.schema)
 
 
 def plan_changes(
@@ -89,17 +101,17 @@ def plan_changes(
     end = loaded if loaded is not None and loaded.version == to_version else Snapshot.load(store, to_version)
     commits = {time.version: (time.timestamp_ms, commit) for time, commit in commit_times(store)}
     _check_commits(store, range(from_version, end.version + 1), commits)
-    epochs = _Epochs(end if from_version == end.version else Snapshot.load(store, from_version))
+    history = _FeedHistory(end if from_version == end.version else Snapshot.load(store, from_version))
     in_commit = in_commit_times(end.protocol, end.metadata)
     files: list[ChangedFile] = []
     for version in range(from_version, end.version + 1):
         timestamp_ms, commit = commits[version]
         changes = _read_commit(store, commit)
-        epochs.follow(version, changes.protocol, changes.metadata)
+        history.apply_commit(version, changes.protocol, changes.metadata)
         if in_commit is not None and in_commit.cover(version):
             timestamp_ms = in_commit_timestamp(changes.provenance, commit.name)
         files += changes.files(version=version, timestamp_ms=timestamp_ms)
-    epochs.check_readable_as(end.table_schema)
+    history.check_readable_as(end.table_schema)
     complete_files = _with_partition_values(store, files, end.table_schema, commits)
     return ChangePlan(from_version=from_version, snapshot=end, files=tuple(complete_files))
 
@@ -112,11 +124,11 @@ def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
         CorruptLogError, UnsupportedFeatureError, StorageError: see `read_files`.
     """
     store, table = plan.snapshot.store, plan.snapshot.table_schema
-    cdc_schema = recorded_schema(table)
+    files_schema, rows_schema = change_file_schema(table), plan.arrow_schema
     for (version, timestamp_ms, change_type), group in groupby(
         plan.files, key=lambda f: (f.version, f.timestamp_ms, f.change_type)
     ):
-        schema = cdc_schema if change_type is None else table
+        schema = files_schema if change_type is None else table
         for batch in read_files(store, (_data_file(file) for file in group), schema):
             types = batch.column(CHANGE_TYPE) if change_type is None else pa.repeat(change_type.value, len(batch))
             if types.null_count:
@@ -124,22 +136,23 @@ def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
                     f"A change data file of version {version} of {store.root} has rows without {CHANGE_TYPE}.",
                     remedy="Restore the file from a backup, or request changes from a later version.",
                 )
-            moment = pa.scalar(timestamp_ms * 1000, _CHANGE_COLUMNS[2].type)
+            moment = pa.scalar(timestamp_ms * 1000, rows_schema.field(COMMIT_TIMESTAMP).type)
             columns = batch.columns[: len(table.logical.fields)]
             versions = pa.repeat(pa.scalar(version, pa.int64()), len(batch))
             change_columns = [types, versions, pa.repeat(moment, len(batch))]
-            yield pa.RecordBatch.from_arrays([*columns, *change_columns], schema=plan.arrow_schema)
+            yield pa.RecordBatch.from_arrays([*columns, *change_columns], schema=rows_schema)
 
 
-class _Epochs:
-    """The successive protocols, metadata and schemas of the table, starting with the first version."""
+class _FeedHistory:
+    """The protocol and metadata of one version after the other, and the schemas of all versions since the first."""
 
     def __init__(self, start: Snapshot) -> None:
+        self._root = start.store.root
         self._protocol, self._metadata = start.protocol, start.metadata
         self._schemas: list[tuple[int, TableSchema]] = [(start.version, start.table_schema)]
         self._check_recorded(start.version)
 
-    def follow(self, version: int, protocol: Protocol | None, metadata: Metadata | None) -> None:
+    def apply_commit(self, version: int, protocol: Protocol | None, metadata: Metadata | None) -> None:
         """Apply the protocol and metadata of a commit, and check that the table still records changes.
 
         Raises:
@@ -155,10 +168,11 @@ class _Epochs:
         self._schemas.append((version, schema))
 
     def check_readable_as(self, last: TableSchema) -> None:
-        """Check that `last` can read rows of all schemas.
+        """Check that the rows of all versions are readable with the schema `last`.
 
         Raises:
-            ChangeFeedUnavailableError: it cannot; the message names the version that changed the schema.
+            ChangeFeedUnavailableError: the rows of a version are not; the message names the version that changed the
+                schema.
         """
         for index, (version, schema) in enumerate(self._schemas):
             reason = incompatibility(schema, last)
@@ -168,23 +182,23 @@ class _Epochs:
                 v for v, later in self._schemas[index + 1 :] if incompatibility(schema, later) is not None
             )
             raise ChangeFeedUnavailableError(
-                f"The changes of version {version} cannot be read with the schema of version {self._schemas[-1][0]}: "
-                f"in version {changed_in} {reason}.",
+                f"The changes of version {version} of {self._root} cannot be read with the schema of version "
+                f"{self._schemas[-1][0]}: in version {changed_in} {reason}.",
                 remedy=f"Request two ranges: up to version {changed_in - 1}, and from version {changed_in} on.",
             )
 
     def _check_recorded(self, version: int) -> None:
         if not is_in_force(_FEATURE, self._protocol, self._metadata):
             raise ChangeFeedUnavailableError(
-                f"Version {version} did not record its changes: the change data feed is off.",
+                f"Version {version} of {self._root} did not record its changes: the change data feed is off.",
                 remedy="Request versions since delta.enableChangeDataFeed was set to true.",
             )
-        schema = parse_schema(self._metadata.schema_string)
-        conflicting = [f.name for f in _CHANGE_COLUMNS if schema.find(f.name) is not None]
-        if conflicting:
+        name = reserved_column(parse_schema(self._metadata.schema_string))
+        if name is not None:
             raise ChangeFeedUnavailableError(
-                f"Version {version} has a column called '{conflicting[0]}', a name that the change data feed needs.",
-                remedy="Rename the column.",
+                f"Version {version} of {self._root} has a column called '{name}', a name that the change data feed "
+                "reserves.",
+                remedy="Rename the column, and request only versions after the rename.",
             )
 
 
@@ -204,7 +218,7 @@ def _check_range(from_version: int, to_version: int | None) -> None:
 
 
 def _check_commits(store: LogStore, versions: range, commits: Container[int]) -> None:
-    """Check that the log holds all commits of the range: a checkpoint lists files, but not changes."""
+    """Check that the log holds the commit of each version. A checkpoint cannot replace it: it lists no changes."""
     missing = [version for version in versions if version not in commits]
     if not missing:
         return
@@ -233,16 +247,17 @@ def _with_partition_values(
 ) -> Iterator[ChangedFile]:
     """Yield the files with their partition values. `files` are in version order.
 
-    A remove may lack its partition values, which the version before it then provides; delta-spark rejects such a
-    remove. Only one version is loaded. The later commits update its files, so the time is linear in the number of
-    versions.
+    A remove may lack its partition values. They are then those of the file in the version before; delta-spark rejects
+    such a remove. The function loads one version and reads the later commits a second time, so the time is linear in
+    the number of versions.
     """
     unknown = [file for file in files if file.partition_values is None]
     if not unknown or not table.partition_columns:
         yield from (file if file.partition_values is not None else replace(file, partition_values={}) for file in files)
         return
     keys = {_key(file) for file in unknown}
-    values, known_version = _values_at(store, unknown[0].version - 1, keys), unknown[0].version - 1
+    known_version = unknown[0].version - 1
+    values = _values_at(store, known_version, keys)
     for file in files:
         if file.partition_values is not None:
             yield file
@@ -252,15 +267,15 @@ def _with_partition_values(
             _update_values(store, commits[known_version][1], values, keys)
         if _key(file) not in values:
             raise ChangeFeedUnavailableError(
-                f"Version {file.version} removes the file '{file.path}' without its partition values, and the version "
-                "before does not have the file.",
+                f"Version {file.version} of {store.root} removes the file '{file.path}' without its partition values, "
+                "and the version before does not have the file.",
                 remedy="Request changes of versions before or after this one.",
             )
         yield replace(file, partition_values=values[_key(file)])
 
 
-def _values_at(store: LogStore, version: int, keys: set[str]) -> _Values:
-    """Return the partition values of the files of a version whose key is in `keys`, by key; empty below version 0."""
+def _values_at(store: LogStore, version: int, keys: set[str]) -> _PartitionValuesByKey:
+    """Return the partition values of the files in a version whose key is in `keys`; empty below version 0."""
     if version < 0:
         return {}
     files = Snapshot.load(store, version).files_with(("path", "partitionValues", "deletionVector"))
@@ -268,12 +283,12 @@ def _values_at(store: LogStore, version: int, keys: set[str]) -> _Values:
     return {file_key(row["path"], row["deletionVector"]): dict(row["partitionValues"] or ()) for row in rows}
 
 
-def _update_values(store: LogStore, commit: StoredFile, values: _Values, keys: set[str]) -> None:
+def _update_values(store: LogStore, commit: StoredFile, values: _PartitionValuesByKey, keys: set[str]) -> None:
     """Update `values` from the version before a commit to the version of the commit.
 
     If the commit removes and adds the same file, the add applies.
     """
-    added: _Values = {}
+    added: _PartitionValuesByKey = {}
     for kind, body in read_actions(store, commit.name, commit.size_bytes):
         action = parse_action(kind, body, commit.name) if kind in _FILE_ACTIONS else None
         if isinstance(action, AddFile) and (key := file_key(action.path, action.deletion_vector)) in keys:
@@ -296,7 +311,12 @@ def _data_file(file: ChangedFile) -> DataFile:
     )
 
 
-def recorded_schema(table: TableSchema) -> TableSchema:
+def reserved_column(schema: StructType) -> str | None:
+    """Return the first column of a schema whose name the change data feed reserves, or None."""
+    return next((field.name for field in schema if field.name.lower() in _RESERVED_NAMES), None)
+
+
+def change_file_schema(table: TableSchema) -> TableSchema:
     """Return the schema of change data files: the table's columns, then `_change_type`.
 
     Column mapping does not rename `_change_type`.

@@ -5,9 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+import pytest
 from airflow.sdk import DAG
 
 from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
+
+TEXT_AND_NATIVE = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+"""Runs a test with templates that render as text, and with `render_template_as_native_obj`."""
 
 _Operator = TypeVar("_Operator", bound=DeltaSubmitOperator)
 

@@ -1,4 +1,4 @@
-"""The least parameters of the delete, update and merge operators, and their rendered requests."""
+"""The required parameters of the delete, update and merge operators, and their rendered requests."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from deltalite.requests import CommitRequest
 
 CSV = {"format": "csv", "path": "/landing"}
 
-LEAST = {
+REQUIRED_PARAMETERS = {
     DeltaDeleteOperator: {"condition": "id = 1"},
     DeltaUpdateOperator: {"set": {"a": "1"}},
     DeltaMergeOperator: {"source": CSV, "on": "target.id = source.id", "when_matched": [{"update": "*"}]},
 }
 
-ALL = pytest.mark.parametrize("operator", LEAST, ids=lambda operator: operator.job)
-
-BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+EACH_OPERATOR = pytest.mark.parametrize("operator", REQUIRED_PARAMETERS, ids=lambda operator: operator.job)
 
 
 def rendered_request(
@@ -28,6 +26,6 @@ def rendered_request(
 ) -> CommitRequest:
     """Render the templates of an operator in a DAG, and return its request."""
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
-        task = operator(**{"task_id": "change", "table": "/lake/t", **LEAST[operator], **parameters})
+        task = operator(**{"task_id": "change", "table": "/lake/t", **REQUIRED_PARAMETERS[operator], **parameters})
     task.render_template_fields(rendered_with or {})
     return task._request()

@@ -1,6 +1,6 @@
 """A DAG with secrets in every kind of task, plain and mapped, and the program that runs it in another process.
 
-It writes the values that Airflow has stored to a file: rendered fields, as the REST API and the UI show them, and XCom.
+The program writes what Airflow stored to a file: the rendered fields that the REST API and the UI show, and XCom.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECRETS = {
     "spark.driver.extraJavaOptions": "-Djavax.net.ssl.trustStorePassword=planted-java",
 }
 SOURCE = {"format": "jdbc", "options": {"url": "jdbc:x://h/db?password=planted-url", "password": "planted-option"}}
-LEAST = {
+REQUIRED_PARAMETERS = {
     "DeltaDeleteOperator": {"condition": "id = 1"},
     "DeltaMergeOperator": {"source": SOURCE, "on": "target.id = source.id", "when_matched": [{"delete": True}]},
     "DeltaRestoreOperator": {"version": 0},
@@ -36,8 +36,8 @@ LEAST = {
 
 with DAG("secrets", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
     for name in os.environ["TEST_OPERATORS"].split():
-        least = {"table": f"{lake}/orders", **LEAST.get(name, {})}
-        getattr(delta, name).partial(task_id=f"mapped_{name}", **least).expand(conf=[SECRETS])
+        parameters = {"table": f"{lake}/orders", **REQUIRED_PARAMETERS.get(name, {})}
+        getattr(delta, name).partial(task_id=f"mapped_{name}", **parameters).expand(conf=[SECRETS])
     delta.DeltaWriteOperator(task_id="plain", table=f"{lake}/orders", source=SOURCE, conf=SECRETS)
     delta.DeltaWriteOperator(task_id="unrendered", table=f"{lake}/{{{{ nothing.here }}}}", source=SOURCE, conf=SECRETS)
     DeltaVersionSensor.partial(
@@ -54,12 +54,13 @@ if __name__ == "__main__":
 
     from tests.support.airflow_versions import DagBag
 
-    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)  # takes seconds to make
+    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)  # creating it takes seconds
     initdb()
     DagBag(Path(__file__)).dags["secrets"].test(logical_date=datetime(2026, 1, 1, tzinfo=UTC))
     with create_session() as session:
         stored = {
-            f"{one.task_id}[{one.map_index}]": one.rendered_fields for one in session.query(RenderedTaskInstanceFields)
+            f"{fields.task_id}[{fields.map_index}]": fields.rendered_fields
+            for fields in session.query(RenderedTaskInstanceFields)
         }
-        stored["XCom"] = [str(one.value) for one in session.query(XComModel)]
+        stored["XCom"] = [str(xcom.value) for xcom in session.query(XComModel)]
     Path(sys.argv[1]).write_text(json.dumps(stored))

@@ -55,7 +55,7 @@ def parsed(operator, *, dag=None, **parameters):
         (
             DeltaWriteOperator,
             {"source": CSV, "mode": "overwrite", "on_rerun": "replace"},
-            "removes the files of an earlier append",
+            "applies only to an append",
         ),
         (DeltaWriteOperator, {"source": CSV, "conflict_retries": "many"}, "conflict_retries is 'many'"),
         (DeltaWriteOperator, {"source": CSV, "table": "/lake/orders@v3"}, "names a version"),
@@ -92,8 +92,9 @@ def parsed(operator, *, dag=None, **parameters):
         (DeltaVacuumOperator, {"mode": "litte"}, "mode is 'litte'"),
         (DeltaVacuumOperator, {"retention_hours": "-1"}, "retention_hours"),
         (DeltaRestoreOperator, {"version": 1, "timestamp": "2026-01-01"}, "version"),
+        (DeltaRestoreOperator, {"timestamp": "noon"}, "Invalid time 'noon'"),
         (DeltaOptimizeOperator, {"target_file_size": "big"}, "target_file_size"),
-        (DeltaConvertOperator, {"on_rerun": "replace"}, "removes the files of an earlier append"),
+        (DeltaConvertOperator, {"on_rerun": "replace"}, "applies only to an append"),
         (DeltaVersionSensor, {"after_version": "newest"}, "after_version is 'newest'"),
         (DeltaVersionSensor, {"operations": "WRITE"}, "not a list"),
         (DeltaVersionSensor, {"table": "s3://lake/../t"}, r"\.\."),
@@ -139,6 +140,7 @@ def another():
         (DeltaVacuumOperator, {"table": "{{ table }}", "retention_hours": 1, "confirm_short_retention": "orders"}),
         (DeltaVacuumOperator, {"retention_hours": "{{ hours }}", "dry_run": "{{ dry }}"}),
         (DeltaRestoreOperator, {"version": "{{ v }}", "timestamp": "{{ t }}"}),
+        (DeltaRestoreOperator, {"timestamp": "{{ t }}", "user_metadata": "back to noon"}),
         (DeltaVersionSensor, {"after_version": "{{ ti.xcom_pull('load')['version'] }}", "operations": "{{ o }}"}),
     ],
 )

@@ -47,8 +47,8 @@ def test_provider_info_lists_every_public_module_and_no_other(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_entry_belongs_to_a_listed_integration(kind):
-    named = {one["integration-name"] for one in INFO["integrations"]}
-    assert {entry["integration-name"] for entry in INFO[kind]} <= named
+    integrations = {integration["integration-name"] for integration in INFO["integrations"]}
+    assert {entry["integration-name"] for entry in INFO[kind]} <= integrations
 
 
 def test_airflow_ignores_no_key_at_any_depth():
@@ -60,7 +60,7 @@ def test_airflow_ignores_no_key_at_any_depth():
         match schema:
             case {"properties": dict()}:
                 closed = {"additionalProperties": False, **schema}
-                return closed | {"properties": {name: strict(one) for name, one in schema["properties"].items()}}
+                return closed | {"properties": {name: strict(member) for name, member in schema["properties"].items()}}
             case {"items": dict() as items}:
                 return schema | {"items": strict(items)}
             case {"additionalProperties": dict() as more}:
@@ -88,7 +88,7 @@ def test_there_are_operators():
 # --- triggers ---
 
 # The arguments of a trigger by the names of its parameters. Add each new parameter without a default here.
-GIVEN = {
+ARGUMENTS = {
     "table": "s3://lake/orders",
     "after_version": 3,
     "condition": CommitCondition(operations=["WRITE"], partition={"day": None}, app_id="a").as_dict(),
@@ -109,9 +109,10 @@ TRIGGERS = {
 }
 
 
-def made(trigger: type[BaseTrigger]) -> BaseTrigger:
-    wanted = inspect.signature(trigger.__init__).parameters
-    return trigger(**{name: value for name, value in GIVEN.items() if name in wanted})
+def make_trigger(trigger: type[BaseTrigger]) -> BaseTrigger:
+    """Create a trigger with `ARGUMENTS`."""
+    parameters = inspect.signature(trigger.__init__).parameters
+    return trigger(**{name: value for name, value in ARGUMENTS.items() if name in parameters})
 
 
 def test_there_are_triggers():
@@ -120,28 +121,28 @@ def test_there_are_triggers():
 
 @pytest.mark.parametrize("name", sorted(TRIGGERS))
 def test_a_trigger_survives_serialization_to_json(name):
-    path, kwargs = made(TRIGGERS[name]).serialize()
+    path, kwargs = make_trigger(TRIGGERS[name]).serialize()
     module, cls = path.rsplit(".", 1)
     assert getattr(import_module(module), cls) is TRIGGERS[name]
-    kept = json.loads(json.dumps(kwargs))
-    assert kept == kwargs  # nothing in it is another thing as JSON
-    assert TRIGGERS[name](**kept).serialize() == (path, kwargs)
+    stored_kwargs = json.loads(json.dumps(kwargs))
+    assert stored_kwargs == kwargs, "JSON must keep the type of each value"
+    assert TRIGGERS[name](**stored_kwargs).serialize() == (path, kwargs)
     assert set(kwargs) == set(inspect.signature(TRIGGERS[name].__init__).parameters) - {"self"}
 
 
 @pytest.mark.parametrize("name", sorted(TRIGGERS))
 def test_a_deserialized_trigger_has_the_same_database_row(name):
     """Airflow finds the row of an event trigger by this hash. Another hash at the next parse would lose the cursor."""
-    path, kwargs = made(TRIGGERS[name]).serialize()
-    again = TRIGGERS[name](**json.loads(json.dumps(kwargs))).serialize()
-    assert BaseEventTrigger.hash(path, kwargs) == BaseEventTrigger.hash(*again)
+    path, kwargs = make_trigger(TRIGGERS[name]).serialize()
+    deserialized_trigger = TRIGGERS[name](**json.loads(json.dumps(kwargs)))
+    assert BaseEventTrigger.hash(path, kwargs) == BaseEventTrigger.hash(*deserialized_trigger.serialize())
 
 
 _SERIALIZED = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from tests.airflow.test_conventions import TRIGGERS, made
-print("said", json.dumps({name: made(trigger).serialize() for name, trigger in TRIGGERS.items()}))
+from tests.airflow.test_conventions import TRIGGERS, make_trigger
+print("triggers", json.dumps({name: make_trigger(trigger).serialize() for name, trigger in TRIGGERS.items()}))
 """
 
 
@@ -157,4 +158,4 @@ def test_a_trigger_serializes_to_the_same_text_in_every_process():
         for seed in ("1", "2")
     ]
     assert outputs[0] == outputs[1]
-    assert outputs[0].startswith("said")
+    assert outputs[0].startswith("triggers")

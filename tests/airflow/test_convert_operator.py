@@ -10,10 +10,8 @@ from airflow.sdk import DAG
 from airflow_provider_deltalite.operators.delta import DeltaConvertOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import ConvertRequest, OnRerun, RunIdentity
-from tests.airflow.rendering import rendered
+from tests.airflow.rendering import TEXT_AND_NATIVE, rendered
 from tests.support.airflow_versions import stored
-
-BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 
 
 def operator(**parameters) -> DeltaConvertOperator:
@@ -24,7 +22,7 @@ def rendered_request(**parameters) -> ConvertRequest:
     return operator(**parameters)._request()
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_every_parameter_is_rendered(native):
     request = rendered_request(
         native=native,
@@ -61,11 +59,12 @@ def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
 def test_a_cleared_conversion_keeps_the_table_and_never_replaces_it():
     task = operator()
     assert task.default_on_rerun(task._request()) is OnRerun.SKIP
-    with pytest.raises(InvalidRequestError, match="removes the files of an earlier append"):
+    with pytest.raises(InvalidRequestError, match="applies only to an append"):
         ConvertRequest(table="/t", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
 
 
 def test_a_dag_with_a_conversion_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaConvertOperator(task_id="convert", table="/lake/orders", partition_schema="day DATE")
-    stored(dag)
+    task = stored(dag).get_task("convert")
+    assert (task.table, task.partition_schema) == ("/lake/orders", "day DATE")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_deltalite.installation_checks import check_storage, checks
+from airflow_provider_deltalite.installation_checks import check_storage_connection, checks
 from deltalite.installation.checks import Scope, Status
 
 
@@ -42,4 +42,4 @@ def test_the_check_reads_the_storage_with_its_connection(monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_MINE", '{"conn_type": "spark", "host": "local"}')
     _, storage = checks(Scope(conn_id="mine", table="s3://lake/orders", storage_conn_id="nowhere"))
     assert storage.status is Status.ERROR and "'nowhere'" in storage.message
-    assert check_storage("/lake/orders", "aws").status is Status.ERROR  # a local table needs no connection
+    assert check_storage_connection("/lake/orders", "aws").status is Status.ERROR  # a local table needs no connection

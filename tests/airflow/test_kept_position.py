@@ -184,7 +184,7 @@ async def test_an_unreadable_position_is_ignored_and_the_log_names_the_commits_t
         await watching.sees(lambda: all(value != kept for value in store.values.values()))
         log = capsys.readouterr().out
         assert why in log and repr(kept) in log
-        assert f"start={start} at version {begins}: commits before it that no event has announced" in log
+        assert f"restarts at version {begins} (start={start}). Events for earlier commits may be missing" in log
         table.commit(3, table.add())
         events = [await watching.next()]
         while events[-1]["version"] < 3:

@@ -95,7 +95,7 @@ def test_a_kill_after_the_commit_keeps_it_and_a_retry_finds_it(table, spark_subm
     text = json.dumps(table.txn(app_id)).replace("{", "{{").replace("}", "}}")
     commits = f"with open({str(commit)!r}, 'w') as file:\n    file.write({text!r})\n"
     survivors, raised = run_and_kill(table, spark_submit, context, tmp_path, commits + CLEANS_UP)
-    assert (survivors, raised) == ([], []), "what is committed is done"
+    assert (survivors, raised) == ([], []), "a kill after the commit must raise no error"
     again = DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"})
     spark_submit.calls.unlink()
     returned = again.execute(context)

@@ -147,9 +147,9 @@ INSERT = (MergeClause(insert="*"),)
 )
 def test_only_the_committing_run_counts_the_written_rows(request_made, metrics, counted):
     (output,) = edges_of(request_made, result(metrics=metrics)).outputs
-    (found_again,) = edges_of(request_made, result(metrics=metrics, committed=False, skipped=True)).outputs
+    (skipped_output,) = edges_of(request_made, result(metrics=metrics, committed=False, skipped=True)).outputs
     assert (output.version, output.statistics) == (4, counted)
-    assert (found_again.version, found_again.statistics) == (4, None)
+    assert (skipped_output.version, skipped_output.statistics) == (4, None)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 PROGRAM = Path(__file__).with_name("lineage_dag_run.py")
-# The job: it commits as the real ones do, says what it read, and has no good answer to a DELETE.
+# The stand-in for the job commits a WRITE or a MERGE as the real job does. It rejects a DELETE.
 JOB = """
 import json, os
 from deltalite.results import OperationResult, error_marker, result_marker
@@ -46,13 +46,17 @@ print(result_marker(OperationResult(
 
 @pytest.fixture(scope="module")
 def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
-    """The events of one DAG run that is run twice: {(event type, task): [first, second]}, and the calls of Spark."""
+    """Run a DAG run twice. Returns the lake's folder, the events and the calls of `spark-submit`.
+
+    The events are `{(event type, task): [event of the first run, event of the second run]}`.
+    """
     folder = tmp_path_factory.mktemp("lineage")
     for name in ("orders", "customers"):
         make_table(folder / "lake" / name).create()
     calls, events = folder / "calls.jsonl", folder / "events.jsonl"
     (folder / "dags").mkdir()
-    program = shutil.copy(PROGRAM, folder / "dags")  # alone: assets of other DAG files could have the same names
+    # The DAG folder holds one file, because assets of other DAG files could have the same names.
+    program = shutil.copy(PROGRAM, folder / "dags")
     stand_in = make_stand_in(folder)
     stand_in.does(JOB.format(calls=str(calls)))
     settings = {
@@ -91,12 +95,12 @@ def facet(dataset, name):
 
 def test_the_start_event_of_each_task_has_its_inputs_and_outputs(lineage_of_two_runs):
     lake, events, _ = lineage_of_two_runs
-    named = {
+    names = {
         task: [sorted(datasets(events["START", task][0], side)) for side in ("inputs", "outputs")]
         for task in ("load", "wait", "upsert", "forget")
     }
     orders, customers = ("file", f"{lake}/orders"), ("file", f"{lake}/customers")
-    assert named == {
+    assert names == {
         "load": [[("file", f"{lake}/in/2026-01-01"), ("s3://rules", "orders.yaml")], [orders]],
         "wait": [[orders], []],
         "upsert": [[orders], [customers]],
@@ -147,8 +151,8 @@ def test_a_skipped_run_has_its_version_and_no_statistics(lineage_of_two_runs):
     assert orders.get("outputFacets") in (None, {})
     run = event["run"]["facets"]["deltalite"]
     assert (run["committed"], run["skipped"]) == (False, True)
-    (read,) = events["COMPLETE", "upsert"][1]["inputs"]
-    assert facet(read, "version") == {"datasetVersion": "1"}  # the commit itself says what it was made of
+    (source,) = events["COMPLETE", "upsert"][1]["inputs"]
+    assert facet(source, "version") == {"datasetVersion": "1"}  # the commit names its sources and their versions
 
 
 def test_the_spark_application_gets_its_parent_run(lineage_of_two_runs):

@@ -24,6 +24,7 @@ from airflow_provider_deltalite.operators.delta import (
 )
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
+from tests.airflow.rendering import TEXT_AND_NATIVE
 
 _NOT_TEMPLATED_BY_DESIGN = {"identity"}
 _OTHER_NAMES = {"dry_run": "dry_run_only"}  # every operator of Airflow has a method of this name
@@ -111,7 +112,7 @@ def test_every_field_of_the_request_is_templated(operator, more):
     assert set(SparkSubmitOperator.template_fields) <= set(operator.template_fields)
 
 
-@pytest.mark.parametrize("native", [False, True])
+@TEXT_AND_NATIVE
 def test_templates_are_rendered_inside_sources_too(native):
     request = write(
         native=native,
@@ -125,7 +126,7 @@ def test_templates_are_rendered_inside_sources_too(native):
     assert request.query == "SELECT *, DATE'2026-01-01' AS day FROM source"
 
 
-@pytest.mark.parametrize("native", [False, True])
+@TEXT_AND_NATIVE
 def test_texts_that_look_like_other_values_stay_texts(native):
     request = write(
         native=native,
@@ -212,7 +213,7 @@ class Nothing:
         return None
 
 
-@pytest.mark.parametrize("native", [False, True])
+@TEXT_AND_NATIVE
 @pytest.mark.parametrize("parameter", ["replace_where", "query"])
 def test_sql_that_is_rendered_as_empty_is_rejected(native, parameter):
     with pytest.raises(InvalidRequestError, match=f"{parameter} was given, but is empty after rendering"):

@@ -10,10 +10,8 @@ from airflow.sdk import DAG
 from airflow_provider_deltalite.operators.delta import DeltaOptimizeOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, OptimizeRequest, RunIdentity
-from tests.airflow.rendering import rendered
+from tests.airflow.rendering import TEXT_AND_NATIVE, rendered
 from tests.support.airflow_versions import stored
-
-BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 
 
 def operator(**parameters) -> DeltaOptimizeOperator:
@@ -24,14 +22,14 @@ def rendered_request(**parameters) -> OptimizeRequest:
     return operator(**parameters)._request()
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_the_default_packs_the_complete_table(native):
     request = rendered_request(native=native)
     assert request == OptimizeRequest(table="/lake/orders")
     assert (request.where, request.z_order_by, request.max_deleted_rows_ratio) == (None, (), 0.05)
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_every_parameter_is_rendered(native):
     request = rendered_request(
         native=native,
@@ -79,11 +77,12 @@ def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
 def test_a_cleared_optimize_runs_again_and_never_replaces():
     task = operator()
     assert task.default_on_rerun(task._request()) is OnRerun.WRITE
-    with pytest.raises(InvalidRequestError, match="removes the files of an earlier append"):
+    with pytest.raises(InvalidRequestError, match="applies only to an append"):
         OptimizeRequest(table="/t", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
 
 
-def test_a_dag_is_serialized():
+def test_a_dag_with_an_optimize_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaOptimizeOperator(task_id="optimize", table="/lake/orders", z_order_by=["a"])
-    stored(dag)
+    task = stored(dag).get_task("optimize")
+    assert (task.table, task.z_order_by) == ("/lake/orders", ["a"])

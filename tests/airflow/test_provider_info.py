@@ -33,16 +33,16 @@ def test_the_package_name_is_the_name_of_the_distribution():
 
 def test_every_named_module_can_be_imported():
     info = get_provider_info()
-    named = [
+    modules = [
         m for kind in ("operators", "sensors", "hooks", "triggers") for e in info[kind] for m in e["python-modules"]
     ]
-    assert named
-    for module in named:
+    assert modules
+    for module in modules:
         import_module(module)
 
 
 def test_the_plugin_gives_templates_the_app_id_of_another_task(monkeypatch):
-    # Tasks load the plugins of entry points, and not those that a provider's description names.
+    # Tasks load plugins from entry points. They ignore the plugins that the provider info names.
     (entry,) = [e for e in entry_points(group="airflow.plugins") if e.dist.name == "airflow-provider-deltalite"]
     plugin = entry.load()
     assert plugin.name == entry.name == "deltalite"

@@ -10,10 +10,8 @@ from airflow.sdk import DAG
 from airflow_provider_deltalite.operators.delta import DeltaRestoreOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, RestoreRequest, RunIdentity
-from tests.airflow.rendering import rendered
+from tests.airflow.rendering import TEXT_AND_NATIVE, rendered
 from tests.support.airflow_versions import stored
-
-BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 
 
 def operator(**parameters) -> DeltaRestoreOperator:
@@ -24,7 +22,7 @@ def rendered_request(**parameters) -> RestoreRequest:
     return operator(**parameters)._request()
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_every_parameter_is_rendered(native):
     request = rendered_request(
         native=native,
@@ -41,7 +39,7 @@ def test_every_parameter_is_rendered(native):
     assert RestoreRequest.from_json(request.to_json()) == request
 
 
-@BOTH
+@TEXT_AND_NATIVE
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -78,7 +76,7 @@ def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
         rendered_request(**parameters)
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_a_template_that_renders_as_empty_restores_nothing(native):
     for parameter in ("version", "timestamp"):
         with pytest.raises(InvalidRequestError):
@@ -88,11 +86,12 @@ def test_a_template_that_renders_as_empty_restores_nothing(native):
 def test_a_cleared_restore_restores_again_and_never_replaces():
     task = operator(version=1)
     assert task.default_on_rerun(task._request()) is OnRerun.WRITE
-    with pytest.raises(InvalidRequestError, match="removes the files of an earlier append"):
+    with pytest.raises(InvalidRequestError, match="applies only to an append"):
         RestoreRequest(table="/t", version=1, identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
 
 
 def test_a_dag_with_a_restore_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaRestoreOperator(task_id="restore", table="/lake/orders", version="{{ params.version }}")
-    stored(dag)
+    task = stored(dag).get_task("restore")
+    assert (task.table, task.version) == ("/lake/orders", "{{ params.version }}")

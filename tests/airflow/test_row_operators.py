@@ -13,7 +13,8 @@ from airflow_provider_deltalite.operators._sql import SqlTemplatedOperator
 from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, DeltaMergeOperator, DeltaUpdateOperator
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, Source, UpdateRequest
-from tests.airflow.row_operators import ALL, BOTH, CSV, LEAST, rendered_request
+from tests.airflow.rendering import TEXT_AND_NATIVE
+from tests.airflow.row_operators import CSV, EACH_OPERATOR, REQUIRED_PARAMETERS, rendered_request
 
 
 def test_the_required_parameters_are_enough():
@@ -34,7 +35,7 @@ def test_a_delete_of_every_row_is_confirmed_before_a_job_is_submitted():
     assert confirmed == DeleteRequest(table="/lake/t", confirm_all_rows=True)
 
 
-@ALL
+@EACH_OPERATOR
 def test_the_parameters_of_all_commits_reach_the_request(operator):
     common = {"user_metadata": "why", "conflict_retries": "0", "conflict_seconds": 5, "single_writer": "true"}
     request = rendered_request(operator, **common)
@@ -42,7 +43,7 @@ def test_the_parameters_of_all_commits_reach_the_request(operator):
     assert request.single_writer is True
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_every_parameter_of_a_merge_is_rendered(native):
     request = rendered_request(
         DeltaMergeOperator,
@@ -83,7 +84,7 @@ def test_every_parameter_of_a_merge_is_rendered(native):
 LITERALS = {"a": "'closed'", "b": "1e3", "c": "1.10", "d": "NULL", "e": "'a' 'b'", "f": "true", "g": "'{{ word }}'"}
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_sql_stays_the_text_that_its_author_wrote(native):
     """Jinja's native rendering reads `'closed'` as a Python literal, and removes its quotes."""
     request = rendered_request(
@@ -132,7 +133,7 @@ def test_one_template_may_render_a_structure(native, template):
     }
 
 
-@BOTH
+@TEXT_AND_NATIVE
 @pytest.mark.parametrize(
     ("operator", "parameters", "message"),
     [
@@ -163,7 +164,7 @@ class Resolved:
         return self.value
 
 
-@BOTH
+@TEXT_AND_NATIVE
 @pytest.mark.parametrize(
     ("operator", "parameters", "message"),
     [
@@ -283,7 +284,7 @@ def test_a_malformed_address_is_rejected_before_a_job_is_submitted(operator, par
 def test_every_operator_has_one_public_module():
     for name in operators.__all__:
         assert getattr(operators, name).__name__ == name
-    assert {operator.__name__ for operator in LEAST} <= set(operators.__all__)
+    assert {operator.__name__ for operator in REQUIRED_PARAMETERS} <= set(operators.__all__)
 
 
 def test_the_private_methods_of_templating_that_are_overridden_still_exist():

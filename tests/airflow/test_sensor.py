@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from airflow.sdk import DAG
 
+from tests.airflow.rendering import TEXT_AND_NATIVE
 from tests.airflow.sensing import deferred, resumed, sensor
 
 
@@ -52,7 +53,7 @@ def test_the_sensor_waits_for_a_missing_table(table, context, deferrable):
     assert (result["version"], result["after_version"]) == (0, -1)
 
 
-@pytest.mark.parametrize("native", [False, True])
+@TEXT_AND_NATIVE
 def test_its_parameters_are_templates(table, native):
     table.create()
     table.commit(1, table.add(partition={"day": "2026-01-01"}))

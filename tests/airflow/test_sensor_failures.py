@@ -147,7 +147,7 @@ def test_the_message_of_a_timeout_names_the_wait_and_a_missing_table(table, cont
         end = lambda: waits.execute(context)
     with pytest.raises(AirflowSkipException if soft_fail else AirflowSensorTimeout) as caught:
         end()
-    assert f"commit to {table} that changes rows, after any version. The table does not exist." in str(caught.value)
+    assert f"commit to {table} that changes rows, at any version. The table does not exist." in str(caught.value)
 
 
 def test_a_skip_for_another_error_keeps_its_message(table, context):

@@ -23,6 +23,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.fsspec_store import FsspecLogStore
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import write_checkpoint
+from tests.airflow.rendering import TEXT_AND_NATIVE
 from tests.support.stood_in_jobs import (
     APP_ID,
     KEEPS_ITS_REQUEST,
@@ -127,7 +128,7 @@ def test_the_rendered_fields_show_the_name_of_the_spark_application(table, spark
     assert spark_submit.argv[spark_submit.argv.index("--name") + 1] == load.name
 
 
-@pytest.mark.parametrize("native", [False, True])
+@TEXT_AND_NATIVE
 def test_a_name_of_the_author_takes_precedence_also_from_default_args(table, spark_submit, context, native):
     spark_submit.does(SAYS_ITS_RESULT)
     defaults = {"name": "etl {{ team }}"}

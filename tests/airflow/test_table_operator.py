@@ -10,13 +10,11 @@ from airflow.sdk import DAG
 from airflow_provider_deltalite.operators.delta import DeltaTableOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, RunIdentity, TableRequest
-from tests.airflow.rendering import rendered
+from tests.airflow.rendering import TEXT_AND_NATIVE, rendered
 from tests.support.airflow_versions import stored
 
-BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 
-
-@BOTH
+@TEXT_AND_NATIVE
 def test_every_parameter_is_rendered(native):
     request = rendered(
         DeltaTableOperator,
@@ -67,7 +65,7 @@ def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
         checked()
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_an_empty_list_of_clustering_columns_is_a_declaration(native):
     for columns in ([], ["{{ name }}"]):
         request = rendered(
@@ -87,14 +85,15 @@ def test_only_a_task_with_a_schema_can_create_the_table():
 def test_a_cleared_task_compares_the_table_again_and_never_replaces():
     task = rendered(DeltaTableOperator, description="x")
     assert task.default_on_rerun(task._request()) is OnRerun.WRITE
-    with pytest.raises(InvalidRequestError, match="removes the files of an earlier append"):
+    with pytest.raises(InvalidRequestError, match="applies only to an append"):
         TableRequest(table="/t", description="x", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
 
 
 def test_a_dag_with_a_declared_table_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaTableOperator(task_id="declare", table="/lake/orders", schema="id INT", constraints={"c": "id > 0"})
-    stored(dag)
+    task = stored(dag).get_task("declare")
+    assert (task.table, task.schema, task.constraints) == ("/lake/orders", "id INT", {"c": "id > 0"})
 
 
 @pytest.mark.parametrize("parameter", ["partition_by", "cluster_by"])

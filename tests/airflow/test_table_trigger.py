@@ -72,7 +72,7 @@ async def test_maintenance_emits_no_event_and_the_next_range_has_no_gap(table):
     ],
     ids=str,
 )
-async def test_only_commits_that_meet_all_conditions_count(table, asked, versions):
+async def test_only_commits_that_satisfy_all_conditions_match(table, asked, versions):
     table.create()
     table.commit(1, table.add(partition={"day": "a"}))
     table.commit(2, table.add(data_change=False), operation="OPTIMIZE")
@@ -214,7 +214,7 @@ async def test_a_poll_uses_the_event_loop_of_the_triggerer_and_a_thread_of_the_p
 
 
 async def test_many_new_commits_are_read_in_parts_and_each_part_is_an_event(table, monkeypatch):
-    monkeypatch.setattr("airflow_provider_deltalite.triggers._table._MOST_STEPS", 2)
+    monkeypatch.setattr("airflow_provider_deltalite.triggers._table._MAX_STEPS", 2)
     table.create()
     for version in range(1, 6):
         table.commit(version, table.add())

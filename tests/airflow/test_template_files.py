@@ -16,10 +16,10 @@ from airflow_provider_deltalite.operators.delta import (
     DeltaWriteOperator,
 )
 from deltalite.errors import InvalidRequestError
+from tests.airflow.rendering import TEXT_AND_NATIVE
 from tests.support.airflow_versions import DagBag
 
 CSV = {"format": "csv", "path": "/landing"}
-BOTH = pytest.mark.parametrize("native", [False, True])
 FILES = {
     "sql/load.sql": "{% include 'sql/head.txt' %} FROM source -- see other.sql",
     "sql/head.txt": "SELECT *, DATE'{{ ds }}' AS day",
@@ -72,7 +72,7 @@ def rendered_mapped(folder, kind, expanded, *, native=False, **parameters):
     return context["task"]
 
 
-@BOTH
+@TEXT_AND_NATIVE
 @pytest.mark.parametrize("read_by_airflow", [True, False])
 @pytest.mark.parametrize(
     ("kind", "parameter", "others"),
@@ -90,7 +90,7 @@ def test_a_condition_may_be_a_file_with_templates(folder, native, read_by_airflo
     assert getattr(task._request(), parameter) == DAY
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_a_query_file_may_include_files_and_end_like_a_file_name(folder, native):
     task = rendered(folder, DeltaWriteOperator, native=native, source=CSV, query="sql/load.sql")
     assert task._request().query == "SELECT *, DATE'2026-01-31' AS day FROM source -- see other.sql"
@@ -104,25 +104,25 @@ def assert_clauses(task):
     assert request.when_not_matched[0].condition == DAY
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_the_sql_of_clauses_may_be_files(folder, native):
     assert_clauses(rendered(folder, DeltaMergeOperator, native=native, source=CSV, **CLAUSES))
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_the_sql_of_a_mapped_task_may_be_files(folder, native):
     assert_clauses(rendered_mapped(folder, DeltaMergeOperator, {"source": [CSV]}, native=native, **CLAUSES))
     task = rendered_mapped(folder, DeltaDeleteOperator, {"condition": ["sql/day.sql", "a = 1"]}, native=native)
     assert task._request().condition == DAY
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_values_of_an_update_may_be_files_and_stay_text(folder, native):
     task = rendered(folder, DeltaUpdateOperator, native=native, set={"a": "sql/name.sql", "b": "sql/number.sql"})
     assert task._request().set == {"a": NAME, "b": "7"}
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_a_parameter_that_is_not_sql_is_never_a_file(folder, native):
     """The names belong to existing files, so only the kind of parameter prevents reading them."""
     task = rendered(

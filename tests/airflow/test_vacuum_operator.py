@@ -11,10 +11,8 @@ from airflow_provider_deltalite.operators.delta import DeltaVacuumOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, RunIdentity, VacuumMode, VacuumRequest
 from deltalite.results import OperationResult
-from tests.airflow.rendering import rendered
+from tests.airflow.rendering import TEXT_AND_NATIVE, rendered
 from tests.support.airflow_versions import stored
-
-BOTH = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 
 
 def operator(**parameters) -> DeltaVacuumOperator:
@@ -25,7 +23,7 @@ def rendered_request(**parameters) -> VacuumRequest:
     return operator(**parameters)._request()
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_the_default_is_a_full_vacuum_with_the_tables_retention(native):
     request = rendered_request(native=native)
     assert request == VacuumRequest(table="/lake/orders")
@@ -33,7 +31,7 @@ def test_the_default_is_a_full_vacuum_with_the_tables_retention(native):
     assert not request.confirms_short_retention
 
 
-@BOTH
+@TEXT_AND_NATIVE
 def test_every_parameter_is_rendered(native):
     request = rendered_request(
         native=native,
@@ -82,7 +80,7 @@ def test_the_confirmation_for_one_table_does_not_confirm_another():
 def test_a_cleared_vacuum_runs_again_and_never_replaces():
     task = operator()
     assert task.default_on_rerun(task._request()) is OnRerun.WRITE
-    with pytest.raises(InvalidRequestError, match="removes the files of an earlier append"):
+    with pytest.raises(InvalidRequestError, match="applies only to an append"):
         VacuumRequest(table="/t", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
 
 
@@ -94,11 +92,17 @@ def test_a_dry_run_ignores_earlier_commits_and_logs_its_metrics(capsys):
                              metrics={"numFilesToDelete": 7})  # fmt: skip
     task.log_result(result)
     log = capsys.readouterr().out
-    assert "dry run" in log and "7" in log
+    assert "Finished the dry run of a vacuum of /lake/orders: {'numFilesToDelete': 7}" in log
 
 
-def test_the_method_dry_run_of_airflow_works_and_a_dag_is_serialized():
+def test_the_parameter_dry_run_does_not_hide_airflows_method_dry_run(capsys):
+    operator(dry_run=True, confirm_short_retention="orders").dry_run()
+    log = capsys.readouterr().out
+    assert "Rendering template for table" in log and "Rendering template for confirm_short_retention" in log
+
+
+def test_a_dag_with_a_vacuum_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
-        task = DeltaVacuumOperator(task_id="vacuum", table="/lake/orders", dry_run=True)
-    task.dry_run()
-    stored(dag)
+        DeltaVacuumOperator(task_id="vacuum", table="/lake/orders", dry_run=True, retention_hours=24)
+    task = stored(dag).get_task("vacuum")
+    assert (task.table, task.dry_run_only, task.retention_hours) == ("/lake/orders", True, 24)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.golden import ENTRIES, OF_THE_LOG, names, one_per_feature
+from tests.support.golden import ENTRIES, REPLAY_FEATURES, one_per_feature, table_names
 from tests.support.loops import cover, one_in, sampled
 
 
@@ -32,9 +32,10 @@ def test_the_marker_sample_leaves_out_the_other_values_of_a_parameter(value, pyt
 
 
 def test_the_sampled_golden_tables_have_every_feature_of_a_log(golden):
-    parameters = one_per_feature("read", "log-only", prefixes=OF_THE_LOG)
-    sample = {one for one in parameters if isinstance(one, str)}
-    wanted = {feature for name in names("read", "log-only") for feature in ENTRIES[name]["features"]}
-    present = {feature for name in sample for feature in ENTRIES[name]["features"]}
-    assert {feature for feature in wanted - present if feature.startswith(OF_THE_LOG)} == set()
-    assert len(sample) < len(parameters) == len(names("read", "log-only"))
+    all_tables = table_names("read", "log-only")
+    parameters = one_per_feature("read", "log-only", prefixes=REPLAY_FEATURES)
+    sample = {name for name in parameters if isinstance(name, str)}
+    all_features = {feature for name in all_tables for feature in ENTRIES[name]["features"]}
+    sampled_features = {feature for name in sample for feature in ENTRIES[name]["features"]}
+    assert {f for f in all_features - sampled_features if f.startswith(REPLAY_FEATURES)} == set()
+    assert len(sample) < len(parameters) == len(all_tables)

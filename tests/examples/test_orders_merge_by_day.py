@@ -16,8 +16,10 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.m
 
 def test_corrections_are_merged_by_a_task_for_each_day(base, lake):
     orders = lake / "orders"
-    before = {row["order_id"]: row for row in rows(orders)}
-    corrected = {day: sorted(key for key, row in before.items() if row["day"] == day)[:2] for day in (FIRST, SECOND)}
+    expected_orders = {row["order_id"]: row for row in rows(orders)}
+    corrected = {
+        day: sorted(key for key, row in expected_orders.items() if row["day"] == day)[:2] for day in (FIRST, SECOND)
+    }
     for day, (cancelled, cheaper) in corrected.items():
         folder = base / "landing" / "corrections" / SECOND.isoformat() / f"day={day}"
         folder.mkdir(parents=True)
@@ -37,9 +39,9 @@ def test_corrections_are_merged_by_a_task_for_each_day(base, lake):
         f"day={day}" for day in (FIRST, SECOND)
     ]
     for cancelled, cheaper in corrected.values():
-        del before[cancelled]
-        before[cheaper]["amount"] = Decimal("1.25")
-    assert {row["order_id"]: row for row in rows(orders)} == before
+        del expected_orders[cancelled]
+        expected_orders[cheaper]["amount"] = Decimal("1.25")
+    assert {row["order_id"]: row for row in rows(orders)} == expected_orders
     touched = [days_of(orders, result["version"]) for result in merged]
     assert sorted(touched, key=repr) == [{str(FIRST)}, {str(SECOND)}]
 

@@ -10,30 +10,21 @@ from pathlib import Path
 from random import Random
 
 import deltalake
-import pyarrow as pa
 
-from deltalite import DeltaTable
 from deltalite.errors import TableNotFoundError
 from deltalite.protocol.file_names import LAST_CHECKPOINT, LAST_VACUUM, LOG_DIR, parse_log_name
 from tests.faults.crash_site import EVERYTHING
-from tests.support.tables import ordered, rows
+from tests.support.tables import delta_rs_rows, rows
 
 _LONG_AGO_S = 60 * 24 * 3600
 
 
-def rows_by_us(table):
+def rows_or_none(table):
+    """The rows of a table; None if the folder has no table."""
     try:
         return rows(table)
     except TableNotFoundError:
         return None
-
-
-def rows_by_delta_rs(table):
-    if not deltalake.DeltaTable.is_deltatable(str(table)):
-        return None
-    answer = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(table))).execute("SELECT * FROM t")
-    names = [field.name for field in DeltaTable(str(table)).schema]
-    return ordered(tuple(row[name] for name in names) for row in pa.table(answer.read_all()).to_pylist())
 
 
 def commits(table):
@@ -43,24 +34,25 @@ def commits(table):
 
 def check_whole(table, *expected):
     """Assert that all readers see one of `expected`, and that no trace of a killed task is visible."""
-    actual = rows_by_us(table)
+    actual = rows_or_none(table)
     assert actual in expected
-    assert rows_by_delta_rs(table) == actual
+    assert (delta_rs_rows(table) if deltalake.DeltaTable.is_deltatable(str(table)) else None) == actual
     versions = [int(file.stem) for file in commits(table)]
     assert versions == list(range(versions[0], versions[-1] + 1)) if versions else True, "a version is missing"
     for folder, _, names in os.walk(Path(table) / LOG_DIR):
         for name in (name for name in names if not name.startswith(".")):
             full = Path(folder, name).relative_to(table).as_posix()
             known = parse_log_name(full) is not None or full in (LAST_CHECKPOINT, LAST_VACUUM) or "/_sidecars/" in full
-            assert known, f"{full} can be seen and is no file of a log"
+            assert known, f"{full} is visible and is not a log file"
 
 
 def times_in_log(table, run):
+    """The number of commits that contain the run's app id."""
     return sum(json.dumps(run) in file.read_text() for file in commits(table))
 
 
 def kill_points(site, steps, program):
-    """The numbers of the steps to kill a program at: all in the campaign, otherwise a sample that never changes.
+    """The numbers of the steps at which to kill a program: all in the campaign, otherwise a sample that never changes.
 
     The sample has the first and the last step, each put of a commit and the step behind it, and a quarter of the rest.
     """

@@ -31,7 +31,7 @@ from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.post_commit import after_commit
 from tests.support.merging import merge_into
-from tests.support.tables import delete_rows, optimized, request, update_rows
+from tests.support.tables import delete_rows, optimize_table, request, update_rows
 from tests.unit.builders import metadata, struct
 
 
@@ -120,7 +120,7 @@ def update(spark, table, *, values, condition, run):
 
 def optimize(spark, table, *, run, **options):
     """The optimize command."""
-    optimized(spark, table, run=run, **options)
+    optimize_table(spark, table, run=run, **options)
 
 
 def merge(spark, table, *, query, on, run, **clauses):

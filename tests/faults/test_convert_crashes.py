@@ -23,7 +23,7 @@ def test_a_conversion_survives_a_kill_at_every_step(site, tmp_path):
         site, tmp_path, template, "convert", before=None, after=[(0, 0), (1, 1), (2, 2)], run=RUN,
         partition_schema="n INT",
     )  # fmt: skip
-    assert any(step.startswith("os.link") for step in steps), "nothing was committed"
+    assert any(step.startswith("os.link") for step in steps), "the conversion must commit"
     table = tmp_path / f"killed {len(steps)}"
     assert verify(LocalLogStore(str(table))).findings == ()
     assert sorted(file.name for file in table.rglob("*.parquet")) == ["a.parquet"] * 3

@@ -6,6 +6,7 @@ import pytest
 
 from tests.faults.crash_site import MOVES
 from tests.faults.killing import kill_at_steps
+from tests.support.properties import FEED, VECTORS
 from tests.support.tables import ordered, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
@@ -19,7 +20,6 @@ TASK = {
     "run": "airflow/dag/task/-1/manual",
 }
 AFTER = ordered([(2, "a"), (50, "x"), (7, "c")])
-FEED, VECTORS = {"delta.enableChangeDataFeed": "true"}, {"delta.enableDeletionVectors": "true"}
 
 
 @pytest.mark.parametrize("properties", [FEED, FEED | VECTORS], ids=["files", "vectors"])

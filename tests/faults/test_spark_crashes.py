@@ -1,4 +1,4 @@
-"""Commands are killed at every file change, in every mode, and run again: they change the rows once."""
+"""Each test kills a command at every file change and runs it again. The rows must change exactly once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from tests.faults.crash_site import CHANGES, MOVES
 from tests.faults.killing import check_whole, kill_at_steps, times_in_log
 from tests.support.loops import sampled
+from tests.support.properties import FEED, VECTORS
 from tests.support.submitting import submission
 from tests.support.tables import ordered, request, values, write_rows
 
@@ -33,7 +34,6 @@ MODES = {
     "ignore": ({"mode": "ignore"}, OLD, CHANGES),
 }
 """The request of each case, the resulting rows, and the steps at which the command is killed."""
-FEED, VECTORS = {"delta.enableChangeDataFeed": "true"}, {"delta.enableDeletionVectors": "true"}
 CHANGED = {
     "delete": ({"condition": "id IN (1, 50)"}, [(2, "a")]),
     "update": ({"condition": "id IN (1, 50)", "values": {"id": "id + 10"}}, [(2, "a"), (11, "a"), (60, "b")]),
@@ -41,19 +41,20 @@ CHANGED = {
 """The arguments of each command that changes rows, and the resulting rows."""
 
 
-def literals(rows):
+def query_for(rows):
+    """A query for these rows that writes one file for each partition."""
     return values("id, day", *[str(row)[1:-1] for row in rows]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("mode", MODES)
 def test_a_write_survives_a_kill_at_every_file_change(spark_site, spark, tmp_path, mode):
-    options, after, kinds = MODES[mode]
+    options, after, steps_to_kill = MODES[mode]
     template = tmp_path / "template"
-    write_rows(spark, template, literals(OLD), partition_by=("day",), properties={"delta.checkpointInterval": "1"})
-    task = {"query": literals(NEW), "run": RUN, **options}
+    write_rows(spark, template, query_for(OLD), partition_by=("day",), properties={"delta.checkpointInterval": "1"})
+    task = {"query": query_for(NEW), "run": RUN, **options}
     steps = kill_at_steps(
-        spark_site, tmp_path, template, "write", before=OLD, after=ordered(after), kinds=kinds, **task
+        spark_site, tmp_path, template, "write", before=OLD, after=ordered(after), kinds=steps_to_kill, **task
     )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
     moved = sum(step.startswith("os.rename") and "/day=" in step for step in steps)
@@ -71,43 +72,45 @@ def test_a_row_command_survives_a_kill_at_every_file_change(spark_site, spark, t
     task, after = CHANGED[command]
     template = tmp_path / "template"
     properties = properties | {"delta.checkpointInterval": "1"}
-    write_rows(spark, template, literals(OLD), partition_by=("day",), properties=properties)
-    # Each change of a file where vectors are written, which are not moved into place.
-    kinds = CHANGES if VECTORS.items() <= properties.items() and command == "delete" else MOVES
+    write_rows(spark, template, query_for(OLD), partition_by=("day",), properties=properties)
+    # A delete writes deletion vectors in place and moves no file, so it is killed at every change.
+    writes_vectors = VECTORS.items() <= properties.items() and command == "delete"
+    steps_to_kill = CHANGES if writes_vectors else MOVES
     steps = kill_at_steps(
-        spark_site, tmp_path, template, command, before=OLD, after=ordered(after), kinds=kinds, run=RUN, **task
+        spark_site, tmp_path, template, command, before=OLD, after=ordered(after), kinds=steps_to_kill, run=RUN, **task
     )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
-    if kinds is CHANGES:
+    if writes_vectors:
         assert any("deletion_vector" in step for step in steps)
 
 
 def test_the_first_write_of_a_table_survives_a_kill_at_every_file_change(spark_site, tmp_path):
-    task = {"query": literals(NEW), "run": RUN, "mode": "error", "partition_by": ("day",)}
+    task = {"query": query_for(NEW), "run": RUN, "mode": "error", "partition_by": ("day",)}
     steps = kill_at_steps(spark_site, tmp_path, None, "write", before=None, after=ordered(NEW), kinds=CHANGES, **task)
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
 
 
-SIGNS = {
+FIRST_FILES = {
     "while Spark writes": "_deltalite_staging/**/*.parquet",
     "at the commit": "_delta_log/*1.json",
 }
+"""The pattern of the file whose first appearance triggers the kill."""
 
 
-@pytest.mark.parametrize("sign", sampled(list(SIGNS), {"at the commit"}))
-def test_a_job_survives_a_kill_with_its_jvm(spark, tmp_path, sign):
-    """The whole process group of a `spark-submit`, as soon as there is a sign of what it does."""
+@pytest.mark.parametrize("moment", sampled(list(FIRST_FILES), {"at the commit"}))
+def test_a_job_survives_a_kill_with_its_jvm(spark, tmp_path, moment):
+    """The test kills the process group of a `spark-submit` when a file with the moment's pattern appears."""
     table = tmp_path / "t"
-    write_rows(spark, table, literals(OLD), properties={"delta.checkpointInterval": "1"})
-    wanted = request(table, "SELECT CAST(id AS INT) AS id, 'z' AS day FROM range(100, 20100)", run=RUN)
-    assert not any(table.glob(SIGNS[sign]))
+    write_rows(spark, table, query_for(OLD), properties={"delta.checkpointInterval": "1"})
+    write_request = request(table, "SELECT CAST(id AS INT) AS id, 'z' AS day FROM range(100, 20100)", run=RUN)
+    assert not any(table.glob(FIRST_FILES[moment]))
     job = subprocess.Popen(
-        submission(tmp_path, wanted), cwd=tmp_path, start_new_session=True,
+        submission(tmp_path, write_request), cwd=tmp_path, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        while not any(table.glob(SIGNS[sign])):
-            assert job.poll() is None, "the job has ended, and nobody has seen it at work"
+        while not any(table.glob(FIRST_FILES[moment])):
+            assert job.poll() is None, f"the job ended before the test saw a file like {FIRST_FILES[moment]}"
             time.sleep(0.002)
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -115,7 +118,7 @@ def test_a_job_survives_a_kill_with_its_jvm(spark, tmp_path, sign):
         job.wait()
     after = ordered([*OLD, *((number, "z") for number in range(100, 20_100))])
     check_whole(table, OLD, after)
-    again = write_rows(spark, table, wanted.query, run=RUN)
-    assert again.skipped or sign != "at the commit"
+    second_result = write_rows(spark, table, write_request.query, run=RUN)
+    assert second_result.skipped or moment != "at the commit"
     check_whole(table, after)
     assert times_in_log(table, RUN) == 1

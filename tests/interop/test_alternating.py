@@ -30,7 +30,7 @@ from tests.support.row_model.delta_spark_sql import rows_of as rows_answered
 from tests.support.row_model.operations import Ambiguous, Outcome, Relation
 from tests.support.row_model.tables import feed, make, read
 from tests.support.row_model.values import counted, frozen
-from tests.support.tables import optimized, write_rows
+from tests.support.tables import optimize_table, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.usefixtures("one_task")]
 
@@ -137,7 +137,7 @@ class AlternatingTable:
             return []
         match self._engine():
             case Engine.US:
-                optimized(self.spark, self.path, max_deleted_rows_ratio=0)
+                optimize_table(self.spark, self.path, max_deleted_rows_ratio=0)
             case Engine.DELTA_SPARK:
                 self.delta_spark.sql(f"OPTIMIZE {self.name}")
             case Engine.DELTA_RS:

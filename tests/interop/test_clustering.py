@@ -1,4 +1,4 @@
-"""A clustered table with two engines: delta-spark and this library go on with the cubes of the other."""
+"""delta-spark and this library optimize one clustered table; each keeps the cubes that the other wrote."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.commands.table import define_table
 from deltalite.requests import TableRequest
-from tests.support.tables import commit, optimized, rows, write_rows
+from tests.support.tables import commit, optimize_table, rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
@@ -23,7 +23,7 @@ def clustering_of(delta_spark, table):
     return detail[8]  # the column clusteringColumns
 
 
-def test_each_engine_goes_on_with_the_clustering_of_the_other(spark, delta_spark, tmp_path):
+def test_each_engine_keeps_the_cubes_of_the_other(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
     name = f"delta.`{table}`"
     define_table(
@@ -34,19 +34,21 @@ def test_each_engine_goes_on_with_the_clustering_of_the_other(spark, delta_spark
         ),
     )  # fmt: skip
     write_rows(spark, table, "SELECT id, named_struct('a b', CAST(id AS INT)) AS s FROM range(100)")
-    assert optimized(spark, table).metrics["numAddedFiles"] == 1
+    assert optimize_table(spark, table).metrics["numAddedFiles"] == 1
     version = newest(table)
     delta_spark.sql(f"OPTIMIZE {name}")
-    assert newest(table) == version, "delta-spark treats our cube like a cube that it wrote"
+    assert newest(table) == version, "delta-spark must not rewrite the cube of this library"
     delta_spark.sql(f"INSERT INTO {name} SELECT id, named_struct('a b', CAST(id AS INT)) FROM range(100, 200)")
     delta_spark.sql(f"OPTIMIZE {name}")
     version = newest(table)
     adds = commit(table, version)["add"]
     assert {add["clusteringProvider"] for add in adds} == {"liquid"}
     assert {add["tags"]["ZCUBE_ZORDER_BY"] for add in adds} == {json.dumps(["id", "s.`a b`"], separators=(",", ":"))}
-    assert not optimized(spark, table).committed
+    assert not optimize_table(spark, table).committed
     write_rows(spark, table, "SELECT id, named_struct('a b', CAST(id AS INT)) AS s FROM range(200, 210, 1, 1)")
-    assert optimized(spark, table).metrics["numRemovedFiles"] == 1, "the cube of delta-spark is larger and stays"
+    assert optimize_table(spark, table).metrics["numRemovedFiles"] == 1, (
+        "this library must not rewrite the larger cube of delta-spark"
+    )
     assert sorted(row[0] for row in delta_spark.rows(table, "id")) == list(range(210))
     assert sorted(row[0] for row in rows(table)) == list(range(210))
 
@@ -56,11 +58,11 @@ def test_each_engine_changes_the_clustering_columns_of_the_other(spark, delta_sp
     name = f"delta.`{table}`"
     delta_spark.sql(f"CREATE TABLE {name} (a INT, b INT, c INT) USING delta CLUSTER BY (a, b)")
     delta_spark.sql(f"INSERT INTO {name} VALUES (1, 2, 3), (4, 5, 6)")
-    assert optimized(spark, table).metrics["numAddedFiles"] == 1
+    assert optimize_table(spark, table).metrics["numAddedFiles"] == 1
     define_table(spark, TableRequest(table=str(table), cluster_by=["c"]))
     assert clustering_of(delta_spark, table) == ["c"]
     delta_spark.sql(f"ALTER TABLE {name} CLUSTER BY (b)")
-    assert optimized(spark, table, full=True).metrics["numAddedFiles"] == 1
+    assert optimize_table(spark, table, full=True).metrics["numAddedFiles"] == 1
     operation = commit(table, newest(table))["commitInfo"]["operationParameters"]
     assert (operation["clusterBy"], operation["isFull"]) == ('["b"]', True)
     define_table(spark, TableRequest(table=str(table), cluster_by=[]))

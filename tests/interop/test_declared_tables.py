@@ -1,4 +1,4 @@
-"""delta-spark keeps the rules of a table that a task declared, and goes on with a table that a task altered."""
+"""delta-spark enforces the rules of a table that a task declared, and writes to a table that a task altered."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ SCHEMA = """
 """
 
 
-def defined(spark, table, **parameters):
+def define(spark, table, **parameters):
     return define_table(spark, TableRequest(table=str(table), **parameters))
 
 
-def test_delta_spark_keeps_the_rules_of_a_declared_table(spark, delta_spark, tmp_path):
+def test_delta_spark_enforces_the_rules_of_a_declared_table(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
     name = f"delta.`{table}`"
-    defined(spark, table, schema=SCHEMA, partition_by=["day"], constraints={"Positive": "id > 0"}, description="All")
+    # The constraint allows null, so that only NOT NULL rejects it.
+    constraints = {"Positive": "id IS NULL OR id > 0"}
+    define(spark, table, schema=SCHEMA, partition_by=["day"], constraints=constraints, description="All")
     delta_spark.sql(f"INSERT INTO {name} (id, at) VALUES (1, TIMESTAMP'2026-01-02 03:00:00')")
     write_rows(spark, table, "SELECT 2L AS id, TIMESTAMP'2026-01-03 03:00:00' AS at, 'ours' AS state")
     columns = "id, CAST(day AS STRING), state, number"
     assert delta_spark.rows(table, columns) == [[1, "2026-01-02", "new", 10], [2, "2026-01-03", "ours", 15]]
-    for statement in (
-        f"INSERT INTO {name} (id) VALUES (NULL)",
-        f"INSERT INTO {name} (id) VALUES (0)",
-        f"INSERT INTO {name} (id, day) VALUES (1, DATE'2020-01-01')",
+    for statement, rule in (
+        (f"INSERT INTO {name} (id) VALUES (NULL)", "NOT NULL constraint violated for column: id"),
+        (f"INSERT INTO {name} (id) VALUES (0)", "CHECK constraint positive .* violated"),
+        (f"INSERT INTO {name} (id, day) VALUES (1, DATE'2020-01-01')", "CHECK constraint Generated Column .* violated"),
     ):
-        with pytest.raises(DeltaSparkError):
+        with pytest.raises(DeltaSparkError, match=rule):
             delta_spark.sql(statement)
     assert len(rows(table)) == 2
 
 
-def test_delta_spark_reads_and_goes_on_with_an_altered_table(spark, delta_spark, tmp_path):
+def test_delta_spark_reads_and_writes_an_altered_table(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
     name = f"delta.`{table}`"
     delta_spark.sql(f"CREATE TABLE {name} (id INT, name STRING) USING delta")
@@ -50,7 +52,7 @@ def test_delta_spark_reads_and_goes_on_with_an_altered_table(spark, delta_spark,
         "delta.enableTypeWidening": "true",
         "delta.columnMapping.mode": "name",
     }
-    defined(
+    define(
         spark, table, schema="id DECIMAL(20, 0) NOT NULL, added STRUCT<a: INT>", properties=tracked,
         constraints={"known": "id > 0"},
     )  # fmt: skip
@@ -63,6 +65,6 @@ def test_delta_spark_reads_and_goes_on_with_an_altered_table(spark, delta_spark,
         list(row) for row in delta_spark.rows(table, "CAST(id AS STRING), name, _metadata.row_id")
     ]
     assert len({row["_row_id"] for row in ids}) == 3
-    defined(spark, table, drop_constraints=["known"])
+    define(spark, table, drop_constraints=["known"])
     delta_spark.sql(f"INSERT INTO {name} VALUES (0, 'd', NULL)")
     assert len(rows(table)) == 4

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
 
 def rows_by_delta_rs(table, **at):
+    """All rows as the PyArrow reader of delta-rs returns them; `delta_rs_rows` uses its query engine."""
     return ordered(tuple(r.values()) for r in DeltaRsTable(str(table), **at).to_pyarrow_table().to_pylist())
 
 
@@ -98,11 +99,8 @@ def test_delta_rs_skips_files_by_the_statistics_of_deltalite(spark, tmp_path):
     assert (eight["num_records"], eight["max.id"], eight["min.name"], eight["max.name"]) == (1, 8, "n8", "n8")
     assert Decimal(eight["min.amount"]) == Decimal("8.50") and eight["partition.day"] == dt.date(2026, 1, 1)
     low, high = eight["min.at"], eight["max.at"]
-    assert (
-        low
-        <= dt.datetime(2026, 1, 8, 12, 0, 0, 123456, tzinfo=dt.UTC).replace(tzinfo=low.tzinfo)
-        <= high + dt.timedelta(milliseconds=1)
-    )
+    at = dt.datetime(2026, 1, 8, 12, 0, 0, 123456, tzinfo=low.tzinfo)
+    assert low <= at <= high + dt.timedelta(milliseconds=1)
     assert (eight["null_count.id"], by_id[7]["null_count.name"], by_id[7]["min.s.x"]) == (0, 1, 1.5)
     matching_files = DeltaRsTable(str(table)).to_pyarrow_dataset().get_fragments(pc.field("id") > 7)
     assert len(list(matching_files)) == 2
@@ -126,7 +124,8 @@ SCHEMA = pa.schema(
 )
 
 
-def batch(*ids):
+def table_of_ids(*ids):
+    """Rows with these ids. Their other values follow from the id."""
     lines = [
         {
             "id": n,
@@ -150,11 +149,11 @@ def batch(*ids):
 def delta_rs_folder(tmp_path):
     """A table of delta-rs with nulls, partitions by dates and special characters, and a commit after a checkpoint."""
     table = tmp_path / "delta-rs"
-    write_deltalake(table, batch(*range(10)), partition_by=["day", "kind"])
-    write_deltalake(table, batch(*range(10, 20)), mode="append")
+    write_deltalake(table, table_of_ids(*range(10)), partition_by=["day", "kind"])
+    write_deltalake(table, table_of_ids(*range(10, 20)), mode="append")
     DeltaRsTable(str(table)).delete("id = 3")
     DeltaRsTable(str(table)).create_checkpoint()
-    write_deltalake(table, batch(*range(20, 25)), mode="append")
+    write_deltalake(table, table_of_ids(*range(20, 25)), mode="append")
     return table
 
 
@@ -164,7 +163,7 @@ def comparable(row):
 
 def test_deltalite_reads_and_appends_to_a_table_of_delta_rs(spark, delta_rs_folder):
     assert list((delta_rs_folder / "_delta_log").glob("*.checkpoint.parquet"))
-    expected = sorted((r for n in range(25) if n != 3 for r in batch(n).to_pylist()), key=lambda r: r["id"])
+    expected = sorted((r for n in range(25) if n != 3 for r in table_of_ids(n).to_pylist()), key=lambda r: r["id"])
 
     def assert_all_engines_read_the_expected_rows():
         deltalite_rows = sorted(DeltaTable(str(delta_rs_folder)).to_arrow().to_pylist(), key=lambda r: r["id"])
@@ -172,10 +171,10 @@ def test_deltalite_reads_and_appends_to_a_table_of_delta_rs(spark, delta_rs_fold
         delta_rs_rows = sorted(DeltaRsTable(str(delta_rs_folder)).to_pyarrow_table().to_pylist(), key=lambda r: r["id"])
         assert [comparable(r) for r in delta_rs_rows] == [comparable(r) for r in expected]
         frame = delta.read(spark, str(delta_rs_folder)).orderBy("id")
-        simple = ["id", "name", "day", "kind", "price", "bytes", "flag", "single"]
+        comparable_columns = ["id", "name", "day", "kind", "price", "bytes", "flag", "single"]
         for spark_row, row in zip(frame.collect(), expected, strict=True):
             spark_values = spark_row.asDict(recursive=True)
-            assert {n: spark_values[n] for n in simple} == {n: row[n] for n in simple}
+            assert {n: spark_values[n] for n in comparable_columns} == {n: row[n] for n in comparable_columns}
             assert spark_values["counts"] == dict(row["counts"])
         micros = [r[0] for r in frame.selectExpr("unix_micros(at)").collect()]
         epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -209,15 +208,15 @@ def test_deltalite_reads_and_appends_to_a_table_of_delta_rs(spark, delta_rs_fold
     )
     assert_all_engines_read_the_expected_rows()
     # delta-rs appends after deltalite.
-    write_deltalake(delta_rs_folder, batch(31), mode="append")
-    expected.extend(batch(31).to_pylist())
+    write_deltalake(delta_rs_folder, table_of_ids(31), mode="append")
+    expected.extend(table_of_ids(31).to_pylist())
     assert_all_engines_read_the_expected_rows()
     assert write_rows(spark, delta_rs_folder, query, run="ours").skipped
 
 
 def test_replace_where_on_a_table_of_delta_rs_deletes_the_rows_that_match(spark, delta_rs_folder):
     """Statistics and partition values of delta-rs select the files, but must not change the deleted rows."""
-    everything = DeltaTable(str(delta_rs_folder)).to_arrow()
+    rows_before = DeltaTable(str(delta_rs_folder)).to_arrow()
     for predicate in (
         "id = 7",
         "single > 9.5",
@@ -230,7 +229,7 @@ def test_replace_where_on_a_table_of_delta_rs_deletes_the_rows_that_match(spark,
         matching_ids = {
             r.id for r in delta.read(spark, str(delta_rs_folder), version_as_of=3).where(predicate).collect()
         }
-        assert matching_ids and len(matching_ids) < everything.num_rows, predicate
+        assert matching_ids and len(matching_ids) < rows_before.num_rows, predicate
         version = DeltaTable(str(delta_rs_folder)).version
         result = write_rows(
             spark, delta_rs_folder, "SELECT 1L AS id WHERE FALSE", mode="overwrite", replace_where=predicate

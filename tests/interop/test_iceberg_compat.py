@@ -8,7 +8,7 @@ import pytest
 from deltalite import DeltaTable
 from tests.support.delta_spark import DeltaSparkError
 from tests.support.merging import merge_into
-from tests.support.tables import commit, delete_rows, optimized, rows, update_rows, write_rows
+from tests.support.tables import commit, delete_rows, optimize_table, rows, update_rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
@@ -40,7 +40,7 @@ def assert_rows(delta_spark, table, expected_rows):
 
 
 def columns_of_files(table):
-    """The columns of the live files, each as its name and its field id; the files of both engines are alike."""
+    """The different sets of columns in the live files, with the name and the Parquet field id of each column."""
     schemas = [pq.read_schema(table / path) for path in DeltaTable(str(table)).files()["path"].to_pylist()]
     return {tuple((f.name, (f.metadata or {}).get(b"PARQUET:field_id")) for f in schema) for schema in schemas}
 
@@ -64,7 +64,7 @@ def test_both_engines_change_one_table(spark, delta_spark, table, properties, cr
     delta_spark.sql(f"DELETE FROM {name} WHERE id = 7")
     merge_into(spark, table, SOURCE, "target.id = source.id", matched=[{"update": "*"}])
     assert_rows(delta_spark, table, expected({5: 15, 2: 22, 1: -1}, [0, 1, 2, 3, 5, 6]))
-    optimized(spark, table)
+    optimize_table(spark, table)
     delta_spark.sql(f"INSERT INTO {name} {ROWS.format(8, 10)}")
     delta_spark.sql(f"OPTIMIZE {name}")
     assert_rows(delta_spark, table, expected({5: 15, 2: 22, 1: -1}, [0, 1, 2, 3, 5, 6, 8, 9]))

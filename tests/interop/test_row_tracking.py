@@ -10,7 +10,7 @@ from deltalite import DeltaTable
 from deltalite.commands.merge import merge
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import MergeClause, MergeRequest
-from tests.support.tables import HERE, delete_rows, optimized, update_rows, write_rows
+from tests.support.tables import HERE, delete_rows, optimize_table, update_rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
@@ -50,7 +50,7 @@ def changed_by_us(spark, table, number):
         ),
     )  # fmt: skip
     delete_rows(spark, table, f"id = {number + 1}")
-    optimized(spark, table)
+    optimize_table(spark, table)
 
 
 @pytest.mark.sample("ours")

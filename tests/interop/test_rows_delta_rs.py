@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as DeltaRsTable
-from deltalake import QueryBuilder, write_deltalake
+from deltalake import write_deltalake
 
 from deltalite import DeltaTable
 from deltalite.commands.delete import delete
@@ -22,7 +22,9 @@ from deltalite.commands.update import update
 from deltalite.protocol.actions import Protocol
 from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, Source, UpdateRequest
 from deltalite.storage.local import LocalLogStore
+from tests.support.properties import FEED, VECTORS
 from tests.support.row_model.values import counted
+from tests.support.tables import delta_rs_arrow
 from tests.unit.builders import commit_actions
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
@@ -56,8 +58,6 @@ SOURCE_ROWS = table_of(
     (7, "seven", {"net": 7.5, "unit": "kg"}, "wed", 70),
     (None, "none", None, None, None),
 )
-FEED = {"delta.enableChangeDataFeed": "true"}
-VECTORS = {"delta.enableDeletionVectors": "true"}
 VARIANTS = {
     "unpartitioned": {"plain": {}, "vectors-feed": VECTORS | FEED},
     "partitioned": {"feed": FEED, "vectors": VECTORS},
@@ -111,11 +111,6 @@ def protocol_for(properties):
     return Protocol(min_reader_version=1, min_writer_version=4)
 
 
-def rows_by_delta_rs(path, version=None):
-    reader = QueryBuilder().register("t", DeltaRsTable(path, version=version))
-    return pa.table(reader.execute("SELECT * FROM t").read_all()).to_pylist()
-
-
 @pytest.fixture
 def compare(origin, variants, tmp_path):
     return lambda change, delta_rs_change: compare_engines(origin, variants, tmp_path, change, delta_rs_change)
@@ -125,16 +120,16 @@ def compare_engines(origin, variants, tmp_path, change, delta_rs_change):
     """Change a copy by delta-rs and each variant by deltalite. Both engines must read the same rows in all of them."""
     delta_rs_path = copy_with_properties(origin, tmp_path / "delta-rs", {})
     delta_rs_change(DeltaRsTable(delta_rs_path))
-    expected = counted(rows_by_delta_rs(delta_rs_path))
-    before = counted(rows_by_delta_rs(str(origin)))
+    expected = counted(delta_rs_arrow(delta_rs_path).to_pylist())
+    before = counted(delta_rs_arrow(str(origin)).to_pylist())
     assert expected != before and counted(DeltaTable(delta_rs_path).to_arrow().to_pylist()) == expected
     for name, properties in variants.items():
         path = copy_with_properties(origin, tmp_path / name, properties)
         start = DeltaTable(path).version
         change(path)
-        assert counted(rows_by_delta_rs(path)) == expected, name
+        assert counted(delta_rs_arrow(path).to_pylist()) == expected, name
         assert counted(DeltaTable(path).to_arrow().to_pylist()) == expected, name
-        assert counted(rows_by_delta_rs(path, version=start)) == before, name
+        assert counted(delta_rs_arrow(path, version=start).to_pylist()) == before, name
         if name == "feed":  # delta-rs reads a wrong change feed if the table has deletion vectors
             assert_feed_explains_rows(path, start + 1, before, expected)
 
@@ -230,4 +225,4 @@ def test_delta_rs_deletes_from_and_compacts_a_table_that_deltalite_merged(spark,
     assert counted(DeltaTable(path).to_arrow().to_pylist()) == counted(remaining_rows)
     DeltaRsTable(path).optimize.compact()
     update(spark, UpdateRequest(table=path, set={"stock": "1"}))
-    assert [row["stock"] for row in rows_by_delta_rs(path)] == [1] * len(remaining_rows)
+    assert [row["stock"] for row in delta_rs_arrow(path).to_pylist()] == [1] * len(remaining_rows)

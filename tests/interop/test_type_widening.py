@@ -9,7 +9,7 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.protocol.type_changes import TYPE_CHANGES
 from tests.support.merging import merge_into
-from tests.support.tables import delete_rows, optimized, rows, update_rows, write_rows
+from tests.support.tables import delete_rows, optimize_table, rows, update_rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
@@ -54,7 +54,7 @@ def test_each_engine_widens_columns_of_the_other(spark, delta_spark, tmp_path):
     delta_spark.sql(f"INSERT INTO {name} VALUES (4, 4.5, 4.125, 4)")
     delta_spark.sql(f"OPTIMIZE {name}")
     delete_rows(spark, table, "k = 4")
-    optimized(spark, table)
+    optimize_table(spark, table)
     seen = [(row["n"], row["x"], str(row["d"]), row["k"]) for row in DeltaTable(str(table)).to_arrow().to_pylist()]
     assert sorted(seen) == [
         (1, 1.5, "2.250", 2.0), (70000, 1.5, "1.250", 1.0), (3000000000, 0.1, "12345.678", 3.0),

@@ -7,7 +7,7 @@ import pytest
 import deltalite.spark as delta
 from deltalite import DeltaTable
 from tests.support.merging import merge_into
-from tests.support.tables import delete_rows, optimized, update_rows, write_rows
+from tests.support.tables import delete_rows, optimize_table, update_rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.generated_code]
 
@@ -43,7 +43,7 @@ def test_each_engine_changes_variants_of_the_other(spark, delta_spark, tmp_path,
     check(expected(_1="1", _7="[2]", _3=None, _8=None))
     merge_into(spark, table, ROWS % (1, 2), "target.id = source.id", matched=[{"update": "*"}])
     delta_spark.sql(f"OPTIMIZE {name}")
-    optimized(spark, table, max_deleted_rows_ratio=0)
+    optimize_table(spark, table, max_deleted_rows_ratio=0)
     check(expected(_7="[2]", _3=None, _8=None))
     listed = set(DeltaTable(str(table)).protocol.writer_features or ())
     assert {feature for feature in listed if feature.startswith("variant")} == (

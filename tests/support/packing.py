@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import deltalake
-import pyarrow as pa
-
 import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import ordered, rows, write_rows
-
-VECTORS = {"delta.enableDeletionVectors": "true"}
+from tests.support.tables import delta_rs_rows, ordered, rows, write_rows
 
 
-def filled(spark, table, *, parts=2, appends=3, **options):
+def append_small_files(spark, table, *, parts=2, appends=3, **options):
     """Append ten rows several times; each append writes two small files for each partition."""
     for number in range(appends):
         first = 10 * number
@@ -23,6 +18,7 @@ def filled(spark, table, *, parts=2, appends=3, **options):
 
 
 def files_by_part(table):
+    """The number of files in each partition of the column `part`; a table without it has one partition, None."""
     counts = {}
     for values in DeltaTable(str(table)).files()["partition_values"].to_pylist():
         part = dict(values).get("part")
@@ -30,22 +26,16 @@ def files_by_part(table):
     return counts
 
 
-def by_delta_rs(table):
-    table_of_delta_rs = deltalake.DeltaTable(str(table))
-    answer = deltalake.QueryBuilder().register("t", table_of_delta_rs).execute("SELECT * FROM t")
-    names = [field.name for field in DeltaTable(str(table)).schema]
-    return ordered(tuple(row[name] for name in names) for row in pa.table(answer.read_all()).to_pylist())
-
-
 def versions(table):
+    """The rows of each version of a table."""
     return {version: rows(f"{table}@v{version}") for version in range(DeltaTable(str(table)).version + 1)}
 
 
-def check(spark, table, before):
+def assert_all_readers_agree(spark, table, before):
     """Assert that all readers see the rows of every version in `before`, and that the table verifies."""
     now = versions(table)
     assert {version: now[version] for version in before} == before
-    assert rows(table) == before[max(before)] == by_delta_rs(table)
-    by_spark = delta.read(spark, str(table)).toArrow().to_pylist()
-    assert ordered(tuple(row.values()) for row in by_spark) == before[max(before)]
+    assert rows(table) == before[max(before)] == delta_rs_rows(table)
+    spark_dicts = delta.read(spark, str(table)).toArrow().to_pylist()
+    assert ordered(tuple(row.values()) for row in spark_dicts) == before[max(before)]
     assert verify(LocalLogStore(str(table))).findings == ()

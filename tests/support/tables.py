@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -79,7 +80,9 @@ def update_rows(
     return update(spark, UpdateRequest(table=str(table), set=values, condition=condition, **options))
 
 
-def optimized(spark: SparkSession, table: Path | str, *, run: str | None = None, **options: Any) -> OperationResult:
+def optimize_table(
+    spark: SparkSession, table: Path | str, *, run: str | None = None, **options: Any
+) -> OperationResult:
     """Run the optimize command."""
     return optimize(spark, OptimizeRequest(table=str(table), **_with_identity(run, options)))
 
@@ -92,6 +95,19 @@ def values(names: str, *rows: str) -> str:
 def rows(table: Path | str, **at: Any) -> list[tuple[Any, ...]]:
     """All rows of a table as tuples, in a fixed order; `at` names the version."""
     return ordered(tuple(row.values()) for row in DeltaTable(str(table), **at).to_arrow().to_pylist())
+
+
+def delta_rs_rows(table: Path | str, version: int | None = None) -> list[tuple[Any, ...]]:
+    """All rows of a version as delta-rs reads them, as tuples in the order of `rows`."""
+    names = [field.name for field in DeltaTable(str(table), version=version).schema]
+    dicts = delta_rs_arrow(table, version).to_pylist()
+    return ordered(tuple(row[name] for name in names) for row in dicts)
+
+
+def delta_rs_arrow(table: Path | str, version: int | None = None) -> pa.Table:
+    """All rows of a version as delta-rs reads them."""
+    query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(table), version=version))
+    return pa.table(query.execute("SELECT * FROM t").read_all())
 
 
 def ordered(unordered: Any) -> list[tuple[Any, ...]]:

@@ -30,20 +30,20 @@ def test_the_same_run_of_two_deployments_writes_twice_under_two_namespaces(whole
     commit_instead_of_spark(program)
     dag = DAG.format(table=table, program=str(program))
 
-    def written_by(airflow, number):
+    def run_dag(airflow, number):
         airflow.add_dag("nightly", dag)
         airflow.run("nightly", run_id="same", id=number)
         return airflow.xcom("nightly", "same", "load")
 
-    first = written_by(whole_airflow, 1)
+    first = run_dag(whole_airflow, 1)
     variables = {"AIRFLOW__DELTALITE__NAMESPACE": "other/deployment"}
     with postgres() as database, WholeAirflow(tmp_path / "other", database=database, variables=variables) as other:
-        second = written_by(other, 2)
+        second = run_dag(other, 2)
         other.clear("nightly", "same")
         other.wait_for_run("nightly", "same")
-        again = other.xcom("nightly", "same", "load")
+        after_clear = other.xcom("nightly", "same", "load")
     assert first["app_id"] == "airflow/nightly/load/-1/same"
     assert second["app_id"] == "other%2Fdeployment/nightly/load/-1/same"
     assert (first["committed"], second["committed"]) == (True, True)
-    assert again == {**second, "committed": False, "skipped": True}
+    assert after_clear == {**second, "committed": False, "skipped": True}
     assert sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist()) == [0, 1, 2]

@@ -199,7 +199,7 @@ def test_versions_before_the_feed_was_enabled_have_no_changes():
     assert [f.path for f in plan_changes(store, 0, 1).files] == ["a"]
     assert [f.path for f in plan_changes(store, 4).files] == ["c"]
     for versions, named in (((0, 2), 2), ((1, 5), 2), ((2, 2), 2), ((3, 5), 3)):
-        with pytest.raises(ChangeFeedUnavailableError, match=f"Version {named} did not record its changes"):
+        with pytest.raises(ChangeFeedUnavailableError, match=f"Version {named} of .* did not record its changes"):
             plan_changes(store, *versions)
 
 
@@ -207,15 +207,15 @@ def test_versions_before_the_feed_was_enabled_have_no_changes():
     "protocol", [PROTOCOL, Protocol(min_reader_version=1, min_writer_version=7, writer_features=("appendOnly",))]
 )
 def test_the_property_has_no_effect_without_protocol_support(protocol):
-    with pytest.raises(ChangeFeedUnavailableError, match="Version 0 did not record"):
+    with pytest.raises(ChangeFeedUnavailableError, match="Version 0 of memory://table did not record"):
         plan_changes(feed_of(protocol=protocol), 0)
-    with pytest.raises(ChangeFeedUnavailableError, match="Version 1 did not record"):
+    with pytest.raises(ChangeFeedUnavailableError, match="Version 1 of memory://table did not record"):
         plan_changes(feed_of([protocol]), 0)
 
 
 @pytest.mark.parametrize("name", ["_change_type", "_Commit_Version", "_commit_timestamp"])
 def test_a_table_with_a_reserved_column_name_has_no_feed(name):
-    with pytest.raises(ChangeFeedUnavailableError, match=f"a column called '{name.lower()}'"):
+    with pytest.raises(ChangeFeedUnavailableError, match=f"a column called '{name}'"):
         plan_changes(feed_of(schema=struct(**{"id": "long", name: "string"})), 0)
 
 
@@ -295,7 +295,7 @@ def test_the_feed_finds_missing_partition_values_of_a_remove_in_the_previous_ver
     plan = plan_changes(store, 2)
     assert {f.path: f.partition_values["day"] for f in plan.files} == {"a": "x", "b": "y", "c": "z"}
     put_raw(store, 3, [remove("nowhere")])
-    with pytest.raises(ChangeFeedUnavailableError, match="Version 3 removes the file 'nowhere'"):
+    with pytest.raises(ChangeFeedUnavailableError, match="Version 3 of memory://table removes the file 'nowhere'"):
         plan_changes(store, 0)
 
 
@@ -307,7 +307,7 @@ def test_a_remove_means_the_file_with_the_same_deletion_vector():
         protocol=VECTORS,
         partition_columns=("day",),
     )
-    with pytest.raises(ChangeFeedUnavailableError, match="Version 2 removes the file 'a' without"):
+    with pytest.raises(ChangeFeedUnavailableError, match="Version 2 of memory://table removes the file 'a' without"):
         plan_changes(store, 0)
     put_raw(store, 2, [remove("a", deletion_vector=first_vector)])
     assert plan_changes(store, 2).files[0].partition_values == {"day": "x"}
@@ -368,7 +368,7 @@ def test_partition_values_are_those_of_the_previous_version(commits):
 def test_a_second_remove_of_a_file_has_no_partition_values():
     store = feed_of([add("a", partition_values={"day": "x"})], [remove("a")], [remove("a")], partition_columns=("day",))
     assert plan_changes(store, 1, 2).files[1].partition_values == {"day": "x"}
-    with pytest.raises(ChangeFeedUnavailableError, match="Version 3 removes the file 'a' without"):
+    with pytest.raises(ChangeFeedUnavailableError, match="Version 3 of memory://table removes the file 'a' without"):
         plan_changes(store, 1)
 
 

@@ -15,7 +15,7 @@ from tests.support.golden import GOLDEN
 
 # `table-with-cdf` has no row, and a column that becomes NOT NULL: delta-spark and the kernel refuse its range.
 REFUSED = {
-    "delta-golden/deltalog-getChanges": "Version 0 did not record",
+    "delta-golden/deltalog-getChanges": "Version 0 of .* did not record",
     "delta-kernel-rs/table-with-cdf": "in version 4 the column 'id' became NOT NULL",
     "delta-rs/checkpoint-cdf-table": "the oldest after it is version 3",
 }

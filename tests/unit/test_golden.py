@@ -17,7 +17,7 @@ from deltalite.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tests.support.golden import assert_same_rows, meta_of, names, unsupported_part
+from tests.support.golden import assert_same_rows, meta_of, table_names, unsupported_part
 
 LOG_IS_READ = {"read", "log-only"}
 # Versions that are not read, each with its reason. All tables are read at their latest version.
@@ -30,7 +30,7 @@ def opened(golden, name, **at):
     return DeltaTable(str(golden / "tables" / name), **at)
 
 
-@pytest.mark.parametrize("name", names("read"))
+@pytest.mark.parametrize("name", table_names("read"))
 def test_a_table_has_the_rows_that_every_reader_sees(golden, name):
     table = opened(golden, name)
     assert table.version == meta_of(golden, name)["version"]
@@ -41,7 +41,7 @@ def file_facts(row, path, size):
     return path, size, tuple(sorted((k, v or None) for k, v in dict(row["partition_values"] or ()).items()))
 
 
-@pytest.mark.parametrize("name", names(*LOG_IS_READ))
+@pytest.mark.parametrize("name", table_names(*LOG_IS_READ))
 def test_a_log_has_the_files_protocol_and_schema_that_every_reader_sees(golden, name):
     meta, table = meta_of(golden, name), opened(golden, name)
     listed = golden / "expected" / name / "files.json"
@@ -62,7 +62,7 @@ def test_a_log_has_the_files_protocol_and_schema_that_every_reader_sees(golden, 
     assert [entry["version"] for entry in history] == sorted((e["version"] for e in history), reverse=True)
 
 
-@pytest.mark.parametrize("name", names("log-only"))
+@pytest.mark.parametrize("name", table_names("log-only"))
 def test_missing_data_files_never_give_fewer_rows(golden, name):
     table = opened(golden, name)
     if table.files().num_rows:
@@ -70,7 +70,7 @@ def test_missing_data_files_never_give_fewer_rows(golden, name):
             table.to_arrow()
 
 
-@pytest.mark.parametrize("name", names("read"))
+@pytest.mark.parametrize("name", table_names("read"))
 def test_earlier_versions_have_their_files_and_rows(golden, name):
     folder = golden / "expected" / name
     listed = folder / "versions.json"
@@ -94,21 +94,21 @@ def test_earlier_versions_have_their_files_and_rows(golden, name):
             assert_same_rows(table.to_arrow(), pq.read_table(rows))
 
 
-@pytest.mark.parametrize("name", names("must-error"))
+@pytest.mark.parametrize("name", table_names("must-error"))
 def test_an_invalid_table_raises_a_typed_error_and_gives_no_rows(golden, name):
     with pytest.raises(TableError) as caught:
         opened(golden, name).to_arrow()
     assert caught.value.remedy and not caught.value.retryable
 
 
-@pytest.mark.parametrize("name", names("must-refuse"))
+@pytest.mark.parametrize("name", table_names("must-refuse"))
 def test_the_error_names_the_unsupported_protocol_feature(golden, name):
     with pytest.raises(UnsupportedFeatureError) as caught:
         opened(golden, name).to_arrow()
     assert unsupported_part(golden, name) in caught.value.problem
 
 
-@pytest.mark.parametrize("name", names("either", "read-count-only"))
+@pytest.mark.parametrize("name", table_names("either", "read-count-only"))
 def test_a_table_on_which_readers_differ_gives_the_stated_rows_or_an_error(golden, name):
     try:
         rows = opened(golden, name).to_arrow()

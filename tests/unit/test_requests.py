@@ -241,7 +241,7 @@ REPLACES = {"identity": RunIdentity(app_id="x", on_rerun=OnRerun.REPLACE)}
 )
 def test_requests_that_change_rows_apply_the_checks_of_every_request(make, says):
     for change, refused in [
-        (REPLACES, f"on_rerun='replace' removes the files of an earlier append, and the {says}"),
+        (REPLACES, f"on_rerun='replace' applies only to an append, and the {says}"),
         ({"table": ""}, "names no table"),
         ({"conflict_retries": -1}, "conflict_retries is -1"),
         ({"conflict_seconds": -1}, "conflict_seconds is -1"),

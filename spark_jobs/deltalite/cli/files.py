@@ -55,9 +55,9 @@ def _records(files: pa.Table) -> Iterator[dict[str, Any]]:
                 "path": row["path"],
                 "partitionValues": row["partition_values"] or {},
                 "sizeInBytes": row["size_bytes"],
-                "modificationTime": _moment(row["modification_time_ms"]),
+                "modificationTime": _to_datetime(row["modification_time_ms"]),
                 "numRecords": row["num_records"],
-                "stats": _object(row["stats"]),
+                "stats": _parse_stats(row["stats"]),
                 "deletionVector": row["deletion_vector"],
             }
 
@@ -73,17 +73,17 @@ def _row(record: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _moment(milliseconds: int | None) -> datetime | None:
+def _to_datetime(milliseconds: int | None) -> datetime | None:
     try:
         return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
     except (OverflowError, ValueError):
         return None
 
 
-def _object(stats: str | None) -> Any:
+def _parse_stats(stats: str | None) -> Any:
     """Parse the statistics; return None if they are missing or not JSON."""
     try:
-        return json.loads(stats, parse_constant=str) if stats else None
+        return json.loads(stats) if stats else None
     except (ValueError, RecursionError):
         return None
 

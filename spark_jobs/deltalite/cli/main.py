@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         args = _parser().parse_args(argv)
     except SystemExit as ended:  # argparse has printed the error or the help
         return ended.code if isinstance(ended.code, int) else UNEXPECTED
-    command: Command = args.of
+    command: Command = args.command_to_run
     try:
         code = command.run(args, Output(sys.stdout, as_json=args.json))
         sys.stdout.flush()
@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         add_table_arguments(subparser, at_version=command.at_version, needs_table=command.needs_table)
         command.add_arguments(subparser)
-        subparser.set_defaults(of=command)
+        subparser.set_defaults(command_to_run=command)
     return parser
 
 

@@ -17,7 +17,7 @@ Report = Callable[[str, int, int | None], None]
 def shown_progress(stream: TextIO) -> Iterator[Report]:
     """Yield a function that reports progress while the block runs."""
     if not stream.isatty():
-        yield lambda _step, _done, _of: None
+        yield lambda _step, _done, _total: None
         return
     columns = (
         SpinnerColumn(),
@@ -29,7 +29,7 @@ def shown_progress(stream: TextIO) -> Iterator[Report]:
     with Progress(*columns, console=Console(file=stream), transient=True) as bar:
         task = bar.add_task("", total=None)
 
-        def report(step: str, done: int, of: int | None) -> None:
-            bar.update(task, description=step, completed=done, total=of)
+        def report(step: str, done: int, total: int | None) -> None:
+            bar.update(task, description=step, completed=done, total=total)
 
         yield report

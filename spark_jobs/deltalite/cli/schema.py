@@ -32,19 +32,17 @@ def _run(args: Arguments, out: Output) -> int:
     metadata = table.metadata
     if out.as_json:
         schema = json.loads(metadata.schema_string)
-        partitions = list(metadata.partition_columns)
-        out.record({"version": table.version, "partitionColumns": partitions, "schema": schema})
+        partition_columns = list(metadata.partition_columns)
+        out.record({"version": table.version, "partitionColumns": partition_columns, "schema": schema})
     else:
         out.table(_COLUMNS, _rows(table))
     return 0
 
 
 def _rows(table: DeltaTable) -> Iterator[tuple[str, ...]]:
-    partitions = {
-        name.lower(): partition_index for partition_index, name in enumerate(table.metadata.partition_columns, 1)
-    }
+    partition_indexes = {name.lower(): index for index, name in enumerate(table.metadata.partition_columns, 1)}
     for field in parse_schema(table.metadata.schema_string):
-        partition_index = partitions.get(field.name.lower())
+        partition_index = partition_indexes.get(field.name.lower())
         yield from _column(field, "", "" if partition_index is None else str(partition_index))
 
 

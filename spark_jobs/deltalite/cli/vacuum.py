@@ -1,8 +1,9 @@
-"""`deltalite vacuum --dry-run`: lists the files that a vacuum would delete and the largest directories among them.
+"""`deltalite vacuum --dry-run`: lists the files that a vacuum would delete.
 
-It deletes nothing; use `DeltaVacuumOperator` to delete. JSON has one object per file: `path` and `sizeInBytes`. The
-last object is a summary: `numFilesToDelete`, `sizeOfDataToDelete`, `numDirectoriesToDelete` and `largestDirectories`
-(`name`, `files`, `sizeInBytes`; the name of the table's root directory is empty).
+It also lists the directories with the most bytes to delete. It deletes nothing; use `DeltaVacuumOperator` to delete.
+JSON has one object per file: `path` and `sizeInBytes`. The last object is a summary: `numFilesToDelete`,
+`sizeOfDataToDelete`, `numDirectoriesToDelete` and `largestDirectories` (`name`, `files`, `sizeInBytes`; the name of the
+table's root directory is empty).
 """
 
 from __future__ import annotations
@@ -32,8 +33,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retention-hours", type=int, metavar="N", help="keep files that were removed in the last N hours"
     )
-    parser.add_argument("--confirm-short-retention", metavar="TABLE", help="the table's name, for a short retention")
-    parser.add_argument("--mode", choices=list(map(str, VacuumMode)), default=str(VacuumMode.FULL))
+    parser.add_argument(
+        "--confirm-short-retention",
+        metavar="TABLE",
+        help="the table's name; required if --retention-hours is shorter than the table's retention",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=list(map(str, VacuumMode)),
+        default=str(VacuumMode.FULL),
+        help="search the table's folder (full) or only its log (lite) for files to delete (%(default)s)",
+    )
     add_limit(parser, "files", _DEFAULT_LIMIT)
 
 

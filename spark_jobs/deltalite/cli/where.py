@@ -79,15 +79,15 @@ def _value(text: str, column: str, data_type: DataType) -> Any:
     try:
         value = parse_partition_value(text, data_type)
     except (CorruptLogError, UnsupportedFeatureError) as error:
-        raise _no_value(text, column, data_type) from error
+        raise _unfit_value_error(text, column, data_type) from error
     if data_type == PrimitiveType("date") and _HAS_TIME.search(text):
-        raise _no_value(text, column, data_type)
+        raise _unfit_value_error(text, column, data_type)
     if value is None:
         raise InvalidRequestError(f"The condition on column '{column}' has no value.", remedy=_FORM)
     return value
 
 
-def _no_value(text: str, column: str, data_type: DataType) -> InvalidRequestError:
+def _unfit_value_error(text: str, column: str, data_type: DataType) -> InvalidRequestError:
     return InvalidRequestError(
         f"The value {text!r} does not fit the column '{column}' of type {data_type}.",
         remedy="Write it as the table shows it.",

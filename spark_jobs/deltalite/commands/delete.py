@@ -21,8 +21,8 @@ from deltalite.commands.row_changes.report import (
     file_metrics,
     predicate_parameter,
     row_operation,
-    rows_gone,
     vector_metrics,
+    whole_file_row_count,
 )
 from deltalite.commands.row_changes.selected_rows import selected_change
 from deltalite.requests import DeleteRequest
@@ -68,9 +68,9 @@ def _plan(spark: SparkSession, request: DeleteRequest, base: Snapshot) -> Iterat
 
 def _operation(request: DeleteRequest, change: RowChange, written: WrittenChange | None) -> Operation:
     metrics = file_metrics(written) | vector_metrics(written)
-    rows_of_whole_files = rows_gone(change)
-    if rows_of_whole_files is not None:
-        touched_rows = 0 if change.touched is None else change.touched.changed
-        metrics["numDeletedRows"] = rows_of_whole_files + touched_rows
+    whole_file_rows = whole_file_row_count(change)
+    if whole_file_rows is not None:
+        changed_rows = 0 if change.touched is None else change.touched.changed_row_count
+        metrics["numDeletedRows"] = whole_file_rows + changed_rows
     metrics["numCopiedRows"] = 0 if written is None else written.data_files.rows
     return row_operation(request, OPERATION, {"predicate": predicate_parameter([request.condition])}, metrics)

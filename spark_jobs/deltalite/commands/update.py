@@ -54,7 +54,7 @@ def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot) -> Iterat
 
 
 def _operation(request: UpdateRequest, change: RowChange, written: WrittenChange | None) -> Operation:
-    updated = 0 if change.touched is None else change.touched.changed
+    updated = 0 if change.touched is None else change.touched.changed_row_count
     copied = 0 if written is None or not written.rewritten_rows else written.rewritten_rows - updated
     metrics = file_metrics(written) | vector_metrics(written) | {"numUpdatedRows": updated, "numCopiedRows": copied}
     return row_operation(request, OPERATION, {"predicate": predicate_parameter([request.condition])}, metrics)

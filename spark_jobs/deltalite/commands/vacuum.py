@@ -49,7 +49,7 @@ START, END, DRY_RUN = VACUUM_START, VACUUM_END, "VACUUM DRY RUN"
 _SHOWN_FOLDERS = 10
 _SHOWN_FILES = 100
 _MIB = 1024 * 1024
-_MOST_AHEAD_MS = HOUR_MS
+_MAX_AHEAD_MS = HOUR_MS
 
 _log = logging.getLogger(__name__)
 
@@ -230,7 +230,7 @@ def _check_clock(store: LogStore, version: int) -> None:
     """
     stored = commit_file(store, version)
     ahead_ms = 0 if stored is None else now_ms() - stored.modified_ms
-    if ahead_ms > _MOST_AHEAD_MS:
+    if ahead_ms > _MAX_AHEAD_MS:
         raise StorageError(
             f"The vacuum of {store.root} deleted nothing: the clock of the driver is {ahead_ms / HOUR_MS:.1f} hours "
             "ahead of the clock of the storage, so the ages of files are wrong.",

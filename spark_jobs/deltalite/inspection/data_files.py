@@ -42,7 +42,7 @@ COLUMNS = ("path", "partitionValues", "size", "stats", "deletionVector")
 _FILES_IN_A_BATCH = 1_024
 # A thread takes several files at once, because passing one to a thread costs as much as its check.
 _FILES_IN_A_TASK = 16
-_MOST_THREADS = 16
+_MAX_THREADS = 16
 _MAX_SHOWN = 3
 
 
@@ -75,7 +75,7 @@ class FileChecks:
         self._with_footers = with_footers
         self._presence = Presence(store)
         self._layouts = Layouts()
-        self._pool = ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="verify")
+        self._pool = ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="verify")
         self.checked_amount = CheckedAmount()
 
     def __enter__(self) -> Self:

@@ -51,15 +51,17 @@ def contradictions(stats: FileStats, table: TableSchema, footer_leaves: FooterLe
             case NoLeaf.UNKNOWN:
                 continue
             case NoLeaf.ABSENT:
-                nulls: int | None = rows
+                stored_nulls: int | None = rows
             case _:
-                nulls = _nulls(footer_leaves.footer, leaf)
-                yield from _bounds(name, facts_from_stats(stats, physical_path, field.type), footer_leaves.footer, leaf)
-        if null_count is None or nulls is None or null_count == nulls:
+                stored_nulls = _null_count(footer_leaves.footer, leaf)
+                yield from _bound_problems(
+                    name, facts_from_stats(stats, physical_path, field.type), footer_leaves.footer, leaf
+                )
+        if null_count is None or stored_nulls is None or null_count == stored_nulls:
             continue
         # With wide bounds, only a count of zero or of all rows is certain.
-        if stats.tight_bounds is not False or (null_count == 0 and nulls):
-            yield f"the statistics count {null_count} nulls in column '{name}', the file has {nulls}"
+        if stats.tight_bounds is not False or (null_count == 0 and stored_nulls):
+            yield f"the statistics count {null_count} nulls in column '{name}', the file has {stored_nulls}"
 
 
 def _are_crossed(smallest: Any, largest: Any, data_type: DataType) -> bool:
@@ -70,7 +72,7 @@ def _are_crossed(smallest: Any, largest: Any, data_type: DataType) -> bool:
     return low is not None and high is not None and bool(low > high)
 
 
-def _bounds(name: str, stated: ColumnFacts, footer: pq.FileMetaData, leaf: LeafColumn) -> Iterator[str]:
+def _bound_problems(name: str, stated: ColumnFacts, footer: pq.FileMetaData, leaf: LeafColumn) -> Iterator[str]:
     for group in range(footer.num_row_groups):
         stored = facts_of_leaf(footer, group, leaf)
         if stored.low is not None and stated.low is not None and _is_above(stated.low, stored.low):
@@ -97,7 +99,7 @@ def _is_below(stated: ColumnFacts, stored: Any) -> bool:
     return bool(stated.high < stored)
 
 
-def _nulls(footer: pq.FileMetaData, leaf: LeafColumn) -> int | None:
+def _null_count(footer: pq.FileMetaData, leaf: LeafColumn) -> int | None:
     """Return the number of nulls of a column in all row groups; None if a row group does not count them."""
     nulls = 0
     for group in range(footer.num_row_groups):

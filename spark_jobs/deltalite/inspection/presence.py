@@ -17,7 +17,7 @@ from enum import Enum
 from deltalite.errors import StorageError, StoragePermissionError, UnsupportedStorageError
 from deltalite.storage.log_store import LogStore
 
-_MOST_THREADS = 8
+_MAX_THREADS = 8
 _FILES_IN_A_REQUEST = 1_000
 
 
@@ -57,7 +57,7 @@ class Presence:
 
     def sizes_by_name(self, names: Sequence[str]) -> list[int | Absent]:
         """Return the same as `sizes`, with a request per file instead of listings. Raises `StorageError`."""
-        with ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="size") as pool:
+        with ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="size") as pool:
             sizes = list(pool.map(self._size_by_name, names))
         inaccessible = (
             name.rpartition("/")[0] for name, size in zip(names, sizes, strict=True) if size is Absent.UNKNOWN
@@ -68,7 +68,7 @@ class Presence:
     def _list_folders(self, folders: Iterable[str]) -> None:
         ordered = sorted(folders)
         if len(ordered) > 1:
-            with ThreadPoolExecutor(max_workers=min(_MOST_THREADS, len(ordered)), thread_name_prefix="list") as pool:
+            with ThreadPoolExecutor(max_workers=min(_MAX_THREADS, len(ordered)), thread_name_prefix="list") as pool:
                 self._folders.update(zip(ordered, pool.map(self._list_folder, ordered), strict=True))
         else:
             self._folders.update((folder, self._list_folder(folder)) for folder in ordered)

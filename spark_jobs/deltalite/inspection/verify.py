@@ -54,7 +54,7 @@ Progress = Callable[[str, int, int | None], None]
 """A function that takes the name of a step, the amount done, and the total amount (None if unknown)."""
 
 # Commits are small, so the latency of storage dominates.
-_MOST_THREADS = 8
+_MAX_THREADS = 8
 # The files of a checkpoint in one batch; each batch reports progress.
 _FILES_IN_A_BATCH = 4_096
 
@@ -136,7 +136,7 @@ class _Verification:
                 FindingKind.MISSING_COMMIT, "The log has no commit of these versions.", versions=[(first, last)]
             )
         ordered = sorted(commits)
-        with ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="commit") as pool:
+        with ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="commit") as pool:
             for done, (version, facts) in enumerate(zip(ordered, pool.map(self._read_commit, ordered), strict=True)):
                 self.progress("commits", done, len(commits))
                 if isinstance(facts, CommitFacts):

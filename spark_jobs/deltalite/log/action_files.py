@@ -22,7 +22,7 @@ from deltalite.storage.log_store import LogStore
 
 _DECODER = json.JSONDecoder()
 _BLOCK_BYTES = 1024 * 1024
-_MOST_BODIES = 10_000
+_MAX_BODIES = 10_000
 # Arrow's strings end at 2 GiB.
 _LONGEST_LINE_BYTES = 1024 * 1024 * 1024
 _FILE_TYPES: Mapping[type[AddFile | RemoveFile], Mapping[str, pa.DataType]] = {
@@ -166,7 +166,7 @@ class FileTableBuilder:
         """Record that the bodies since the last call come from the file `source`. Raises: as `flush`."""
         self._sources.append((len(self._bodies), source))
         self._read_bytes += read_bytes
-        if len(self._bodies) >= _MOST_BODIES or self._read_bytes >= _BLOCK_BYTES:
+        if len(self._bodies) >= _MAX_BODIES or self._read_bytes >= _BLOCK_BYTES:
             self.flush()
 
     def flush(self) -> None:

@@ -36,7 +36,7 @@ WHOLE_LINE_BYTES = 64 * 1024
 _CHUNK_BYTES = 64 * 1024
 # Limits for a long line: the bytes of one field that a summary needs, and of all other kept fields together.
 _LONGEST_NEEDED_BYTES = 256 * 1024
-_MOST_OTHER_BYTES = 64 * 1024
+_MAX_OTHER_BYTES = 64 * 1024
 _LONGEST_KEY_BYTES = 1024
 _FILE_FIELDS = frozenset({"path", "size", "modificationTime", "dataChange", "partitionValues"})
 _NEEDED: Mapping[str, frozenset[str]] = {
@@ -198,7 +198,7 @@ class _LongLine:
             first = self._next()
             is_needed = field in _NEEDED[action]
             is_other = not is_needed and field not in _OPTIONAL.get(action, ())
-            raw = self._value(first, _MOST_OTHER_BYTES - self._other_bytes if is_other else _LONGEST_NEEDED_BYTES)
+            raw = self._value(first, _MAX_OTHER_BYTES - self._other_bytes if is_other else _LONGEST_NEEDED_BYTES)
             if raw is not None:
                 self._other_bytes += len(raw) + len(field) if is_other else 0
                 body[field] = self._parsed(raw)

@@ -49,7 +49,7 @@ REMOVE_TYPES: Mapping[str, pa.DataType] = {
     "baseRowId": pa.int64(),
     "defaultRowCommitVersion": pa.int64(),
 }
-_MOST_SLICES = 1_000
+_MAX_SLICES = 1_000
 _BYTES_AT_A_TIME = 1 << 20
 _ROWS_AT_A_TIME = 4_096
 # Defaults of fields that the protocol requires and some writers leave out.
@@ -246,7 +246,7 @@ def without_rows(table: pa.Table, dropped: pa.ChunkedArray) -> pa.Table:
     positions = pc.indices_nonzero(dropped).to_pylist() if pc.sum(dropped).as_py() else []
     if not positions:
         return table
-    if len(positions) > _MOST_SLICES:
+    if len(positions) > _MAX_SLICES:
         return table.filter(pc.invert(dropped))
     starts, ends = [0, *(p + 1 for p in positions)], [*positions, table.num_rows]
     return pa.concat_tables(

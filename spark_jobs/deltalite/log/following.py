@@ -42,9 +42,9 @@ T = TypeVar("T")
 _START_BYTES = WHOLE_LINE_BYTES
 _DIGESTED_BYTES = 4 * 1024
 # The limits of a summary: a commit may have any number of app ids and partitions, of any length.
-_MOST_APP_IDS = 1_000
-_MOST_PARTITIONS = 10_000
-_MOST_TEXT = 512 * 1024
+_MAX_APP_IDS = 1_000
+_MAX_PARTITIONS = 10_000
+_MAX_TEXT = 512 * 1024
 _LONGEST_OPERATION = 1_000
 _LONGEST_PROVENANCE = 20_000
 
@@ -220,8 +220,8 @@ def summarize(
     table_id: str | None = None
     data_changed = False
     knows_partitions = True
-    app_ids = _Bounded[str](_MOST_APP_IDS)
-    partitions = _Bounded[Mapping[str, str | None]](_MOST_PARTITIONS)
+    app_ids = _Bounded[str](_MAX_APP_IDS)
+    partitions = _Bounded[Mapping[str, str | None]](_MAX_PARTITIONS)
     for kind, body in actions:
         match parse_action(kind, body, commit_name(version)):
             case CommitInfo(values=values):
@@ -269,7 +269,7 @@ class _Bounded(Generic[T]):
         """Keep the value, or record that one was left out."""
         if key in self.items:
             return
-        if self.items and (len(self.items) >= self._most or self._text + length > _MOST_TEXT):
+        if self.items and (len(self.items) >= self._most or self._text + length > _MAX_TEXT):
             self.is_complete = False
             return
         self.items[key] = value

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 # A larger checksum is not read. Spark lists the files themselves in a checksum only if they are few.
 _LARGEST_CHECKSUM_BYTES = 64 * 1024 * 1024
-_MOST_SHOWN_CHARACTERS = 300
+_MAX_SHOWN_CHARACTERS = 300
 
 
 class StartAgain(Exception):  # noqa: N818  not an error: a caller that reads blocks starts again
@@ -162,8 +162,8 @@ class LogState:
             key = next((key for key in in_checksum if in_checksum[key] != in_log[key]), None)
             if key is not None:
                 error = self._contradiction(
-                    f"the {key} {in_checksum[key]!s:.{_MOST_SHOWN_CHARACTERS}}",
-                    f"{in_log[key]!s:.{_MOST_SHOWN_CHARACTERS}}",
+                    f"the {key} {in_checksum[key]!s:.{_MAX_SHOWN_CHARACTERS}}",
+                    f"{in_log[key]!s:.{_MAX_SHOWN_CHARACTERS}}",
                 )
                 self._blame_other_files(error)
                 raise error  # callers already got the protocol and metadata of the checksum

@@ -20,7 +20,7 @@ from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType,
 CLUSTERING_DOMAIN = "delta.clustering"
 CLUSTERING_PROVIDER = "liquid"
 """The provider of files that delta-spark or this library has clustered."""
-MOST_CLUSTERING_COLUMNS = 4
+MAX_CLUSTERING_COLUMNS = 4
 _WITHOUT_BOUNDS = ("boolean", "binary", "void", "variant")
 _PLAIN_NAME = re.compile(r"(?!\d+$)[A-Za-z0-9_]+")
 

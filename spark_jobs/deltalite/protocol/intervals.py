@@ -18,7 +18,7 @@ _PART = re.compile(rf"\s*{_NUMBER}\s+(?P<unit>{_UNITS})s?(?=\s|$)", re.ASCII)
 _PREFIX = re.compile(r"interval\s+", re.ASCII)
 _WHITE_SPACE = " \t\n\r\x0b\x0c"
 # Spark holds days in 32 bits and microseconds in 64.
-_MOST_DAYS, _MOST_MICROS = 2**31 - 1, 2**63 - 1
+_MAX_DAYS, _MAX_MICROS = 2**31 - 1, 2**63 - 1
 
 
 def parse_interval_ms(text: str) -> int:
@@ -45,7 +45,7 @@ def parse_interval_ms(text: str) -> int:
         micros += sign * (count * _MICROS.get(unit, 0) + int(fraction[1:7].ljust(6, "0") if fraction else 0))
         parts, at = parts + 1, part.end()
     total = days * _DAY_MICROS + micros
-    if not parts or months or total < 0 or abs(days) > _MOST_DAYS or abs(micros) > _MOST_MICROS:
+    if not parts or months or total < 0 or abs(days) > _MAX_DAYS or abs(micros) > _MAX_MICROS:
         raise _invalid_interval(text)
     return total // 1000
 

@@ -34,7 +34,7 @@ _COLUMN = re.compile(
     r"(?:\(\s*(?P<precision>\d{1,2})\s*(?:,\s*(?P<scale>\d{1,2})\s*)?\))?\s*(?P<end>,|$)"
 )
 _DECIMALS = ("decimal", "dec", "numeric")
-_HELP = "Write the columns with their types, as in 'day DATE, country STRING'."
+_REMEDY = "Write the columns with their types, as in 'day DATE, country STRING'."
 
 
 def parse_partition_schema(text: str) -> StructType:
@@ -49,7 +49,7 @@ def parse_partition_schema(text: str) -> StructType:
         column = _COLUMN.match(text, at)
         if column is None:
             raise InvalidRequestError(
-                f"partition_schema is {text!r}, which is invalid from {text[at:]!r} on.", remedy=_HELP
+                f"partition_schema is {text!r}, which is invalid from {text[at:]!r} on.", remedy=_REMEDY
             )
         name = column["plain"] or column["quoted"].replace("``", "`")
         if any(field.name.lower() == name.lower() for field in fields):

@@ -46,7 +46,7 @@ _OFFSET: Final = re.compile(
 )
 _UTC_NAMES: Final = frozenset({"Z", "UTC", "GMT", "UT"})
 _REGION: Final = re.compile(r"(?!posix/|right/)[A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+", re.ASCII)
-_MOST_OFFSET_S: Final = 18 * 3_600
+_MAX_OFFSET_S: Final = 18 * 3_600
 _MOMENTS: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  arithmetic without zones
 # The calendar repeats itself after 400 years.
@@ -54,7 +54,7 @@ _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _LAST_PLAIN_YEAR: Final = 9_999
 _DAY_US: Final = 86_400_000_000
 # Far more than a valid decimal can have.
-_MOST_DIGITS: Final = 1_000
+_MAX_DIGITS: Final = 1_000
 # Python's int and float accept more than engines write, such as digits of other scripts, `1_000` and blanks.
 _NUMBER: Final = re.compile(r"[-+]?[0-9A-Za-z.][-+0-9A-Za-z.]*")
 
@@ -169,7 +169,7 @@ def _parse_by_type(text: str, data_type: DataType) -> Any:  # noqa: C901  one ar
         case DecimalType():
             value = Decimal(_number(text))
             # Arrow ends the process if the scale does not fit in 32 bits.
-            if not value.is_finite() or abs(value.adjusted()) > _MOST_DIGITS or len(text) > _MOST_DIGITS:
+            if not value.is_finite() or abs(value.adjusted()) > _MAX_DIGITS or len(text) > _MAX_DIGITS:
                 raise ValueError("not a finite decimal, or too many digits")
             return value
         case PrimitiveType("string"):
@@ -236,7 +236,7 @@ def _offset_us(zone: str, local_us: int) -> int:
     if offset is not None:
         minutes, seconds = int(offset["minutes"] or offset["minute"] or 0), int(offset["seconds"] or 0)
         size = int(offset["hours"]) * 3_600 + minutes * 60 + seconds
-        if minutes >= 60 or seconds >= 60 or size > _MOST_OFFSET_S:  # noqa: PLR2004  minutes and seconds
+        if minutes >= 60 or seconds >= 60 or size > _MAX_OFFSET_S:  # noqa: PLR2004  minutes and seconds
             raise ValueError("not an offset of a zone")
         return (-size if offset["sign"] == "-" else size) * 1_000_000
     if not _REGION.fullmatch(zone):

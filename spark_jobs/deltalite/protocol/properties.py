@@ -49,14 +49,14 @@ def _at_least_minus_one(text: str) -> int:
     return value
 
 
-_MOST_BYTES = 2**62
+_MAX_BYTES = 2**62
 
 
 def _bytes(text: str) -> int:
     """Parse a size such as `134217728`, `128mb` or `1 GB` as Spark does: units are powers of 1024."""
     match = _SIZE.fullmatch(text.strip().lower())
     value = 0 if match is None else int(match[1]) * 1024 ** " kmgtp".index(match[2] or " ")
-    if not 1 <= value <= _MOST_BYTES:
+    if not 1 <= value <= _MAX_BYTES:
         raise ValueError(f"{text!r} is not a size such as '128mb'")
     return value
 

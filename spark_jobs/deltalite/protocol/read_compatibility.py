@@ -19,7 +19,7 @@ def incompatibility(older: TableSchema, newer: TableSchema) -> str | None:
     """Return the first reason why the newer schema cannot read rows of the older, as a clause; None if it can."""
     if older.mode is not MappingMode.NONE and older.mode is not newer.mode:
         return f"the column mapping mode changed from {older.mode} to {newer.mode}"
-    reason = _in_structs((older.logical, older.physical), (newer.logical, newer.physical), "")
+    reason = _struct_incompatibility((older.logical, older.physical), (newer.logical, newer.physical), "")
     if reason is None and _folded(older.partition_columns) != _folded(newer.partition_columns):
         return (
             f"the partition columns changed from ({', '.join(older.partition_columns)}) to "
@@ -32,19 +32,21 @@ def _folded(names: tuple[str, ...]) -> list[str]:
     return [name.lower() for name in names]
 
 
-def _in_structs(older: tuple[StructType, StructType], newer: tuple[StructType, StructType], prefix: str) -> str | None:
+def _struct_incompatibility(
+    older: tuple[StructType, StructType], newer: tuple[StructType, StructType], prefix: str
+) -> str | None:
     """Compare structs, each a pair of its logical and its physical schema; `prefix` is the path to them."""
-    rest = {physical.name.lower(): (logical, physical) for logical, physical in zip(*newer, strict=True)}
+    unmatched = {physical.name.lower(): (logical, physical) for logical, physical in zip(*newer, strict=True)}
     for logical, physical in zip(*older, strict=True):
-        match = rest.pop(physical.name.lower(), None)
-        reason = _in_fields((logical, physical), match, prefix + logical.name)
+        newer_field = unmatched.pop(physical.name.lower(), None)
+        reason = _field_incompatibility((logical, physical), newer_field, prefix + logical.name)
         if reason is not None:
             return reason
-    required = next((logical.name for logical, _ in rest.values() if not logical.nullable), None)
+    required = next((logical.name for logical, _ in unmatched.values() if not logical.nullable), None)
     return None if required is None else f"the column '{prefix}{required}' was added as NOT NULL"
 
 
-def _in_fields(
+def _field_incompatibility(
     older: tuple[StructField, StructField], newer: tuple[StructField, StructField] | None, path: str
 ) -> str | None:
     if newer is None:
@@ -53,24 +55,30 @@ def _in_fields(
         return f"the column '{path}' was renamed to '{newer[0].name}'"
     if older[0].nullable and not newer[0].nullable:
         return f"the column '{path}' became NOT NULL"
-    return _in_types((older[0].type, older[1].type), (newer[0].type, newer[1].type), path)
+    return _type_incompatibility((older[0].type, older[1].type), (newer[0].type, newer[1].type), path)
 
 
-def _in_types(older: tuple[DataType, DataType], newer: tuple[DataType, DataType], path: str) -> str | None:
-    match older, newer:
-        case (StructType() as a, StructType() as b), (StructType() as c, StructType() as d):
-            return _in_structs((a, b), (c, d), f"{path}.")
-        case (ArrayType() as a, ArrayType() as b), (ArrayType() as c, ArrayType() as d):
-            if a.contains_null and not c.contains_null:
+def _type_incompatibility(older: tuple[DataType, DataType], newer: tuple[DataType, DataType], path: str) -> str | None:
+    """Compare types, each a pair of its logical and its physical form."""
+    (old, old_physical), (new, new_physical) = older, newer
+    match old, old_physical, new, new_physical:
+        case StructType(), StructType(), StructType(), StructType():
+            return _struct_incompatibility((old, old_physical), (new, new_physical), f"{path}.")
+        case ArrayType(), ArrayType(), ArrayType(), ArrayType():
+            if old.contains_null and not new.contains_null:
                 return f"the elements of the column '{path}' became NOT NULL"
-            return _in_types((a.element, b.element), (c.element, d.element), f"{path}.element")
-        case (MapType() as a, MapType() as b), (MapType() as c, MapType() as d):
-            if a.value_contains_null and not c.value_contains_null:
-                return f"the values of the column '{path}' became NOT NULL"
-            return _in_types((a.key, b.key), (c.key, d.key), f"{path}.key") or _in_types(
-                (a.value, b.value), (c.value, d.value), f"{path}.value"
+            return _type_incompatibility(
+                (old.element, old_physical.element), (new.element, new_physical.element), f"{path}.element"
             )
-        case (a, _), (c, _) if a == _VOID or is_widening(a, c):
+        case MapType(), MapType(), MapType(), MapType():
+            if old.value_contains_null and not new.value_contains_null:
+                return f"the values of the column '{path}' became NOT NULL"
+            return _type_incompatibility(
+                (old.key, old_physical.key), (new.key, new_physical.key), f"{path}.key"
+            ) or _type_incompatibility(
+                (old.value, old_physical.value), (new.value, new_physical.value), f"{path}.value"
+            )
+        case _ if old == _VOID or is_widening(old, new):
             return None
-        case (a, _), (c, _):
-            return f"the type of the column '{path}' changed from {a} to {c}"
+        case _:
+            return f"the type of the column '{path}' changed from {old} to {new}"

@@ -41,7 +41,7 @@ _BOUNDED_TEXT = re.compile(r"(?:char|varchar)\(\s*\d{1,9}\s*\)", re.ASCII)
 _ALIASES = {"null": "void", "timestamp_ltz": "timestamp"}
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,9})\s*,\s*(-?\d{1,9})\s*\)", re.ASCII)
 # No engine writes deeper types, and they could cause a RecursionError.
-_MOST_LEVELS = 100
+_MAX_LEVELS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +175,11 @@ def parse_schema(text: str) -> StructType:
     return schema
 
 
-def parse_type(value: Any, levels: int = _MOST_LEVELS) -> DataType:  # noqa: C901  one arm a kind
+def parse_type(value: Any, levels: int = _MAX_LEVELS) -> DataType:  # noqa: C901  one arm a kind
     """Parse a type from its JSON value, with at most `levels` nested types. Raises: as `parse_schema`."""
     if not levels:
         raise CorruptLogError(
-            f"The table's schema is nested more than {_MOST_LEVELS} levels deep.",
+            f"The table's schema is nested more than {_MAX_LEVELS} levels deep.",
             remedy="Repair the table's metadata.",
         )
     if isinstance(value, str):

@@ -14,7 +14,7 @@ from deltalite.protocol.column_mapping import table_schema
 from deltalite.protocol.paths import partition_dir, partition_values_of_dir
 from deltalite.protocol.schema import parse_schema
 
-MOST_PARTITIONS = 100
+MAX_PARTITIONS = 100
 LONGEST_NAME = 250
 """The longest partition key that Airflow accepts."""
 
@@ -33,7 +33,7 @@ def partition_names(
     """Name partitions, sorted and without repeats; `partitions` are the `partitionValues` of file actions.
 
     The names have the logical column names, in the order of the table's partition columns. The result is empty if the
-    table is not partitioned. It is None if there are more than `MOST_PARTITIONS`, a name is longer than `LONGEST_NAME`
+    table is not partitioned. It is None if there are more than `MAX_PARTITIONS`, a name is longer than `LONGEST_NAME`
     or cannot be encoded, or a value is unknown.
     """
     if not metadata.partition_columns:
@@ -51,7 +51,7 @@ def partition_names(
             return None
         name = partition_dir({column: values[key] for key, column in columns.items()})
         names.add(name)
-        if len(names) > MOST_PARTITIONS or len(name) > LONGEST_NAME or encodable_text(name) != name:
+        if len(names) > MAX_PARTITIONS or len(name) > LONGEST_NAME or encodable_text(name) != name:
             return None
     return tuple(sorted(names))
 

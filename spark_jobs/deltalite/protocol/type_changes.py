@@ -26,7 +26,8 @@ TYPE_CHANGES = "delta.typeChanges"
 INTEGERS = ("byte", "short", "integer", "long")
 # The number of digits that hold every value of an integer type.
 _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
-_WIDENED_TO = {
+# The widenings between primitive types, except those among integers.
+_WIDENINGS = {
     ("byte", "double"),
     ("short", "double"),
     ("integer", "double"),
@@ -38,14 +39,14 @@ _WIDENED_TO = {
 def is_widening(old: DataType, new: DataType) -> bool:
     """Whether a column may widen from `old` to `new`, which holds every value of `old` exactly."""
     match old, new:
-        case PrimitiveType(a), PrimitiveType(b) if a in INTEGERS and b in INTEGERS:
-            return INTEGERS.index(a) <= INTEGERS.index(b)
-        case PrimitiveType(a), PrimitiveType(b):
-            return a == b or (a, b) in _WIDENED_TO
-        case PrimitiveType(a), DecimalType(precision, scale) if a in _INTEGER_DIGITS:
-            return precision - scale >= _INTEGER_DIGITS[a]
-        case DecimalType(p1, s1), DecimalType(p2, s2):
-            return s1 <= s2 and p1 - s1 <= p2 - s2
+        case PrimitiveType(old_name), PrimitiveType(new_name) if old_name in INTEGERS and new_name in INTEGERS:
+            return INTEGERS.index(old_name) <= INTEGERS.index(new_name)
+        case PrimitiveType(old_name), PrimitiveType(new_name):
+            return old_name == new_name or (old_name, new_name) in _WIDENINGS
+        case PrimitiveType(old_name), DecimalType(precision, scale) if old_name in _INTEGER_DIGITS:
+            return precision - scale >= _INTEGER_DIGITS[old_name]
+        case DecimalType(old_precision, old_scale), DecimalType(precision, scale):
+            return old_scale <= scale and old_precision - old_scale <= precision - scale
         case _:
             return False
 

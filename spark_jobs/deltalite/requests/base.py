@@ -195,6 +195,12 @@ class CommitRequest(Request):
         return body
 
 
+def replace_faults(identity: RunIdentity | None, reason: str, remedy: str) -> Iterator[Contradiction]:
+    """Yield the fault of `on_rerun='replace'` in a request that is not an append; `reason` says what it is instead."""
+    if identity is not None and identity.on_rerun is OnRerun.REPLACE:
+        yield f"on_rerun='replace' applies only to an append, and {reason}.", remedy
+
+
 def repeated_name(names: Iterable[str]) -> str | None:
     """Return the first name that occurs again, ignoring case; None if there is none."""
     seen: dict[str, int] = {}

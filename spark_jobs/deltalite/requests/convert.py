@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, OnRerun
+from deltalite.requests.base import CommitRequest, Contradiction, replace_faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +31,10 @@ class ConvertRequest(CommitRequest):
         if constraint is not None:
             yield (
                 f"The property {constraint} is a constraint on rows, and a conversion does not read rows to check it.",
-                "Convert without it, and add the constraint later with an engine that checks the rows.",
+                "Convert without it. Then add it with the `constraints` of DeltaTableOperator, which checks the rows.",
             )
-        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
-            yield (
-                "on_rerun='replace' removes the files of an earlier append, and the operation is 'convert'.",
-                "Leave on_rerun out: a second conversion leaves the table as it is.",
-            )
+        yield from replace_faults(
+            self.identity,
+            f"the operation is '{self.kind}'",
+            "Leave on_rerun out: a second conversion leaves the table as it is.",
+        )

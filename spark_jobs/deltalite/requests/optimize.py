@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Contradiction, OnRerun
+from deltalite.requests.base import CommitRequest, Contradiction, replace_faults
 
-_MOST_BYTES = 2**62
+_MAX_BYTES = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +54,9 @@ class OptimizeRequest(CommitRequest):
                 yield f"z_order_by has {column!r}.", "Give names of columns."
         for name in ("target_file_size", "max_commit_bytes"):
             size = getattr(self, name)
-            if size is not None and not 1 <= size <= _MOST_BYTES:
+            if size is not None and not 1 <= size <= _MAX_BYTES:
                 yield f"{name} is {size}.", "Give a number of bytes."
-        if self.min_file_size is not None and not 0 <= self.min_file_size <= _MOST_BYTES:
+        if self.min_file_size is not None and not 0 <= self.min_file_size <= _MAX_BYTES:
             yield f"min_file_size is {self.min_file_size}.", "Give 0 bytes or more."
         if self.min_file_size is not None and self.z_order_by:
             yield (
@@ -65,11 +65,11 @@ class OptimizeRequest(CommitRequest):
             )
         if not 0 <= self.max_deleted_rows_ratio <= 1:
             yield f"max_deleted_rows_ratio is {self.max_deleted_rows_ratio}.", "Give a share, from 0 to 1."
-        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
-            yield (
-                "on_rerun='replace' removes the files of an earlier append, and the operation is 'optimize'.",
-                "Use on_rerun='write' to run it again on the table as it is then, or 'skip'.",
-            )
+        yield from replace_faults(
+            self.identity,
+            f"the operation is '{self.kind}'",
+            "Use on_rerun='write' to run it again on the table as it is then, or 'skip'.",
+        )
 
     @classmethod
     def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:

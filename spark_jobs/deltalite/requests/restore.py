@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, OnRerun
+from deltalite.errors import InvalidRequestError
+from deltalite.requests.base import CommitRequest, Contradiction, replace_faults
+from deltalite.requests.moments import parse_moment_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +35,13 @@ class RestoreRequest(CommitRequest):
             yield f"version is {self.version}.", "Give 0 or more."
         if self.timestamp is not None and not self.timestamp.strip():
             yield "timestamp is empty.", "Write it as 2026-01-01T00:00:00Z."
-        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
-            yield (
-                "on_rerun='replace' removes the files of an earlier append, and the operation is 'restore'.",
-                "Use on_rerun='write' to restore again, or 'skip'.",
-            )
+        elif self.timestamp is not None:
+            try:
+                parse_moment_ms(self.timestamp)
+            except InvalidRequestError as error:
+                yield error.problem, error.remedy
+        yield from replace_faults(
+            self.identity,
+            f"the operation is '{self.kind}'",
+            "Use on_rerun='write' to restore again, or 'skip'.",
+        )

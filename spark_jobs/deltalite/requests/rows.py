@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, OutOfOrder, choose
+from deltalite.requests.base import CommitRequest, Contradiction, OutOfOrder, choose, replace_faults
 from deltalite.requests.source import Source, query_contradictions, sources_of
 
 ALL_COLUMNS = "*"
@@ -38,11 +38,11 @@ class RowsRequest(CommitRequest):
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.contradictions(self)
-        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
-            yield (
-                f"on_rerun='replace' removes the files of an earlier append, and the operation is '{self.kind}'.",
-                "Use on_rerun='write' to run the operation again on the newest version, or 'skip'.",
-            )
+        yield from replace_faults(
+            self.identity,
+            f"the operation is '{self.kind}'",
+            "Use on_rerun='write' to run the operation again on the newest version, or 'skip'.",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

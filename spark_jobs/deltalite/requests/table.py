@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, repeated_name
+from deltalite.requests.base import CommitRequest, Contradiction, repeated_name, replace_faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +51,11 @@ class TableRequest(CommitRequest):
                 yield f"The constraint '{name}' has no name or no condition.", "Give both."
         if self.partition_by and self.cluster_by:
             yield "The request has both partition_by and cluster_by.", "Keep one of them."
-        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
-            yield (
-                "on_rerun='replace' removes the files of an earlier append, and the operation is 'table'.",
-                "Use on_rerun='write' to apply the request again, or 'skip'.",
-            )
+        yield from replace_faults(
+            self.identity,
+            f"the operation is '{self.kind}'",
+            "Use on_rerun='write' to apply the request again, or 'skip'.",
+        )
 
     def _names(self) -> dict[str, list[str]]:
         """Return the names that a parameter, or two that exclude each other, may have only once."""

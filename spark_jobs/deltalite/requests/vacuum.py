@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, choose
+from deltalite.requests.base import CommitRequest, Contradiction, choose, replace_faults
 
 
 class VacuumMode(StrEnum):
@@ -54,11 +54,11 @@ class VacuumRequest(CommitRequest):
                 f"confirm_short_retention names '{self.confirm_short_retention}', but the table is {self.table}.",
                 f"Give '{self._names[-1]}' to confirm a short retention for this table, or leave it out.",
             )
-        if self.identity is not None and self.identity.on_rerun is OnRerun.REPLACE:
-            yield (
-                "on_rerun='replace' removes the files of an earlier append, and the operation is 'vacuum'.",
-                "Use on_rerun='write' to run the vacuum again, or 'skip'.",
-            )
+        yield from replace_faults(
+            self.identity,
+            f"the operation is '{self.kind}'",
+            "Use on_rerun='write' to run the vacuum again, or 'skip'.",
+        )
 
     @property
     def confirms_short_retention(self) -> bool:

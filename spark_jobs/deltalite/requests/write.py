@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, OnRerun, OutOfOrder, choose, repeated_name
+from deltalite.requests.base import CommitRequest, Contradiction, OutOfOrder, choose, repeated_name, replace_faults
 from deltalite.requests.source import Source, query_contradictions, sources_of
 
 
@@ -131,10 +131,10 @@ def _contradictions(request: WriteRequest) -> list[Contradiction]:
     )
     repeated = repeated_name(request.partition_by or ())
     add_fault_if(repeated is not None, f"partition_by names '{repeated}' twice.", "Name each column once.")
-    replaces = request.identity is not None and request.identity.on_rerun is OnRerun.REPLACE
-    add_fault_if(
-        replaces and request.mode is not WriteMode.APPEND,
-        f"on_rerun='replace' removes the files of an earlier append, and the mode is '{request.mode}'.",
-        "Use on_rerun='write': an overwrite replaces the rows of the earlier run anyway.",
-    )
+    if request.mode is not WriteMode.APPEND:
+        faults += replace_faults(
+            request.identity,
+            f"the mode is '{request.mode}'",
+            "Use on_rerun='write': an overwrite replaces the rows of the earlier run anyway.",
+        )
     return faults

@@ -20,7 +20,7 @@ _DECODINGS = 8
 _JSON_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
 _INNERMOST_BRACES = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"\.*[^./\\{},][^/\\{},]*")  # any name that is not only dots
-_MOST_ALTERNATIVES = 1_000
+_MAX_ALTERNATIVES = 1_000
 _PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@]*:[^/]*@")
 _HELP = "Give a local path such as /lake/orders, or a URI such as s3://bucket/orders."
 # Engines use several schemes for one storage. Addresses are compared by the canonical scheme.
@@ -155,7 +155,7 @@ def _braces_have_parent_segment(text: str) -> bool:
         if braces is not None:
             begin, end = pattern[: braces.start()], pattern[braces.end() :]
             patterns |= {begin + name + end for name in braces[1].split(",")}
-            if len(patterns) > _MOST_ALTERNATIVES:
+            if len(patterns) > _MAX_ALTERNATIVES:
                 return True
         elif ".." in pattern.split("/"):
             return True

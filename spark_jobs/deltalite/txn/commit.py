@@ -84,9 +84,9 @@ def commit(
         outcome, committed = _put_until_settled(store, proposal, merger, clock_ms, max_attempts, pause)
     except DeltaLiteError as error:
         if not isinstance(error, CommitStateUnknownError):
-            merger.discard()  # any other DeltaLiteError means that the commit is not in the log
+            merger.delete_unused_vectors()  # any other DeltaLiteError means that the commit is not in the log
         raise
-    merger.discard(committed=committed)
+    merger.delete_unused_vectors(committed=committed)
     return outcome
 
 

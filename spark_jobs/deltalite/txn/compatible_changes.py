@@ -1,8 +1,8 @@
 """Compatible changes: changes of a table's protocol and metadata that do not conflict with a concurrent commit.
 
-Files that were written for one protocol and metadata stay valid under another if the difference does not concern them:
-a protocol with more features, a comment, a property for maintenance, or a custom property. A change that is not known
-to be compatible is a conflict. delta-spark accepts fewer changes: ConflictChecker (protocol compatibility, metadata
+A change is compatible if data files that were written before it stay valid after it. Examples are a new feature that
+does not concern data files, a comment, a property for maintenance, and a custom property. All changes that this module
+does not list are conflicts. delta-spark accepts fewer changes: ConflictChecker (protocol compatibility, metadata
 updates).
 """
 
@@ -16,9 +16,15 @@ from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.features import check_writable, is_in_force, supported_features
 from deltalite.protocol.identity_columns import HIGH_WATER_MARK
-from deltalite.protocol.properties import ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION
+from deltalite.protocol.properties import (
+    ENABLE_DELETION_VECTORS,
+    ENABLE_IN_COMMIT_TIMESTAMPS,
+    ICT_ENABLEMENT_TIMESTAMP,
+    ICT_ENABLEMENT_VERSION,
+)
 
-# These properties control compaction, checkpoints, retention and statistics. Rows are valid without them.
+# Data files are valid with any value of these properties. They control statistics, the names and sizes of new files,
+# deletion vectors, commit timestamps, checkpoints, and retention.
 _HARMLESS = frozenset(
     {
         "delta.checkpoint.writeStatsAsJson",
@@ -30,10 +36,10 @@ _HARMLESS = frozenset(
         "delta.dataSkippingStatsColumns",
         "delta.dataSkippingStringPrefixLength",
         "delta.deletedFileRetentionDuration",
-        "delta.enableDeletionVectors",
+        ENABLE_DELETION_VECTORS.key,
         "delta.enableExpiredLogCleanup",
         "delta.enableFullRetentionRollback",
-        "delta.enableInCommitTimestamps",
+        ENABLE_IN_COMMIT_TIMESTAMPS.key,
         ICT_ENABLEMENT_TIMESTAMP,
         ICT_ENABLEMENT_VERSION,
         "delta.logRetentionDuration",
@@ -63,70 +69,85 @@ _COMMIT_PROPERTIES = frozenset(
     {
         "delta.appendOnly",
         "delta.enableChangeDataFeed",
-        "delta.enableInCommitTimestamps",
-        "delta.inCommitTimestampEnablementTimestamp",
-        "delta.inCommitTimestampEnablementVersion",
+        ENABLE_IN_COMMIT_TIMESTAMPS.key,
+        ICT_ENABLEMENT_TIMESTAMP,
+        ICT_ENABLEMENT_VERSION,
         "delta.isolationLevel",
     }
 )
 _HARMLESS_PREFIXES = ("delta.autoOptimize.", "delta.parquet.")
 
 
-def conflict_in_protocol(read: Protocol, new: Protocol, metadata: Metadata, changed: Metadata | None) -> str | None:
-    """Return why a commit that was made under the protocol `read` conflicts with the protocol `new`, or None.
+def conflict_in_protocol(
+    read_protocol: Protocol, new_protocol: Protocol, read_metadata: Metadata, new_metadata: Metadata | None
+) -> str | None:
+    """Return why a new protocol conflicts with a commit that was made under `read_protocol`, or None.
 
-    `metadata` is the metadata that was read, `changed` the metadata that the winner set, if any. A feature constrains
-    writers while it is active. A new protocol may activate a feature that a property had enabled before.
+    `new_metadata` is None if the winning commit did not set the metadata. A feature constrains writers while it is
+    active. A new protocol may activate a feature that a property had enabled before.
     """
-    newest = changed or metadata
-    dropped = supported_features(read) - supported_features(new)
+    metadata = new_metadata or read_metadata
+    dropped = supported_features(read_protocol) - supported_features(new_protocol)
     if dropped:
         return f"it no longer has {', '.join(sorted(dropped))}"
     try:
-        check_writable(new, newest)
+        check_writable(new_protocol, metadata)
     except UnsupportedFeatureError as error:
         return error.problem.rstrip(".")
-    active = [name for name in sorted(supported_features(new)) if is_in_force(name, new, newest)]
-    newly_active = [name for name in active if name not in _NOT_FILE_FEATURES and not is_in_force(name, read, metadata)]
+    active = [name for name in sorted(supported_features(new_protocol)) if is_in_force(name, new_protocol, metadata)]
+    newly_active = [
+        name
+        for name in active
+        if name not in _NOT_FILE_FEATURES and not is_in_force(name, read_protocol, read_metadata)
+    ]
     return f"it activates {', '.join(newly_active)}" if newly_active else None
 
 
-def files_stay_valid(read: Protocol, new: Protocol, metadata: Metadata, changed: Metadata) -> bool:
-    """Whether data files that were written under `read` and `metadata` are valid under `new` and `changed`.
+def files_stay_valid(
+    read_protocol: Protocol, new_protocol: Protocol, read_metadata: Metadata, new_metadata: Metadata
+) -> bool:
+    """Whether data files that were written under the read protocol and metadata are valid under the new ones.
 
-    More changes are compatible with files than with a commit, which also has to follow the rules for commits.
+    Changes of `_COMMIT_PROPERTIES` are compatible here, because the next attempt makes a new commit for the files.
     """
-    old, now = _file_metadata(metadata), _file_metadata(changed)
-    return conflict_in_protocol(read, new, old, now) is None and conflict_in_metadata(old, now) is None
+    read_part, new_part = _file_metadata(read_metadata), _file_metadata(new_metadata)
+    protocol_conflict = conflict_in_protocol(read_protocol, new_protocol, read_part, new_part)
+    return protocol_conflict is None and conflict_in_metadata(read_part, new_part) is None
 
 
 def _file_metadata(metadata: Metadata) -> Metadata:
     """Return the part of the metadata that data files depend on."""
     configuration = {key: value for key, value in metadata.configuration.items() if key not in _COMMIT_PROPERTIES}
+    # Data files do not depend on the table's id, and each attempt to create a table generates another one.
     return replace(metadata, id="", configuration=configuration)
 
 
-def conflict_in_metadata(read: Metadata, new: Metadata) -> str | None:
-    """Return the change from `read` to `new` that conflicts with a commit made under `read`, or None."""
-    if read.id != new.id:
+def conflict_in_metadata(read_metadata: Metadata, new_metadata: Metadata) -> str | None:
+    """Return the change of the metadata that conflicts with a commit made under `read_metadata`, or None."""
+    if read_metadata.id != new_metadata.id:
         return "it is another table"
-    if not _is_same_for_rows(read.schema_string, new.schema_string):
+    if not _is_same_for_rows(read_metadata.schema_string, new_metadata.schema_string):
         return "its schema"
-    if read.partition_columns != new.partition_columns:
+    if read_metadata.partition_columns != new_metadata.partition_columns:
         return "its partition columns"
-    old, now = dict(read.configuration), dict(new.configuration)
-    changed = sorted(key for key in old.keys() | now.keys() if old.get(key) != now.get(key) and not _is_harmless(key))
-    return f"the property {', '.join(changed)}" if changed else None
+    before, after = dict(read_metadata.configuration), dict(new_metadata.configuration)
+    keys = sorted(
+        key for key in before.keys() | after.keys() if before.get(key) != after.get(key) and not _is_harmless(key)
+    )
+    if not keys:
+        return None
+    return f"the property {keys[0]}" if len(keys) == 1 else f"the properties {', '.join(keys)}"
 
 
 def _is_harmless(key: str) -> bool:
     return not key.lower().startswith("delta.") or key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
 
 
-def _is_same_for_rows(schema: str, other: str) -> bool:
-    """Whether two schemas (JSON) differ at most in comments and in the high-water marks of identity columns.
+def _is_same_for_rows(schema_string: str, other_schema_string: str) -> bool:
+    """Whether two schemas (JSON) differ at most in comments and in the high-water marks of IDENTITY columns.
 
-    A commit that assigns identity values sets the metadata itself, so it conflicts with any other change of it.
+    The marks do not matter here: a commit that generates IDENTITY values sets the metadata, and so conflicts with every
+    other commit that sets it.
     """
 
     def without_ignored_metadata(members: dict[str, Any]) -> dict[str, Any]:
@@ -136,7 +157,9 @@ def _is_same_for_rows(schema: str, other: str) -> bool:
         return {**members, "metadata": {key: value for key, value in metadata.items() if key not in _NOT_ROW_METADATA}}
 
     try:
-        parsed = [json.loads(text, object_hook=without_ignored_metadata) for text in (schema, other)]
+        parsed = [
+            json.loads(text, object_hook=without_ignored_metadata) for text in (schema_string, other_schema_string)
+        ]
         return bool(parsed[0] == parsed[1])
     except (ValueError, RecursionError):
         return False

@@ -27,7 +27,7 @@ from deltalite.protocol.actions import (
     iter_raw_actions,
 )
 from deltalite.protocol.file_names import commit_name
-from deltalite.protocol.touched_partitions import MOST_PARTITIONS, partition_names
+from deltalite.protocol.touched_partitions import MAX_PARTITIONS, partition_names
 from deltalite.requests import OnRerun, RunIdentity, RunProvenance
 from deltalite.requests.provenance import moment
 from deltalite.results import OperationResult
@@ -121,7 +121,7 @@ def _run_commit(store: LogStore, name: str, size_bytes: int | None, version: int
         if kind in (AddFile.action, RemoveFile.action) and body.get("dataChange") is not False:
             changes_rows = True
             values = body.get("partitionValues")
-            if len(partitions) <= MOST_PARTITIONS:
+            if len(partitions) <= MAX_PARTITIONS:
                 partitions[None if values is None else frozenset(values.items())] = values
     return RunCommit(
         version=version,

@@ -27,7 +27,7 @@ from deltalite.txn.find_run import CLOCK_SKEW_SECONDS, run_commits
 from deltalite.txn.proposal import ReadSet
 from deltalite.txn.winners import Winner, read_winner
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 _SKEW_MS = CLOCK_SKEW_SECONDS * 1000
 
 
@@ -91,7 +91,7 @@ class _Search:
         for later in self._later_commits(-1 if last_version is None else last_version):
             if self._may_share_rows(later.version):
                 runs.append(later)
-            if len(runs) == _MOST_NAMED:
+            if len(runs) == _MAX_NAMED:
                 break
         unreadable = () if is_known else tuple(self._unreadable)
         return LaterRuns(runs=tuple(runs), has_committed_before=has_committed, unreadable=unreadable)

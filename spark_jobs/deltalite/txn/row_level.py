@@ -1,15 +1,15 @@
-"""Row-level concurrency: the winner and our transaction soft-deleted different rows of the same file.
+"""Row-level concurrency: two commits soft-delete different rows of the same file, and both succeed.
 
-delta-spark reports a conflict, because both commits remove the file with its old deletion vector. Here the vectors are
-merged and both commits succeed, under four conditions:
+Both commits remove the file with its old deletion vector, so delta-spark reports a conflict. Here our commit gets a
+merged vector if four conditions hold:
 
-1. Our operation decided on each row independently, so rows removed by others do not matter (`Proposal.row_level`).
-2. Both commits remove the file with the same vector and add it again with another.
-3. The winner only soft-deleted rows; it restored none.
-4. The two sets of rows are disjoint.
+1. Our operation decided on each row independently of other rows (`Proposal.row_level`).
+2. Each commit removes the file with the old vector and adds it again with a new one.
+3. The winner soft-deleted rows of the file, and restored none.
+4. No row is soft-deleted by both commits.
 
-If the winner only soft-deleted rows of a file that ours does not change, that file cannot conflict. The usual rules
-apply to all other actions of the winner. Protocol: Deletion Vectors, Add File and Remove File.
+A file of which only the winner soft-deletes rows does not conflict under the conditions 1 and 3. The usual rules apply
+to all other actions of the winner. Protocol: Deletion Vectors, Add File and Remove File.
 """
 
 from __future__ import annotations
@@ -46,51 +46,57 @@ class RowMerger:
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
-        self._written: dict[str, str] = {}  # files of merged vectors, by their names in the log
-        self._replaced: dict[str, str] = {}  # files of our vectors that a merged vector replaces
+        # Names of files by `pathOrInlineDv`: those with merged vectors, and those whose vectors a merged one replaces.
+        self._merged_vector_files: dict[str, str] = {}
+        self._replaced_vector_files: dict[str, str] = {}
 
     def merge(self, ours: Proposal, winner: Winner) -> tuple[Proposal, Winner] | None:
         """Merge the vectors of both commits, and write the merged ones.
 
-        Returns our proposal on top of the winner's soft-deleted rows, and the winner without the merged actions. None
-        if the vectors cannot be merged.
+        Returns our proposal, changed to follow the winner, and the winner without its soft deletions. None if a
+        condition does not hold.
 
         Raises:
             CorruptDataFileError: a vector cannot be read.
             StorageError: the merged vectors cannot be written.
         """
+        # Condition 1
         if not ours.row_level:
             return None
         our_deletions = _soft_deletions(ours.adds, ours.removes)
         winner_deletions = _soft_deletions(winner.adds, winner.removes)
+        # Condition 2
         removed_keys = {file_key(remove.path, remove.deletion_vector) for remove in ours.removes} - our_deletions.keys()
         if not removed_keys.isdisjoint(winner_deletions):
             return None
         merged_rows: dict[str, pa.Int64Array] = {}
         for key, deletion in winner_deletions.items():
+            # Condition 3
             winner_rows = self._newly_deleted_rows(deletion)
             if winner_rows is None:
                 return None
+            # Condition 4
             if key in our_deletions:
                 our_rows = self._rows(our_deletions[key].add.deletion_vector)
                 if pc.any(pc.is_in(winner_rows, value_set=our_rows)).as_py():
                     return None
                 merged_rows[key] = pa.concat_arrays([our_rows, winner_rows]).sort()
         vectors = self._write_vectors(merged_rows)
-        self._replaced |= _files_of(our_deletions[key].add.deletion_vector for key in vectors)
-        on_top = _on_top(ours, our_deletions, winner_deletions, vectors)
-        return on_top, _without(winner, winner_deletions.values())
+        self._replaced_vector_files |= _vector_file_names(our_deletions[key].add.deletion_vector for key in vectors)
+        rebased = _rebased(ours, our_deletions, winner_deletions, vectors)
+        return rebased, _without_soft_deletions(winner, winner_deletions.values())
 
-    def discard(self, *, committed: Proposal | None = None) -> None:
+    def delete_unused_vectors(self, *, committed: Proposal | None = None) -> None:
         """Delete the merged vector files, except those that the `committed` proposal uses.
 
-        With a committed proposal, this also deletes our vector files that merged ones replace. A file that cannot be
-        deleted is left to a vacuum.
+        With a committed proposal, also delete our vector files that it no longer uses. If a file cannot be deleted, a
+        vacuum deletes it later.
         """
         vectors = [] if committed is None else [add.deletion_vector for add in committed.adds]
-        used = {vector.get("pathOrInlineDv") for vector in vectors if vector is not None}
-        for text, name in (self._written if committed is None else self._written | self._replaced).items():
-            if text not in used:
+        used_paths = {vector.get("pathOrInlineDv") for vector in vectors if vector is not None}
+        replaced_files = {} if committed is None else self._replaced_vector_files
+        for path, name in (self._merged_vector_files | replaced_files).items():
+            if path not in used_paths:
                 with suppress(DeltaLiteError):
                     self._store.delete(name)
 
@@ -106,21 +112,21 @@ class RowMerger:
         if not rows:
             return {}
         descriptors = write_vectors(self._store, list(rows.values()))
-        self._written |= _files_of(descriptors)
+        self._merged_vector_files |= _vector_file_names(descriptors)
         return dict(zip(rows, descriptors, strict=True))
 
     def _rows(self, descriptor: Mapping[str, Any] | None) -> pa.Int64Array:
         return pa.array([], pa.int64()) if descriptor is None else deleted_rows(self._store, descriptor)
 
 
-def _files_of(vectors: Iterable[Mapping[str, Any] | None]) -> dict[str, str]:
-    """Return the file names of vectors, by their names in the log."""
-    named = ((vector["pathOrInlineDv"], file_name(vector)) for vector in vectors if vector is not None)
-    return {text: name for text, name in named if name is not None}
+def _vector_file_names(vectors: Iterable[Mapping[str, Any] | None]) -> dict[str, str]:
+    """Return the names of the files that hold vectors, by `pathOrInlineDv`."""
+    names = ((vector["pathOrInlineDv"], file_name(vector)) for vector in vectors if vector is not None)
+    return {path: name for path, name in names if name is not None}
 
 
 def _soft_deletions(adds: Iterable[AddFile], removes: Iterable[RemoveFile]) -> dict[str, _SoftDeletion]:
-    """Return the files that a commit keeps with another vector, by their old keys."""
+    """Return the soft deletions of a commit, by the key of the removed file."""
     adds_by_path = {canonical_path(add.path): add for add in adds if add.deletion_vector is not None}
     pairs = ((remove, adds_by_path.get(canonical_path(remove.path))) for remove in removes)
     return {
@@ -130,13 +136,13 @@ def _soft_deletions(adds: Iterable[AddFile], removes: Iterable[RemoveFile]) -> d
     }
 
 
-def _on_top(
+def _rebased(
     ours: Proposal,
     our_deletions: Mapping[str, _SoftDeletion],
     winner_deletions: Mapping[str, _SoftDeletion],
     vectors: Mapping[str, dict[str, Any]],
 ) -> Proposal:
-    """Return our proposal, changed to remove the files with the winner's vectors and add them with the merged ones."""
+    """Return our proposal with removes that have the winner's vectors, and adds that have the merged ones."""
     removes: dict[int, RemoveFile] = {}
     adds: dict[int, AddFile] = {}
     for key, vector in vectors.items():
@@ -150,24 +156,22 @@ def _on_top(
     )
 
 
-def _without(winner: Winner, merged: Iterable[_SoftDeletion]) -> Winner:
+def _without_soft_deletions(winner: Winner, deletions: Iterable[_SoftDeletion]) -> Winner:
     """Return the winner without the actions of these soft deletions."""
-    merged_keys = frozenset(_action_key(action) for deletion in merged for action in (deletion.add, deletion.remove))
-    if not merged_keys:
-        return winner
-    return replace(winner, actions=_UnmergedActions(actions=winner.actions, merged_keys=merged_keys))
+    keys = frozenset(_action_key(action) for deletion in deletions for action in (deletion.add, deletion.remove))
+    return replace(winner, actions=_OtherActions(actions=winner.actions, excluded_keys=keys)) if keys else winner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _UnmergedActions:
-    """The actions without those whose `_action_key` is in `merged_keys`; each iteration filters them again."""
+class _OtherActions:
+    """The actions whose `_action_key` is not in `excluded_keys`. Each iteration filters `actions` again."""
 
     actions: Iterable[Action]
-    merged_keys: frozenset[tuple[str, str]]
+    excluded_keys: frozenset[tuple[str, str]]
 
     def __iter__(self) -> Iterator[Action]:
         for action in self.actions:
-            if not isinstance(action, AddFile | RemoveFile) or _action_key(action) not in self.merged_keys:
+            if not isinstance(action, AddFile | RemoveFile) or _action_key(action) not in self.excluded_keys:
                 yield action
 
 

@@ -12,13 +12,14 @@ from deltalite import DeltaTable
 from deltalite.errors import ConstraintViolationError, InvalidRequestError, SourceError
 from deltalite.protocol.schema import parse_type
 from deltalite.spark.columns.text_values import text_value
-from tests.spark.merge.test_rules import ON, marks, ruled_table
+from tests.support.column_rules import high_water_marks, ruled_table
 from tests.support.merging import merge_into
 from tests.support.tables import rows as rows_of
 from tests.support.tables import update_rows, write_rows
 
 pytestmark = pytest.mark.spark
 
+ON = "target.id = source.id"
 ALL = (
     "SELECT 1L AS id, 1S AS small, 1 AS n, 1L AS big, 1.00BD AS price, 1.5F AS f, 1.5D AS x, true AS b, "
     "DATE'2020-01-01' AS day, TIMESTAMP'2020-01-01 00:00:00' AS at, TIMESTAMP_NTZ'2020-01-01 00:00:00' AS local, "
@@ -97,7 +98,7 @@ def test_the_keyword_default_gives_the_default_of_the_column(spark, tmp_path):
     merge_into(spark, table, source, ON, inserts=[{"insert": insert}])
     day = dt.date(2026, 1, 1)
     assert [(row[0], row[2], row[4], row[5]) for row in rows_of(table)] == [(50, 5, day, "given")]
-    assert marks(table, 1)["n"] == 50
+    assert high_water_marks(table, 1)["n"] == 50
     update_rows(spark, table, {"kind": " Default ", "at": "TIMESTAMP'2026-01-03 00:00:00'", "day": "DEFAULT"})
     assert [(row[4], row[5]) for row in rows_of(table)] == [(dt.date(2026, 1, 3), "new")]
     merge_into(spark, table, source, ON, matched=[{"update": {"at": "DEFAULT", "kind": "'debt'"}}])

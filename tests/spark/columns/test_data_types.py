@@ -1,4 +1,4 @@
-"""Every type with its extreme values: written by this library, read by four readers, with correct statistics."""
+"""Extreme values of every type: deltalite, delta-rs and Spark read the written values, and the statistics are right."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ COLUMNS = {
 ROWS = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*(v for _, v in COLUMNS.values()), strict=True)]
 
 
-def plain(value):
-    """NaN as something that equals itself, and maps and structs of every reader alike."""
+def comparable(value):
+    """Convert a value of any reader so that equal values compare as equal: NaN, maps, structs and bytes differ."""
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if isinstance(value, dict):
-        return {"fields": sorted((k, plain(v)) for k, v in value.items())} if value else []
+        return {"fields": sorted((k, comparable(v)) for k, v in value.items())} if value else []
     if isinstance(value, bytearray):
         return bytes(value)
     if isinstance(value, list):
-        return [plain(v) for v in value]
+        return [comparable(v) for v in value]
     if isinstance(value, tuple):
-        return tuple(plain(v) for v in value)
+        return tuple(comparable(v) for v in value)
     return value
 
 
@@ -93,9 +93,9 @@ def table(spark, tmp_path_factory):
 
 
 def test_every_reader_sees_the_same_rows(spark, table, tmp_path):
-    expected = [plain(row) for row in ROWS]
-    assert [plain(row) for row in DeltaTable(str(table)).to_arrow().to_pylist()] == expected
-    assert [plain(row) for row in OtherTable(str(table)).to_pyarrow_table().to_pylist()] == expected
+    expected = [comparable(row) for row in ROWS]
+    assert [comparable(row) for row in DeltaTable(str(table)).to_arrow().to_pylist()] == expected
+    assert [comparable(row) for row in OtherTable(str(table)).to_pyarrow_table().to_pylist()] == expected
     # Times as text: Python's datetime has no zone in a Spark row, and no year 1 in most zones.
     texts = {"at": "unix_micros(at)", "local": "CAST(local AS STRING)", "map": "map_entries(map)"}
     quick = [name for name in COLUMNS if name != "list_of"]
@@ -113,14 +113,14 @@ def test_every_reader_sees_the_same_rows(spark, table, tmp_path):
         assert seen.pop("local") == shown
         pairs = seen.pop("map")
         assert (None if pairs is None else [(p["key"], p["value"]) for p in pairs]) == original["map"]
-        assert plain(seen) == plain({k: v for k, v in original.items() if k in seen})
+        assert comparable(seen) == comparable({k: v for k, v in original.items() if k in seen})
 
 
 def test_a_copy_through_spark_is_the_same_table(spark, table, tmp_path):
     write_rows(spark, tmp_path / "copy", sources={"source": Source(format="delta", path=str(table))})
     assert DeltaTable(str(tmp_path / "copy")).schema == DeltaTable(str(table)).schema
     copied = DeltaTable(str(tmp_path / "copy")).to_arrow().to_pylist()
-    assert [plain(row) for row in copied] == [plain(row) for row in ROWS]
+    assert [comparable(row) for row in copied] == [comparable(row) for row in ROWS]
 
 
 def test_a_table_with_every_type_has_the_protocol_and_schema_that_it_needs(table):
@@ -178,7 +178,7 @@ def test_the_statistics_have_the_count_nulls_and_bounds_of_each_column(table):
     assert nulls["struct"] == {"a": 2, "deep": {"b c": 3}}
 
 
-def test_statistics_never_exclude_a_value_that_is_there(table):
+def test_statistics_never_exclude_a_stored_value(table):
     (add,) = commit(table, 0)["add"]
     stats = parse_stats(add["stats"])
     schema = parse_schema(commit(table, 0)["metaData"]["schemaString"])
@@ -199,21 +199,23 @@ def test_statistics_never_exclude_a_value_that_is_there(table):
     ),
 )
 def test_a_table_can_be_partitioned_by_every_simple_type(spark, table, tmp_path, name):
-    """Only what a partition value cannot say is changed: the empty string is null."""
+    """A partition value cannot hold the empty string, so an empty string becomes null."""
     target = tmp_path / "p"
     source = {"source": Source(format="delta", path=str(table))}
     write_rows(spark, target, f"SELECT normal, {name} FROM source", sources=source, partition_by=(name,))
-    expected = {row["normal"]: plain(row[name]) or (None if name == "text" else row[name]) for row in ROWS}
-    ours = {row["normal"]: plain(row[name]) for row in DeltaTable(str(target)).to_arrow().to_pylist()}
-    assert ours == {k: plain(v) for k, v in expected.items()}
+    expected = {row["normal"]: comparable(row[name]) or (None if name == "text" else row[name]) for row in ROWS}
+    ours = {row["normal"]: comparable(row[name]) for row in DeltaTable(str(target)).to_arrow().to_pylist()}
+    assert ours == {k: comparable(v) for k, v in expected.items()}
     if name not in ("narrow", "wide"):  # delta-rs puts a second minus sign into a negative decimal's fraction
-        theirs = {row["normal"]: plain(row[name]) for row in OtherTable(str(target)).to_pyarrow_table().to_pylist()}
+        theirs = {
+            row["normal"]: comparable(row[name]) for row in OtherTable(str(target)).to_pyarrow_table().to_pylist()
+        }
         assert theirs == ours
     text = f"CAST({name} AS STRING)"
     before = {r[0]: r[1] or None for r in delta.read(spark, str(table)).selectExpr("normal", text).collect()}
     after = dict(delta.read(spark, str(target)).selectExpr("normal", text).collect())
     assert after == before
-    # The partition that a value names is replaced, and nothing else.
+    # The overwrite replaces only the partition of this value.
     write_rows(
         spark,
         target,
@@ -222,7 +224,7 @@ def test_a_table_can_be_partitioned_by_every_simple_type(spark, table, tmp_path,
         mode="overwrite",
         partition_overwrite="dynamic",
     )
-    same = [row["normal"] for row in ROWS if plain(expected[row["normal"]]) == plain(expected[0])]
+    same = [row["normal"] for row in ROWS if comparable(expected[row["normal"]]) == comparable(expected[0])]
     left = sorted((row["normal"] for row in DeltaTable(str(target)).to_arrow().to_pylist()), key=str)
     assert left == sorted([row["normal"] for row in ROWS if row["normal"] not in same] + [-1], key=str)
 

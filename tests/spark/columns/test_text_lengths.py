@@ -13,7 +13,7 @@ from deltalite.errors import ConstraintViolationError, UnsupportedFeatureError
 from deltalite.protocol.schema import CHAR_VARCHAR, parse_schema
 from deltalite.requests import MergeClause, MergeRequest
 from deltalite.spark.runtime.session import settings
-from tests.support.tables import HERE, delete_rows, hand_made, optimized, rows, update_rows, write_rows
+from tests.support.tables import HERE, delete_rows, hand_made, optimize_table, rows, update_rows, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -64,7 +64,7 @@ def test_blanks_beyond_the_length_are_removed_and_the_types_are_kept(spark, tabl
         (2, "abc", "é  ", [], {"x": "x"}),
     ]
     update_rows(spark, table, {"c": "'q'", "v": "'w    '"}, "id = 2")
-    optimized(spark, table)
+    optimize_table(spark, table)
     assert rows(table)[1] == (2, "w  ", "q  ", [], {"x": "x"})
     assert ("w  ", "q  ") in [(r.v, r.c) for r in delta.read(spark, str(table)).collect()]
     write_rows(spark, table, new_row(3) + ", 1 AS more", merge_schema=True)
@@ -169,7 +169,7 @@ def test_a_replacement_of_a_partition_finds_files_without_the_blanks(spark, unpa
     assert read_ids(spark, unpadded, "true") == [3, 9]
     write_rows(spark, unpadded, "SELECT 8L AS id, 'q' AS c, 'x' AS p", mode="overwrite", replace_where="p = 'x'")
     assert read_ids(spark, unpadded, "true") == [3, 8]
-    optimized(spark, unpadded, where="p = 'x'")
+    optimize_table(spark, unpadded, where="p = 'x'")
     assert read_ids(spark, unpadded, "p = 'x'") == [8]
 
 

@@ -19,7 +19,7 @@ from deltalite.errors import ConstraintViolationError, InvalidRequestError, Sche
 from deltalite.requests import CheckpointRequest, ConvertRequest, RestoreRequest, TableRequest
 from deltalite.spark.reader.changes import changes
 from tests.support.merging import merge_into
-from tests.support.tables import commit, delete_rows, everything, optimized, update_rows, write_rows
+from tests.support.tables import commit, delete_rows, everything, optimize_table, update_rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("one_task"), pytest.mark.generated_code]
 
@@ -86,11 +86,11 @@ def test_each_operation_keeps_variants(spark, tmp_path, kind):
     merge_into(spark, table, source, "target.id = source.id", **clauses)
     now = expected([0, 1, 2, 3, *range(5, 12)], n1="7.5", **{f"n{i}": "true" for i in range(5, 9)})
     assert texts(spark, table) == now
-    optimized(spark, table, max_deleted_rows_ratio=0)
+    optimize_table(spark, table, max_deleted_rows_ratio=0)
     checkpoint(spark, CheckpointRequest(table=str(table)))
     assert texts(spark, table) == now
     assert is_shredded(table) == allowed
-    optimized(spark, table, z_order_by=["id"])
+    optimize_table(spark, table, z_order_by=["id"])
     assert texts(spark, table) == now
     version = DeltaTable(str(table)).version
     write_rows(spark, table, ROWS % (21, 22), mode="overwrite", replace_where="part = 'p1'")
@@ -193,7 +193,7 @@ def test_the_change_feed_has_variants(spark, tmp_path):
 
 REFUSED = {
     "a partition column": lambda spark, t: write_rows(spark, f"{t}new", ROWS % (0, 1), partition_by=("v",)),
-    "a Z-order": lambda spark, t: optimized(spark, t, z_order_by=["v"]),
+    "a Z-order": lambda spark, t: optimize_table(spark, t, z_order_by=["v"]),
     "a clustering column": lambda spark, t: define_table(spark, TableRequest(table=t, cluster_by=["v"])),
     "a key of a merge": lambda spark, t: merge_into(
         spark, t, ROWS % (0, 1), "target.v = source.v", inserts=[{"insert": "*"}]

@@ -6,9 +6,9 @@ import pytest
 
 from deltalite.errors import ConcurrentTransactionException, RerunRefusedError
 from deltalite.requests import RunIdentity
-from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
 from deltalite.txn.find_run import find_run
+from tests.support.racing import run_before_commits
 from tests.support.tables import commit, data_files, everything, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -118,18 +118,15 @@ def test_on_rerun_replace_is_rejected_after_the_files_were_rewritten(spark, tmp_
 
 
 def test_two_concurrent_attempts_of_one_run_write_once(spark, tmp_path, monkeypatch):
-    """An orphaned job of an earlier try commits while the retry writes its files."""
+    """An orphaned job of an earlier task attempt commits while the retry writes its files."""
     table = tmp_path / "t"
     write_rows(spark, table, numbers(1))
-    original = LocalLogStore.write_if_absent
 
-    def orphan_first(store, name, data):
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
+    def commit_orphaned_job():
         write_rows(spark, table, numbers(2), run="another")
         write_rows(spark, table, numbers(10), run=RUN)
-        return original(store, name, data)
 
-    monkeypatch.setattr(LocalLogStore, "write_if_absent", orphan_first)
+    run_before_commits(monkeypatch, commit_orphaned_job)
     done = write_rows(spark, table, numbers(10), run=RUN)
     assert (done.skipped, done.committed, done.version) == (True, False, 2)
     assert ids(table) == [1, 2, 10]
@@ -139,14 +136,7 @@ def test_two_concurrent_attempts_of_one_run_write_once(spark, tmp_path, monkeypa
 def test_an_older_generation_that_comes_first_is_a_conflict(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
     write_rows(spark, table, numbers(1))
-    original = LocalLogStore.write_if_absent
-
-    def older_first(store, name, data):
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-        write_rows(spark, table, numbers(10), run=RUN)
-        return original(store, name, data)
-
-    monkeypatch.setattr(LocalLogStore, "write_if_absent", older_first)
+    run_before_commits(monkeypatch, lambda: write_rows(spark, table, numbers(10), run=RUN))
     replace = {"run": RUN, "on_rerun": "replace", "generation": 1}
     with pytest.raises(ConcurrentTransactionException):
         write_rows(spark, table, numbers(20), **replace)
@@ -157,14 +147,7 @@ def test_an_older_generation_that_comes_first_is_a_conflict(spark, tmp_path, mon
 def test_two_concurrent_runs_both_write(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
     write_rows(spark, table, numbers(1))
-    original = LocalLogStore.write_if_absent
-
-    def other_first(store, name, data):
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-        write_rows(spark, table, numbers(2), run="b")
-        return original(store, name, data)
-
-    monkeypatch.setattr(LocalLogStore, "write_if_absent", other_first)
+    run_before_commits(monkeypatch, lambda: write_rows(spark, table, numbers(2), run="b"))
     a = write_rows(spark, table, numbers(3), run="a")
     assert (a.version, a.read_version, a.committed) == (2, 0, True)
     assert ids(table) == [1, 2, 3]
@@ -172,7 +155,7 @@ def test_two_concurrent_runs_both_write(spark, tmp_path, monkeypatch):
 
 
 def test_a_run_is_forgotten_after_the_transaction_retention(spark, tmp_path):
-    """As the protocol says; the property is the author's choice of how long a retry may take."""
+    """The protocol lets readers drop a `txn` that is older than `delta.setTransactionRetentionDuration`."""
     table = tmp_path / "t"
     write_rows(
         spark,

@@ -17,7 +17,7 @@ from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint, 
 from deltalite.spark.runtime.session import settings
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import classic_checkpoint
-from tests.support.golden import names
+from tests.support.golden import table_names
 from tests.unit.builders import NOON_MS, add, commit_actions, load, metadata, remove, txn, vector
 from tests.unit.logs import facts
 
@@ -153,7 +153,7 @@ def test_a_table_with_the_v2_checkpoint_feature_never_gets_a_multi_part_checkpoi
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("name", names("read")[::96])
+@pytest.mark.parametrize("name", table_names("read")[::96])
 def test_a_golden_table_loads_the_same_from_a_checkpoint_that_spark_wrote(spark, golden, tmp_path, name):
     shutil.copytree(golden / "tables" / name, tmp_path / "t", symlinks=True)
     store = LocalLogStore(str(tmp_path / "t"))

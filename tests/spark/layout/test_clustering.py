@@ -14,7 +14,7 @@ from deltalite.protocol.clustering import clustering_columns
 from deltalite.requests import TableRequest
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import commit, everything, optimized, rows, write_rows
+from tests.support.tables import commit, everything, optimize_table, rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("one_task")]
 
@@ -58,7 +58,7 @@ def test_files_can_be_skipped_by_each_clustering_column(spark, table):
     write_rows(spark, table, QUERY.format(0, 100_000, 4))
     before = rows(table)
     size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
-    result = optimized(spark, table, target_file_size=size // 16)
+    result = optimize_table(spark, table, target_file_size=size // 16)
     files = result.metrics["numAddedFiles"]
     assert 14 <= files <= 18 and rows(table) == before
     for column in ("x", "s.y"):
@@ -69,36 +69,36 @@ def test_files_can_be_skipped_by_each_clustering_column(spark, table):
     assert {json.dumps(json.loads(add["tags"]["ZCUBE_ZORDER_BY"])) for add in made["add"]} == {'["x", "s.y"]'}
     assert {add["clusteringProvider"] for add in made["add"]} == {"liquid"}
     assert len({add["tags"]["ZCUBE_ID"] for add in made["add"]}) == 1
-    assert not optimized(spark, table, target_file_size=size // 16).committed
+    assert not optimize_table(spark, table, target_file_size=size // 16).committed
 
 
 def test_new_rows_are_clustered_without_the_old_ones(spark, table):
     write_rows(spark, table, QUERY.format(0, 20_000, 1))
-    optimized(spark, table)
+    optimize_table(spark, table)
     write_rows(spark, table, QUERY.format(20_000, 22_000, 1))
     before = rows(table)
-    result = optimized(spark, table)
+    result = optimize_table(spark, table)
     assert (result.metrics["numRemovedFiles"], result.metrics["numAddedFiles"]) == (1, 1)
-    result = optimized(spark, table, full=True)
+    result = optimize_table(spark, table, full=True)
     assert (result.metrics["numRemovedFiles"], result.metrics["numAddedFiles"]) == (2, 1)
-    assert not optimized(spark, table, full=True).committed
+    assert not optimize_table(spark, table, full=True).committed
     assert rows(table) == before
 
 
 def test_the_clustering_columns_can_be_changed_and_removed(spark, table):
     write_rows(spark, table, QUERY.format(0, 1_000, 1))
-    optimized(spark, table)
+    optimize_table(spark, table)
     defined(spark, table, cluster_by=["id"])
     assert columns_of(table) == (("id",),)
     assert not defined(spark, table, cluster_by=["ID"]).committed
-    assert not optimized(spark, table).committed, "files that are clustered by other columns stay"
-    assert optimized(spark, table, full=True).metrics["numAddedFiles"] == 1
+    assert not optimize_table(spark, table).committed, "files that are clustered by other columns stay"
+    assert optimize_table(spark, table, full=True).metrics["numAddedFiles"] == 1
     result = defined(spark, table, cluster_by=[])
     assert columns_of(table) == ()
     assert json.loads(commit(table, result.version)["domainMetadata"]["configuration"])["clusteringColumns"] == []
     assert not defined(spark, table, cluster_by=[]).committed
     with pytest.raises(InvalidRequestError, match="no clustering columns"):
-        optimized(spark, table, full=True)
+        optimize_table(spark, table, full=True)
 
 
 def test_a_table_gets_clustering_columns_later_with_physical_names(spark, tmp_path):
@@ -108,7 +108,7 @@ def test_a_table_gets_clustering_columns_later_with_physical_names(spark, tmp_pa
     ((struct, member),) = columns_of(table)
     assert struct.startswith("col-") and member.startswith("col-")
     before = rows(table)
-    result = optimized(spark, table)
+    result = optimize_table(spark, table)
     assert json.loads(commit(table, result.version)["add"][0]["tags"]["ZCUBE_ZORDER_BY"]) == ["s.y"]
     assert rows(table) == before
 
@@ -142,7 +142,7 @@ def test_a_partitioned_table_cannot_be_clustered(spark, tmp_path):
 @pytest.mark.parametrize("options", [{"z_order_by": ["x"]}, {"min_file_size": 5}])
 def test_an_optimize_of_a_clustered_table_takes_no_other_order(spark, table, options):
     with pytest.raises(InvalidRequestError, match="is a clustered table"):
-        optimized(spark, table, **options)
+        optimize_table(spark, table, **options)
 
 
 def test_an_overwrite_gives_a_clustering_column_no_type_that_cannot_be_ordered(spark, table):
@@ -159,7 +159,7 @@ def test_clustering_columns_that_the_table_lacks_can_be_replaced(spark, table):
     action = {"domainMetadata": {"domain": "delta.clustering", "configuration": domain, "removed": False}}
     (table / "_delta_log" / f"{1:020}.json").write_text(f'{{"commitInfo": {{}}}}\n{json.dumps(action)}\n')
     with pytest.raises(CorruptLogError, match="clustered by nope"):
-        optimized(spark, table)
+        optimize_table(spark, table)
     defined(spark, table, cluster_by=["x"])
     assert columns_of(table) == (("x",),)
 
@@ -177,7 +177,7 @@ def test_a_change_of_the_columns_between_two_commits_leads_to_a_new_plan(spark, 
         return result
 
     monkeypatch.setattr(command, "commit_proposal", commit_then_change)
-    result = optimized(spark, table, max_commit_bytes=1)
+    result = optimize_table(spark, table, max_commit_bytes=1)
     last_commits = [commit(table, version)["add"] for version in (result.version - 1, result.version)]
     assert [add["tags"]["ZCUBE_ZORDER_BY"] for adds in last_commits for add in adds] == ['["id"]', '["id"]']
     assert rows(table) == before
@@ -186,13 +186,13 @@ def test_a_change_of_the_columns_between_two_commits_leads_to_a_new_plan(spark, 
 def test_a_second_full_run_of_several_commits_does_nothing(spark, table):
     for start in (0, 1_000, 2_000):
         write_rows(spark, table, QUERY.format(start, start + 1_000, 1))
-    assert optimized(spark, table, full=True, max_commit_bytes=1).committed
-    assert not optimized(spark, table, full=True, max_commit_bytes=1).committed
+    assert optimize_table(spark, table, full=True, max_commit_bytes=1).committed
+    assert not optimize_table(spark, table, full=True, max_commit_bytes=1).committed
 
 
 def test_files_of_a_z_order_are_clustered(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, QUERY.format(0, 100, 1))
-    optimized(spark, table, z_order_by=["x"])
+    optimize_table(spark, table, z_order_by=["x"])
     defined(spark, table, cluster_by=["id"])
-    assert optimized(spark, table).metrics["numAddedFiles"] == 1
+    assert optimize_table(spark, table).metrics["numAddedFiles"] == 1

@@ -21,14 +21,15 @@ from deltalite.requests import OptimizeRequest
 from deltalite.snapshot import Snapshot
 from deltalite.spark.layout import rearranging
 from deltalite.storage.local import LocalLogStore
-from tests.support.packing import VECTORS, check, files_by_part, filled, versions
+from tests.support.packing import append_small_files, assert_all_readers_agree, files_by_part, versions
+from tests.support.properties import VECTORS
 from tests.support.tables import (
     commit,
     data_file,
     data_files,
     delete_rows,
     hand_made,
-    optimized,
+    optimize_table,
     rows,
     schema_json,
     write_rows,
@@ -46,12 +47,12 @@ def table(tmp_path):
 
 @pytest.mark.smoke
 def test_small_files_are_packed_by_partition_and_the_history_has_the_metrics(spark, table):
-    filled(spark, table, properties={"delta.enableChangeDataFeed": "true"})
+    append_small_files(spark, table, properties={"delta.enableChangeDataFeed": "true"})
     before = versions(table)
     assert files_by_part(table) == {"0": 6, "1": 6}
-    result = optimized(spark, table, run=RUN)
+    result = optimize_table(spark, table, run=RUN)
     assert files_by_part(table) == {"0": 1, "1": 1}
-    check(spark, table, before)
+    assert_all_readers_agree(spark, table, before)
     made = commit(table, 3)
     assert len(made["add"]) == 2 and len(made["remove"]) == 12 and "cdc" not in made
     assert not any(action["dataChange"] for action in (*made["add"], *made["remove"]))
@@ -71,24 +72,24 @@ def test_small_files_are_packed_by_partition_and_the_history_has_the_metrics(spa
 
 
 def test_a_second_run_packs_nothing_and_a_retry_commits_nothing(spark, table):
-    filled(spark, table)
-    assert optimized(spark, table, run=RUN).committed
-    again = optimized(spark, table, run=RUN)
+    append_small_files(spark, table)
+    assert optimize_table(spark, table, run=RUN).committed
+    again = optimize_table(spark, table, run=RUN)
     assert (again.skipped, again.version, again.metrics["numAddedFiles"]) == (True, 3, 2)
-    other = optimized(spark, table, run="another")
+    other = optimize_table(spark, table, run="another")
     assert (other.committed, other.version, other.metrics["numAddedFiles"]) == (True, 4, 0)
     made = commit(table, 4)
     assert (made["add"], made["remove"], made["txn"]["appId"]) == ([], [], "another")
-    unnamed = optimized(spark, table)
+    unnamed = optimize_table(spark, table)
     assert (unnamed.committed, unnamed.version) == (False, 4)
 
 
 def test_only_the_partitions_of_where_are_packed(spark, table):
-    filled(spark, table, parts=3)
+    append_small_files(spark, table, parts=3)
     before = versions(table)
-    optimized(spark, table, where="part IN (0, 2) AND part + 1 > 1")
+    optimize_table(spark, table, where="part IN (0, 2) AND part + 1 > 1")
     assert files_by_part(table) == {"0": 6, "1": 6, "2": 1}
-    check(spark, table, before)
+    assert_all_readers_agree(spark, table, before)
     assert json.loads(commit(table, 3)["commitInfo"]["operationParameters"]["predicate"]) == [
         "part IN (0, 2) AND part + 1 > 1"
     ]
@@ -104,15 +105,15 @@ def test_files_with_deleted_rows_are_rewritten_and_files_without_rows_are_remove
     )
     delete_rows(spark, table, "id < 2 OR id BETWEEN 100 AND 120")
     before = versions(table)
-    optimized(spark, table)
+    optimize_table(spark, table)
     made = commit(table, 2)
     assert [add["partitionValues"]["part"] for add in made["add"]] == ["1"], "two of a hundred are too few"
     assert made["commitInfo"]["operationMetrics"]["numDeletionVectorsRemoved"] == "1"
-    check(spark, table, before)
-    optimized(spark, table, max_deleted_rows_ratio=0)
-    check(spark, table, before)
+    assert_all_readers_agree(spark, table, before)
+    optimize_table(spark, table, max_deleted_rows_ratio=0)
+    assert_all_readers_agree(spark, table, before)
     assert DeltaTable(str(table)).files()["deletion_vector"].null_count == 3
-    assert not optimized(spark, table, max_deleted_rows_ratio=0).committed
+    assert not optimize_table(spark, table, max_deleted_rows_ratio=0).committed
 
 
 def test_a_file_without_live_rows_is_only_removed(spark, table):
@@ -125,7 +126,7 @@ def test_a_file_without_live_rows_is_only_removed(spark, table):
         {**data_file(table, "b.parquet", id=pa.array([4], pa.int64())), "stats": '{"numRecords":1}'},
     ]  # fmt: skip
     hand_made(table, schema_json(("id", "long")), adds, features=("deletionVectors",))
-    optimized(spark, table)
+    optimize_table(spark, table)
     made = commit(table, 1)
     assert (made["add"], [remove["path"] for remove in made["remove"]]) == ([], ["a.parquet"])
     assert rows(table) == [(4,)]
@@ -136,7 +137,7 @@ def test_a_file_whose_statistics_wrongly_record_no_rows_is_kept(spark, table):
     adds = [{**data_file(table, "a.parquet", id=pa.array([1], pa.int64())), "stats": '{"numRecords":0}'}]
     hand_made(table, schema_json(("id", "long")), adds)
     with pytest.raises(CorruptDataFileError, match="1 rows are live, but the log records none"):
-        optimized(spark, table)
+        optimize_table(spark, table)
     assert DeltaTable(str(table)).version == 0 and rows(table) == [(1,)]
 
 
@@ -147,29 +148,29 @@ def test_wrong_statistics_lose_no_row(spark, table, count):
     adds = [{**data_file(table, f"{n}.parquet", id=pa.array([n, n, n], pa.int64())), "stats": numbers}
             for n in range(2)]  # fmt: skip
     hand_made(table, schema_json(("id", "long")), adds)
-    optimized(spark, table)
+    optimize_table(spark, table)
     assert rows(table) == [(0,)] * 3 + [(1,)] * 3
     assert json.loads(commit(table, 1)["add"][0]["stats"])["numRecords"] == 6
 
 
 def test_a_batch_that_lacks_a_row_is_not_committed(spark, table, monkeypatch):
-    filled(spark, table)
+    append_small_files(spark, table)
     there = data_files(table)
     real = rearranging.scan_with_row_ids
     monkeypatch.setattr(rearranging, "scan_with_row_ids", lambda *a, **k: real(*a, **k).where("id <> 3"))
     with pytest.raises(CorruptDataFileError, match="do not have the rows that the log records: 14 rows were read"):
-        optimized(spark, table, run=RUN)
+        optimize_table(spark, table, run=RUN)
     assert DeltaTable(str(table)).version == 2 and data_files(table) == there
 
 
 def test_many_small_bins_are_one_job_with_one_file_for_each(spark, table, monkeypatch):
     """Also where all scans of a job would be one partition to Spark."""
-    filled(spark, table, parts=11)
+    append_small_files(spark, table, parts=11)
     before = versions(table)
     assert [job.shuffles for job in rearranging.jobs_for([1] * 11)] == [True]
-    optimized(spark, table)
+    optimize_table(spark, table)
     assert set(files_by_part(table).values()) == {1}
-    check(spark, table, before)
+    assert_all_readers_agree(spark, table, before)
 
 
 def test_each_key_is_hashed_to_its_partition_as_in_spark(spark):
@@ -191,7 +192,7 @@ def test_large_and_small_bins_are_in_different_jobs():
 @pytest.mark.parametrize("options", [{}, {"z_order_by": ["x"]}], ids=["packed", "ordered"])
 def test_the_files_of_a_plan_are_in_one_chunk(spark, table, options):
     """Each bin takes some of them, which costs as much as there are chunks."""
-    filled(spark, table, parts=1)
+    append_small_files(spark, table, parts=1)
     base = Snapshot.load(LocalLogStore(str(table)))
     assert base.files_with(tuple(ADD_TYPES))["path"].num_chunks > 1, "as they come from the log"
     plan = plan_for(spark, OptimizeRequest(table=str(table), **options), base)
@@ -222,7 +223,7 @@ def test_an_invalid_parameter_is_rejected_before_a_row_is_read(spark, table, opt
         properties={"delta.dataSkippingStatsColumns": "id,flag,list"},
     )
     with pytest.raises(InvalidRequestError, match=problem) as caught:
-        optimized(spark, table, **options)
+        optimize_table(spark, table, **options)
     assert caught.value.remedy and DeltaTable(str(table)).version == 0
 
 
@@ -235,8 +236,8 @@ def test_a_clustered_table_is_packed_and_z_order_is_rejected(spark, table):
     domain = {"domain": "delta.clustering", "configuration": '{"clusteringColumns":[["id"]]}', "removed": False}
     log.write_text(log.read_text() + "\n" + json.dumps({"domainMetadata": domain}))
     with pytest.raises(InvalidRequestError, match="is a clustered table"):
-        optimized(spark, table, z_order_by=["id"])
-    optimized(spark, table)
+        optimize_table(spark, table, z_order_by=["id"])
+    optimize_table(spark, table)
     assert files_by_part(table) == {None: 1} and rows(table) == [(0,), (1,), (2,)]
 
 
@@ -247,7 +248,7 @@ def test_a_table_with_an_unwritable_feature_is_not_changed(spark, table):
     log = table / "_delta_log" / f"{0:020}.json"
     log.write_text(log.read_text().replace('"readerFeatures": ["icebergCompatV3"]', '"readerFeatures": []'))
     with pytest.raises(UnsupportedFeatureError, match="icebergCompatV3"):
-        optimized(spark, table)
+        optimize_table(spark, table)
     assert DeltaTable(str(table)).version == 0
 
 
@@ -257,8 +258,8 @@ def test_an_optimize_of_a_mapped_append_only_table_keeps_names_and_field_ids(spa
     query = "SELECT id, 0 AS part, struct(id AS `a.b`) AS s FROM range(0, 4, 1, 4)"
     write_rows(spark, table, query, partition_by=("part",), properties=properties)
     before = versions(table)
-    optimized(spark, table, z_order_by=["s.`a.b`"])
-    check(spark, table, before)
+    optimize_table(spark, table, z_order_by=["s.`a.b`"])
+    assert_all_readers_agree(spark, table, before)
     (add,) = commit(table, 1)["add"]
     physical = DeltaTable(str(table)).schema  # users' names
     assert physical.names == ["id", "part", "s"]
@@ -279,5 +280,5 @@ def test_partition_values_come_from_the_log_and_not_from_folder_names(spark, tmp
         adds.append({"path": f"{name}.parquet", "size": size, "partitionValues": {"p": value}})
     hand_made(table, schema_json(("id", "long"), ("p", "string")), adds, ("p",))
     before = rows(table)
-    done = optimized(spark, table)
+    done = optimize_table(spark, table)
     assert (done.metrics["numAddedFiles"], rows(table)) == (2, before)

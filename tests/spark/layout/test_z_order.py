@@ -19,12 +19,20 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.layout.z_order import Curve, _Order
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.opening import open_store
-from tests.support.packing import by_delta_rs, check, versions
-from tests.support.tables import commit, delete_rows, optimized, rows, spark_rows, update_rows, write_rows
+from tests.support.packing import assert_all_readers_agree, versions
+from tests.support.properties import VECTORS
+from tests.support.tables import (
+    commit,
+    delete_rows,
+    delta_rs_rows,
+    optimize_table,
+    rows,
+    spark_rows,
+    update_rows,
+    write_rows,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
-
-VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
 @pytest.fixture
@@ -49,7 +57,7 @@ def test_files_and_row_groups_can_be_skipped_by_each_column(spark, table):
     before = versions(table)
     size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
     assert kept(table, "x", 500) == (8, 8)
-    result = optimized(spark, table, z_order_by=["x", "y"], target_file_size=size // 16)
+    result = optimize_table(spark, table, z_order_by=["x", "y"], target_file_size=size // 16)
     files = result.metrics["numAddedFiles"]
     assert 14 <= files <= 18
     for column in ("x", "y"):
@@ -58,19 +66,19 @@ def test_files_and_row_groups_can_be_skipped_by_each_column(spark, table):
             f"of {files} files so many may hold a value of {column}: {counts}"
         )
     assert result.metrics["maxFileSize"] < 1.5 * result.metrics["minFileSize"]
-    check(spark, table, before)
+    assert_all_readers_agree(spark, table, before)
     made = commit(table, 2)
     assert json.loads(made["commitInfo"]["operationParameters"]["zOrderBy"]) == ["x", "y"]
     assert {add["tags"]["ZCUBE_ZORDER_BY"] for add in made["add"]} == {'["x", "y"]'}
     assert len({add["tags"]["ZCUBE_ID"] for add in made["add"]}) == 1
-    again = optimized(spark, table, z_order_by=["x", "y"], target_file_size=size // 16)
+    again = optimize_table(spark, table, z_order_by=["x", "y"], target_file_size=size // 16)
     assert not again.committed and again.metrics["numAddedFiles"] == 0
 
 
 @pytest.mark.smoke
 def test_row_groups_of_one_file_can_be_skipped(spark, table):
     write_rows(spark, table, "SELECT /*+ COALESCE(1) */ id, rand(1) AS x, uuid() AS text FROM range(80000)")
-    optimized(spark, table, z_order_by=["x"], target_file_size=8 * 1024 * 1024)
+    optimize_table(spark, table, z_order_by=["x"], target_file_size=8 * 1024 * 1024)
     (add,) = commit(table, 1)["add"]
     footer = pq.read_metadata(table / add["path"])
     bounds = [footer.row_group(n).column(1).statistics for n in range(footer.num_row_groups)]
@@ -99,7 +107,7 @@ def test_columns_of_every_type_with_nulls_can_order_rows(spark, table):
     before, by_spark = rows(table), spark_rows(spark, table)
     names = [*[name for name in TYPES if name != "s"], "s.`a b`.c"]
     size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
-    optimized(spark, table, z_order_by=names, target_file_size=size // 5)
+    optimize_table(spark, table, z_order_by=names, target_file_size=size // 5)
     assert repr(rows(table)) == repr(before) and repr(spark_rows(spark, table)) == repr(by_spark)
     assert DeltaTable(str(table)).files().num_rows in (4, 5)
     assert verify(LocalLogStore(str(table))).findings == ()
@@ -108,7 +116,7 @@ def test_columns_of_every_type_with_nulls_can_order_rows(spark, table):
 def test_equal_values_are_split_into_files_of_the_target_size(spark, table):
     write_rows(spark, table, "SELECT id, 7 AS same FROM range(0, 20000, 1, 4)")
     size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
-    optimized(spark, table, z_order_by=["same"], target_file_size=size // 4)
+    optimize_table(spark, table, z_order_by=["same"], target_file_size=size // 4)
     counts = [json.loads(add["stats"])["numRecords"] for add in commit(table, 1)["add"]]
     assert len(counts) == 4 and max(counts) < 2 * min(counts)
 
@@ -118,7 +126,7 @@ def test_each_partition_is_a_separate_cube_and_is_ordered_again_only_with_new_fi
     query = "SELECT id, CAST(id % 3 AS INT) AS part, id * 7919 % 1000 AS x FROM range({}, {}, 1, 2)"
     write_rows(spark, table, query.format(0, 3000), partition_by=("part",))
     size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
-    optimized(spark, table, z_order_by=["x"], target_file_size=size // 6)
+    optimize_table(spark, table, z_order_by=["x"], target_file_size=size // 6)
     made = commit(table, 1)["add"]
     cubes = {add["partitionValues"]["part"]: add["tags"]["ZCUBE_ID"] for add in made}
     assert len(set(cubes.values())) == 3 and len(made) == 6, "two files for each"
@@ -128,9 +136,9 @@ def test_each_partition_is_a_separate_cube_and_is_ordered_again_only_with_new_fi
         assert max(falls) <= 20, "a file of a partition is ordered too, by ranges of its values"
     write_rows(spark, table, query.format(3000, 3001))
     before = versions(table)
-    optimized(spark, table, z_order_by=["x"], target_file_size=size // 6)
+    optimize_table(spark, table, z_order_by=["x"], target_file_size=size // 6)
     assert {add["partitionValues"]["part"] for add in commit(table, 3)["add"]} == {"0"}
-    check(spark, table, before)
+    assert_all_readers_agree(spark, table, before)
 
 
 def test_a_cube_without_sampled_rows_is_written_in_any_order(spark, table, monkeypatch):
@@ -140,8 +148,8 @@ def test_a_cube_without_sampled_rows_is_written_in_any_order(spark, table, monke
     write_rows(spark, table, "SELECT id, CAST(id % 2 AS INT) AS part FROM range(0, 100, 1, 2)", partition_by=("part",))
     before = versions(table)
     monkeypatch.setattr(z_order, "_shares", lambda cubes: [0.0, 1.0])
-    optimized(spark, table, z_order_by=["id"], target_file_size=600)
-    check(spark, table, before)
+    optimize_table(spark, table, z_order_by=["id"], target_file_size=600)
+    assert_all_readers_agree(spark, table, before)
 
 
 def test_a_row_goes_to_the_same_file_when_its_task_runs_again(spark, table):
@@ -179,11 +187,11 @@ def test_after_any_history_every_version_reads_the_same(spark, table, seed):
                 update_rows(spark, table, {"x": "x + 1"}, f"id % {chance.randint(2, 5)} = 1")
         before = versions(table)
         chosen = chance.choice(options)
-        optimized(spark, table, **chosen)
+        optimize_table(spark, table, **chosen)
         now = versions(table)
         assert {version: now[version] for version in before} == before, chosen
-        assert rows(table) == before[max(before)] == by_delta_rs(table), chosen
+        assert rows(table) == before[max(before)] == delta_rs_rows(table), chosen
         assert spark_rows(spark, table) == before[max(before)]
-        assert not optimized(spark, table, **chosen).committed, f"a second run did something: {chosen}"
+        assert not optimize_table(spark, table, **chosen).committed, f"a second run did something: {chosen}"
     assert verify(LocalLogStore(str(table))).findings == ()
     assert delta.read(spark, str(table)).count() == len(rows(table))

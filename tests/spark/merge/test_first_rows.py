@@ -8,6 +8,7 @@ from deltalite.errors import InvalidRequestError, TableNotFoundError
 from deltalite.snapshot import Snapshot
 from deltalite.storage.opening import open_store
 from tests.support.merging import merge_into
+from tests.support.racing import run_before_commits
 from tests.support.tables import commit, rows, write_rows
 
 pytestmark = pytest.mark.spark
@@ -79,15 +80,8 @@ def test_invalid_options_are_rejected_before_the_table_is_created(spark, tmp_pat
 
 def test_a_merge_updates_a_table_that_another_writer_creates_concurrently(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
-    store = type(open_store(str(table)))
-    original = store.write_if_absent
-
-    def write_after_rival(self, name, data):
-        monkeypatch.setattr(store, "write_if_absent", original)
-        write_rows(spark, table, source("1, 'rival', 'x'", "7, 'rival', 'x'"))
-        return original(self, name, data)
-
-    monkeypatch.setattr(store, "write_if_absent", write_after_rival)
+    rival_rows = source("1, 'rival', 'x'", "7, 'rival', 'x'")
+    run_before_commits(monkeypatch, lambda: write_rows(spark, table, rival_rows))
     result = merge_into(spark, table, source("1, 'ours', 'x'"), ON, run="r", **UPSERT)
     assert (result.version, result.metrics["numTargetRowsUpdated"]) == (1, 1)
     assert rows(table) == [(1, "ours", "x"), (7, "rival", "x")]

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as DeltaRsTable
-from deltalake import QueryBuilder
 
 from deltalite.errors import MultipleMatchesError
 from deltalite.requests import Source
 from tests.support.loops import one_in
 from tests.support.merging import feed, merge_into
-from tests.support.tables import everything, ordered, rows, spark_rows, values, write_rows
+from tests.support.properties import FEED, VECTORS
+from tests.support.tables import delta_rs_rows, everything, ordered, rows, spark_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
-VECTORS, FEED = {"delta.enableDeletionVectors": "true"}, {"delta.enableChangeDataFeed": "true"}
 KINDS = {
     "plain": {},
     "vectors and feed": VECTORS | FEED,
@@ -94,11 +91,6 @@ def literals(table_rows):
     return values(NAMES, *[str(row)[1:-1].replace("None", "NULL") for row in table_rows])
 
 
-def rows_by_delta_rs(table):
-    result = QueryBuilder().register("t", DeltaRsTable(str(table))).execute("SELECT * FROM t")
-    return ordered(tuple(row.values()) for row in pa.table(result.read_all()).to_pylist())
-
-
 @pytest.mark.parametrize(
     ("kind", "partition_by"),
     [
@@ -127,7 +119,7 @@ def test_each_clause_changes_exactly_the_rows_that_it_covers(spark, tmp_path, ki
         expected_rows += [(key, *row) for key, row in new_rows.items()] + keyless_rows
         assert rows(table) == ordered(expected_rows) == spark_rows(spark, table), step
         if "delta.columnMapping.mode" not in KINDS[kind]:
-            assert rows_by_delta_rs(table) == ordered(expected_rows), step
+            assert delta_rs_rows(table) == ordered(expected_rows), step
         inserted_rows = [(key, *row) for key, row in new_rows.items() if key not in updated_rows] + keyless_rows
         counts = [result.metrics[f"numTargetRows{action}"] for action in ("Inserted", "Updated", "Deleted")]
         assert counts == [len(inserted_rows), len(updated_rows), len(deleted_rows)], step

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
 from deltalite import DeltaTable
 from deltalite.errors import ConcurrentAppendException
 from deltalite.requests import Source
-from deltalite.storage.local import LocalLogStore
 from tests.support.loops import sampled
 from tests.support.merging import merge_into
+from tests.support.racing import run_before_commits
 from tests.support.tables import commit, data_files, everything, ordered, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -37,19 +38,9 @@ def table(spark, tmp_path):
 
 
 @pytest.fixture
-def before_commit(spark, monkeypatch):
+def before_commit(monkeypatch):
     """Return `before_commit(action)`, which runs `action` between the plan of the next command and its commit."""
-    original = LocalLogStore.write_if_absent
-
-    def run_before_next_commit(action):
-        def write_after_action(store, name, data):
-            monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-            action()
-            return original(store, name, data)
-
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", write_after_action)
-
-    return run_before_next_commit
+    return partial(run_before_commits, monkeypatch)
 
 
 def delete_data_files_except(table, *kept):

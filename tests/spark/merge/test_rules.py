@@ -18,16 +18,15 @@ from deltalite.errors import (
     TableNotFoundError,
 )
 from deltalite.requests import Source
-from tests.spark.write.test_column_rules import empty_table, field, invariant
-from tests.spark.write.test_identity import identity, marks
+from tests.support.column_rules import high_water_marks, ruled_table
 from tests.support.merging import feed, merge_into
+from tests.support.properties import FEED
 from tests.support.tables import commit, everything, ordered, rows, spark_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
 ON = "target.id = source.id"
 DAY = dt.date(2026, 2, 3)
-FEED = {"delta.enableChangeDataFeed": "true"}
 ALL = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
 
 
@@ -192,22 +191,6 @@ def test_an_invalid_merge_is_rejected_with_the_clause_at_fault(spark, tmp_path):
     assert result.metrics["numTargetRowsInserted"] == 1
 
 
-def ruled_table(folder):
-    """Create a table with an identity column, a generated column, a default, an invariant and a constraint."""
-    return empty_table(
-        folder,
-        identity("n", 10, 10, highWaterMark=40),
-        field("id", "long", nullable=False),
-        field("x", "integer", delta__invariants=invariant("x < 100")),
-        field("at", "timestamp"),
-        field("day", "date", delta__generationExpression="CAST(at AS DATE)"),
-        field("kind", "string", CURRENT_DEFAULT="'new'"),
-        features=("identityColumns", "generatedColumns", "allowColumnDefaults", "checkConstraints", "changeDataFeed"),
-        partition_columns=("day",),
-        configuration={**FEED, "delta.constraints.positive": "x > 0 OR kind = 'debt'"},
-    )
-
-
 @pytest.mark.slow
 def test_column_rules_apply_to_updated_and_inserted_rows(spark, tmp_path):
     table = ruled_table(tmp_path / "t")
@@ -218,7 +201,7 @@ def test_column_rules_apply_to_updated_and_inserted_rows(spark, tmp_path):
         merge_into(spark, table, source.format(first_source_rows), ON, **upsert).metrics["numTargetRowsInserted"] == 2
     )
     first_rows = {row[1]: row for row in rows(table)}
-    assert sorted(row[0] for row in first_rows.values()) == [50, 60] and marks(table, 1)["n"] == 60
+    assert sorted(row[0] for row in first_rows.values()) == [50, 60] and high_water_marks(table, 1)["n"] == 60
     assert {key: (row[2], str(row[4]), row[5]) for key, row in first_rows.items()} == {
         1: (1, "2026-01-01", "new"),
         2: (2, "2026-01-02", "new"),
@@ -242,7 +225,7 @@ def test_column_rules_apply_to_updated_and_inserted_rows(spark, tmp_path):
         3: (70, 3, "None", "given"),
     }
     assert ordered(row[1:] for row in feed(table, result.version) if row[0] != "update_preimage") == rows(table)
-    assert marks(table, 2)["n"] == 70
+    assert high_water_marks(table, 2)["n"] == 70
     assert [row[:3] for row in rows(table)] == [row[:3] for row in spark_rows(spark, table)]
     rejected_merges = [
         ({"matched": [{"update": {"id": "NULL"}}]}, ConstraintViolationError, "'id' is NOT NULL", '"id":null'),

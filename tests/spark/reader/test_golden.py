@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StructType, VariantVal
 import deltalite.spark as delta
 from deltalite.errors import CorruptDataFileError, DeltaLiteError, TableError, UnsupportedFeatureError
 from deltalite.spark.runtime.errors import reading_table
-from tests.support.golden import assert_same_rows, meta_of, names, one_per_feature, unsupported_part
+from tests.support.golden import assert_same_rows, meta_of, one_per_feature, table_names, unsupported_part
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
@@ -73,28 +73,28 @@ def test_a_table_gives_the_rows_that_every_reader_sees_at_each_version(spark, go
             assert_same_rows(rows_read, pq.read_table(expected_file))
 
 
-@pytest.mark.parametrize("name", names("must-error"))
+@pytest.mark.parametrize("name", table_names("must-error"))
 def test_an_invalid_table_raises_a_typed_error_and_gives_no_rows(spark, golden, name):
     with pytest.raises(TableError) as caught:
         rows_of_table(spark, golden, name)
     assert caught.value.remedy and not caught.value.retryable
 
 
-@pytest.mark.parametrize("name", names("must-refuse"))
+@pytest.mark.parametrize("name", table_names("must-refuse"))
 def test_the_error_names_the_unsupported_protocol_feature(spark, golden, name):
     with pytest.raises(UnsupportedFeatureError) as caught:
         rows_of_table(spark, golden, name)
     assert unsupported_part(golden, name) in caught.value.problem
 
 
-@pytest.mark.parametrize("name", names("log-only"))
+@pytest.mark.parametrize("name", table_names("log-only"))
 def test_missing_data_files_never_give_fewer_rows(spark, golden, name):
     if meta_of(golden, name)["num_files"]:
         with pytest.raises(CorruptDataFileError):
             rows_of_table(spark, golden, name)
 
 
-@pytest.mark.parametrize("name", names("either", "read-count-only"))
+@pytest.mark.parametrize("name", table_names("either", "read-count-only"))
 def test_a_table_on_which_readers_differ_gives_the_stated_rows_or_an_error(spark, golden, name):
     try:
         rows = rows_of_table(spark, golden, name)

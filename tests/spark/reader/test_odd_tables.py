@@ -23,6 +23,7 @@ from deltalite.errors import (
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import Source, WriteRequest
 from deltalite.storage.local import LocalLogStore
+from tests.support.racing import run_before_commits
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.generated_code]
 
@@ -141,14 +142,7 @@ def test_a_source_path_that_links_to_the_table_counts_as_a_self_read(spark, writ
     (tmp_path / "link").symlink_to(tmp_path / "table")
     table = str(tmp_path / "table")
     sources = {"source": Source(format="delta", path=str(tmp_path / "link"))}
-    original_write = LocalLogStore.write_if_absent
-
-    def write_after_a_concurrent_commit(self, name, data):
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", original_write)
-        write_query("SELECT 5 AS id")
-        return original_write(self, name, data)
-
-    monkeypatch.setattr(LocalLogStore, "write_if_absent", write_after_a_concurrent_commit)
+    run_before_commits(monkeypatch, lambda: write_query("SELECT 5 AS id"))
     query = "SELECT max(id) + 1 AS id FROM source"
     with pytest.raises(ConcurrentAppendException):
         write(spark, WriteRequest(table=table, sources=sources, query=query, conflict_retries=0))

@@ -20,7 +20,7 @@ from deltalite.errors import (
 )
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import Source
-from tests.support.golden import names, rows_of
+from tests.support.golden import rows_of, table_names
 from tests.support.tables import data_file, hand_made, ordered, rows, schema_json, values, write_rows
 from tests.support.vectors import inline
 
@@ -290,7 +290,7 @@ def test_a_write_can_read_changes_from_its_source(spark, feed, tmp_path):
     assert ordered((version, how, n) for n, how, version in rows(tmp_path / "copy")) == expected_changes(1, 2)
 
 
-@pytest.mark.parametrize("name", [n for n in names("read") if "cdf" in n or "cdc" in n] or names())
+@pytest.mark.parametrize("name", [n for n in table_names("read") if "cdf" in n or "cdc" in n] or table_names())
 def test_spark_reads_the_changes_of_other_engines_as_the_python_reader_does(spark, golden, name):
     table = str(golden / "tables" / name)
     try:

@@ -7,15 +7,15 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as DeltaRsTable
-from deltalake import QueryBuilder
 
 from deltalite import DeltaTable
 from deltalite.errors import AppendOnlyError, CorruptDataFileError, InvalidRequestError, TableNotFoundError
+from tests.support.properties import FEED, VECTORS
 from tests.support.tables import (
     data_file,
     data_files,
     delete_rows,
+    delta_rs_rows,
     everything,
     hand_made,
     ordered,
@@ -30,17 +30,10 @@ from tests.support.vectors import inline
 
 pytestmark = pytest.mark.spark
 
-VECTORS = {"delta.enableDeletionVectors": "true"}
-FEED = {"delta.enableChangeDataFeed": "true"}
 KINDS = {"plain": {}, "vectors": VECTORS, "feed": FEED, "vectors and feed": {**VECTORS, **FEED}}
 # With and without a feed, vectors and partitions. The campaign has each pair.
 SAMPLE = {("feed", ()), ("vectors and feed", ("day",))}
 OLD = [(1, 10, "a"), (2, None, "a"), (3, 0, "a"), (4, 7, "b"), (5, None, "b"), (6, 9, None), (7, 8, None)]
-
-
-def rows_by_delta_rs(table):
-    result = QueryBuilder().register("t", DeltaRsTable(str(table))).execute("SELECT * FROM t")
-    return ordered(tuple(row.values()) for row in pa.table(result.read_all()).to_pylist())
 
 
 def write_table(spark, table, properties=None, **options):
@@ -84,7 +77,7 @@ def test_delete_removes_exactly_the_rows_for_which_the_condition_is_true(spark, 
         result = delete_rows(spark, table, condition)
         assert result.committed is bool(deleted_ids), condition
         deleted_rows = [remaining_rows.pop(number) for number in deleted_ids]
-        assert rows(table) == ordered(remaining_rows.values()) == rows_by_delta_rs(table), condition
+        assert rows(table) == ordered(remaining_rows.values()) == delta_rs_rows(table), condition
         if deleted_ids:
             info = commit_info(table, result.version)
             assert result.metrics["numDeletedRows"] == len(deleted_ids), condition
@@ -125,7 +118,7 @@ def test_delete_removes_whole_files_without_reading_them(spark, tmp_path):
     write_rows(spark, table, values("id, x, day", "9, 9, 'z'"))
     delete_rows(spark, table, confirm_all_rows=True)
     assert commit_info(table, 4)["operationParameters"] == {"predicate": "[]"}
-    assert rows(table) == rows_by_delta_rs(table) == []
+    assert rows(table) == delta_rs_rows(table) == []
     assert not delete_rows(spark, table, confirm_all_rows=True).committed
     assert not delete_rows(spark, table, "id = 9").committed
 

@@ -6,12 +6,11 @@ import pytest
 
 from deltalite import DeltaTable
 from deltalite.errors import ConcurrentAppendException, ConcurrentModificationException
-from deltalite.storage.local import LocalLogStore
+from tests.support.properties import VECTORS
+from tests.support.racing import run_before_commits
 from tests.support.tables import commit, data_files, delete_rows, rows, update_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
-
-VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
 @pytest.fixture
@@ -22,14 +21,7 @@ def race(spark, tmp_path, monkeypatch):
     def run(change, winning_change, properties=VECTORS, **options):
         query = "SELECT /*+ COALESCE(1) */ id, 0 AS x FROM range(10)"
         write_rows(spark, table, query, properties={**properties, "delta.isolationLevel": "Serializable"})
-        original = LocalLogStore.write_if_absent
-
-        def write_after_winning_change(store, name, data):
-            monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-            winning_change(spark, table)
-            return original(store, name, data)
-
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", write_after_winning_change)
+        run_before_commits(monkeypatch, lambda: winning_change(spark, table))
         return change(spark, table, **{"conflict_retries": 0, **options})
 
     run.table = table

@@ -11,13 +11,12 @@ from deltalite.commands.restore import restore
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import MergeClause, MergeRequest, RestoreRequest, Source
 from deltalite.spark.reader.read import read
-from tests.support.tables import HERE, commit, delete_rows, optimized, rows, update_rows, write_rows
+from tests.support.properties import FEED, VECTORS
+from tests.support.tables import HERE, commit, delete_rows, optimize_table, rows, update_rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("one_task")]
 
 TRACKED = {"delta.enableRowTracking": "true"}
-VECTORS = {"delta.enableDeletionVectors": "true"}
-FEED = {"delta.enableChangeDataFeed": "true"}
 KINDS = [
     pytest.param({}, id="files", marks=pytest.mark.campaign),
     pytest.param({**VECTORS, **FEED, "delta.columnMapping.mode": "name"}, id="vectors-feed-names"),
@@ -120,7 +119,7 @@ def test_an_optimize_keeps_ids_and_versions(spark, table, z_order_by):
     update_rows(spark, table, {"name": "'new'"}, "id = 3")
     delete_rows(spark, table, "id = 0")
     before, content = ids(table), rows(table)
-    assert optimized(spark, table, z_order_by=z_order_by).committed
+    assert optimize_table(spark, table, z_order_by=z_order_by).committed
     assert ids(table) == before and rows(table) == content
     assert commit(table, DeltaTable(str(table)).version)["commitInfo"]["tags"] == {
         "delta.rowTracking.preserved": "true"

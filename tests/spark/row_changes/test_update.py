@@ -6,10 +6,7 @@ import datetime as dt
 import json
 from decimal import Decimal
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as DeltaRsTable
-from deltalake import QueryBuilder
 from pyspark.sql import Row
 
 from deltalite import DeltaTable
@@ -20,14 +17,22 @@ from deltalite.errors import (
     SchemaMismatchError,
     SourceError,
 )
-from tests.spark.write.test_column_rules import empty_table, field
+from tests.support.column_rules import empty_table, field
 from tests.support.loops import sampled
-from tests.support.tables import delete_rows, everything, rows, spark_rows, update_rows, values, write_rows
+from tests.support.properties import FEED, VECTORS
+from tests.support.tables import (
+    delete_rows,
+    delta_rs_rows,
+    everything,
+    rows,
+    spark_rows,
+    update_rows,
+    values,
+    write_rows,
+)
 
 pytestmark = pytest.mark.spark
 
-VECTORS = {"delta.enableDeletionVectors": "true"}
-FEED = {"delta.enableChangeDataFeed": "true"}
 NAMED, BY_ID = {"delta.columnMapping.mode": "name"}, {"delta.columnMapping.mode": "id"}
 KINDS = {
     "plain": {},
@@ -56,11 +61,6 @@ def to_plain(value):
 
 def rows_by_id(table_rows):
     return {row[0]: tuple(map(to_plain, row[1:])) for row in table_rows}
-
-
-def rows_by_delta_rs(table):
-    result = QueryBuilder().register("t", DeltaRsTable(str(table))).execute("SELECT * FROM t")
-    return rows_by_id(tuple(row.values()) for row in pa.table(result.read_all()).to_pylist())
 
 
 def struct(p, r=None, *, q=True):
@@ -122,7 +122,7 @@ def test_update_assigns_the_values_to_exactly_the_rows_that_match(spark, tmp_pat
         assert result.committed is bool(changed_rows)
         assert rows_by_id(rows(table)) == expected_rows == rows_by_id(spark_rows(spark, table)), condition
         if "delta.columnMapping.mode" not in KINDS[kind]:
-            assert rows_by_delta_rs(table) == expected_rows, condition
+            assert rows_by_id(delta_rs_rows(table)) == expected_rows, condition
         if changed_rows:
             assert result.metrics["numUpdatedRows"] == len(changed_rows)
             assert "vectors" not in kind or result.metrics["numCopiedRows"] == 0
@@ -328,4 +328,4 @@ def test_overlapping_updates_and_deletes_of_one_file_are_each_applied_once(spark
         delete_rows(spark, table, f"id = {high - 1}")
         del expected[high - 1]
     assert dict(rows(table)) == expected
-    assert {n: x[0] for n, x in rows_by_delta_rs(table).items()} == expected
+    assert {n: x[0] for n, x in rows_by_id(delta_rs_rows(table)).items()} == expected

@@ -1,4 +1,4 @@
-"""A table is created as a task declares it, and altered until it is as declared."""
+"""A declaration creates the table that it describes, or alters an existing table to match."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
-from deltalite.commands.common import committing
 from deltalite.commands.table import define_table
 from deltalite.errors import (
     ConstraintViolationError,
@@ -19,6 +18,7 @@ from deltalite.errors import (
 from deltalite.requests import RunIdentity, TableRequest
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
+from tests.support.racing import run_before_commits
 from tests.support.tables import commit, everything, rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("one_task")]
@@ -33,7 +33,7 @@ ORDERS = """
 """
 
 
-def defined(spark, table, *, run=None, **parameters):
+def define(spark, table, *, run=None, **parameters):
     identity = None if run is None else RunIdentity(app_id=run)
     return define_table(spark, TableRequest(table=str(table), identity=identity, **parameters))
 
@@ -54,31 +54,19 @@ def table(spark, tmp_path):
     return path
 
 
-def refused(spark, table, error, *texts, **parameters):
+def assert_rejected(spark, table, error, *texts, **parameters):
+    """Assert that the declaration fails with these texts in its error and leaves the table unchanged."""
     before = everything(table)
     with pytest.raises(error) as caught:
-        defined(spark, table, **parameters)
+        define(spark, table, **parameters)
     message = f"{caught.value.problem} {caught.value.remedy}"
     assert all(text in message for text in texts), message
     assert everything(table) == before
 
 
-def before_commit(monkeypatch, change):
-    """Let another writer commit between the plan and the first commit of the task."""
-    real, calls = committing.commit, []
-
-    def commit_after(store, proposal):
-        if not calls:
-            calls.append(proposal)
-            change()
-        return real(store, proposal)
-
-    monkeypatch.setattr(committing, "commit", commit_after)
-
-
 def test_a_new_table_has_the_declared_columns_rules_and_properties(spark, tmp_path):
     table = tmp_path / "orders"
-    result = defined(
+    result = define(
         spark, table, run="create", schema=ORDERS, partition_by=["day"], description="All orders",
         properties={"delta.enableChangeDataFeed": "true", "owner": "sales"}, constraints={"Positive": "amount > 0"},
     )  # fmt: skip
@@ -91,8 +79,8 @@ def test_a_new_table_has_the_declared_columns_rules_and_properties(spark, tmp_pa
     write_rows(spark, table, "SELECT 1L AS id, 2.5BD AS amount, TIMESTAMP'2026-01-02 03:00:00' AS at")
     ((key, amount, _, day, state, number),) = rows(table)
     assert (key, float(amount), str(day), state, number) == (1, 2.5, "2026-01-02", "new", 10)
-    for query in ("SELECT NULL AS id", "SELECT 2L AS id, -1.0BD AS amount"):
-        with pytest.raises(ConstraintViolationError):
+    for query, rule in (("SELECT NULL AS id", "'id' is NOT NULL"), ("SELECT 2L AS id, -1.0BD AS amount", "'positive'")):
+        with pytest.raises(ConstraintViolationError, match=rule):
             write_rows(spark, table, query)
     assert delta.read(spark, str(table)).count() == 1
 
@@ -106,24 +94,24 @@ def test_the_same_declaration_again_commits_nothing(spark, tmp_path):
         "constraints": {"positive": "amount > 0"},
         "description": "All orders",
     }
-    assert defined(spark, table, **declaration).committed
+    assert define(spark, table, **declaration).committed
     write_rows(spark, table, "SELECT 1L AS id, 2.5BD AS amount, TIMESTAMP'2026-01-02 03:00:00' AS at")
-    again = defined(spark, table, run="second", **declaration)
-    assert not again.committed and again.version == 1
+    second_result = define(spark, table, run="second", **declaration)
+    assert not second_result.committed and second_result.version == 1
     assert DeltaTable(str(table)).version == 1
 
 
 def test_a_run_that_has_committed_returns_its_commit(spark, table):
-    first = defined(spark, table, run="alter", description="first")
+    first = define(spark, table, run="alter", description="first")
     assert (first.version, first.skipped) == (1, False)
-    defined(spark, table, description="later")
-    again = defined(spark, table, run="alter", description="first")
-    assert (again.version, again.skipped) == (1, True)
+    define(spark, table, description="later")
+    second_result = define(spark, table, run="alter", description="first")
+    assert (second_result.version, second_result.skipped) == (1, True)
     assert commit(table, 2)["metaData"]["description"] == "later"
 
 
 def test_new_columns_are_null_in_the_rows_of_the_table(spark, table):
-    result = defined(spark, table, schema="name STRING COMMENT 'full', born DATE, ID INT, address STRUCT<city: STRING>")
+    result = define(spark, table, schema="name STRING COMMENT 'full', born DATE, ID INT, address STRUCT<city: STRING>")
     assert result.metrics == {"numAddedColumns": 2, "numChangedColumns": 1, "numChangedProperties": 0}
     assert list(columns(table)) == ["id", "name", "born", "address"]
     assert columns(table)["name"].metadata == {"comment": "full"}
@@ -131,27 +119,27 @@ def test_new_columns_are_null_in_the_rows_of_the_table(spark, table):
     info = commit(table, 1)["commitInfo"]
     assert info["operation"] == "ALTER TABLE"
     assert json.loads(info["operationParameters"]["addedColumns"]) == ["born", "address"]
-    defined(spark, table, schema="address STRUCT<zip: INT>")
+    define(spark, table, schema="address STRUCT<zip: INT>")
     assert [f.name for f in columns(table)["address"].type] == ["city", "zip"]
 
 
 def test_a_column_widens_if_the_table_has_or_gets_type_widening(spark, table):
-    refused(
+    assert_rejected(
         spark, table, SchemaMismatchError, "'id' is int in the table and bigint", "delta.enableTypeWidening",
         schema="id BIGINT",
     )  # fmt: skip
-    defined(spark, table, schema="id BIGINT", properties={"delta.enableTypeWidening": "true"})
+    define(spark, table, schema="id BIGINT", properties={"delta.enableTypeWidening": "true"})
     write_rows(spark, table, values("id, name", "3000000000L, 'big'"))
     assert [row[0] for row in rows(table)] == [1, 2, 3_000_000_000]
     assert delta.read(spark, str(table)).toArrow()["id"].to_pylist().count(3_000_000_000) == 1
-    refused(spark, table, SchemaMismatchError, "'id' is bigint in the table and int", schema="id INT")
+    assert_rejected(spark, table, SchemaMismatchError, "'id' is bigint in the table and int", schema="id INT")
 
 
 def test_columns_keep_their_values_if_they_widen_while_the_table_gets_column_mapping(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT 1 AS id, named_struct('a', 2) AS s, array(named_struct('b', 3)) AS l")
     schema = "id BIGINT, s STRUCT<a: BIGINT, c: INT>, l ARRAY<STRUCT<b: DOUBLE, c: INT>>, new INT"
-    defined(
+    define(
         spark, table, schema=schema,
         properties={"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"},
     )  # fmt: skip
@@ -161,33 +149,33 @@ def test_columns_keep_their_values_if_they_widen_while_the_table_gets_column_map
 
 def test_not_null_is_checked_against_the_rows_and_can_be_removed(spark, table):
     texts = ("Could not alter the table", "'name' is NOT NULL", '"id":2', "Update or delete")
-    refused(spark, table, ConstraintViolationError, *texts, schema="name STRING NOT NULL")
-    defined(spark, table, schema="id INT NOT NULL")
+    assert_rejected(spark, table, ConstraintViolationError, *texts, schema="name STRING NOT NULL")
+    define(spark, table, schema="id INT NOT NULL")
     assert not columns(table)["id"].nullable
-    with pytest.raises(ConstraintViolationError):
+    with pytest.raises(ConstraintViolationError, match="'id' is NOT NULL"):
         write_rows(spark, table, values("id, name", "CAST(NULL AS INT), 'x'"))
-    defined(spark, table, schema="id INT")
+    define(spark, table, schema="id INT")
     assert columns(table)["id"].nullable
 
 
 def test_a_constraint_is_checked_against_the_rows_and_can_be_changed_and_dropped(spark, table):
-    refused(spark, table, ConstraintViolationError, "id > 1", '"id":1', constraints={"high": "id > 1"})
+    assert_rejected(spark, table, ConstraintViolationError, "id > 1", '"id":1', constraints={"high": "id > 1"})
     for wrong in ("nope > 1", "id + 1", "rand() > 0.5", "(SELECT true)"):
-        refused(spark, table, InvalidRequestError, wrong, "`constraints`", constraints={"c": wrong})
-    defined(spark, table, constraints={"High": "id > 0"})
+        assert_rejected(spark, table, InvalidRequestError, wrong, "`constraints`", constraints={"c": wrong})
+    define(spark, table, constraints={"High": "id > 0"})
     assert configuration(table) == {"delta.constraints.high": "id > 0"}
-    with pytest.raises(ConstraintViolationError):
+    with pytest.raises(ConstraintViolationError, match="'high'"):
         write_rows(spark, table, values("id, name", "0, 'x'"))
-    defined(spark, table, constraints={"HIGH": "id >= 0"})
+    define(spark, table, constraints={"HIGH": "id >= 0"})
     write_rows(spark, table, values("id, name", "0, 'x'"))
-    defined(spark, table, drop_constraints=["hiGH", "unknown"])
+    define(spark, table, drop_constraints=["hiGH", "unknown"])
     assert configuration(table) == {}
 
 
 def test_a_column_widens_in_the_task_that_drops_its_constraint(spark, table):
-    defined(spark, table, constraints={"positive": "id > 0"}, properties={"delta.enableTypeWidening": "true"})
-    refused(spark, table, SchemaMismatchError, "'id' cannot widen", "drop the rule", schema="id BIGINT")
-    defined(spark, table, schema="id BIGINT", drop_constraints=["positive"])
+    define(spark, table, constraints={"positive": "id > 0"}, properties={"delta.enableTypeWidening": "true"})
+    assert_rejected(spark, table, SchemaMismatchError, "'id' cannot widen", "drop the rule", schema="id BIGINT")
+    define(spark, table, schema="id BIGINT", drop_constraints=["positive"])
     assert str(columns(table)["id"].type) == "bigint"
 
 
@@ -204,19 +192,19 @@ def test_a_column_widens_in_the_task_that_drops_its_constraint(spark, table):
 def test_a_generation_expression_that_may_not_give_the_value_again_is_rejected(spark, tmp_path, expression, text):
     schema = f"a INT, b STRING GENERATED ALWAYS AS ({expression}), c STRING GENERATED ALWAYS AS (CAST(a AS STRING))"
     with pytest.raises(InvalidRequestError, match="column 'b'") as caught:
-        defined(spark, tmp_path / "t", schema=schema)
+        define(spark, tmp_path / "t", schema=schema)
     assert text in caught.value.problem and not (tmp_path / "t").exists()
 
 
 @pytest.mark.parametrize("rule", ["INT GENERATED ALWAYS AS (id + 1)", "INT DEFAULT 1", "INT NOT NULL"])
-def test_rows_that_another_writer_adds_to_an_empty_table_are_not_without_a_computed_value(
+def test_a_column_with_computed_values_is_rejected_if_another_writer_adds_rows_first(
     spark, tmp_path, monkeypatch, rule
 ):
     table = tmp_path / "t"
-    defined(spark, table, schema="id INT")
-    before_commit(monkeypatch, lambda: write_rows(spark, table, "SELECT 1 AS id"))
+    define(spark, table, schema="id INT")
+    run_before_commits(monkeypatch, lambda: write_rows(spark, table, "SELECT 1 AS id"))
     with pytest.raises(SchemaMismatchError, match="new column 'n'"):
-        defined(spark, table, schema=f"id INT, n {rule}")
+        define(spark, table, schema=f"id INT, n {rule}")
     assert rows(table) == [(1,)]
 
 
@@ -225,11 +213,11 @@ def test_properties_are_set_and_unset(spark, table):
         "delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name", "delta.enableInCommitTimestamps":
         "true", "delta.checkpointPolicy": "v2", "owner": "me",
     }  # fmt: skip
-    defined(spark, table, properties=properties)
+    define(spark, table, properties=properties)
     assert properties.items() <= configuration(table).items()
     write_rows(spark, table, values("id, name", "3, 'c'"))
     assert len(rows(table)) == delta.read(spark, str(table)).count() == 3
-    defined(spark, table, unset_properties=["owner", "nothing", "delta.enableDeletionVectors", "delta.appendOnly"])
+    define(spark, table, unset_properties=["owner", "nothing", "delta.enableDeletionVectors", "delta.appendOnly"])
     assert not {"owner", "delta.enableDeletionVectors"} & configuration(table).keys()
     assert len(rows(table)) == 3
 
@@ -282,40 +270,40 @@ def test_properties_are_set_and_unset(spark, table):
     ],
 )
 def test_an_impossible_declaration_is_rejected_and_leaves_the_table_unchanged(spark, table, parameters, error, texts):
-    refused(spark, table, error, *texts, **parameters)
+    assert_rejected(spark, table, error, *texts, **parameters)
 
 
 def test_a_missing_table_needs_a_schema_and_a_free_folder(spark, tmp_path):
     with pytest.raises(TableNotFoundError, match="declares no schema"):
-        defined(spark, tmp_path / "t", description="x")
+        define(spark, tmp_path / "t", description="x")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a.csv").write_text("1")
     with pytest.raises(InvalidRequestError, match=r"other files, such as a\.csv"):
-        defined(spark, tmp_path / "full", schema="id INT")
+        define(spark, tmp_path / "full", schema="id INT")
     assert not (tmp_path / "t").exists()
     with pytest.raises(InvalidRequestError, match="partition_by names 'nope'"):
-        defined(spark, tmp_path / "t", schema="id INT", partition_by=["nope"])
+        define(spark, tmp_path / "t", schema="id INT", partition_by=["nope"])
     with pytest.raises(InvalidRequestError, match="nope > 1"):
-        defined(spark, tmp_path / "t", schema="id INT", constraints={"c": "nope > 1"})
+        define(spark, tmp_path / "t", schema="id INT", constraints={"c": "nope > 1"})
     assert not (tmp_path / "t").exists()
 
 
 def test_a_table_that_another_writer_creates_at_the_same_time_is_altered(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
-    before_commit(monkeypatch, lambda: defined(spark, table, schema="id INT", properties={"owner": "them"}))
-    result = defined(spark, table, schema="id INT, name STRING")
+    run_before_commits(monkeypatch, lambda: define(spark, table, schema="id INT", properties={"owner": "them"}))
+    result = define(spark, table, schema="id INT, name STRING")
     assert (result.version, list(columns(table))) == (1, ["id", "name"])
     assert configuration(table) == {"owner": "them"}
 
 
-def test_a_concurrent_append_of_a_row_that_breaks_a_new_constraint_is_found(spark, table, monkeypatch):
-    before_commit(monkeypatch, lambda: write_rows(spark, table, values("id, name", "-1, 'theirs'")))
+def test_a_new_constraint_is_rejected_if_a_concurrent_append_breaks_it(spark, table, monkeypatch):
+    run_before_commits(monkeypatch, lambda: write_rows(spark, table, values("id, name", "-1, 'theirs'")))
     with pytest.raises(ConstraintViolationError, match='"id":-1'):
-        defined(spark, table, constraints={"positive": "id > 0"})
+        define(spark, table, constraints={"positive": "id > 0"})
     assert configuration(table) == {}
 
 
 def test_a_concurrent_change_of_the_table_is_kept(spark, table, monkeypatch):
-    before_commit(monkeypatch, lambda: defined(spark, table, properties={"owner": "them"}))
-    defined(spark, table, properties={"team": "us"})
+    run_before_commits(monkeypatch, lambda: define(spark, table, properties={"owner": "them"}))
+    define(spark, table, properties={"team": "us"})
     assert configuration(table) == {"owner": "them", "team": "us"}

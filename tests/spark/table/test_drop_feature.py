@@ -19,7 +19,7 @@ from tests.support.tables import (
     commit,
     delete_rows,
     everything,
-    optimized,
+    optimize_table,
     rows,
     spark_rows,
     update_rows,
@@ -134,7 +134,7 @@ def test_a_clustered_table_keeps_its_clustering(spark, tmp_path):
     table = tmp_path / "t"
     define_table(spark, TableRequest(table=str(table), schema="id INT", cluster_by=("id",), properties=WIDENING))
     write_rows(spark, table, "SELECT CAST(id AS INT) AS id FROM range(100)")
-    optimized(spark, table)
+    optimize_table(spark, table)
     tags = {add["tags"]["ZCUBE_ID"] for add in commit(table, 2)["add"]}
     define_table(spark, TableRequest(table=str(table), schema="id BIGINT"))
     drop(spark, table)

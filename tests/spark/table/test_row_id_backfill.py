@@ -12,7 +12,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.inspection.verify import verify
 from deltalite.requests import TableRequest
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import commit, delete_rows, optimized, rows, update_rows, values, write_rows
+from tests.support.tables import commit, delete_rows, optimize_table, rows, update_rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("one_task")]
 
@@ -103,7 +103,7 @@ def test_a_file_that_another_writer_removes_is_not_added_again(spark, table, mon
 
 def test_a_file_whose_rows_another_writer_moves_is_not_added_again(spark, table, monkeypatch):
     before = rows(table)
-    before_the_first_backfill(monkeypatch, lambda: optimized(spark, table))
+    before_the_first_backfill(monkeypatch, lambda: optimize_table(spark, table))
     tracked(spark, table)
     assert rows(table) == before
     assert ids(table).keys() == {row[0] for row in before}

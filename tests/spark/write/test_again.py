@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import pytest
 
@@ -12,6 +13,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import commit as commit_proposal
 from deltalite.txn.proposal import BaseState, Operation, Proposal
+from tests.support.racing import run_before_commits
 from tests.support.tables import commit, data_files, everything, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -30,31 +32,22 @@ REPLACEMENTS = {
 
 @pytest.fixture
 def race(spark, tmp_path, monkeypatch):
-    """A table; `race(ours, *rivals)` runs a rival before each put of `ours`. `race.staged` has the files then."""
+    """Return `race(ours, *rivals)`, which writes `ours` and runs one rival before each of its commits.
+
+    `race.table` has three rows. `race.staged` has the data files outside the log before each rival.
+    """
     table = tmp_path / "t"
     old = values("id, day", "1, 'a'", "4, 'a'", "50, 'b'").replace("SELECT", "SELECT /*+ COALESCE(1) */")
     write_rows(spark, table, old, partition_by=("day",))
-    original = LocalLogStore.write_if_absent
+
+    def run_rival(rival):
+        run.staged.append(data_files(table) - in_the_log(table))
+        rival(table) if callable(rival) else write_rows(spark, table, **rival)
 
     def run(ours, *rivals, **options):
-        left = list(rivals)
-
-        def rival_first(store, name, data):
-            if name.endswith(".json") and left:
-                run.staged.append(data_files(table) - in_the_log(table))
-                monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-                rival = left.pop(0)
-                try:
-                    rival(table) if callable(rival) else write_rows(spark, table, **rival)
-                finally:
-                    monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
-            return original(store, name, data)
-
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
-        try:
+        with monkeypatch.context() as patch:
+            run_before_commits(patch, *(partial(run_rival, rival) for rival in rivals))
             return write_rows(spark, table, **{"query": NEW, "conflict_retries": len(rivals), **ours, **options})
-        finally:
-            monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
 
     run.table, run.staged = table, []
     return run
@@ -94,7 +87,7 @@ def test_rows_from_other_sources_are_not_written_again_after_a_conflict(race, re
     done = race(options, RIVAL, RIVAL)
     assert (done.version, rows(race.table)) == (3, expected)
     kept = race.staged[0] & race.staged[1] & added(race.table, 3)
-    assert len(kept) == 1, "the new row was written again"
+    assert len(kept) == 1, "the file of the new row must stay the same"
     assert data_files(race.table) == in_the_log(race.table)
 
 
@@ -145,7 +138,9 @@ def test_files_are_kept_if_it_is_unknown_whether_the_commit_succeeded(race, monk
         race(REPLACEMENTS["rows in part of a file"][0], RIVAL, *[unanswered] * 9)
     monkeypatch.setattr(LocalLogStore, "read", read)
     left = data_files(race.table) - in_the_log(race.table)
-    assert race.staged[1] == left and len(left) == 2, "the kept row, and the copied one"
+    assert race.staged[1] == left and len(left) == 2, (
+        "the file of the new row and the file of the copied row must remain"
+    )
 
 
 @pytest.mark.parametrize(

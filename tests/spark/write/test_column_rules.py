@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 
 import pyarrow as pa
 import pytest
@@ -16,47 +15,10 @@ from deltalite.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from tests.support.tables import commit, everything, rows, values, write_rows
+from tests.support.column_rules import assert_write_rejected, empty_table, field, invariant
+from tests.support.tables import commit, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
-
-
-def field(name, kind, nullable=True, **about):
-    metadata = {key.replace("__", "."): value for key, value in about.items()}
-    return {"name": name, "type": kind, "nullable": nullable, "metadata": metadata}
-
-
-def invariant(text):
-    return json.dumps({"expression": {"expression": text}})
-
-
-def empty_table(folder, *fields, features=(), partition_columns=(), configuration=None):
-    """Version 0 of a table without rows, as another engine writes it."""
-    schema = json.dumps({"type": "struct", "fields": list(fields)})
-    writers = ["appendOnly", "invariants", *features]
-    actions = [
-        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": writers}},
-        {
-            "metaData": {
-                "id": "x",
-                "format": {"provider": "parquet", "options": {}},
-                "schemaString": schema,
-                "partitionColumns": list(partition_columns),
-                "configuration": configuration or {},
-            }
-        },
-    ]
-    (folder / "_delta_log").mkdir(parents=True)
-    (folder / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
-    return folder
-
-
-def refused(spark, table, error, match, query, **options):
-    """Assert that the write is rejected and changes nothing."""
-    before = everything(table)
-    with pytest.raises(error, match=match) as caught:
-        write_rows(spark, table, query, **options)
-    assert caught.value.remedy and everything(table) == before
 
 
 def test_rows_must_satisfy_invariants_and_constraints(spark, tmp_path):
@@ -86,10 +48,10 @@ def test_rows_must_satisfy_invariants_and_constraints(spark, tmp_path):
             {"mode": "overwrite"},
             {"mode": "overwrite", "replace_where": "true", "confirm_all_rows": True},
         ):
-            refused(spark, table, ConstraintViolationError, words, more(query), **options)
+            assert_write_rejected(spark, table, ConstraintViolationError, words, more(query), **options)
     write_rows(spark, table, "SELECT 50 AS id, named_struct('x', 1) AS s, 'abcdef' AS name")
     assert [r[0] for r in rows(table)] == [1, 50]
-    refused(spark, table, UnsupportedFeatureError, "short.*cannot be computed", "SELECT 1 AS other",
+    assert_write_rejected(spark, table, UnsupportedFeatureError, "short.*cannot be computed", "SELECT 1 AS other",
             mode="overwrite", overwrite_schema=True)  # fmt: skip
     write_rows(spark, table, "SELECT 'b' AS name, 7 AS id", mode="overwrite", overwrite_schema=True)
     assert rows(table) == [("b", 7)]
@@ -101,11 +63,15 @@ def test_a_first_write_can_set_a_constraint(spark, tmp_path):
     for text in ("id >", "nope > 0", "id", "rand() > 0", "EXISTS (SELECT 1)", "explode(array(true))",
                  "reflect('java.lang.System', 'getenv') IS NULL", "max(id) > 0"):  # fmt: skip
         properties = {"delta.constraints.c": text}
-        refused(spark, table, InvalidRequestError, r"CHECK constraint 'c'", values("id", "1"), properties=properties)
-    refused(spark, table, ConstraintViolationError, "positive", values("id", "1", "0"), properties=positive)
+        assert_write_rejected(
+            spark, table, InvalidRequestError, r"CHECK constraint 'c'", values("id", "1"), properties=properties
+        )
+    assert_write_rejected(
+        spark, table, ConstraintViolationError, "positive", values("id", "1", "0"), properties=positive
+    )
     write_rows(spark, table, values("id", "1"), properties=positive)
     assert commit(table, 0)["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 3}
-    refused(spark, table, ConstraintViolationError, r"'positive' is \(id > 0\).*\"id\":null",
+    assert_write_rejected(spark, table, ConstraintViolationError, r"'positive' is \(id > 0\).*\"id\":null",
             "SELECT CAST(NULL AS INT) AS id")  # fmt: skip
     negative = pa.table({"id": pa.array([-1], pa.int32())})
     with pytest.raises(Exception, match="1 rows failed validation check"):
@@ -159,9 +125,11 @@ def test_a_wrong_value_for_a_generated_column_is_shown(spark, made):
     wrong = [("3 AS twice", r"'twice' is generated as \(id \* 2\).*\"twice\":3"), ("NULL AS twice", "'twice'"),
              ("DATE'2026-01-02' AS day", "'day' is generated")]  # fmt: skip
     for column, words in wrong:
-        refused(spark, made, ConstraintViolationError, words, f"SELECT 1 AS id, {column}")
-    refused(spark, made, ConstraintViolationError, "'kind' is NOT NULL", "SELECT 1 AS id, CAST(NULL AS STRING) AS kind")
-    refused(spark, made, SchemaMismatchError, "'day'", "SELECT 1 AS id, 'text' AS day")
+        assert_write_rejected(spark, made, ConstraintViolationError, words, f"SELECT 1 AS id, {column}")
+    assert_write_rejected(
+        spark, made, ConstraintViolationError, "'kind' is NOT NULL", "SELECT 1 AS id, CAST(NULL AS STRING) AS kind"
+    )
+    assert_write_rejected(spark, made, SchemaMismatchError, "'day'", "SELECT 1 AS id, 'text' AS day")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +148,7 @@ def test_an_expression_that_fails_is_reported_with_its_column(spark, tmp_path, a
     other = field("other", "integer", delta__generationExpression="id")
     fields = field("id", "integer"), field("c", "integer", **about), other
     table = empty_table(tmp_path / "t", *fields, features=["generatedColumns", "allowColumnDefaults"])
-    refused(spark, table, UnsupportedFeatureError, words, "SELECT 1 AS id")
+    assert_write_rejected(spark, table, UnsupportedFeatureError, words, "SELECT 1 AS id")
 
 
 def array_of(element, contains_null=True):
@@ -208,19 +176,19 @@ def test_not_null_holds_at_every_depth_of_arrays_and_maps(spark, tmp_path, kind,
     table = empty_table(tmp_path / "t", field("c", kind))
     write_rows(spark, table, f"SELECT {good} AS c UNION ALL SELECT NULL")
     assert len(rows(table)) == 2
-    refused(spark, table, ConstraintViolationError, f"'{path}' is NOT NULL", f"SELECT {bad} AS c")
+    assert_write_rejected(spark, table, ConstraintViolationError, f"'{path}' is NOT NULL", f"SELECT {bad} AS c")
 
 
 def test_a_default_that_does_not_fit_its_column_is_rejected(spark, tmp_path):
     default = field("d", array_of("integer"), CURRENT_DEFAULT="7")
     table = empty_table(tmp_path / "d", field("id", "integer"), default, features=["allowColumnDefaults"])
-    refused(spark, table, UnsupportedFeatureError, "column 'd' is \\(7\\)", "SELECT 1 AS id")
+    assert_write_rejected(spark, table, UnsupportedFeatureError, "column 'd' is \\(7\\)", "SELECT 1 AS id")
 
 
 def test_the_append_only_property_before_the_write_decides(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id", "1"), properties={"delta.appendOnly": "true"})
-    refused(
+    assert_write_rejected(
         spark, table, AppendOnlyError, "append-only", values("id", "2"), mode="overwrite", overwrite_schema=True,
         properties={"delta.appendOnly": "false"},
     )  # fmt: skip

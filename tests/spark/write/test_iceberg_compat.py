@@ -18,13 +18,14 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.requests import CheckpointRequest, ConvertRequest, RestoreRequest, TableRequest, VacuumRequest
 from deltalite.spark.runtime.session import settings
 from tests.support.merging import feed, merge_into
+from tests.support.properties import FEED
 from tests.support.tables import (
     commit,
     data_file,
     delete_rows,
     everything,
     hand_made,
-    optimized,
+    optimize_table,
     rows,
     schema_json,
     spark_rows,
@@ -39,7 +40,6 @@ V1, V2 = {"delta.enableIcebergCompatV1": "true"}, {"delta.enableIcebergCompatV2"
 FEATURE = {"delta.feature.materializePartitionColumns": "supported"}
 FEATURE_BY_PROPERTY = {"delta.enableMaterializePartitionColumnsFeature": "true"}
 HINT = {"delta.writePartitionColumnsToParquet": "true"}
-FEED = {"delta.enableChangeDataFeed": "true"}
 ROWS = "SELECT id, CAST(id % 2 AS STRING) AS part, 'v' || id AS v FROM range(6)"
 ICEBERG = pytest.mark.parametrize("properties", [V1, V2], ids=["V1", "V2"])
 
@@ -84,8 +84,8 @@ def test_each_operation_writes_the_partition_columns_after_the_others(spark, tab
     merge_into(spark, table, "SELECT 4L AS id, '1' AS part, 'moved' AS v", "target.id = source.id",
                matched=[{"update": "*"}])  # fmt: skip
     assert_partition_columns_are_in_files(table)
-    optimized(spark, table)
-    optimized(spark, table, z_order_by=["id"])
+    optimize_table(spark, table)
+    optimize_table(spark, table, z_order_by=["id"])
     assert_partition_columns_are_in_files(table)
     expected = [(0, "0", "v0"), (1, "1", "v1"), (2, "0", "new"), (4, "1", "moved"), (5, "1", "v5"), (6, None, "v6"),
                 (7, None, "v7"), (8, "ä/b=%", "v8")]  # fmt: skip
@@ -137,7 +137,7 @@ def test_a_new_table_gets_column_mapping_field_ids_and_the_features(spark, table
 def test_an_optimize_keeps_the_tag_of_the_version(spark, table):
     write_rows(spark, table, ROWS, properties=V2)
     write_rows(spark, table, ROWS)
-    optimized(spark, table)
+    optimize_table(spark, table)
     (add,) = commit(table, 2)["add"]
     assert add["tags"]["ICEBERG_COMPAT_VERSION"] == "2" and len(add["tags"]) > 1
 
@@ -290,7 +290,7 @@ def test_an_array_in_a_table_of_another_engine_stops_writes_and_not_maintenance(
     for write in (
         lambda: write_rows(spark, table, "SELECT 1L AS id, array(1L) AS a"),
         lambda: update_rows(spark, table, {"id": "2"}, "id = 1"),
-        lambda: optimized(spark, table),
+        lambda: optimize_table(spark, table),
     ):
         with pytest.raises(UnsupportedFeatureError, match="column 'a'"):
             write()

@@ -10,7 +10,7 @@ from deltalite.commands.common import existing_table as existing_table_module
 from deltalite.commands.write import command as write_module
 from deltalite.errors import ConcurrentAppendException
 from deltalite.requests import Source
-from deltalite.storage.local import LocalLogStore
+from tests.support.racing import run_before_commits
 from tests.support.tables import commit, data_files, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -31,14 +31,7 @@ def race(spark, tmp_path, monkeypatch):
     def run(ours, theirs, level="Serializable"):
         write_rows(spark, table, values("id, day", "1, 'a'", "50, 'b'"), partition_by=("day",),
             properties={"delta.isolationLevel": level})  # fmt: skip
-        original = LocalLogStore.write_if_absent
-
-        def rival_first(store, name, data):
-            monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-            write_rows(spark, table, **theirs)
-            return original(store, name, data)
-
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
+        run_before_commits(monkeypatch, lambda: write_rows(spark, table, **theirs))
         result = write_rows(spark, table, **{"conflict_retries": 0, **ours})
         return result, commit(table, result.version)["commitInfo"]
 
@@ -114,14 +107,7 @@ def test_a_table_that_another_writer_creates_concurrently_is_appended_to(spark, 
 
 def test_the_first_of_two_concurrent_writers_determines_the_column_order(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
-    original = LocalLogStore.write_if_absent
-
-    def rival_first(store, name, data):
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-        write_rows(spark, table, values("id, day", "1, 'a'"))
-        return original(store, name, data)
-
-    monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
+    run_before_commits(monkeypatch, lambda: write_rows(spark, table, values("id, day", "1, 'a'")))
     write_rows(spark, table, values("day, id", "'b', 2"))
     assert rows(table) == [(1, "a"), (2, "b")]
 

@@ -28,6 +28,7 @@ from deltalite.errors import (
 from deltalite.requests import Source
 from deltalite.storage.local import LocalLogStore
 from tests.support.loops import one_in
+from tests.support.racing import run_before_commits
 from tests.support.tables import commit, data_files, everything, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -48,7 +49,7 @@ def log_file(table, version, ending="json"):
     return table / "_delta_log" / f"{version:020}.{ending}"
 
 
-def refused(spark, table, error, match, query=ONE, **options):
+def assert_rejected(spark, table, error, match, query=ONE, **options):
     """Assert that the write is rejected and changes nothing."""
     before = everything(table)
     with pytest.raises(error, match=match) as caught:
@@ -61,9 +62,9 @@ def refused(spark, table, error, match, query=ONE, **options):
 def test_a_corrupt_log_is_rejected(spark, table):
     good = log_file(table, 1).read_text()
     log_file(table, 1).write_text(good[: len(good) // 2])
-    refused(spark, table, CorruptLogError, f"{1:020}.json")
+    assert_rejected(spark, table, CorruptLogError, f"{1:020}.json")
     log_file(table, 1).unlink()
-    refused(spark, table, VersionGapError, "1")
+    assert_rejected(spark, table, VersionGapError, "1")
     log_file(table, 1).write_text(good)
     write_rows(spark, table, ONE)
     assert len(rows(table)) == 4
@@ -83,7 +84,7 @@ def test_a_corrupt_checkpoint_is_ignored_if_the_commits_exist(spark, table):
     for version in range(3):
         log_file(table, version).unlink()
     checkpoint.write_bytes(b"PAR1")
-    refused(spark, table, (CorruptCheckpointError, VersionGapError, CorruptLogError), "10|0")
+    assert_rejected(spark, table, (CorruptCheckpointError, VersionGapError, CorruptLogError), "10|0")
     checkpoint.write_bytes(whole)
     write_rows(spark, table, ONE)
     assert len(rows(table)) == 17
@@ -109,8 +110,8 @@ def test_a_corrupt_checkpoint_is_ignored_if_the_commits_exist(spark, table):
 def test_an_unsupported_protocol_is_rejected_by_name(spark, table, protocol, named):
     log_file(table, 3).write_text(json.dumps({"protocol": protocol}))
     for mode in ("append", "overwrite"):
-        refused(spark, table, UnsupportedFeatureError, named, mode=mode)
-    refused(spark, table, UnsupportedFeatureError, named, mode="ignore", run="a")
+        assert_rejected(spark, table, UnsupportedFeatureError, named, mode=mode)
+    assert_rejected(spark, table, UnsupportedFeatureError, named, mode="ignore", run="a")
 
 
 @pytest.mark.parametrize("inside", ["stray.parquet", "day=2026-01-01/part-0.parquet"])
@@ -119,7 +120,7 @@ def test_a_folder_with_other_files_is_not_used_for_a_new_table(spark, tmp_path, 
     (table / inside).parent.mkdir(parents=True)
     (table / inside).write_bytes(b"PAR1")
     for mode in ("append", "overwrite", "ignore", "error"):
-        refused(spark, table, InvalidRequestError, "not a Delta table", mode=mode)
+        assert_rejected(spark, table, InvalidRequestError, "not a Delta table", mode=mode)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,9 @@ def test_a_source_that_cannot_be_read_is_rejected(spark, table, tmp_path, source
         timestamp_as_of=source.timestamp_as_of,
         **source_fields,
     )
-    caught = refused(spark, table, error, match.replace("{tmp}", str(tmp_path)), query=None, sources={"source": made})
+    caught = assert_rejected(
+        spark, table, error, match.replace("{tmp}", str(tmp_path)), query=None, sources={"source": made}
+    )
     assert "calling o" not in caught.problem
     with pytest.raises(error):
         write_rows(spark, tmp_path / "new" / "t", sources={"source": made})
@@ -219,7 +222,7 @@ def test_a_source_that_cannot_be_read_is_rejected(spark, table, tmp_path, source
     ),
 )
 def test_a_query_that_fails_is_rejected(spark, table, tmp_path, query, error, match):
-    refused(spark, table, error, match, query=query, merge_schema=True)
+    assert_rejected(spark, table, error, match, query=query, merge_schema=True)
     with pytest.raises(error):
         write_rows(spark, tmp_path / "new" / "t", query)
     assert not (tmp_path / "new").exists()
@@ -281,14 +284,7 @@ def test_a_file_system_without_hard_links_is_rejected(spark, tmp_path, monkeypat
 
 def test_a_write_that_loses_a_race_removes_its_files(spark, table, monkeypatch):
     """Another writer commits while Spark writes the rows of an overwrite."""
-    original = LocalLogStore.write_if_absent
-
-    def rival_first(store, name, data):
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-        write_rows(spark, table, values("id", "77"))
-        return original(store, name, data)
-
-    monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
+    run_before_commits(monkeypatch, lambda: write_rows(spark, table, values("id", "77")))
     with pytest.raises(ConcurrentModificationException, match="version 3") as caught:
         write_rows(spark, table, values("id", "88"), mode="overwrite", conflict_retries=0)
     assert caught.value.retryable
@@ -298,14 +294,9 @@ def test_a_write_that_loses_a_race_removes_its_files(spark, table, monkeypatch):
 
 
 def test_two_concurrent_first_writes_create_one_table(spark, tmp_path, monkeypatch):
-    table, original = tmp_path / "t", LocalLogStore.write_if_absent
-
-    def rival_first(store, name, data):
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", original)
-        write_rows(spark, table, values("id, day", "77, 'x'"), partition_by=("day",))
-        return original(store, name, data)
-
-    monkeypatch.setattr(LocalLogStore, "write_if_absent", rival_first)
+    table = tmp_path / "t"
+    first_write = values("id, day", "77, 'x'")
+    run_before_commits(monkeypatch, lambda: write_rows(spark, table, first_write, partition_by=("day",)))
     with pytest.raises(ConcurrentModificationException, match="version 0"):
         write_rows(spark, table, values("id, day", "88, 'x'"), partition_by=("day",), conflict_retries=0)
     assert rows(table) == [(77, "x")]

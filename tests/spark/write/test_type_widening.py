@@ -22,7 +22,7 @@ from tests.support.tables import (
     delete_rows,
     everything,
     hand_made,
-    optimized,
+    optimize_table,
     rows,
     schema_json,
     spark_rows,
@@ -136,7 +136,7 @@ def test_operations_on_old_files_keep_the_values_and_write_the_wider_types(spark
     first = (1, SMALL_VALUES[0], 2147483648, *SMALL_VALUES[2:])
     assert_rows(spark, table, [first, BOTH[1], (3, *SMALL_VALUES)])
     assert feed(table, 3) == [("update_postimage", *first), ("update_preimage", *BOTH[0])]
-    optimized(spark, table)
+    optimize_table(spark, table)
     assert_rows(spark, table, [first, BOTH[1], (3, *SMALL_VALUES)])
     delete_rows(spark, table, "day = TIMESTAMP_NTZ'2026-03-01 12:30:00.000001'")
     checkpoint(spark, CheckpointRequest(table=str(table)))
@@ -145,7 +145,7 @@ def test_operations_on_old_files_keep_the_values_and_write_the_wider_types(spark
 
 def test_a_merge_widens_columns_and_copies_old_rows(spark, table):
     write_rows(spark, table, row_of(3, SMALL, 0))
-    optimized(spark, table)
+    optimize_table(spark, table)
     source = f"{row_of(1, LARGE, 1)} UNION ALL {row_of(2, LARGE, 1)}"
     on, clauses = "target.id = source.id", {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
     before = everything(table)

@@ -19,11 +19,8 @@ from tests.support.tables import commit
 _DIFFERENT_IN_COPIES = (
     "delta.inCommitTimestampEnablement", "delta.rowTracking.materialized", "delta.columnMapping.maxColumnId",
 )  # fmt: skip
-_MAPPING = (
-    FIELD_ID,
-    PHYSICAL_NAME,
-    NESTED_IDS,
-)  # delta-spark gives each column of a V2 table an empty map of nested ids
+# delta-spark adds an empty map of nested ids to each column of a table with icebergCompatV2.
+_MAPPING = (FIELD_ID, PHYSICAL_NAME, NESTED_IDS)
 
 
 def definition(path: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from deltalite.commands.table import define_table
 from deltalite.requests import CheckpointRequest, RestoreRequest, TableRequest
 from tests.support.differential.tables import Table, name_of, properties_text, quoted
 from tests.support.merging import merge_into
-from tests.support.tables import delete_rows, optimized, update_rows, write_rows
+from tests.support.tables import delete_rows, optimize_table, update_rows, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,7 +192,7 @@ class Optimize(RowStatement):
 
     def run(self, spark: SparkSession, path: str) -> object:
         ratio = {"max_deleted_rows_ratio": 0} if self.purge else {}
-        return optimized(spark, path, z_order_by=self.z_order_by, full=self.full, **ratio)
+        return optimize_table(spark, path, z_order_by=self.z_order_by, full=self.full, **ratio)
 
     def sql(self, path: str) -> list[str]:
         if self.purge:

@@ -53,7 +53,7 @@ def in_cube(number, size, cube, **more):
 
 def test_small_files_fill_bins_of_their_partition_oldest_first():
     assert pack(file(2, 40), file(0, 40), file(1, 40, "q"), file(3, 40), file(4, 40, "q")) == [[0, 2], [1, 4]]
-    assert pack(file(0, 40), file(1, 70), file(2, 40)) == [[0, 2]], "a later file takes the room that another left"
+    assert pack(file(0, 40), file(1, 70), file(2, 40)) == [[0, 2]], "the third file joins the bin of the first"
 
 
 def test_a_large_or_single_file_is_not_rewritten():
@@ -66,7 +66,7 @@ def test_a_file_with_too_many_deleted_rows_is_rewritten_at_any_size():
     assert pack(file(0, 500, deleted=6)) == [[0]]
     assert pack(file(0, 500, deleted=5)) == []
     assert pack(file(0, 500, deleted=1), ratio=0) == [[0]]
-    assert pack(file(0, 500, records=None, deleted=1)) == [[0]], "nobody says how many rows it has"
+    assert pack(file(0, 500, records=None, deleted=1)) == [[0]], "a file without `numRecords` is rewritten"
 
 
 def test_deleted_rows_do_not_count_towards_the_size_of_a_bin():
@@ -174,8 +174,8 @@ def test_a_clustered_file_with_too_many_deleted_rows_is_clustered_again():
 
 
 def test_the_files_and_deleted_rows_of_a_commit_are_limited(monkeypatch):
-    monkeypatch.setattr(optimize_plan, "_MOST_FILES", 3)
-    monkeypatch.setattr(optimize_plan, "_MOST_DELETED", 50)
+    monkeypatch.setattr(optimize_plan, "_MAX_FILES", 3)
+    monkeypatch.setattr(optimize_plan, "_MAX_DELETED", 50)
     bins = [Bin(files=(file(n, 1, deleted=n), file(n + 1, 1))) for n in (0, 10)]
     assert len(batches(bins, [], most_bytes=1000)) == 2
     bins = [Bin(files=(file(n, 1, deleted=n),)) for n in (20, 30, 1)]

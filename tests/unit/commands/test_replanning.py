@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deltalite.commands.common import replanning
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.errors import (
     ConcurrentAppendException,
@@ -17,7 +18,7 @@ from deltalite.errors import (
     ProtocolChangedException,
 )
 
-CONTRADICTIONS = [
+CONFLICTS = [
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
@@ -49,7 +50,7 @@ class Attempts:
         )
 
 
-@pytest.mark.parametrize("error", CONTRADICTIONS)
+@pytest.mark.parametrize("error", CONFLICTS)
 def test_a_conflict_is_followed_by_another_attempt(error, caplog):
     attempts = Attempts(error, error)
     assert attempts.run() == "done" and attempts.count == 3
@@ -57,7 +58,9 @@ def test_a_conflict_is_followed_by_another_attempt(error, caplog):
 
 
 def test_an_attempt_without_a_conflict_is_not_repeated():
-    assert (Attempts().run(), Attempts().run(retries=0)) == ("done", "done")
+    for retries in (0, 3):
+        attempts = Attempts()
+        assert (attempts.run(retries), attempts.count) == ("done", 1)
 
 
 @pytest.mark.parametrize("error", [ConcurrentTransactionException, ConcurrentWriteException, InvalidRequestError])
@@ -70,22 +73,34 @@ def test_other_errors_are_raised_at_once(error):
 
 @pytest.mark.parametrize(("retries", "seconds", "count"), [(0, 600, 1), (2, 600, 3), (9, 3, 3), (9, 0, 1)])
 def test_the_last_error_names_the_number_of_attempts(retries, seconds, count):
-    attempts = Attempts(*CONTRADICTIONS, *CONTRADICTIONS)
+    attempts = Attempts(*CONFLICTS, *CONFLICTS)
     with pytest.raises(ConcurrentModificationException) as caught:
         attempts.run(retries, seconds)
     assert attempts.count == count
-    assert ("planned" in caught.value.problem) is (attempts.count > 1)
-    assert caught.value.remedy == "Run it again." and type(caught.value) in CONTRADICTIONS
+    number = "" if count == 1 else f" The operation was planned {count} times."
+    assert caught.value.problem == f"Version 7 won.{number}"
+    assert caught.value.remedy == "Run it again." and type(caught.value) in CONFLICTS
 
 
 @pytest.mark.parametrize("rebase", Rebase)
 def test_the_log_says_whether_rows_are_computed_again(rebase, caplog):
     assert Attempts(ConcurrentAppendException).run(rebase=rebase) == "done"
-    assert ("from the beginning after a conflict (retry 1 of 3)" in caplog.text) is (rebase is Rebase.REPLAN)
+    how = {
+        Rebase.REPLAN: "from the beginning",
+        Rebase.REPLAN_AND_KEEP_ROWS: "reusing the written rows if they still fit the table",
+    }
+    assert f"Replanning {how[rebase]} after a conflict (retry 1 of 3): Version 7 won." in caplog.text
 
 
-def test_pauses_grow_up_to_a_bound():
-    attempts = Attempts(*CONTRADICTIONS * 4)
-    attempts.run(retries=20, seconds=600)
-    assert all(0 <= pause <= min(0.1 * 2**n, 5) for n, pause in enumerate(attempts.pauses, 1))
-    assert len(attempts.pauses) == 20
+def test_the_longest_pause_doubles_up_to_five_seconds(monkeypatch):
+    monkeypatch.setattr(replanning.random, "uniform", lambda _shortest, longest: longest)
+    attempts = Attempts(*CONFLICTS, *CONFLICTS)
+    attempts.run(retries=10)
+    assert attempts.pauses == pytest.approx([0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5, 5, 5])
+
+
+def test_each_pause_is_random_between_zero_and_the_longest():
+    attempts = Attempts(*CONFLICTS * 4)
+    attempts.run(retries=20)
+    assert len(attempts.pauses) == len(set(attempts.pauses)) == 20
+    assert all(0 <= pause <= min(0.1 * 2**number, 5) for number, pause in enumerate(attempts.pauses, 1))

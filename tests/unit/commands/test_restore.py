@@ -31,6 +31,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.requests import OnRerun, RestoreRequest, RunIdentity
 from deltalite.snapshot import Snapshot
 from tests.support.fuzzing import examples
+from tests.support.properties import FEED
 from tests.support.table_history import DAYS, TableHistory, ids, restore_history
 from tests.support.tables import commit
 from tests.unit.builders import (
@@ -48,7 +49,6 @@ from tests.unit.builders import (
     txn,
 )
 
-FEED = {"delta.enableChangeDataFeed": "true"}
 HIGHEST = "delta.columnMapping.maxColumnId"
 MAPPED_ID, MAPPED_NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 RUN = RunIdentity(app_id="airflow/d/restore/-1/r")

@@ -54,7 +54,7 @@ def test_a_restore_of_files_that_a_vacuum_may_be_deleting_is_rejected(store):
     with pytest.raises(ConcurrentWriteException, match="began in version 3 and has not ended"):
         restore_version(1)
     assert newest(store) == 3
-    assert restore_version(3).version == 3, "nothing comes back"
+    assert restore_version(3).version == 3, "a restore that adds no file must not fail"
     commit_vacuum(store, 4, "VACUUM END")
     assert restore_version(1).version == 5
 
@@ -80,7 +80,7 @@ def test_a_vacuum_is_found_before_many_commits_of_a_stream(store, monkeypatch):
         commit_vacuum(store, version, "STREAMING UPDATE")
     with pytest.raises(ConcurrentWriteException, match="began in version 3"):
         restore_version(1)
-    monkeypatch.setattr(running_vacuum, "_MOST_COMMITS", 1_200)
+    monkeypatch.setattr(running_vacuum, "_MAX_COMMITS", 1_200)
     assert restore_version(1).version == 1_204, "the log is not read without end"
 
 

@@ -8,7 +8,7 @@ from deltalite.errors import DeltaLiteError
 from deltalite.inspection.verify import verify
 from deltalite.inspection.versions import contains
 from deltalite.storage.local import LocalLogStore
-from tests.support.golden import EXPECT, names, one_per_feature
+from tests.support.golden import EXPECT, one_per_feature, table_names
 from tests.unit.builders import load
 
 # The true faults of golden tables that every engine reads in spite of them.
@@ -38,7 +38,7 @@ def test_tables_of_other_engines_have_only_true_findings(golden, name):
     assert contains(report.readable, report.newest_version)
 
 
-@pytest.mark.parametrize("name", names("must-error", "log-only"))
+@pytest.mark.parametrize("name", table_names("must-error", "log-only"))
 def test_unreadable_tables_have_errors(golden, name):
     try:
         report = verify(LocalLogStore(str(golden / "tables" / name)))

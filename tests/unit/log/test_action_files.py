@@ -110,7 +110,7 @@ def test_the_actions_before_a_malformed_line_are_yielded_first():
 @pytest.mark.parametrize(("cls", "types"), [(AddFile, ADD_TYPES), (RemoveFile, REMOVE_TYPES)])
 @pytest.mark.parametrize(("most", "block"), [(3, 10**6), (10**6, 100)])
 def test_bodies_become_a_table_of_all_columns_a_few_at_a_time(monkeypatch, cls, types, most, block):
-    monkeypatch.setattr(action_files, "_MOST_BODIES", most)
+    monkeypatch.setattr(action_files, "_MAX_BODIES", most)
     monkeypatch.setattr(action_files, "_BLOCK_BYTES", block)
     builder = FileTableBuilder(cls)
     assert builder.table().schema == pa.schema(list(types.items()))

@@ -151,8 +151,8 @@ def test_lines_before_and_after_a_long_line_are_read():
 @pytest.fixture
 def crowded(monkeypatch):
     """A commit with more partitions and app ids than a summary holds."""
-    monkeypatch.setattr(following, "_MOST_PARTITIONS", 5)
-    monkeypatch.setattr(following, "_MOST_APP_IDS", 5)
+    monkeypatch.setattr(following, "_MAX_PARTITIONS", 5)
+    monkeypatch.setattr(following, "_MAX_APP_IDS", 5)
     store = create(new_store())
     files = [add(f"f{n}", partition_values={"day": str(n)}) for n in range(20)]
     put_raw(store, 1, [info(operation="WRITE"), *files, *(txn(f"run-{n}") for n in range(20))])

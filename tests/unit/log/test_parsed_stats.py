@@ -62,7 +62,7 @@ def test_a_bound_is_converted_exactly_or_omitted(value, kind, bound):
     assert text_of(value, kind) == '{"minValues":' + expected + "}"
 
 
-def test_a_time_without_a_zone_is_an_instant_if_the_file_says_so():
+def test_a_time_without_a_zone_is_an_instant_if_the_caller_lists_it():
     kind = pa.struct([("maxValues", pa.struct([("x", pa.timestamp("us")), ("y", pa.timestamp("us"))]))])
     noon = NOON.replace(tzinfo=None)
     parsed = pa.chunked_array([pa.array([{"maxValues": {"x": noon, "y": noon}}], kind)])
@@ -97,35 +97,38 @@ def test_statistics_as_a_json_object_omit_bounds_that_may_be_rounded(parsed, tex
     assert stats_of_json(parsed) == text
 
 
-def with_both(body, keep_json):
-    """The body with a struct that has a hundred records more than the JSON."""
-    count = json.loads(body["stats"])["numRecords"] + 100 if body["stats"] else None
-    parsed = None if count is None else {"numRecords": count}
-    return {**body, "stats": body["stats"] if keep_json else None, "stats_parsed": parsed}
+def with_stats_parsed(add_body, *, has_json):
+    """The body of an `add` with `stats_parsed`. Its `numRecords` is 100 higher than in the JSON, to tell them apart."""
+    json_text = add_body["stats"]
+    parsed = {"numRecords": json.loads(json_text)["numRecords"] + 100} if json_text else None
+    return {**add_body, "stats": json_text if has_json else None, "stats_parsed": parsed}
 
 
-def with_struct(data, keep_json):
-    """A checkpoint whose `add.stats` are a struct; its JSON stays for the rows in `keep_json`."""
+def with_struct(data, paths_with_json):
+    """A checkpoint with `add.stats_parsed`. Only the files in `paths_with_json` keep their `add.stats`."""
     rows = pq.read_table(pa.BufferReader(data))
     kind = pa.struct([*rows["add"].type, ("stats_parsed", pa.struct([("numRecords", pa.int64())]))])
-    bodies = [None if body is None else with_both(body, body["path"] in keep_json) for body in rows["add"].to_pylist()]
+    bodies = [
+        None if body is None else with_stats_parsed(body, has_json=body["path"] in paths_with_json)
+        for body in rows["add"].to_pylist()
+    ]
     return to_parquet(rows.set_column(rows.schema.get_field_index("add"), "add", pa.array(bodies, kind)))
 
 
-@pytest.mark.parametrize("keep_json", [{"a", "b", "c"}, {"a"}, set()])
-def test_the_struct_is_used_only_if_the_json_is_missing(keep_json):
+@pytest.mark.parametrize("paths_with_json", [{"a", "b", "c"}, {"a"}, set()])
+def test_the_struct_is_used_only_if_the_json_is_missing(paths_with_json):
     files = [add("a", stats='{"numRecords":1}'), add("b", stats='{"numRecords":2}'), add("c")]
     store = create(new_store(), *files, configuration={"delta.checkpoint.writeStatsAsStruct": "false"})
     write_checkpoint(load(store), now_ms=NOON_MS)
-    store.files[checkpoint_name(0)] = (with_struct(store.files[checkpoint_name(0)][0], keep_json), 0)
+    store.files[checkpoint_name(0)] = (with_struct(store.files[checkpoint_name(0)][0], paths_with_json), 0)
     commit_actions(store, add("d", stats='{"numRecords":4}'))
     stats_by_path = {row["path"]: row["stats"] for row in load(store).files.to_pylist()}
     blocks = load(store).file_blocks(["path", "stats"], most_rows=2)
     assert {row["path"]: row["stats"] for block in blocks for row in block.to_pylist()} == stats_by_path
     counts = {path: json.loads(stats)["numRecords"] if stats else None for path, stats in stats_by_path.items()}
     assert counts == {
-        "a": 1 if "a" in keep_json else 101,
-        "b": 2 if "b" in keep_json else 102,
+        "a": 1 if "a" in paths_with_json else 101,
+        "b": 2 if "b" in paths_with_json else 102,
         "c": None,
         "d": 4,
     }

@@ -11,7 +11,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.protocol.feature_dropping import droppable_features, enabling_properties, without_features
 from deltalite.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
 from tests.unit.builders import metadata
-from tests.unit.protocol.test_features import named
+from tests.unit.protocol.builders import with_features
 
 CHANGE = {"delta.typeChanges": [{"fromType": "integer", "toType": "long"}]}
 LONG = PrimitiveType("long")
@@ -23,7 +23,7 @@ FEATURES = {"typeWidening"}
 def test_the_schema_loses_each_recorded_change_and_nothing_else():
     properties = {"delta.enableTypeWidening": "true", "delta.appendOnly": "true"}
     before = replace(metadata(properties, schema=WIDENED), description="kept")
-    _, after = without_features(named(readers=("typeWidening",)), before, FEATURES)
+    _, after = without_features(with_features(readers=("typeWidening",)), before, FEATURES)
     assert "typeChanges" not in after.schema_string and "kept" in after.schema_string
     assert [f["name"] for f in json.loads(after.schema_string)["fields"]] == ["a", "b"]
     assert (after.configuration, after.description) == ({"delta.appendOnly": "true"}, "kept")
@@ -32,9 +32,9 @@ def test_the_schema_loses_each_recorded_change_and_nothing_else():
 @pytest.mark.parametrize(
     ("before", "reader_version", "readers"),
     [
-        (named(readers=("typeWidening",)), 1, None),
-        (named("appendOnly", readers=("typeWidening", "deletionVectors")), 3, ("deletionVectors",)),
-        (named("appendOnly", readers=("columnMapping", "typeWidening")), 2, None),
+        (with_features(readers=("typeWidening",)), 1, None),
+        (with_features("appendOnly", readers=("typeWidening", "deletionVectors")), 3, ("deletionVectors",)),
+        (with_features("appendOnly", readers=("columnMapping", "typeWidening")), 2, None),
     ],
 )
 def test_the_protocol_loses_the_feature_and_protects_checkpoints(before, reader_version, readers):
@@ -45,7 +45,7 @@ def test_the_protocol_loses_the_feature_and_protects_checkpoints(before, reader_
 
 
 def test_the_preview_is_another_feature():
-    both = named(readers=("typeWidening", "typeWidening-preview"))
+    both = with_features(readers=("typeWidening", "typeWidening-preview"))
     after, _ = without_features(both, metadata(), droppable_features(["TypeWidening-Preview"]))
     assert after.reader_features == ("typeWidening",)
 

@@ -11,7 +11,7 @@ from deltalite.protocol.actions import Protocol
 from deltalite.protocol.feature_enabling import is_satisfied, protocol_for, requested_protocol, stored_properties
 from deltalite.protocol.features import supported_features
 from tests.unit.builders import metadata
-from tests.unit.protocol.test_features import LEGACY_7, MAPPED, NTZ, PLAIN, legacy, named, with_field
+from tests.unit.protocol.builders import LEGACY_7, MAPPED, NTZ, PLAIN, legacy, with_features, with_field
 
 BASE = ("appendOnly", "invariants")
 CHECKED = metadata({"delta.constraints.positive": "id > 0"})
@@ -61,9 +61,9 @@ UPGRADES = [
     (legacy(1, 4), NTZ, {}, both(3, ["timestampNtz"], *LEGACY_7, "timestampNtz")),
     (legacy(2, 5), NTZ, {}, both(3, ["columnMapping", "timestampNtz"], *LEGACY_7, "columnMapping", "timestampNtz")),
     # Lists stay lists, with whatever they hold.
-    (named("fromTheFuture"), TIMED, {}, both(1, None, "fromTheFuture", "inCommitTimestamp")),
-    (named("fromTheFuture"), NTZ, {}, both(3, ["timestampNtz"], "fromTheFuture", "timestampNtz")),
-    (named(), metadata({"delta.appendOnly": "true"}), {}, both(1, None, "appendOnly")),
+    (with_features("fromTheFuture"), TIMED, {}, both(1, None, "fromTheFuture", "inCommitTimestamp")),
+    (with_features("fromTheFuture"), NTZ, {}, both(3, ["timestampNtz"], "fromTheFuture", "timestampNtz")),
+    (with_features(), metadata({"delta.appendOnly": "true"}), {}, both(1, None, "appendOnly")),
     (both(3, [], "appendOnly"), TIMED, {}, both(3, [], "appendOnly", "inCommitTimestamp")),
     # Requests by version number or by feature name.
     (None, PLAIN, {"delta.minWriterVersion": "1"}, legacy(1, 2)),
@@ -76,7 +76,7 @@ UPGRADES = [
     (None, PLAIN, {"delta.feature.TIMESTAMPNTZ": "Enabled"}, both(3, ["timestampNtz"], *BASE, "timestampNtz")),
     (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "3"}, legacy(1, 4)),
     (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "7"}, both(1, None, *LEGACY_7)),
-    (named("domainMetadata"), PLAIN, {"delta.minWriterVersion": "2"}, named("domainMetadata")),
+    (with_features("domainMetadata"), PLAIN, {"delta.minWriterVersion": "2"}, with_features("domainMetadata")),
 ]  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def test_a_protocol_without_a_required_feature_does_not_satisfy():
 
 
 def test_an_upgrade_keeps_unknown_keys_of_the_protocol_action():
-    current = replace(named("domainMetadata"), unknown={"fromTheFuture": 1})
+    current = replace(with_features("domainMetadata"), unknown={"fromTheFuture": 1})
     assert protocol_for(NTZ, current).unknown == {"fromTheFuture": 1}
 
 
@@ -146,9 +146,9 @@ def test_iceberg_compatibility_brings_column_mapping_into_the_protocol(version):
 def test_a_table_with_the_preview_of_a_feature_keeps_it():
     properties = metadata({"delta.enableTypeWidening": "true"})
     assert supported_features(protocol_for(properties)) >= {"typeWidening"}
-    preview = named(readers=["typeWidening-preview"])
+    preview = with_features(readers=["typeWidening-preview"])
     assert protocol_for(properties, preview) == preview
     shredding = replace(with_field("variant"), configuration={"delta.enableVariantShredding": "true"})
     assert supported_features(protocol_for(shredding)) >= {"variantShredding", "variantType"}
-    previews = named(readers=["variantShredding-preview", "variantType-preview"])
+    previews = with_features(readers=["variantShredding-preview", "variantType-preview"])
     assert protocol_for(shredding, previews) == previews

@@ -12,38 +12,11 @@ from deltalite.protocol.features import (
     is_in_force,
     supported_features,
 )
-from deltalite.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
-from tests.unit.builders import SCHEMA, metadata
+from tests.unit.builders import metadata
+from tests.unit.protocol.builders import LEGACY_7, MAPPED, NTZ, PLAIN, legacy, with_features, with_field
 
-LEGACY_7 = ("appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns", "invariants")
-
-
-def legacy(reader, writer):
-    return Protocol(min_reader_version=reader, min_writer_version=writer)
-
-
-def named(*writers, readers=()):
-    version = 3 if readers else 1
-    both = tuple(dict.fromkeys((*readers, *writers)))
-    return Protocol(
-        min_reader_version=version,
-        min_writer_version=7,
-        reader_features=tuple(readers) if readers else None,
-        writer_features=both,
-    )
-
-
-def with_field(kind="long", **field_metadata):
-    field = StructField("c", PrimitiveType(kind), metadata={k.replace("__", "."): v for k, v in field_metadata.items()})
-    return metadata(schema=StructType((*SCHEMA.fields, field)))
-
-
-PLAIN = metadata()
-NTZ = metadata(schema=StructType((StructField("c", ArrayType(PrimitiveType("timestamp_ntz"))),)))
-MAPPED = metadata({"delta.columnMapping.mode": "name"})
-
-# protocol, metadata, what a reader is refused for, what a writer is refused for
-TABLE = [
+# The protocol and the metadata of a table, and the texts in the errors of a reader and of a writer. None: no error.
+CASES = [
     (legacy(1, 1), PLAIN, None, None),
     (legacy(1, 2), PLAIN, None, None),
     (legacy(1, 2), metadata({"delta.appendOnly": "true"}), None, None),
@@ -61,57 +34,62 @@ TABLE = [
     (legacy(4, 7), PLAIN, "reader version 4", "reader version 4"),
     (legacy(0, 2), PLAIN, "reader version 0", "reader version 0"),
     (legacy(1, 8), PLAIN, None, "writer version 8"),
-    (named(), metadata({"delta.appendOnly": "true"}), None, None),
-    (named("appendOnly"), metadata({"delta.appendOnly": "true"}), None, None),
-    (named("invariants"), PLAIN, None, None),
-    (named("allowColumnDefaults"), with_field(CURRENT_DEFAULT="1"), None, None),
-    (named("timestampNtz", readers=["timestampNtz"]), NTZ, None, None),
-    (named(readers=["vacuumProtocolCheck"]), PLAIN, None, None),
-    (named("domainMetadata"), PLAIN, None, None),
-    (named("domainMetadata", "clustering"), PLAIN, None, None),
-    (named("domainMetadata", "rowTracking"), PLAIN, None, None),
-    (named("inCommitTimestamp"), PLAIN, None, None),
-    (named("inCommitTimestamp"), metadata({"delta.enableInCommitTimestamps": "true"}), None, None),
-    (named("inCommitTimestamp-preview"), PLAIN, None, "inCommitTimestamp-preview"),
-    (named("icebergCompatV1"), metadata({"delta.enableIcebergCompatV1": "true"}), None, None),
-    (named("icebergCompatV3"), PLAIN, None, "icebergCompatV3"),
-    (named("materializePartitionColumns"), PLAIN, None, None),
-    (named(readers=["deletionVectors"]), PLAIN, None, None),
-    (named(readers=["v2Checkpoint"]), PLAIN, None, None),
-    (named(readers=["typeWidening"]), PLAIN, None, None),
-    (named(readers=["typeWidening-preview"]), PLAIN, None, None),
-    (named(readers=["variantType"]), PLAIN, None, None),
-    (named(readers=["variantType"]), with_field("variant"), None, None),
-    (named(readers=["variantShredding-preview"]), PLAIN, None, None),
-    (named(readers=["variantShredding-preview"]), with_field("variant"), None, None),
-    (named(readers=["catalogManaged"]), PLAIN, "catalogManaged (a catalog decides", "catalogManaged"),
-    (named(readers=["catalogOwned-preview"]), PLAIN, "catalogOwned-preview (a catalog decides", "catalogOwned-preview"),
+    (with_features(), metadata({"delta.appendOnly": "true"}), None, None),
+    (with_features("appendOnly"), metadata({"delta.appendOnly": "true"}), None, None),
+    (with_features("invariants"), PLAIN, None, None),
+    (with_features("allowColumnDefaults"), with_field(CURRENT_DEFAULT="1"), None, None),
+    (with_features("timestampNtz", readers=["timestampNtz"]), NTZ, None, None),
+    (with_features(readers=["vacuumProtocolCheck"]), PLAIN, None, None),
+    (with_features("domainMetadata"), PLAIN, None, None),
+    (with_features("domainMetadata", "clustering"), PLAIN, None, None),
+    (with_features("domainMetadata", "rowTracking"), PLAIN, None, None),
+    (with_features("inCommitTimestamp"), PLAIN, None, None),
+    (with_features("inCommitTimestamp"), metadata({"delta.enableInCommitTimestamps": "true"}), None, None),
+    (with_features("inCommitTimestamp-preview"), PLAIN, None, "inCommitTimestamp-preview"),
+    (with_features("icebergCompatV1"), metadata({"delta.enableIcebergCompatV1": "true"}), None, None),
+    (with_features("icebergCompatV3"), PLAIN, None, "icebergCompatV3"),
+    (with_features("materializePartitionColumns"), PLAIN, None, None),
+    (with_features(readers=["deletionVectors"]), PLAIN, None, None),
+    (with_features(readers=["v2Checkpoint"]), PLAIN, None, None),
+    (with_features(readers=["typeWidening"]), PLAIN, None, None),
+    (with_features(readers=["typeWidening-preview"]), PLAIN, None, None),
+    (with_features(readers=["variantType"]), PLAIN, None, None),
+    (with_features(readers=["variantType"]), with_field("variant"), None, None),
+    (with_features(readers=["variantShredding-preview"]), PLAIN, None, None),
+    (with_features(readers=["variantShredding-preview"]), with_field("variant"), None, None),
+    (with_features(readers=["catalogManaged"]), PLAIN, "catalogManaged (a catalog decides", "catalogManaged"),
+    (
+        with_features(readers=["catalogOwned-preview"]),
+        PLAIN,
+        "catalogOwned-preview (a catalog decides",
+        "catalogOwned-preview",
+    ),
     (legacy(1, 2), with_field("void"), None, "columns of type void"),
     (legacy(1, 2), with_field({"type": "udt", "sqlType": "long"}), None, "columns of a user-defined type"),
-    (named(readers=["columnMapping"]), PLAIN, None, None),
-    (named(readers=["columnMapping"]), MAPPED, None, None),
-    # As Spark 3.5 wrote dat/iceberg_compat_v1: a reader's feature that stands in the writer's list alone.
+    (with_features(readers=["columnMapping"]), PLAIN, None, None),
+    (with_features(readers=["columnMapping"]), MAPPED, None, None),
+    # Spark 3.5 listed a reader feature only in `writerFeatures`: the golden table dat/iceberg_compat_v1.
     (
         Protocol(min_reader_version=3, min_writer_version=7, reader_features=(), writer_features=("columnMapping",)),
         MAPPED,
         None,
         None,
     ),
-    (named("deletionVectors"), PLAIN, None, None),
-    (named("fromTheFuture"), PLAIN, None, "fromTheFuture"),
-    (named(readers=["zz", "aa"]), PLAIN, "aa, zz", "aa, zz"),
+    (with_features("deletionVectors"), PLAIN, None, None),
+    (with_features("fromTheFuture"), PLAIN, None, "fromTheFuture"),
+    (with_features(readers=["zz", "aa"]), PLAIN, "aa, zz", "aa, zz"),
 ]
 
 
-@pytest.mark.parametrize(("protocol", "table", "reading", "writing"), TABLE)
-def test_a_table_is_readable_and_writable_or_the_error_names_the_feature(protocol, table, reading, writing):
-    for check, refused in ((check_readable, reading), (check_writable, writing)):
-        if refused is None:
+@pytest.mark.parametrize(("protocol", "table", "reader_error", "writer_error"), CASES)
+def test_a_table_is_readable_and_writable_or_the_error_names_the_feature(protocol, table, reader_error, writer_error):
+    for check, error_text in ((check_readable, reader_error), (check_writable, writer_error)):
+        if error_text is None:
             check(protocol, table)
         else:
             with pytest.raises(UnsupportedFeatureError) as caught:
                 check(protocol, table)
-            assert refused in caught.value.problem and caught.value.remedy
+            assert error_text in caught.value.problem and caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -123,8 +101,8 @@ def test_a_table_is_readable_and_writable_or_the_error_names_the_feature(protoco
         (legacy(1, 4), set(LEGACY_7)),
         (legacy(2, 5), {*LEGACY_7, "columnMapping"}),
         (legacy(2, 6), {*LEGACY_7, "columnMapping", "identityColumns"}),
-        (named(), set()),
-        (named("appendOnly", readers=["timestampNtz"]), {"appendOnly", "timestampNtz"}),
+        (with_features(), set()),
+        (with_features("appendOnly", readers=["timestampNtz"]), {"appendOnly", "timestampNtz"}),
         (Protocol(min_reader_version=2, min_writer_version=7, writer_features=("columnMapping",)), {"columnMapping"}),
     ],
 )
@@ -138,8 +116,8 @@ def test_a_protocol_supports_its_listed_features_or_those_of_its_versions(protoc
         (legacy(1, 2), metadata({"delta.appendOnly": "true"}), True),
         (legacy(1, 2), metadata({"delta.appendOnly": "false"}), False),
         (legacy(1, 1), metadata({"delta.appendOnly": "true"}), False),
-        (named(), metadata({"delta.appendOnly": "true"}), False),
-        (named("appendOnly"), metadata({"delta.appendOnly": "TRUE"}), True),
+        (with_features(), metadata({"delta.appendOnly": "true"}), False),
+        (with_features("appendOnly"), metadata({"delta.appendOnly": "TRUE"}), True),
     ],
 )
 def test_a_property_takes_effect_only_if_its_feature_is_supported(protocol, table, in_force):

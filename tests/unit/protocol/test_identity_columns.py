@@ -10,7 +10,7 @@ from deltalite.protocol.identity_columns import IdentityColumn, identity_columns
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.txn.winners import NoConflict, Winner, judge
 from tests.unit.builders import PROTOCOL, SCHEMA, add, metadata, proposal
-from tests.unit.protocol.test_features import legacy, named
+from tests.unit.protocol.builders import legacy, with_features
 
 MOST = 2**63 - 1
 
@@ -59,7 +59,12 @@ def test_a_new_high_water_mark_changes_only_the_metadata_of_its_column():
 
 def test_identity_columns_apply_if_the_protocol_supports_them():
     counted = lambda protocol: len(column_rules(protocol, metadata(schema=identity_schema())).identities)
-    assert [counted(p) for p in (legacy(1, 5), legacy(1, 6), named(), named("identityColumns"))] == [0, 1, 0, 1]
+    assert [counted(p) for p in (legacy(1, 5), legacy(1, 6), with_features(), with_features("identityColumns"))] == [
+        0,
+        1,
+        0,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The rules of a table after a restore: those that go back, and those that only grow."""
+"""The rules of a table after a restore: those that return to the older version, and those that never decrease."""
 
 from __future__ import annotations
 
@@ -37,18 +37,21 @@ def clustered_by(*columns):
 
 
 def identity(name="n", mark=None, step=1, **more):
-    about = {
+    field_metadata = {
         "delta.identity.start": 1,
         "delta.identity.step": step,
         "delta.identity.allowExplicitInsert": False,
         **more,
     }
     if mark is not None:
-        about["delta.identity.highWaterMark"] = mark
+        field_metadata["delta.identity.highWaterMark"] = mark
     return rules(
         Protocol(min_reader_version=1, min_writer_version=6),
         schema=StructType(
-            (StructField("id", PrimitiveType("long")), StructField(name, PrimitiveType("long"), metadata=about))
+            (
+                StructField("id", PrimitiveType("long")),
+                StructField(name, PrimitiveType("long"), metadata=field_metadata),
+            )
         ),
     )
 

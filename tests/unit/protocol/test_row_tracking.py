@@ -17,6 +17,8 @@ UNTRACKED = Protocol(min_reader_version=1, min_writer_version=2)
 ENABLED = {"delta.enableRowTracking": "true"}
 ROW_ID = "delta.rowTracking.materializedRowIdColumnName"
 COMMIT_VERSION = "delta.rowTracking.materializedRowCommitVersionColumnName"
+ID_FIELD = {"name": "id", "type": "long", "nullable": True, "metadata": {PHYSICAL_NAME: "col-1"}}
+SCHEMA_WITH_ID = json.dumps({"type": "struct", "fields": [ID_FIELD]})
 
 
 def test_a_table_with_row_tracking_gets_names_that_no_other_table_has_and_keeps_them():
@@ -54,10 +56,10 @@ def test_row_tracking_cannot_be_enabled_and_suspended():
     ],
 )
 def test_missing_and_taken_names_are_an_error(names, problem):
-    field = {"name": "id", "type": "long", "nullable": True, "metadata": {PHYSICAL_NAME: "col-1"}}
-    schema = json.dumps({"type": "struct", "fields": [field]})
-    table = metadata({**ENABLED, **names}, schema_string=schema)
     with pytest.raises(CorruptLogError, match=problem):
-        row_id_columns(TRACKED, table)
-    valid = metadata({**ENABLED, ROW_ID: "a", COMMIT_VERSION: "b"}, schema_string=schema)
-    assert row_id_columns(TRACKED, valid) == RowIdColumns(row_id="a", commit_version="b")
+        row_id_columns(TRACKED, metadata({**ENABLED, **names}, schema_string=SCHEMA_WITH_ID))
+
+
+def test_the_metadata_names_the_columns_of_row_tracking():
+    table = metadata({**ENABLED, ROW_ID: "a", COMMIT_VERSION: "b"}, schema_string=SCHEMA_WITH_ID)
+    assert row_id_columns(TRACKED, table) == RowIdColumns(row_id="a", commit_version="b")

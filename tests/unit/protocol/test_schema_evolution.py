@@ -5,26 +5,11 @@ from __future__ import annotations
 import pytest
 
 from deltalite.errors import SchemaMismatchError
-from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
+from deltalite.protocol.schema import ArrayType, MapType, StructField, StructType
 from deltalite.protocol.schema_evolution import VOID, evolved_schema, fits, new_table_schema
+from tests.unit.protocol.builders import TYPE_NAMES, simple_type, struct_of
 
-
-def kind(name):
-    if name.startswith("decimal"):
-        precision, scale = name.removeprefix("decimal").split(".")
-        return DecimalType(int(precision), int(scale))
-    return PrimitiveType(name)
-
-
-def struct_of(data_type, name="c", nullable=True, **metadata):
-    return StructType((StructField(name, data_type, nullable, metadata),))
-
-
-NAMES = [
-    "byte", "short", "integer", "long", "float", "double", "decimal3.0", "decimal10.0", "decimal19.0", "decimal12.2",
-    "decimal38.18", "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz",
-]  # fmt: skip
-# The types that each type accepts besides itself; all other pairs of NAMES are rejected.
+# The types that each type accepts besides itself; all other pairs of TYPE_NAMES are rejected.
 ENTERS = {
     "byte": set(),
     "short": {"byte"},
@@ -46,35 +31,47 @@ ENTERS = {
 }
 
 
-@pytest.mark.parametrize("want", NAMES)
+@pytest.mark.parametrize("want", TYPE_NAMES)
 def test_a_type_is_accepted_only_if_every_value_stays_the_same(want):
-    entering = {have for have in NAMES if fits(kind(have), kind(want))}
+    entering = {have for have in TYPE_NAMES if fits(simple_type(have), simple_type(want))}
     assert entering == ENTERS[want] | {want}
-    assert fits(VOID, kind(want))
+    assert fits(VOID, simple_type(want))
 
 
-@pytest.mark.parametrize(("have", "want"), [(h, w) for w in NAMES for h in NAMES if h not in ENTERS[w] | {w}][::9])
+@pytest.mark.parametrize(
+    ("have", "want"), [(h, w) for w in TYPE_NAMES for h in TYPE_NAMES if h not in ENTERS[w] | {w}][::9]
+)
 @pytest.mark.parametrize(
     ("wrap", "column"),
     [
         (lambda t: t, "c"),
         (lambda t: struct_of(t, "inner"), "c.inner"),
         (ArrayType, "c.element"),
-        (lambda t: MapType(t, kind("long")), "c.key"),
-        (lambda t: MapType(kind("long"), ArrayType(struct_of(t, "deep"))), "c.value.element.deep"),
+        (lambda t: MapType(t, simple_type("long")), "c.key"),
+        (lambda t: MapType(simple_type("long"), ArrayType(struct_of(t, "deep"))), "c.value.element.deep"),
     ],
 )
 @pytest.mark.parametrize("merge_schema", [True, False])
 def test_a_type_that_would_lose_values_is_rejected_at_every_depth(have, want, wrap, column, merge_schema):
     with pytest.raises(SchemaMismatchError) as caught:
-        evolved_schema(struct_of(wrap(kind(want))), struct_of(wrap(kind(have))), merge_schema=merge_schema)
+        evolved_schema(
+            struct_of(wrap(simple_type(want))), struct_of(wrap(simple_type(have))), merge_schema=merge_schema
+        )
     message = str(caught.value)
-    for part in (f"'{column}'", f"{kind(want)} in the table", f"{kind(have)} in the data", "overwrite_schema=True"):
+    for part in (
+        f"'{column}'",
+        f"{simple_type(want)} in the table",
+        f"{simple_type(have)} in the data",
+        "overwrite_schema=True",
+    ):
         assert part in message
 
 
 def test_a_type_of_another_structure_is_rejected():
-    for have, want in [(kind("long"), struct_of(kind("long"))), (ArrayType(kind("long")), kind("string"))]:
+    for have, want in [
+        (simple_type("long"), struct_of(simple_type("long"))),
+        (ArrayType(simple_type("long")), simple_type("string")),
+    ]:
         with pytest.raises(SchemaMismatchError, match="'c' is"):
             evolved_schema(struct_of(want), struct_of(have), merge_schema=True)
 
@@ -90,7 +87,9 @@ def test_a_type_of_another_structure_is_rejected():
 )
 def test_the_suggested_cast_is_valid_sql(name, cast):
     with pytest.raises(SchemaMismatchError) as caught:
-        evolved_schema(struct_of(kind("integer"), name), struct_of(kind("string"), name), merge_schema=False)
+        evolved_schema(
+            struct_of(simple_type("integer"), name), struct_of(simple_type("string"), name), merge_schema=False
+        )
     assert cast in caught.value.remedy
 
 
@@ -98,13 +97,13 @@ def test_the_suggested_cast_is_valid_sql(name, cast):
     ("want", "have", "advice"),
     [
         (
-            struct_of(kind("integer"), "b"),
-            struct_of(kind("string"), "b"),
+            struct_of(simple_type("integer"), "b"),
+            struct_of(simple_type("string"), "b"),
             "Rebuild `a.b` in `query`, so that 'a.b.b' is int",
         ),
-        (ArrayType(kind("integer")), ArrayType(kind("string")), "so that 'a.b.element' is int"),
-        (struct_of(kind("integer")), kind("string"), "Convert it to struct<c:int> in `query`"),
-        (kind("integer"), struct_of(kind("integer")), "Convert it to int in `query`"),
+        (ArrayType(simple_type("integer")), ArrayType(simple_type("string")), "so that 'a.b.element' is int"),
+        (struct_of(simple_type("integer")), simple_type("string"), "Convert it to struct<c:int> in `query`"),
+        (simple_type("integer"), struct_of(simple_type("integer")), "Convert it to int in `query`"),
     ],
 )
 def test_no_cast_is_suggested_if_a_cast_does_not_help(want, have, advice):
@@ -115,9 +114,9 @@ def test_no_cast_is_suggested_if_a_cast_does_not_help(want, have, advice):
 
 TABLE = StructType(
     (
-        StructField("Id", kind("long"), nullable=False, metadata={"comment": "key", "fromTheFuture": 1}),
-        StructField("info", struct_of(kind("string"), "Name")),
-        StructField("tags", ArrayType(struct_of(kind("long"), "n"), contains_null=False)),
+        StructField("Id", simple_type("long"), nullable=False, metadata={"comment": "key", "fromTheFuture": 1}),
+        StructField("info", struct_of(simple_type("string"), "Name")),
+        StructField("tags", ArrayType(struct_of(simple_type("long"), "n"), contains_null=False)),
     )
 )
 
@@ -125,8 +124,8 @@ TABLE = StructType(
 def test_the_table_keeps_its_order_spelling_nullability_and_metadata():
     data = StructType(
         (
-            StructField("INFO", struct_of(kind("string"), "NAME")),
-            StructField("id", kind("integer"), metadata={"comment": "theirs"}),
+            StructField("INFO", struct_of(simple_type("string"), "NAME")),
+            StructField("id", simple_type("integer"), metadata={"comment": "theirs"}),
         )
     )
     assert evolved_schema(TABLE, data, merge_schema=False) == TABLE
@@ -134,19 +133,23 @@ def test_the_table_keeps_its_order_spelling_nullability_and_metadata():
 
 
 def test_merge_schema_appends_new_columns_at_every_depth():
-    inner = StructType((StructField("extra", kind("date"), nullable=False), StructField("name", kind("string"))))
-    element = StructType((StructField("n", kind("long")), StructField("m", kind("short"))))
+    inner = StructType(
+        (StructField("extra", simple_type("date"), nullable=False), StructField("name", simple_type("string")))
+    )
+    element = StructType((StructField("n", simple_type("long")), StructField("m", simple_type("short"))))
     data = StructType(
         (
-            StructField("new", kind("double"), nullable=False, metadata={"comment": "kept", "delta.invariants": "x"}),
-            StructField("id", kind("long")),
+            StructField(
+                "new", simple_type("double"), nullable=False, metadata={"comment": "kept", "delta.invariants": "x"}
+            ),
+            StructField("id", simple_type("long")),
             StructField("info", inner),
             StructField("tags", ArrayType(element)),
         )
     )
     merged = evolved_schema(TABLE, data, merge_schema=True)
     assert merged.names == ("Id", "info", "tags", "new")
-    assert merged.find("new") == StructField("new", kind("double"), nullable=True, metadata={"comment": "kept"})
+    assert merged.find("new") == StructField("new", simple_type("double"), nullable=True, metadata={"comment": "kept"})
     assert str(merged.find("info").type) == "struct<Name:string,extra:date>"
     assert merged.find("info").type.find("extra").nullable
     assert str(merged.find("tags").type) == "array<struct<n:bigint,m:smallint>>"
@@ -156,9 +159,14 @@ def test_merge_schema_appends_new_columns_at_every_depth():
 @pytest.mark.parametrize(
     ("data", "column"),
     [
-        (StructType((StructField("id", kind("long")), StructField("new", kind("date")))), r"new \(date\)"),
         (
-            StructType((StructField("id", kind("long")), StructField("info", struct_of(kind("date"), "when")))),
+            StructType((StructField("id", simple_type("long")), StructField("new", simple_type("date")))),
+            r"new \(date\)",
+        ),
+        (
+            StructType(
+                (StructField("id", simple_type("long")), StructField("info", struct_of(simple_type("date"), "when")))
+            ),
             r"info.when \(date\)",
         ),
     ],
@@ -170,45 +178,47 @@ def test_the_error_names_the_parameter_that_allows_an_unknown_column(data, colum
 
 def test_a_missing_column_is_accepted_unless_it_is_not_null():
     with pytest.raises(SchemaMismatchError, match=r"'Id' \(bigint\) is NOT NULL"):
-        evolved_schema(TABLE, struct_of(kind("string"), "info").__class__(()), merge_schema=False)
-    assert evolved_schema(TABLE, struct_of(kind("long"), "id"), merge_schema=False) == TABLE
+        evolved_schema(TABLE, struct_of(simple_type("string"), "info").__class__(()), merge_schema=False)
+    assert evolved_schema(TABLE, struct_of(simple_type("long"), "id"), merge_schema=False) == TABLE
 
 
 def test_a_void_column_is_accepted_for_every_column_and_adds_none():
-    assert evolved_schema(struct_of(kind("date")), struct_of(VOID), merge_schema=False) == struct_of(kind("date"))
+    assert evolved_schema(struct_of(simple_type("date")), struct_of(VOID), merge_schema=False) == struct_of(
+        simple_type("date")
+    )
     with pytest.raises(SchemaMismatchError, match=r"'x' has the type void"):
         new_table_schema(struct_of(VOID, "x"))
     with pytest.raises(SchemaMismatchError, match=r"'x.element.y' has the type void.*CAST"):
         new_table_schema(struct_of(ArrayType(struct_of(VOID, "y")), "x"))
-    nested = StructType((StructField("id", kind("long")), StructField("info", struct_of(VOID, "x"))))
+    nested = StructType((StructField("id", simple_type("long")), StructField("info", struct_of(VOID, "x"))))
     with pytest.raises(SchemaMismatchError, match=r"'info.x' has the type void"):
         evolved_schema(TABLE, nested, merge_schema=True)
 
 
 def test_a_new_table_has_nullable_columns_without_the_metadata_of_another_table():
     data_schema = struct_of(
-        MapType(kind("string"), struct_of(kind("long"), "n", nullable=False), value_contains_null=False),
+        MapType(simple_type("string"), struct_of(simple_type("long"), "n", nullable=False), value_contains_null=False),
         nullable=False,
         **{"comment": "c", "mine": [1], "delta.columnMapping.id": 1, "CURRENT_DEFAULT": "1", "__CHAR": "x"},
     )
-    table_schema = struct_of(MapType(kind("string"), struct_of(kind("long"), "n")), comment="c", mine=[1])
+    table_schema = struct_of(MapType(simple_type("string"), struct_of(simple_type("long"), "n")), comment="c", mine=[1])
     assert new_table_schema(data_schema) == table_schema
 
 
 def test_columns_that_the_writer_generates_may_be_missing_and_keep_their_positions():
     table = StructType(
         (
-            StructField("a", kind("long"), False, {"CURRENT_DEFAULT": "1"}),
-            StructField("b", kind("long")),
-            StructField("c", kind("date"), False),
+            StructField("a", simple_type("long"), False, {"CURRENT_DEFAULT": "1"}),
+            StructField("b", simple_type("long")),
+            StructField("c", simple_type("date"), False),
         )
     )
-    data = struct_of(kind("long"), "B")
+    data = struct_of(simple_type("long"), "B")
     with pytest.raises(SchemaMismatchError, match="'a'"):
         evolved_schema(table, data, merge_schema=False, computed={"c"})
     assert evolved_schema(table, data, merge_schema=False, computed={"a", "c"}) == table
-    more = StructType((*data.fields, StructField("x", kind("string"))))
+    more = StructType((*data.fields, StructField("x", simple_type("string"))))
     grown = evolved_schema(table, more, merge_schema=True, computed={"a", "c"})
-    assert grown == StructType((*table.fields, StructField("x", kind("string"))))
+    assert grown == StructType((*table.fields, StructField("x", simple_type("string"))))
     with pytest.raises(SchemaMismatchError, match="does not have: x"):
         evolved_schema(table, more, merge_schema=False, computed={"a", "c"})

@@ -10,7 +10,7 @@ from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.protocol.touched_partitions import (
     LONGEST_NAME,
-    MOST_PARTITIONS,
+    MAX_PARTITIONS,
     changed_partitions,
     partition_names,
     partition_values_of_name,
@@ -57,8 +57,8 @@ def test_a_name_that_airflow_cannot_encode_leaves_all_names_out(country):
 
 
 def test_the_number_of_names_is_bounded():
-    values = [{"day": "2026-05-01", "country": str(number)} for number in range(MOST_PARTITIONS + 1)]
-    assert len(partition_names(BY_DAY, values[:-1])) == MOST_PARTITIONS
+    values = [{"day": "2026-05-01", "country": str(number)} for number in range(MAX_PARTITIONS + 1)]
+    assert len(partition_names(BY_DAY, values[:-1])) == MAX_PARTITIONS
     assert partition_names(BY_DAY, values) is None
 
 

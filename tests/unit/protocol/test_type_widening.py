@@ -11,11 +11,10 @@ from deltalite.protocol.schema_evolution import evolved_schema, with_new_columns
 from deltalite.protocol.type_changes import TYPE_CHANGES, check_type_changes
 from deltalite.protocol.type_widening import check_no_rule_uses_widened, is_enabled, widens_automatically
 from tests.unit.builders import metadata
-from tests.unit.protocol.test_features import named
-from tests.unit.protocol.test_schema_evolution import NAMES, kind, struct_of
+from tests.unit.protocol.builders import TYPE_NAMES, simple_type, struct_of, with_features
 
 ENABLED = {"delta.enableTypeWidening": "true"}
-# The types to which each type widens automatically; all other pairs of NAMES keep the type of the table.
+# The types to which each type widens automatically; all other pairs of TYPE_NAMES keep the type of the table.
 WIDENED = {
     "byte": {"short", "integer", "long"},
     "short": {"integer", "long"},
@@ -29,9 +28,11 @@ WIDENED = {
 }
 
 
-@pytest.mark.parametrize("old", NAMES)
+@pytest.mark.parametrize("old", TYPE_NAMES)
 def test_a_column_widens_within_its_family_of_types(old):
-    assert {new for new in NAMES if widens_automatically(kind(old), kind(new))} == WIDENED.get(old, set())
+    assert {new for new in TYPE_NAMES if widens_automatically(simple_type(old), simple_type(new))} == WIDENED.get(
+        old, set()
+    )
 
 
 def evolved(table, data):
@@ -43,8 +44,8 @@ def evolved(table, data):
 
 
 def test_each_change_is_appended_to_the_record_of_the_column():
-    table = struct_of(kind("short"), comment="kept", **{TYPE_CHANGES: [{"fromType": "byte", "toType": "short"}]})
-    [field] = evolved(table, struct_of(kind("long")))
+    table = struct_of(simple_type("short"), comment="kept", **{TYPE_CHANGES: [{"fromType": "byte", "toType": "short"}]})
+    [field] = evolved(table, struct_of(simple_type("long")))
     assert field.type == PrimitiveType("long")
     assert field.metadata == {
         "comment": "kept",
@@ -54,10 +55,10 @@ def test_each_change_is_appended_to_the_record_of_the_column():
 
 def test_a_change_inside_arrays_and_maps_has_its_path_and_one_inside_a_struct_is_at_the_member():
     def table_of(number, decimal):
-        nested = MapType(kind(number), ArrayType(kind(decimal)))
+        nested = MapType(simple_type(number), ArrayType(simple_type(decimal)))
         return StructType((
             *struct_of(nested, "m"),
-            *struct_of(ArrayType(struct_of(ArrayType(kind(number)), "member")), "a"),
+            *struct_of(ArrayType(struct_of(ArrayType(simple_type(number)), "member")), "a"),
         ))  # fmt: skip
 
     m, a = evolved(table_of("integer", "decimal3.0"), table_of("long", "decimal12.2"))
@@ -71,22 +72,22 @@ def test_a_change_inside_arrays_and_maps_has_its_path_and_one_inside_a_struct_is
 
 
 def test_without_type_widening_or_without_merge_schema_a_wider_type_is_rejected():
-    table, data = struct_of(kind("integer")), struct_of(kind("long"))
+    table, data = struct_of(simple_type("integer")), struct_of(simple_type("long"))
     for options in ({"merge_schema": True}, {"merge_schema": False, "widens": True}):
         with pytest.raises(SchemaMismatchError) as caught:
             evolved_schema(table, data, **options)
         assert "merge_schema=True to a table with delta.enableTypeWidening" in caught.value.remedy
     assert with_new_columns(table, data) == table
     with pytest.raises(SchemaMismatchError) as caught:
-        evolved_schema(table, struct_of(kind("double")), merge_schema=True, widens=True)
+        evolved_schema(table, struct_of(simple_type("double")), merge_schema=True, widens=True)
     assert "enableTypeWidening" not in caught.value.remedy
 
 
 def test_only_the_feature_and_its_property_together_enable_type_widening():
-    assert is_enabled(named(readers=["typeWidening"]), metadata(ENABLED))
-    assert not is_enabled(named(readers=["typeWidening"]), metadata())
-    assert not is_enabled(named(), metadata(ENABLED))
-    assert not is_enabled(named(readers=["typeWidening-preview"]), metadata(ENABLED))
+    assert is_enabled(with_features(readers=["typeWidening"]), metadata(ENABLED))
+    assert not is_enabled(with_features(readers=["typeWidening"]), metadata())
+    assert not is_enabled(with_features(), metadata(ENABLED))
+    assert not is_enabled(with_features(readers=["typeWidening-preview"]), metadata(ENABLED))
 
 
 HASH = Rule(name="CHECK 'x'", expression="hash(`C`) > 0")
@@ -102,8 +103,8 @@ HASH = Rule(name="CHECK 'x'", expression="hash(`C`) > 0")
 )
 def test_a_column_that_a_rule_uses_does_not_widen(rules, rule):
     for base, schema in (
-        (struct_of(kind("integer")), struct_of(kind("long"))),
-        (struct_of(struct_of(kind("date"), "m")), struct_of(struct_of(kind("timestamp_ntz"), "m"))),
+        (struct_of(simple_type("integer")), struct_of(simple_type("long"))),
+        (struct_of(struct_of(simple_type("date"), "m")), struct_of(struct_of(simple_type("timestamp_ntz"), "m"))),
     ):
         with pytest.raises(SchemaMismatchError, match=rule) as caught:
             check_no_rule_uses_widened(base, schema, rules)
@@ -113,8 +114,8 @@ def test_a_column_that_a_rule_uses_does_not_widen(rules, rule):
 def test_rules_of_other_columns_do_not_matter():
     condition = Rule(name="CHECK 'x'", expression="cc > 0 AND c_1 > 0")
     rules = ColumnRules(generated={"g": "d"}, defaults={"c": "1"}, conditions=(condition,))
-    base, schema = struct_of(kind("integer")), struct_of(kind("long"))
+    base, schema = struct_of(simple_type("integer")), struct_of(simple_type("long"))
     check_no_rule_uses_widened(base, schema, rules)
-    added = StructType((*base, StructField("new", kind("long"))))
+    added = StructType((*base, StructField("new", simple_type("long"))))
     rule = Rule(name="CHECK 'x'", expression="c > 0")
     check_no_rule_uses_widened(base, added, ColumnRules(generated={}, defaults={}, conditions=(rule,)))

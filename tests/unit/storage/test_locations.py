@@ -10,10 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError, UnsupportedStorageError
+from deltalite.requests.moments import parse_moment_ms
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.locations import is_same_table, parse_location, resolve_path
 from deltalite.storage.opening import open_store
-from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, parse_versioned_path, resolve_version
+from deltalite.storage.versioned_path import VersionedPath, parse_versioned_path, resolve_version
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ RUN = 'ns/dag "é"/task/-1/manual__2026-01-01T00:00:00+00:00'
 
 @pytest.fixture
 def store():
-    """Version 2 is the commit of the run, and version 4 of another run; version 5 is the last but one."""
+    """A log whose version 2 is the commit of the run, and version 3 that of another run; the newest version is 5."""
     store = appended(create(new_store()), 1)
     commit_actions(store, add("mine"), txn(RUN, 0), metrics={"numFiles": 1, "numOutputRows": 7}, name="WRITE")
     commit_actions(store, add("x"), txn("another", 5))
@@ -55,7 +55,7 @@ def test_the_result_of_an_earlier_attempt_comes_from_its_commit(store):
         ("nobody", 0, None),
     ],
 )
-def test_a_stored_transaction_version_at_or_above_the_current_one_means_done(store, app_id, txn_version, version):
+def test_a_run_has_committed_if_the_log_has_its_transaction_version_or_higher(store, app_id, txn_version, version):
     result = find_run(store, RunIdentity(app_id=app_id, txn_version=txn_version))
     assert (result and result.version) == version
 
@@ -66,7 +66,7 @@ def test_a_snapshot_before_the_commit_does_not_contain_the_run(store):
     assert find_run_commit(store, RUN, at_or_below=1) is None
 
 
-def test_the_newest_generation_is_found(store):
+def test_find_run_commit_returns_the_newest_generation(store):
     commit_actions(store, add("again"), add("and again"), txn(RUN, 1))
     run_commit = find_run_commit(store, RUN, at_or_below=10)
     assert (run_commit.version, run_commit.txn.version, run_commit.added_paths) == (6, 1, {"again", "and again"})

@@ -1,7 +1,7 @@
 """The writer of deletion vector files: many vectors in one file, each with its size and checksum.
 
-The file has a unique name in the table's folder, and is complete or absent. The commit that uses it is the first to
-name it. Protocol: Deletion Vectors; Deletion Vector File Storage Format.
+The file has a unique name in the table's folder, and is complete or absent. No version refers to it before the commit
+that uses it. Protocol: Deletion Vectors; Deletion Vector File Storage Format.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ def write_vectors(store: LogStore, rows: Sequence[pa.Int64Array]) -> list[dict[s
     Raises:
         StorageError, StoragePermissionError: the file could not be written.
     """
-    unique = uuid.uuid4()
+    file_id = uuid.uuid4()
     content, descriptors = bytearray([FILE_VERSION]), []
     for positions in rows:
         data = encode(positions)
         descriptors.append(
             {
                 "storageType": "u",
-                "pathOrInlineDv": z85.encode(unique.bytes),
+                "pathOrInlineDv": z85.encode(file_id.bytes),
                 "offset": len(content),
                 "sizeInBytes": len(data),
                 "cardinality": len(positions),
             }
         )
         content += len(data).to_bytes(FRAME_BYTES, "big") + data + zlib.crc32(data).to_bytes(FRAME_BYTES, "big")
-    store.write_if_absent(f"deletion_vector_{unique}.bin", bytes(content))
+    store.write_if_absent(f"deletion_vector_{file_id}.bin", bytes(content))
     return descriptors

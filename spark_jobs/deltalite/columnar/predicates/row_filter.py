@@ -1,7 +1,8 @@
 """Evaluation of a predicate on record batches, with SQL's three-valued logic.
 
 Each part becomes a boolean array in which null is SQL's NULL; a filter keeps only TRUE rows. Floating point compares as
-in Spark, where NaN equals NaN and is above every number. Arrow compares NaN as IEEE does, so NaN has its own code.
+in Spark, where NaN equals NaN and is above every number. Arrow compares NaN as IEEE 754 does, so this module compares
+NaN without Arrow.
 Integers and decimals compare exactly, with any scale of the literal. Columns have the table's Arrow types.
 """
 
@@ -43,7 +44,7 @@ _KERNELS: dict[Operator, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
     Operator.GT: pc.greater,
     Operator.GT_EQ: pc.greater_equal,
 }
-# The operators that are TRUE for NaN and a number, for a number and NaN, and for NaN and NaN.
+# The operators that are TRUE if only the left side is NaN, if only the right side is, and if both sides are.
 _NAN_ABOVE = {Operator.NOT_EQ, Operator.GT, Operator.GT_EQ}
 _NUMBER_BELOW = {Operator.NOT_EQ, Operator.LT, Operator.LT_EQ}
 _NAN_EQUAL = {Operator.EQ, Operator.NULL_SAFE_EQ, Operator.LT_EQ, Operator.GT_EQ}

@@ -1,8 +1,9 @@
 """Equality deletes: a row is deleted if its key is in a set of keys.
 
 Keys compare as in Iceberg's equality deletes: null equals null, NaN equals NaN, and -0.0 differs from 0.0. A key of
-several columns matches as a whole. Each value becomes its index among the distinct values of its key column. Column by
-column, the indexes are combined to one number, so that the search is vectorized for any number of columns.
+several columns matches only if all of its values do. Each value is replaced by its index among the distinct values of
+its key column. The indexes of a key are then combined to one number, column by column. So the search for a row's key is
+vectorized, with any number of columns.
 """
 
 from __future__ import annotations

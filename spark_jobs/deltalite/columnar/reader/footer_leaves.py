@@ -54,9 +54,11 @@ class FooterLeaves:
             if field is None or logical_field.type == VOID:
                 return NoLeaf.ABSENT
             if depth == len(path) and not field.parts:
-                trusted = not is_julian(field, self.calendar, self.footer)
                 return LeafColumn(
-                    position=field.leaves.start, stored=field.type, type=logical_field.type, has_bounds=trusted
+                    position=field.leaves.start,
+                    stored=field.type,
+                    type=logical_field.type,
+                    has_bounds=not is_julian(field, self.calendar, self.footer),
                 )
             if not (isinstance(logical_field.type, StructType) and isinstance(physical_field.type, StructType)):
                 break

@@ -45,9 +45,9 @@ _CALENDAR_DAYS = (-719_162, 2_932_896)
 _CALENDAR_MICROS = (_CALENDAR_DAYS[0] * 86_400_000_000, (_CALENDAR_DAYS[1] + 1) * 86_400_000_000 - 1)
 # Widening by `ROUNDING_OF_DOUBLE` adds this many digits to the bounds of decimals.
 _DIGITS_OF_ROUNDING = 15
-_MOST_DIGITS = 76
-_MOST_BYTES = 1 << 29
-_LEAST_BLOCK_BYTES = 1 << 20
+_MAX_DIGITS = 76
+_MAX_BYTES = 1 << 29
+_MIN_BLOCK_BYTES = 1 << 20
 
 
 def bound_type(data_type: DataType) -> pa.DataType | None:
@@ -60,7 +60,7 @@ def _types(data_type: DataType) -> tuple[pa.DataType, pa.DataType] | None:
     """Return the Arrow type of a bound in the JSON, and the Arrow type in which it is compared."""
     if isinstance(data_type, DecimalType):
         scale = data_type.scale
-        return pa.decimal128(38, scale), pa.decimal256(_MOST_DIGITS, scale + _DIGITS_OF_ROUNDING)
+        return pa.decimal128(38, scale), pa.decimal256(_MAX_DIGITS, scale + _DIGITS_OF_ROUNDING)
     return _PRIMITIVES.get(data_type)
 
 
@@ -86,7 +86,7 @@ def _parse(texts: pa.StringArray, columns: Mapping[Path, DataType]) -> pa.Struct
     """Parse the statistics of the columns to structs; return None if Arrow rejects a text."""
     lines = pc.binary_join_element_wise('{"stats":', texts, "}\n", "")
     lengths = pc.binary_length(lines)
-    if (pc.sum(lengths).as_py() or 0) > _MOST_BYTES:
+    if (pc.sum(lengths).as_py() or 0) > _MAX_BYTES:
         return None
     bounds = _nested({path: _supported_types(data_type)[0] for path, data_type in columns.items()})
     counts = _nested(dict.fromkeys(columns, pa.int64()))
@@ -95,7 +95,7 @@ def _parse(texts: pa.StringArray, columns: Mapping[Path, DataType]) -> pa.Struct
         table = pj.read_json(
             pa.BufferReader(_content(lines)),
             # Arrow rejects a line that is longer than a block.
-            read_options=pj.ReadOptions(block_size=max(2 * pc.max(lengths).as_py(), _LEAST_BLOCK_BYTES)),
+            read_options=pj.ReadOptions(block_size=max(2 * pc.max(lengths).as_py(), _MIN_BLOCK_BYTES)),
             parse_options=pj.ParseOptions(
                 explicit_schema=pa.schema([("stats", pa.struct(members))]), unexpected_field_behavior="ignore"
             ),
@@ -220,8 +220,8 @@ def _unsaturated(bounds: pa.Decimal256Array) -> pa.Decimal256Array:
 
 def _with_rounding(bounds: pa.Decimal256Array) -> tuple[pa.Decimal256Array, pa.Decimal256Array]:
     """Return the bounds and their maximum rounding, in types whose sum and difference have the type of the bounds."""
-    narrower = pa.decimal256(_MOST_DIGITS - 1, bounds.type.scale)
-    digits = pa.decimal256(_MOST_DIGITS // 2, bounds.type.scale - _DIGITS_OF_ROUNDING)
+    narrower = pa.decimal256(_MAX_DIGITS - 1, bounds.type.scale)
+    digits = pa.decimal256(_MAX_DIGITS // 2, bounds.type.scale - _DIGITS_OF_ROUNDING)
     rounding = pa.scalar(ROUNDING_OF_DOUBLE, pa.decimal256(_DIGITS_OF_ROUNDING + 1, _DIGITS_OF_ROUNDING))
     return bounds.cast(narrower), pc.multiply(pc.abs(bounds).cast(digits), rounding).cast(narrower)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deltalite.change_feed import recorded_schema
+from deltalite.change_feed import change_file_schema
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import WrittenFiles, publish_change_files
 from deltalite.log.file_table import ADD_TYPES, table_of
@@ -36,8 +36,8 @@ def write_change_files(
     new: WrittenFiles,
     replaced: Replacement,
 ) -> tuple[AddCDCFile, ...]:
-    """Write and publish the change data files; none if the table has no feed or no file is partly replaced."""
-    if replaced.deleted is None or replaced.partly.num_rows == 0:
+    """Write and publish the change data files; none if the table has no feed or no file is rewritten."""
+    if replaced.deleted is None or replaced.rewritten_files.num_rows == 0:
         return ()
     if not is_in_force("changeDataFeed", target.protocol, target.metadata):
         return ()
@@ -45,6 +45,6 @@ def write_change_files(
     inserted = scan_rows(replaced.deleted.sparkSession, base.store.root, target.table, added_files, rows={})
     deleted = conform_rows(replaced.deleted, base.schema, target.schema)
     written = staging.write(
-        replaced_rows(inserted, deleted), recorded_schema(target.table), [], folder=CHANGE_DATA_FOLDER
+        replaced_rows(inserted, deleted), change_file_schema(target.table), [], folder=CHANGE_DATA_FOLDER
     )
     return publish_change_files(base.store, staging, written, target)

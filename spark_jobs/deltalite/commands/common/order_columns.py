@@ -17,53 +17,55 @@ from deltalite.protocol.column_mapping import TableSchema
 class OrderColumn:
     """A column by its name in the request, its logical path and its physical path."""
 
-    text: str
+    name: str
     logical: Path
     physical: Path
 
 
-def order_columns(texts: Sequence[str], table: TableSchema, *, parameter: str, most: int) -> tuple[OrderColumn, ...]:
+def order_columns(
+    names: Sequence[str], table: TableSchema, *, parameter: str, max_columns: int
+) -> tuple[OrderColumn, ...]:
     """Return the columns that `parameter` of a request names.
 
     Raises:
         InvalidRequestError: a column does not exist, partitions the table, has no bounds in file statistics, or is
-            named twice; or there are more than `most` columns.
+            named twice; or there are more than `max_columns`.
     """
-    if len(texts) > most:
+    if len(names) > max_columns:
         raise InvalidRequestError(
-            f"{parameter} has {len(texts)} columns. With so many columns, the order helps no query.",
-            remedy=f"Give the columns that queries filter by, {most} at most.",
+            f"{parameter} has {len(names)} columns. With so many columns, the order helps no query.",
+            remedy=f"Give the columns that queries filter by, {max_columns} at most.",
         )
-    columns = tuple(_column(text, table, parameter) for text in texts)
+    columns = tuple(_column(name, table, parameter) for name in names)
     if len({column.physical for column in columns}) < len(columns):
         raise InvalidRequestError(
-            f"{parameter} names a column twice: {', '.join(texts)}.", remedy="Name each column once."
+            f"{parameter} names a column twice: {', '.join(names)}.", remedy="Name each column once."
         )
     return columns
 
 
-def _column(text: str, table: TableSchema, parameter: str) -> OrderColumn:
+def _column(name: str, table: TableSchema, parameter: str) -> OrderColumn:
     try:
-        paths = parse_column_list(text)
+        paths = parse_column_list(name)
     except InvalidRequestError as error:
         raise InvalidRequestError(
-            f"{parameter} has {text!r}, which is not the name of a column.", remedy=error.remedy
+            f"{parameter} has {name!r}, which is not the name of a column.", remedy=error.remedy
         ) from error
     column = find_path(paths[0], table.logical) if len(paths) == 1 else None
     if column is None:
         raise InvalidRequestError(
-            f"{parameter} names the column {text!r}, which the table does not have.",
+            f"{parameter} names the column {name!r}, which the table does not have.",
             remedy=f"The columns are {', '.join(table.logical.names)}. Put a name with dots into backticks.",
         )
     path, data_type = column
     if path[0] in table.partition_columns:
         raise InvalidRequestError(
-            f"{parameter} names the partition column {text!r}. All rows of a file have the same value in it.",
+            f"{parameter} names the partition column {name!r}. All rows of a file have the same value in it.",
             remedy="Name other columns.",
         )
     if not has_bounds(data_type):
         raise InvalidRequestError(
-            f"{parameter} names {text!r}. Statistics have no bounds for its type, so readers could skip no file.",
+            f"{parameter} names {name!r}. Statistics have no bounds for its type, so readers could skip no file.",
             remedy="Name columns of numbers, texts, dates or timestamps, or a member of a struct.",
         )
-    return OrderColumn(text=text, logical=path, physical=table.physical_path(path))
+    return OrderColumn(name=name, logical=path, physical=table.physical_path(path))

@@ -1,7 +1,8 @@
 """The table after a write: its metadata and protocol.
 
 A new table gets them from the rows and the request. An existing table keeps them, unless the request asks for new
-columns or a new schema. Every rule on the schema is checked here, before a row is written. Pure functions of values.
+columns or a new schema. The functions check every rule on the schema before a row is written. They may read the list of
+files in the base snapshot. They write nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from deltalite.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
+from deltalite.change_feed import reserved_column
 from deltalite.errors import InvalidRequestError, SchemaMismatchError
-from deltalite.protocol import type_widening
+from deltalite.protocol import iceberg_compat, type_widening
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.clustering import check_keeps_clustering, clustering_columns
 from deltalite.protocol.column_ids import with_column_ids
@@ -28,14 +29,6 @@ from deltalite.protocol.feature_enabling import (
     stored_properties,
 )
 from deltalite.protocol.features import check_writable, is_in_force, supported_features
-from deltalite.protocol.iceberg_compat import (
-    active_iceberg_compat,
-    check_iceberg_compat,
-    check_partition_columns,
-    newly_active,
-    refuse_existing_files,
-    with_column_mapping,
-)
 from deltalite.protocol.identity_columns import IdentityColumn, with_high_water_marks
 from deltalite.protocol.properties import (
     check_manifests_are_possible,
@@ -55,7 +48,6 @@ from deltalite.protocol.schema_evolution import evolved_schema, new_table_schema
 from deltalite.requests import WriteRequest
 from deltalite.snapshot import Snapshot
 
-_FEED_COLUMNS = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 # Binary values need not be text, and variants cannot be compared.
 _NOT_PARTITIONING = (PrimitiveType("binary"), PrimitiveType("variant"))
 _log = logging.getLogger(__name__)
@@ -112,7 +104,7 @@ class WriteTarget:
         return [name for name in self.partition_columns if name.lower() not in has_value]
 
 
-def write_target(request: WriteRequest, base: Snapshot | None, data: StructType, *, now_ms: int) -> WriteTarget:
+def write_target(request: WriteRequest, base: Snapshot | None, row_schema: StructType, *, now_ms: int) -> WriteTarget:
     """Return the target of a write request.
 
     Raises:
@@ -121,15 +113,16 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
         UnsupportedFeatureError: this release cannot write the table, or not with these properties.
     """
     check_new_properties(request.properties)
-    if not data.fields:
+    if not row_schema.fields:
         raise InvalidRequestError(
             "There are no columns to write: the query is not a SELECT, or it selects nothing.",
             remedy="Correct `query`.",
         )
     if base is None:
-        return new_target(data, request.partition_by or (), request.properties, now_ms=now_ms)
+        return new_target(row_schema, request.partition_by or (), request.properties, now_ms=now_ms)
     check_writable(base.protocol, base.metadata)
-    metadata = _changed_metadata(request, base, data)
+    changed_metadata = _overwritten_metadata if request.overwrite_schema else _evolved_metadata
+    metadata = changed_metadata(request, base, row_schema)
     requested = requested_protocol(request.properties)  # raises for a wrong value, even if nothing changes
     if metadata == base.metadata and not request.overwrite_schema:
         return unchanged_target(base)
@@ -138,7 +131,7 @@ def write_target(request: WriteRequest, base: Snapshot | None, data: StructType,
 
 
 def new_target(
-    data: StructType,
+    row_schema: StructType,
     partitioned_by: Sequence[str],
     properties: Mapping[str, str],
     *,
@@ -150,7 +143,7 @@ def new_target(
     Raises:
         SchemaMismatchError, InvalidRequestError, UnsupportedFeatureError: as `write_target`.
     """
-    schema = new_table_schema(data)
+    schema = new_table_schema(row_schema)
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema_to_json(schema),
@@ -158,24 +151,26 @@ def new_target(
         configuration=stored_properties(properties),
         created_time_ms=now_ms,
     )
-    return target_of_new_table(metadata, requested_protocol(properties), has_files=has_files)
+    return new_target_from_metadata(metadata, requested_protocol(properties), has_files=has_files)
 
 
-def target_of_new_table(metadata: Metadata, requested: RequestedProtocol, *, has_files: bool = False) -> WriteTarget:
+def new_target_from_metadata(
+    metadata: Metadata, requested: RequestedProtocol, *, has_files: bool = False
+) -> WriteTarget:
     """Return the target of a new table with this metadata, which gets column ids and the columns of row ids.
 
     Raises:
         InvalidRequestError, UnsupportedFeatureError: as `write_target`.
     """
-    metadata = with_column_mapping(metadata)
+    metadata = iceberg_compat.with_column_mapping(metadata)
     schema = parse_schema(metadata.schema_string)
     file_schema = TableSchema(logical=schema) if has_files else None
     metadata = with_column_ids(metadata, file_schema, keeps_files=has_files)
     protocol = protocol_for(metadata, requested=requested)
     metadata = with_row_id_columns(protocol, metadata)
     check_writable(protocol, metadata)
-    if has_files and (compat := newly_active(None, protocol, metadata)) is not None:
-        refuse_existing_files(compat)
+    if has_files and (compat := iceberg_compat.newly_active(None, protocol, metadata)) is not None:
+        iceberg_compat.refuse_existing_files(compat)
     return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
 
 
@@ -224,22 +219,23 @@ def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
 def _changed_target(
     base: Snapshot, metadata: Metadata, protocol: Protocol, *, keeps_files: bool, keeps_clustering: bool = True
 ) -> WriteTarget:
-    # A property without effect so far may become active with the new protocol, and then changes the metadata.
     if keeps_files:
         rules = column_rules(base.protocol, base.metadata)
         remaining = column_rules(base.protocol, metadata).conditions
         rules = replace(rules, conditions=tuple(rule for rule in rules.conditions if rule in remaining))
         type_widening.check_no_rule_uses_widened(base.schema, parse_schema(metadata.schema_string), rules)
+    # The new protocol can activate a property that had no effect before. The property may then change the metadata.
     has_new_protocol = protocol != base.protocol
     if has_new_protocol or metadata != base.metadata:
         metadata = with_column_ids(metadata, base.table_schema, keeps_files=keeps_files)
         metadata = replace(metadata, schema_string=_schema_string(base, parse_schema(metadata.schema_string)))
         metadata = with_row_id_columns(protocol, metadata)
     check_writable(protocol, metadata)
-    compat = newly_active(active_iceberg_compat(base.protocol, base.metadata), protocol, metadata)
+    old_compat = iceberg_compat.active_iceberg_compat(base.protocol, base.metadata)
+    compat = iceberg_compat.newly_active(old_compat, protocol, metadata)
     if compat is not None and keeps_files and base.files.num_rows:
-        refuse_existing_files(compat)
-    check_partition_columns(base.metadata, protocol, metadata)
+        iceberg_compat.refuse_existing_files(compat)
+    iceberg_compat.check_partition_columns(base.metadata, protocol, metadata)
     target = _target(
         metadata,
         protocol,
@@ -266,7 +262,7 @@ def _target(
 ) -> WriteTarget:
     if is_in_force("changeDataFeed", protocol, metadata):
         _check_no_feed_columns(parse_schema(metadata.schema_string))
-    check_iceberg_compat(protocol, metadata)
+    iceberg_compat.check_iceberg_compat(protocol, metadata)
     return WriteTarget(
         table=table_schema(
             metadata, parse_schema(metadata.schema_string), mapped="columnMapping" in supported_features(protocol)
@@ -280,37 +276,41 @@ def _target(
 
 
 def _check_no_feed_columns(schema: StructType) -> None:
-    name = next((f.name for f in schema if f.name.lower() in _FEED_COLUMNS), None)
+    name = reserved_column(schema)
     if name is not None:
         raise SchemaMismatchError(
             f"The column name '{name}' is reserved, because the table has a change data feed.",
-            remedy="Leave out delta.enableChangeDataFeed, or write the column under another name.",
+            remedy="Give the column another name, or set delta.enableChangeDataFeed to false.",
         )
 
 
-def _changed_metadata(request: WriteRequest, base: Snapshot, data: StructType) -> Metadata:
-    if request.overwrite_schema:
-        schema = new_table_schema(data)
-        configuration = {**base.configuration, **stored_properties(request.properties)}
-        check_manifests_are_possible(configuration)
-        partitioned_by = base.partition_columns if request.partition_by is None else request.partition_by
-        if request.partition_by is None:
-            _check_has_partition_columns(schema, base)
-        replaced = replace(
-            base.metadata,
-            schema_string=_schema_string(base, schema),
-            partition_columns=partition_columns(schema, partitioned_by),
-            configuration=configuration,
-        )
-        return with_column_mapping(replaced)
-    _check_same_partitioning(request, base)
-    _warn_of_other_properties(request, base)
+def _overwritten_metadata(request: WriteRequest, base: Snapshot, row_schema: StructType) -> Metadata:
+    """Return the metadata after a write with `overwrite_schema`, which also sets the properties of the request."""
+    schema = new_table_schema(row_schema)
+    configuration = {**base.configuration, **stored_properties(request.properties)}
+    check_manifests_are_possible(configuration)
+    partitioned_by = base.partition_columns if request.partition_by is None else request.partition_by
+    if request.partition_by is None:
+        _check_has_partition_columns(schema, base)
+    metadata = replace(
+        base.metadata,
+        schema_string=_schema_string(base, schema),
+        partition_columns=partition_columns(schema, partitioned_by),
+        configuration=configuration,
+    )
+    return iceberg_compat.with_column_mapping(metadata)
+
+
+def _evolved_metadata(request: WriteRequest, base: Snapshot, row_schema: StructType) -> Metadata:
+    """Return the metadata after a write that keeps the schema, or evolves it with `merge_schema`."""
+    check_same_partitioning(request.partition_by, base)
+    _warn_of_ignored_properties(request, base)
     rules = column_rules(base.protocol, base.metadata)
     if request.data_change:  # rearranged rows keep their IDENTITY values
-        _check_brings_no_identity(rules.identities, data)
+        _check_no_identity_values(rules.identities, row_schema)
     schema = evolved_schema(
         base.schema,
-        data,
+        row_schema,
         merge_schema=request.merge_schema,
         widens=type_widening.is_enabled(base.protocol, base.metadata),
         computed=rules.filled_columns,
@@ -329,9 +329,9 @@ def _check_has_partition_columns(schema: StructType, base: Snapshot) -> None:
         )
 
 
-def _check_brings_no_identity(columns: Sequence[IdentityColumn], data: StructType) -> None:
+def _check_no_identity_values(columns: Sequence[IdentityColumn], row_schema: StructType) -> None:
     for column in columns:
-        if not column.allows_explicit and data.find(column.name) is not None:
+        if not column.allows_explicit and row_schema.find(column.name) is not None:
             raise SchemaMismatchError(
                 f"The data has values for the column '{column.name}', which is GENERATED ALWAYS AS IDENTITY.",
                 remedy="Leave the column out in `query`. The table generates its values.",
@@ -370,25 +370,31 @@ def partition_columns(schema: StructType, partitioned_by: Sequence[str]) -> tupl
     return tuple(names)
 
 
-def _check_same_partitioning(request: WriteRequest, base: Snapshot) -> None:
-    if request.partition_by is None:
+def check_same_partitioning(partition_by: Sequence[str] | None, base: Snapshot) -> None:
+    """Check that a request which keeps the table names its partition columns, or none.
+
+    Raises:
+        SchemaMismatchError: `partition_by` has other columns, or another order.
+    """
+    if partition_by is None:
         return
-    if [c.lower() for c in request.partition_by] != [c.lower() for c in base.partition_columns]:
+    if [name.lower() for name in partition_by] != [name.lower() for name in base.partition_columns]:
         raise SchemaMismatchError(
             f"The table is partitioned by ({', '.join(base.partition_columns)}), but partition_by is "
-            f"({', '.join(request.partition_by)}).",
-            remedy="Leave partition_by out, or replace the table with mode='overwrite' and overwrite_schema=True.",
+            f"({', '.join(partition_by)}).",
+            remedy="Leave partition_by out, or replace the table with DeltaWriteOperator, mode='overwrite' and "
+            "overwrite_schema=True.",
         )
 
 
-def _warn_of_other_properties(request: WriteRequest, base: Snapshot) -> None:
+def _warn_of_ignored_properties(request: WriteRequest, base: Snapshot) -> None:
     """Log a warning if the request has other properties than the table; only a new table or schema sets them."""
-    different = [k for k, v in stored_properties(request.properties).items() if base.configuration.get(k) != v]
+    ignored_names = [k for k, v in stored_properties(request.properties).items() if base.configuration.get(k) != v]
     if not is_satisfied(base.protocol, requested_protocol(request.properties)):
-        different += [k for k in request.properties if is_protocol_property(k)]
-    if different:
+        ignored_names += [k for k in request.properties if is_protocol_property(k)]
+    if ignored_names:
         _log.warning(
             "Ignoring the properties %s, for which the table has other values: a write sets properties only when it "
             "creates a table, or with overwrite_schema=True.",
-            ", ".join(sorted(different)),
+            ", ".join(sorted(ignored_names)),
         )

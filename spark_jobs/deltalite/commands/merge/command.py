@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _log = logging.getLogger(__name__)
-_BY_SOURCE = "when_not_matched_by_source"
+_NOT_MATCHED_BY_SOURCE = "when_not_matched_by_source"
 # A test of one file against many ranges takes a millisecond.
-_MOST_FILES_BY_RANGES = 5_000
+_MAX_FILES_BY_RANGES = 5_000
 
 
 def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
@@ -127,7 +127,7 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
     keys = source_keys(source.rows, on.keys, base.partition_columns)
     may_match = conjunction([on.on_target, keys.on_target])
     candidates = prune(base.files, may_match, base.table_schema)
-    if keys.spread and 1 < candidates.num_rows <= _MOST_FILES_BY_RANGES:
+    if keys.spread and 1 < candidates.num_rows <= _MAX_FILES_BY_RANGES:
         may_match = conjunction([may_match, by_ranges(source.rows, keys)])
         candidates = prune(candidates, may_match, base.table_schema)
     columns = RowColumns.beside(base.schema, schema, source_schema)
@@ -147,18 +147,18 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
         ),
         source_versions=source.versions,
         may_match=may_match,
-        may_lack_match=_by_source_predicate(spark, request, base),
+        may_lack_match=_predicate_of_unmatched_rows(spark, request, base),
         candidates=candidates,
     )
 
 
-def _by_source_predicate(spark: SparkSession, request: MergeRequest, base: Snapshot) -> Predicate:
+def _predicate_of_unmatched_rows(spark: SparkSession, request: MergeRequest, base: Snapshot) -> Predicate:
     """Return a predicate that is true for each row that a `when_not_matched_by_source` clause may change."""
     conditions = [clause.condition for clause in request.when_not_matched_by_source]
     parts = [
         Constant(truth=True)
         if text is None
-        else parse_predicate(spark, text, base.schema, parameter=f"{_BY_SOURCE}[{n}]")
+        else parse_predicate(spark, text, base.schema, parameter=f"{_NOT_MATCHED_BY_SOURCE}[{n}]")
         for n, text in enumerate(conditions)
     ]
     return Or(tuple(parts))
@@ -190,7 +190,7 @@ class _MergePlan:
         base, merge, columns = self.base, self.merge, self.merge.columns
         rows = self._rows_of(self.candidates)
         with find_matches(rows.frame, merge, self.on, on_text=self.request.on, root=base.store.root) as all_matches:
-            if not _deletes_every_match(merge.actions):
+            if not _allows_several_matches(merge.actions):
                 check_single_matches(all_matches, self.on, columns)
             matches = all_matches.one_for_each_row(columns)
             counts = {path: Counter(file.by_action) for path, file in rows.by_path(matches.by_file).items()}
@@ -204,7 +204,7 @@ class _MergePlan:
                 reads=self._reads(list(counts), test),
                 actions=merge.actions.all,
                 columns=columns,
-                gone=self._files(()),
+                whole_files=self._files(()),
                 touched=self._touched(matches, changed_paths, total.total()),
                 inserts=self._inserts(all_matches),  # a pair that was dropped still counts as a match of its source row
                 gathers=bool(base.partition_columns),
@@ -220,18 +220,18 @@ class _MergePlan:
 
     def _without_match(self, matches: Matches) -> dict[str, dict[int, int]]:
         """Count, by file path and action, the target rows that no source row matches."""
-        if not self.merge.actions.by_source:
+        if not self.merge.actions.not_matched_by_source:
             return {}
         rows = self._rows_of(prune(self.base.files, self.may_lack_match, self.base.table_schema))
-        with reading_table(self.base.store.root), computing(_BY_SOURCE, "its conditions"):
+        with reading_table(self.base.store.root), computing(_NOT_MATCHED_BY_SOURCE, "its conditions"):
             return rows.by_path(counts_without_match(rows.frame, matches, self.merge))
 
-    def _touched(self, matches: Matches, paths: Sequence[str], changed: int) -> TouchedRows | None:
+    def _touched(self, matches: Matches, paths: Sequence[str], row_count: int) -> TouchedRows | None:
         if not paths:
             return None
         rows = self._rows_of(self._files(paths), with_row_ids=True)
         merged = merged_rows(rows.frame, matches, self.merge)
-        return TouchedRows(files=rows.files, rows=merged, numbers=rows.numbers, changed=changed)
+        return TouchedRows(files=rows.files, rows=merged, numbers=rows.numbers, changed_row_count=row_count)
 
     def _inserts(self, matches: Matches) -> NewRows | None:
         if not self.merge.actions.not_matched or not self.merge.source.size.count:
@@ -267,8 +267,8 @@ def _operation(request: MergeRequest, change: RowChange, written: WrittenChange 
     return operation
 
 
-def _deletes_every_match(actions: MergeActions) -> bool:
-    """Whether the result is the same whichever source row matches, and however many match."""
+def _allows_several_matches(actions: MergeActions) -> bool:
+    """Whether several source rows may match one target row: no clause applies then, or only an unconditional delete."""
     match list(actions.matched.values()):
         case []:
             return True
@@ -288,6 +288,6 @@ def _metrics_of_matched_rows(actions: MergeActions, rows: Mapping[int, int], sou
         "numSourceRows": source_rows,
         "numTargetRowsMatchedUpdated": number(actions.matched, ActionKind.UPDATE),
         "numTargetRowsMatchedDeleted": number(actions.matched, ActionKind.DELETE),
-        "numTargetRowsNotMatchedBySourceUpdated": number(actions.by_source, ActionKind.UPDATE),
-        "numTargetRowsNotMatchedBySourceDeleted": number(actions.by_source, ActionKind.DELETE),
+        "numTargetRowsNotMatchedBySourceUpdated": number(actions.not_matched_by_source, ActionKind.UPDATE),
+        "numTargetRowsNotMatchedBySourceDeleted": number(actions.not_matched_by_source, ActionKind.DELETE),
     }

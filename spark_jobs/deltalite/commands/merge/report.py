@@ -17,7 +17,8 @@ OPERATION = "MERGE"
 def merge_operation(request: MergeRequest, change: RowChange, written: WrittenChange | None) -> Operation:
     """Return the operation of a merge into an existing table."""
     parameters = _parameters(request, change.source_versions)
-    return row_operation(request, OPERATION, parameters, {**change.counts, **_rows(change, written), **_files(written)})
+    metrics = {**change.counts, **_row_metrics(change, written), **_file_metrics(written)}
+    return row_operation(request, OPERATION, parameters, metrics)
 
 
 def first_merge_operation(request: MergeRequest, rows: StagedRows) -> Operation:
@@ -40,26 +41,26 @@ def first_merge_operation(request: MergeRequest, rows: StagedRows) -> Operation:
 def _parameters(request: MergeRequest, source_versions: Mapping[str, int]) -> dict[str, str]:
     parameters = {
         "predicate": predicate_parameter([request.on]),
-        "matchedPredicates": _clauses(request.when_matched),
-        "notMatchedPredicates": _clauses(request.when_not_matched),
-        "notMatchedBySourcePredicates": _clauses(request.when_not_matched_by_source),
+        "matchedPredicates": _clause_list(request.when_matched),
+        "notMatchedPredicates": _clause_list(request.when_not_matched),
+        "notMatchedBySourcePredicates": _clause_list(request.when_not_matched_by_source),
     }
     if source_versions:
         parameters[SOURCE_VERSIONS] = json.dumps(source_versions)
     return parameters
 
 
-def _clauses(clauses: Sequence[MergeClause]) -> str:
+def _clause_list(clauses: Sequence[MergeClause]) -> str:
     """Return the clauses as a JSON list."""
     return json.dumps(
         [
-            {**({} if one.condition is None else {"predicate": one.condition}), "actionType": one.actions[0]}
-            for one in clauses
+            {**({} if clause.condition is None else {"predicate": clause.condition}), "actionType": clause.actions[0]}
+            for clause in clauses
         ]
     )
 
 
-def _rows(change: RowChange, written: WrittenChange | None) -> dict[str, int]:
+def _row_metrics(change: RowChange, written: WrittenChange | None) -> dict[str, int]:
     counts = change.counts
     updated = counts["numTargetRowsMatchedUpdated"] + counts["numTargetRowsNotMatchedBySourceUpdated"]
     deleted = counts["numTargetRowsMatchedDeleted"] + counts["numTargetRowsNotMatchedBySourceDeleted"]
@@ -74,7 +75,7 @@ def _rows(change: RowChange, written: WrittenChange | None) -> dict[str, int]:
     }
 
 
-def _files(written: WrittenChange | None) -> dict[str, int]:
+def _file_metrics(written: WrittenChange | None) -> dict[str, int]:
     files, vectors = file_metrics(written), vector_metrics(written)
     return {
         "numTargetFilesAdded": files["numAddedFiles"],

@@ -30,9 +30,9 @@ Z_ORDER, HILBERT = "zorder", "hilbert"
 _OPEN_BINS = 16
 # The most bins, old files and deleted rows of one commit. The driver holds the footers of all new files, and a conflict
 # can cost the whole commit. Every executor gets the positions of the deleted rows.
-_MOST_BINS, _MOST_FILES, _MOST_DELETED = 5_000, 100_000, 20_000_000
+_MAX_BINS, _MAX_FILES, _MAX_DELETED = 5_000, 100_000, 20_000_000
 # The most files that one bin becomes.
-_MOST_OUTPUTS = 10_000
+_MAX_OUTPUTS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +240,7 @@ def _columns_of_cube(file: Candidate) -> list[str] | None:
 
 def _cubes(files: Sequence[Candidate], *, target: int, cube_bytes: int) -> list[Bin]:
     return [
-        replace(cube, outputs=min(max(1, round(cube.live_bytes / target)), _MOST_OUTPUTS))
+        replace(cube, outputs=min(max(1, round(cube.live_bytes / target)), _MAX_OUTPUTS))
         for cube in _filled(files, cube_bytes)
     ]
 
@@ -252,7 +252,7 @@ def cube_tags(columns: Sequence[str], curve: str) -> dict[str, str]:
 
 def batches(bins: Sequence[Bin], empty: Sequence[Candidate], *, most_bytes: int) -> list[Batch]:
     """Return the batches in order, each with up to `most_bytes` of old files, or with one larger bin."""
-    limits = (most_bytes, _MOST_BINS, _MOST_FILES, _MOST_DELETED)
+    limits = (most_bytes, _MAX_BINS, _MAX_FILES, _MAX_DELETED)
     full_batches: list[Batch] = []
     batch_bins: list[Bin] = []
     sums: tuple[int, ...] = (0, 0, 0, 0)

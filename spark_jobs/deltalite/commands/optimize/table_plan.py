@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _DEFAULT_TARGET_BYTES = 256 * 1024 * 1024
 # The share of the target size from which on a file is large enough.
 _LARGE_ENOUGH = 0.75
-_MOST_COLUMNS = 16
+_MAX_COLUMNS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,12 +206,12 @@ def _order(request: OptimizeRequest, target: WriteTarget) -> RowOrder | None:
         )
     if not request.z_order_by:
         return None
-    columns = order_columns(request.z_order_by, target.table, parameter="z_order_by", most=_MOST_COLUMNS)
+    columns = order_columns(request.z_order_by, target.table, parameter="z_order_by", max_columns=_MAX_COLUMNS)
     indexed = {leaf for leaf, _ in indexed_columns(target.table, target.metadata.configuration).leaves}
     unindexed = next((column for column in columns if column.physical not in indexed), None)
     if unindexed is not None:
         raise InvalidRequestError(
-            f"z_order_by names {unindexed.text!r}, for which the table keeps no statistics "
+            f"z_order_by names {unindexed.name!r}, for which the table keeps no statistics "
             "(delta.dataSkippingStatsColumns, delta.dataSkippingNumIndexedCols). Readers could skip no file by it.",
             remedy="Name a column with statistics, or add this column to the property.",
         )

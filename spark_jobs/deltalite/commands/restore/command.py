@@ -5,7 +5,7 @@ The steps:
 1. Look for an earlier commit of this run.
 2. Load the older version and compute the difference: files by identity, rules as in `protocol.restoring`.
 3. Check that the files to add back exist.
-4. Commit. The commit is based on the whole table, so it conflicts with any commit that it would undo or keep.
+4. Commit. The read set is the whole table, so any concurrent commit that changes rows conflicts.
 
 The command copies and deletes no file. The versions in between stay, so another restore can undo a restore.
 delta-spark: RestoreTableCommand, which refuses the newest version and does not look for deletion vectors.
@@ -26,10 +26,11 @@ from deltalite.commands.restore.running_vacuum import refuse_beside_vacuum
 from deltalite.log.file_table import adds_of, bytes_of, removes_of
 from deltalite.protocol.restoring import RestoredRules, Rules, restored_rules
 from deltalite.requests import RestoreRequest
+from deltalite.requests.moments import parse_moment_ms
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
-from deltalite.storage.versioned_path import parse_moment_ms, refuse_version
+from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.file_actions import FileActions
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 

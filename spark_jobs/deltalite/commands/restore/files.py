@@ -30,7 +30,7 @@ from deltalite.storage.log_store import LogStore
 
 _REMOVED_COLUMNS = ("path", "partitionValues", "size", "deletionVector", *ROW_IDS)
 _AT_A_TIME = 65_536
-_MOST_PROBLEMS = 10
+_MAX_PROBLEMS = 10
 _log = logging.getLogger(__name__)
 
 
@@ -102,7 +102,7 @@ def absent_files(store: LogStore, files: pa.Table, *, all_files: int) -> AbsentF
         masks.append(pa.array([bool(reasons) for reasons in reasons_of_rows], pa.bool_()))
         for reasons in filter(None, reasons_of_rows):
             lost.update(reasons)
-            if len(problems) < _MOST_PROBLEMS:
+            if len(problems) < _MAX_PROBLEMS:
                 problems.append("; ".join(reasons.values()))
     if presence.inaccessible_folders:
         _log.warning(

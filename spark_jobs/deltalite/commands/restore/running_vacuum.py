@@ -31,7 +31,7 @@ from deltalite.storage.log_store import LogStore, StoredFile
 from deltalite.txn.winners import VACUUM_END, VACUUM_START
 
 # More commits than most tables get in a day, even from a stream. Reading them takes a minute or two.
-_MOST_COMMITS = 20_000
+_MAX_COMMITS = 20_000
 _READERS, _COMMITS_AT_ONCE = 8, 64
 # The largest expected difference between the clock of a vacuum and the times in the log.
 _CLOCKS_DIFFER_MS = HOUR_MS
@@ -81,7 +81,7 @@ def _commits_since(base: Snapshot, moment_ms: int) -> Iterator[Mapping[str, Any]
     """Yield the provenance of the commits since a moment, newest first, as far back as the log has them."""
     store, in_commit = base.store, in_commit_times(base.protocol, base.metadata)
     commits = [(time, commit) for time, commit in commit_times(store) if time.version <= base.version]
-    newest_first = commits[: -_MOST_COMMITS - 1 : -1]
+    newest_first = commits[: -_MAX_COMMITS - 1 : -1]
     with ThreadPoolExecutor(max_workers=_READERS, thread_name_prefix="commits") as pool:
         for start in range(0, len(newest_first), _COMMITS_AT_ONCE):
             batch = newest_first[start : start + _COMMITS_AT_ONCE]

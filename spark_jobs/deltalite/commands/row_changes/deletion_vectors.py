@@ -83,8 +83,8 @@ class VectorFiles:
 
     def _delete_rows_of_pack(self, files: pa.Table, pack: list[tuple[int, pa.Int64Array]], outcome: NewVectors) -> None:
         """Write the vectors of a pack, and add its files to the outcome."""
-        rows = dict(zip((n for n, _ in pack), _rows(files, pack), strict=True))
-        deleted = {number: self._all_deleted(rows[number], positions) for number, positions in pack}
+        rows = dict(zip((n for n, _ in pack), _rows_of_files(files, pack), strict=True))
+        deleted = {number: self._deleted_positions(rows[number], positions) for number, positions in pack}
         counts = self._record_counts(rows, deleted)
         remaining: list[tuple[int, pa.Int64Array]] = []  # the files that keep a live row
         for number, positions in pack:
@@ -99,9 +99,9 @@ class VectorFiles:
         descriptors = write_vectors(self._store, [positions for _, positions in remaining]) if remaining else []
         self._written += dict.fromkeys(name for d in descriptors if (name := file_name(d)) is not None)
         for (number, _), descriptor in zip(remaining, descriptors, strict=True):
-            outcome.adds.append(_add(rows[number], descriptor, counts[number]))
+            outcome.adds.append(_readded_file(rows[number], descriptor, counts[number]))
 
-    def _all_deleted(self, row: Mapping[str, Any], positions: pa.Int64Array) -> pa.Int64Array:
+    def _deleted_positions(self, row: Mapping[str, Any], positions: pa.Int64Array) -> pa.Int64Array:
         """Return the old and the new positions of soft-deleted rows of a file."""
         descriptor = row["deletionVector"]
         return positions if descriptor is None else _union(deleted_rows(self._store, descriptor), positions)
@@ -135,7 +135,7 @@ def _packs(deletions: Iterable[tuple[int, pa.Int64Array]]) -> Iterator[list[tupl
         yield pack
 
 
-def _rows(files: pa.Table, pack: list[tuple[int, pa.Int64Array]]) -> list[dict[str, Any]]:
+def _rows_of_files(files: pa.Table, pack: list[tuple[int, pa.Int64Array]]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = files.take(pa.array([n for n, _ in pack], pa.int64())).to_pylist()
     return rows
 
@@ -144,6 +144,6 @@ def _union(old_positions: pa.Int64Array, new_positions: pa.Int64Array) -> pa.Int
     return pc.unique(pa.concat_arrays([old_positions, new_positions])).sort()
 
 
-def _add(row: Mapping[str, Any], descriptor: Mapping[str, Any], num_records: int) -> AddFile:
+def _readded_file(row: Mapping[str, Any], descriptor: Mapping[str, Any], num_records: int) -> AddFile:
     stats = with_wide_bounds(row["stats"], num_records)
     return replace(add_of(row, data_change=True), stats=stats, deletion_vector=without_null_values(descriptor))

@@ -117,7 +117,7 @@ def _proposal(
 
 def _check_may_remove(base: Snapshot, change: RowChange) -> None:
     """Refuse to remove rows from an append-only table, before a row is written."""
-    if change.gone.num_rows > 0 or change.touched is not None:
+    if change.whole_files.num_rows > 0 or change.touched is not None:
         refuse_append_only(
             base, "this operation would change or remove rows", remedy="Only insert rows, or unset the property."
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.change_feed import recorded_schema
+from deltalite.change_feed import change_file_schema
 from deltalite.commands.common.change_data_files import CHANGE_DATA_FOLDER
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.write_target import WriteTarget
@@ -93,7 +93,7 @@ class _Writer:
                 inserts = None if inserts is None else inserts.compute_once()
         data_files = self._write_data_files(touched, inserts)
         vectors = self._soft_delete(touched) if touched is not None and self._uses_vectors else None
-        removed = pa.concat_tables([self._change.gone, *self._removed_files(touched, vectors)])
+        removed = pa.concat_tables([self._change.whole_files, *self._removed_files(touched, vectors)])
         rewritten = 0 if touched is None or self._uses_vectors else live_row_count(self._base.store, touched.files)
         return WrittenChange(
             target=self._target,
@@ -144,11 +144,12 @@ class _Writer:
 
     def _write_change_files(self, rows: ChangedRows, inserts: NewRows | None) -> tuple[AddCDCFile, ...]:
         """Write the change data files: pre- and postimages of updates, deleted rows (of whole files too), new rows."""
-        target, gone = self._target, None
-        if self._change.gone.num_rows:
-            gone = conform_rows(scan(self._spark, self._base, self._change.gone), self._base.schema, target.schema)
-        frame = self._apply_rules(rows.feed(inserts, gone))
-        files = self._staging.write(frame, recorded_schema(target.table), [], folder=CHANGE_DATA_FOLDER)
+        target, whole_file_rows = self._target, None
+        if self._change.whole_files.num_rows:
+            rows_to_delete = scan(self._spark, self._base, self._change.whole_files)
+            whole_file_rows = conform_rows(rows_to_delete, self._base.schema, target.schema)
+        frame = self._apply_rules(rows.feed(inserts, whole_file_rows))
+        files = self._staging.write(frame, change_file_schema(target.table), [], folder=CHANGE_DATA_FOLDER)
         return publish_change_files(self._base.store, self._staging, files, target)
 
     def _apply_rules(self, frame: DataFrame) -> DataFrame:
@@ -165,4 +166,4 @@ def _with_all_columns(base: Snapshot, files: pa.Table) -> pa.Table:
 def _size_of(touched: TouchedRows) -> Size:
     """Estimate the size of the changed rows from the size of their files."""
     rows = sum(count or 0 for count in live_rows_of(touched.files)) or 1
-    return Size(count=rows, size_bytes=bytes_of(touched.files) * _UNPACKED).of(touched.changed)
+    return Size(count=rows, size_bytes=bytes_of(touched.files) * _UNPACKED).of(touched.changed_row_count)

@@ -29,20 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TouchedRows:
-    """Files with rows that change. `rows` has the change of each row; `changed` is the number of changed rows.
-
-    `numbers` is that of `AddressedRows`.
-    """
+    """Files with rows that change. `rows` has the change of each row, and `numbers` is that of `AddressedRows`."""
 
     files: pa.Table
     rows: ChangedRows
     numbers: Mapping[int, int]
-    changed: int
+    changed_row_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
-    """The plan of an operation. `gone` has the files that are removed whole, without reading their rows.
+    """The plan of an operation. `whole_files` are the files that it removes whole, without reading their rows.
 
     `gathers` is true if the rows of one partition come from many tasks and have to be shuffled together. `row_level` is
     that of `Proposal`. `counts` has metrics under Spark's names. `source_versions` has the versions of the Delta tables
@@ -53,7 +50,7 @@ class RowChange:
     reads: ReadSet
     actions: Mapping[int, RowAction]
     columns: RowColumns
-    gone: pa.Table
+    whole_files: pa.Table
     touched: TouchedRows | None = None
     inserts: NewRows | None = None
     gathers: bool = False
@@ -64,7 +61,7 @@ class RowChange:
     @property
     def changes_rows(self) -> bool:
         """Whether the operation changes any row."""
-        return self.gone.num_rows > 0 or self.touched is not None or self.inserts is not None
+        return self.whole_files.num_rows > 0 or self.touched is not None or self.inserts is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from deltalite.txn.proposal import Operation
 def row_operation(
     request: RowsRequest, name: str, parameters: Mapping[str, str], metrics: Mapping[str, int]
 ) -> Operation:
-    """Return the operation of a request."""
+    """Return the history entry of a request. `name` is Spark's name of the operation."""
     return Operation(
         name=name,
         parameters=parameters,
@@ -35,13 +35,13 @@ def file_metrics(written: WrittenChange | None) -> dict[str, int]:
         return dict.fromkeys(
             ("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes", "numAddedChangeFiles"), 0
         )
-    back = {add.path for add in written.vectors.adds}
-    gone = [remove for remove in written.removes if remove.path not in back]
+    readded_paths = {add.path for add in written.vectors.adds}
+    removed_files = [remove for remove in written.removes if remove.path not in readded_paths]
     return {
         "numAddedFiles": len(written.data_files.adds),
-        "numRemovedFiles": len(gone),
+        "numRemovedFiles": len(removed_files),
         "numAddedBytes": written.data_files.size_bytes,
-        "numRemovedBytes": sum(remove.size_bytes or 0 for remove in gone),
+        "numRemovedBytes": sum(remove.size_bytes or 0 for remove in removed_files),
         "numAddedChangeFiles": len(written.changes),
     }
 
@@ -55,6 +55,6 @@ def vector_metrics(written: WrittenChange | None) -> dict[str, int]:
     }
 
 
-def rows_gone(change: RowChange) -> int | None:
+def whole_file_row_count(change: RowChange) -> int | None:
     """Return the number of rows of the files that are removed whole, or None if a file has no row count."""
-    return WrittenFiles.rows_of(change.gone)
+    return WrittenFiles.rows_of(change.whole_files)

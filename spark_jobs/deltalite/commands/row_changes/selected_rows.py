@@ -46,14 +46,14 @@ def selected_change(
     touched = None
     if partial.files.num_rows:
         rows, numbers = changed_by(spark, base, partial.files, columns, action, target.schema)
-        changed = live_row_count(base.store, partial.files) if partial.counts is None else sum(partial.counts)
-        touched = TouchedRows(files=partial.files, rows=rows, numbers=numbers, changed=changed)
+        row_count = live_row_count(base.store, partial.files) if partial.counts is None else sum(partial.counts)
+        touched = TouchedRows(files=partial.files, rows=rows, numbers=numbers, changed_row_count=row_count)
     return RowChange(
         target=target,
         reads=matching.reads,
         actions={0: action},
         columns=columns,
-        gone=whole_files,
+        whole_files=whole_files,
         touched=touched,
         row_level=True,
     )

@@ -140,7 +140,7 @@ def _proposal(
         metadata=plan.target.changed_metadata,
         domains=plan.domains,
         txn=transaction(request.identity, base, now_ms=now_ms()),
-        reads=ReadSet(whole_table=base is not None and plan.changes.rests_on_rows),
+        reads=ReadSet(whole_table=base is not None and plan.changes.depends_on_rows),
         protects_checkpoints=bool(plan.changes.dropped_features),
     )
 

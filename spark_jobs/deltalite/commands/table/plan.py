@@ -1,4 +1,4 @@
-"""The table that a request declares: the target of a new table, or of an existing one with the changes. Pure values."""
+"""The table that a request declares: the target of a new table, or of an existing one with the changes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from deltalite.commands.common.order_columns import order_columns
 from deltalite.commands.common.write_target import (
     WriteTarget,
     altered_target,
+    check_same_partitioning,
+    new_target_from_metadata,
     partition_columns,
-    target_of_new_table,
     target_without_features,
 )
-from deltalite.errors import InvalidRequestError, SchemaMismatchError, TableNotFoundError
+from deltalite.errors import InvalidRequestError, TableNotFoundError
 from deltalite.protocol import type_widening
 from deltalite.protocol.actions import DomainMetadata, Metadata
 from deltalite.protocol.altering import altered_schema, changed_columns, is_computed, newly_required
 from deltalite.protocol.clustering import (
-    MOST_CLUSTERING_COLUMNS,
+    MAX_CLUSTERING_COLUMNS,
     check_keeps_clustering,
     clustering_domain,
     column_text,
@@ -45,7 +46,7 @@ from deltalite.protocol.schema import StructType, schema_to_json
 from deltalite.requests import TableRequest
 from deltalite.snapshot import Snapshot
 
-_MAINTAINED = frozenset(
+_MAINTAINED_PROPERTIES = frozenset(
     {COLUMN_MAPPING_MAX_ID, COMMIT_VERSION_COLUMN, ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION, ROW_ID_COLUMN}
 )
 
@@ -78,7 +79,7 @@ class Changes:
         return bool(self.constraint_keys or self.required_columns)
 
     @property
-    def rests_on_rows(self) -> bool:
+    def depends_on_rows(self) -> bool:
         """Whether rows that another writer adds meanwhile could make the change invalid."""
         return self.has_new_rules or self.adds_computed_column
 
@@ -147,7 +148,7 @@ def check_properties(request: TableRequest) -> None:
                 f"unset_properties names {key}: a task cannot remove a feature or lower a version of the protocol.",
                 remedy="Leave it out. `drop_features` removes a feature.",
             )
-        if key in _MAINTAINED:
+        if key in _MAINTAINED_PROPERTIES:
             raise InvalidRequestError(f"unset_properties names {key}, which writers maintain.", remedy="Leave it out.")
 
 
@@ -175,7 +176,7 @@ def plan_new_table(request: TableRequest, declared: StructType | None, root: str
         created_time_ms=now_ms,
     )
     check_manifests_are_possible(configuration)
-    target = target_of_new_table(metadata, _requested_protocol(request))
+    target = new_target_from_metadata(metadata, _requested_protocol(request))
     target, cluster_by = _clustered(request, target)
     changes = Changes(
         properties=configuration,
@@ -189,10 +190,10 @@ def plan_change(request: TableRequest, declared: StructType | None, base: Snapsh
     """Return the plan that alters the table.
 
     Raises:
-        SchemaMismatchError: the table cannot become as declared; the message names the column.
+        SchemaMismatchError: the table cannot get the declared schema; the message names the column.
         InvalidRequestError, UnsupportedFeatureError: a property is wrong, or this release cannot write such a table.
     """
-    _check_same_partitioning(request, base)
+    check_same_partitioning(request.partition_by, base)
     _check_unset_properties(request, base)
     configuration = declared_properties(request, base.configuration)
     check_manifests_are_possible(configuration)
@@ -241,7 +242,9 @@ def _clustered(request: TableRequest, target: WriteTarget) -> tuple[WriteTarget,
     """Return the target with the declared clustering columns, and their names; None if the clustering stays."""
     if request.cluster_by is None:
         return target, None
-    columns = order_columns(request.cluster_by, target.table, parameter="cluster_by", most=MOST_CLUSTERING_COLUMNS)
+    columns = order_columns(
+        request.cluster_by, target.table, parameter="cluster_by", max_columns=MAX_CLUSTERING_COLUMNS
+    )
     clustering = tuple(column.physical for column in columns)
     if clustering == target.clustering:
         return target, None
@@ -263,8 +266,8 @@ def declared_properties(request: TableRequest, before: Mapping[str, str]) -> dic
     }
     unset = {*request.unset_properties, *(keys.get(name.lower()) for name in request.drop_constraints)}
     unset |= enabling_properties(droppable_features(request.drop_features))
-    kept = {key: text for key, text in before.items() if key not in unset}
-    return kept | stored_properties(request.properties) | constraints
+    remaining = {key: text for key, text in before.items() if key not in unset}
+    return remaining | stored_properties(request.properties) | constraints
 
 
 def _check_partition_columns(request: TableRequest, declared: StructType) -> None:
@@ -281,17 +284,6 @@ def _check_unset_properties(request: TableRequest, base: Snapshot) -> None:
     key = next(unknown, None)
     if key is not None:
         raise InvalidRequestError(
-            f"unset_properties names {key}, which is no property of the table or of Delta.",
+            f"unset_properties names {key}, which is not a property of the table or of Delta.",
             remedy="Check the spelling, also upper and lower case.",
-        )
-
-
-def _check_same_partitioning(request: TableRequest, base: Snapshot) -> None:
-    declared = request.partition_by
-    if declared is not None and [c.lower() for c in declared] != [c.lower() for c in base.partition_columns]:
-        raise SchemaMismatchError(
-            f"The table is partitioned by ({', '.join(base.partition_columns)}), but partition_by is "
-            f"({', '.join(declared)}).",
-            remedy="Leave partition_by out, or replace the table with DeltaWriteOperator, mode='overwrite' and "
-            "overwrite_schema=True.",
         )

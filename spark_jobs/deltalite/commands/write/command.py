@@ -53,7 +53,12 @@ from deltalite.spark.columns.types import from_spark
 from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.reader.sources import query_rows
-from deltalite.spark.row_changes.replacing import Replacement, everything, matching, same_partitions
+from deltalite.spark.row_changes.replacing import (
+    Replacement,
+    replacement_of_all_files,
+    replacement_of_matching_rows,
+    replacement_of_partitions,
+)
 from deltalite.spark.write.column_defaults import fill_columns, rule_guards
 from deltalite.spark.write.identity_values import fill_identities
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
@@ -220,7 +225,7 @@ class _Write:
         return guards
 
     def _copy_survivors(self, staged: _Staged, copies: StagedWrite, target: WriteTarget) -> _Staged:
-        """Copy the rows that survive in partly replaced files, and write the change files that this requires."""
+        """Copy the surviving rows of rewritten files, and write the change files that this requires."""
         replaced, base = staged.replaced, self._base
         if replaced is None or replaced.survivors is None or base is None:
             return staged
@@ -250,8 +255,8 @@ class _Write:
             return None
         if self._request.mode is WriteMode.OVERWRITE:
             if self._request.replace_where is not None:
-                return matching(self._spark, self._base, self._request.replace_where)
-            return None if self._is_dynamic else everything(self._base)
+                return replacement_of_matching_rows(self._spark, self._base, self._request.replace_where)
+            return None if self._is_dynamic else replacement_of_all_files(self._base)
         identity = self._request.identity
         if identity is None or identity.on_rerun is not OnRerun.REPLACE:
             return None
@@ -262,7 +267,7 @@ class _Write:
         """Return the files that a dynamic partition overwrite replaces; the written partitions decide."""
         if self._base is None or not self._is_dynamic:
             return None
-        return same_partitions(self._base, [f.partition_values for f in new.adds])
+        return replacement_of_partitions(self._base, [f.partition_values for f in new.adds])
 
     @property
     def _is_dynamic(self) -> bool:

@@ -66,7 +66,9 @@ def write_metrics(
     if request.replace_where is not None:
         metrics["numAddedChangeFiles"] = change_files
         metrics["numCopiedRows"] = copied.rows
-        deleted = WrittenFiles.rows_of(replaced.whole) if replaced.matched_rows is None else replaced.matched_rows
+        deleted = (
+            WrittenFiles.rows_of(replaced.removed_files) if replaced.matched_rows is None else replaced.matched_rows
+        )
         if deleted is not None:
             metrics["numDeletedRows"] = deleted
     return metrics

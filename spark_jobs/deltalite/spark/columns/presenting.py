@@ -38,7 +38,7 @@ _VOID = PrimitiveType("void")
 _FLOATING_POINT = (PrimitiveType("float"), PrimitiveType("double"))
 # The digits before the point that Spark requires to read an integer of a file as a decimal.
 _DIGITS_OF_INTEGERS: Mapping[Any, int] = {"byte": 10, "short": 10, "integer": 10, "long": 20}
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 _NOTHING_PUSHED: Mapping[str, str] = {"spark.sql.parquet.filterPushdown": "false"}
 # Only Spark's vectorised reader finds columns by id. Spark pushes filters down by name, and in a file of another writer
 # the name may belong to another id. So this mode disables the push-down.
@@ -137,7 +137,7 @@ def _requested_type(data_type: DataType, digits: int) -> DataType | None:
             key_type, value_type = _requested_type(key, digits), _requested_type(value, digits)
             return None if key_type is None or value_type is None else MapType(key_type, value_type, contains_null)
         case DecimalType(precision, scale):
-            return DecimalType(min(max(precision, digits + scale), _MOST_DIGITS), scale)
+            return DecimalType(min(max(precision, digits + scale), _MAX_DIGITS), scale)
         case _:
             return None if data_type == _VOID else data_type
 

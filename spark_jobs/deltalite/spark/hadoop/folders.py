@@ -26,7 +26,7 @@ from deltalite.storage.log_store import StoredFile
 
 _log = logging.getLogger(__name__)
 _NOT_REMOVED = "Could not remove %s of %s. No version refers to this file, so a vacuum will delete it: %s"
-_MOST_RENAMES = 5
+_MAX_RENAMES = 5
 # The Hadoop file systems that rename in one operation, whatever the size. Elsewhere a rename may be a copy.
 _RENAMING = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs", "abfs", "abfss"})
 
@@ -224,7 +224,7 @@ class _HadoopFolder:
     def rename(self, source: str, target: str) -> None:
         fs = self._files.fs
         with self._files.errors("move", source):
-            for _ in range(_MOST_RENAMES):  # another writer's cleanup may remove the empty folder in between
+            for _ in range(_MAX_RENAMES):  # another writer's cleanup may remove the empty folder in between
                 fs.mkdirs(self._files.path(target).getParent())
                 if fs.rename(self._files.path(source), self._files.path(target)):
                     return
@@ -266,7 +266,7 @@ def _rename_into_place(source: Path, target: Path) -> None:
     """
     if target.exists():
         raise FileExistsError(f"{target} exists already")
-    for _ in range(_MOST_RENAMES):
+    for _ in range(_MAX_RENAMES):
         target.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             os.rename(source, target)

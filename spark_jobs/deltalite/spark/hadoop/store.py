@@ -22,7 +22,7 @@ from deltalite.storage.log_store import StoredFile
 
 _POLICY, _RANDOM = "fs.option.openfile.read.policy", "parquet, random"
 # The most bytes read by ranges before the file is copied.
-_MOST_RANGED_BYTES = 4 * LARGE_BYTES
+_MAX_RANGED_BYTES = 4 * LARGE_BYTES
 
 
 class HadoopLogStore:
@@ -152,7 +152,7 @@ class _Ranges(io.RawIOBase):
         super().close()
 
     def _read(self, size: int) -> bytes:
-        if self._local is None and self._ranged + size > _MOST_RANGED_BYTES:
+        if self._local is None and self._ranged + size > _MAX_RANGED_BYTES:
             copy = self._resources.enter_context(self._files.local_copy(self._name))
             self._local = self._resources.enter_context(io.FileIO(copy))
         if self._local is not None:

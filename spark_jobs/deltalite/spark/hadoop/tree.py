@@ -41,7 +41,7 @@ class HadoopTree:
     def __init__(self, files: HadoopFiles, *, folders_have_times: bool) -> None:
         self._files = files
         self._folders_have_times = folders_have_times
-        self._page = self._bulk_page() if files.has_capability(_BULK) else 1
+        self._bulk_size = self._max_bulk_size() if files.has_capability(_BULK) else 1
 
     @property
     def root(self) -> str:
@@ -51,7 +51,7 @@ class HadoopTree:
     @property
     def batch(self) -> int:
         """The number of files in one request, or in one thread's batch without bulk deletion."""
-        return self._page if self._page > 1 else _BATCH
+        return self._bulk_size if self._bulk_size > 1 else _BATCH
 
     def list(self, folder: str) -> Folder:
         """List a folder."""
@@ -76,7 +76,7 @@ class HadoopTree:
 
     def delete_files(self, names: Sequence[str]) -> Deletion:
         """Delete files, in one request if the storage supports it."""
-        if self._page > 1:
+        if self._bulk_size > 1:
             return self._delete_in_bulk(names)
         deletion = Deletion()
         for name in names:
@@ -119,7 +119,7 @@ class HadoopTree:
         )
         return Deletion(deleted=len(names) - len(failures), failed=len(failures), error=storage_error)
 
-    def _bulk_page(self) -> int:
+    def _max_bulk_size(self) -> int:
         with self._files.errors("check"):
             bulk = self._files.fs.createBulkDelete(self._path(""))
             try:

@@ -25,7 +25,7 @@ KEPT_APART = {"spark.sql.unionOutputPartitioning": "false"}
 _LARGE_BYTES = 16 * 1024 * 1024
 # Up to this number, small bins are scanned one by one too.
 _FEW = 8
-_MOST_BRANCHES = 100
+_MAX_BRANCHES = 100
 _SEED = 42
 _MASK = 0xFFFFFFFF
 
@@ -44,7 +44,7 @@ def jobs_for(sizes: Sequence[int]) -> list[BinJob]:
     if len(small) <= _FEW:
         small = []
     large = sorted(set(range(len(sizes))) - set(small))
-    groups = (tuple(large[start : start + _MOST_BRANCHES]) for start in range(0, len(large), _MOST_BRANCHES))
+    groups = (tuple(large[start : start + _MAX_BRANCHES]) for start in range(0, len(large), _MAX_BRANCHES))
     jobs = [BinJob(bins=group, shuffles=False) for group in groups]
     return [*jobs, BinJob(bins=tuple(small), shuffles=True)] if small else jobs
 

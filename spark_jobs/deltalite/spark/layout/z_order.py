@@ -33,16 +33,16 @@ from deltalite.spark.layout.rearranging import keys_of_partitions
 from deltalite.spark.runtime.computed_once import computed_once
 from deltalite.spark.scan.frame import scan_with_row_ids
 
-_MOST_SAMPLED = 2_000_000
+_MAX_SAMPLED = 2_000_000
 _OF_A_CUBE = (1_000, 50_000)
 # Bits of the number of a range. All columns together distinguish the row groups, with some additional bits. Every bit
 # costs a step for every row.
-_FEWEST_BITS, _MOST_BITS, _MORE_BITS = 3, 10, 4
+_MIN_BITS, _MAX_BITS, _MORE_BITS = 3, 10, 4
 ROW_GROUPS_OF_FILE = 8
 # Pseudo-random bits after the place, because many rows may share one place.
 _CHANCE_BITS = 10
 # The most bounds of all cubes together, which each executor holds.
-_MOST_BOUNDS = 1_000_000
+_MAX_BOUNDS = 1_000_000
 # The most characters of a bound that is a text.
 _PREFIX = 64
 _SEED = 42
@@ -133,7 +133,7 @@ def _value(path: Path) -> Column:
 def _shares(cubes: Sequence[Cube]) -> list[float]:
     """Return the sampling rate of each cube."""
     least, most = _OF_A_CUBE
-    sample_rows = min(max(_MOST_SAMPLED // len(cubes), least), most)
+    sample_rows = min(max(_MAX_SAMPLED // len(cubes), least), most)
     return [1.0 if not cube.rows else min(1.0, sample_rows / cube.rows) for cube in cubes]
 
 
@@ -165,8 +165,8 @@ class _Order:
         self._curve = curve if columns > 1 else Curve.Z
         self._hashed = [*self.values, *(f.name for f in snapshot.schema if _is_hashed(f.type))]
         useful_bits = math.ceil((math.log2(ROW_GROUPS_OF_FILE * most_outputs) + _MORE_BITS) / columns)
-        affordable_bits = math.floor(math.log2(_MOST_BOUNDS / (cubes * columns)))
-        self._bits = max(1, min(max(useful_bits, _FEWEST_BITS), _MOST_BITS, affordable_bits))
+        affordable_bits = math.floor(math.log2(_MAX_BOUNDS / (cubes * columns)))
+        self._bits = max(1, min(max(useful_bits, _MIN_BITS), _MAX_BITS, affordable_bits))
         self.file_steps = math.ceil(math.log2(most_outputs)) if most_outputs > 1 else 0
 
     def bounds(self, sample: DataFrame) -> DataFrame:

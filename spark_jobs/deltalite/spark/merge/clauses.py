@@ -1,8 +1,12 @@
-"""The clauses of a merge as actions, each resolved against the rows that it may use, and the resulting schema.
+"""The clauses of a merge as actions, and the schema that the table has after the merge.
 
-`*` means the source column of the same name. Without schema evolution the source must have all columns of the table
-except generated, default and IDENTITY columns, and its other columns are ignored. With schema evolution new source
-columns are added; for a column that the source lacks, an update keeps the value and an insert fills it.
+`*` assigns each source column to the target column of the same name. `merge_schema` decides about other columns:
+
+- Without it, the source must have all columns of the table, except generated, default and IDENTITY columns. Columns
+  that only the source has are ignored.
+- With it, columns that only the source has are added to the table. For a column that the source lacks, an update keeps
+  the value, and an insert writes the generated value, the default or NULL.
+
 delta-spark: DeltaMergeInto, schema evolution.
 """
 
@@ -19,6 +23,7 @@ from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.schema import StructField, StructType, member_at
 from deltalite.protocol.schema_evolution import with_new_columns
 from deltalite.requests import ALL_COLUMNS, MergeClause, MergeRequest
+from deltalite.requests.rows import Assignments
 from deltalite.spark.columns.names import SOURCE, TARGET, quoted
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.sql import no_rows, no_rows_of
@@ -30,38 +35,42 @@ class MergeActions:
     """The actions of the three kinds of clauses, by number. The numbers are unique over all kinds."""
 
     matched: Mapping[int, RowAction]
-    by_source: Mapping[int, RowAction]
+    not_matched_by_source: Mapping[int, RowAction]
     not_matched: Mapping[int, RowAction]
 
     @property
     def all(self) -> dict[int, RowAction]:
         """All actions by number."""
-        return {**self.matched, **self.by_source, **self.not_matched}
+        return {**self.matched, **self.not_matched_by_source, **self.not_matched}
 
 
 def evolved_schema(request: MergeRequest, table: StructType, source: StructType, *, widens: bool = False) -> StructType:
     """Return the schema of the table after the merge.
 
-    With `merge_schema` the table gets new columns. With `widens` too, and a clause of `*`, its columns get the wider
-    types of the source.
+    It differs from `table` only with `merge_schema`:
+
+    - If a clause has `*`, the table gets all columns of the source that it lacks. With `widens`, its columns also get
+      the wider types of the source.
+    - Otherwise it gets the columns that a clause assigns and that the source has.
 
     Raises:
         SchemaMismatchError: a new column has no type.
     """
     if not request.merge_schema:
         return table
-    values = [one for c in (*request.when_matched, *request.when_not_matched) for one in (c.update, c.insert) if one]
-    if any(isinstance(one, str) for one in values):
+    clauses = (*request.when_matched, *request.when_not_matched)
+    all_assignments = [assignments for clause in clauses for assignments in (clause.update, clause.insert)]
+    if ALL_COLUMNS in all_assignments:
         return with_new_columns(table, source, widens=widens)
-    paths = [assigned_path(column, table) for one in values if not isinstance(one, str) for column in one]
-    for path in paths:
-        new = _narrowed(source, path) if path and member_at(table, path) is None else None
-        table = table if new is None else with_new_columns(table, StructType((new,)))
+    names = [name for assignments in all_assignments if assignments is not None for name in assignments]
+    for path in [assigned_path(name, table) for name in names]:
+        new_column = _narrowed(source, path) if path and member_at(table, path) is None else None
+        table = table if new_column is None else with_new_columns(table, StructType((new_column,)))
     return table
 
 
 def _narrowed(struct: StructType, path: Path) -> StructField | None:
-    """Return the first field of a path, reduced to the members on the path."""
+    """Return the first field of a path, reduced to the members on the path; None if the struct lacks one."""
     field = struct.find(path[0])
     if field is None or len(path) == 1:
         return field
@@ -86,44 +95,53 @@ def merge_actions(
     """
     target = no_rows(spark, base_schema).alias(TARGET)
     incoming = no_rows_of(spark, source.schema).alias(SOURCE)
-    names = ("when_matched", "when_not_matched_by_source", "when_not_matched")
-    by_kind = []
-    first = 0
-    for name, rows in zip(names, (target.crossJoin(incoming), target, incoming), strict=True):
+    star = _Star(from_spark(source.schema), schema, rules, source_may_lack_columns=request.merge_schema)
+    rows_by_parameter = {
+        "when_matched": target.crossJoin(incoming),
+        "when_not_matched_by_source": target,
+        "when_not_matched": incoming,
+    }
+    actions_by_kind = []
+    first_number = 0
+    for parameter, rows in rows_by_parameter.items():
         resolver = RowActions(rows, base_schema=base_schema, schema=schema, rules=rules, fills=request.merge_schema)
-        clauses: Sequence[MergeClause] = getattr(request, name)
-        star = _Star(from_spark(source.schema), schema, rules, is_lenient=request.merge_schema)
-        by_kind.append({first + n: _action(resolver, one, star, f"{name}[{n}]") for n, one in enumerate(clauses)})
-        first += len(clauses)
-    matched, by_source, not_matched = by_kind
-    return MergeActions(matched=matched, by_source=by_source, not_matched=not_matched)
+        clauses: Sequence[MergeClause] = getattr(request, parameter)
+        actions = [_action(resolver, clause, star, f"{parameter}[{at}]") for at, clause in enumerate(clauses)]
+        actions_by_kind.append(dict(enumerate(actions, first_number)))
+        first_number += len(clauses)
+    matched, not_matched_by_source, not_matched = actions_by_kind
+    return MergeActions(matched=matched, not_matched_by_source=not_matched_by_source, not_matched=not_matched)
 
 
-def _action(resolver: RowActions, clause: MergeClause, star: _Star, name: str) -> RowAction:
+def _action(resolver: RowActions, clause: MergeClause, star: _Star, parameter: str) -> RowAction:
     if clause.delete:
-        return resolver.delete(clause.condition, name)
+        return resolver.delete(clause.condition, parameter)
     if clause.update is not None:
-        update = _assigned_values(resolver, clause.update, star, f"{name}.update")
-        return resolver.update(clause.condition, update, name)
-    insert = _assigned_values(resolver, clause.insert or {}, star, f"{name}.insert")
-    return resolver.insert(clause.condition, insert, name)
+        update = _assigned_values(resolver, clause.update, star, f"{parameter}.update")
+        return resolver.update(clause.condition, update, parameter)
+    insert = _assigned_values(resolver, clause.insert or {}, star, f"{parameter}.insert")
+    return resolver.insert(clause.condition, insert, parameter)
 
 
 def _assigned_values(
-    resolver: RowActions, values: str | Mapping[str, str], star: _Star, name: str
+    resolver: RowActions, assignments: str | Assignments, star: _Star, parameter: str
 ) -> dict[Path, AssignedValue]:
-    return star.assigned_values(name) if isinstance(values, str) else resolver.assignments(values, name)
+    if isinstance(assignments, str):
+        return star.assigned_values(parameter)
+    return resolver.assignments(assignments, parameter)
 
 
 class _Star:
     """Resolves `*` to the columns of the source."""
 
-    def __init__(self, source: StructType, schema: StructType, rules: ColumnRules, *, is_lenient: bool) -> None:
+    def __init__(
+        self, source: StructType, schema: StructType, rules: ColumnRules, *, source_may_lack_columns: bool
+    ) -> None:
         self._source = source
         self._schema = schema
-        self._may_lack = frozenset(schema.names) if is_lenient else rules.filled_columns
+        self._may_lack = frozenset(schema.names) if source_may_lack_columns else rules.filled_columns
 
-    def assigned_values(self, name: str) -> dict[Path, AssignedValue]:
+    def assigned_values(self, parameter: str) -> dict[Path, AssignedValue]:
         """Return the source column for each column of the table."""
         values: dict[Path, AssignedValue] = {}
         for field in self._schema:
@@ -133,7 +151,7 @@ class _Star:
                 values[(field.name,)] = AssignedValue(value=value, type=source_field.type)
             elif field.name not in self._may_lack:
                 raise SchemaMismatchError(
-                    f"{name} is '{ALL_COLUMNS}', and the source has no column '{field.name}'. It has: "
+                    f"{parameter} is '{ALL_COLUMNS}', and the source has no column '{field.name}'. It has: "
                     f"{', '.join(self._source.names)}.",
                     remedy="Add it in `query`, name the columns and their values, or set merge_schema=True.",
                 )

@@ -44,7 +44,7 @@ class SourceRows:
 
     @property
     def columns(self) -> list[str]:
-        """All columns, with the number."""
+        """All columns of `frame`: those of the source, and the number."""
         return self.frame.columns
 
 
@@ -67,17 +67,20 @@ class MergeRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMatches:
-    """The counts of one file: matched rows, pairs, rows with several matches, and rows by action."""
+    """The counts of one file: rows with a match, pairs, rows with several matches, and rows by action."""
 
     rows: int
     pairs: int
-    multiple: int
+    rows_with_several_matches: int
     by_action: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """All pairs: the source's columns, `pair_file`, `pair_row`, `pair_action`; counts by file number."""
+    """All pairs of matching rows, their number, and the counts of each file by its number.
+
+    A pair has the columns of the source, `pair_file`, `pair_row` and `pair_action`.
+    """
 
     pairs: DataFrame
     count: int
@@ -85,7 +88,7 @@ class Matches:
 
     def one_for_each_row(self, columns: RowColumns) -> Matches:
         """Return the matches with one pair for each target row, if the caller may use any of them."""
-        if not any(counts.multiple for counts in self.by_file.values()):
+        if not any(counts.rows_with_several_matches for counts in self.by_file.values()):
             return self
         return replace(self, pairs=self.pairs.dropDuplicates([columns.pair_file, columns.pair_row]))
 
@@ -138,9 +141,12 @@ def _by_file(pairs: DataFrame, actions: Sequence[int], columns: RowColumns) -> d
     )
     return {
         file: FileMatches(
-            rows=rows, pairs=pairs, multiple=multiple, by_action=dict(zip(actions, of_actions, strict=True))
+            rows=row_count,
+            pairs=pair_count,
+            rows_with_several_matches=several_count,
+            by_action=dict(zip(actions, counts_of_actions, strict=True)),
         )
-        for file, rows, pairs, multiple, *of_actions in counts.collect()
+        for file, row_count, pair_count, several_count, *counts_of_actions in counts.collect()
     }
 
 
@@ -148,16 +154,18 @@ def check_single_matches(all_matches: Matches, on: JoinCondition, columns: RowCo
     """Refuse a merge in which several source rows match one target row.
 
     Raises:
-        MultipleMatchesError: it has the number of such target rows, and the source rows that match one of them.
+        MultipleMatchesError: there is such a target row. The message has the number of such rows, and examples of the
+            source rows that match one of them.
     """
-    total = sum(counts.multiple for counts in all_matches.by_file.values())
+    total = sum(counts.rows_with_several_matches for counts in all_matches.by_file.values())
     if total == 0:
         return
     address = [columns.pair_file, columns.pair_row]
-    first = all_matches.pairs.groupBy(*map(named, address)).count().where("count > 1").limit(1).drop("count")
-    shown = [named(name) for name in on.source_columns] or [F.lit("no column of the source is in ON")]
-    text = F.substring(F.to_json(F.struct(*shown), {"ignoreNullFields": "false"}), 1, _SHOWN_CHARACTERS)
-    examples = [row[0] for row in all_matches.pairs.join(first, address).select(text).limit(_SHOWN_ROWS).collect()]
+    target_row = all_matches.pairs.groupBy(*map(named, address)).count().where("count > 1").limit(1).drop("count")
+    shown_columns = [named(name) for name in on.source_columns] or [F.lit("no column of the source is in ON")]
+    source_json = F.to_json(F.struct(*shown_columns), {"ignoreNullFields": "false"})
+    source_texts = all_matches.pairs.join(target_row, address).select(F.substring(source_json, 1, _SHOWN_CHARACTERS))
+    examples = [row[0] for row in source_texts.limit(_SHOWN_ROWS).collect()]
     raise MultipleMatchesError(
         f"Nothing was written: {total} rows of the table match more than one row of the source. One of them matches "
         f"{' and '.join(examples)}.",

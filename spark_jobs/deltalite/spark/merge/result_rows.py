@@ -25,8 +25,8 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
     Without clauses for unmatched target rows, only pairs with an action are joined.
     """
     base_schema, schema, columns = merge.base_schema, merge.schema, merge.columns
-    matched, by_source = merge.actions.matched, merge.actions.by_source
-    acting = matches.pairs if by_source else matches.pairs.where(named(columns.pair_action).isNotNull())
+    matched, not_matched_by_source = merge.actions.matched, merge.actions.not_matched_by_source
+    acting = matches.pairs if not_matched_by_source else matches.pairs.where(named(columns.pair_action).isNotNull())
     pairs = broadcast_if_small(acting, merge.source.size.of(matches.count)).alias(SOURCE)
     joined = rows.alias(TARGET).join(pairs, _is_same_row(columns), "left")
     action, pair_action = named(columns.action), named(columns.pair_action)
@@ -38,9 +38,9 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
     # The frame has no source columns from here on, so every name means a column of the table.
     is_matched = named(columns.pair_file).isNotNull()
     decided_rows = with_pairs.withColumn(
-        columns.action, F.when(is_matched, pair_action).otherwise(action_number(by_source)).cast("int")
+        columns.action, F.when(is_matched, pair_action).otherwise(action_number(not_matched_by_source)).cast("int")
     )
-    new = F.coalesce(named(columns.pair_new), new_row(action, by_source, schema))
+    new = F.coalesce(named(columns.pair_new), new_row(action, not_matched_by_source, schema))
     frame = decided_rows.select(
         *conform_columns(base_schema, schema, of_target),
         *map(named, row_id_names(merge.row_ids)),
@@ -50,7 +50,7 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
         new.alias(columns.new),
     )
     return ChangedRows(
-        frame=frame, schema=schema, columns=columns, actions={**matched, **by_source}, row_ids=merge.row_ids
+        frame=frame, schema=schema, columns=columns, actions={**matched, **not_matched_by_source}, row_ids=merge.row_ids
     )
 
 
@@ -60,7 +60,7 @@ def counts_without_match(rows: DataFrame, matches: Matches, merge: MergeRows) ->
     pairs = matches.pairs.select(named(columns.pair_file), named(columns.pair_row))
     small_pairs = broadcast_if_small(pairs, Size.of_addresses(matches.count))
     unmatched = rows.alias(TARGET).join(small_pairs, _is_same_row(columns), "left_anti")
-    actions = action_number(merge.actions.by_source)
+    actions = action_number(merge.actions.not_matched_by_source)
     acting = unmatched.withColumn(columns.action, actions).where(named(columns.action).isNotNull())
     counts: dict[int, dict[int, int]] = {}
     for file, action, count in acting.groupBy(named(columns.file), named(columns.action)).count().collect():

@@ -34,8 +34,8 @@ from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType
 from deltalite.spark.merge.join_condition import KeyPair
 from deltalite.spark.row_changes.joining import Size, row_bytes
 
-_MOST_VALUES = 1_000
-_MOST_RANGES = 64
+_MAX_VALUES = 1_000
+_MAX_RANGES = 64
 _INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -105,9 +105,9 @@ def _listed(source: DataFrame, key: KeyPair, partition_columns: Sequence[str]) -
     if key.is_char or key.target[0].lower() not in {name.lower() for name in partition_columns}:
         return None
     values = source.select(_encoded(key).alias("value")).where("value IS NOT NULL").distinct()
-    some = [row[0] for row in values.limit(_MOST_VALUES + 1).collect()]
+    some = [row[0] for row in values.limit(_MAX_VALUES + 1).collect()]
     literals = [_literal(value, key) for value in some]
-    if len(some) > _MOST_VALUES or not all(literal_fits(value, key.target_type) for value in literals):
+    if len(some) > _MAX_VALUES or not all(literal_fits(value, key.target_type) for value in literals):
         return None
     return In(key.target, tuple(literals))
 
@@ -115,7 +115,7 @@ def _listed(source: DataFrame, key: KeyPair, partition_columns: Sequence[str]) -
 def _ranges(source: DataFrame, key: KeyPair, low: Any, high: Any) -> list[tuple[Any, Any]]:
     """Divide the range of the values into equal intervals, and return the value range of each one that has any."""
     value = _encoded(key)
-    interval = F.floor((value.cast("double") - F.lit(float(low))) * _MOST_RANGES / (float(high) - float(low) or 1.0))
+    interval = F.floor((value.cast("double") - F.lit(float(low))) * _MAX_RANGES / (float(high) - float(low) or 1.0))
     ranges = source.groupBy(interval.alias("n")).agg(F.min(value), F.max(value)).where("n IS NOT NULL").collect()
     return sorted((row[1], row[2]) for row in ranges)
 

@@ -19,8 +19,8 @@ from deltalite.change_feed import (
     COMMIT_TIMESTAMP,
     COMMIT_VERSION,
     ChangePlan,
+    change_file_schema,
     plan_changes,
-    recorded_schema,
 )
 from deltalite.columnar.deletion_vectors.reading import deleted_rows
 from deltalite.errors import InvalidRequestError, TimestampOutOfRangeError
@@ -28,7 +28,6 @@ from deltalite.log.changes import ChangedFile
 from deltalite.log.commit_times import Timeline, in_commit_times
 from deltalite.log.file_table import ADD_TYPES
 from deltalite.protocol.column_mapping import TableSchema
-from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import named
 from deltalite.spark.hadoop.opening import readable_store
@@ -54,21 +53,22 @@ def changes(spark: SparkSession, path: str, from_version: int, to_version: int |
 
 
 def change_rows(spark: SparkSession, plan: ChangePlan, *, is_exact: bool = False) -> DataFrame:
-    """Return the rows of a plan. See `scan.scan_rows` for `is_exact`.
+    """Return the rows of a plan with the columns of `ChangePlan.schema`. See `scan.scan_rows` for `is_exact`.
 
     Raises:
         CorruptDataFileError: a deletion vector cannot be read.
         CorruptLogError: a partition value does not fit the type of its column.
     """
-    recorded = [file for file in plan.files if file.change_type is None]
-    whole = [file for file in plan.files if file.change_type is not None]
+    change_files = [file for file in plan.files if file.change_type is None]
+    data_files = [file for file in plan.files if file.change_type is not None]
     frames = []
-    if whole or not recorded:
+    if data_files or not change_files:
         table = plan.snapshot.table_schema
-        types = pa.array([file.change_type for file in whole], pa.string())
-        frames.append(_rows(spark, plan, whole, table, {CHANGE_TYPE: types}, is_exact=is_exact))
-    if recorded:
-        frame = _rows(spark, plan, recorded, recorded_schema(plan.snapshot.table_schema), {}, is_exact=is_exact)
+        types = pa.array([file.change_type for file in data_files], pa.string())
+        frames.append(_rows(spark, plan, data_files, table, {CHANGE_TYPE: types}, is_exact=is_exact))
+    if change_files:
+        schema = change_file_schema(plan.snapshot.table_schema)
+        frame = _rows(spark, plan, change_files, schema, {}, is_exact=is_exact)
         missing = F.raise_error(F.lit(f"A change data file has rows without {CHANGE_TYPE}.")).cast("string")
         change_type = F.coalesce(named(CHANGE_TYPE), missing).alias(CHANGE_TYPE)
         frames.append(frame.select(*[change_type if name == CHANGE_TYPE else named(name) for name in frame.columns]))
@@ -78,12 +78,6 @@ def change_rows(spark: SparkSession, plan: ChangePlan, *, is_exact: bool = False
 def replaced_rows(inserted: DataFrame, deleted: DataFrame) -> DataFrame:
     """Return inserted and deleted rows in the form of change data files. Both frames have the same columns."""
     return inserted.withColumn(CHANGE_TYPE, F.lit("insert")).unionAll(deleted.withColumn(CHANGE_TYPE, F.lit("delete")))
-
-
-def feed_schema(plan: ChangePlan) -> StructType:
-    """Return the schema of `change_rows`."""
-    added = ((CHANGE_TYPE, "string"), (COMMIT_VERSION, "long"), (COMMIT_TIMESTAMP, "timestamp"))
-    return StructType((*plan.snapshot.schema, *(StructField(name, PrimitiveType(kind)) for name, kind in added)))
 
 
 def first_version_from(store: LogStore, timestamp_ms: int) -> int:

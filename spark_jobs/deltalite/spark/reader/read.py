@@ -15,15 +15,16 @@ from pyspark.sql import DataFrame, SparkSession
 from deltalite.change_feed import plan_changes
 from deltalite.columnar.skipping.files import prune
 from deltalite.errors import InvalidRequestError
+from deltalite.requests.moments import parse_moment_ms
 from deltalite.snapshot import Snapshot
 from deltalite.spark.expressions.predicates import parse_predicate, reads_floating_point
 from deltalite.spark.hadoop.opening import readable_store
 from deltalite.spark.large_tables.distributed_replay import replayed_files
-from deltalite.spark.reader.changes import change_rows, feed_schema, first_version_from, unversioned
+from deltalite.spark.reader.changes import change_rows, first_version_from, unversioned
 from deltalite.spark.reader.read_options import ReadOptions
 from deltalite.spark.reader.row_ids import scan_with_named_row_ids
 from deltalite.spark.scan.frame import scan
-from deltalite.storage.versioned_path import VersionedPath, parse_moment_ms, resolve_version
+from deltalite.storage.versioned_path import VersionedPath, resolve_version
 
 
 def read(
@@ -37,7 +38,7 @@ def read(
 ) -> DataFrame:
     """Return the rows of a table as a DataFrame with the columns of the table, in their order.
 
-    In Spark's hidden column `_metadata`, `file_modification_time` is not the time of the file.
+    Do not use `_metadata.file_modification_time` of the result: it holds an internal number of the file.
 
     Args:
         spark: the session.
@@ -59,7 +60,7 @@ def read(
             raise InvalidRequestError(
                 "version_as_of or timestamp_as_of is set together with the option readChangeFeed, which reads a range "
                 "of versions.",
-                remedy="Keep one of them.",
+                remedy="Leave out readChangeFeed, or leave out version_as_of and timestamp_as_of.",
             )
         return _changes(spark, path, parsed, where)
     for name, argument, option in (
@@ -67,7 +68,7 @@ def read(
         ("timestamp_as_of", timestamp_as_of, parsed.timestamp_as_of),
     ):
         if argument is not None and option is not None:
-            raise InvalidRequestError(f"{name} is set twice: as an argument and as an option.", remedy="Keep one.")
+            raise InvalidRequestError(f"{name} is set twice: as an argument and as an option.", remedy="Leave one out.")
     version = parsed.version_as_of if version_as_of is None else version_as_of
     timestamp = parsed.timestamp_as_of if timestamp_as_of is None else timestamp_as_of
     snapshot = snapshot_at(spark, resolve_version(path, version, timestamp))
@@ -116,5 +117,5 @@ def _changes(spark: SparkSession, path: str, options: ReadOptions, where: str | 
     plan = plan_changes(store, first or 0, last)
     if where is None:
         return change_rows(spark, plan)
-    predicate = parse_predicate(spark, where, feed_schema(plan), parameter="where")
-    return change_rows(spark, plan, is_exact=reads_floating_point(predicate, feed_schema(plan))).where(where)
+    predicate = parse_predicate(spark, where, plan.schema, parameter="where")
+    return change_rows(spark, plan, is_exact=reads_floating_point(predicate, plan.schema)).where(where)

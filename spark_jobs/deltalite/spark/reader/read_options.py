@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from deltalite.errors import InvalidRequestError
-from deltalite.storage.versioned_path import parse_moment_ms
+from deltalite.requests.moments import parse_moment_ms
 
 _KNOWN = {
     "versionAsOf": "version_as_of",

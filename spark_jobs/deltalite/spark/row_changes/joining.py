@@ -16,8 +16,8 @@ from pyspark.sql import types as spark_types
 from deltalite.spark.columns.names import named
 
 # This much memory is used in each executor, and briefly in the driver.
-_MOST_BROADCAST_BYTES = 64 * 1024 * 1024
-_MOST_GATHERED_BYTES = 128 * 1024 * 1024
+_MAX_BROADCAST_BYTES = 64 * 1024 * 1024
+_MAX_GATHERED_BYTES = 128 * 1024 * 1024
 # The approximate bytes of a row's address in memory: the number of the file, the position and some numbers.
 _ADDRESS_BYTES = 100
 
@@ -63,9 +63,9 @@ def measure_size(rows: DataFrame) -> Size:
 
 def broadcast_if_small(rows: DataFrame, size: Size) -> DataFrame:
     """Return the rows, with a broadcast hint if they are small enough."""
-    return F.broadcast(rows) if size.size_bytes <= _MOST_BROADCAST_BYTES else rows
+    return F.broadcast(rows) if size.size_bytes <= _MAX_BROADCAST_BYTES else rows
 
 
 def one_partition_if_small(rows: DataFrame, size: Size) -> DataFrame:
     """Return the rows, in one partition if they fit into one file."""
-    return rows.repartition(1) if size.size_bytes <= _MOST_GATHERED_BYTES else rows
+    return rows.repartition(1) if size.size_bytes <= _MAX_GATHERED_BYTES else rows

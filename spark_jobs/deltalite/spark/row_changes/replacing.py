@@ -1,7 +1,7 @@
-"""The files that a write removes from the table, and the rows of them that survive.
+"""The files that a write replaces, and the rows of them that survive.
 
-The result is a `Replacement`: files that are removed whole, and files that are rewritten without the rows that match a
-predicate; see `selecting`. delta-spark: replaceWhere, dynamic partition overwrite.
+A write replaces all files, those of some partitions, or the rows that match a predicate. A file with some matching rows
+is rewritten without them; see `selecting`. delta-spark: replaceWhere, dynamic partition overwrite.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from deltalite.txn.proposal import ReadSet, RowTest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The replaced files: `whole` ones are removed, and `partly` replaced ones are rewritten without some rows.
+    """The replaced files: all rows of `removed_files` are deleted, and some rows of `rewritten_files`.
 
-    `survivors` and `deleted` are the remaining and the deleted rows of partly replaced files. `survivors` has the
-    columns of `scan_with_row_ids`. `matched_rows` is the number of the deleted rows, or None if they were not counted.
-    `reads` is the read set: a file that another writer adds inside it conflicts.
+    `survivors` and `deleted` are the remaining and the deleted rows of the rewritten files, None if there are none.
+    `survivors` has the columns of `scan_with_row_ids`. `matched_rows` is the number of deleted rows, None if they were
+    not counted. `reads` is the read set of the write.
     """
 
-    whole: pa.Table
-    partly: pa.Table
+    removed_files: pa.Table
+    rewritten_files: pa.Table
     reads: ReadSet
     survivors: DataFrame | None = None
     deleted: DataFrame | None = None
@@ -40,8 +40,8 @@ class Replacement:
     @classmethod
     def of(
         cls,
-        whole: pa.Table,
-        partly: pa.Table,
+        removed_files: pa.Table,
+        rewritten_files: pa.Table,
         *,
         rows: RowTest | None = None,
         survivors: DataFrame | None = None,
@@ -49,24 +49,31 @@ class Replacement:
         matched_rows: int | None = None,
     ) -> Replacement:
         """Return the replacement of these files, which were selected by the test `rows` or by name."""
-        keys = frozenset(key_column(pa.concat_tables([whole, partly])).to_pylist())
+        keys = frozenset(key_column(pa.concat_tables([removed_files, rewritten_files])).to_pylist())
         reads = ReadSet(keys=keys, rows=() if rows is None else (rows,))
         return cls(
-            whole=whole, partly=partly, reads=reads, survivors=survivors, deleted=deleted, matched_rows=matched_rows
+            removed_files=removed_files,
+            rewritten_files=rewritten_files,
+            reads=reads,
+            survivors=survivors,
+            deleted=deleted,
+            matched_rows=matched_rows,
         )
 
     @property
     def files(self) -> pa.Table:
-        """All files that are removed from the table."""
-        return pa.concat_tables([self.whole, self.partly])
+        """All replaced files. The commit removes both kinds."""
+        return pa.concat_tables([self.removed_files, self.rewritten_files])
 
 
-def everything(snapshot: Snapshot) -> Replacement:
+def replacement_of_all_files(snapshot: Snapshot) -> Replacement:
     """Return the replacement of all files."""
-    return Replacement(whole=snapshot.files, partly=snapshot.files.slice(0, 0), reads=ReadSet(whole_table=True))
+    return Replacement(
+        removed_files=snapshot.files, rewritten_files=snapshot.files.slice(0, 0), reads=ReadSet(whole_table=True)
+    )
 
 
-def same_partitions(snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> Replacement:
+def replacement_of_partitions(snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> Replacement:
     """Return the replacement of all files in the written partitions. Values are compared, not their spelling."""
     test = _SamePartitions(snapshot, written)
     rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
@@ -74,7 +81,7 @@ def same_partitions(snapshot: Snapshot, written: Iterable[Mapping[str, str | Non
     return Replacement.of(snapshot.files.filter(is_written), snapshot.files.slice(0, 0), rows=test)
 
 
-def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replacement:
+def replacement_of_matching_rows(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replacement:
     """Return the replacement of the rows for which `predicate` (SQL) is true.
 
     Raises:
@@ -86,13 +93,13 @@ def matching(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replace
         return Replacement.of(candidates.files, no_files, rows=candidates.test)
     columns = RowColumns.beside(snapshot.schema)
     counts = counts_by_file(spark, snapshot, candidates, predicate, columns, parameter="replace_where")
-    partly = candidates.files.take(pa.array(sorted(counts), pa.int64()))
-    survivors = scan_with_row_ids(spark, snapshot, partly, is_exact=True)
+    rewritten_files = candidates.files.take(pa.array(sorted(counts), pa.int64()))
+    survivors = scan_with_row_ids(spark, snapshot, rewritten_files, is_exact=True)
     survivors = survivors.where(~F.coalesce(F.expr(predicate), F.lit(False)))
-    deleted = scan(spark, snapshot, partly, is_exact=True).where(predicate)
+    deleted = scan(spark, snapshot, rewritten_files, is_exact=True).where(predicate)
     return Replacement.of(
         no_files,
-        partly,
+        rewritten_files,
         rows=candidates.test,
         survivors=survivors,
         deleted=deleted,

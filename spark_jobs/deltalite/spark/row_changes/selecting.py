@@ -115,8 +115,9 @@ def _files_of_partitions(spark: SparkSession, snapshot: Snapshot, condition: str
     data_fields = [f for f in snapshot.schema if f.name not in partition_names]
     frame = frame.select("*", *[F.lit(None).cast(spark_type(f.type)).alias(f.name) for f in data_fields])
     with computing(parameter, condition):
-        matching = frame.alias(TARGET).where(condition).select(named(number_column)).collect()
-    matching_positions = sorted(position for row in matching for position in positions[partitions[row[0]]])
+        matching_rows = frame.alias(TARGET).where(condition).select(named(number_column)).collect()
+    matching_partitions = [partitions[row[0]] for row in matching_rows]
+    matching_positions = sorted(position for partition in matching_partitions for position in positions[partition])
     return snapshot.files.take(pa.array(matching_positions, pa.int64()))
 
 

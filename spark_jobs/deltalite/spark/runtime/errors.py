@@ -1,7 +1,8 @@
 """The message of a Spark error in one line, and typed errors for those that the data or the query causes.
 
-Spark raises errors in two forms: as a `PySparkException`, or as a `Py4JJavaError` for classes that PySpark does not
-know. Most failed tasks end with one of these, a `SparkException`. The first line of a `Py4JJavaError` is useless.
+Spark raises errors in two forms: as a `PySparkException`, or as a `Py4JJavaError` for Java classes that PySpark does
+not know. Most failed queries raise a `Py4JJavaError` with a `SparkException`. Its first line does not have the reason,
+so this module reads the Java exception.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 # Errors that fail again in every retry, by the class of Spark's SQLSTATE: 21 cardinality, 22 data, 23 constraints,
 # P0001 raise_error; 42 and 0A are errors in the text of the query.
 _CONDITION = r"\[[A-Z][A-Z0-9_.]+\] (?:(?!SQLSTATE: ).)*SQLSTATE: "
-_OF_THE_DATA = re.compile(rf"{_CONDITION}(?:2[123][0-9A-Z]{{3}}|P0001)", re.DOTALL)
-_OF_THE_QUERY = re.compile(rf"{_CONDITION}(?:42|0A)[0-9A-Z]{{3}}", re.DOTALL)
+_DATA_CONDITION = re.compile(rf"{_CONDITION}(?:2[123][0-9A-Z]{{3}}|P0001)", re.DOTALL)
+_QUERY_CONDITION = re.compile(rf"{_CONDITION}(?:42|0A)[0-9A-Z]{{3}}", re.DOTALL)
 _NO_FOLDER = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
 _LONGEST_NAME_BYTES = 255
 _UNREAD_FILE = re.compile(r"\[FAILED_READ_FILE\.[A-Z_]+\] [^\n]*")
@@ -52,14 +53,15 @@ _UNKNOWN_PARQUET_TYPE = re.compile(
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of a Spark error, which has the reason; the other lines are the plan."""
+    """Return the first line of a Spark error, which has the reason. The other lines are the query plan."""
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
     return (text.strip() or type(error).__name__).splitlines()[0]
 
 
 def data_error(error: Exception) -> DeltaLiteError | None:
     """Return the typed error for input that cannot be computed or read, or None for any other error."""
-    if missing := _NO_SUCH_FILE.search(_with_causes(error)):
+    text = _with_causes(error)
+    if missing := _NO_SUCH_FILE.search(text):
         return SourceNotFoundError(
             f"Nothing was written: a file of the input is missing. {missing[0]}",
             remedy="Run the task again if the file was replaced during the read. VACUUM deletes files of old versions.",
@@ -69,8 +71,7 @@ def data_error(error: Exception) -> DeltaLiteError | None:
             f"Nothing was written: a file of the input cannot be read. {problem}",
             remedy="Correct or replace the file.",
         )
-    text = _with_causes(error)
-    if match := _OF_THE_DATA.search(text):
+    if match := _DATA_CONDITION.search(text):
         return SourceError(
             f"Nothing was written: a row cannot be computed. {_one_line(match[0])}", remedy=_remedy_for_row(match[0])
         )
@@ -79,7 +80,7 @@ def data_error(error: Exception) -> DeltaLiteError | None:
             "Nothing was written: a partition value is longer than the name of a folder can be.",
             remedy="Partition by another column, or shorten the value in `query`.",
         )
-    if match := _OF_THE_QUERY.search(text):
+    if match := _QUERY_CONDITION.search(text):
         return InvalidRequestError(f"The rows cannot be written: {_one_line(match[0])}", remedy="Correct the SQL.")
     return None
 
@@ -94,7 +95,7 @@ def computing(parameter: str, text: str) -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as error:
-        match = _OF_THE_DATA.search(_with_causes(error))
+        match = _DATA_CONDITION.search(_with_causes(error))
         if match is None:
             raise
         raise InvalidRequestError(

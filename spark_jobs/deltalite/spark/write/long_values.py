@@ -20,7 +20,7 @@ from deltalite.protocol.paths import HIVE_ESCAPED, HIVE_NULL, partition_dir
 from deltalite.spark.columns.names import named
 
 # The limit of HDFS, Linux and macOS. It is applied to object stores too, so that a table can move.
-_MOST_BYTES = 255
+_MAX_BYTES = 255
 _STAND_IN = "long-value-"
 _HASH_DIGITS = 32
 
@@ -30,7 +30,7 @@ def folder_text(text: Column, name: str) -> Column:
 
     A value that looks like a stand-in or like the null folder gets a stand-in too, so that folders are unambiguous.
     """
-    room = _MOST_BYTES - len(partition_dir({name: "x"}).encode()) + 1
+    room = _MAX_BYTES - len(partition_dir({name: "x"}).encode()) + 1
     escaped = F.regexp_replace(text, F.lit(HIVE_ESCAPED.pattern), F.lit("%XX"))
     fits = (F.octet_length(text) * 3 <= room) | (F.octet_length(escaped) <= room)
     stand_in = F.concat(F.lit(_STAND_IN), F.substring(F.sha2(text, 256), 1, _HASH_DIGITS))

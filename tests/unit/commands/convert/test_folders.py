@@ -8,9 +8,7 @@ from decimal import Decimal
 import pytest
 
 from deltalite import DeltaTable
-from deltalite.errors import (
-    InvalidRequestError,
-)
+from deltalite.errors import InvalidRequestError
 from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
 from tests.support.tables import commit
@@ -27,7 +25,9 @@ def test_folders_give_partition_values_of_the_requested_types(folder):
     assert rows(folder, "id", "day", "n") == expected
     assert sorted(by_delta_rs(folder, "id", "day", "n")) == expected
     values = {add["path"]: add["partitionValues"] for add in commit(folder, 0)["add"]}
-    assert values["day=2026-01-02/n=007/b.parquet"] == {"day": "2026-01-02", "n": "7"}, "one spelling for each value"
+    assert values["day=2026-01-02/n=007/b.parquet"] == {"day": "2026-01-02", "n": "7"}, (
+        "the log must have the canonical text of the value"
+    )
     assert DeltaTable(str(folder)).metadata.partition_columns == ("day", "n")
     assert verify(LocalLogStore(str(folder))).findings == ()
 

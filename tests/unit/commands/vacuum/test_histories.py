@@ -22,12 +22,12 @@ from deltalite.errors import VersionNotFoundError
 from deltalite.protocol.properties import HOUR_MS
 from deltalite.requests import RunIdentity, VacuumMode, VacuumRequest
 from tests.support.fuzzing import examples
+from tests.support.properties import FEED
 from tests.support.table_history import DAYS, TableHistory
 
 Step = Callable[[TableHistory], object]
 WEEK_H = 7 * 24
 RETENTIONS = (0, 1, 5 * 24, WEEK_H, 20 * 24, 90 * 24)
-FEED = {"delta.enableChangeDataFeed": "true"}
 
 
 def steps() -> st.SearchStrategy[Step]:

@@ -1,0 +1,31 @@
+"""Points in time as users write them: ISO 8601 text or a datetime, converted to milliseconds UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from deltalite.errors import InvalidRequestError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_moment_ms(moment: str | datetime) -> int:
+    """Convert ISO 8601 text or a datetime to milliseconds UTC; a time without a time zone counts as UTC.
+
+    Raises:
+        InvalidRequestError: the text is not a time, or the value is neither text nor a datetime.
+    """
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment.strip())
+        except ValueError as error:
+            raise InvalidRequestError(
+                f"Invalid time {moment!r}: {error}.", remedy="Write it as 2026-01-01T00:00:00Z."
+            ) from error
+    if not isinstance(moment, datetime):
+        raise InvalidRequestError(
+            f"The timestamp is {moment!r}, which is neither text nor a datetime.",
+            remedy="Give ISO 8601 text such as '2026-01-01T00:00:00Z', or a datetime.",
+        )
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(milliseconds=1)
