@@ -32,7 +32,7 @@ FACTOR ?= 50
 # that take minutes. Otherwise they would come last, and one worker would wait for the other.
 DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup environments java hadoop reference classes quick smoke test test-oldest campaign lint format pages pictures docs bench demo clean
+.PHONY: help setup environments java hadoop reference classes quick smoke test test-oldest clusters campaign lint format pages pictures docs bench demo clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -55,7 +55,7 @@ $(OLDEST): pyproject.toml constraints.txt constraints-oldest.txt Makefile script
 classes: $(STAMP) # makes the tests faster, and nothing else
 	@scripts/share_classes.sh
 
-hadoop: $(STAMP) # the tests on HDFS and S3A need parts of Hadoop that PySpark does not bring
+hadoop: $(STAMP) # the tests on HDFS, S3A and YARN need parts of Hadoop that PySpark does not bring
 	@scripts/fetch_hadoop.sh
 
 reference: $(STAMP) # the tests with delta-spark need another Spark, and its jars
@@ -72,6 +72,9 @@ test: setup hadoop reference classes ## Run the tests that a release needs (ARGS
 
 campaign: setup hadoop reference classes ## Run every test, with FACTOR (50) times as many random examples (hours)
 	scripts/campaign.sh $(FACTOR) $(WORKERS)
+
+clusters: setup hadoop ## Run all tests on real clusters: Spark standalone, and YARN with HDFS (15 minutes)
+	.venv/bin/python -m pytest tests/clusters --campaign --durations=0 $(ARGS)
 
 test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark that are supported
 	PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest -W default --generated-code -m "not slow or smoke" \

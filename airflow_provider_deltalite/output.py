@@ -90,6 +90,7 @@ class JobOutput:
         self._is_below_level = False
         self._hidden: list[str] = []
         self.hide(hidden)
+        self._has_ended = False
         self._in_group = False
         self._in_traceback = False
         self._traceback: list[str] = []
@@ -113,8 +114,12 @@ class JobOutput:
         """Whether the task's log omits `text`, the line that `to_log` has yielded last."""
         return self._is_below_level and text.strip() == self._omitted[-1].strip()
 
-    def to_log(self, lines: Iterator[Any]) -> Iterator[Any]:
-        """Yield the lines for Airflow's hook. The task's log has all of them except those that `omits` names."""
+    def to_log(self, lines: Iterable[Any], *, has_ended: bool = False) -> Iterator[Any]:
+        """Yield the lines for Airflow's hook. The task's log has all of them except those that `omits` names.
+
+        With `has_ended`, the job that printed the lines has ended, and so has its web page.
+        """
+        self._has_ended = has_ended
         for line in lines:
             yield from map(self._group_or_omit, self._read(line.rstrip("\r\n")))
         yield from map(self._group_or_omit, self._take_traceback() if self.error is None else ())
@@ -154,7 +159,7 @@ class JobOutput:
                 return self._take_traceback()
             case JobStarted() as job:
                 if self._on_start is not None:
-                    self._on_start(job)
+                    self._on_start(replace(job, ui_url=None) if self._has_ended else job)
                 return []
         line = escape_line(self._mask(line))
         if _SPARK_LINE.match(line):
@@ -247,17 +252,23 @@ def spark_threshold(name: str) -> int:
 class LevelledLog:
     """A logger that logs a line of output at the level that the line names. Airflow's hook logs every line at INFO.
 
-    It does not log a message for which `omits` is true.
+    It does not log a message for which `omits` is true, and logs a message of the hook with the same values only once.
+    The hook reports the application for each line that names it.
     """
 
     def __init__(self, log: logging.Logger, omits: Callable[[str], bool]) -> None:
         self._log = log
         self._omits = omits
+        self._reported: set[tuple[object, ...]] = set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
     def info(self, msg: object, *args: object, **kwargs: Any) -> None:
         """Log at the level that the message names."""
+        if args:
+            if (msg, *args) in self._reported:
+                return
+            self._reported.add((msg, *args))
         if not self._omits(str(msg)):
             self._log.log(level_of(str(msg)), msg, *args, **kwargs)

@@ -26,7 +26,8 @@ campaign golden-tables --dist worksteal "${golden[@]}"  # one of the files has m
 campaign kills-and-races tests/faults "${races[@]}"
 DELTALITE_FUZZ="$FACTOR" campaign other-engines tests/interop tests/storage
 campaign airflow tests/airflow tests/examples tests/system tests/demo
-campaign everything-else tests --ignore tests/faults --ignore tests/interop --ignore tests/storage --ignore tests/airflow \
+campaign clusters tests/clusters
+campaign everything-else tests --ignore tests/clusters --ignore tests/faults --ignore tests/interop --ignore tests/storage --ignore tests/airflow \
     --ignore tests/examples --ignore tests/system --ignore tests/demo \
     $(printf -- '--ignore %s ' "${golden[@]}" "${races[@]}")
 exit "$failed"

@@ -5,6 +5,7 @@ The base class handles arguments, connections, tracking and killing. This class 
 - the job's script, library and request;
 - the output: it keeps markers and the traceback, and logs every other line at the level of the line;
 - the exit code of the job, wherever the driver ran;
+- the output of a driver in a YARN cluster;
 - secret settings, which go into a private file and not into arguments;
 - the Python interpreter for a driver on this worker: that of the worker;
 - a kill that gives the driver time to clean up.
@@ -20,7 +21,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, cast
@@ -29,6 +30,7 @@ import psutil
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import conf as airflow_settings
 
+from airflow_provider_deltalite.driver_log import DriverLogError, read_yarn_driver_log
 from airflow_provider_deltalite.links.delta import host_of
 from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
 from airflow_provider_deltalite.preflight import (
@@ -62,8 +64,11 @@ _PYTHON_VARIABLES = frozenset({"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"})
 _PYTHON_SETTINGS = frozenset({"spark.pyspark.python", "spark.pyspark.driver.python"})
 _LEVEL_SETTING = "spark.log.level"
 _WAIT_SETTING = "spark.yarn.submit.waitAppCompletion"
+_ATTEMPTS_SETTING = "spark.yarn.maxAppAttempts"
 # The exit code of a driver, in YARN's diagnostics, in the hook's text on a pod, and in Spark's text on Kubernetes.
 _DRIVER_ENDED = re.compile(r"(?:exited with status|[eE]xit ?[cC]ode:|exit_code=)\s*(\d+)")
+# Spark prints it for an application in YARN. The ResourceManager has the proxy, unless it is a separate server.
+_TRACKING_ADDRESS = re.compile(r"tracking URL: (https?://[^/\s]+)/proxy/")
 _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historyServer.address"
 # Spark takes the host of its UI's address from these (org.apache.spark.ui.WebUI, org.apache.spark.util.Utils).
 _UI_SETTINGS = ("spark.driver.host", "spark.ui.reverseProxyUrl")
@@ -85,6 +90,8 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
     """
 
     _output_log: LevelledLog | None = None  # set while the hook reads the output
+    _driver_exit_code: int | None = None
+    _tracking_address: str | None = None
 
     def __init__(
         self,
@@ -122,6 +129,9 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         )
         check_launch(self.launch)
         self._py_files = _join_lists(job.library, self._py_files)
+        if self._is_yarn_cluster_mode:
+            # By default YARN runs a failed driver twice. Airflow's retries know which failures are permanent.
+            self._conf = {_ATTEMPTS_SETTING: "1", **self._conf}
         if self.launch.in_cluster:
             self._files = _join_lists(self._files, job.request)
             self._application_args = [os.path.basename(job.request)]
@@ -232,9 +242,30 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         process: int | None = None if self._submit_sp is None else self._submit_sp.returncode
         if not self.launch.in_cluster:
             return process
-        texts = [str(hook_error or ""), *self._last_submit_log_lines]
-        exit_codes = [int(code) for text in texts for code in _DRIVER_ENDED.findall(text)]
-        return exit_codes[-1] if exit_codes else None
+        exit_codes = _DRIVER_ENDED.findall(str(hook_error or ""))
+        if self._driver_exit_code is not None or not exit_codes:
+            return self._driver_exit_code
+        return int(exit_codes[-1])
+
+    def read_driver_output(self) -> None:
+        """Read the output of a driver that ended in a YARN cluster, and log it as the output of a local driver.
+
+        It has the result, or the error and its traceback. If it cannot be read, a warning says why.
+        """
+        if not self._is_yarn_cluster_mode or self._yarn_application_id is None:
+            return
+        address = self.resource_manager or self._tracking_address
+        if address is None:
+            return
+        try:
+            lines = read_yarn_driver_log(address, self._yarn_application_id, self._resolved_yarn_rm_auth)
+        except (DriverLogError, RuntimeError) as error:  # the second one: no client for Kerberos
+            self.log.warning("Could not read the log of the driver of %s: %s", self._yarn_application_id, error)
+            return
+        self.log.info("Log of the driver of %s:", self._yarn_application_id)
+        with self._levelled_log():
+            for line in self._output.to_log(lines, has_ended=True):
+                self.log.info(line)
 
     def join(self, external_id: str) -> None:
         """Adopt an application in a YARN cluster, so that `on_kill` kills it. An earlier hook may have submitted it."""
@@ -336,9 +367,28 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         return arguments
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        with self._levelled_log():
+            super()._process_spark_submit_log(self._output.to_log(self._observe(bounded_lines(itr))))
+
+    def _observe(self, lines: Iterator[Any]) -> Iterator[Any]:
+        """Yield the lines, and keep what they say about a driver in the cluster.
+
+        The base class keeps the newest lines only, and from a Java exception on none before it.
+        """
+        for line in lines:
+            if self.launch.in_cluster:
+                if exit_codes := _DRIVER_ENDED.findall(line):
+                    self._driver_exit_code = int(exit_codes[-1])
+                if address := _TRACKING_ADDRESS.search(line):
+                    self._tracking_address = address[1]
+            yield line
+
+    @contextmanager
+    def _levelled_log(self) -> Iterator[None]:
+        """Log each line at its level in the block."""
         self._output_log = LevelledLog(cast("logging.Logger", super().log), self._output.omits)
         try:
-            super()._process_spark_submit_log(self._output.to_log(bounded_lines(itr)))
+            yield
         finally:
             self._output_log = None
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from inspect import signature
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_deltalite.failures import FailedTable
     from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
+    from airflow_provider_deltalite.preflight import Launch
     from airflow_provider_deltalite.shipping import ShippedJob
     from deltalite.requests import Request
     from deltalite.results import JobStarted, OperationResult
@@ -68,6 +70,9 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
         without atomic creation of a file; no effect elsewhere. (templated)
+    :param shared_folder: True confirms that a local folder is the same on this worker and on all nodes of the cluster,
+        such as a mounted network file system. Without it, a job on a cluster rejects local tables. No effect on a local
+        master or on other storage.
     :param yarn_track_via_rm_api: As in ``SparkSubmitOperator``. By default, a job in a YARN cluster is tracked if the
         connection's extra names ``yarn_resourcemanager_webapp_address``.
     :param name: The name of the Spark application. By default, it names the DAG, the task and the job, such as
@@ -89,6 +94,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
     _addresses: Sequence[str] = ()
     _missing_table: str | None = None  # the address of a table that the job needs and that does not exist
     _links: TaskLinks
+    _nonce_key: str
 
     operator_extra_links = (SparkApplicationLink(), DeltaCommitLink())
     template_fields: Sequence[str] = (
@@ -104,6 +110,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         table: str,
         storage_conn_id: str | None = None,
         single_writer: bool = False,
+        shared_folder: bool = False,
         yarn_track_via_rm_api: bool | None = None,
         durable: bool | None = None,
         name: str | None = None,
@@ -114,6 +121,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         self.table = table
         self.storage_conn_id = storage_conn_id
         self.single_writer = single_writer
+        self.shared_folder = shared_folder
         self.partition_events = partition_events
         self._durable_parameter = durable
         self._tracking_parameter = yarn_track_via_rm_api
@@ -163,7 +171,22 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         Airflow keeps the job's id across a clear. With these keys, a retry joins only a job of the same generation.
         """
         self.external_id_key = f"spark_job_id_{generation}"
+        self._nonce_key = f"deltalite_nonce_{generation}"
         self._K8S_DRIVER_STATUS_KEY = f"k8s_driver_status_{generation}"
+
+    def _nonce(self, context: Context) -> str:
+        """Return the nonce of the job's markers: the same one for all attempts of a generation.
+
+        A retry that joins the job of an earlier attempt then reads the markers of this job.
+        """
+        state = context.get("task_state_store")
+        stored_nonce = None if state is None else cast("str | None", state.get(self._nonce_key))
+        if stored_nonce is not None:
+            return stored_nonce
+        nonce = token_hex(16)
+        if state is not None:
+            state.set(self._nonce_key, nonce)
+        return nonce
 
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002  subclasses do
         """Return the result of this DAG run in the table's log; None if the log has none."""
@@ -342,7 +365,8 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         from airflow_provider_deltalite.shipping import ship_job
 
         self._addresses = self.addresses(request)
-        with ship_job(self.job, lambda nonce: request.to_json(nonce=nonce)) as self._shipped_job:
+        nonce = self._nonce(context)
+        with ship_job(self.job, request.to_json(nonce=nonce), nonce) as self._shipped_job:
             try:
                 super().execute(context)
             except DeltaLiteError:
@@ -350,6 +374,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
             except Exception as hook_error:
                 if self._hook is None or not self._hook.was_submitted:
                     raise
+                self._hook.read_driver_output()
                 if omitted_lines := self._hook.omitted_lines:
                     log_as_group(self.log, "Spark's lines below the log level", omitted_lines, level=logging.INFO)
                 if self._hook.traceback:
@@ -361,6 +386,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
                     lambda: self._failed_table(None),
                 )
         hook = cast("DeltaSparkSubmitHook", self._hook)  # the base class has called `_get_hook`
+        hook.read_driver_output()
         result = after_success(hook, lambda: self._find_result_after_job(request, failed=False))
         if result is None:
             log = f"the log of {request.table}"
@@ -384,11 +410,25 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         parameters["hidden"] = frozenset(secret_values(self.values_with_secrets()))
         hook = DeltaSparkSubmitHook(job=self._shipped_job, **parameters)
         hook.warn_of_mixed_pyspark()
+        self._reject_folder_of_one_machine(hook.launch)
         self._reject_missing_table(in_cluster=hook.launch.in_cluster)
         hook.warn_of_missing_connectors(self._addresses)
         if hook.is_untracked_in_yarn:
             self._switch_off_durable()
         return hook
+
+    def _reject_folder_of_one_machine(self, launch: Launch) -> None:
+        """Raise if a table is a local folder, the job runs on several machines, and the author did not confirm it."""
+        if launch.is_local or self.shared_folder:
+            return
+        for address in self._addresses:
+            if parse_location(address).is_local:
+                raise InvalidRequestError(
+                    f"The table {address} is a folder of one machine, but the Spark master {launch.master} runs the "
+                    "job on several.",
+                    remedy="Use a storage that all machines reach, such as hdfs:// or s3://. If the folder is mounted "
+                    "on this worker and on all nodes, set shared_folder=True.",
+                )
 
     def _reject_missing_table(self, *, in_cluster: bool) -> None:
         """Raise if the table does not exist. A local table may still exist where a driver in a cluster runs."""

@@ -100,7 +100,7 @@ def test_secret_environment_variables_of_a_cluster_are_not_arguments(table, spar
     cluster = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(cluster))
     table.create()
-    load(table, env_vars={"AWS_SECRET_ACCESS_KEY": "planted", "REGION": "eu"}).execute(context)
+    load(table, shared_folder=True, env_vars={"AWS_SECRET_ACCESS_KEY": "planted", "REGION": "eu"}).execute(context)
     assert kept.read_text() == "spark.yarn.appMasterEnv.AWS_SECRET_ACCESS_KEY=planted\n"
     assert "spark.yarn.appMasterEnv.REGION=eu" in spark_submit.argv
 

@@ -267,7 +267,7 @@ def test_in_cluster_mode_the_request_is_shipped_and_the_result_read_from_the_log
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", YARN)
     table.create()
     spark_submit.does(commits_with(table))
-    assert operator(table, files="/mine.txt").execute(context)["version"] == 1
+    assert operator(table, files="/mine.txt", shared_folder=True).execute(context)["version"] == 1
     argv = spark_submit.argv
     file_of_author, request = argv[argv.index("--files") + 1].split(",")
     assert file_of_author == "/mine.txt"
@@ -375,3 +375,19 @@ def test_an_existing_checkpoint_is_not_the_result_of_a_failed_job(table, spark_s
         DeltaCheckpointOperator(task_id="checkpoint", table=str(table)).execute(context)
     spark_submit.does("")
     assert DeltaCheckpointOperator(task_id="checkpoint", table=str(table)).execute(context)["version"] == 0
+
+
+@pytest.mark.parametrize("address", ["{path}", "file://{path}"])
+@pytest.mark.parametrize("deploy_mode", ["client", "cluster"])
+def test_a_local_table_on_a_cluster_is_rejected_unless_the_author_confirms_the_shared_folder(
+    table, spark_submit, context, monkeypatch, address, deploy_mode
+):
+    connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": deploy_mode}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    table.create()
+    spark_submit.does(commits_with(table))
+    local = address.format(path=table.root)
+    with pytest.raises(AirflowFailException, match=r"is a folder of one machine(?s:.*)shared_folder=True"):
+        operator(local).execute(context)
+    assert not spark_submit.was_called
+    assert operator(local, shared_folder=True).execute(context)["version"] == 1

@@ -30,7 +30,7 @@ MAKES_A_POD = f"print('26/01/01 00:00:00 INFO LoggingPodStatusWatcherImpl: pod n
 
 def operator(table, **parameters) -> DeltaWriteOperator:
     defaults = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
-    return DeltaWriteOperator(**{**defaults, **parameters})
+    return DeltaWriteOperator(**{**defaults, "shared_folder": True, **parameters})
 
 
 def commit(table, version=1, txn=0) -> None:
@@ -196,7 +196,7 @@ def test_a_cleared_task_that_commits_nothing_runs_again_too(table, spark_submit,
     table.create()
     spark_submit.does(SUBMITS)
     yarn.answers = [yarn.finishes("FAILED")]
-    checkpoint = DeltaCheckpointOperator(task_id="checkpoint", table=str(table), retries=2)
+    checkpoint = DeltaCheckpointOperator(task_id="checkpoint", table=str(table), retries=2, shared_folder=True)
     with pytest.raises(DeltaJobError):
         checkpoint.execute(context)
     context["ti"].max_tries += 1
@@ -247,7 +247,7 @@ def test_a_kill_reaches_the_application_of_an_earlier_attempt(table, spark_submi
     if joined:
         context["task_state_store"].set("spark_job_id_0", YARN_ID)
     killed = yarn.finishes("KILLED", then=load.on_kill)
-    yarn.answers = [RUNNING, killed] if joined else [killed]
+    yarn.answers = [*([RUNNING] if joined else []), killed, yarn.finishes("KILLED")]
     with pytest.raises(DeltaJobError, match="KILLED"):
         load.execute(context)
     assert yarn.killed == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]

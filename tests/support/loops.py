@@ -23,13 +23,13 @@ from xdist.scheduler import LoadFileScheduling
 
 TESTS = Path(__file__).resolve().parents[1]
 # Folders whose tests use Spark or start servers through several fixtures.
-SPARK_FOLDERS = frozenset({"interop"})
-SERVER_FOLDERS = frozenset({"storage", "system"})
-# Folders whose tests kill processes at each of many steps.
-SLOW_FOLDERS = frozenset({"faults"})
-# Folders whose files share a fixture of the session that takes a minute: a whole Airflow, runs of example DAGs, and
-# sessions of other engines.
-SHARED_FOLDERS = ("tests/examples/", "tests/interop/", "tests/system/")
+SPARK_FOLDERS = frozenset({"interop", "clusters"})
+SERVER_FOLDERS = frozenset({"storage", "system", "clusters"})
+# Folders whose tests kill processes at each of many steps, or wait for jobs in a cluster.
+SLOW_FOLDERS = frozenset({"faults", "clusters"})
+# Folders whose files share a fixture of the session that takes a minute: a whole Airflow, runs of example DAGs,
+# sessions of other engines, and clusters.
+SHARED_FOLDERS = ("tests/clusters/", "tests/examples/", "tests/interop/", "tests/system/")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

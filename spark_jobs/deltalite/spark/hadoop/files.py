@@ -44,6 +44,13 @@ _PACKAGES = {
 }
 
 
+def default_file_system(spark: SparkSession) -> str:
+    """Return the address of the file system in which Spark looks for a path without a scheme (`fs.defaultFS`)."""
+    session: Any = spark._jsparkSession
+    file_system = java_class(spark._jvm, "org.apache.hadoop.fs.FileSystem")
+    return str(file_system.getDefaultUri(session.sessionState().newHadoopConf()).toString())
+
+
 class HadoopFiles:
     """The files of one table in Hadoop's FileSystem.
 

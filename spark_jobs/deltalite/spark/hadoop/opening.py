@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from deltalite.errors import InvalidTableAddressError
+from deltalite.spark.hadoop.files import default_file_system
 from deltalite.spark.hadoop.store import HadoopLogStore
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.locations import parse_location
@@ -14,7 +16,8 @@ def readable_store(spark: SparkSession, address: str) -> LogStore:
     """Return the store of the table at `address`, without reading the table.
 
     Raises:
-        InvalidTableAddressError: the address cannot be parsed.
+        InvalidTableAddressError: the address cannot be parsed, or has no scheme and Spark's default file system is not
+            the local one.
         UnsupportedStorageError: this Spark has no file system for its scheme.
     """
     return _open_store(spark, address, single_writer=False)
@@ -26,7 +29,8 @@ def writable_store(spark: SparkSession, address: str, *, single_writer: bool) ->
     `single_writer` accepts a storage on which two concurrent writers can lose commits.
 
     Raises:
-        InvalidTableAddressError: the address cannot be parsed.
+        InvalidTableAddressError: the address cannot be parsed, or has no scheme and Spark's default file system is not
+            the local one.
         UnsupportedStorageError: Spark does not reach the storage, or the storage has no put-if-absent.
     """
     store = _open_store(spark, address, single_writer=single_writer)
@@ -38,5 +42,19 @@ def writable_store(spark: SparkSession, address: str, *, single_writer: bool) ->
 def _open_store(spark: SparkSession, address: str, *, single_writer: bool) -> LogStore:
     location = parse_location(address)
     if location.is_local:
+        _check_means_one_file_system(spark, address, location.path)
         return LocalLogStore(location.path, single_writer=single_writer)
     return HadoopLogStore(spark, location.path, single_writer=single_writer)
+
+
+def _check_means_one_file_system(spark: SparkSession, address: str, path: str) -> None:
+    """Reject a local address without a scheme if Spark looks for such paths in another file system."""
+    if address.startswith("file:"):
+        return
+    default = default_file_system(spark).rstrip("/")
+    if not default.startswith("file:"):
+        raise InvalidTableAddressError(
+            f"The table's address {address!r} has no scheme, and Spark looks for such paths in {default} "
+            "(fs.defaultFS).",
+            remedy=f"Write {default}{path}, or file://{path} for a local folder.",
+        )

@@ -1,0 +1,91 @@
+"""The log of a driver in YARN, read from a stand-in of YARN's REST services; tests/clusters reads it from YARN."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from airflow_provider_deltalite import driver_log
+from airflow_provider_deltalite.driver_log import DriverLogError, read_yarn_driver_log
+
+YARN_ID = "application_1700000000000_0001"
+CONTAINER = "container_1700000000000_0001_01_000001"
+FRAMED = "Container: x\nLogContents:\n{}\nEnd of LogType:{}.\n*****\n"
+
+
+@pytest.fixture
+def services():
+    """An HTTP server: the answers by the beginning of the path, and its address."""
+    answers: dict[str, str] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = next((text for path, text in answers.items() if self.path.startswith(path)), None)
+            self.send_response(404 if body is None else 200)
+            self.end_headers()
+            self.wfile.write((body or "").encode("utf-8", "surrogateescape"))
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield answers, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def application(address: str) -> str:
+    return json.dumps({"app": {"amContainerLogs": f"{address}/node/containerlogs/{CONTAINER}/root"}})
+
+
+def test_the_lines_are_those_of_stderr_then_those_of_stdout_without_the_frame(services):
+    answers, address = services
+    answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
+    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stderr"] = FRAMED.format("a\nEnd of LogType: b", "stderr")
+    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stdout"] = "plain \udcff"
+    assert read_yarn_driver_log(address, YARN_ID) == ["a", "End of LogType: b", "plain \ufffd"]
+
+
+def test_a_long_log_is_cut(services, monkeypatch):
+    answers, address = services
+    monkeypatch.setattr(driver_log, "_MAX_BYTES", 100_000)
+    answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
+    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stderr"] = "x" * 1_000_000
+    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stdout"] = ""
+    assert 200_000 < len(read_yarn_driver_log(address, YARN_ID)[0]) < 300_000
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("not json", "has no application"),
+        ("[]", "has no application"),
+        ('{"app": 3}', "has no application"),
+        ("{}", "has no application"),
+        ('{"app": {}}', "started no driver"),
+        ('{"app": {"amContainerLogs": "http://[/container_1"}}', "started no driver"),
+        (None, "HTTP 404"),
+    ],
+)
+def test_an_answer_without_a_driver_is_an_error_with_its_reason(services, answer, problem):
+    answers, address = services
+    if answer is not None:
+        answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = answer
+    with pytest.raises(DriverLogError, match=problem):
+        read_yarn_driver_log(address, YARN_ID)
+
+
+def test_a_missing_file_and_a_silent_server_are_errors(services):
+    answers, address = services
+    answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
+    with pytest.raises(DriverLogError, match="HTTP 404"):
+        read_yarn_driver_log(address, YARN_ID)
+    answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application("http://127.0.0.1:1")
+    with pytest.raises(DriverLogError, match="did not answer"):
+        read_yarn_driver_log(address, YARN_ID)

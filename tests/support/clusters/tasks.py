@@ -1,0 +1,52 @@
+"""The context of a task attempt, with a task state store that outlives the process of the worker."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+
+class FileStateStore:
+    """Airflow's task state store, as a JSON file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of a key."""
+        return self._values().get(key, default)
+
+    def set(self, key: str, value: Any, **_retention: Any) -> None:
+        """Store a value."""
+        self._file.write_text(json.dumps(self._values() | {key: value}))
+
+    def delete(self, key: str) -> None:
+        """Forget a key."""
+        self._file.write_text(json.dumps({name: value for name, value in self._values().items() if name != key}))
+
+    def _values(self) -> dict[str, Any]:
+        return json.loads(self._file.read_text()) if self._file.exists() else {}
+
+
+def context_of(task_id: str, state: Path, *, try_number: int = 1) -> dict[str, Any]:
+    """The context of an attempt of a task with two retries."""
+    ti = SimpleNamespace(
+        dag_id="sales",
+        task_id=task_id,
+        run_id="manual__1",
+        map_index=-1,
+        try_number=try_number,
+        max_tries=2,
+        stats_tags={},
+        xcom_push=lambda **_: None,
+    )
+    return {
+        "ti": ti,
+        "dag_run": SimpleNamespace(start_date=datetime.now(UTC)),
+        "outlet_events": defaultdict(lambda: SimpleNamespace(extra={})),
+        "task_state_store": FileStateStore(state),
+    }

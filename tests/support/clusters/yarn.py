@@ -1,0 +1,201 @@
+"""A YARN cluster with HDFS: NameNode, DataNode, ResourceManager and two NodeManagers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+from tests.support.clusters.processes import ServerProcesses
+from tests.support.clusters.standalone import SPARK_HOME
+from tests.support.ports import free_ports
+from tests.support.remote import hadoop_jars
+
+_NODES = 2
+_LOG4J = """\
+log4j.rootLogger=INFO,console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YarnCluster:
+    """A running cluster.
+
+    `hdfs` is the address of the file system, `resource_manager` that of YARN's REST service. `processes` has the
+    servers `namenode`, `datanode`, `resourcemanager`, `nodemanager1` and `nodemanager2`.
+    """
+
+    hdfs: str
+    name_node_page: str
+    resource_manager: str
+    configuration: Path
+    processes: ServerProcesses
+
+    @property
+    def spark_settings(self) -> dict[str, str]:
+        """The settings of a job: the jars and the Python of this environment, which the nodes have too."""
+        return {
+            "spark.yarn.jars": f"local:{SPARK_HOME / 'jars'}/*",
+            "spark.yarn.appMasterEnv.PYSPARK_PYTHON": sys.executable,
+            "spark.executorEnv.PYSPARK_PYTHON": sys.executable,
+        }
+
+    def applications(self) -> list[dict[str, Any]]:
+        """All applications, as the ResourceManager describes them."""
+        answer = _get(f"{self.resource_manager}/ws/v1/cluster/apps")
+        return (answer.get("apps") or {}).get("app", [])
+
+    def names(self, path: str) -> list[str]:
+        """The names in a folder of HDFS, sorted; none if there is no folder."""
+        answer = _get(f"{self.name_node_page}/webhdfs/v1{path}?op=LISTSTATUS&user.name=root")
+        return sorted(entry["pathSuffix"] for entry in answer.get("FileStatuses", {}).get("FileStatus", ()))
+
+
+@contextmanager
+def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
+    """Run a cluster in `folder`."""
+    jars = ":".join(hadoop_jars("yarn"))
+    configuration = folder / "conf"
+    # The pages of HDFS come with its distribution, not with its jars.
+    for pages in ("hdfs", "datanode"):
+        (configuration / "webapps" / pages).mkdir(parents=True)
+    ports = iter(free_ports(40))
+    hdfs, page = f"hdfs://127.0.0.1:{next(ports)}", f"127.0.0.1:{next(ports)}"
+    resource_manager = f"127.0.0.1:{next(ports)}"
+    write_sites(configuration, _sites(folder, ports, hdfs=hdfs, page=page, resource_manager=resource_manager))
+    environ = os.environ | {"HADOOP_CONF_DIR": str(configuration), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+    def java(heap: str, main: str, *arguments: str, conf: Path = configuration) -> list[str]:
+        options = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        options += ["--add-opens=java.base/java.lang=ALL-UNNAMED"]
+        return ["java", *options, "-cp", f"{conf}:{jars}", f"org.apache.hadoop.{main}", *arguments]
+
+    name_node = "hdfs.server.namenode.NameNode"
+    subprocess.run(java("256m", name_node, "-format", "-nonInteractive"), env=environ, check=True, capture_output=True)
+    with ServerProcesses(folder / "logs") as processes:
+        processes.start("namenode", java("256m", name_node), environ)
+        processes.start("datanode", java("256m", "hdfs.server.datanode.DataNode"), environ)
+        manager = "yarn.server.resourcemanager.ResourceManager"
+        processes.start("resourcemanager", java("384m", manager), environ)
+        for number in range(1, _NODES + 1):
+            node_conf = folder / f"conf{number}"
+            node_conf.mkdir()
+            write_sites(node_conf, _node_sites(configuration, folder / f"node{number}", ports))
+            manager = "yarn.server.nodemanager.NodeManager"
+            environ_of_node = environ | {"HADOOP_CONF_DIR": str(node_conf)}
+            processes.start(f"nodemanager{number}", java("256m", manager, conf=node_conf), environ_of_node)
+        bean = "Hadoop:service=NameNode,name=FSNamesystemState"
+        processes.wait_until(
+            "HDFS started",
+            lambda: [b["NumLiveDataNodes"] for b in _get(f"http://{page}/jmx?qry={bean}").get("beans", ())] == [1],
+        )
+        metrics = f"http://{resource_manager}/ws/v1/cluster/metrics"
+        processes.wait_until(
+            "YARN started", lambda: _get(metrics).get("clusterMetrics", {}).get("activeNodes") == _NODES
+        )
+        yield YarnCluster(
+            hdfs=hdfs,
+            name_node_page=f"http://{page}",
+            resource_manager=f"http://{resource_manager}",
+            configuration=configuration,
+            processes=processes,
+        )
+
+
+def write_sites(folder: Path, sites: Mapping[str, Mapping[str, str]]) -> None:
+    """Write Hadoop's configuration files: properties by the name of the file."""
+    (folder / "log4j.properties").write_text(_LOG4J)
+    for name, properties in sites.items():
+        lines = [
+            f"<property><name>{escape(key)}</name><value>{escape(value)}</value></property>"
+            for key, value in properties.items()
+        ]
+        (folder / f"{name}.xml").write_text("\n".join(["<configuration>", *lines, "</configuration>"]))
+
+
+def _sites(
+    folder: Path, ports: Iterator[int], *, hdfs: str, page: str, resource_manager: str
+) -> dict[str, dict[str, str]]:
+    scheduler = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
+    return {
+        "core-site": {"fs.defaultFS": hdfs, "hadoop.tmp.dir": str(folder / "data")},
+        "hdfs-site": {
+            "dfs.namenode.rpc-bind-host": "127.0.0.1",
+            "dfs.namenode.http-address": page,
+            "dfs.datanode.address": f"127.0.0.1:{next(ports)}",
+            "dfs.datanode.http.address": f"127.0.0.1:{next(ports)}",
+            "dfs.datanode.ipc.address": f"127.0.0.1:{next(ports)}",
+            "dfs.datanode.hostname": "127.0.0.1",
+            "dfs.namenode.datanode.registration.ip-hostname-check": "false",
+            "dfs.replication": "1",
+            "dfs.namenode.fs-limits.min-block-size": "0",
+        },
+        "yarn-site": {
+            "yarn.resourcemanager.hostname": "127.0.0.1",
+            "yarn.resourcemanager.webapp.address": resource_manager,
+            "yarn.resourcemanager.address": f"127.0.0.1:{next(ports)}",
+            "yarn.resourcemanager.scheduler.address": f"127.0.0.1:{next(ports)}",
+            "yarn.resourcemanager.resource-tracker.address": f"127.0.0.1:{next(ports)}",
+            "yarn.resourcemanager.admin.address": f"127.0.0.1:{next(ports)}",
+            "yarn.resourcemanager.scheduler.class": scheduler,
+            "yarn.scheduler.minimum-allocation-mb": "128",
+            "yarn.scheduler.maximum-allocation-mb": "4096",
+            "yarn.nodemanager.resource.memory-mb": "4096",
+            "yarn.nodemanager.resource.cpu-vcores": "8",
+            "yarn.nodemanager.vmem-check-enabled": "false",  # a JVM maps far more than it uses
+            # By default a disk that is 90 % full makes a node unhealthy, and nothing is scheduled.
+            "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.5",
+            "yarn.nodemanager.disk-health-checker.min-free-space-per-disk-mb": "0",
+            "yarn.nm.liveness-monitor.expiry-interval-ms": "20000",
+            "yarn.nodemanager.env-whitelist": "JAVA_HOME,HADOOP_CONF_DIR,SPARK_LOCAL_IP",
+        },
+        "capacity-scheduler": {
+            "yarn.scheduler.capacity.root.queues": "default",
+            "yarn.scheduler.capacity.root.default.capacity": "100",
+            # 10 % by default, so that one small driver blocks the next.
+            "yarn.scheduler.capacity.maximum-am-resource-percent": "0.8",
+        },
+    }
+
+
+def _node_sites(configuration: Path, folder: Path, ports: Iterator[int]) -> dict[str, dict[str, str]]:
+    """The configuration of one NodeManager: that of the cluster, with ports and folders of the node."""
+    import xml.etree.ElementTree as ET
+
+    sites = {
+        name: {
+            str(entry.findtext("name")): str(entry.findtext("value"))
+            for entry in ET.parse(configuration / f"{name}.xml").iter("property")
+        }
+        for name in ("core-site", "hdfs-site", "yarn-site")
+    }
+    sites["yarn-site"] |= {
+        "yarn.nodemanager.hostname": "127.0.0.1",
+        "yarn.nodemanager.bind-host": "127.0.0.1",
+        "yarn.nodemanager.address": f"127.0.0.1:{next(ports)}",
+        "yarn.nodemanager.localizer.address": f"127.0.0.1:{next(ports)}",
+        "yarn.nodemanager.collector-service.address": f"127.0.0.1:{next(ports)}",
+        "yarn.nodemanager.webapp.address": f"127.0.0.1:{next(ports)}",
+        "yarn.nodemanager.local-dirs": str(folder / "local"),
+        "yarn.nodemanager.log-dirs": str(folder / "logs"),
+    }
+    return sites
+
+
+def _get(url: str) -> dict[str, Any]:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return json.load(answer)
+    except OSError:  # not yet there, or too busy to answer
+        return {}
