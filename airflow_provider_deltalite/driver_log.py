@@ -1,24 +1,34 @@
 """Reads the log of a driver that ran in a YARN cluster, by the REST services of YARN.
 
 The ResourceManager names the container of the driver and its node. The node's manager has the output of the container.
-If YARN aggregates logs, the node's manager redirects to the log server (`yarn.log.server.web-service.url`).
+If YARN aggregates logs, the node's manager redirects to the log server (`yarn.log.server.web-service.url`). The
+authentication of the ResourceManager is also used for these servers, which it names.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import requests
+
+from airflow_provider_deltalite.output import bounded_lines
+from deltalite.redaction import redacted
 
 if TYPE_CHECKING:
     from requests.auth import AuthBase
 
 # Such as `http://node:8042/node/containerlogs/container_1700000000000_0001_01_000001/root`.
-_LOGS_PAGE = re.compile(r"(?P<node>https?://[^/\s\[\]]+)/node/containerlogs/(?P<container>container_\w+)/")
+_LOGS_PAGE = re.compile(r"(?P<node>https?://[^/\s]+)/node/containerlogs/(?P<container>container_\w+)/")
 _TIMEOUT_SECONDS = (5, 30)  # to connect, to read
+_MAX_SECONDS = 60.0  # for one answer
 _MAX_BYTES = 2 * 1024 * 1024
+# The node's manager may move a log to the aggregated ones between two requests.
+_TRIES, _PAUSE_SECONDS = 3, 2.0
 # The node's manager puts a header before the content of a file, and a line after it.
 _BEGIN, _END = "LogContents:\n", "\nEnd of LogType:"
 
@@ -29,6 +39,9 @@ class DriverLogError(Exception):
 
 def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthBase | None = None) -> list[str]:
     """Return the newest lines of the driver's output: first those of stderr, then those of stdout.
+
+    Lines are those that a stream of text has, with long ones in parts. If only one of the files can be read, its lines
+    are returned.
 
     Args:
         resource_manager: The web address of the ResourceManager.
@@ -41,10 +54,21 @@ def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthB
     page = _logs_page(_get(f"{resource_manager}/ws/v1/cluster/apps/{application_id}", auth))
     match = _LOGS_PAGE.match(page)
     if match is None:
-        raise DriverLogError(f"YARN started no driver for {application_id}: the address of its logs is {page!r}.")
+        raise DriverLogError(
+            f"The ResourceManager names no address for the log of the driver of {application_id} ({page!r}). Either no "
+            "driver started, or this user may not view the application."
+        )
     files = f"{match['node']}/ws/v1/node/containers/{match['container']}/logs"
-    texts = [_get(f"{files}/{name}?size=-{_MAX_BYTES}", auth) for name in ("stderr", "stdout")]
-    return [line for text in texts for line in _content(text).splitlines()]
+    lines: dict[str, list[str]] = {"stderr": [], "stdout": []}
+    errors = []
+    for name in ("stdout", "stderr"):  # the result of the job is in stdout
+        try:
+            lines[name] = list(_lines(_get_again(f"{files}/{name}?size=-{_MAX_BYTES}", auth)))
+        except DriverLogError as error:
+            errors.append(error)
+    if len(errors) == len(lines):
+        raise errors[0]
+    return [*lines["stderr"], *lines["stdout"]]
 
 
 def _logs_page(application: str) -> str:
@@ -55,23 +79,38 @@ def _logs_page(application: str) -> str:
     return str(page)
 
 
+def _get_again(url: str, auth: AuthBase | None) -> str:
+    """Return the text of an answer, after a pause and another try if necessary."""
+    for attempt in range(1, _TRIES):
+        try:
+            return _get(url, auth)
+        except DriverLogError:
+            time.sleep(_PAUSE_SECONDS * attempt)
+    return _get(url, auth)
+
+
 def _get(url: str, auth: AuthBase | None) -> str:
-    """Return the text of an answer, up to a bound."""
+    """Return the text of an answer, or the end of it if it is too long."""
+    deadline = time.monotonic() + _MAX_SECONDS
+    content = bytearray()
     try:
         with requests.get(url, auth=auth, timeout=_TIMEOUT_SECONDS, stream=True) as answer:
             if answer.status_code != requests.codes.ok:
-                raise DriverLogError(f"{url} returned HTTP {answer.status_code}.")
-            content = bytearray()
+                raise DriverLogError(f"{redacted(url)} returned HTTP {answer.status_code}.")
             for part in answer.iter_content(64 * 1024):
                 content += part
-                if len(content) > 2 * _MAX_BYTES:
-                    break
+                del content[: -2 * _MAX_BYTES]
+                if time.monotonic() > deadline:
+                    raise DriverLogError(f"{redacted(url)} sent its answer too slowly.")
     except requests.RequestException as error:
-        raise DriverLogError(f"{url} did not answer: {error}") from error
+        raise DriverLogError(f"{redacted(url)} did not answer: {redacted(str(error))}") from error
     return content.decode("utf-8", "replace")
 
 
-def _content(text: str) -> str:
-    """Return the content of a log file without the header and the last line of the node's manager."""
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines of a log file, without what the node's manager puts around its content."""
     _, begin, content = text.partition(_BEGIN)
-    return content.rpartition(_END)[0] if begin and _END in content else text
+    content = content.rpartition(_END)[0] if begin and _END in content else text
+    whole_lines = content if content.endswith("\n") or not content else content + "\n"
+    for line in bounded_lines(io.StringIO(whole_lines, newline=None)):
+        yield line.rstrip("\n")

@@ -64,11 +64,12 @@ def after_failure(
 ) -> OperationResult:
     """Return the result of a submission that failed after its commit, or raise any other failure.
 
-    1. The exit code belongs to a `deltalite` error other than `CommitStateUnknownError`, so the job did not commit:
-       raise that error.
-    2. The log has a commit of this DAG run: the task succeeds.
-    3. The exit code or the job's report names a `deltalite` error: raise that error.
+    1. The job reported an error other than `CommitStateUnknownError`, and its exit code agrees: raise that error.
+    2. The log has a commit of this DAG run, or the log is unreadable and the job reported a result: the task succeeds.
+    3. The job's report or the exit code names a `deltalite` error: raise that error.
     4. Otherwise: raise `DeltaJobError`, which Airflow retries.
+
+    An exit code alone does not decide before the log, because a JVM or a cluster can end with the same code.
 
     Args:
         job: What the job reported.
@@ -77,10 +78,11 @@ def after_failure(
         find_table: Returns the table and version for the message.
     """
     code = job.exit_code_of_job(hook_error)
-    cls = None if code is None else error_class_for(code)
-    if cls is not None and cls is not CommitStateUnknownError:
-        raise failure(cls, *_problem_and_remedy(job, code), table=find_table()) from None
-    logged_result = _find_if_readable(find_result)
+    coded_class = None if code is None else error_class_for(code)
+    reported_class = None if job.error is None else error_class_named(job.error.kind)
+    if coded_class is not None and coded_class is reported_class is not CommitStateUnknownError:
+        raise failure(coded_class, *_problem_and_remedy(job, code), table=find_table()) from None
+    logged_result = _find_if_readable(find_result, otherwise=job.result)
     if logged_result is not None:
         _log.warning(
             "Ignoring exit code %s of the job: it had already finished version %s of %s, so the task succeeds.",
@@ -89,22 +91,22 @@ def after_failure(
             logged_result.table,
         )
         return job.result or _not_skipped(logged_result)
-    if cls is None and job.error is not None:
-        cls = error_class_named(job.error.kind)
-    if cls is not None:
+    if (cls := reported_class or coded_class) is not None:
         raise failure(cls, *_problem_and_remedy(job, code), table=find_table()) from None
     raise job_failure(_other_failure_text(job, hook_error, code), table=find_table()) from None
 
 
-def _find_if_readable(find_result: Callable[[], OperationResult | None]) -> OperationResult | None:
-    """Return the result in the log; None if the log is unreadable, because then the job's failure is reported."""
+def _find_if_readable(
+    find_result: Callable[[], OperationResult | None], *, otherwise: OperationResult | None
+) -> OperationResult | None:
+    """Return the result in the log, or `otherwise` if the log is unreadable."""
     try:
         return find_result()
     except DeltaLiteError as error:
         _log.warning(
             "Could not read the table's log, so this worker does not know whether the job committed: %s", error
         )
-        return None
+        return otherwise
 
 
 def _not_skipped(result: OperationResult) -> OperationResult:

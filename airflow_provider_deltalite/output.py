@@ -95,6 +95,10 @@ class JobOutput:
         self._in_traceback = False
         self._traceback: list[str] = []
 
+    def expect_nonce(self, nonce: str) -> None:
+        """Read the markers with this nonce from now on."""
+        self._nonce = nonce
+
     def hide(self, secrets: Iterable[str]) -> None:
         """Show these secrets as stars too."""
         # A secret may begin with another one, so the longest comes first.

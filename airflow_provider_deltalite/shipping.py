@@ -21,11 +21,12 @@ import stat
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
 _REGULAR_FILE = (stat.S_IFREG | 0o644) << 16  # the Unix mode, in the bits where zip files store it
@@ -51,14 +52,14 @@ class ShippedJob:
 
 
 @contextmanager
-def ship_job(job: str, request_json: str, nonce: str) -> Iterator[ShippedJob]:
+def ship_job(job: str, request_json: Callable[[str], str]) -> Iterator[ShippedJob]:
     """Prepare the job `deltalite/jobs/<job>.py`, its library, and a request file that is removed after the block.
 
     Args:
         job: The name of the job.
-        request_json: The text of the request, with the nonce.
-        nonce: The nonce of the job's markers.
+        request_json: Takes the nonce, and returns the text of the request.
     """
+    nonce = token_hex(16)
     with cache_folder() as cache, ExitStack() as in_use:
         is_shared = not cache.name.startswith(_FALLBACK)  # this task has locked a fallback folder already
         with _lock(cache) if is_shared else nullcontext():
@@ -69,7 +70,7 @@ def ship_job(job: str, request_json: str, nonce: str) -> Iterator[ShippedJob]:
             # The name is unique, because a driver may receive the files of several jobs in one folder.
             request = folder / f"deltalite-request-{folder.name.removeprefix(_FOLDER)}.json"
             request.touch(mode=0o600)
-            request.write_text(request_json, encoding="utf-8")
+            request.write_text(request_json(nonce), encoding="utf-8")
             yield ShippedJob(
                 script=str(installed_library() / "jobs" / f"{job}.py"),
                 library=str(library),

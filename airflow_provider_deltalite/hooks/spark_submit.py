@@ -30,7 +30,7 @@ import psutil
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import conf as airflow_settings
 
-from airflow_provider_deltalite.driver_log import DriverLogError, read_yarn_driver_log
+from airflow_provider_deltalite.driver_log import read_yarn_driver_log
 from airflow_provider_deltalite.links.delta import host_of
 from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
 from airflow_provider_deltalite.preflight import (
@@ -50,7 +50,7 @@ from airflow_provider_deltalite.secrets import (
 )
 from deltalite.errors import InvalidRequestError
 from deltalite.installation.spark import find_spark_submit
-from deltalite.redaction import secret_values, shows_secret
+from deltalite.redaction import redacted, secret_values, shows_secret
 from deltalite.results import JobStarted
 from deltalite.storage.locations import parse_location
 
@@ -65,10 +65,13 @@ _PYTHON_SETTINGS = frozenset({"spark.pyspark.python", "spark.pyspark.driver.pyth
 _LEVEL_SETTING = "spark.log.level"
 _WAIT_SETTING = "spark.yarn.submit.waitAppCompletion"
 _ATTEMPTS_SETTING = "spark.yarn.maxAppAttempts"
-# The exit code of a driver, in YARN's diagnostics, in the hook's text on a pod, and in Spark's text on Kubernetes.
-_DRIVER_ENDED = re.compile(r"(?:exited with status|[eE]xit ?[cC]ode:|exit_code=)\s*(\d+)")
-# Spark prints it for an application in YARN. The ResourceManager has the proxy, unless it is a separate server.
-_TRACKING_ADDRESS = re.compile(r"tracking URL: (https?://[^/\s]+)/proxy/")
+_MODE_SETTING = "spark.submit.deployMode"
+# The exit code of a driver. YARN also reports exit codes of containers, which can be those of Spark itself.
+_DRIVER_ENDED_IN_YARN = re.compile(r"User application exited with status ([0-9]{1,3})(?![0-9])")
+_DRIVER_ENDED_IN_POD = re.compile(r"(?:[eE]xit ?[cC]ode:|exit_code=)\s*([0-9]{1,3})(?![0-9])")
+_YARN_ID = re.compile(r"application_[0-9]+_[0-9]+")
+# A line of Spark's report. The ResourceManager has the proxy, unless it is a separate server.
+_TRACKING_ADDRESS = re.compile(r"\s*tracking URL: (https?://[^/\s]+)/proxy/application_[0-9]+_[0-9]+/")
 _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historyServer.address"
 # Spark takes the host of its UI's address from these (org.apache.spark.ui.WebUI, org.apache.spark.util.Utils).
 _UI_SETTINGS = ("spark.driver.host", "spark.ui.reverseProxyUrl")
@@ -90,6 +93,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
     """
 
     _output_log: LevelledLog | None = None  # set while the hook reads the output
+    _application: str | None = None
     _driver_exit_code: int | None = None
     _tracking_address: str | None = None
 
@@ -105,6 +109,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         self._airflow_connection = get_spark_connection(spark["conn_id"])
         try:
             super().__init__(**spark, yarn_track_via_rm_api=yarn_track_via_rm_api is not False)
+            self._take_deploy_mode_from_conf()
             self._yarn_track_via_rm_api = self._can_track() if yarn_track_via_rm_api is None else yarn_track_via_rm_api
             self._check_tracking()
         except (ValueError, RuntimeError) as error:  # an extra that is not allowed, or a missing Kubernetes client
@@ -116,6 +121,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             ) from error
         self._script = job.script
         self._settings = job.settings
+        self._nonce = job.nonce
         self._output = JobOutput(
             self.log.info, on_start, hidden, nonce=job.nonce, spark_level=spark_threshold(self._spark_log_level())
         )
@@ -123,7 +129,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         self.launch = Launch(
             conn_id=self._conn_id,
             master=self._connection["master"],
-            deploy_mode=self._connection["deploy_mode"] or self._conf.get("spark.submit.deployMode"),
+            deploy_mode=self._connection["deploy_mode"],
             binary=self._connection["spark_binary"],
             environ={**os.environ, **{name: str(value) for name, value in (self._env_vars or {}).items()}},
         )
@@ -151,6 +157,12 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         return str(
             self._conf.get(_LEVEL_SETTING) or airflow_settings.get("deltalite", "spark_log_level", fallback="WARN")
         )
+
+    def _take_deploy_mode_from_conf(self) -> None:
+        """Use Spark's setting if neither task nor connection names the deploy mode. The base class ignores it."""
+        if not self._connection["deploy_mode"] and (deploy_mode := self._conf.get(_MODE_SETTING)):
+            self._connection["deploy_mode"] = deploy_mode
+            self._is_yarn_cluster_mode = self._is_yarn and deploy_mode == "cluster"
 
     def _can_track(self) -> bool:
         try:
@@ -242,38 +254,60 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         process: int | None = None if self._submit_sp is None else self._submit_sp.returncode
         if not self.launch.in_cluster:
             return process
-        exit_codes = _DRIVER_ENDED.findall(str(hook_error or ""))
-        if self._driver_exit_code is not None or not exit_codes:
+        if self._driver_exit_code is not None:
             return self._driver_exit_code
-        return int(exit_codes[-1])
+        return self._exit_code_in(str(hook_error or ""))
+
+    def _exit_code_in(self, text: str) -> int | None:
+        """Return the exit code of the driver that a report of the cluster names first."""
+        match = (_DRIVER_ENDED_IN_YARN if self._is_yarn else _DRIVER_ENDED_IN_POD).search(text)
+        return None if match is None else int(match[1])
 
     def read_driver_output(self) -> None:
         """Read the output of a driver that ended in a YARN cluster, and log it as the output of a local driver.
 
-        It has the result, or the error and its traceback. If it cannot be read, a warning says why.
+        It has the result, or the error and its traceback. If it cannot be read, a warning says why: the job has ended,
+        so the task must not fail by this.
         """
-        if not self._is_yarn_cluster_mode or self._yarn_application_id is None:
-            return
+        application = self._yarn_application_id
         address = self.resource_manager or self._tracking_address
-        if address is None:
+        if not self._is_yarn_cluster_mode or application is None or address is None:
             return
         try:
-            lines = read_yarn_driver_log(address, self._yarn_application_id, self._resolved_yarn_rm_auth)
-        except (DriverLogError, RuntimeError) as error:  # the second one: no client for Kerberos
-            self.log.warning("Could not read the log of the driver of %s: %s", self._yarn_application_id, error)
-            return
-        self.log.info("Log of the driver of %s:", self._yarn_application_id)
-        with self._levelled_log():
-            for line in self._output.to_log(lines, has_ended=True):
-                self.log.info(line)
+            # An address from the output of spark-submit gets no credentials.
+            auth = self._resolved_yarn_rm_auth if self.resource_manager else None
+            lines = read_yarn_driver_log(address, application, auth)
+            self.log.info("Log of the driver of %s:", application)
+            with self._levelled_log():
+                for line in self._output.to_log(lines, has_ended=True):
+                    self.log.info(line)
+        except Exception as error:  # noqa: BLE001  see above
+            self.log.warning("Could not read the log of the driver of %s: %s", application, redacted(str(error)))
 
-    def join(self, external_id: str) -> None:
-        """Adopt an application in a YARN cluster, so that `on_kill` kills it. An earlier hook may have submitted it."""
+    @property
+    def _yarn_application_id(self) -> str | None:
+        """The application of this job. The base class sets it for each line that names any application."""
+        return self._application
+
+    @_yarn_application_id.setter
+    def _yarn_application_id(self, value: str | None) -> None:
+        if value is None or (self._application is None and _YARN_ID.fullmatch(value)):
+            self._application = value
+
+    def join(self, external_id: str, *, nonce: str | None = None) -> None:
+        """Adopt an application in a YARN cluster, which an earlier hook may have submitted.
+
+        :param external_id: The application, which `on_kill` kills from now on.
+        :param nonce: The nonce of the markers of its job.
+        """
         if not self._is_yarn_cluster_mode:
             return
-        self._yarn_application_id = external_id
-        if self._on_start is not None:
-            self._on_start(JobStarted(application_id=external_id, ui_url=None))
+        if nonce is not None:
+            self._output.expect_nonce(nonce)
+        if self._application != external_id:
+            self._application = external_id
+            if self._on_start is not None:
+                self._on_start(JobStarted(application_id=external_id, ui_url=None))
 
     @property
     def history_server(self) -> str | None:
@@ -305,6 +339,9 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         :param application: The job's script, if the user names one. By default, it is the script that was shipped.
         :param kwargs: Parameters of ``subprocess.Popen``.
         """
+        # A retry may have adopted the job of an earlier task attempt, which has failed.
+        self._application = None
+        self._output.expect_nonce(self._nonce)
         try:
             # A line may quote bytes of a file that are not valid text. They must not stop the hook from reading on.
             driver_id: str | None = super().submit(application or self._script, **{"errors": "replace", **kwargs})
@@ -377,9 +414,9 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         """
         for line in lines:
             if self.launch.in_cluster:
-                if exit_codes := _DRIVER_ENDED.findall(line):
-                    self._driver_exit_code = int(exit_codes[-1])
-                if address := _TRACKING_ADDRESS.search(line):
+                if (exit_code := self._exit_code_in(line)) is not None:
+                    self._driver_exit_code = exit_code
+                if self._tracking_address is None and (address := _TRACKING_ADDRESS.match(line)):
                     self._tracking_address = address[1]
             yield line
 

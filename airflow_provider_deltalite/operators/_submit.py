@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from inspect import signature
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -174,20 +173,6 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         self._nonce_key = f"deltalite_nonce_{generation}"
         self._K8S_DRIVER_STATUS_KEY = f"k8s_driver_status_{generation}"
 
-    def _nonce(self, context: Context) -> str:
-        """Return the nonce of the job's markers: the same one for all attempts of a generation.
-
-        A retry that joins the job of an earlier attempt then reads the markers of this job.
-        """
-        state = context.get("task_state_store")
-        stored_nonce = None if state is None else cast("str | None", state.get(self._nonce_key))
-        if stored_nonce is not None:
-            return stored_nonce
-        nonce = token_hex(16)
-        if state is not None:
-            state.set(self._nonce_key, nonce)
-        return nonce
-
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002  subclasses do
         """Return the result of this DAG run in the table's log; None if the log has none."""
         return None
@@ -263,14 +248,28 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         names = [name for name in signature(SparkSubmitHook.__init__).parameters if name != "self"]
         return {name: getattr(self, name if hasattr(self, name) else f"_{name}") for name in names}
 
-    def poll_until_complete(self, external_id: Any, context: Context) -> None:
-        """Wait for a tracked job.
+    def submit_job(self, context: Context) -> str | None:
+        """Submit a job that a retry can join. The task state store keeps the nonce of its markers."""
+        if (state := context.get("task_state_store")) is not None:
+            state.set(self._nonce_key, self._shipped_job.nonce)
+        return super().submit_job(context)
 
-        An earlier task attempt may have submitted it, so the hook learns its id here. Without the id, the hook could
-        not kill the job.
-        """
-        cast("DeltaSparkSubmitHook", self._hook).join(external_id)
+    def get_job_status(self, external_id: Any, context: Context) -> str:
+        """Return the status of a job that an earlier task attempt submitted, and let the hook read its output later."""
+        status = super().get_job_status(external_id, context)
+        self._join(external_id, context)
+        return status
+
+    def poll_until_complete(self, external_id: Any, context: Context) -> None:
+        """Wait for a tracked job."""
+        self._join(external_id, context)
         super().poll_until_complete(external_id, context)
+
+    def _join(self, external_id: Any, context: Context) -> None:
+        """Give the hook the id of a tracked job, so that it can kill the job and read its output."""
+        state = context.get("task_state_store")
+        nonce = None if state is None else cast("str | None", state.get(self._nonce_key))
+        cast("DeltaSparkSubmitHook", self._hook).join(external_id, nonce=nonce)
 
     def check_constants(self, constants: Constants) -> None:
         """Reject parameters that are wrong for every value of their templates. Called when the DAG is parsed."""
@@ -357,7 +356,10 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return FailedTable(table=str(self.table), version=version)
 
     def _find_result_after_job(self, request: Request, *, failed: bool) -> OperationResult | None:
-        return None if self._store is None else self.find_result_after_job(self._store, request, failed=failed)
+        """Return the result in the table's log; where only Spark reads the log, the result that the job reported."""
+        if self._store is None:
+            return None if self._hook is None else self._hook.result
+        return self.find_result_after_job(self._store, request, failed=failed)
 
     def _submit(self, request: Request, context: Context) -> OperationResult:
         from airflow_provider_deltalite.failures import log_as_group
@@ -365,8 +367,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         from airflow_provider_deltalite.shipping import ship_job
 
         self._addresses = self.addresses(request)
-        nonce = self._nonce(context)
-        with ship_job(self.job, request.to_json(nonce=nonce), nonce) as self._shipped_job:
+        with ship_job(self.job, lambda nonce: request.to_json(nonce=nonce)) as self._shipped_job:
             try:
                 super().execute(context)
             except DeltaLiteError:

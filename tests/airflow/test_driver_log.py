@@ -56,9 +56,10 @@ def test_a_long_log_is_cut(services, monkeypatch):
     answers, address = services
     monkeypatch.setattr(driver_log, "_MAX_BYTES", 100_000)
     answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
-    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stderr"] = "x" * 1_000_000
+    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stderr"] = "x\n" * 500_000 + "end"
     answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stdout"] = ""
-    assert 200_000 < len(read_yarn_driver_log(address, YARN_ID)[0]) < 300_000
+    lines = read_yarn_driver_log(address, YARN_ID)
+    assert lines[-1] == "end" and 90_000 < len(lines) <= 100_000
 
 
 @pytest.mark.parametrize(
@@ -68,8 +69,8 @@ def test_a_long_log_is_cut(services, monkeypatch):
         ("[]", "has no application"),
         ('{"app": 3}', "has no application"),
         ("{}", "has no application"),
-        ('{"app": {}}', "started no driver"),
-        ('{"app": {"amContainerLogs": "http://[/container_1"}}', "started no driver"),
+        ('{"app": {}}', "names no address"),
+        ('{"app": {"amContainerLogs": "http://[/container_1"}}', "names no address"),
         (None, "HTTP 404"),
     ],
 )
@@ -81,8 +82,32 @@ def test_an_answer_without_a_driver_is_an_error_with_its_reason(services, answer
         read_yarn_driver_log(address, YARN_ID)
 
 
-def test_a_missing_file_and_a_silent_server_are_errors(services):
+def test_only_line_breaks_end_a_line_and_a_long_line_comes_in_parts(services):
     answers, address = services
+    answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
+    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stdout"] = "a\u2028b\x0cc\r\n" + "x" * 40_000
+    lines = read_yarn_driver_log(address, YARN_ID)
+    assert lines[0] == "a\u2028b\x0cc" and len(lines) == 4 and lines[2].startswith(" ")
+
+
+def test_no_error_shows_the_password_of_an_address(services):
+    _, address = services
+    with pytest.raises(DriverLogError) as caught:
+        read_yarn_driver_log(address.replace("http://", "http://user:planted@"), YARN_ID)
+    assert "planted" not in str(caught.value) and "HTTP 404" in str(caught.value)
+
+
+def test_one_missing_file_does_not_hide_the_other(services, monkeypatch):
+    answers, address = services
+    monkeypatch.setattr(driver_log, "_PAUSE_SECONDS", 0)
+    answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
+    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stdout"] = FRAMED.format("result", "stdout")
+    assert read_yarn_driver_log(address, YARN_ID) == ["result"]
+
+
+def test_missing_files_and_a_silent_server_are_errors(services, monkeypatch):
+    answers, address = services
+    monkeypatch.setattr(driver_log, "_PAUSE_SECONDS", 0)
     answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
     with pytest.raises(DriverLogError, match="HTTP 404"):
         read_yarn_driver_log(address, YARN_ID)

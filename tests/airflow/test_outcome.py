@@ -96,11 +96,11 @@ def test_an_exit_code_of_a_conflict_is_retried():
 
 
 def test_a_storage_failure_has_its_exception():
-    assert type(raised_error(job_report(70), must_not_read)) is DeltaStorageError
+    assert type(raised_error(job_report(70), no_commit_in_log)) is DeltaStorageError
 
 
 def test_an_error_without_its_message_keeps_its_class():
-    failure = raised_error(job_report(31), must_not_read)
+    failure = raised_error(job_report(31), no_commit_in_log)
     assert type(failure) is AirflowFailException
     assert "TableNotFoundError: The job ended with exit code 31" in str(failure)
 
@@ -117,6 +117,15 @@ def test_a_result_reported_before_the_process_died_is_used_if_the_log_confirms_i
 
 def test_a_result_that_the_log_does_not_confirm_is_ignored():
     assert type(raised_error(job_report(134, result=REPORTED), no_commit_in_log)) is DeltaJobError
+
+
+def test_a_reported_result_counts_if_the_log_is_unreadable():
+    assert after_failure(job_report(134, result=REPORTED), RAISED, unreadable) == REPORTED
+
+
+@pytest.mark.parametrize("code", [31, 50, 52])
+def test_an_exit_code_that_no_report_confirms_does_not_hide_a_commit(code):
+    assert after_failure(job_report(code), RAISED, commit_in_log).version == 3
 
 
 def test_a_process_that_died_without_a_commit_is_retried_and_a_kill_is_explained():

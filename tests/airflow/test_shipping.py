@@ -30,7 +30,8 @@ def packed(package):
     return shipping.library_zip(shipping.library_sources(package))
 
 
-NONCE = "0123456789abcdef" * 2
+def plain(nonce):
+    return "{}"
 
 
 @pytest.fixture
@@ -84,9 +85,9 @@ def test_the_installed_library_can_be_imported_from_its_zip(tmp_path):
 
 
 def test_only_the_owner_can_read_a_request_and_it_is_removed_afterwards(temporary):
-    with shipping.ship_job("write", f"nonce {NONCE}", NONCE) as job:
+    with shipping.ship_job("write", lambda nonce: f"nonce {nonce}") as job:
         request = Path(job.request)
-        assert request.read_text() == f"nonce {NONCE}" and job.nonce == NONCE
+        assert request.read_text() == f"nonce {job.nonce}" and len(job.nonce) == 32
         assert stat.S_IMODE(request.stat().st_mode) == 0o600
         assert job.script.endswith("/deltalite/jobs/write.py")
         assert Path(job.library).suffix == ".zip"
@@ -94,14 +95,14 @@ def test_only_the_owner_can_read_a_request_and_it_is_removed_afterwards(temporar
 
 
 def test_the_request_is_removed_after_a_failed_task():
-    with pytest.raises(RuntimeError), shipping.ship_job("write", "{}", NONCE) as job:
+    with pytest.raises(RuntimeError), shipping.ship_job("write", plain) as job:
         raise RuntimeError
     assert not Path(job.request).exists()
 
 
 def test_all_tasks_of_a_user_share_one_folder_and_one_zip(temporary):
     for _ in range(2):
-        with shipping.ship_job("write", "{}", NONCE):
+        with shipping.ship_job("write", plain):
             pass
     (folder,) = temporary.iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -109,10 +110,10 @@ def test_all_tasks_of_a_user_share_one_folder_and_one_zip(temporary):
 
 
 def test_an_existing_zip_is_not_packed_again(temporary, monkeypatch):
-    with shipping.ship_job("write", "{}", NONCE) as first:
+    with shipping.ship_job("write", plain) as first:
         pass
     monkeypatch.setattr(shipping, "library_zip", lambda sources: pytest.fail("packed again"))
-    with shipping.ship_job("write", "{}", NONCE) as second:
+    with shipping.ship_job("write", plain) as second:
         assert second.library == first.library
 
 
@@ -139,7 +140,7 @@ def test_a_foreign_file_or_folder_with_the_name_is_not_used_and_fails_no_task(te
     foreign = temporary / f"airflow-provider-deltalite-{os.getuid()}"
     something(foreign)
     before = sorted(temporary.rglob("*"))
-    with shipping.ship_job("write", "{}", NONCE) as job:
+    with shipping.ship_job("write", plain) as job:
         folder = Path(job.library).parent
         assert folder.parent == temporary and folder != foreign and not folder.is_symlink()
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -149,7 +150,7 @@ def test_a_foreign_file_or_folder_with_the_name_is_not_used_and_fails_no_task(te
 def test_a_folder_of_another_user_is_not_used(temporary, monkeypatch):
     monkeypatch.setattr(shipping.os, "getuid", lambda: 12345)
     (temporary / "airflow-provider-deltalite-12345").mkdir(mode=0o700)
-    with shipping.ship_job("write", "{}", NONCE) as job:
+    with shipping.ship_job("write", plain) as job:
         assert Path(job.library).parent.name != "airflow-provider-deltalite-12345"
 
 
@@ -179,7 +180,7 @@ def test_a_failed_write_leaves_no_partial_zip(tmp_path, monkeypatch):
 
 
 def test_a_task_of_a_month_keeps_its_request_and_its_library(temporary):
-    with shipping.ship_job("write", "{}", NONCE) as job:
+    with shipping.ship_job("write", plain) as job:
         request = Path(job.request)
         assert stat.S_IMODE(request.stat().st_mode) == 0o600 and stat.S_IMODE(request.parent.stat().st_mode) == 0o700
         shipping.remove_unused_files(Path(job.library).parent, now=time.time() + 30 * 24 * 3600)
@@ -191,7 +192,7 @@ WORKER = """
 import sys, time
 from airflow_provider_deltalite import shipping
 shipping.tempfile.tempdir = sys.argv[1]
-with shipping.ship_job("write", "{}", "nonce") as job:
+with shipping.ship_job("write", lambda nonce: "{}") as job:
     print(job.request, flush=True)
     time.sleep(600)
 """
@@ -210,7 +211,7 @@ def test_files_of_a_killed_worker_are_removed_after_its_job_has_read_them(tempor
     def another_task_runs_after(seconds):
         with monkeypatch.context() as later:
             later.setattr(shipping.time, "time", lambda: now + seconds)
-            with shipping.ship_job("write", "{}", NONCE):
+            with shipping.ship_job("write", plain):
                 pass
 
     another_task_runs_after(7200)

@@ -329,7 +329,7 @@ def test_every_parameter_of_airflows_operator_reaches_the_hook(table, spark_subm
     load = operator(table, **values)
     load._shipped_job = ShippedJob(script="s", library="l.zip", request="/tmp/r", settings="/tmp/s", nonce="a1")
     hook, expected = load._get_hook(), SparkSubmitOperator(task_id="x", **values)._get_hook()
-    changed = {"_py_files", "_application_args"}
+    changed = {"_py_files", "_application_args", "_yarn_application_id"}
     assert {name: value for name, value in vars(hook).items() if name in vars(expected) and name not in changed} == {
         name: value for name, value in vars(expected).items() if name not in changed
     }

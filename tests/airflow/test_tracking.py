@@ -215,7 +215,7 @@ def test_the_exit_code_from_yarn_decides_like_that_of_a_process(table, spark_sub
     with pytest.raises(AirflowFailException, match=r"SchemaMismatchError: .*exit code 51"):
         operator(table).execute(context)
     context["task_state_store"].values.clear()
-    yarn.answers = [yarn.finishes("FAILED", diagnostics="AM Container exited with  exitCode: 84")]
+    yarn.answers = [yarn.finishes("FAILED", diagnostics="User application exited with status 84")]
     with pytest.raises(DeltaConflictError, match="ConcurrentAppendException"):
         operator(table).execute(context)
 

@@ -30,6 +30,7 @@ _SMALL = {
     "spark.executor.cores": "1",
     "spark.executor.instances": "2",
     "spark.cores.max": "2",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
 }

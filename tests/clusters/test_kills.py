@@ -25,11 +25,11 @@ def slow_write(mode, table: str) -> dict:
     return mode.parameters("load", table, source=source, query=SLOW_QUERY)
 
 
-def wait_for(condition, *, seconds=120):
+def wait_for(event, condition, *, seconds=180):
     """Wait until a condition returns something."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, f"{event} did not happen in {seconds} s"
         time.sleep(0.5)
     return value
 
@@ -40,17 +40,26 @@ def commits(mode, yarn, table: str) -> list[str]:
     return [name for name in names if name.endswith(".json")]
 
 
+@pytest.mark.parametrize("state", ["RUNNING", "FINISHED"])
 @YARN_CLUSTER
-def test_a_retry_joins_the_job_of_a_killed_worker_and_returns_its_result(mode, yarn):
+def test_a_retry_after_a_killed_worker_returns_the_result_of_its_job(mode, yarn, state):
     parameters = slow_write(mode, "orders")
     earlier = {application["id"] for application in yarn.applications()}
+
+    def new_applications():
+        return [application for application in yarn.applications() if application["id"] not in earlier]
+
     worker = mode.start_worker("DeltaWriteOperator", parameters)
-    wait_for(lambda: mode.state("load").exists() and "spark_job_id_0" in mode.state("load").read_text())
-    os.killpg(worker.pid, signal.SIGKILL)
-    worker.wait()
+    try:
+        stored = mode.state("load")
+        wait_for("The job was submitted", lambda: stored.exists() and "spark_job_id_0" in stored.read_text())
+    finally:
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait()
+    wait_for(f"The job was {state}", lambda: [new for new in new_applications() if new["state"] == state])
     result = mode.run(DeltaWriteOperator(**parameters), try_number=2)
     assert (result["version"], result["committed"], result["metrics"]["numOutputRows"]) == (0, True, 1)
-    assert len({application["id"] for application in yarn.applications()} - earlier) == 1
+    assert len(new_applications()) == 1
     assert commits(mode, yarn, "orders") == ["00000000000000000000.json"]
 
 
@@ -67,15 +76,15 @@ def test_a_kill_of_the_task_kills_the_application_and_leaves_no_commit(mode, yar
         except DeltaJobError as error:
             errors.append(error)
 
-    task = threading.Thread(target=run)
-    task.start()
-
     def running():
         return [a for a in yarn.applications() if a["id"] not in earlier and a["state"] == "RUNNING"]
 
-    (application,) = wait_for(running)
+    task = threading.Thread(target=run, daemon=True)
+    task.start()
+    (application,) = wait_for("The job runs", running)
     load.on_kill()
     task.join(60)
+    assert not task.is_alive()
     assert len(errors) == 1
     (killed,) = [a for a in yarn.applications() if a["id"] == application["id"]]
     assert killed["finalStatus"] == "KILLED"

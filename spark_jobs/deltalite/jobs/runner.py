@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from deltalite.errors import DeltaLiteError
 from deltalite.redaction import redacted, secret_values
+from deltalite.requests import Request
 from deltalite.results import (
     NO_NONCE,
     JobStarted,
@@ -28,12 +29,13 @@ from deltalite.results import (
     result_marker,
     started_marker,
 )
+from deltalite.spark.hadoop.opening import check_means_one_file_system
 from deltalite.spark.runtime.session import open_session, shipped_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_Request = TypeVar("_Request")
+_Request = TypeVar("_Request", bound=Request)
 _UNEXPECTED = 1
 _log = logging.getLogger("deltalite")
 
@@ -64,7 +66,9 @@ def run(
         hidden.extend(_secrets_of(text))
         context = spark.sparkContext
         _print_marker(started_marker(JobStarted(application_id=context.applicationId, ui_url=context.uiWebUrl), nonce))
-        result = command(spark, parse(text))
+        request = parse(text)
+        check_means_one_file_system(spark, request.table)
+        result = command(spark, request)
     except Exception as error:  # noqa: BLE001  the boundary of the process: every error ends as marker and exit code
         return _report_failure(error, nonce, hidden)
     marker = result_marker(result, nonce)

@@ -53,9 +53,12 @@ class ServerProcesses:
         return self._logs / f"{name}.log"
 
     def wait_until(self, event: str, has_happened: Callable[[], bool], *, seconds: float = 120) -> None:
-        """Wait for an event, and fail with the ends of the logs if a server ends or the time is over."""
+        """Wait for an event, and fail with the ends of the logs if a server ends or the time is over.
+
+        A server that does not answer yet makes `has_happened` raise an `OSError`.
+        """
         deadline = time.monotonic() + seconds
-        while not has_happened():
+        while not _is_true(has_happened):
             ended = [name for name, process in self._running.items() if process.poll() is not None]
             if ended or time.monotonic() > deadline:
                 ends = "\n".join(f"{name}: {self._end_of_log(name)}" for name in ended or self._running)
@@ -64,3 +67,10 @@ class ServerProcesses:
 
     def _end_of_log(self, name: str) -> str:
         return self.log_file(name).read_text(errors="replace")[-2000:]
+
+
+def _is_true(condition: Callable[[], bool]) -> bool:
+    try:
+        return condition()
+    except OSError:
+        return False

@@ -22,11 +22,17 @@ class FileStateStore:
 
     def set(self, key: str, value: Any, **_retention: Any) -> None:
         """Store a value."""
-        self._file.write_text(json.dumps(self._values() | {key: value}))
+        self._replace(self._values() | {key: value})
 
     def delete(self, key: str) -> None:
         """Forget a key."""
-        self._file.write_text(json.dumps({name: value for name, value in self._values().items() if name != key}))
+        self._replace({name: value for name, value in self._values().items() if name != key})
+
+    def _replace(self, values: dict[str, Any]) -> None:
+        """Write the file in one step, so that a killed worker leaves no part of it."""
+        partial = self._file.with_suffix(".partial")
+        partial.write_text(json.dumps(values))
+        partial.replace(self._file)
 
     def _values(self) -> dict[str, Any]:
         return json.loads(self._file.read_text()) if self._file.exists() else {}

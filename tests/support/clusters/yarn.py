@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -58,8 +60,13 @@ class YarnCluster:
 
     def names(self, path: str) -> list[str]:
         """The names in a folder of HDFS, sorted; none if there is no folder."""
-        answer = _get(f"{self.name_node_page}/webhdfs/v1{path}?op=LISTSTATUS&user.name=root")
-        return sorted(entry["pathSuffix"] for entry in answer.get("FileStatuses", {}).get("FileStatus", ()))
+        try:
+            answer = _get(f"{self.name_node_page}/webhdfs/v1{path}?op=LISTSTATUS&user.name=root")
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.NOT_FOUND:
+                raise
+            return []
+        return sorted(entry["pathSuffix"] for entry in answer["FileStatuses"]["FileStatus"])
 
 
 @contextmanager
@@ -98,12 +105,10 @@ def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
         bean = "Hadoop:service=NameNode,name=FSNamesystemState"
         processes.wait_until(
             "HDFS started",
-            lambda: [b["NumLiveDataNodes"] for b in _get(f"http://{page}/jmx?qry={bean}").get("beans", ())] == [1],
+            lambda: [b["NumLiveDataNodes"] for b in _get(f"http://{page}/jmx?qry={bean}")["beans"]] == [1],
         )
         metrics = f"http://{resource_manager}/ws/v1/cluster/metrics"
-        processes.wait_until(
-            "YARN started", lambda: _get(metrics).get("clusterMetrics", {}).get("activeNodes") == _NODES
-        )
+        processes.wait_until("YARN started", lambda: _get(metrics)["clusterMetrics"]["activeNodes"] == _NODES)
         yield YarnCluster(
             hdfs=hdfs,
             name_node_page=f"http://{page}",
@@ -194,8 +199,5 @@ def _node_sites(configuration: Path, folder: Path, ports: Iterator[int]) -> dict
 
 
 def _get(url: str) -> dict[str, Any]:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return json.load(answer)
-    except OSError:  # not yet there, or too busy to answer
-        return {}
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return json.load(answer)

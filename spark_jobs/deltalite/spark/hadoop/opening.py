@@ -16,11 +16,21 @@ def readable_store(spark: SparkSession, address: str) -> LogStore:
     """Return the store of the table at `address`, without reading the table.
 
     Raises:
-        InvalidTableAddressError: the address cannot be parsed, or has no scheme and Spark's default file system is not
-            the local one.
+        InvalidTableAddressError: the address cannot be parsed.
         UnsupportedStorageError: this Spark has no file system for its scheme.
     """
     return _open_store(spark, address, single_writer=False)
+
+
+def source_store(spark: SparkSession, address: str) -> LogStore:
+    """Return the store of a table that is read like other sources of Spark, without reading the table.
+
+    Raises:
+        InvalidTableAddressError: the address cannot be parsed, or has two meanings.
+        UnsupportedStorageError: this Spark has no file system for its scheme.
+    """
+    check_means_one_file_system(spark, address)
+    return readable_store(spark, address)
 
 
 def writable_store(spark: SparkSession, address: str, *, single_writer: bool) -> LogStore:
@@ -29,8 +39,7 @@ def writable_store(spark: SparkSession, address: str, *, single_writer: bool) ->
     `single_writer` accepts a storage on which two concurrent writers can lose commits.
 
     Raises:
-        InvalidTableAddressError: the address cannot be parsed, or has no scheme and Spark's default file system is not
-            the local one.
+        InvalidTableAddressError: the address cannot be parsed.
         UnsupportedStorageError: Spark does not reach the storage, or the storage has no put-if-absent.
     """
     store = _open_store(spark, address, single_writer=single_writer)
@@ -42,19 +51,23 @@ def writable_store(spark: SparkSession, address: str, *, single_writer: bool) ->
 def _open_store(spark: SparkSession, address: str, *, single_writer: bool) -> LogStore:
     location = parse_location(address)
     if location.is_local:
-        _check_means_one_file_system(spark, address, location.path)
         return LocalLogStore(location.path, single_writer=single_writer)
     return HadoopLogStore(spark, location.path, single_writer=single_writer)
 
 
-def _check_means_one_file_system(spark: SparkSession, address: str, path: str) -> None:
-    """Reject a local address without a scheme if Spark looks for such paths in another file system."""
-    if address.startswith("file:"):
+def check_means_one_file_system(spark: SparkSession, address: str) -> None:
+    """Reject a local address without a scheme if Spark looks for such paths in another file system.
+
+    Raises:
+        InvalidTableAddressError: the address has two meanings, or cannot be parsed.
+    """
+    location = parse_location(address)
+    if not location.is_local or address.startswith("file:"):
         return
     default = default_file_system(spark).rstrip("/")
     if not default.startswith("file:"):
         raise InvalidTableAddressError(
             f"The table's address {address!r} has no scheme, and Spark looks for such paths in {default} "
             "(fs.defaultFS).",
-            remedy=f"Write {default}{path}, or file://{path} for a local folder.",
+            remedy=f"Write {default}{location.path}, or file://{location.path} for a local folder.",
         )

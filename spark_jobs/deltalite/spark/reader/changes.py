@@ -30,7 +30,7 @@ from deltalite.log.file_table import ADD_TYPES
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import named
-from deltalite.spark.hadoop.opening import readable_store
+from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.scan.frame import scan_rows
 from deltalite.spark.scan.row_selection import RowSelection
 from deltalite.storage.log_store import LogStore
@@ -49,7 +49,7 @@ def changes(spark: SparkSession, path: str, from_version: int, to_version: int |
     Raises: TableNotFoundError, VersionNotFoundError, ChangeFeedUnavailableError, UnsupportedFeatureError,
         InvalidRequestError.
     """
-    return change_rows(spark, plan_changes(readable_store(spark, unversioned(path)), from_version, to_version))
+    return change_rows(spark, plan_changes(source_store(spark, unversioned(path)), from_version, to_version))
 
 
 def change_rows(spark: SparkSession, plan: ChangePlan, *, is_exact: bool = False) -> DataFrame:

@@ -18,7 +18,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.requests.moments import parse_moment_ms
 from deltalite.snapshot import Snapshot
 from deltalite.spark.expressions.predicates import parse_predicate, reads_floating_point
-from deltalite.spark.hadoop.opening import readable_store
+from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.large_tables.distributed_replay import replayed_files
 from deltalite.spark.reader.changes import change_rows, first_version_from, unversioned
 from deltalite.spark.reader.read_options import ReadOptions
@@ -101,14 +101,14 @@ def files(
 
 def snapshot_at(spark: SparkSession, address: VersionedPath) -> Snapshot:
     """Load the snapshot at the version or time of an address."""
-    store = readable_store(spark, address.path)
+    store = source_store(spark, address.path)
     if address.timestamp_ms is not None:
         return Snapshot.load_at(store, address.timestamp_ms)
     return Snapshot.load(store, address.version)
 
 
 def _changes(spark: SparkSession, path: str, options: ReadOptions, where: str | None) -> DataFrame:
-    store = readable_store(spark, unversioned(path))
+    store = source_store(spark, unversioned(path))
     first, last = options.starting_version, options.ending_version
     if options.ending_timestamp is not None:
         last = Snapshot.load_at(store, parse_moment_ms(options.ending_timestamp)).version
