@@ -71,8 +71,7 @@ with DAG(
         query=CLEAN,
         mode="append",
         partition_by=["day"],
-        # Each run stores its identity in the table. The table may drop it after this time, which must be longer than
-        # the time after which you still clear a task.
+        # The table keeps the identity of each DAG run for this time. Do not clear a task that is older.
         properties={"delta.setTransactionRetentionDuration": "interval 90 days"},
     )
     # [END load]

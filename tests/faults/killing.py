@@ -46,8 +46,8 @@ def check_whole(table, *expected):
             assert known, f"{full} is visible and is not a log file"
 
 
-def times_in_log(table, run):
-    """The number of commits that contain the run's app id."""
+def count_commits_of_run(table, run):
+    """Count the commits that contain the run's app id."""
     return sum(json.dumps(run) in file.read_text() for file in commits(table))
 
 
@@ -83,7 +83,7 @@ def kill_at_steps(site, folder, template, program, *, before, after, kinds=EVERY
         assert site.run(program, table, kinds=kinds, **arguments) is None
         check_whole(table, after)
         if "run" in arguments:
-            assert times_in_log(table, arguments["run"]) == 1, f"killed at {step}"
+            assert count_commits_of_run(table, arguments["run"]) == 1, f"killed at {step}"
         shutil.rmtree(table)
     return steps
 

@@ -8,7 +8,7 @@ import pytest
 
 from deltalite import DeltaTable
 from tests.faults.crash_site import MOVES
-from tests.faults.killing import check_whole, times_in_log
+from tests.faults.killing import check_whole, count_commits_of_run
 from tests.support.tables import commit, delete_rows, rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
@@ -41,7 +41,7 @@ def test_an_optimize_survives_a_kill_at_every_file_move(spark_site, spark, tmp_p
             break
         assert spark_site.run("optimize", table, kinds=MOVES, **task) is None
         check_whole(table, before)
-        assert times_in_log(table, RUN) == 1, f"killed at {step}"
+        assert count_commits_of_run(table, RUN) == 1, f"killed at {step}"
         newest = DeltaTable(str(table))
         gone = [remove["path"] for version in range(head + 1, newest.version + 1)
                 for remove in commit(table, version)["remove"]]  # fmt: skip

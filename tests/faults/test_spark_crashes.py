@@ -1,4 +1,8 @@
-"""Each test kills a command at every file change and runs it again. The rows must change exactly once."""
+"""Each test kills a command at file changes and runs it again. The rows must change exactly once.
+
+The changes are `MOVES`, `CHANGES`, or the first file that matches a pattern. Outside the campaign a test kills at a
+sample of them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import time
 import pytest
 
 from tests.faults.crash_site import CHANGES, MOVES
-from tests.faults.killing import check_whole, kill_at_steps, times_in_log
+from tests.faults.killing import check_whole, count_commits_of_run, kill_at_steps
 from tests.support.loops import sampled
 from tests.support.properties import FEED, VECTORS
 from tests.support.submitting import submission
@@ -33,8 +37,8 @@ MODES = {
     ),
     "ignore": ({"mode": "ignore"}, OLD, CHANGES),
 }
-"""The request of each case, the resulting rows, and the steps at which the command is killed."""
-CHANGED = {
+"""The request of each case, the resulting rows, and the kinds of steps at which the test kills the command."""
+ROW_COMMANDS = {
     "delete": ({"condition": "id IN (1, 50)"}, [(2, "a")]),
     "update": ({"condition": "id IN (1, 50)", "values": {"id": "id + 10"}}, [(2, "a"), (11, "a"), (60, "b")]),
 }
@@ -48,7 +52,7 @@ def query_for(rows):
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("mode", MODES)
-def test_a_write_survives_a_kill_at_every_file_change(spark_site, spark, tmp_path, mode):
+def test_a_write_survives_kills_at_file_changes(spark_site, spark, tmp_path, mode):
     options, after, steps_to_kill = MODES[mode]
     template = tmp_path / "template"
     write_rows(spark, template, query_for(OLD), partition_by=("day",), properties={"delta.checkpointInterval": "1"})
@@ -66,14 +70,14 @@ def test_a_write_survives_a_kill_at_every_file_change(spark_site, spark, tmp_pat
     [{}, FEED, VECTORS, FEED | VECTORS],
     ids=["plain", "feed", "vectors", "both"],
 )
-@pytest.mark.parametrize("command", CHANGED)
+@pytest.mark.parametrize("command", ROW_COMMANDS)
 @pytest.mark.campaign
-def test_a_row_command_survives_a_kill_at_every_file_change(spark_site, spark, tmp_path, command, properties):
-    task, after = CHANGED[command]
+def test_a_row_command_survives_kills_at_file_changes(spark_site, spark, tmp_path, command, properties):
+    task, after = ROW_COMMANDS[command]
     template = tmp_path / "template"
     properties = properties | {"delta.checkpointInterval": "1"}
     write_rows(spark, template, query_for(OLD), partition_by=("day",), properties=properties)
-    # A delete writes deletion vectors in place and moves no file, so it is killed at every change.
+    # A delete writes deletion vectors in place and moves no file, so the test kills it at CHANGES.
     writes_vectors = VECTORS.items() <= properties.items() and command == "delete"
     steps_to_kill = CHANGES if writes_vectors else MOVES
     steps = kill_at_steps(
@@ -84,7 +88,7 @@ def test_a_row_command_survives_a_kill_at_every_file_change(spark_site, spark, t
         assert any("deletion_vector" in step for step in steps)
 
 
-def test_the_first_write_of_a_table_survives_a_kill_at_every_file_change(spark_site, tmp_path):
+def test_the_first_write_of_a_table_survives_kills_at_file_changes(spark_site, tmp_path):
     task = {"query": query_for(NEW), "run": RUN, "mode": "error", "partition_by": ("day",)}
     steps = kill_at_steps(spark_site, tmp_path, None, "write", before=None, after=ordered(NEW), kinds=CHANGES, **task)
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
@@ -121,4 +125,4 @@ def test_a_job_survives_a_kill_with_its_jvm(spark, tmp_path, moment):
     second_result = write_rows(spark, table, write_request.query, run=RUN)
     assert second_result.skipped or moment != "at the commit"
     check_whole(table, after)
-    assert times_in_log(table, RUN) == 1
+    assert count_commits_of_run(table, RUN) == 1

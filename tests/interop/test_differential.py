@@ -1,7 +1,8 @@
 """This library and delta-spark perform the same random statements on two copies of a random table.
 
 After each statement both engines read both copies. The seed determines the table and its statements: run
-`DELTALITE_FUZZ=50 pytest --campaign -k "seed-17"` to repeat one of the campaign. An error shows the statements so far.
+`DELTALITE_FUZZ=50 pytest --campaign -k "seed-17"` to repeat seed 17 of the campaign. An error shows the
+statements so far.
 """
 
 from __future__ import annotations

@@ -46,10 +46,10 @@ from tests.unit.builders import (
     struct,
 )
 
-RECORDS = Protocol(min_reader_version=1, min_writer_version=4)
-ON = {"delta.enableChangeDataFeed": "true"}
-OFF = {"delta.enableChangeDataFeed": "false"}
-VECTORS = Protocol(
+FEED_PROTOCOL = Protocol(min_reader_version=1, min_writer_version=4)
+FEED_ENABLED = {"delta.enableChangeDataFeed": "true"}
+FEED_DISABLED = {"delta.enableChangeDataFeed": "false"}
+VECTOR_PROTOCOL = Protocol(
     min_reader_version=3,
     min_writer_version=7,
     reader_features=("deletionVectors",),
@@ -57,10 +57,10 @@ VECTORS = Protocol(
 )
 
 
-def feed_of(*commits, protocol=RECORDS, files=None, **changes) -> MemoryLogStore:
+def feed_of(*commits, protocol=FEED_PROTOCOL, files=None, **changes) -> MemoryLogStore:
     """A table whose version 0 enables the feed, then the commits; `files` has the rows of each data file."""
     store = new_store()
-    put_raw(store, 0, [protocol, metadata(ON, **changes)])
+    put_raw(store, 0, [protocol, metadata(FEED_ENABLED, **changes)])
     for version, actions in enumerate(commits, 1):
         put_raw(store, version, actions)
     for name, rows in (files or {}).items():
@@ -90,13 +90,13 @@ def cdc(path, **changes):
 
 
 def test_rows_have_the_order_of_versions_and_a_change_type():
-    recorded = pa.table({"id": [1, 10], "_change_type": ["update_preimage", "update_postimage"]})
+    change_rows = pa.table({"id": [1, 10], "_change_type": ["update_preimage", "update_postimage"]})
     store = feed_of(
         [add("a"), add("b")],
         [remove("a", data_change=False), add("c", data_change=False)],
         [remove("c"), add("d"), cdc("_change_data/1")],
         [remove("b", deletion_vector=inline([0]))],
-        files={"a": ids(1), "b": ids(2, 3), "_change_data/1": recorded},
+        files={"a": ids(1), "b": ids(2, 3), "_change_data/1": change_rows},
     )
     assert rows_of(store, 0) == [
         (1, "insert", 1),
@@ -130,20 +130,20 @@ def test_batches_have_the_columns_of_the_table_then_change_type_version_and_time
 
 
 def test_the_timestamp_of_a_change_is_the_time_that_time_travel_uses():
-    carried = Protocol(
+    timestamp_protocol = Protocol(
         min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp", "changeDataFeed")
     )
-    on = ON | {
+    properties = FEED_ENABLED | {
         "delta.enableInCommitTimestamps": "true",
         "delta.inCommitTimestampEnablementVersion": "2",
         "delta.inCommitTimestampEnablementTimestamp": "7000",
     }
     store = feed_of(
         [info(inCommitTimestamp=1), add("a")],
-        [info(inCommitTimestamp=7000), carried, metadata(on), add("b")],
+        [info(inCommitTimestamp=7000), timestamp_protocol, metadata(properties), add("b")],
         [info(inCommitTimestamp=8000), add("c")],
     )
-    for version in range(4):  # clocks that stand still do not make two versions share a time
+    for version in range(4):  # commits with equal file times still have different timestamps
         store.files[commit_name(version)] = (store.files[commit_name(version)][0], 5000)
     assert [f.timestamp_ms for f in plan_changes(store, 1).files] == [5001, 7000, 8000]
     put_raw(store, 3, [add("c")])
@@ -155,14 +155,14 @@ def test_the_timestamp_of_a_change_is_the_time_that_time_travel_uses():
 def test_a_version_and_the_changes_after_it_make_the_next_version(states):
     """Rows of a file are deleted and restored at random."""
 
-    def masked(deleted):
-        return inline(deleted) if deleted else None
+    def vector_of(deleted_rows):
+        return inline(deleted_rows) if deleted_rows else None
 
-    commits = [[add("a", deletion_vector=masked(states[0]))]]
+    commits = [[add("a", deletion_vector=vector_of(states[0]))]]
     for old, new in pairwise(states):
-        changed = [] if old == new else [remove("a", deletion_vector=masked(old))]
-        commits.append([*changed, add("a", deletion_vector=masked(new), data_change=old != new)])
-    store = feed_of(*commits, protocol=VECTORS, files={"a": ids(*range(6))})
+        removed_files = [] if old == new else [remove("a", deletion_vector=vector_of(old))]
+        commits.append([*removed_files, add("a", deletion_vector=vector_of(new), data_change=old != new)])
+    store = feed_of(*commits, protocol=VECTOR_PROTOCOL, files={"a": ids(*range(6))})
     for version in range(2, len(states) + 1):
         before, after = (rows_at(store, v) for v in (version - 1, version))
         for _, kind, number in rows_of(store, version, version):
@@ -195,11 +195,11 @@ def test_a_range_that_is_out_of_order_or_names_missing_versions_is_rejected():
 
 
 def test_versions_before_the_feed_was_enabled_have_no_changes():
-    store = feed_of([add("a")], [metadata(OFF)], [add("b")], [metadata(ON)], [add("c")])
+    store = feed_of([add("a")], [metadata(FEED_DISABLED)], [add("b")], [metadata(FEED_ENABLED)], [add("c")])
     assert [f.path for f in plan_changes(store, 0, 1).files] == ["a"]
     assert [f.path for f in plan_changes(store, 4).files] == ["c"]
-    for versions, named in (((0, 2), 2), ((1, 5), 2), ((2, 2), 2), ((3, 5), 3)):
-        with pytest.raises(ChangeFeedUnavailableError, match=f"Version {named} of .* did not record its changes"):
+    for versions, version in (((0, 2), 2), ((1, 5), 2), ((2, 2), 2), ((3, 5), 3)):
+        with pytest.raises(ChangeFeedUnavailableError, match=f"Version {version} of .* did not record its changes"):
             plan_changes(store, *versions)
 
 
@@ -251,10 +251,10 @@ def test_the_error_names_a_missing_commit_within_the_range():
 
 
 def test_rows_are_read_with_the_last_schema_of_the_range():
-    widened = metadata(ON, schema=struct(id="long", note="string"))
+    widened_metadata = metadata(FEED_ENABLED, schema=struct(id="long", note="string"))
     store = feed_of(
         [add("a")],
-        [widened, add("b")],
+        [widened_metadata, add("b")],
         schema=struct(id="integer"),
         files={"a": pa.table({"id": pa.array([1], pa.int32())}), "b": pa.table({"id": [2], "note": ["x"]})},
     )
@@ -264,15 +264,15 @@ def test_rows_are_read_with_the_last_schema_of_the_range():
 
 
 @pytest.mark.parametrize(
-    ("last", "reason"),
+    ("incompatible_metadata", "reason"),
     [
-        (metadata(ON, schema=struct(id="long")), "the column 'day' was dropped"),
-        (metadata(ON, schema=struct(id="integer", day="string")), "the type of the column 'id' changed"),
-        (metadata(ON, partition_columns=("day",)), "the partition columns changed"),
+        (metadata(FEED_ENABLED, schema=struct(id="long")), "the column 'day' was dropped"),
+        (metadata(FEED_ENABLED, schema=struct(id="integer", day="string")), "the type of the column 'id' changed"),
+        (metadata(FEED_ENABLED, partition_columns=("day",)), "the partition columns changed"),
     ],
 )
-def test_the_error_names_the_version_of_an_incompatible_schema_change(last, reason):
-    store = feed_of([add("a")], [metadata(ON | {"k": "v"})], [last, add("b")], [add("c")])
+def test_the_error_names_the_version_of_an_incompatible_schema_change(incompatible_metadata, reason):
+    store = feed_of([add("a")], [metadata(FEED_ENABLED | {"k": "v"})], [incompatible_metadata, add("b")], [add("c")])
     with pytest.raises(ChangeFeedUnavailableError, match=f"changes of version 0 .* in version 3 {reason}") as caught:
         plan_changes(store, 0)
     assert "up to version 2, and from version 3 on" in caught.value.remedy
@@ -281,7 +281,9 @@ def test_the_error_names_the_version_of_an_incompatible_schema_change(last, reas
 
 
 def test_a_column_that_was_dropped_and_added_again_is_readable():
-    store = feed_of([add("a")], [metadata(ON, schema=struct(id="long"))], [metadata(ON)], [add("b")])
+    store = feed_of(
+        [add("a")], [metadata(FEED_ENABLED, schema=struct(id="long"))], [metadata(FEED_ENABLED)], [add("b")]
+    )
     assert [f.path for f in plan_changes(store, 0).files] == ["a", "b"]
 
 
@@ -304,7 +306,7 @@ def test_a_remove_means_the_file_with_the_same_deletion_vector():
     store = feed_of(
         [add("a", partition_values={"day": "x"}, deletion_vector=first_vector)],
         [remove("a", deletion_vector=second_vector)],
-        protocol=VECTORS,
+        protocol=VECTOR_PROTOCOL,
         partition_columns=("day",),
     )
     with pytest.raises(ChangeFeedUnavailableError, match="Version 2 of memory://table removes the file 'a' without"):
@@ -341,26 +343,26 @@ def test_the_feed_loads_the_previous_version_once_for_many_commits_without_parti
 )
 def test_partition_values_are_those_of_the_previous_version(commits):
     """Files are added, removed and added to another partition, also with change files or without a data change."""
-    alive, actions = set(), []
-    for touched, is_recorded, data_change in commits:
-        actions.append([cdc("_change_data/1", partition_values={"day": "x"})] if is_recorded else [])
-        for number, day in touched.items():
+    live_numbers, actions = set(), []
+    for days, has_change_file, data_change in commits:
+        actions.append([cdc("_change_data/1", partition_values={"day": "x"})] if has_change_file else [])
+        for number, day in days.items():
             vector = inline([number]) if number % 2 else None
-            if number in alive:
+            if number in live_numbers:
                 actions[-1].append(remove(f"f{number}", deletion_vector=vector, data_change=data_change))
             else:
                 values = {"day": day}
                 actions[-1].append(
                     add(f"f{number}", partition_values=values, deletion_vector=vector, data_change=data_change)
                 )
-        alive ^= touched.keys()
-    store = feed_of(*actions, protocol=VECTORS, partition_columns=("day",))
+        live_numbers ^= days.keys()
+    store = feed_of(*actions, protocol=VECTOR_PROTOCOL, partition_columns=("day",))
     for file in plan_changes(store, 1).files if actions else ():
         if file.change_type == "delete":
-            before = load(store, file.version - 1).files.to_pylist()
+            previous_files = load(store, file.version - 1).files.to_pylist()
             assert [file.partition_values] == [
                 dict(row["partitionValues"])
-                for row in before
+                for row in previous_files
                 if file_key(row["path"], row["deletionVector"]) == file_key(file.path, file.deletion_vector)
             ]
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 ON = "target.id = source.id"
 DAY = dt.date(2026, 2, 3)
-ALL = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
+UPSERT = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
 
 
 def assert_rejected(spark, table, error, *texts, query=None, on=ON, **merge):
@@ -111,7 +111,7 @@ def test_a_merge_with_a_value_that_no_cast_keeps_is_rejected(spark, tmp_path):
 
 
 REJECTED = [
-    # Each has the arguments that differ, the error and texts of its message.
+    # Each case: the arguments that differ, the error, and texts of its message.
     ({"on": "target.id = source.nope"}, InvalidRequestError, "condition on", "nope"),
     ({"on": "id = 1"}, InvalidRequestError, "condition on", "AMBIGUOUS"),
     ({"on": "target.id"}, InvalidRequestError, "condition on", "not boolean"),
@@ -196,9 +196,8 @@ def test_column_rules_apply_to_updated_and_inserted_rows(spark, tmp_path):
     table = ruled_table(tmp_path / "t")
     source = "SELECT * FROM VALUES {} AS rows(id, x, at)"
     first_source_rows = "(1L, 1, TIMESTAMP'2026-01-01 10:00:00'), (2L, 2, TIMESTAMP'2026-01-02 10:00:00')"
-    upsert = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
     assert (
-        merge_into(spark, table, source.format(first_source_rows), ON, **upsert).metrics["numTargetRowsInserted"] == 2
+        merge_into(spark, table, source.format(first_source_rows), ON, **UPSERT).metrics["numTargetRowsInserted"] == 2
     )
     first_rows = {row[1]: row for row in rows(table)}
     assert sorted(row[0] for row in first_rows.values()) == [50, 60] and high_water_marks(table, 1)["n"] == 60
@@ -214,7 +213,7 @@ def test_column_rules_apply_to_updated_and_inserted_rows(spark, tmp_path):
         table,
         source.format(second_source_rows),
         ON,
-        matched=upsert["matched"],
+        matched=UPSERT["matched"],
         inserts=inserts,
         by_source=by_source,
     )
@@ -267,8 +266,8 @@ def test_schema_evolution_adds_the_columns_and_struct_fields_of_the_source(spark
     mapping = {} if mode == "none" else {"delta.columnMapping.mode": mode}
     write_rows(spark, table, NESTED_OLD, properties=FEED | mapping)
     schema_before = DeltaTable(str(table)).schema
-    assert_rejected(spark, table, SchemaMismatchError, "'s'", "members", query=NESTED_NEW, **ALL)
-    result = merge_into(spark, table, NESTED_NEW, ON, merge_schema=True, **ALL)
+    assert_rejected(spark, table, SchemaMismatchError, "'s'", "members", query=NESTED_NEW, **UPSERT)
+    result = merge_into(spark, table, NESTED_NEW, ON, merge_schema=True, **UPSERT)
     assert rows(table) == ordered([
         (1, {"a": 1, "in": {"p": "p1", "q": 5}, "b": "b1"}, [{"k": 7, "m": "m1"}], "x"),
         (2, None, [None, {"k": 8, "m": "m2"}], "y"),
@@ -278,7 +277,7 @@ def test_schema_evolution_adds_the_columns_and_struct_fields_of_the_source(spark
     assert DeltaTable(str(table)).schema.names == [*schema_before.names, "extra"]
     assert [kind for kind, *_ in feed(table, result.version)].count("update_postimage") == 2
     second_result = merge_into(
-        spark, table, "SELECT 1L AS id, 'only' AS extra UNION ALL SELECT 4L, 'new'", ON, merge_schema=True, **ALL
+        spark, table, "SELECT 1L AS id, 'only' AS extra UNION ALL SELECT 4L, 'new'", ON, merge_schema=True, **UPSERT
     )
     rows_by_id = {row[0]: row for row in rows(table)}
     assert rows_by_id[1] == (1, {"a": 1, "in": {"p": "p1", "q": 5}, "b": "b1"}, [{"k": 7, "m": "m1"}], "only")
@@ -289,20 +288,20 @@ def test_schema_evolution_adds_only_the_columns_that_the_clauses_assign(spark, t
     table = tmp_path / "t"
     write_rows(spark, table, values("id, a", "1, 'a'", "2, 'b'"))
     query = "SELECT 1 AS id, 'n' AS a, 5 AS b, 'c' AS c, NULL AS d UNION ALL SELECT 3, 'o', 6, 'd', NULL"
-    merge_into(spark, table, query, ON, **ALL)  # without evolution, the merge ignores the new columns of the source
+    merge_into(spark, table, query, ON, **UPSERT)  # without evolution, the merge ignores the new columns of the source
     assert rows(table) == ordered([(1, "n"), (2, "b"), (3, "o")])
     clauses = {"matched": [{"update": {"b": "source.b", "target.C": "'set'"}}], "inserts": [{"insert": {"id": "id"}}]}
     assert_rejected(spark, table, InvalidRequestError, "'b'", query=query, **clauses)
     merge_into(spark, table, query, ON, merge_schema=True, **clauses)
     assert DeltaTable(str(table)).schema.names == ["id", "a", "b", "c"]
     assert rows(table) == ordered([(1, "n", 5, "set"), (2, "b", None, None), (3, "o", 6, "set")])
-    assert_rejected(spark, table, SchemaMismatchError, "'d'", "CAST(NULL AS", query=query, merge_schema=True, **ALL)
+    assert_rejected(spark, table, SchemaMismatchError, "'d'", "CAST(NULL AS", query=query, merge_schema=True, **UPSERT)
     overflowing_query = "SELECT 1 AS id, 'w' AS a, 3000000000L AS b, 'c' AS c"
     assert_rejected(
-        spark, table, SourceError, "'b' is", "3000000000", query=overflowing_query, merge_schema=True, **ALL
+        spark, table, SourceError, "'b' is", "3000000000", query=overflowing_query, merge_schema=True, **UPSERT
     )
     empty_merge = merge_into(
-        spark, table, "SELECT 1 AS id, DATE'2026-01-01' AS e WHERE false", ON, merge_schema=True, run="r", **ALL
+        spark, table, "SELECT 1 AS id, DATE'2026-01-01' AS e WHERE false", ON, merge_schema=True, run="r", **UPSERT
     )
     assert empty_merge.committed and DeltaTable(str(table)).schema.names == ["id", "a", "b", "c", "e"]
 

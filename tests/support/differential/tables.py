@@ -58,7 +58,7 @@ class Table:
 
     @property
     def writable(self) -> tuple[Column, ...]:
-        """The columns that a statement may give, with the key."""
+        """The columns whose values a statement may set, including the key."""
         return tuple(column for column in self.columns if column.is_writable)
 
     @property
@@ -91,9 +91,9 @@ class Table:
         return self.enables("enableIcebergCompatV1") or self.enables("enableIcebergCompatV2")
 
     def with_column(self, column: Column) -> Self:
-        """The table with one column more, or with another column of that name."""
-        others = tuple(column if present.name == column.name else present for present in self.columns)
-        columns = others if column in others else (*others, column)
+        """Return the table with the column, added or in place of the one with the same name."""
+        replaced = tuple(column if present.name == column.name else present for present in self.columns)
+        columns = replaced if column in replaced else (*replaced, column)
         return replace(self, columns=columns)
 
     def with_properties(self, properties: Mapping[str, str]) -> Self:

@@ -19,7 +19,7 @@ from tests.support.table_history import DAYS, TableHistory
 from tests.unit.builders import add, add_rival, create, info, load, new_store, newest, paths, put_raw, remove
 
 WEEK = {"defaultRetentionMillis": str(168 * HOUR_MS)}
-DAY_ASKED_FOR = {"specifiedRetentionMillis": str(24 * HOUR_MS)}
+DAY_REQUESTED = {"specifiedRetentionMillis": str(24 * HOUR_MS)}
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def restore_version(version, **options):
 
 
 def remove_a(store, *, hours_ago):
-    """Version 2, in which `a` was removed."""
+    """Commit version 2, which removes `a`."""
     put_raw(store, 2, [add("c"), remove("a", deletion_timestamp_ms=now_ms() - int(hours_ago * HOUR_MS))])
 
 
@@ -81,7 +81,7 @@ def test_a_vacuum_is_found_before_many_commits_of_a_stream(store, monkeypatch):
     with pytest.raises(ConcurrentWriteException, match="began in version 3"):
         restore_version(1)
     monkeypatch.setattr(running_vacuum, "_MAX_COMMITS", 1_200)
-    assert restore_version(1).version == 1_204, "the log is not read without end"
+    assert restore_version(1).version == 1_204, "the search reads a limited number of commits"
 
 
 @pytest.mark.parametrize("after_the_start", [True, False])
@@ -95,7 +95,7 @@ def test_the_search_for_vacuums_ends_at_cleaned_up_commits(store, after_the_star
     assert versions == ([] if after_the_start else [3])
 
 
-@pytest.mark.parametrize("parameters", [WEEK, WEEK | DAY_ASKED_FOR, {"defaultRetentionMillis": 24 * HOUR_MS}])
+@pytest.mark.parametrize("parameters", [WEEK, WEEK | DAY_REQUESTED, {"defaultRetentionMillis": 24 * HOUR_MS}])
 def test_files_that_a_killed_vacuum_keeps_are_restored_at_once(store, parameters):
     remove_a(store, hours_ago=1)
     commit_vacuum(store, 3, **parameters)
@@ -107,11 +107,17 @@ def test_files_that_a_killed_vacuum_keeps_are_restored_at_once(store, parameters
     ("hours_ago", "parameters"),
     [
         pytest.param(167.5, WEEK, id="kept, if all clocks agree"),
-        pytest.param(30, WEEK | DAY_ASKED_FOR, id="older than what was asked for"),
-        pytest.param(200, WEEK | {"specifiedRetentionMillis": str(400 * HOUR_MS)}, id="which not all writers honour"),
-        pytest.param(1, DAY_ASKED_FOR, id="the table's own is not said"),
-        pytest.param(1, WEEK | {"specifiedRetentionMillis": "interval 1 week"}, id="no number"),
-        pytest.param(1, {}, id="nothing is said"),
+        pytest.param(30, WEEK | DAY_REQUESTED, id="older than the requested retention"),
+        pytest.param(
+            200,
+            WEEK | {"specifiedRetentionMillis": str(400 * HOUR_MS)},
+            id="a longer request, which not all writers honour",
+        ),
+        pytest.param(1, DAY_REQUESTED, id="no retention of the table"),
+        pytest.param(
+            1, WEEK | {"specifiedRetentionMillis": "interval 1 week"}, id="the requested retention is not a number"
+        ),
+        pytest.param(1, {}, id="no retention"),
     ],
 )
 def test_files_that_may_be_on_the_list_of_a_vacuum_are_not_restored(store, hours_ago, parameters):
@@ -146,13 +152,13 @@ def test_a_file_is_restored_only_with_the_deletion_vector_that_was_removed_with_
     assert restore_version(2).version == 5
 
 
-@pytest.mark.parametrize("had_once", [False, True])
-def test_a_vacuum_without_deletion_vector_support_may_delete_all_files_that_ever_had_a_vector(store, had_once):
+@pytest.mark.parametrize("had_vector_before", [False, True])
+def test_a_vacuum_without_deletion_vector_support_may_delete_all_files_that_ever_had_a_vector(store, had_vector_before):
     """The vacuum of delta-rs deletes a file by its oldest removal, and the files of vectors in any case."""
-    marked = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 9, "cardinality": 1}
-    then, now = (None, marked) if had_once else (marked, None)
-    put_raw(store, 1, [remove("a", deletion_vector=now), add("a", deletion_vector=then)])
-    put_raw(store, 2, [remove("a", deletion_timestamp_ms=now_ms() - HOUR_MS, deletion_vector=then)])
+    vector = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 9, "cardinality": 1}
+    first_vector, second_vector = (vector, None) if had_vector_before else (None, vector)
+    put_raw(store, 1, [remove("a", deletion_vector=first_vector), add("a", deletion_vector=second_vector)])
+    put_raw(store, 2, [remove("a", deletion_timestamp_ms=now_ms() - HOUR_MS, deletion_vector=second_vector)])
     commit_vacuum(store, 3, **WEEK)
     commit_vacuum(store, 4, engine="delta-rs:py-1.6.6", **WEEK)
     with pytest.raises(ConcurrentWriteException, match=r"deleting 1 of the files .* such as a\."):
@@ -163,23 +169,23 @@ def test_a_vacuum_without_deletion_vector_support_may_delete_all_files_that_ever
     assert restore_version(1).version == 8
 
 
-def by_deltalite(table):
+def vacuum_by_deltalite(table):
     vacuum(None, VacuumRequest(table=table))
 
 
-def by_delta_rs(table):
+def vacuum_by_delta_rs(table):
     deltalake.DeltaTable(table).vacuum(dry_run=False)
 
 
-@pytest.mark.parametrize("begin", [by_deltalite, by_delta_rs])
-def test_commits_of_other_vacuums_are_understood(tmp_path, begin):
-    """A vacuum that deletes an old file, and was killed before it committed its end."""
+@pytest.mark.parametrize("run_vacuum", [vacuum_by_deltalite, vacuum_by_delta_rs])
+def test_commits_of_other_vacuums_are_understood(tmp_path, run_vacuum):
+    """The vacuum deletes an old file and is killed before it commits its end."""
     history = TableHistory(tmp_path / "t", {"delta.deletedFileRetentionDuration": "interval 2 days"})
     history.append(2)
     history.replace(DAYS[0])
     history.now_ms = now_ms() - HOUR_MS
     history.replace(DAYS[1])
-    begin(str(history.folder))
+    run_vacuum(str(history.folder))
     (history.folder / commit_name(5)).unlink()
     (start,) = (json.loads(line)["commitInfo"] for line in (history.folder / commit_name(4)).read_text().splitlines())
     assert (start["operation"], int(start["operationMetrics"]["numFilesToDelete"])) == ("VACUUM START", 1)

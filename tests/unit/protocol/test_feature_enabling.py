@@ -18,64 +18,65 @@ CHECKED = metadata({"delta.constraints.positive": "id > 0"})
 TIMED = metadata({"delta.enableInCommitTimestamps": "true"})
 
 
-def both(reader, readers, *writers):
+def with_lists(reader_version, reader_features, *writer_features):
     """A protocol with this reader version and these lists of features."""
     return Protocol(
-        min_reader_version=reader,
+        min_reader_version=reader_version,
         min_writer_version=7,
-        reader_features=None if readers is None else tuple(sorted(readers)),
-        writer_features=tuple(sorted(writers)),
+        reader_features=None if reader_features is None else tuple(sorted(reader_features)),
+        writer_features=tuple(sorted(writer_features)),
     )
 
 
-# The protocol as it is, the metadata, what is asked by properties, and the protocol that this makes.
+# Each case: the current protocol, the metadata, the requested properties, and the new protocol.
 UPGRADES = [
     (None, PLAIN, {}, legacy(1, 2)),
     (None, metadata({"delta.appendOnly": "true"}), {}, legacy(1, 2)),
     (legacy(1, 1), PLAIN, {}, legacy(1, 1)),
     (legacy(1, 1), metadata({"delta.appendOnly": "true"}), {}, legacy(1, 2)),
     (legacy(1, 4), PLAIN, {}, legacy(1, 4)),
-    # Numbers suffice while each feature has one.
+    # Version numbers suffice while every feature has a legacy version.
     (None, CHECKED, {}, legacy(1, 3)),
     (None, with_field(delta__generationExpression="id"), {}, legacy(1, 4)),
     (None, MAPPED, {}, legacy(2, 5)),
     (legacy(1, 6), MAPPED, {}, legacy(2, 6)),
     (legacy(1, 3), with_field(CURRENT_DEFAULT="1"), {},
-     both(1, None, *BASE, "checkConstraints", "allowColumnDefaults")),
+     with_lists(1, None, *BASE, "checkConstraints", "allowColumnDefaults")),
     (None, metadata({"delta.enableChangeDataFeed": "true"}), {}, legacy(1, 4)),
     (None, metadata({"delta.enableDeletionVectors": "true"}), {},
-     both(3, ["deletionVectors"], *BASE, "deletionVectors")),
-    (both(1, None, *BASE), CHECKED, {}, both(1, None, *BASE, "checkConstraints")),
-    (both(1, None, *BASE), MAPPED, {}, both(2, None, *BASE, "columnMapping")),
+     with_lists(3, ["deletionVectors"], *BASE, "deletionVectors")),
+    (with_lists(1, None, *BASE), CHECKED, {}, with_lists(1, None, *BASE, "checkConstraints")),
+    (with_lists(1, None, *BASE), MAPPED, {}, with_lists(2, None, *BASE, "columnMapping")),
     (None, metadata({**MAPPED.configuration, **TIMED.configuration}), {},
-     both(2, None, *BASE, "columnMapping", "inCommitTimestamp")),
-    # A feature without an old number: lists, of all that the numbers implied.
-    (None, TIMED, {}, both(1, None, *BASE, "inCommitTimestamp")),
-    (legacy(1, 1), TIMED, {}, both(1, None, "inCommitTimestamp")),
-    (legacy(1, 4), TIMED, {}, both(1, None, *LEGACY_7, "inCommitTimestamp")),
-    (legacy(1, 6), TIMED, {}, both(1, None, *LEGACY_7, "identityColumns", "inCommitTimestamp")),
-    # The reader's number stays where it says all that readers need to know.
-    (legacy(2, 5), TIMED, {}, both(2, None, *LEGACY_7, "columnMapping", "inCommitTimestamp")),
-    (legacy(2, 6), TIMED, {}, both(2, None, *LEGACY_7, "columnMapping", "identityColumns", "inCommitTimestamp")),
-    (None, NTZ, {}, both(3, ["timestampNtz"], *BASE, "timestampNtz")),
-    (legacy(1, 4), NTZ, {}, both(3, ["timestampNtz"], *LEGACY_7, "timestampNtz")),
-    (legacy(2, 5), NTZ, {}, both(3, ["columnMapping", "timestampNtz"], *LEGACY_7, "columnMapping", "timestampNtz")),
-    # Lists stay lists, with whatever they hold.
-    (with_features("fromTheFuture"), TIMED, {}, both(1, None, "fromTheFuture", "inCommitTimestamp")),
-    (with_features("fromTheFuture"), NTZ, {}, both(3, ["timestampNtz"], "fromTheFuture", "timestampNtz")),
-    (with_features(), metadata({"delta.appendOnly": "true"}), {}, both(1, None, "appendOnly")),
-    (both(3, [], "appendOnly"), TIMED, {}, both(3, [], "appendOnly", "inCommitTimestamp")),
+     with_lists(2, None, *BASE, "columnMapping", "inCommitTimestamp")),
+    # A feature without a legacy version: the protocol lists it and every feature that the old versions implied.
+    (None, TIMED, {}, with_lists(1, None, *BASE, "inCommitTimestamp")),
+    (legacy(1, 1), TIMED, {}, with_lists(1, None, "inCommitTimestamp")),
+    (legacy(1, 4), TIMED, {}, with_lists(1, None, *LEGACY_7, "inCommitTimestamp")),
+    (legacy(1, 6), TIMED, {}, with_lists(1, None, *LEGACY_7, "identityColumns", "inCommitTimestamp")),
+    # The reader version stays at 2 if it implies every reader feature of the table.
+    (legacy(2, 5), TIMED, {}, with_lists(2, None, *LEGACY_7, "columnMapping", "inCommitTimestamp")),
+    (legacy(2, 6), TIMED, {}, with_lists(2, None, *LEGACY_7, "columnMapping", "identityColumns", "inCommitTimestamp")),
+    (None, NTZ, {}, with_lists(3, ["timestampNtz"], *BASE, "timestampNtz")),
+    (legacy(1, 4), NTZ, {}, with_lists(3, ["timestampNtz"], *LEGACY_7, "timestampNtz")),
+    (legacy(2, 5), NTZ, {},
+     with_lists(3, ["columnMapping", "timestampNtz"], *LEGACY_7, "columnMapping", "timestampNtz")),
+    # A protocol with feature lists keeps them, including unknown features.
+    (with_features("fromTheFuture"), TIMED, {}, with_lists(1, None, "fromTheFuture", "inCommitTimestamp")),
+    (with_features("fromTheFuture"), NTZ, {}, with_lists(3, ["timestampNtz"], "fromTheFuture", "timestampNtz")),
+    (with_features(), metadata({"delta.appendOnly": "true"}), {}, with_lists(1, None, "appendOnly")),
+    (with_lists(3, [], "appendOnly"), TIMED, {}, with_lists(3, [], "appendOnly", "inCommitTimestamp")),
     # Requests by version number or by feature name.
     (None, PLAIN, {"delta.minWriterVersion": "1"}, legacy(1, 2)),
     (None, PLAIN, {"delta.minWriterVersion": "4"}, legacy(1, 4)),
     (None, PLAIN, {"delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}, legacy(2, 5)),
-    (None, PLAIN, {"delta.minWriterVersion": "7"}, both(1, None, *BASE)),
-    (None, PLAIN, {"delta.minReaderVersion": "3"}, both(3, [], *BASE)),
+    (None, PLAIN, {"delta.minWriterVersion": "7"}, with_lists(1, None, *BASE)),
+    (None, PLAIN, {"delta.minReaderVersion": "3"}, with_lists(3, [], *BASE)),
     (None, PLAIN, {"delta.feature.appendOnly": "supported"}, legacy(1, 2)),
-    (None, PLAIN, {"delta.feature.inCommitTimestamp": "supported"}, both(1, None, *BASE, "inCommitTimestamp")),
-    (None, PLAIN, {"delta.feature.TIMESTAMPNTZ": "Enabled"}, both(3, ["timestampNtz"], *BASE, "timestampNtz")),
+    (None, PLAIN, {"delta.feature.inCommitTimestamp": "supported"}, with_lists(1, None, *BASE, "inCommitTimestamp")),
+    (None, PLAIN, {"delta.feature.TIMESTAMPNTZ": "Enabled"}, with_lists(3, ["timestampNtz"], *BASE, "timestampNtz")),
     (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "3"}, legacy(1, 4)),
-    (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "7"}, both(1, None, *LEGACY_7)),
+    (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "7"}, with_lists(1, None, *LEGACY_7)),
     (with_features("domainMetadata"), PLAIN, {"delta.minWriterVersion": "2"}, with_features("domainMetadata")),
 ]  # fmt: skip
 
@@ -138,7 +139,7 @@ def test_the_error_names_an_unwritable_feature():
 def test_iceberg_compatibility_brings_column_mapping_into_the_protocol(version):
     feature, key = f"icebergCompat{version}", f"delta.enableIcebergCompat{version}"
     enabled = protocol_for(metadata({key: "true"}))
-    assert enabled == both(2, None, *BASE, "columnMapping", feature)
+    assert enabled == with_lists(2, None, *BASE, "columnMapping", feature)
     assert protocol_for(PLAIN, requested=requested_protocol({f"delta.feature.{feature}": "supported"})) == enabled
     assert protocol_for(metadata({key: "false"})) == legacy(1, 2)
 

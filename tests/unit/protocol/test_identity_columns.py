@@ -12,11 +12,11 @@ from deltalite.txn.winners import NoConflict, Winner, judge
 from tests.unit.builders import PROTOCOL, SCHEMA, add, metadata, proposal
 from tests.unit.protocol.builders import legacy, with_features
 
-MOST = 2**63 - 1
+LONG_MAX = 2**63 - 1
 
 
-def identity_schema(kind="long", **about):
-    keys = {"start": 1, "step": 1, "allowExplicitInsert": False, **about}
+def identity_schema(kind="long", **identity_metadata):
+    keys = {"start": 1, "step": 1, "allowExplicitInsert": False, **identity_metadata}
     values = {f"delta.identity.{key}": value for key, value in keys.items() if value is not None}
     return StructType((*SCHEMA.fields, StructField("n", PrimitiveType(kind), metadata={"mine": "x", **values})))
 
@@ -28,7 +28,7 @@ def identity_schema(kind="long", **about):
         (1, 1, 7, 8, 12),
         (10, 5, None, 10, 30),
         (10, 5, 20, 25, 45),
-        (10, 5, 22, 25, 45),  # a mark beside the series, as it is after explicit values
+        (10, 5, 22, 25, 45),  # explicit inserts moved the mark to a value outside the series
         (10, 5, 3, 10, 30),  # a mark before the start
         (-1, -2, None, -1, -9),
         (-1, -2, -5, -7, -15),
@@ -42,7 +42,7 @@ def test_new_values_continue_the_series_above_the_high_water_mark(start, step, m
     assert (column.first, column.last(1), column.last(5)) == (first, first, fifth)
 
 
-@pytest.mark.parametrize(("mark", "step", "fits"), [(MOST - 3, 1, 3), (-(2**63) + 3, -1, 3), (MOST - 10, 4, 2)])
+@pytest.mark.parametrize(("mark", "step", "fits"), [(LONG_MAX - 3, 1, 3), (-(2**63) + 3, -1, 3), (LONG_MAX - 10, 4, 2)])
 def test_a_series_ends_before_it_overflows(mark, step, fits):
     column = IdentityColumn(name="n", start=0, step=step, high_water_mark=mark)
     column.last(fits)
@@ -53,13 +53,16 @@ def test_a_series_ends_before_it_overflows(mark, step, fits):
 def test_a_new_high_water_mark_changes_only_the_metadata_of_its_column():
     (column,) = identity_columns(identity_schema(start=5, step=5, highWaterMark=10, allowExplicitInsert=True))
     assert column == IdentityColumn(name="n", start=5, step=5, high_water_mark=10, allows_explicit=True)
-    moved = with_high_water_marks(identity_schema(start=5, step=5, highWaterMark=10), {"n": 25})
-    assert moved == identity_schema(start=5, step=5, highWaterMark=25)
+    new_schema = with_high_water_marks(identity_schema(start=5, step=5, highWaterMark=10), {"n": 25})
+    assert new_schema == identity_schema(start=5, step=5, highWaterMark=25)
 
 
 def test_identity_columns_apply_if_the_protocol_supports_them():
-    counted = lambda protocol: len(column_rules(protocol, metadata(schema=identity_schema())).identities)
-    assert [counted(p) for p in (legacy(1, 5), legacy(1, 6), with_features(), with_features("identityColumns"))] == [
+    identity_column_count = lambda protocol: len(column_rules(protocol, metadata(schema=identity_schema())).identities)
+    assert [
+        identity_column_count(p)
+        for p in (legacy(1, 5), legacy(1, 6), with_features(), with_features("identityColumns"))
+    ] == [
         0,
         1,
         0,
@@ -68,21 +71,21 @@ def test_identity_columns_apply_if_the_protocol_supports_them():
 
 
 @pytest.mark.parametrize(
-    "about",
-    [{"step": 0}, {"step": None}, {"start": None}, {"start": "1"}, {"start": True}, {"start": MOST + 1},
+    "arguments",
+    [{"step": 0}, {"step": None}, {"start": None}, {"start": "1"}, {"start": True}, {"start": LONG_MAX + 1},
      {"allowExplicitInsert": None}, {"highWaterMark": "5"}, {"kind": "integer"}],
     ids=str,
 )  # fmt: skip
-def test_the_error_names_a_column_with_malformed_identity_metadata(about):
+def test_the_error_names_a_column_with_malformed_identity_metadata(arguments):
     with pytest.raises(CorruptLogError, match="'n'"):
-        identity_columns(identity_schema(**about))
+        identity_columns(identity_schema(**arguments))
 
 
 def test_a_winner_that_moves_a_high_water_mark_does_not_conflict_with_a_commit_that_needs_no_values():
     before, after = metadata(schema=identity_schema()), metadata(schema=identity_schema(highWaterMark=9))
-    moved = Winner(version=5, actions=[after, add("w")])
-    assert isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), moved, "mine"), NoConflict)
+    with_new_mark = Winner(version=5, actions=[after, add("w")])
+    assert isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), with_new_mark, "mine"), NoConflict)
     current = proposal(4, add("n"), metadata(schema=identity_schema(highWaterMark=4)), rules=(PROTOCOL, before))
-    assert not isinstance(judge(current, moved, "mine"), NoConflict)
-    stepped = Winner(version=5, actions=[metadata(schema=identity_schema(step=2))])
-    assert not isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), stepped, "mine"), NoConflict)
+    assert not isinstance(judge(current, with_new_mark, "mine"), NoConflict)
+    with_new_step = Winner(version=5, actions=[metadata(schema=identity_schema(step=2))])
+    assert not isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), with_new_step, "mine"), NoConflict)

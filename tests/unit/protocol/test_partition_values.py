@@ -19,15 +19,15 @@ from deltalite.protocol.schema import ArrayType, DecimalType, MapType, Primitive
 PRIMITIVE_NAMES = ["string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date"]
 
 
-def kind(name):
+def data_type(name):
     return DecimalType(10, 2) if name == "decimal" else PrimitiveType(name)
 
 
 @pytest.mark.parametrize("name", [*PRIMITIVE_NAMES, "timestamp", "timestamp_ntz", "decimal"])
 @pytest.mark.parametrize("text", [None, ""])
 def test_null_and_the_empty_text_are_null_for_every_type(name, text):
-    assert parse_partition_value(text, kind(name)) is None
-    assert partition_scalar(text, kind(name)) == pa.scalar(None, type_to_arrow(kind(name)))
+    assert parse_partition_value(text, data_type(name)) is None
+    assert partition_scalar(text, data_type(name)) == pa.scalar(None, type_to_arrow(data_type(name)))
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_null_and_the_empty_text_are_null_for_every_type(name, text):
     ],
 )
 def test_text_becomes_a_value_of_the_column_s_type(text, name, value):
-    parsed = parse_partition_value(text, kind(name))
+    parsed = parse_partition_value(text, data_type(name))
     assert (parsed, type(parsed)) == (value, type(value))
-    assert partition_scalar(text, kind(name)) == pa.scalar(value, type_to_arrow(kind(name)))
+    assert partition_scalar(text, data_type(name)) == pa.scalar(value, type_to_arrow(data_type(name)))
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_text_becomes_a_value_of_the_column_s_type(text, name, value):
     ],
 )  # fmt: skip
 def test_the_error_names_the_text_and_the_type_that_it_does_not_fit(text, name):
-    for reading in (parse_partition_value, partition_scalar):
+    for parse in (parse_partition_value, partition_scalar):
         with pytest.raises(CorruptLogError, match=r"partition value '.*', which is not a valid "):
-            reading(text, kind(name))
+            parse(text, data_type(name))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_the_error_names_the_text_and_the_type_that_it_does_not_fit(text, name):
 )  # fmt: skip
 def test_a_value_that_does_not_fit_its_type_has_no_scalar(text, name):
     with pytest.raises(CorruptLogError, match=r"partition value '.*', which is not a valid "):
-        partition_scalar(text, kind(name))
+        partition_scalar(text, data_type(name))
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_a_value_that_does_not_fit_its_type_has_no_scalar(text, name):
 )
 def test_years_beyond_the_calendar_of_python_are_unsupported_and_not_corrupt(text, name):
     with pytest.raises(UnsupportedFeatureError, match="years 1 to 9999"):
-        parse_partition_value(text, kind(name))
-    assert partition_scalar(text, kind(name)).is_valid
+        parse_partition_value(text, data_type(name))
+    assert partition_scalar(text, data_type(name)).is_valid
 
 
 @pytest.mark.parametrize(
@@ -130,34 +130,34 @@ def test_years_beyond_the_calendar_of_python_are_unsupported_and_not_corrupt(tex
 )
 def test_every_year_that_spark_writes_has_a_scalar(text, name, number):
     """The numbers are those of numpy's proleptic calendar."""
-    scalar = partition_scalar(text, kind(name))
-    assert scalar.type == type_to_arrow(kind(name))
+    scalar = partition_scalar(text, data_type(name))
+    assert scalar.type == type_to_arrow(data_type(name))
     assert scalar.cast(pa.int32() if name == "date" else pa.int64()).as_py() == number
 
 
 @given(days=st.integers(-4_000_000, 4_000_000))
 def test_the_calendar_is_that_of_arrow(days):
     day = pa.array([days], pa.date32())
-    year, month, of_month = (part(day)[0].as_py() for part in (pc.year, pc.month, pc.day))
-    text = f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{of_month:02d}"
-    assert partition_scalar(text, kind("date")) == day[0]
+    year, month, day_of_month = (function(day)[0].as_py() for function in (pc.year, pc.month, pc.day))
+    text = f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{day_of_month:02d}"
+    assert partition_scalar(text, data_type("date")) == day[0]
 
 
-@pytest.mark.parametrize("nested", [ArrayType(PrimitiveType("long")), StructType(()), PrimitiveType("void")])
-def test_nested_types_are_rejected_as_partition_types(nested):
+@pytest.mark.parametrize("unsupported_type", [ArrayType(PrimitiveType("long")), StructType(()), PrimitiveType("void")])
+def test_nested_and_void_types_are_rejected_as_partition_types(unsupported_type):
     with pytest.raises(CorruptLogError):
-        parse_partition_value("1", nested)
+        parse_partition_value("1", unsupported_type)
     with pytest.raises(CorruptLogError):
-        parse_partition_value("1", MapType(PrimitiveType("long"), nested))
+        parse_partition_value("1", MapType(PrimitiveType("long"), unsupported_type))
 
 
 @given(moment=st.datetimes())
 def test_every_time_of_day_parses_from_the_spelling_of_spark(moment):
     text = f"{moment:%H:%M:%S}.{moment.microsecond:06d}".rstrip("0").rstrip(".")
-    spelled = f"{moment.year:04d}-{moment:%m-%d} {text}"
-    assert parse_partition_value(spelled, PrimitiveType("timestamp_ntz")) == moment
-    assert parse_partition_value(spelled, PrimitiveType("timestamp")) == moment.replace(tzinfo=UTC)
-    assert partition_scalar(spelled, PrimitiveType("timestamp_ntz")) == pa.scalar(moment, pa.timestamp("us"))
+    spelling = f"{moment.year:04d}-{moment:%m-%d} {text}"
+    assert parse_partition_value(spelling, PrimitiveType("timestamp_ntz")) == moment
+    assert parse_partition_value(spelling, PrimitiveType("timestamp")) == moment.replace(tzinfo=UTC)
+    assert partition_scalar(spelling, PrimitiveType("timestamp_ntz")) == pa.scalar(moment, pa.timestamp("us"))
 
 
 def test_a_partition_value_is_found_under_its_column_name_in_any_case():
@@ -186,6 +186,6 @@ def test_a_partition_value_is_found_under_its_column_name_in_any_case():
 def test_each_value_has_one_canonical_spelling(text, name, canonical):
     if canonical is None and text:
         with pytest.raises(CorruptLogError):
-            canonical_text(text, kind(name))
+            canonical_text(text, data_type(name))
     else:
-        assert canonical_text(text, kind(name)) == canonical
+        assert canonical_text(text, data_type(name)) == canonical

@@ -12,13 +12,13 @@ LONG, INT, STRING = (PrimitiveType(name) for name in ("long", "integer", "string
 VOID = PrimitiveType("void")
 
 
-def table(*fields, partition_columns=(), mode=MappingMode.NONE):
+def table_schema(*fields, partition_columns=(), mode=MappingMode.NONE):
     return TableSchema(logical=StructType(fields), partition_columns=partition_columns, mode=mode)
 
 
-def column(name, kind=LONG, physical=None, *, nullable=True):
+def column(name, data_type=LONG, physical=None, *, nullable=True):
     mapping = {} if physical is None else {PHYSICAL_NAME: physical, FIELD_ID: 1}
-    return StructField(name, kind, nullable, mapping)
+    return StructField(name, data_type, nullable, mapping)
 
 
 def nested(*fields):
@@ -30,7 +30,7 @@ def nested(*fields):
     yield column("s", MapType(STRING, inner))
 
 
-BRIDGED = [
+COMPATIBLE = [
     ((column("a"),), (column("a"),)),
     ((column("a"),), (column("b"), column("a"))),
     ((column("a"),), (column("A"),)),
@@ -39,7 +39,7 @@ BRIDGED = [
     ((column("a", VOID),), (column("a", STRING),)),
     ((column("a", nullable=False),), (column("a"),)),
 ]
-DIFFERENT = [
+INCOMPATIBLE = [
     ((column("a"), column("b")), (column("a"),), "the column '{}b' was dropped"),
     ((column("a"),), (column("b"),), "the column '{}a' was dropped"),
     ((column("a", LONG),), (column("a", INT),), "the type of the column '{}a' changed from bigint to int"),
@@ -50,51 +50,59 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("older", "newer"), BRIDGED)
-def test_added_and_widened_columns_are_bridged_at_any_depth(older, newer):
-    assert incompatibility(table(*older), table(*newer)) is None
-    for a, b in zip(nested(*older), nested(*newer), strict=True):
-        assert incompatibility(table(a), table(b)) is None
+@pytest.mark.parametrize(("older", "newer"), COMPATIBLE)
+def test_added_and_widened_columns_are_compatible_at_any_depth(older, newer):
+    assert incompatibility(table_schema(*older), table_schema(*newer)) is None
+    for older_field, newer_field in zip(nested(*older), nested(*newer), strict=True):
+        assert incompatibility(table_schema(older_field), table_schema(newer_field)) is None
 
 
-@pytest.mark.parametrize(("older", "newer", "reason"), DIFFERENT)
+@pytest.mark.parametrize(("older", "newer", "reason"), INCOMPATIBLE)
 def test_the_error_names_an_incompatible_field_at_any_depth(older, newer, reason):
-    assert reason.format("") in incompatibility(table(*older), table(*newer))
+    assert reason.format("") in incompatibility(table_schema(*older), table_schema(*newer))
     paths = ("s.", "s.element.", "s.key.", "s.value.")
-    for a, b, path in zip(nested(*older), nested(*newer), paths, strict=True):
-        assert reason.format(path) in incompatibility(table(a), table(b))
+    for older_field, newer_field, path in zip(nested(*older), nested(*newer), paths, strict=True):
+        assert reason.format(path) in incompatibility(table_schema(older_field), table_schema(newer_field))
 
 
 def test_the_error_names_elements_and_values_that_became_not_null():
-    for kind, part in ((lambda null: ArrayType(LONG, null), "elements"), (lambda n: MapType(LONG, LONG, n), "values")):
-        assert incompatibility(table(column("a", kind(False))), table(column("a", kind(True)))) is None
+    for type_of, part in (
+        (lambda nullable: ArrayType(LONG, nullable), "elements"),
+        (lambda nullable: MapType(LONG, LONG, nullable), "values"),
+    ):
+        assert (
+            incompatibility(table_schema(column("a", type_of(False))), table_schema(column("a", type_of(True)))) is None
+        )
         assert f"the {part} of the column 'a'" in incompatibility(
-            table(column("a", kind(True))), table(column("a", kind(False)))
+            table_schema(column("a", type_of(True))), table_schema(column("a", type_of(False)))
         )
 
 
-def test_another_partitioning_is_a_difference_and_another_case_of_a_name_is_none():
-    parted = table(column("a"), column("b"), partition_columns=("a",))
-    assert "changed from (a) to ()" in incompatibility(parted, table(column("a"), column("b")))
+def test_other_partition_columns_are_incompatible_and_another_case_of_their_names_is_compatible():
+    partitioned = table_schema(column("a"), column("b"), partition_columns=("a",))
+    assert "changed from (a) to ()" in incompatibility(partitioned, table_schema(column("a"), column("b")))
     assert "changed from (a) to (b)" in incompatibility(
-        parted, table(column("a"), column("b"), partition_columns=("b",))
+        partitioned, table_schema(column("a"), column("b"), partition_columns=("b",))
     )
-    assert incompatibility(parted, table(column("a"), column("b"), partition_columns=("A",))) is None
+    assert incompatibility(partitioned, table_schema(column("a"), column("b"), partition_columns=("A",))) is None
 
 
 def test_column_mapping_identifies_columns_by_physical_name():
     name = MappingMode.NAME
-    older = table(column("a", physical="p"), mode=name)
-    assert incompatibility(older, table(column("b", physical="q"), column("a", physical="p"), mode=name)) is None
-    assert incompatibility(older, table(column("b", physical="p"), mode=name)) == "the column 'a' was renamed to 'b'"
-    # Dropped, and another of its name added.
-    assert incompatibility(older, table(column("a", physical="q"), mode=name)) == "the column 'a' was dropped"
+    older = table_schema(column("a", physical="p"), mode=name)
+    assert incompatibility(older, table_schema(column("b", physical="q"), column("a", physical="p"), mode=name)) is None
+    assert (
+        incompatibility(older, table_schema(column("b", physical="p"), mode=name))
+        == "the column 'a' was renamed to 'b'"
+    )
+    # The column was dropped, and another column with its name was added.
+    assert incompatibility(older, table_schema(column("a", physical="q"), mode=name)) == "the column 'a' was dropped"
 
 
 def test_column_mapping_may_be_enabled_once_and_not_changed():
-    plain, named = table(column("a")), table(column("a", physical="a"), mode=MappingMode.NAME)
-    by_id = table(column("a", physical="a"), mode=MappingMode.ID)
-    assert incompatibility(plain, named) is None
-    assert incompatibility(plain, table(column("b", physical="a"), mode=MappingMode.NAME)) is not None
-    assert "from name to none" in incompatibility(named, plain)
-    assert "from name to id" in incompatibility(named, by_id)
+    unmapped, by_name = table_schema(column("a")), table_schema(column("a", physical="a"), mode=MappingMode.NAME)
+    by_id = table_schema(column("a", physical="a"), mode=MappingMode.ID)
+    assert incompatibility(unmapped, by_name) is None
+    assert incompatibility(unmapped, table_schema(column("b", physical="a"), mode=MappingMode.NAME)) is not None
+    assert "from name to none" in incompatibility(by_name, unmapped)
+    assert "from name to id" in incompatibility(by_name, by_id)

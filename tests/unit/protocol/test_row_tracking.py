@@ -1,4 +1,4 @@
-"""The names of the columns that preserve row ids."""
+"""The names of the columns that preserve row ids and row commit versions."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_a_table_with_row_tracking_gets_names_that_no_other_table_has_and_keeps_
     [(TRACKED, {}), (UNTRACKED, ENABLED), (TRACKED, {"delta.enableRowTracking": "false"})],
 )
 def test_a_table_without_row_tracking_has_no_names(protocol, configuration):
-    table = metadata(configuration)
-    assert with_row_id_columns(protocol, table) == table
-    assert row_id_columns(protocol, table) is None
+    table_metadata = metadata(configuration)
+    assert with_row_id_columns(protocol, table_metadata) == table_metadata
+    assert row_id_columns(protocol, table_metadata) is None
 
 
 def test_row_tracking_cannot_be_enabled_and_suspended():
@@ -61,5 +61,5 @@ def test_missing_and_taken_names_are_an_error(names, problem):
 
 
 def test_the_metadata_names_the_columns_of_row_tracking():
-    table = metadata({**ENABLED, ROW_ID: "a", COMMIT_VERSION: "b"}, schema_string=SCHEMA_WITH_ID)
-    assert row_id_columns(TRACKED, table) == RowIdColumns(row_id="a", commit_version="b")
+    table_metadata = metadata({**ENABLED, ROW_ID: "a", COMMIT_VERSION: "b"}, schema_string=SCHEMA_WITH_ID)
+    assert row_id_columns(TRACKED, table_metadata) == RowIdColumns(row_id="a", commit_version="b")

@@ -62,8 +62,8 @@ def test_a_commit_without_a_rival_is_the_next_version(store):
 
 
 def test_change_data_files_and_vectors_of_removed_files_are_in_the_commit(store):
-    marked = {"storageType": "u", "pathOrInlineDv": "x", "offset": None, "sizeInBytes": 30, "cardinality": 1}
-    files = table_of([{"path": "f1", "size": 10, "deletionVector": marked}], ADD_TYPES, AddFile)
+    vector = {"storageType": "u", "pathOrInlineDv": "x", "offset": None, "sizeInBytes": 30, "cardinality": 1}
+    files = table_of([{"path": "f1", "size": 10, "deletionVector": vector}], ADD_TYPES, AddFile)
     (removed_files,) = removes_of(files, deletion_timestamp_ms=NOON_MS, data_change=True)
     change = AddCDCFile(path="_change_data/c", partition_values={"day": None}, size_bytes=5, data_change=False)
     try_commit(store, dataclasses.replace(proposal(1, add("mine"), removed_files), changes=(change,)))
@@ -74,7 +74,7 @@ def test_change_data_files_and_vectors_of_removed_files_are_in_the_commit(store)
         "size": 5,
         "dataChange": False,
     }
-    assert bodies["remove"]["deletionVector"] == {k: v for k, v in marked.items() if v is not None}
+    assert bodies["remove"]["deletionVector"] == {k: v for k, v in vector.items() if v is not None}
 
 
 def test_the_provenance_is_the_first_action_and_has_the_names_of_spark(store):
@@ -116,7 +116,7 @@ def test_the_first_commit_of_a_table_read_no_version(store):
 
 
 @pytest.mark.parametrize(
-    ("actions", "reads", "blind"),
+    ("actions", "reads", "is_blind"),
     [
         ([add("a")], None, True),
         ([add("a"), txn("x")], None, True),
@@ -126,9 +126,9 @@ def test_the_first_commit_of_a_table_read_no_version(store):
         ([remove("f1")], None, False),
     ],
 )
-def test_a_blind_append_only_adds_files_and_reads_nothing(store, actions, reads, blind):
+def test_a_blind_append_only_adds_files_and_reads_nothing(store, actions, reads, is_blind):
     try_commit(store, proposal(1, *actions, reads=reads))
-    assert body(store, 2)["commitInfo"]["isBlindAppend"] is blind
+    assert body(store, 2)["commitInfo"]["isBlindAppend"] is is_blind
 
 
 APPEND = [info(operation="WRITE", isBlindAppend=True), add("theirs")]
@@ -163,28 +163,30 @@ NEW_RULES = [
 ]
 
 
-@pytest.mark.parametrize(("winner", "error", "says"), NEW_RULES)
-@pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")], [txn("run")]])
-def test_a_winning_commit_that_changed_protocol_or_metadata_ends_every_attempt(store, winner, error, says, ours):
+@pytest.mark.parametrize(("winner", "error", "changed_part"), NEW_RULES)
+@pytest.mark.parametrize("actions", [[add("mine")], [remove("f1"), add("mine")], [txn("run")]])
+def test_a_winning_commit_that_changed_protocol_or_metadata_ends_every_attempt(
+    store, winner, error, changed_part, actions
+):
     add_rival(store, winner)
-    with pytest.raises(error, match=f"The winning commit, version 2 .* changed .*{says}") as caught:
-        try_commit(store, proposal(1, *ours))
+    with pytest.raises(error, match=f"The winning commit, version 2 .* changed .*{changed_part}") as caught:
+        try_commit(store, proposal(1, *actions))
     assert caught.value.retryable and newest(store) == 2
 
 
 @pytest.mark.parametrize(
-    ("winner", "who"),
+    ("winner", "description"),
     [
         ([info(operation="MERGE", userMetadata="dag nightly"), add("x")], "version 2 (MERGE, by dag nightly)"),
         ([info(operation="WRITE", engineInfo="Spark/4.0"), add("x")], "version 2 (WRITE, by Spark/4.0)"),
         ([add("x")], "version 2 (unknown operation, by an unnamed writer)"),
     ],
 )
-def test_the_conflict_error_names_the_winning_commit(store, winner, who):
+def test_the_conflict_error_names_the_winning_commit(store, winner, description):
     add_rival(store, winner)
     with pytest.raises(ConcurrentAppendException) as caught:
         try_commit(store, proposal(1, remove("f1"), add("mine"), reads=ReadSet(whole_table=True), name="DELETE"))
-    assert "DELETE read the table at version 1" in str(caught.value) and who in str(caught.value)
+    assert "DELETE read the table at version 1" in str(caught.value) and description in str(caught.value)
     assert caught.value.retryable and newest(store) == 2
 
 
@@ -204,32 +206,32 @@ def test_a_read_file_is_followed_through_several_winning_commits(store):
 
 
 class LiveFileCounter:
-    """A row test that no file matches. It counts the file actions that are in memory during each call."""
+    """A row test that no file matches. It counts the file actions in memory at every 2500th call."""
 
     def __init__(self):
-        self.asked = self.most_values = self.most_bodies = 0
+        self.calls = self.most_values = self.most_bodies = 0
 
     def may_match(self, _partition_values, _stats):
-        self.asked += 1
-        if self.asked % 2_500 == 0:
+        self.calls += 1
+        if self.calls % 2_500 == 0:
             objects = gc.get_objects()
             self.most_values = max(self.most_values, sum(type(o) in (AddFile, RemoveFile) for o in objects))
             self.most_bodies = max(self.most_bodies, sum(type(o) is dict and "dataChange" in o for o in objects))
         return False
 
 
-@pytest.mark.parametrize("removes_too", [False, True])
+@pytest.mark.parametrize("has_removes", [False, True])
 @pytest.mark.slow
-def test_the_files_of_a_large_winning_commit_are_read_in_blocks(store, removes_too):
+def test_the_files_of_a_large_winning_commit_are_read_in_blocks(store, has_removes):
     count, test = 10_000, LiveFileCounter()
     files = [add(f"w{n}", stats="x" * 200) for n in range(count)]
-    if removes_too:
+    if has_removes:
         files += [remove(f"old{n}", tags={"of": "x" * 200}) for n in range(count)]
     add_rival(store, commit_to_bytes([info(operation="MERGE"), *files]))
     del files
     current = proposal(1, add("mine"), remove("f1"), reads=ReadSet(keys=frozenset({"f1"}), rows=(test,)))
     assert try_commit(store, current)[0].version == 3
-    assert test.asked == count
+    assert test.calls == count
     assert test.most_values < count / 10 and test.most_bodies < count / 2
 
 
@@ -263,18 +265,18 @@ def test_a_table_is_not_created_in_a_log_without_its_first_commits(store):
     assert commit_name(0) not in store.files
 
 
-@pytest.mark.parametrize("left", [[], [4], [2, 3, 4]])
-def test_a_missing_read_version_ends_the_commit_before_a_put(store, left):
+@pytest.mark.parametrize("remaining_versions", [[], [4], [2, 3, 4]])
+def test_a_missing_read_version_ends_the_commit_before_a_put(store, remaining_versions):
     """A cleanup deleted it, or the table was removed."""
     appended(store, 3)
-    content = dict(store.files)
+    all_files = set(store.files)
     for version in range(5):
-        if version not in left:
+        if version not in remaining_versions:
             del store.files[commit_name(version)]
-    files_before = set(store.files)
+    remaining_files = set(store.files)
     with pytest.raises(ConcurrentWriteException, match="no longer has version 1") as caught:
         try_commit(store, proposal(1, add("mine")))
-    assert caught.value.retryable and set(store.files) == files_before < set(content)
+    assert caught.value.retryable and set(store.files) == remaining_files < all_files
 
 
 def test_the_number_of_attempts_is_limited(store):

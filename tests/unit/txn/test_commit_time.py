@@ -49,7 +49,7 @@ def time_of(store, version):
 
 
 def play_rivals(store, *commits):
-    """Each put of ours finds that another writer has just taken the version."""
+    """Before each put of a commit, another writer takes the version."""
     remaining = list(commits)
 
     def before(operation, name):

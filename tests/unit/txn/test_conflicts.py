@@ -52,37 +52,37 @@ def file(path, day="a", low=0, **changes):
     return add(path, partition_values={"day": day}, stats=json.dumps(stats), **changes)
 
 
-FOUND = ReadSet(keys=frozenset({"f1"}), rows=below_ten())
-EVERYTHING = ReadSet(whole_table=True)
-QUIET = {"data_change": False}
-OURS = {
+READ_BELOW_TEN = ReadSet(keys=frozenset({"f1"}), rows=below_ten())
+READ_TABLE = ReadSet(whole_table=True)
+NO_DATA_CHANGE = {"data_change": False}
+CURRENT_TRANSACTIONS = {
     "append": ([file("n")], None),
-    "append that read all": ([file("n")], EVERYTHING),
-    "replace": ([remove("f1"), file("n")], FOUND),
-    "overwrite": ([remove("f1"), remove("f2"), file("n")], EVERYTHING),
-    "compaction": ([remove("f1", **QUIET), file("n", **QUIET)], FOUND),
-    "recorded compaction": ([remove("f1", **QUIET), file("n", **QUIET), txn("run")], FOUND),
+    "append that read all": ([file("n")], READ_TABLE),
+    "replace": ([remove("f1"), file("n")], READ_BELOW_TEN),
+    "overwrite": ([remove("f1"), remove("f2"), file("n")], READ_TABLE),
+    "compaction": ([remove("f1", **NO_DATA_CHANGE), file("n", **NO_DATA_CHANGE)], READ_BELOW_TEN),
+    "recorded compaction": ([remove("f1", **NO_DATA_CHANGE), file("n", **NO_DATA_CHANGE), txn("run")], READ_BELOW_TEN),
     "retaken files": ([remove("f1"), file("n")], ReadSet(keys=frozenset({"f1"}))),
     "properties": ([metadata({"k": "v"}, partition_columns=("day",))], None),
-    "replace, evolving": ([remove("f1"), file("n"), metadata({"k": "v"}, partition_columns=("day",))], FOUND),
+    "replace, evolving": ([remove("f1"), file("n"), metadata({"k": "v"}, partition_columns=("day",))], READ_BELOW_TEN),
     "upgrade": ([NEWER], None),
     "record": ([txn("run")], None),
 }  # fmt: skip
 BLIND = info(operation="WRITE", isBlindAppend=True)
-KNOWING = info(operation="MERGE", isBlindAppend=False)
+NOT_BLIND = info(operation="MERGE", isBlindAppend=False)
 WINNERS = {
     "append": [BLIND, file("w")],
     "append elsewhere": [BLIND, file("w", day="b")],
     "append above": [BLIND, file("w", low=10)],
-    "append, silent": [file("w")],
-    "insert": [KNOWING, file("w")],
-    "insert elsewhere": [KNOWING, file("w", day="b")],
-    "delete of ours": [KNOWING, remove("f1")],
-    "delete": [KNOWING, remove("f9")],
-    "update of ours": [KNOWING, remove("f1"), file("w")],
-    "update, another vector": [KNOWING, remove("f1", deletion_vector=vector("x")), file("f1", day="b")],
-    "compaction of ours": [info(operation="OPTIMIZE"), remove("f1", **QUIET), file("w", **QUIET)],
-    "compaction": [info(operation="OPTIMIZE"), remove("f9", **QUIET), file("w", **QUIET)],
+    "append without commitInfo": [file("w")],
+    "insert": [NOT_BLIND, file("w")],
+    "insert elsewhere": [NOT_BLIND, file("w", day="b")],
+    "delete of f1": [NOT_BLIND, remove("f1")],
+    "delete": [NOT_BLIND, remove("f9")],
+    "update of f1": [NOT_BLIND, remove("f1"), file("w")],
+    "update, another vector": [NOT_BLIND, remove("f1", deletion_vector=vector("x")), file("f1", day="b")],
+    "compaction of f1": [info(operation="OPTIMIZE"), remove("f1", **NO_DATA_CHANGE), file("w", **NO_DATA_CHANGE)],
+    "compaction": [info(operation="OPTIMIZE"), remove("f9", **NO_DATA_CHANGE), file("w", **NO_DATA_CHANGE)],
     "another run": [BLIND, txn("another")],
     "a harmless property": [metadata({"delta.logRetentionDuration": "interval 1 day", "mine": "x"},
                                      partition_columns=("day",), name="orders")],
@@ -92,7 +92,7 @@ WINNERS = {
     "a protocol nobody here writes": [Protocol(min_reader_version=1, min_writer_version=7,
                                                writer_features=("appendOnly", "invariants", "fromTheFuture"))],
 }  # fmt: skip
-MEANING = {
+ERRORS = {
     "A": ConcurrentAppendException, "R": ConcurrentDeleteReadException, "D": ConcurrentDeleteDeleteException,
     "M": MetadataChangedException, "P": ProtocolChangedException, ".": None,
 }  # fmt: skip
@@ -118,34 +118,36 @@ def cells():
         assert len(letters) == len(WINNERS), name
         for winner, cell in zip(WINNERS, letters, strict=True):
             for level, letter in zip(LEVELS, cell if len(cell) > 1 else cell * len(LEVELS), strict=True):
-                yield pytest.param(name, winner, level, MEANING[letter], id=f"{name} | {winner} | {level}")
+                yield pytest.param(name, winner, level, ERRORS[letter], id=f"{name} | {winner} | {level}")
 
 
-def asked_for(level):
-    """The table's properties."""
+def level_properties(level):
+    """The table properties that request an isolation level."""
     return {} if level == "SnapshotIsolation" else {"delta.isolationLevel": level}
 
 
 def proposed(name, level="Serializable"):
-    actions, reads = OURS[name]
-    rules = (PROTOCOL, dataclasses.replace(TABLE, configuration=asked_for(level)))
+    actions, reads = CURRENT_TRANSACTIONS[name]
+    rules = (PROTOCOL, dataclasses.replace(TABLE, configuration=level_properties(level)))
     current = proposal(4, *actions, reads=reads, rules=rules, name="WRITE")
     if level != "SnapshotIsolation":
         return current
     return AtSnapshot(**{f.name: getattr(current, f.name) for f in dataclasses.fields(current)})
 
 
-def verdict(ours, winner, level):
+def verdict(current, winner, level):
     actions = [
-        dataclasses.replace(a, configuration={**asked_for(level), **a.configuration}) if a.action == "metaData" else a
+        dataclasses.replace(a, configuration={**level_properties(level), **a.configuration})
+        if a.action == "metaData"
+        else a
         for a in WINNERS[winner]
     ]
-    return judge(proposed(ours, level), Winner(version=5, actions=actions), "mine")
+    return judge(proposed(current, level), Winner(version=5, actions=actions), "mine")
 
 
-@pytest.mark.parametrize(("ours", "winner", "level", "error"), list(cells()))
-def test_a_winning_commit_conflicts_as_the_matrix_says(ours, winner, level, error):
-    conflict = verdict(ours, winner, level)
+@pytest.mark.parametrize(("current", "winner", "level", "error"), list(cells()))
+def test_a_winning_commit_conflicts_as_the_matrix_says(current, winner, level, error):
+    conflict = verdict(current, winner, level)
     if error is None:
         assert isinstance(conflict, NoConflict)
     else:
@@ -153,7 +155,7 @@ def test_a_winning_commit_conflicts_as_the_matrix_says(ours, winner, level, erro
 
 
 def test_the_matrix_has_every_pair():
-    assert len(list(cells())) == len(OURS) * len(WINNERS) * len(LEVELS)
+    assert len(list(cells())) == len(CURRENT_TRANSACTIONS) * len(WINNERS) * len(LEVELS)
 
 
 def test_the_error_names_the_change_of_the_winning_commit():
@@ -165,39 +167,41 @@ def test_the_error_names_the_change_of_the_winning_commit():
     for winner, words in descriptions.items():
         assert words in verdict("append", winner, "Serializable").problem
     assert "day=a" in verdict("replace", "append", "Serializable").problem
-    assert "the file f1" in verdict("replace", "compaction of ours", "Serializable").problem
+    assert "the file f1" in verdict("replace", "compaction of f1", "Serializable").problem
 
 
 def test_the_isolation_level_is_lowered_only_for_commits_that_keep_rows():
-    lowered = {name for name in OURS if proposed(name).isolation.value == "SnapshotIsolation"}
+    lowered = {name for name in CURRENT_TRANSACTIONS if proposed(name).isolation.value == "SnapshotIsolation"}
     assert lowered == {"compaction", "recorded compaction"}
 
 
 def test_a_read_file_is_followed_to_the_files_that_replaced_it():
     """The second winning commit removes rows that the transaction has read, from another file."""
     current = proposal(4, file("n"), reads=ReadSet(keys=frozenset({"f1"})), rules=(PROTOCOL, TABLE))
-    moved = judge(current, Winner(version=5, actions=WINNERS["compaction of ours"]), "mine")
-    assert isinstance(moved, NoConflict) and moved.reads.keys == {"f1", "w"}
-    then = judge(
-        dataclasses.replace(current, reads=moved.reads), Winner(version=6, actions=[KNOWING, remove("w")]), "mine"
+    first_judgement = judge(current, Winner(version=5, actions=WINNERS["compaction of f1"]), "mine")
+    assert isinstance(first_judgement, NoConflict) and first_judgement.reads.keys == {"f1", "w"}
+    second_judgement = judge(
+        dataclasses.replace(current, reads=first_judgement.reads),
+        Winner(version=6, actions=[NOT_BLIND, remove("w")]),
+        "mine",
     )
-    assert isinstance(then, ConcurrentDeleteReadException)
+    assert isinstance(second_judgement, ConcurrentDeleteReadException)
 
 
-def with_about(key):
+def schema_with_metadata(key):
     """The schema with metadata on its first column."""
     return schema_to_json(SCHEMA).replace('"metadata":{}', f'"metadata":{{"{key}":"x"}}', 1)
 
 
 @pytest.mark.parametrize(
-    ("change", "stands"),
+    ("change", "is_compatible"),
     [
         ({"description": "All orders."}, True),
-        ({"schema_string": with_about("comment")}, True),
-        ({"schema_string": with_about("delta.identity.highWaterMark")}, True),
-        ({"schema_string": with_about("delta.identity.step")}, False),
-        ({"schema_string": with_about("delta.columnMapping.physicalName")}, False),
-        ({"schema_string": with_about("delta.invariants")}, False),
+        ({"schema_string": schema_with_metadata("comment")}, True),
+        ({"schema_string": schema_with_metadata("delta.identity.highWaterMark")}, True),
+        ({"schema_string": schema_with_metadata("delta.identity.step")}, False),
+        ({"schema_string": schema_with_metadata("delta.columnMapping.physicalName")}, False),
+        ({"schema_string": schema_with_metadata("delta.invariants")}, False),
         ({"schema_string": "{"}, False),
         ({"id": "another"}, False),
         ({"partition_columns": ()}, False),
@@ -211,10 +215,10 @@ def with_about(key):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_metadata_change_on_which_no_row_depends_is_compatible(change, stands):
+def test_a_metadata_change_on_which_no_row_depends_is_compatible(change, is_compatible):
     current = proposal(4, file("n"), rules=(PROTOCOL, TABLE))
     judgement = judge(current, Winner(version=5, actions=[dataclasses.replace(TABLE, **change)]), "mine")
-    assert isinstance(judgement, NoConflict if stands else MetadataChangedException)
+    assert isinstance(judgement, NoConflict if is_compatible else MetadataChangedException)
 
 
 def test_a_protocol_that_drops_a_feature_is_not_compatible():
@@ -231,15 +235,15 @@ def test_a_protocol_that_drops_a_feature_is_not_compatible():
     ],
 )
 def test_a_protocol_with_a_newly_active_property_is_not_compatible(older):
-    asleep = dataclasses.replace(TABLE, configuration={"delta.appendOnly": "true"})
-    for rules, stands in (((older, asleep), False), ((older, TABLE), True)):
+    with_property = dataclasses.replace(TABLE, configuration={"delta.appendOnly": "true"})
+    for rules, is_compatible in (((older, with_property), False), ((older, TABLE), True)):
         judgement = judge(proposal(4, remove("f1"), rules=rules), Winner(version=5, actions=[PROTOCOL]), "mine")
-        assert isinstance(judgement, NoConflict if stands else ProtocolChangedException)
-        assert stands or "it activates appendOnly" in judgement.problem
+        assert isinstance(judgement, NoConflict if is_compatible else ProtocolChangedException)
+        assert is_compatible or "it activates appendOnly" in judgement.problem
 
 
 @pytest.mark.parametrize(
-    ("feature", "stands"),
+    ("feature", "is_compatible"),
     [
         ("deletionVectors", True),
         ("domainMetadata", True),
@@ -248,11 +252,13 @@ def test_a_protocol_with_a_newly_active_property_is_not_compatible(older):
         ("clustering", False),
     ],
 )
-def test_a_feature_without_requirements_on_files_is_compatible(feature, stands):
+def test_a_feature_without_requirements_on_files_is_compatible(feature, is_compatible):
     lists = {"reader_features": (), "writer_features": ("appendOnly", "invariants", feature)}
-    more = Protocol(min_reader_version=3, min_writer_version=7, **lists)
-    judgement = judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), Winner(version=5, actions=[more]), "mine")
-    assert isinstance(judgement, NoConflict if stands else ProtocolChangedException)
+    new_protocol = Protocol(min_reader_version=3, min_writer_version=7, **lists)
+    judgement = judge(
+        proposal(4, file("n"), rules=(PROTOCOL, TABLE)), Winner(version=5, actions=[new_protocol]), "mine"
+    )
+    assert isinstance(judgement, NoConflict if is_compatible else ProtocolChangedException)
 
 
 def test_a_winning_commit_is_read_as_leniently_as_a_table_and_its_files_change_rows():
@@ -263,7 +269,7 @@ def test_a_winning_commit_is_read_as_leniently_as_a_table_and_its_files_change_r
     assert isinstance(judge(proposed("append that read all"), winner, "mine"), ConcurrentAppendException)
 
 
-@pytest.mark.parametrize("spelled", ["d//x", "./d/x", "e/../d/x", "d%2Fx"])
-def test_a_file_that_both_commits_remove_conflicts_in_any_spelling(spelled):
-    current, winner = proposal(0, remove("d/x")), Winner(version=1, actions=[remove(spelled)])
+@pytest.mark.parametrize("spelling", ["d//x", "./d/x", "e/../d/x", "d%2Fx"])
+def test_a_file_that_both_commits_remove_conflicts_in_any_spelling(spelling):
+    current, winner = proposal(0, remove("d/x")), Winner(version=1, actions=[remove(spelling)])
     assert isinstance(judge(current, winner, "t"), ConcurrentDeleteDeleteException)

@@ -56,11 +56,11 @@ def fail_put(store, when, error=FAULT, *, reads_fail=False, always=False):
         store.after = hook
 
 
-@pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])
+@pytest.mark.parametrize("actions", [[add("mine")], [remove("f1"), add("mine")]])
 @pytest.mark.parametrize("error", [FAULT, UNANSWERED])
-def test_a_put_that_landed_without_an_answer_is_a_commit(store, ours, error):
+def test_a_put_that_landed_without_an_answer_is_a_commit(store, actions, error):
     fail_put(store, "after", error)
-    outcome, _ = try_commit(store, proposal(1, *ours))
+    outcome, _ = try_commit(store, proposal(1, *actions))
     assert outcome.version == 2 and newest(store) == 2
     assert "mine" in paths(load(store))
 
@@ -135,13 +135,13 @@ def test_a_put_that_lands_during_its_repetition_is_one_commit(store):
     assert try_commit(store, proposal(1, remove("f1"), add("mine")))[0].version == 2 and newest(store) == 2
 
 
-def show_late(store, looks):
-    """A new commit stays invisible for the next reads."""
+def show_late(store, hidden_reads):
+    """Hide each new commit from its first `hidden_reads` reads."""
     remaining_reads = {}
     put_now, read_now = store.write_if_absent, store.read
 
     def putting(name, data):
-        remaining_reads.setdefault(name, looks)
+        remaining_reads.setdefault(name, hidden_reads)
         return put_now(name, data)
 
     def reading(name):
@@ -151,18 +151,18 @@ def show_late(store, looks):
     store.write_if_absent, store.read = putting, reading
 
 
-@pytest.mark.parametrize("looks", [1, 4])
-def test_a_commit_that_storage_shows_late_is_found(store, looks):
+@pytest.mark.parametrize("hidden_reads", [1, 4])
+def test_a_commit_that_storage_shows_late_is_found(store, hidden_reads):
     fail_put(store, "after")
-    show_late(store, looks)
+    show_late(store, hidden_reads)
     outcome, pauses = try_commit(store, proposal(1, add("mine")))
     assert outcome.version == 2 and 0 < sum(pauses) <= 2
 
 
-@pytest.mark.parametrize("looks", [1, 4])
-def test_a_winner_that_storage_shows_late_is_judged(store, looks):
+@pytest.mark.parametrize("hidden_reads", [1, 4])
+def test_a_winner_that_storage_shows_late_is_judged(store, hidden_reads):
     add_rival(store, [add("theirs")])
-    show_late(store, looks)
+    show_late(store, hidden_reads)
     assert try_commit(store, proposal(1, add("mine")))[0].version == 3
 
 
@@ -188,8 +188,8 @@ def test_a_storage_failure_after_the_winner_is_known_raises_the_storage_error(st
     assert caught.value is FAULT
 
 
-@pytest.mark.parametrize("ours", [[add("mine")], [remove("f1"), add("mine")]])
-def test_a_taken_name_that_cannot_be_read_leaves_the_state_unknown(store, ours):
+@pytest.mark.parametrize("actions", [[add("mine")], [remove("f1"), add("mine")]])
+def test_a_taken_name_that_cannot_be_read_leaves_the_state_unknown(store, actions):
     write_if_absent = store.write_if_absent
 
     def twice(name, data):
@@ -203,7 +203,7 @@ def test_a_taken_name_that_cannot_be_read_leaves_the_state_unknown(store, ours):
 
     store.write_if_absent = twice
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .* the version exists, .*The disk is gone") as caught:
-        try_commit(store, proposal(1, *ours))
+        try_commit(store, proposal(1, *actions))
     assert not caught.value.retryable and "mine" in paths(load_again(store))
 
 

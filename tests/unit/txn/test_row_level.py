@@ -228,8 +228,8 @@ def test_merged_vectors_of_a_lost_race_are_deleted_and_used_vectors_stay():
     store.before = before
     assert commit_deletion(store, current) == 3
     assert (removed_rows(store, "f"), removed_rows(store, "g")) == ([1, 2, 3], [1, 3])
-    new = {name for name in store.files if name.startswith("deletion_vector")} - vectors
-    assert len(new) == 2  # the rival's merged one, and ours
+    new_vectors = {name for name in store.files if name.startswith("deletion_vector")} - vectors
+    assert len(new_vectors) == 2  # the merged vector of the rival, and that of the current transaction
 
 
 def test_merged_vectors_stay_if_the_commit_state_is_unknown():

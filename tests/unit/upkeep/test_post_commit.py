@@ -36,15 +36,15 @@ def checkpoints(store):
 
 
 @pytest.mark.parametrize(
-    ("configuration", "made"), [({}, [10, 20]), ({"delta.checkpointInterval": "4"}, [4, 8, 12, 16, 20])]
+    ("configuration", "checkpoint_versions"), [({}, [10, 20]), ({"delta.checkpointInterval": "4"}, [4, 8, 12, 16, 20])]
 )
-def test_a_checkpoint_is_written_at_every_interval_but_not_at_version_0(configuration, made):
+def test_a_checkpoint_is_written_at_every_interval_but_not_at_version_0(configuration, checkpoint_versions):
     store = create(new_store(), configuration=configuration)
     after_commit(store, 0)
     for version in range(1, 22):
         appended(store, 1)
         after_commit(store, version, clock_ms=lambda: NOON_MS)
-    assert checkpoints(store) == made
+    assert checkpoints(store) == checkpoint_versions
     assert read_last_checkpoint(store).version == 20
 
 
@@ -59,8 +59,8 @@ def test_the_checkpoint_has_the_committed_version_and_not_a_later_one():
 def test_a_failed_checkpoint_only_warns(caplog, fault, operation):
     store = appended(create(new_store()), 10)
 
-    def before(asked, _name):
-        if asked == operation:
+    def before(called_operation, _name):
+        if called_operation == operation:
             raise fault
 
     store.before = before
@@ -73,23 +73,23 @@ def test_a_failed_checkpoint_only_warns(caplog, fault, operation):
 
 
 @pytest.mark.parametrize(
-    ("fails", "says"), [("write_if_absent", "Writing the checkpoint"), ("delete", "Cleaning the log")]
+    ("failing_operation", "step"), [("write_if_absent", "Writing the checkpoint"), ("delete", "Cleaning the log")]
 )
-def test_a_failed_step_warns_with_its_name_and_the_other_steps_run(caplog, fails, says):
+def test_a_failed_step_warns_with_its_name_and_the_other_steps_run(caplog, failing_operation, step):
     store = appended(create(new_store()), 10)
     after_commit(store, 10, clock_ms=lambda: NOON_MS)
     appended(store, 10)
 
     def before(operation, name):
-        if operation == fails and not name.endswith(".crc"):
+        if operation == failing_operation and not name.endswith(".crc"):
             raise StorageError("The disk is full.", remedy="Make room.")
 
     store.before = before
     after_commit(store, 20, clock_ms=lambda: NOON_MS + 60 * DAY_MS)
     (record,) = caplog.records
-    assert f"{says} failed after version 20 of" in record.getMessage()
-    assert (checkpoint_name(20) in store.files) is (fails == "delete")
-    assert (commit_name(0) in store.files) is (fails == "delete")
+    assert f"{step} failed after version 20 of" in record.getMessage()
+    assert (checkpoint_name(20) in store.files) is (failing_operation == "delete")
+    assert (commit_name(0) in store.files) is (failing_operation == "delete")
 
 
 def test_an_unreadable_log_or_an_invalid_interval_only_warns(caplog):
@@ -110,8 +110,8 @@ V2 = Protocol(
 def test_delta_rs_reads_a_table_after_all_post_commit_work(tmp_path, protocol, policy):
     store = LocalLogStore(str(tmp_path))
     properties = {"delta.checkpointInterval": "15", "delta.checkpointPolicy": policy}
-    described = metadata(properties, struct(id="long", day="date"), partition_columns=("day",))
-    commit_actions(store, protocol, described, read_version=-1)
+    table_metadata = metadata(properties, struct(id="long", day="date"), partition_columns=("day",))
+    commit_actions(store, protocol, table_metadata, read_version=-1)
     for number in range(1, 28):
         pq.write_table(pa.table({"id": pa.array([number, number + 1], pa.int64())}), tmp_path / f"f{number}")
         bounds = {"numRecords": 2, "minValues": {"id": number}, "maxValues": {"id": number + 1}, "nullCount": {"id": 0}}
@@ -127,5 +127,5 @@ def test_delta_rs_reads_a_table_after_all_post_commit_work(tmp_path, protocol, p
     table = deltalake.DeltaTable(str(tmp_path))
     query = "SELECT count(*) AS n, sum(id) AS s FROM t WHERE id > 20 AND day = '2026-01-02'"
     rows_read = pa.table(deltalake.QueryBuilder().register("t", table).execute(query).read_all()).to_pylist()
-    matching = [i for n in range(1, 28, 2) for i in (n, n + 1) if i > 20]
-    assert (table.version(), rows_read) == (27, [{"n": len(matching), "s": sum(matching)}])
+    matching_ids = [i for n in range(1, 28, 2) for i in (n, n + 1) if i > 20]
+    assert (table.version(), rows_read) == (27, [{"n": len(matching_ids), "s": sum(matching_ids)}])

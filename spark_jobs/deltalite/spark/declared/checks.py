@@ -76,11 +76,11 @@ def _check_generated(
     for field in generated:
         text = rules.generated[field.name]
         failure = _in_schema(f"generation expression of the column '{field.name}'", text)
-        _, read = expressions.value(text, field.type, failure, varies=False)
+        _, read = expressions.value(text, field.type, failure, may_vary=False)
         if read & computed_names:
             raise failure(f"it reads columns that are computed too: {', '.join(sorted(read & computed_names))}.")
-        _, data_type, varies = expressions.typed(text, failure)
-        if varies:
+        _, data_type, is_non_deterministic = expressions.typed(text, failure)
+        if is_non_deterministic:
             raise failure("another evaluation may return another value.")
         if bare(data_type) != bare(field.type):
             raise failure(f"it is {data_type}, and the column is {field.type}. Cast it to this type.")

@@ -30,8 +30,8 @@ from deltalite.spark.expressions.catalyst import kind_of, nodes_of, query_execut
 from deltalite.spark.expressions.non_deterministic import non_deterministic_part
 from deltalite.spark.runtime.errors import first_line
 
-_IN_TABLES = re.compile(r"^Exists$|Subquery|UDF|UDAF|Reflect|^AggregateExpression$")
-_IN_REQUESTS = re.compile(r"^Exists$|Subquery|^AggregateExpression$|^WindowExpression$")
+_FORBIDDEN_IN_TABLES = re.compile(r"^Exists$|Subquery|UDF|UDAF|Reflect|^AggregateExpression$")
+_FORBIDDEN_IN_REQUESTS = re.compile(r"^Exists$|Subquery|^AggregateExpression$|^WindowExpression$")
 Failure = Callable[[str], DeltaLiteError]
 """Builds the error from the reason why an expression is wrong."""
 
@@ -62,12 +62,12 @@ class Expressions:
     @classmethod
     def of_table(cls, spark: SparkSession, schema: StructType) -> Self:
         """Return a resolver for the expressions of a table's metadata."""
-        return cls(no_rows(spark, schema), _IN_TABLES, is_repeated=False)
+        return cls(no_rows(spark, schema), _FORBIDDEN_IN_TABLES, is_repeated=False)
 
     @classmethod
     def of_request(cls, rows: DataFrame) -> Self:
         """Return a resolver for the expressions of a request, on rows of the schema of `rows`."""
-        return cls(rows, _IN_REQUESTS, is_repeated=True)
+        return cls(rows, _FORBIDDEN_IN_REQUESTS, is_repeated=True)
 
     def has_column(self, name: str) -> bool:
         """Whether the rows have a column of this name, ignoring case."""
@@ -78,7 +78,7 @@ class Expressions:
         node = self._resolved(F.expr(text), failure)
         if node.dataType().typeName() not in ("boolean", "void"):
             raise failure(f"it is {node.dataType().simpleString()}, not boolean.")
-        self._check(node, failure, varies=False)
+        self._check(node, failure, may_vary=False)
         self._check_no_star(text, failure)
         part = non_deterministic_part(nodes_of(node), text) if self._is_repeated else None
         if part is not None:
@@ -91,22 +91,24 @@ class Expressions:
     def typed(self, text: str, failure: Failure) -> tuple[Column, DataType, bool]:
         """Resolve an expression. Return it with its type and whether it is non-deterministic."""
         node = self._resolved(F.expr(text), failure)
-        self._check(node, failure, varies=True)
+        self._check(node, failure, may_vary=True)
         self._check_no_star(text, failure)
         try:
             data_type = from_spark(self._rows.select(F.expr(text).alias("value")).schema).fields[0].type
         except SchemaMismatchError as error:
             raise failure(f"it is {node.dataType().simpleString()}, which no column can hold.") from error
-        varies = not node.deterministic() or non_deterministic_part(nodes_of(node), text) is not None
-        return F.expr(text), data_type, varies
+        is_non_deterministic = not node.deterministic() or non_deterministic_part(nodes_of(node), text) is not None
+        return F.expr(text), data_type, is_non_deterministic
 
-    def value(self, text: str, data_type: DataType, failure: Failure, *, varies: bool) -> tuple[Column, frozenset[str]]:
+    def value(
+        self, text: str, data_type: DataType, failure: Failure, *, may_vary: bool
+    ) -> tuple[Column, frozenset[str]]:
         """Return an expression cast to the type, and the columns that it reads, in lower case.
 
-        `varies` allows a non-deterministic expression.
+        `may_vary` allows a non-deterministic expression.
         """
         column = F.expr(text).cast(spark_type(data_type))
-        return column, self._check(self._resolved(column, failure), failure, varies=varies)
+        return column, self._check(self._resolved(column, failure), failure, may_vary=may_vary)
 
     def _resolved(self, column: Column, failure: Failure) -> Any:
         try:
@@ -120,13 +122,13 @@ class Expressions:
             raise failure("it does not return exactly one value for a row.")
         return plan.expressions().apply(0)
 
-    def _check(self, node: Any, failure: Failure, *, varies: bool) -> frozenset[str]:
+    def _check(self, node: Any, failure: Failure, *, may_vary: bool) -> frozenset[str]:
         nodes = nodes_of(node)
         kinds = [kind_of(n) for n in nodes]
         forbidden_kind = next((kind for kind in kinds if self._forbidden.search(kind)), None)
         if forbidden_kind is not None:
             raise failure(f"it may not use {forbidden_kind}.")
-        if not varies and not node.deterministic():
+        if not may_vary and not node.deterministic():
             raise failure("it is not deterministic.")
         return frozenset(
             str(n["name"]).lower() for n, kind in zip(nodes, kinds, strict=True) if kind == "AttributeReference"
@@ -134,7 +136,7 @@ class Expressions:
 
     def _check_no_star(self, text: str, failure: Failure) -> None:
         if self._is_repeated and means_all_columns(self._rows.sparkSession, text):
-            raise failure("it means all columns at once (*). Name them.")
+            raise failure("it contains *, which stands for all columns. Name the columns.")
 
 
 def means_all_columns(spark: SparkSession, text: str) -> bool:
@@ -161,6 +163,7 @@ def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
 def no_rows_of(spark: SparkSession, schema: SparkStruct) -> DataFrame:
     """Return an empty frame with a Spark schema, as `no_rows` does.
 
-    PySpark creates it and so makes the session active. Catalyst formats literals in the active session's time zone.
+    `createDataFrame` also makes the session active. Catalyst needs that: it formats literals in the active session's
+    time zone.
     """
     return spark.createDataFrame(spark.sparkContext.emptyRDD(), schema)

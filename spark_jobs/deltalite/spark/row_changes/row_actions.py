@@ -49,14 +49,14 @@ class RowAction:
     """An action on the rows for which `condition` is true, or on every row without a condition.
 
     `values` has a column for each column of the table, in order; it is empty for a delete. `named` are the columns that
-    the request sets. `varies` is true if a value is non-deterministic.
+    the request sets. `is_non_deterministic` is true if one of the values is.
     """
 
     kind: ActionKind
     condition: Column | None = None
     values: tuple[Column, ...] = ()
     named: frozenset[str] = frozenset()
-    varies: bool = False
+    is_non_deterministic: bool = False
 
     @property
     def new_row(self) -> Column:
@@ -70,7 +70,7 @@ class AssignedValue:
 
     value: Column
     type: DataType
-    varies: bool = False
+    is_non_deterministic: bool = False
     is_computed: bool = False
 
 
@@ -130,14 +130,14 @@ class RowActions:
             condition=self.condition(condition, parameter),
             values=values,
             named=frozenset(by_column),
-            varies=any(assignment.varies for assignment in assignments.values()),
+            is_non_deterministic=any(assignment.is_non_deterministic for assignment in assignments.values()),
         )
 
     def insert(self, condition: str | None, assignments: Mapping[Path, AssignedValue], parameter: str) -> RowAction:
         """Return the action that inserts a row, with a default or NULL for each column without a value."""
         by_column = _without_computed(self._by_column(assignments, parameter))
         self._check_allows_values(by_column, parameter)
-        values, varies = [], any(assignment.varies for assignment in assignments.values())
+        values, is_non_deterministic = [], any(assignment.is_non_deterministic for assignment in assignments.values())
         for field in self._schema:
             values_of_column = by_column.get(field.name)
             if values_of_column is not None and set(values_of_column) != {()}:
@@ -149,10 +149,15 @@ class RowActions:
             if values_of_column is not None:
                 whole = values_of_column[()]
                 value = assign_value(
-                    whole.value, whole.type, field.type, field.name, fills=self._fills, varies=whole.varies
+                    whole.value,
+                    whole.type,
+                    field.type,
+                    field.name,
+                    fills=self._fills,
+                    varies=whole.is_non_deterministic,
                 )
             elif field.name in self._rules.defaults:
-                value, varies = self._default(field.name, field.type), True
+                value, is_non_deterministic = self._default(field.name, field.type), True
             else:
                 value = F.lit(None).cast(spark_type(field.type))
             values.append(value.alias(field.name))
@@ -161,7 +166,7 @@ class RowActions:
             condition=self.condition(condition, parameter),
             values=tuple(values),
             named=frozenset(by_column),
-            varies=varies,
+            is_non_deterministic=is_non_deterministic,
         )
 
     def assignments(self, texts: Mapping[str, str], parameter: str) -> dict[Path, AssignedValue]:
@@ -175,8 +180,8 @@ class RowActions:
                 assignments[path] = self._assigned_default(path, parameter)
                 continue
             failure = of_the_request(f"value of {name}", text, parameter=parameter)
-            value, data_type, varies = self._rows.typed(text, failure)
-            assignments[path] = AssignedValue(value=value, type=data_type, varies=varies)
+            value, data_type, is_non_deterministic = self._rows.typed(text, failure)
+            assignments[path] = AssignedValue(value=value, type=data_type, is_non_deterministic=is_non_deterministic)
         return assignments
 
     def _assigned_default(self, path: Path, parameter: str) -> AssignedValue:
@@ -189,7 +194,7 @@ class RowActions:
             )
         if name in self._rules.defaults:
             data_type = next(field.type for field in self._schema if field.name == name)
-            return AssignedValue(value=self._default(name, data_type), type=data_type, varies=True)
+            return AssignedValue(value=self._default(name, data_type), type=data_type, is_non_deterministic=True)
         is_computed = name in self._rules.generated or any(column.name == name for column in self._rules.identities)
         return AssignedValue(value=F.lit(None), type=VOID, is_computed=is_computed)
 
@@ -197,7 +202,7 @@ class RowActions:
         """Return the default of a column that has one."""
         text = self._rules.defaults[name]
         failure = of_the_table(f"default of the column '{name}'", text)
-        return self._without_columns.value(text, data_type, failure, varies=True)[0]
+        return self._without_columns.value(text, data_type, failure, may_vary=True)[0]
 
     def _path(self, name: str, parameter: str) -> Path:
         """Return the path of a column or a struct member in the table's spelling."""
@@ -238,7 +243,7 @@ class RowActions:
         if whole is not None:
             if self._fills and isinstance(data_type, StructType) and isinstance(whole.type, StructType):
                 return self._merged(old, data_type, whole, path)
-            return assign_value(whole.value, whole.type, data_type, path, varies=whole.varies)
+            return assign_value(whole.value, whole.type, data_type, path, varies=whole.is_non_deterministic)
         members = []
         for field in data_type if isinstance(data_type, StructType) else ():
             of_member = {rest[1:]: assignment for rest, assignment in assignments.items() if rest[0] == field.name}
@@ -250,8 +255,8 @@ class RowActions:
         """Replace a struct, and keep the old values of members that the new struct lacks."""
         from_type = new.type
         if not isinstance(from_type, StructType) or all(from_type.find(f.name) is not None for f in to_type):
-            return assign_value(new.value, from_type, to_type, path, fills=True, varies=new.varies)
-        if new.varies:  # the transformation of a one-item array computes the value once
+            return assign_value(new.value, from_type, to_type, path, fills=True, varies=new.is_non_deterministic)
+        if new.is_non_deterministic:  # the transformation of a one-item array computes the value once
             merge_item = lambda item: self._merged(old, to_type, AssignedValue(value=item, type=from_type), path)  # noqa: E731
             return F.element_at(F.transform(F.array(new.value), merge_item), 1)
         members = []
@@ -260,7 +265,11 @@ class RowActions:
             if source is None:
                 member = old.getField(field.name)
             else:
-                new_member = AssignedValue(value=new.value.getField(source.name), type=source.type, varies=new.varies)
+                new_member = AssignedValue(
+                    value=new.value.getField(source.name),
+                    type=source.type,
+                    is_non_deterministic=new.is_non_deterministic,
+                )
                 member = self._updated(old.getField(field.name), field.type, {(): new_member}, member_path)
             members.append(member.alias(field.name))
         return F.when(new.value.isNotNull(), F.struct(*members))

@@ -55,7 +55,7 @@ def default_columns(
     for field in with_default:
         text = rules.defaults[field.name]
         failure = failure_of(f"default of the column '{field.name}'", text)
-        columns[field.name], _ = without_columns.value(text, field.type, failure, varies=True)
+        columns[field.name], _ = without_columns.value(text, field.type, failure, may_vary=True)
     return columns
 
 
@@ -127,7 +127,7 @@ def generated_columns(spark: SparkSession, schema: StructType, rules: ColumnRule
         if text is None:
             continue
         failure = of_the_table(f"generation expression of the column '{field.name}'", text)
-        value, read = expressions.value(text, field.type, failure, varies=False)
+        value, read = expressions.value(text, field.type, failure, may_vary=False)
         if read & computed_names:
             raise failure(f"it reads columns that are computed too: {', '.join(sorted(read & computed_names))}.")
         columns[field.name] = value

@@ -21,12 +21,21 @@ from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, age_folders, gon
 
 
 def test_hidden_names_stay_except_those_that_the_reference_deletes(history):
-    stays = ["_x/a.parquet", ".hidden", "_delta_log_x", "a/_b/c", "a/.c.crc", "_day=1/x", "_SUCCESS", "day=q/_x=1/f"]
-    goes = ["_change_data/x", "_delta_index/y", "a/d", "day=q/_change_data/z", "metadata/v1.json"]
+    kept_names = [
+        "_x/a.parquet",
+        ".hidden",
+        "_delta_log_x",
+        "a/_b/c",
+        "a/.c.crc",
+        "_day=1/x",
+        "_SUCCESS",
+        "day=q/_x=1/f",
+    ]
+    deleted_names = ["_change_data/x", "_delta_index/y", "a/d", "day=q/_change_data/z", "metadata/v1.json"]
     temporary = ".deletion_vector_0.bin.00000000-0000-4000-8000-000000000000.tmp"
-    for name in (*stays, *goes, temporary):
+    for name in (*kept_names, *deleted_names, temporary):
         write_file(history, name)
-    assert gone(history) == {*goes, temporary}
+    assert gone(history) == {*deleted_names, temporary}
 
 
 def test_a_partition_column_may_begin_with_an_underscore(tmp_path):
@@ -44,7 +53,7 @@ def test_a_partition_column_may_begin_with_an_underscore(tmp_path):
 @pytest.mark.parametrize(
     "properties", [{"delta.universalFormat.enabledFormats": "iceberg"}, {"delta.enableIcebergCompatV2": "true"}]
 )
-def test_iceberg_metadata_stays_where_the_table_may_have_some(tmp_path, properties):
+def test_iceberg_metadata_stays_if_the_table_may_have_it(tmp_path, properties):
     history = TableHistory(tmp_path / "orders", properties)
     write_file(history, "metadata/v1.json")
     assert gone(history) == set()
@@ -78,7 +87,7 @@ def test_old_empty_folders_are_deleted_and_young_ones_stay(history):
     remaining_folders = {entry.name for entry in history.folder.iterdir() if entry.is_dir()}
     assert remaining_folders == {LOG_DIR, "day=a b", "with hidden", "young"}
     assert result.metrics["numDeletedDirectories"] == 4
-    assert result.metrics["numVacuumedDirectories"] == 8, "all that were looked into, and the root"
+    assert result.metrics["numVacuumedDirectories"] == 8, "all listed folders, and the root"
 
 
 def test_links_are_neither_followed_nor_deleted(history, tmp_path):
@@ -91,8 +100,8 @@ def test_links_are_neither_followed_nor_deleted(history, tmp_path):
     (history.folder / "to nothing").symlink_to(tmp_path / "nowhere")
     os.utime(history.folder / "to a file.parquet", (0, 0), follow_symlinks=False)
     history._commit(
-        [{"remove": {"path": p, "dataChange": True, "deletionTimestamp": 1}}
-         for p in ("to%20a%20folder/precious.parquet", "to%20a%20file.parquet", "../other/precious.parquet",
+        [{"remove": {"path": path, "dataChange": True, "deletionTimestamp": 1}}
+         for path in ("to%20a%20folder/precious.parquet", "to%20a%20file.parquet", "../other/precious.parquet",
                    f"{outside}/precious.parquet", f"file://{outside}/precious.parquet")],
         {},
     )  # fmt: skip
@@ -128,12 +137,12 @@ def test_a_table_inside_the_table_is_not_touched(history):
     assert gone(history) == {"nested/old.parquet"}
 
 
-@pytest.mark.parametrize("spelled", ["{name}", "./{name}", "x/../{name}", "{root}/{name}", "file://{root}/{name}",
+@pytest.mark.parametrize("spelling", ["{name}", "./{name}", "x/../{name}", "{root}/{name}", "file://{root}/{name}",
                                      "file:{root}/{name}", "../orders/{name}", "/elsewhere/{base}", "s3://b/t/{base}",
                                      "a//..//{name}"])  # fmt: skip
-def test_a_live_file_stays_for_every_spelling_of_its_path(history, spelled):
+def test_a_live_file_stays_for_every_spelling_of_its_path(history, spelling):
     name = write_file(history, "day=x/100%25 é+.parquet", age_hours=5000)
-    path = spelled.format(name="day=x/100%2525%20%C3%A9+.parquet", root=history.folder, base="100%2525%20é+.parquet")
+    path = spelling.format(name="day=x/100%2525%20%C3%A9+.parquet", root=history.folder, base="100%2525%20é+.parquet")
     named(history, path)
     write_file(history, "day=x/other.parquet")
     history.wait(OLD_H)
