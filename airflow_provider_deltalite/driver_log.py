@@ -22,7 +22,7 @@ from deltalite.redaction import redacted
 if TYPE_CHECKING:
     from requests.auth import AuthBase
 
-# Such as `http://node:8042/node/containerlogs/container_1700000000000_0001_01_000001/root`.
+# Example: http://node:8042/node/containerlogs/container_1700000000000_0001_01_000001/root
 _LOGS_PAGE = re.compile(r"(?P<node>https?://[^/\s]+)/node/containerlogs/(?P<container>container_\w+)/")
 _TIMEOUT_SECONDS = (5, 30)  # to connect, to read
 _MAX_SECONDS = 60.0  # for one answer

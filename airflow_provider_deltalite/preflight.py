@@ -27,6 +27,7 @@ from deltalite.installation.spark import (
     installed_pyspark,
     missing_connectors,
 )
+from deltalite.storage.locations import parse_location
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection
@@ -85,6 +86,20 @@ def check_target(launch: Launch) -> None:
     """Raise if Spark does not know the master or the deploy mode, or does not support both together."""
     _check_master(launch)
     _check_deploy_mode(launch)
+
+
+def check_no_local_tables(launch: Launch, addresses: Iterable[str]) -> None:
+    """Raise if a table is a local folder and the job runs on several machines."""
+    if launch.is_local:
+        return
+    for address in addresses:
+        if parse_location(address).is_local:
+            raise InvalidRequestError(
+                f"The table {address} is a folder of one machine, but the Spark master {launch.master} runs the job on "
+                "several.",
+                remedy="Use a storage that all machines reach, such as hdfs:// or s3://. If the folder is mounted on "
+                "this worker and on all nodes, set shared_folder=True.",
+            )
 
 
 def find_missing_connectors(launch: Launch, schemes: Iterable[str], settings: Iterable[str]) -> list[str]:

@@ -30,7 +30,9 @@ import psutil
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import conf as airflow_settings
 
+from airflow_provider_deltalite.cluster_reports import ClusterReports
 from airflow_provider_deltalite.driver_log import read_yarn_driver_log
+from airflow_provider_deltalite.driver_processes import process_tree, terminate_driver
 from airflow_provider_deltalite.links.delta import host_of
 from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
 from airflow_provider_deltalite.preflight import (
@@ -66,12 +68,7 @@ _LEVEL_SETTING = "spark.log.level"
 _WAIT_SETTING = "spark.yarn.submit.waitAppCompletion"
 _ATTEMPTS_SETTING = "spark.yarn.maxAppAttempts"
 _MODE_SETTING = "spark.submit.deployMode"
-# The exit code of a driver. YARN also reports exit codes of containers, which can be those of Spark itself.
-_DRIVER_ENDED_IN_YARN = re.compile(r"User application exited with status ([0-9]{1,3})(?![0-9])")
-_DRIVER_ENDED_IN_POD = re.compile(r"(?:[eE]xit ?[cC]ode:|exit_code=)\s*([0-9]{1,3})(?![0-9])")
 _YARN_ID = re.compile(r"application_[0-9]+_[0-9]+")
-# A line of Spark's report. The ResourceManager has the proxy, unless it is a separate server.
-_TRACKING_ADDRESS = re.compile(r"\s*tracking URL: (https?://[^/\s]+)/proxy/application_[0-9]+_[0-9]+/")
 _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historyServer.address"
 # Spark takes the host of its UI's address from these (org.apache.spark.ui.WebUI, org.apache.spark.util.Utils).
 _UI_SETTINGS = ("spark.driver.host", "spark.ui.reverseProxyUrl")
@@ -94,8 +91,6 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
     _output_log: LevelledLog | None = None  # set while the hook reads the output
     _application: str | None = None
-    _driver_exit_code: int | None = None
-    _tracking_address: str | None = None
 
     def __init__(
         self,
@@ -126,6 +121,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             self.log.info, on_start, hidden, nonce=job.nonce, spark_level=spark_threshold(self._spark_log_level())
         )
         self._on_start = on_start
+        self._reports = ClusterReports(is_yarn=self._is_yarn)
         self.launch = Launch(
             conn_id=self._conn_id,
             master=self._connection["master"],
@@ -254,14 +250,9 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         process: int | None = None if self._submit_sp is None else self._submit_sp.returncode
         if not self.launch.in_cluster:
             return process
-        if self._driver_exit_code is not None:
-            return self._driver_exit_code
-        return self._exit_code_in(str(hook_error or ""))
-
-    def _exit_code_in(self, text: str) -> int | None:
-        """Return the exit code of the driver that a report of the cluster names first."""
-        match = (_DRIVER_ENDED_IN_YARN if self._is_yarn else _DRIVER_ENDED_IN_POD).search(text)
-        return None if match is None else int(match[1])
+        if self._reports.exit_code is not None:
+            return self._reports.exit_code
+        return self._reports.exit_code_in(str(hook_error or ""))
 
     def read_driver_output(self) -> None:
         """Read the output of a driver that ended in a YARN cluster, and log it as the output of a local driver.
@@ -270,7 +261,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         so the task must not fail by this.
         """
         application = self._yarn_application_id
-        address = self.resource_manager or self._tracking_address
+        address = self.resource_manager or self._reports.tracking_address
         if not self._is_yarn_cluster_mode or application is None or address is None:
             return
         try:
@@ -356,9 +347,9 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         A driver on this worker gets SIGTERM and three seconds first, so that it removes its uncommitted files.
         """
         running = self._submit_sp if self._submit_sp and self._submit_sp.poll() is None else None
-        processes = _process_tree(running.pid) if running else []
+        processes = process_tree(running.pid) if running else []
         if running and not self.launch.in_cluster:
-            _terminate_driver(processes)
+            terminate_driver(processes)
             with suppress(TimeoutExpired):
                 running.wait(_GRACE_SECONDS)  # psutil's `wait` would take the exit code from the thread that waits
         try:
@@ -408,16 +399,8 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             super()._process_spark_submit_log(self._output.to_log(self._observe(bounded_lines(itr))))
 
     def _observe(self, lines: Iterator[Any]) -> Iterator[Any]:
-        """Yield the lines, and keep what they say about a driver in the cluster.
-
-        The base class keeps the newest lines only, and from a Java exception on none before it.
-        """
         for line in lines:
-            if self.launch.in_cluster:
-                if (exit_code := self._exit_code_in(line)) is not None:
-                    self._driver_exit_code = exit_code
-                if self._tracking_address is None and (address := _TRACKING_ADDRESS.match(line)):
-                    self._tracking_address = address[1]
+            self._reports.read(line)
             yield line
 
     @contextmanager
@@ -453,30 +436,3 @@ def _names_of_this_worker() -> set[str]:
 def _join_lists(*lists: str | None) -> str:
     """Join comma-separated lists to one."""
     return ",".join(text for text in lists if text)
-
-
-def _process_tree(pid: int) -> list[psutil.Process]:
-    """Return a process and all its descendants."""
-    try:
-        root = psutil.Process(pid)
-        return [root, *root.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _terminate_driver(processes: list[psutil.Process]) -> None:
-    """Send SIGTERM to the Python driver, or to spark-submit's JVM if the driver has not started.
-
-    The driver needs its parent, the JVM, to clean up, and the JVM ends with the driver.
-    """
-    drivers = [process for process in processes[1:] if _is_python(process)]
-    for process in drivers or processes[:1]:
-        with suppress(psutil.NoSuchProcess):
-            process.terminate()
-
-
-def _is_python(process: psutil.Process) -> bool:
-    try:
-        return "python" in process.name()
-    except psutil.NoSuchProcess:
-        return False

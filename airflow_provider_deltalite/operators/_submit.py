@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_deltalite.failures import FailedTable
     from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
-    from airflow_provider_deltalite.preflight import Launch
     from airflow_provider_deltalite.shipping import ShippedJob
     from deltalite.requests import Request
     from deltalite.results import JobStarted, OperationResult
@@ -403,6 +402,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
     def _get_hook(self) -> DeltaSparkSubmitHook:
         """Make the hook for the shipped job. `SparkSubmitOperator.execute` adds lineage to `conf`, then calls this."""
         from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
+        from airflow_provider_deltalite.preflight import check_no_local_tables
         from deltalite.redaction import secret_values
 
         parameters = self._hook_parameters()
@@ -411,25 +411,13 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         parameters["hidden"] = frozenset(secret_values(self.values_with_secrets()))
         hook = DeltaSparkSubmitHook(job=self._shipped_job, **parameters)
         hook.warn_of_mixed_pyspark()
-        self._reject_folder_of_one_machine(hook.launch)
+        if not self.shared_folder:
+            check_no_local_tables(hook.launch, self._addresses)
         self._reject_missing_table(in_cluster=hook.launch.in_cluster)
         hook.warn_of_missing_connectors(self._addresses)
         if hook.is_untracked_in_yarn:
             self._switch_off_durable()
         return hook
-
-    def _reject_folder_of_one_machine(self, launch: Launch) -> None:
-        """Raise if a table is a local folder, the job runs on several machines, and the author did not confirm it."""
-        if launch.is_local or self.shared_folder:
-            return
-        for address in self._addresses:
-            if parse_location(address).is_local:
-                raise InvalidRequestError(
-                    f"The table {address} is a folder of one machine, but the Spark master {launch.master} runs the "
-                    "job on several.",
-                    remedy="Use a storage that all machines reach, such as hdfs:// or s3://. If the folder is mounted "
-                    "on this worker and on all nodes, set shared_folder=True.",
-                )
 
     def _reject_missing_table(self, *, in_cluster: bool) -> None:
         """Raise if the table does not exist. A local table may still exist where a driver in a cluster runs."""

@@ -386,3 +386,31 @@ def test_without_tracking_the_exit_code_in_the_output_of_kubernetes_decides(tabl
         operator(table).execute(context)
     spark_submit.does(MAKES_A_POD + commits(table))  # a log that is silent, of which Airflow's hook makes a failure
     assert operator(table).execute(context)["version"] == 1
+
+
+def test_the_deploy_mode_of_sparks_settings_is_that_of_the_task(table, spark_submit, context, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "yarn"}))
+    table.create()
+    spark_submit.does(SUBMITS + commits(table))
+    settings = {"spark.submit.deployMode": "cluster"}
+    assert operator(table, conf=settings, durable=False).execute(context)["version"] == 1
+    argv = spark_submit.argv
+    assert argv[argv.index("--deploy-mode") + 1] == "cluster" and "spark.yarn.maxAppAttempts=1" in argv
+
+
+def test_the_number_of_drivers_that_yarn_runs_can_be_set(table, spark_submit, context, plain_yarn):
+    table.create()
+    spark_submit.does(SUBMITS + commits(table))
+    operator(table, conf={"spark.yarn.maxAppAttempts": "3"}).execute(context)
+    assert [value for value in spark_submit.argv if "maxAppAttempts" in value] == ["spark.yarn.maxAppAttempts=3"]
+
+
+@since_3_3
+def test_an_application_that_a_later_line_quotes_is_not_killed(table, spark_submit, context, yarn):
+    table.create()
+    load = operator(table)
+    spark_submit.does(SUBMITS + "print('the row application_1_2 of application_')\n")
+    yarn.answers = [yarn.finishes("KILLED", then=load.on_kill), yarn.finishes("KILLED")]
+    with pytest.raises(DeltaJobError):
+        load.execute(context)
+    assert yarn.killed == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]

@@ -40,17 +40,17 @@ _SMALL = {
 class Mode:
     """A way to run jobs on a cluster.
 
-    `lake` is an address below which tables lie. `settings` are those of every job. `events` is the folder of Spark's
-    event logs.
+    `lake` is an address below which tables lie. `settings` are those of every job. Spark writes its event logs to
+    `events` in `folder`. `yarn` is the cluster if it is YARN.
     """
 
-    name: str
     lake: str
     connection: Mapping[str, Any]
     settings: dict[str, str]
     folder: Path
     environ: dict[str, str] = field(default_factory=dict)
     shared_folder: bool = False
+    yarn: YarnCluster | None = None
 
     def parameters(self, task_id: str, table: str, **parameters: Any) -> dict[str, Any]:
         """The parameters of an operator."""
@@ -63,6 +63,10 @@ class Mode:
             "conf": conf,
             **parameters,
         }
+
+    def applications(self) -> dict[str, dict[str, Any]]:
+        """YARN's applications by id; none on another cluster."""
+        return {} if self.yarn is None else {application["id"]: application for application in self.yarn.applications()}
 
     def state(self, task_id: str) -> Path:
         """The file of the task state store."""
@@ -129,7 +133,6 @@ def mode(request: pytest.FixtureRequest, tmp_path: Path) -> Mode:
         connection = {"conn_type": "spark", "host": cluster.master, "extra": {"deploy-mode": "client"}}
         settings |= {"spark.driver.host": "127.0.0.1"}
         return Mode(
-            name=name,
             lake=str(tmp_path / "lake"),
             connection=connection,
             settings=settings,
@@ -141,7 +144,7 @@ def mode(request: pytest.FixtureRequest, tmp_path: Path) -> Mode:
     if name == "yarn-cluster":
         extra["yarn_resourcemanager_webapp_address"] = yarn.resource_manager
     return Mode(
-        name=name,
+        yarn=yarn,
         lake=f"{yarn.hdfs}/{tmp_path.name}-{os.getpid()}",
         connection={"conn_type": "spark", "host": "yarn", "extra": extra},
         settings=settings | yarn.spark_settings,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -176,8 +177,6 @@ def _sites(
 
 def _node_sites(configuration: Path, folder: Path, ports: Iterator[int]) -> dict[str, dict[str, str]]:
     """The configuration of one NodeManager: that of the cluster, with ports and folders of the node."""
-    import xml.etree.ElementTree as ET
-
     sites = {
         name: {
             str(entry.findtext("name")): str(entry.findtext("value"))

@@ -260,6 +260,8 @@ class _Part:
         if relation is None:
             relation, has_values = self._public_relation(), not self._fields
         columns = table_columns(self._table, pads=pads_on_read(self._spark))
+        if has_values and not needs_numbers and position is None:
+            return self._of_session(relation.select(*columns))
         number, row = self._helper_name("number"), self._helper_name("position")
         metadata, frame = relation.metadataColumn("_metadata"), relation
         if selected is not None or position is not None:

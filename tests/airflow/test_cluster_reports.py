@@ -1,0 +1,41 @@
+"""The exit code and the address of YARN in the output of spark-submit. A line may quote untrusted text."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_deltalite.cluster_reports import ClusterReports
+
+PROXY = "proxy/application_1700000000000_0001/"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_yarn", "exit_code"),
+    [
+        ("  diagnostics: User application exited with status 60", True, 60),
+        ("AM Container exited with  exitCode: 137, stderr: 'exit code: 52'", True, None),
+        ("User application exited with status 6000", True, None),
+        ("User application exited with status " + "9" * 5000, True, None),
+        ("User application exited with status \u0661", True, None),
+        ("\t exit code: 84", False, 84),
+        ("ended with exit_code=31", False, 31),
+    ],
+)
+def test_only_the_report_of_the_cluster_has_the_exit_code(line, is_yarn, exit_code):
+    reports = ClusterReports(is_yarn=is_yarn)
+    reports.read(line)
+    assert reports.exit_code == exit_code
+
+
+def test_the_last_exit_code_and_the_first_tracking_address_count():
+    reports = ClusterReports(is_yarn=True)
+    for line in (
+        "User application exited with status 60",
+        "a row with tracking URL: http://elsewhere:1/" + PROXY,
+        "\t tracking URL: http://rm:8088/" + PROXY,
+        "\t tracking URL: http://later:8088/" + PROXY,
+        "User application exited with status 61",
+        "at org.apache.spark.deploy.yarn.Client",
+    ):
+        reports.read(line)
+    assert (reports.exit_code, reports.tracking_address) == (61, "http://rm:8088")
