@@ -1,10 +1,10 @@
-"""Converts the commits of a watched table into asset events; pure decisions on values.
+"""Converts the commits of a watched table into asset events. The functions read no storage.
 
-An event announces the versions since the event before it, so consecutive events leave no version out, even if some
-commits between them do not match. The watch position is stored between two polls and over a restart. If a restart
-happens after an event was sent and before its position was stored, the event is sent again. Commits that log cleanup
-deleted before they were read may have counted, so they are announced. A recreated table is announced from its first
-version.
+An event announces all versions since the previous event, also versions whose commits do not match.
+So consecutive events leave no version out. Airflow stores the watch position between two polls. If
+a restart happens after an event was sent and before its position was stored, the event is sent
+again. The watcher also announces commits that log cleanup deleted before it read them, because such
+commits may match. The events of a recreated table begin at the table's first version.
 """
 
 from __future__ import annotations
@@ -27,38 +27,43 @@ class WatchPosition:
     """The last position that a watcher has read, and the last version that it has announced."""
 
     log_position: LogPosition
-    announced: int
+    announced_version: int
     table_id: str | None = None
 
     def __post_init__(self) -> None:
-        if not -1 <= self.announced <= self.log_position.version:
+        if not -1 <= self.announced_version <= self.log_position.version:
             raise InvalidRequestError(
-                f"announced is {self.announced}, and the last version that was read is {self.log_position.version}.",
+                f"announced is {self.announced_version}, and the last version that was read is "
+                f"{self.log_position.version}.",
                 remedy="Give a version that was read, or -1 for none.",
             )
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values. The keys stay, because running deployments have stored them."""
-        return {"place": self.log_position.as_dict(), "announced": self.announced, "table_id": self.table_id}
+        return {"place": self.log_position.as_dict(), "announced": self.announced_version, "table_id": self.table_id}
 
     @classmethod
     def from_dict(cls, values: object) -> Self:
-        """Return the position that `as_dict` has made of it; the values may come from anywhere.
+        """Return the position that `as_dict` has converted to `values`.
 
         Raises:
-            InvalidRequestError: they are not a position of this release.
+            InvalidRequestError: the values are not a watch position of this release.
         """
-        saved = record("position", values, _SavedWatchPosition)
-        log_position = saved_log_position("position.place", saved.place)
+        saved_values = record("position", values, _SavedWatchPosition)
+        log_position = saved_log_position("position.place", saved_values.place)
         try:
-            return cls(log_position=log_position, announced=saved.announced, table_id=saved.table_id)
+            return cls(
+                log_position=log_position,
+                announced_version=saved_values.announced,
+                table_id=saved_values.table_id,
+            )
         except InvalidRequestError as error:
             raise InvalidRequestError(f"position: {error.problem}", remedy=error.remedy) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SavedWatchPosition:
-    """The JSON of a watch position."""
+    """The JSON values of a watch position, with the keys that Airflow has stored."""
 
     place: Mapping[str, object]
     announced: int
@@ -71,7 +76,7 @@ def advance(
     """Return the position after `steps`, and the event for them; the event is None if no commit in them matches."""
     from deltalite.watch import Commit, Gap, Recreated  # loads pyarrow, which parsing a DAG must not
 
-    log_position, announced, table_id = position.log_position, position.announced, position.table_id
+    log_position, announced_version, table_id = position.log_position, position.announced_version, position.table_id
     recreated = log_position.recreated
     matching_commits: list[CommitSummary] = []
     last_deleted: int | None = None
@@ -85,10 +90,13 @@ def advance(
             case Gap(last=last):
                 last_deleted = last
             case Recreated():
-                announced, table_id, recreated, matching_commits, last_deleted = -1, None, True, [], None
+                announced_version, table_id, recreated = -1, None, True
+                matching_commits, last_deleted = [], None
     if not matching_commits and last_deleted is None:
         next_position = WatchPosition(
-            log_position=replace(log_position, recreated=recreated), announced=announced, table_id=table_id
+            log_position=replace(log_position, recreated=recreated),
+            announced_version=announced_version,
+            table_id=table_id,
         )
         return next_position, None
     version = max(
@@ -97,7 +105,7 @@ def advance(
     event = {
         "table": table,
         "table_id": table_id,
-        "from_version": announced + 1,
+        "from_version": announced_version + 1,
         "version": version,
         "operations": sorted({commit.operation for commit in matching_commits if commit.operation is not None}),
         "data_changed": last_deleted is not None or any(commit.data_changed for commit in matching_commits),
@@ -107,13 +115,15 @@ def advance(
         "partitions": None if last_deleted is not None else _changed_partitions(matching_commits),
     }
     next_position = WatchPosition(
-        log_position=replace(log_position, recreated=False), announced=version, table_id=table_id
+        log_position=replace(log_position, recreated=False), announced_version=version, table_id=table_id
     )
     return next_position, event
 
 
 def _changed_partitions(commits: Iterable[CommitSummary]) -> list[Mapping[str, str | None]] | None:
-    """Return the partition values of the commits that change rows; None if the partitions of one are not all known.
+    """Return the partition values of the commits that change rows.
+
+    The result is None if the partitions of one of these commits are not all known.
 
     A file of a table without partitions has no values, so a commit of such a table has one partition, `{}`.
     """

@@ -1,7 +1,7 @@
 """Translates errors of `deltalite` into exceptions of Airflow. No other module does this.
 
     AirflowException
-    ├── DeltaConflictError     the task lost to another writer's commit; a retry can succeed a moment later
+    ├── DeltaConflictError     another writer's commit conflicted with the task; a retry can succeed soon
     ├── DeltaStorageError      storage did not answer
     └── DeltaJobError          the job ended without a `deltalite` error: it was killed, or ran out of memory
     AirflowFailException       errors that a retry cannot fix, and commits whose outcome is unknown
@@ -29,11 +29,12 @@ from deltalite import errors
 from deltalite.errors import ConcurrentModificationException, DeltaLiteError, StorageError
 from deltalite.version import documentation_url
 
-_OTHER_FAILURES = "The task failed without one of these"
+# The section of docs/troubleshooting.md for failures without an error class.
+_OTHER_FAILURES = "The task failed without a listed error"
 
 
 class DeltaConflictError(AirflowException):
-    """The task lost to another writer's commit, in each attempt that the job made."""
+    """Another writer's commit conflicted with the task, in each attempt that the job made."""
 
 
 class DeltaStorageError(AirflowException):
@@ -95,7 +96,7 @@ def job_failure(text: str, *, table: FailedTable | None = None) -> DeltaJobError
     return DeltaJobError(failure_text("", text, "", table=table, section=_OTHER_FAILURES))
 
 
-def failure_text(kind: str, problem: str, remedy: str, *, table: FailedTable | None, section: str) -> str:
+def failure_text(class_name: str, problem: str, remedy: str, *, table: FailedTable | None, section: str) -> str:
     """Return the last lines of a failed task's log: error class, cause, table, version, remedy, documentation.
 
     The text is redacted here, because Airflow passes it to callbacks without masking it.
@@ -103,7 +104,7 @@ def failure_text(kind: str, problem: str, remedy: str, *, table: FailedTable | N
     from airflow_provider_deltalite.output import escape_line
     from deltalite.redaction import redacted
 
-    lines = [redacted(f"{kind}: {problem}" if kind else problem)]
+    lines = [redacted(f"{class_name}: {problem}" if class_name else problem)]
     if table is not None:
         lines.append(f"Table: {redacted(table.table)}")
         lines.append(f"Version: {'not read' if table.version is None else f'{table.version}, the newest'}")
@@ -124,6 +125,9 @@ def log_as_group(log: Any, title: str, text: str, *, level: int = logging.ERROR)
 
 
 def error_class_named(name: str) -> type[DeltaLiteError] | None:
-    """Return the error class with this name; None if this release lacks it, because the job may run another release."""
+    """Return the error class with this name.
+
+    The result is None if this release has no such class, because the job may run another release.
+    """
     member = getattr(errors, name, None)
     return member if isinstance(member, type) and issubclass(member, DeltaLiteError) else None

@@ -2,7 +2,7 @@
 
 Airflow calls this function in each of its processes, so the module does not import Airflow. The keys are those of
 Airflow's `provider_info.schema.json`. `package-name` is the canonical name of the distribution, with dashes, because
-Airflow compares the two.
+Airflow compares `package-name` with it.
 """
 
 from typing import Any

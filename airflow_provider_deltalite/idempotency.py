@@ -4,8 +4,8 @@ The app id names a task of a DAG run, so every task attempt finds the commit of 
 two tasks never share an app id.
 
 The transaction version is the generation of the task. A retry keeps the generation, and a clear raises it. The version
-is 0 if `on_rerun` is `skip`. It is never a logical date, because a run whose transaction version is not above the
-stored one counts as committed, and backfills run out of order.
+is 0 if `on_rerun` is `skip`. It is never a logical date, because backfills run out of order. Delta treats a
+run as committed if its transaction version is not above the stored version.
 
 The task stores a small state, which distinguishes a clear from a retry.
 """
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 _NOT_MAPPED = -1
-# The times of a DAG run that its commits contain, with the attribute of the DAG run.
-_TIMES = {
+# The times that a commit contains, with the attribute of the DAG run that holds each time.
+_TIMES_OF_RUN = {
     "run_start": "start_date",
     "logical_date": "logical_date",
     "data_interval_start": "data_interval_start",
@@ -67,7 +67,7 @@ class TaskAttempt:
     clears: int | None = None
 
 
-def generation(stored: Mapping[str, Any] | None, attempt: TaskAttempt) -> tuple[int, dict[str, Any]]:
+def generation(stored_state: Mapping[str, Any] | None, attempt: TaskAttempt) -> tuple[int, dict[str, Any]]:
     """Return the generation of a task attempt, and the state to store for the next attempt.
 
     Airflow stores `max_tries` when it makes a task instance. A clear sets it to the number of attempts made plus the
@@ -81,21 +81,21 @@ def generation(stored: Mapping[str, Any] | None, attempt: TaskAttempt) -> tuple[
        cleared. Before Airflow 3.3 there is no state store, so an edit of `retries` changes the generation.
 
     Args:
-        stored: The state that the last attempt stored.
+        stored_state: The state that the last attempt stored.
         attempt: This attempt.
     """
-    if stored is None:
+    if stored_state is None:
         current = max(0, attempt.max_tries - attempt.retries)
     else:
-        current = stored["generation"] + _was_cleared(stored, attempt)
+        current = stored_state["generation"] + _was_cleared(stored_state, attempt)
     return current, {"max_tries": attempt.max_tries, "generation": current, "clears": attempt.clears}
 
 
-def _was_cleared(stored: Mapping[str, Any], attempt: TaskAttempt) -> bool:
-    if attempt.max_tries != stored["max_tries"]:
+def _was_cleared(stored_state: Mapping[str, Any], attempt: TaskAttempt) -> bool:
+    if attempt.max_tries != stored_state["max_tries"]:
         return True
     fits_a_clear = attempt.max_tries == attempt.try_number - 1 + attempt.retries
-    return fits_a_clear and (attempt.clears or 0) > (stored.get("clears") or 0)
+    return fits_a_clear and (attempt.clears or 0) > (stored_state.get("clears") or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ def run_identity(
     }
     if idempotency_key is not None:
         details["idempotency_key"] = idempotency_key
-    for name, attribute in _TIMES.items():
+    for name, attribute in _TIMES_OF_RUN.items():
         time = getattr(dag_run, attribute, None)
         if isinstance(time, datetime):
             details[name] = time.astimezone(UTC).isoformat()
@@ -152,7 +152,7 @@ def run_identity(
         request_digest=digests.digest,
         parameter_digests=digests.parameters,
         sibling_ids=sibling_ids,
-        # Before Airflow 3.3 the DAG run has no such number, so it may have been cleared.
+        # Before Airflow 3.3 the DAG run has no `clear_number`, so the run may have been cleared.
         is_of_cleared_run=getattr(dag_run, "clear_number", None) != 0,
     )
 

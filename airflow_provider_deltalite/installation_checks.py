@@ -1,8 +1,8 @@
 """The checks that `deltalite doctor` runs with Airflow: the Spark connection, and the storage connection of a table.
 
 The entry point group `deltalite.checks` registers the function `checks`, so the command line imports this module only
-if it is installed. The checks read connections as `airflow connections get` does: from the environment, from secrets
-backends, and from Airflow's database if this machine can reach it.
+if the provider is installed. The checks read connections as `airflow connections get` does: from the environment, from
+secrets backends, and from Airflow's database if this machine can reach it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from deltalite.installation.checks import STORAGE_CHECK, Check, Scope, Status, c
 
 _CONNECTION = "connection"
 # Airflow's own commands set this variable, so that they find connections in its database.
-_CONTEXT = ("_AIRFLOW_PROCESS_CONTEXT", "server")
+_PROCESS_CONTEXT = ("_AIRFLOW_PROCESS_CONTEXT", "server")
 
 
 def checks(scope: Scope) -> Iterator[Check]:
-    """Run the checks for the connections of a scope."""
-    os.environ.setdefault(*_CONTEXT)
+    """Run the checks for the connections of a scope, and yield their results."""
+    os.environ.setdefault(*_PROCESS_CONTEXT)
     yield check_connection(scope.conn_id)
     if scope.table is not None and scope.storage_conn_id is not None:
         yield check_storage_connection(scope.table, scope.storage_conn_id)

@@ -47,13 +47,13 @@ def after_success(job: JobReport, find_result: Callable[[], OperationResult | No
     2. The marker line was lost, or was printed on another machine: the result that the log shows.
 
     Args:
-        job: What the job reported.
+        job: The report of the job.
         find_result: Reads the result of this DAG run from the table's log.
     """
     if job.result is not None:
         return job.result
     logged_result = find_result()
-    return None if logged_result is None else _not_skipped(logged_result)
+    return None if logged_result is None else _as_not_skipped(logged_result)
 
 
 def after_failure(
@@ -72,28 +72,33 @@ def after_failure(
     An exit code alone does not decide before the log, because a JVM or a cluster can end with the same code.
 
     Args:
-        job: What the job reported.
+        job: The report of the job.
         hook_error: The exception of Airflow's hook.
         find_result: Reads the result of this DAG run from the table's log.
         find_table: Returns the table and version for the message.
     """
-    code = job.exit_code_of_job(hook_error)
-    coded_class = None if code is None else error_class_for(code)
+    exit_code = job.exit_code_of_job(hook_error)
+    exit_code_class = None if exit_code is None else error_class_for(exit_code)
     reported_class = None if job.error is None else error_class_named(job.error.kind)
-    if coded_class is not None and coded_class is reported_class is not CommitStateUnknownError:
-        raise failure(coded_class, *_problem_and_remedy(job, code), table=find_table()) from None
+    if (
+        reported_class is not None
+        and reported_class is exit_code_class
+        and reported_class is not CommitStateUnknownError
+    ):
+        raise failure(reported_class, *_problem_and_remedy(job, exit_code), table=find_table()) from None
     logged_result = _find_if_readable(find_result, otherwise=job.result)
     if logged_result is not None:
         _log.warning(
             "Ignoring exit code %s of the job: it had already finished version %s of %s, so the task succeeds.",
-            code,
+            exit_code,
             logged_result.version,
             logged_result.table,
         )
-        return job.result or _not_skipped(logged_result)
-    if (cls := reported_class or coded_class) is not None:
-        raise failure(cls, *_problem_and_remedy(job, code), table=find_table()) from None
-    raise job_failure(_other_failure_text(job, hook_error, code), table=find_table()) from None
+        return job.result or _as_not_skipped(logged_result)
+    error_class = reported_class or exit_code_class
+    if error_class is not None:
+        raise failure(error_class, *_problem_and_remedy(job, exit_code), table=find_table()) from None
+    raise job_failure(_other_failure_text(job, hook_error, exit_code), table=find_table()) from None
 
 
 def _find_if_readable(
@@ -109,20 +114,26 @@ def _find_if_readable(
         return otherwise
 
 
-def _not_skipped(result: OperationResult) -> OperationResult:
-    """Mark the result as not skipped: before this task attempt submitted its job, the DAG run had no commit."""
+def _as_not_skipped(result: OperationResult) -> OperationResult:
+    """Return the result of this task attempt: `skipped` is False, and `committed` is True if there is an app id.
+
+    The DAG run had no commit before this attempt.
+    """
     return replace(result, committed=result.app_id is not None, skipped=False)
 
 
-def _problem_and_remedy(job: JobReport, code: int | None) -> tuple[str, str]:
+def _problem_and_remedy(job: JobReport, exit_code: int | None) -> tuple[str, str]:
     if job.error is None:
-        return f"The job ended with exit code {code}; its message did not reach this worker.", "Read the driver's log."
+        return (
+            f"The job ended with exit code {exit_code}; its message did not reach this worker.",
+            "Read the driver's log.",
+        )
     message, remedy = job.error.message, job.error.remedy
     return message.removesuffix(remedy).rstrip() or message, remedy
 
 
-def _other_failure_text(job: JobReport, hook_error: Exception, code: int | None) -> str:
-    """Return the text for an error that is not of `deltalite`: the job's error, or else the end of its output."""
+def _other_failure_text(job: JobReport, hook_error: Exception, exit_code: int | None) -> str:
+    """Return the text for an error that is not of `deltalite`: the job's error, or else the hook's error."""
     if job.error is not None:
         return f"{job.error.kind}: {job.error.message}"
-    return f"{_SIGNALS.get(code, '')}{hook_error}"
+    return f"{_SIGNALS.get(exit_code, '')}{hook_error}"

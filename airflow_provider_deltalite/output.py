@@ -8,7 +8,7 @@
   contain application ids and exit codes. The newest ones are kept for the log of a job that fails.
 
 A line may quote untrusted data. So control characters become escapes, commands that begin or end a group lose their
-effect, and a long line is logged in parts.
+effect, and the module logs a long line in parts.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any
 from deltalite.errors import InvalidRequestError
 from deltalite.results import NO_NONCE, JobError, JobStarted, OperationResult, parse_marker
 
-_TRACEBACK = "Traceback (most recent call last):"
-_CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
-_TRACEBACK_LINES = 400
+_TRACEBACK_HEADER = "Traceback (most recent call last):"
+_CHAIN_MESSAGES = ("The above exception was the direct cause", "During handling of the above exception")
+_MAX_TRACEBACK_LINES = 400
 # Spark's default layouts: `26/01/31 10:00:00 INFO SparkContext: ...`, and one that begins with the date in full.
 _SPARK_LINE = re.compile(r"\d{2,4}[-/]\d{2}[-/]\d{2}[ T][\d:.,]+\S*\s+\[?(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
-_OUR_LINE = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (deltalite|py\.warnings)\b")
+_JOB_LINE = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (deltalite|py\.warnings)\b")
 _LEVELS = {
     "TRACE": logging.DEBUG,
     "DEBUG": logging.DEBUG,
@@ -40,12 +40,12 @@ _LEVELS = {
     "CRITICAL": logging.CRITICAL,
 }
 GROUP, END_OF_GROUP = "::group::Spark", "::endgroup::"
-_GROUP_COMMAND = re.compile(r"::(?=(?:end)?group::)")  # Airflow's UI acts on it anywhere in a line
+_GROUP_COMMAND = re.compile(r"::(?=(?:end)?group::)")  # Airflow's UI obeys the command anywhere in a line
 # Control characters except tabs, and characters that change the direction of a text or end its line.
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
-_LINE_CHARACTERS = 16_384
+_MAX_LINE_CHARACTERS = 16_384
 _MAX_OMITTED_LINES = 200
 _THRESHOLDS = {
     "ALL": logging.NOTSET,
@@ -57,7 +57,7 @@ _THRESHOLDS = {
     "FATAL": logging.CRITICAL,
     "OFF": logging.CRITICAL + 1,
 }
-_CONTINUED = " ..."
+_CONTINUATION_MARK = " ..."
 
 
 class JobOutput:
@@ -87,7 +87,7 @@ class JobOutput:
         self._nonce = nonce
         self._spark_level = spark_level
         self._omitted: deque[str] = deque(maxlen=_MAX_OMITTED_LINES)
-        self._is_below_level = False
+        self._last_line_is_below_level = False
         self._hidden: list[str] = []
         self.hide(hidden)
         self._has_ended = False
@@ -101,13 +101,15 @@ class JobOutput:
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Show these secrets as stars too."""
-        # A secret may begin with another one, so the longest comes first.
+        # A secret may begin with another secret, so the longest secret is replaced first.
         self._hidden = sorted({*self._hidden, *secrets}, key=len, reverse=True)
 
     @property
     def traceback(self) -> str | None:
         """The traceback of the error that ended the job. None if the job reported no error."""
-        return "\n".join(self._traceback).rstrip() or None if self.error is not None else None
+        if self.error is None:
+            return None
+        return "\n".join(self._traceback).rstrip() or None
 
     @property
     def omitted_lines(self) -> str:
@@ -116,7 +118,7 @@ class JobOutput:
 
     def omits(self, text: str) -> bool:
         """Whether the task's log omits `text`, the line that `to_log` has yielded last."""
-        return self._is_below_level and text.strip() == self._omitted[-1].strip()
+        return self._last_line_is_below_level and text.strip() == self._omitted[-1].strip()
 
     def to_log(self, lines: Iterable[Any], *, has_ended: bool = False) -> Iterator[Any]:
         """Yield the lines for Airflow's hook. The task's log has all of them except those that `omits` names.
@@ -135,10 +137,10 @@ class JobOutput:
         A line that begins with white space continues the line before it.
         """
         if match := _SPARK_LINE.match(line):
-            self._is_below_level = _LEVELS[match[1]] < self._spark_level
+            self._last_line_is_below_level = _LEVELS[match[1]] < self._spark_level
         elif not line[:1].isspace():
-            self._is_below_level = False
-        if self._is_below_level:
+            self._last_line_is_below_level = False
+        if self._last_line_is_below_level:
             self._omitted.append(line)
         else:
             self._open_or_close_group(line)
@@ -168,15 +170,15 @@ class JobOutput:
         line = escape_line(self._mask(line))
         if _SPARK_LINE.match(line):
             return [line]
-        if line == _TRACEBACK:
-            superseded = [] if self._is_chained() else self._take_traceback()
+        if line == _TRACEBACK_HEADER:
+            previous_traceback = [] if self._is_chained() else self._take_traceback()
             self._in_traceback = True
             self._traceback.append(line)
-            return superseded
+            return previous_traceback
         if not self._in_traceback:
             return [line] if line.strip() else []
         self._traceback.append(line)
-        return self._take_traceback() if len(self._traceback) > _TRACEBACK_LINES else []
+        return self._take_traceback() if len(self._traceback) > _MAX_TRACEBACK_LINES else []
 
     def _mask(self, text: str) -> str:
         for secret in self._hidden:
@@ -185,7 +187,7 @@ class JobOutput:
 
     def _is_chained(self) -> bool:
         lines = [line for line in self._traceback if line.strip()]
-        return bool(lines) and lines[-1].startswith(_CHAINED)
+        return bool(lines) and lines[-1].startswith(_CHAIN_MESSAGES)
 
     def _take_traceback(self) -> list[str]:
         """Return the lines of a traceback that did not end the job, and forget them."""
@@ -193,7 +195,7 @@ class JobOutput:
         return lines
 
     def _open_or_close_group(self, line: str) -> None:
-        if _OUR_LINE.match(line):
+        if _JOB_LINE.match(line):
             self._close_group()
         elif not self._in_group:
             self._log_line(GROUP)
@@ -208,18 +210,18 @@ class JobOutput:
 def bounded_lines(lines: Iterator[Any]) -> Iterator[Any]:
     """Yield the lines of a stream in parts of bounded length, so that a long line never fills the memory.
 
-    A part that continues a line is indented, so that it is never parsed as a marker. Other iterators than streams are
-    yielded unchanged.
+    A part that continues a line is indented, so that it is never parsed as a marker. The lines of an iterator that is
+    not a stream are yielded unchanged.
     """
     read_part = getattr(lines, "readline", None)
     if read_part is None:
         yield from lines
         return
-    begin = ""
-    while part := read_part(_LINE_CHARACTERS):
+    prefix = ""
+    while part := read_part(_MAX_LINE_CHARACTERS):
         is_whole = part.endswith("\n")
-        yield begin + part if is_whole else begin + part + _CONTINUED
-        begin = "" if is_whole else _CONTINUED.rjust(8)
+        yield prefix + part if is_whole else prefix + part + _CONTINUATION_MARK
+        prefix = "" if is_whole else _CONTINUATION_MARK.rjust(8)
 
 
 def escape_line(line: str) -> str:
@@ -230,7 +232,7 @@ def escape_line(line: str) -> str:
 
 def level_of(line: str) -> int:
     """Return the log level that a line of output names; INFO if it names none."""
-    match = _SPARK_LINE.match(line) or _OUR_LINE.match(line)
+    match = _SPARK_LINE.match(line) or _JOB_LINE.match(line)
     return _LEVELS[match[1]] if match else logging.INFO
 
 

@@ -27,7 +27,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from airflow.sdk.bases.operator import BaseOperatorMeta
 
-from airflow_provider_deltalite.rendered import fitted, matching_type, parsed_json, reject_wrong_keys
+from airflow_provider_deltalite.rendered import convert_value, matching_type, parsed_json, reject_wrong_keys
 from deltalite.errors import InvalidRequestError
 
 T = TypeVar("T")
@@ -35,11 +35,11 @@ T = TypeVar("T")
 _MARKERS = ("{{", "{%", "{#")
 _DELIMITERS = ("variable_start_string", "block_start_string", "comment_start_string", "line_statement_prefix")
 # Native rendering turns a text that begins with one of these into a list, a mapping, or a text without its quotes.
-_LITERALS = ("[", "(", "{", "'", '"')
+_LITERAL_STARTS = ("[", "(", "{", "'", '"')
 _MAX_SAMPLES = 64
 _MAX_COMBINATIONS = 1024
-_WHOLE_NUMBERS = (1, 0, 2**31)
-# Parameters whose rules depend on their text, with texts that the rules name or accept.
+_NUMBER_SAMPLES = (1, 0, 2**31)
+# Parameters with rules that depend on their text, and the texts that these rules name or accept.
 _TEXTS_WITH_RULES = {"format": ("delta",), "timestamp": ("2026-01-01T00:00:00Z",)}
 
 
@@ -49,7 +49,7 @@ class CheckedWhenParsed(BaseOperatorMeta):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: N805  the first argument of a metaclass is a class
         """Make a task and check its constants. An error names the task and its DAG."""
         task = super().__call__(*args, **kwargs)
-        if kwargs.get("_airflow_from_mapped"):  # a worker makes it for one mapped task, and checks rendered values
+        if kwargs.get("_airflow_from_mapped"):  # a worker makes this task, and checks its rendered values
             return task
         try:
             task.check_constants(Constants.of(task))
@@ -76,13 +76,13 @@ class Constants:
     Attributes:
         names_file: Takes a parameter and its text. Returns whether the text is the name of a template file.
         markers: The texts that begin a template, a block or a comment.
-        truncated: Whether a value has more samples than were tried. Then the parameters are not rejected.
+        is_truncated: Whether a value has more samples than were tried. If so, the parameters are not rejected.
         texts: The constant texts among the parameters. A rule may compare one with an unknown text.
     """
 
     names_file: Callable[[str, str], bool]
     markers: tuple[str, ...]
-    truncated: bool = field(default=False, init=False)
+    is_truncated: bool = field(default=False, init=False)
     texts: tuple[str, ...] = field(default=(), init=False)
 
     @classmethod
@@ -116,7 +116,7 @@ class Constants:
             text for name, text in values.items() if isinstance(text, str) and not self.waits(text, name)
         )
         try:
-            samples: list[T] = self._records("", values, cls, never_empty)
+            samples: list[T] = self._record_samples("", values, cls, never_empty)
         except UndecidedError:
             return None
         return samples[0]
@@ -132,8 +132,8 @@ class Constants:
         """Return sample values of the annotation that the parameter may have when the task runs.
 
         Raises:
-            InvalidRequestError: there are none.
-            UndecidedError: there are too many to list.
+            InvalidRequestError: the parameter has no such value.
+            UndecidedError: there are too many such values to list.
         """
         if self.waits(value, name):
             more_texts = _TEXTS_WITH_RULES.get(name.rpartition(".")[2], () if "." in name else self.texts)
@@ -147,42 +147,42 @@ class Constants:
                 keys = [str(key) for key in value]
                 return [dict(zip(keys, combination, strict=True)) for combination in self._combinations(samples)]
             case Mapping() if get_origin(kind) is None and hasattr(kind, "__dataclass_fields__"):
-                return self._records(name, value, kind)
+                return self._record_samples(name, value, kind)
             case list() | tuple() if get_origin(kind) in (tuple, Sequence):
                 member_kind = get_args(kind)[0]
-                samples = [self._samples(f"{name}[{at}]", member, member_kind) for at, member in enumerate(value)]
+                samples = [self._samples(f"{name}[{index}]", member, member_kind) for index, member in enumerate(value)]
                 return list(self._combinations(samples))
             case _:
-                return [fitted(name, value, annotation)]
+                return [convert_value(name, value, annotation)]
 
-    def _records(
+    def _record_samples(
         self, name: str, values: Mapping[Any, object], cls: type, never_empty: Collection[str] = ()
     ) -> list[Any]:
-        """Return sample dataclasses, made from a mapping of their fields. Raises as `_samples`."""
+        """Return sample dataclasses, made from a mapping of their fields. The errors are those of `_samples`."""
         reject_wrong_keys(name, values, cls)
         hints = get_type_hints(cls)
-        undecided: UndecidedError | None = None
+        undecided_error: UndecidedError | None = None
         samples: dict[str, list[Any]] = {}
         for key, value in values.items():
             member = f"{name}.{key}" if name else key
             try:
                 samples[key] = self._samples(member, value, hints[key])
             except UndecidedError as error:
-                undecided = error
+                undecided_error = error
                 continue
             if self.waits(value, member) and key in never_empty:
                 samples[key] = [sample for sample in samples[key] if sample is not None]
-        if undecided is not None:
-            raise undecided
+        if undecided_error is not None:
+            raise undecided_error
         return self._construct(name, samples, cls, limit=_MAX_SAMPLES if name else 1)
 
     def _construct(self, name: str, samples: Mapping[str, list[Any]], cls: type, *, limit: int) -> list[Any]:
-        """Return the dataclasses that the constructor accepts, up to `limit`. Raises as `_samples`."""
+        """Return the dataclasses that the constructor accepts, up to `limit`. The errors are those of `_samples`."""
         accepted: list[Any] = []
         first_error: InvalidRequestError | None = None
         for number, combination in enumerate(product(*samples.values())):
             if len(accepted) == limit or number == _MAX_COMBINATIONS:
-                self.truncated = True
+                self.is_truncated = True
                 break
             try:
                 accepted.append(cls(**dict(zip(samples, combination, strict=True))))
@@ -190,7 +190,7 @@ class Constants:
                 first_error = first_error or error
         if accepted:
             return accepted
-        if first_error is None or self.truncated:
+        if first_error is None or self.is_truncated:
             raise UndecidedError
         if not name:
             raise first_error
@@ -198,7 +198,7 @@ class Constants:
 
     def _combinations(self, samples: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
         """Return combinations of the members' samples; the first has the first sample of each member."""
-        self.truncated = self.truncated or prod(map(len, samples)) > _MAX_SAMPLES
+        self.is_truncated = self.is_truncated or prod(map(len, samples)) > _MAX_SAMPLES
         return islice(product(*samples), _MAX_SAMPLES)
 
 
@@ -211,7 +211,7 @@ def _samples_of_type(value: object, annotation: Any, more_texts: Sequence[str]) 
         elif kind is bool:
             yield from (True, False)
         elif kind in (int, float):
-            yield from map(kind, _WHOLE_NUMBERS)
+            yield from map(kind, _NUMBER_SAMPLES)
         elif kind is NoneType:
             yield None
         elif isinstance(kind, type) and issubclass(kind, StrEnum):
@@ -230,4 +230,4 @@ def _is_container(kind: Any) -> bool:
 
 def _is_literal(text: str) -> bool:
     """Whether native rendering may turn a text without markers into a value other than a number or a boolean."""
-    return text.lstrip().startswith(_LITERALS) or text.strip() == "None"
+    return text.lstrip().startswith(_LITERAL_STARTS) or text.strip() == "None"

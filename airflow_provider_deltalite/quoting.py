@@ -18,14 +18,14 @@ from typing import Any, NoReturn
 
 from deltalite.errors import InvalidRequestError
 
-_MEANINGFUL = frozenset("'\"\\$`{}")
+_SPECIAL_CHARACTERS = frozenset("'\"\\$`{}")
 
 
 def sql_literal(value: object) -> str:  # noqa: C901  one case for each type
     """Write the value as a literal of Spark SQL: a text in quotes, a number, a date, NULL, or a list of these.
 
     Raises:
-        InvalidRequestError: the value is undefined, an empty list, or has another type.
+        InvalidRequestError: SQL has no literal for the value, such as an empty list or an undefined template variable.
     """
     match value:
         case None:
@@ -69,7 +69,7 @@ def sql_identifier(name: object) -> str:
 
 
 def path_part(name: object) -> str:
-    """Check that the name of a file or folder stays one part of an address, and return it.
+    """Check that the name of a file or folder stays one part of an address, and return the name.
 
     Raises:
         InvalidRequestError: the name is empty, leads to another folder, is a pattern, or is hidden.
@@ -114,7 +114,7 @@ def _number_literal(digits: str) -> str:
 
 
 def _text_literal(text: str) -> str:
-    if text.isprintable() and not _MEANINGFUL & set(text):
+    if text.isprintable() and not _SPECIAL_CHARACTERS & set(text):
         return f"'{text}'"
     try:
         return f"CAST(X'{text.encode().hex()}' AS STRING)"

@@ -25,7 +25,7 @@ from deltalite.errors import InvalidRequestError
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
-_TRUTH = {"true": True, "false": False}
+_BOOLEANS = {"true": True, "false": False}
 _NATIVE_HELP = "If a template renders it, use the filter `tojson` there, or set render_template_as_native_obj=True."
 _OTHER_TASK_HELP = "If another task returns it, check what that task returned."
 
@@ -44,7 +44,9 @@ def record(name: str, values: object, cls: type[T]) -> T:
         raise InvalidRequestError(f"{name} is {values!r}, not a mapping.", remedy=_NATIVE_HELP)
     reject_wrong_keys(name, values, cls)
     hints = get_type_hints(cls)
-    arguments = {key: fitted(f"{name}.{key}" if name else key, value, hints[key]) for key, value in values.items()}
+    arguments = {
+        key: convert_value(f"{name}.{key}" if name else key, value, hints[key]) for key, value in values.items()
+    }
     try:
         return cls(**arguments)
     except InvalidRequestError as error:
@@ -53,7 +55,7 @@ def record(name: str, values: object, cls: type[T]) -> T:
         raise type(error)(f"{name}: {error.problem}", remedy=error.remedy) from error
 
 
-def fitted(name: str, value: object, annotation: Any) -> Any:
+def convert_value(name: str, value: object, annotation: Any) -> Any:
     """Convert a value to the type of an annotation: a scalar, an enumeration, a list, a mapping or a dataclass.
 
     Raises:
@@ -68,7 +70,7 @@ def fitted(name: str, value: object, annotation: Any) -> Any:
         case kind if kind in (tuple, Sequence):
             return _list(name, value, get_args(annotation)[0])
         case kind if kind is bool:
-            return _truth(name, value)
+            return _boolean(name, value)
         case kind if kind is int:
             return _integer(name, value)
         case kind if kind is float:
@@ -93,7 +95,7 @@ def parsed_json(value: object, kind: type | tuple[type, ...]) -> object:
 
 
 def matching_type(value: object, annotation: Any) -> Any:
-    """Return the member of a union that fits a value: a mapping type for a mapping, another type for the rest."""
+    """Return the member of a union that fits a value: a mapping type for a mapping, another type for another value."""
     if not isinstance(annotation, UnionType):
         return annotation
     types = [member for member in get_args(annotation) if member is not NoneType]
@@ -119,9 +121,9 @@ def _mapping(name: str, value: object, annotation: Any) -> dict[str, Any]:
     value = parsed_json(value, Mapping)
     if not isinstance(value, Mapping):
         raise InvalidRequestError(f"{name} is {value!r}, not a mapping.", remedy=_NATIVE_HELP)
-    if annotation is object:  # the request checks the types itself, and takes no dates
+    if annotation is object:  # the request checks the types itself, and accepts no dates
         return {str(key): member.isoformat() if isinstance(member, date) else member for key, member in value.items()}
-    return {str(key): fitted(f"{name}.{key}", member, annotation) for key, member in value.items()}
+    return {str(key): convert_value(f"{name}.{key}", member, annotation) for key, member in value.items()}
 
 
 def _list(name: str, value: object, annotation: Any) -> tuple[Any, ...]:
@@ -131,14 +133,14 @@ def _list(name: str, value: object, annotation: Any) -> tuple[Any, ...]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
         example = "['a', 'b']" if annotation is str else "[{...}, {...}]"
         raise InvalidRequestError(f"{name} is {value!r}, not a list.", remedy=f"Write {example}. {_NATIVE_HELP}")
-    return tuple(fitted(f"{name}[{index}]", member, annotation) for index, member in enumerate(value))
+    return tuple(convert_value(f"{name}[{index}]", member, annotation) for index, member in enumerate(value))
 
 
-def _truth(name: str, value: object) -> bool:
+def _boolean(name: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.strip().lower() in _TRUTH:
-        return _TRUTH[value.strip().lower()]
+    if isinstance(value, str) and value.strip().lower() in _BOOLEANS:
+        return _BOOLEANS[value.strip().lower()]
     raise InvalidRequestError(f"{name} is {value!r}, not true or false.", remedy="Give True or False.")
 
 

@@ -2,7 +2,7 @@
 
 The digest covers the rendered fields that decide the rows. It omits:
 
-- fields that the request class calls incidental, and Spark's settings;
+- the `incidental_fields` of the request class, and Spark's settings;
 - fields with their default value, also inside sources and clauses, so that a release with a new parameter computes the
   same digests for old requests;
 - values of secret options of sources, because a short secret can be guessed from its hash.
@@ -31,61 +31,64 @@ _PARTITION_COLUMN = re.compile(r"(?<=/)[\w.-]+=")  # `/day=` in the path of a pa
 
 def request_digests(request: CommitRequest) -> RequestDigests:
     """Return the digests of a request."""
-    decisive = {name: value for name, value in _members(request).items() if name not in request.incidental}
-    if "query_params" in decisive:
-        query_params = decisive["query_params"].items()
-        decisive["query_params"] = {name: _query_parameter(name, value) for name, value in query_params}
+    decisive_fields = {
+        name: value for name, value in _non_default_fields(request).items() if name not in request.incidental_fields
+    }
+    if "query_params" in decisive_fields:
+        query_params = decisive_fields["query_params"].items()
+        decisive_fields["query_params"] = {name: _hash_if_secret(name, value) for name, value in query_params}
     return RequestDigests(
-        digest=DIGEST_SCHEME + _digest([request.kind, decisive])[:_DIGEST_DIGITS],
-        parameters={name: _digest(value)[:_SHORT_DIGEST_DIGITS] for name, value in decisive.items()},
+        digest=DIGEST_SCHEME + _digest([request.kind, decisive_fields])[:_DIGEST_DIGITS],
+        parameters={name: _digest(value)[:_SHORT_DIGEST_DIGITS] for name, value in decisive_fields.items()},
     )
 
 
-def _members(record: Any) -> dict[str, Any]:
+def _non_default_fields(instance: Any) -> dict[str, Any]:
     """Return the fields of a dataclass that differ from their default, as JSON values."""
-    not_default = (field for field in fields(record) if getattr(record, field.name) != _default(field))
-    return {field.name: _json_value(getattr(record, field.name)) for field in not_default}
+    changed_fields = (field for field in fields(instance) if getattr(instance, field.name) != _default_value(field))
+    return {field.name: _json_value(getattr(instance, field.name)) for field in changed_fields}
 
 
 def _json_value(value: Any) -> Any:
     match value:
         case Source():
-            return _without_secrets(value)
+            return _source_without_secrets(value)
         case Mapping():
             return {str(name): _json_value(member) for name, member in value.items()}
         case list() | tuple():
             return [_json_value(member) for member in value]
         case _ if hasattr(value, "__dataclass_fields__"):
-            return _members(value)
+            return _non_default_fields(value)
         case _:
             return value
 
 
-def _default(field: Field[Any]) -> Any:
+def _default_value(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def _without_secrets(source: Source) -> dict[str, Any]:
+def _source_without_secrets(source: Source) -> dict[str, Any]:
     """Return the fields of a source, without secret options and without the secrets in its addresses.
 
     The value of a partition column in the path (`/token=a/`) does not count as a secret.
     """
-    values = _members(source)
+    values = _non_default_fields(source)
     if source.path is not None:
-        values["path"] = _without(source.path, secret_values(_PARTITION_COLUMN.sub("", source.path)))
+        values["path"] = _remove_secrets(source.path, secret_values(_PARTITION_COLUMN.sub("", source.path)))
     if source.options:
         options = {name: str(value) for name, value in source.options.items() if not is_secret(name)}
-        values["options"] = {name: _without(value, secret_values(value)) for name, value in options.items()}
+        values["options"] = {name: _remove_secrets(value, secret_values(value)) for name, value in options.items()}
     return values
 
 
-def _without(text: str, secrets: Iterable[str]) -> str:
+def _remove_secrets(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, "")
     return text
 
 
-def _query_parameter(name: str, value: Any) -> Any:
+def _hash_if_secret(name: str, value: Any) -> Any:
+    """Return the value of a query parameter, or a slow hash of the value if the name is that of a secret."""
     if not is_secret(name):
         return value
     return hashlib.pbkdf2_hmac("sha256", json.dumps(value).encode(), b"deltalite", _SLOW_ROUNDS).hex()

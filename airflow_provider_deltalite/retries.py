@@ -19,19 +19,22 @@ from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobErro
 if TYPE_CHECKING:
     from airflow.sdk import ExceptionRetryPolicy
 
-_SOON = timedelta(seconds=15)
-_LATER = timedelta(minutes=2)
+_CONFLICT_DELAY = timedelta(seconds=15)
+_STORAGE_DELAY = timedelta(minutes=2)
 
 
 def delta_retry_policy(
-    *, conflict_delay: timedelta = _SOON, storage_delay: timedelta = _LATER, job_delay: timedelta | None = None
+    *,
+    conflict_delay: timedelta = _CONFLICT_DELAY,
+    storage_delay: timedelta = _STORAGE_DELAY,
+    job_delay: timedelta | None = None,
 ) -> ExceptionRetryPolicy:
     """Return a retry policy for operators and sensors of this provider. The task's ``retries`` limits it.
 
     :param conflict_delay: The delay after a conflict with another writer's commit.
     :param storage_delay: The delay after a storage failure.
-    :param job_delay: The delay after a job that was killed, or that ended without a ``deltalite`` error. The default is
-        the task's ``retry_delay``.
+    :param job_delay: The delay after a job that was killed, or that failed without a ``deltalite`` error. The default
+        is the task's ``retry_delay``.
     """
     try:
         from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
@@ -42,8 +45,8 @@ def delta_retry_policy(
         ) from error
     delays = {DeltaConflictError: conflict_delay, DeltaStorageError: storage_delay, DeltaJobError: job_delay}
     rules = [
-        RetryRule(exception=kind, action=RetryAction.RETRY, retry_delay=delay)
-        for kind, delay in delays.items()
+        RetryRule(exception=error_class, action=RetryAction.RETRY, retry_delay=delay)
+        for error_class, delay in delays.items()
         if delay is not None
     ]
     return ExceptionRetryPolicy(rules)

@@ -1,7 +1,7 @@
 """Log positions as Airflow stores them, in the state of tasks and of assets.
 
-The keys of the JSON are `version`, `mark` and `remade`. They stay, because a running deployment holds positions with
-these keys.
+The keys of the JSON are `version`, `mark` and `remade`. Do not rename them: running deployments have stored positions
+with these keys.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from deltalite.conditions import LogPosition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SavedPosition:
+    """The JSON values of a log position."""
+
     version: int
     mark: str | None = None
     remade: bool = False
 
 
 def saved_log_position(name: str, values: object) -> LogPosition:
-    """Return the log position that Airflow has stored; `name` stands for it in an error.
+    """Return the log position that Airflow has stored. An error calls the values `name`.
 
     Raises:
         InvalidRequestError: the values are not a log position of this release.
     """
-    saved = record(name, values, _SavedPosition)
-    return LogPosition(version=saved.version, commit_digest=saved.mark, recreated=saved.remade)
+    saved_values = record(name, values, _SavedPosition)
+    return LogPosition(version=saved_values.version, commit_digest=saved_values.mark, recreated=saved_values.remade)

@@ -1,11 +1,11 @@
 """Keeps the secrets of a task out of rendered fields, logs and process lists.
 
 `deltalite.redaction` decides which values are secret. This module passes them to Airflow's masker before and after
-templates are rendered, so that Airflow shows stars in rendered fields and in the task's log.
+templates are rendered. So Airflow shows stars in rendered fields and in the task's log.
 
 Every user of a machine can read the arguments of a process. So spark-submit gets secret settings in a properties file
-that only its owner can read. Options for the driver's JVM would be arguments of `java`, so they go into another private
-file.
+that only its owner can read. spark-submit would pass the options of the driver's JVM to `java` as arguments, so these
+options go into a separate private file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import mask_secret
 
 _CONF = "--conf"
-# Options of spark-submit and the settings that stand for them (org.apache.spark.deploy.SparkSubmitArguments).
+# Options of spark-submit, with the equivalent settings (org.apache.spark.deploy.SparkSubmitArguments).
 _SETTING_OF_OPTION = {
     "--archives": "spark.archives",
     "--driver-class-path": "spark.driver.extraClassPath",
@@ -72,35 +72,36 @@ def hide(settings: object) -> None:
 
 
 def without_secrets(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """Split the arguments of spark-submit into arguments without secrets, and settings in place of the secret ones."""
+    """Return the arguments of spark-submit without secrets, and settings that replace the arguments with secrets."""
     from deltalite.redaction import shows_secret
 
-    public: list[tuple[str, ...]] = []
-    secrets: dict[str, str] = {}
-    remaining = iter(arguments)
-    for argument in remaining:
+    public_options: list[tuple[str, ...]] = []
+    secret_settings: dict[str, str] = {}
+    argument_iterator = iter(arguments)
+    for argument in argument_iterator:
         if argument == _CONF:
-            pair = (argument, next(remaining))
-            name, _, value = pair[1].partition("=")
+            option = (argument, next(argument_iterator))
+            name, _, value = option[1].partition("=")
         elif argument in _SETTING_OF_OPTION:
-            pair = (argument, next(remaining))
-            name, value = _SETTING_OF_OPTION[argument], pair[1]
+            option = (argument, next(argument_iterator))
+            name, value = _SETTING_OF_OPTION[argument], option[1]
         else:
-            public.append((argument,))
+            public_options.append((argument,))
             continue
         if shows_secret(name, value):
             if argument == _CONF:
-                secrets.setdefault(name, value)  # an option of spark-submit wins over a setting
+                secret_settings.setdefault(name, value)  # an option of spark-submit takes precedence over --conf
             else:
-                secrets[name] = value
-                public = [item for item in public if not _sets(item, name)]
+                secret_settings[name] = value
+                public_options = [public for public in public_options if not _is_conf_of(public, name)]
         else:
-            public.append(pair)
-    return [argument for pair in public for argument in pair], secrets
+            public_options.append(option)
+    return [argument for option in public_options for argument in option], secret_settings
 
 
-def _sets(argument: tuple[str, ...], name: str) -> bool:
-    return argument[0] == _CONF and argument[1].startswith(f"{name}=")
+def _is_conf_of(option: tuple[str, ...], name: str) -> bool:
+    """Whether an option is `--conf` with this setting."""
+    return option[0] == _CONF and option[1].startswith(f"{name}=")
 
 
 def move_java_options_to_files(settings: Mapping[str, str], folder: Path) -> dict[str, str]:

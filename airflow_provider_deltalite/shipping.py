@@ -1,13 +1,12 @@
 """Prepares the files that go to Spark with a task: the job's script, the library, the request, and secret settings.
 
 The library is the installed `deltalite` package as a zip file for `--py-files`, so that the driver runs the code of the
-worker. The name of the zip contains a hash of the sources, so an existing zip is not packed again. It is in a folder
-of this user below the temporary folder. If that name is taken by something else, or if other users may write to the
-folder, the task uses a new folder and removes it when it ends.
+worker. The name of the zip contains a hash of the sources, so an existing zip is not packed again. The zip is in a
+folder of this user below the temporary folder. `cache_folder` says when the task uses a new folder instead.
 
-Request and settings may contain passwords. Only the owner can open their folder, and the task removes it when it ends.
-A killed worker leaves files behind, and a later task removes them. Each task locks its folders; a lock ends with its
-process, so an unlocked folder is not in use.
+Request and settings may contain passwords. Only the owner can open their folder, and the task removes the folder at its
+end. A killed worker leaves files behind, and a later task removes them. Each task locks its folders. A lock ends with
+its process, so an unlocked folder is not in use.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from secrets import token_hex
 
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
 _REGULAR_FILE = (stat.S_IFREG | 0o644) << 16  # the Unix mode, in the bits where zip files store it
-_UNIX = 3
-_NAME = "airflow-provider-deltalite-"  # the prefix of all folders below the temporary folder
-_FALLBACK = f"{_NAME}task-"
-_FOLDER = "job-"
-_PARTIAL = ".tmp"
-# A job whose worker was killed continues, and reads its request when it starts.
-_MAY_STILL_BE_READ_SECONDS = 3600.0
-_UNUSED_SECONDS = 7 * 86400.0  # a driver imports from its zip as long as it runs
+_CREATED_ON_UNIX = 3  # the code of Unix in the entries of a zip file
+_FOLDER_PREFIX = "airflow-provider-deltalite-"  # the prefix of all folders below the temporary folder
+_FALLBACK_PREFIX = f"{_FOLDER_PREFIX}task-"
+_JOB_FOLDER_PREFIX = "job-"
+_PARTIAL_ZIP_SUFFIX = ".tmp"
+# A job continues after its worker was killed, and may read its request later.
+_MIN_UNUSED_FOLDER_AGE_SECONDS = 3600.0
+_MIN_UNUSED_ZIP_AGE_SECONDS = 7 * 86400.0  # a driver imports from its zip as long as it runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +59,15 @@ def ship_job(job: str, request_json: Callable[[str], str]) -> Iterator[ShippedJo
         request_json: Takes the nonce, and returns the text of the request.
     """
     nonce = token_hex(16)
-    with cache_folder() as cache, ExitStack() as in_use:
-        is_shared = not cache.name.startswith(_FALLBACK)  # this task has locked a fallback folder already
+    with cache_folder() as cache, ExitStack() as library_lock:
+        is_shared = not cache.name.startswith(_FALLBACK_PREFIX)  # this task has locked a fallback folder already
         with _lock(cache) if is_shared else nullcontext():
             remove_unused_files(cache, now=time.time())
             library = pack_library(cache)
-            in_use.enter_context(_lock(library, fcntl.LOCK_SH))
-        with _private_folder(_FOLDER, cache) as folder:
+            library_lock.enter_context(_lock(library, fcntl.LOCK_SH))
+        with _private_folder(_JOB_FOLDER_PREFIX, cache) as folder:
             # The name is unique, because a driver may receive the files of several jobs in one folder.
-            request = folder / f"deltalite-request-{folder.name.removeprefix(_FOLDER)}.json"
+            request = folder / f"deltalite-request-{folder.name.removeprefix(_JOB_FOLDER_PREFIX)}.json"
             request.touch(mode=0o600)
             request.write_text(request_json(nonce), encoding="utf-8")
             yield ShippedJob(
@@ -82,24 +81,27 @@ def ship_job(job: str, request_json: Callable[[str], str]) -> Iterator[ShippedJo
 
 @contextmanager
 def cache_folder() -> Iterator[Path]:
-    """Open the cache folder of this user below the temporary folder. It holds code that tasks run.
+    """Open the cache folder of this user below the temporary folder. The folder holds code that tasks run.
 
-    All tasks share the folder, unless its name belongs to a file or link, or another user owns it or may write to it.
-    Then the block gets a new folder, which is removed after it.
+    All tasks share the folder. The block gets a new folder instead, which is removed after the block, in these cases:
+
+    - the name of the shared folder belongs to a file or a link;
+    - another user owns the shared folder, or may write to it.
     """
     temporary = Path(tempfile.gettempdir())
-    shared = temporary / f"{_NAME}{os.getuid()}"
+    shared = temporary / f"{_FOLDER_PREFIX}{os.getuid()}"
     with suppress(FileExistsError):
         shared.mkdir(mode=0o700)
     if _is_private(shared):
         yield shared
         return
-    _remove_unused_folders(temporary, _FALLBACK, now=time.time())
-    with _private_folder(_FALLBACK, temporary) as folder:
+    _remove_unused_folders(temporary, _FALLBACK_PREFIX, now=time.time())
+    with _private_folder(_FALLBACK_PREFIX, temporary) as folder:
         yield folder
 
 
 def _is_private(folder: Path) -> bool:
+    """Whether the path is a folder of this user to which no other user may write."""
     status = folder.lstat()
     is_users_folder = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
     return is_users_folder and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
@@ -132,8 +134,11 @@ def _lock(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 def remove_unused_files(cache: Path, *, now: float) -> None:
     """Remove unlocked files: folders and partial zips of killed workers after an hour, zips after a week."""
-    _remove_unused_folders(cache, _FOLDER, now=now)
-    for pattern, unused_seconds in ((f"*{_PARTIAL}", _MAY_STILL_BE_READ_SECONDS), ("*.zip", _UNUSED_SECONDS)):
+    _remove_unused_folders(cache, _JOB_FOLDER_PREFIX, now=now)
+    for pattern, unused_seconds in (
+        (f"*{_PARTIAL_ZIP_SUFFIX}", _MIN_UNUSED_FOLDER_AGE_SECONDS),
+        ("*.zip", _MIN_UNUSED_ZIP_AGE_SECONDS),
+    ):
         for file in cache.glob(pattern):
             with suppress(OSError):  # another worker has removed it
                 if now - file.lstat().st_mtime > unused_seconds and _is_unlocked(file):
@@ -144,7 +149,7 @@ def _remove_unused_folders(parent: Path, prefix: str, *, now: float) -> None:
     for folder in parent.glob(f"{prefix}*"):
         with suppress(OSError):  # another worker has removed it
             status = folder.lstat()
-            is_old = stat.S_ISDIR(status.st_mode) and now - status.st_mtime > _MAY_STILL_BE_READ_SECONDS
+            is_old = stat.S_ISDIR(status.st_mode) and now - status.st_mtime > _MIN_UNUSED_FOLDER_AGE_SECONDS
             if is_old and status.st_uid == os.getuid() and _is_unlocked(folder):
                 shutil.rmtree(folder)
 
@@ -173,16 +178,17 @@ def installed_library() -> Path:
 
 
 def pack_library(folder: Path) -> Path:
-    """Return the library's zip file in `folder`. Pack it if it does not exist; a partial zip never has this name.
+    """Return the library's zip file in `folder`, and pack it first if it does not exist.
 
-    The function sets the zip's modification time to now, the time of its last use.
+    A partial zip never has this name. The function sets the modification time of an existing zip to now, so that the
+    time shows the last use.
     """
     sources = library_sources(installed_library())
     zip_path = folder / f"deltalite-{_digest(sources)[:20]}.zip"
     if zip_path.is_file():
         os.utime(zip_path)
         return zip_path
-    descriptor, partial_path = tempfile.mkstemp(dir=folder, suffix=_PARTIAL)
+    descriptor, partial_path = tempfile.mkstemp(dir=folder, suffix=_PARTIAL_ZIP_SUFFIX)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(library_zip(sources))
@@ -195,12 +201,12 @@ def pack_library(folder: Path) -> Path:
 
 def library_sources(package: Path) -> dict[str, bytes]:
     """Return the sources of `package`, sorted by their names in the zip file."""
-    names = sorted(
+    names_and_paths = sorted(
         (path.relative_to(package.parent).as_posix(), path)
         for pattern in ("*.py", "py.typed")
         for path in package.rglob(pattern)
     )
-    return {name: path.read_bytes() for name, path in names}
+    return {name: path.read_bytes() for name, path in names_and_paths}
 
 
 def library_zip(sources: dict[str, bytes]) -> bytes:
@@ -208,10 +214,10 @@ def library_zip(sources: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in sources.items():
-            entry = zipfile.ZipInfo(name, date_time=_ZIP_EPOCH)
-            entry.external_attr, entry.create_system = _REGULAR_FILE, _UNIX
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, content)
+            zip_info = zipfile.ZipInfo(name, date_time=_ZIP_EPOCH)
+            zip_info.external_attr, zip_info.create_system = _REGULAR_FILE, _CREATED_ON_UNIX
+            zip_info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(zip_info, content)
     return buffer.getvalue()
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_deltalite.assets._uri import asset_uri
 from airflow_provider_deltalite.hooks.delta import DeltaHook
-from airflow_provider_deltalite.rendered import fitted, record
+from airflow_provider_deltalite.rendered import convert_value, record
 from deltalite.conditions import MADE_BY_TIMES, CommitCondition, LogPosition
 from deltalite.errors import InvalidRequestError, StorageError
 from deltalite.requests.provenance import moment
@@ -48,9 +48,10 @@ class WaitParameters:
         """Return the table's address.
 
         Raises:
-            InvalidRequestError: it is not a text, or it climbs above its root by `..`.
+            InvalidRequestError: the address is not a text.
+            InvalidTableAddressError: the address has a parent segment (`..`), which leads out of its folder.
         """
-        table: str = fitted("table", self.table, str)
+        table: str = convert_value("table", self.table, str)
         reject_parent_segments(table)
         return table
 
@@ -58,9 +59,9 @@ class WaitParameters:
         """Return the connection that opens the table's storage.
 
         Raises:
-            InvalidRequestError: it is not a text.
+            InvalidRequestError: the connection's name is not a text.
         """
-        conn_id: str | None = fitted("storage_conn_id", self.storage_conn_id, str | None)
+        conn_id: str | None = convert_value("storage_conn_id", self.storage_conn_id, str | None)
         return conn_id
 
     def condition(self) -> CommitCondition:
@@ -83,8 +84,8 @@ class WaitParameters:
         Each value that is kept between attempts is stored with this request.
 
         Raises:
-            InvalidRequestError: as `table_address`, `conn_id` and `condition`.
-            InvalidTableAddressError: the address is not usable.
+            InvalidRequestError: see `table_address`, `conn_id` and `condition`.
+            InvalidTableAddressError: the address is invalid.
         """
         return wait_request(self.table_address(), self.condition(), self.conn_id())
 
@@ -108,20 +109,22 @@ def wait_request(table: str, condition: CommitCondition, storage_conn_id: str | 
     """Return a wait as plain JSON values, with the table's normalised address.
 
     Raises:
-        InvalidTableAddressError: the address is not usable.
+        InvalidTableAddressError: the address is invalid.
     """
     return {"table": asset_uri(table), "storage_conn_id": storage_conn_id, **condition.as_dict()}
 
 
-def fitted_after_version(after_version: object) -> int | None:
+def convert_after_version(after_version: object) -> int | None:
     """Return the version after which commits match; None if the parameter is None.
 
     Raises:
-        InvalidRequestError: the value is not a version, and not -1.
+        InvalidRequestError: the value is neither a version nor -1.
     """
-    version: int | None = fitted("after_version", after_version, int | None)
+    version: int | None = convert_value("after_version", after_version, int | None)
     if version is not None and version < -1:
-        raise InvalidRequestError(f"after_version is {version}.", remedy="Give a version, or -1 for any.")
+        raise InvalidRequestError(
+            f"after_version is {version}, not a version.", remedy="Give a version, or -1 for any."
+        )
     return version
 
 
@@ -131,7 +134,7 @@ def _with_utc_times(made_by: Mapping[str, Any]) -> dict[str, str]:
     Raises:
         InvalidRequestError: a time is not an ISO 8601 text.
     """
-    texts: dict[str, str] = fitted("made_by", made_by, Mapping[str, str])
+    texts: dict[str, str] = convert_value("made_by", made_by, Mapping[str, str])
     for name in texts.keys() & MADE_BY_TIMES:
         time = moment(texts[name])
         if time is None:
@@ -147,8 +150,9 @@ def _with_utc_times(made_by: Mapping[str, Any]) -> dict[str, str]:
 class Poll:
     """The outcome of one poll.
 
-    `position` is the last position that was read, `xcom` describes the commit that satisfies the condition. `answered`
-    is False if storage did not answer.
+    - `position`: the last position that was read
+    - `xcom`: the description of the commit that satisfies the condition, or None
+    - `answered`: whether storage answered
     """
 
     position: LogPosition
@@ -160,7 +164,7 @@ def poll_table(wait: VersionWait, position: LogPosition, hook: DeltaHook) -> Pol
     """Read the commits after `position` through a hook of the table. Blocks for as long as storage does.
 
     Raises:
-        DeltaLiteError: the log or the address is such that another poll would not help.
+        DeltaLiteError: another poll would fail too, because of the log or the address.
         AirflowNotFoundException: Airflow returns no connection, because there is none or because its store failed.
     """
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not

@@ -63,12 +63,12 @@ class WatcherHealth:
 
     def _report(self, method: str, metric: str, *value: int) -> None:
         try:
-            _metrics(method)(metric, *value, tags={"asset": self._asset})
+            _metrics_function(method)(metric, *value, tags={"asset": self._asset})
         except Exception:  # noqa: BLE001  a failed metric must not end the watcher
             _log.debug("Could not report the metric %s of %s.", metric, self._asset, exc_info=True)
 
 
-def _metrics(method: str) -> Callable[..., Any]:
+def _metrics_function(method: str) -> Callable[..., Any]:
     """Return a function of Airflow's metrics; the task SDK's own copy is not initialized in the triggerer."""
     try:
         stats: Any = import_module("airflow.observability.stats")

@@ -1,17 +1,17 @@
 """The checkpoint job on a table with a million files and 2 GB of memory, compared with delta-rs.
 
 Each side runs as a separate process on a copy of the same log. This library runs through spark-submit with a driver of
-1 GiB, as in a task. The logs:
+1 GiB, as in a task. The benchmark measures these logs:
 
 1. Commits of 10,000 files each, without a checkpoint.
 2. A checkpoint and ten commits after it, as in most tables.
-3. Ten thousand old commits of 100 files each, which log cleanup deletes after the checkpoint.
-4. As 1, with the statistics of 31 columns, two kilobytes per file.
-5. As 2, with the statistics of 31 columns.
+3. Ten thousand old commits of 100 files each. Log cleanup deletes them after the checkpoint.
+4. Log 1 with the statistics of 31 columns, two kilobytes per file.
+5. Log 2 with the statistics of 31 columns.
 
-Memory is the sum of the peaks of the Java and the Python process, which may be at different times. The time of this
-library includes the start of a JVM. The logs are synthetic and stay in `.benchmarks/` (5 GB). A number on the command
-line is the number of files.
+Memory is the sum of the peaks of the Java process and the Python process. The two peaks may occur at different times.
+The time of this library includes the start of a JVM. The logs are synthetic and stay in `.benchmarks/` (5 GB). To
+measure another number of files, give it on the command line.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ FILES = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 1_0
 MAX_MIB = 2_000_000_000 / 1024**2
 FOLDER = Path(".benchmarks").resolve()
 JOB = Path(next(iter(jobs.__path__))) / "checkpoint.py"
-LONG_AGO_S = time.time() - 60 * 24 * 3600
-DELTA_RS = """
+OLD_TIME_S = time.time() - 60 * 24 * 3600
+DELTA_RS_PROGRAM = """
 import sys
 import deltalake
 table = deltalake.DeltaTable(sys.argv[1])
@@ -55,7 +55,11 @@ if sys.argv[2] == "clean":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """A log to measure: its name, its commits and files, and the version of its checkpoint (None without one)."""
+    """A log to measure.
+
+    `checkpoint_at` is the version of its checkpoint, None without one. Log cleanup may delete the commits if `is_old`
+    is true. If `is_wide` is true, the files have the statistics of 31 columns.
+    """
 
     label: str
     commits: int
@@ -85,37 +89,38 @@ LOGS = (
 )
 
 
-def make(log: Log) -> None:
+def write_log(log: Log) -> None:
     """Write the log unless it exists."""
     folder = log.table / "_delta_log"
-    last = folder / f"{log.commits - 1:020d}.json"
-    if last.exists():
+    last_commit = folder / f"{log.commits - 1:020d}.json"
+    if last_commit.exists():
         return
     shutil.rmtree(log.table, ignore_errors=True)
     folder.mkdir(parents=True)
-    in_first = FILES - (log.commits - 1) * log.files_per_commit
-    number = 0
+    files_in_first_commit = FILES - (log.commits - 1) * log.files_per_commit
+    first_file = 0
     for version in range(log.commits):
-        name, count = folder / f"{version:020d}.json", log.files_per_commit if version else in_first
-        with name.open("w") as file:
-            file.writelines(json.dumps(action) + "\n" for action in (*head(log, version), *adds(log, number, count)))
-        number += count
+        file_count = log.files_per_commit if version else files_in_first_commit
+        actions = (*actions_before_adds(log, version), *add_actions(log, first_file, file_count))
+        with (folder / f"{version:020d}.json").open("w") as commit:
+            commit.writelines(json.dumps(action) + "\n" for action in actions)
+        first_file += file_count
         if version == log.checkpoint_at:
             write_checkpoint(Snapshot.load(LocalLogStore(str(log.table))), now_ms=time.time_ns() // 1_000_000)
 
 
-def head(log: Log, version: int) -> Iterator[dict[str, object]]:
-    """Yield the actions before the files of a commit."""
-    yield {"commitInfo": {"timestamp": int(LONG_AGO_S * 1000) + version, "operation": "WRITE", "isBlindAppend": True}}
+def actions_before_adds(log: Log, version: int) -> Iterator[dict[str, object]]:
+    """Yield the actions of a commit that precede its files. Version 0 also has protocol and metadata."""
+    yield {"commitInfo": {"timestamp": int(OLD_TIME_S * 1000) + version, "operation": "WRITE", "isBlindAppend": True}}
     if version == 0:
         protocol, metadata = first_actions()
         yield protocol
         yield {"metaData": {**metadata["metaData"], "schemaString": wide_schema()}} if log.is_wide else metadata
 
 
-def adds(log: Log, first: int, count: int) -> Iterator[dict[str, object]]:
+def add_actions(log: Log, first_file: int, count: int) -> Iterator[dict[str, object]]:
     """Yield the `add` actions of `count` files."""
-    for number in range(first, first + count):
+    for number in range(first_file, first_file + count):
         yield {"add": add_of(number) | ({"stats": wide_stats(number)} if log.is_wide else {})}
 
 
@@ -139,45 +144,45 @@ def wide_stats(number: int) -> str:
 
 
 def wide_bounds(number: int) -> dict[str, tuple[str, object, object]]:
-    """Return the type and the bounds of each data column of the wide table."""
-    minute = f"{number % 28 + 1:02d}T00:{number % 60:02d}:00.000Z"
-    kinds: tuple[tuple[str, object, object], ...] = (
+    """Return the type, the minimum and the maximum of each data column in a file of the wide table."""
+    day_and_minute = f"{number % 28 + 1:02d}T00:{number % 60:02d}:00.000Z"
+    bounds: tuple[tuple[str, object, object], ...] = (
         ("long", number * 1000, number * 1000 + 999),
         ("double", number * 0.25, number * 0.25 + 1000),
         ("string", f"customer-{number % 977:05d}", f"customer-{number % 977 + 5000:05d}"),
-        ("timestamp", f"2024-01-{minute}", f"2024-02-{minute}"),
+        ("timestamp", f"2024-01-{day_and_minute}", f"2024-02-{day_and_minute}"),
     )
-    return {f"column_{at:02d}": kinds[at % len(kinds)] for at in range(31)}
+    return {f"column_{column:02d}": bounds[column % len(bounds)] for column in range(31)}
 
 
 def copy_log(log: Log, side: str) -> Path:
-    """Copy the log; the files of an old log get old modification times."""
+    """Copy the log for a side, and return the folder of the new table. Files of an old log get old times."""
     table = FOLDER / f"checkpoint-{side}"
     shutil.rmtree(table, ignore_errors=True)
     shutil.copytree(log.table, table)
-    for name in (table / "_delta_log").iterdir() if log.is_old else ():
-        os.utime(name, (LONG_AGO_S, LONG_AGO_S))
+    for file in (table / "_delta_log").iterdir() if log.is_old else ():
+        os.utime(file, (OLD_TIME_S, OLD_TIME_S))
     return table
 
 
-def ours(table: Path, *, cleans: bool) -> tuple[float, dict[str, float]]:
-    """Run this library's job with spark-submit; return its seconds and peaks of memory."""
+def run_deltalite(table: Path, *, log_cleanup: bool) -> tuple[float, dict[str, float]]:
+    """Run this library's job with spark-submit. Return its seconds and peaks of memory, as `run_and_measure`."""
     with tempfile.TemporaryDirectory() as folder:
         request = Path(folder) / "request.json"
-        request.write_text(CheckpointRequest(table=str(table), log_cleanup=cleans).to_json())
-        submit = Path(sys.executable).parent / "spark-submit"
-        conf = ("spark.driver.memory=1g", "spark.ui.enabled=false", "spark.driver.host=127.0.0.1")
-        flags = [part for setting in conf for part in ("--conf", setting)]
-        return run_watched([str(submit), "--master", "local[2]", *flags, str(JOB), str(request)])
+        request.write_text(CheckpointRequest(table=str(table), log_cleanup=log_cleanup).to_json())
+        spark_submit = Path(sys.executable).parent / "spark-submit"
+        settings = ("spark.driver.memory=1g", "spark.ui.enabled=false", "spark.driver.host=127.0.0.1")
+        options = [argument for setting in settings for argument in ("--conf", setting)]
+        return run_and_measure([str(spark_submit), "--master", "local[2]", *options, str(JOB), str(request)])
 
 
-def delta_rs(table: Path, *, cleans: bool) -> tuple[float, dict[str, float]]:
-    """Run delta-rs; return its seconds and peaks of memory."""
-    return run_watched([sys.executable, "-c", DELTA_RS, str(table), "clean" if cleans else ""])
+def run_delta_rs(table: Path, *, log_cleanup: bool) -> tuple[float, dict[str, float]]:
+    """Run delta-rs. Return its seconds and peaks of memory, as `run_and_measure`."""
+    return run_and_measure([sys.executable, "-c", DELTA_RS_PROGRAM, str(table), "clean" if log_cleanup else ""])
 
 
-def run_watched(command: list[str]) -> tuple[float, dict[str, float]]:
-    """Run a command; return its seconds, and the peak memory in MiB of each program in its process tree, by name."""
+def run_and_measure(command: list[str]) -> tuple[float, dict[str, float]]:
+    """Run a command. Return its seconds, and the peak memory in MiB of each program in its process tree, by name."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     started = time.perf_counter()
     peaks: dict[int, tuple[str, float]] = {}
@@ -185,67 +190,67 @@ def run_watched(command: list[str]) -> tuple[float, dict[str, float]]:
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True
     ) as process:
         ended = threading.Event()
-        watcher = threading.Thread(target=watch, args=(process.pid, peaks, ended))
+        watcher = threading.Thread(target=record_peaks, args=(process.pid, peaks, ended))
         watcher.start()
         output = process.communicate()[0]
         seconds = time.perf_counter() - started
         ended.set()
         watcher.join()
     if process.returncode:
-        raise SystemExit(f"{command[0]} ended with {process.returncode}:\n{output}")
+        raise SystemExit(f"{command[0]} failed with exit code {process.returncode}:\n{output}")
     peak_mib_by_name: dict[str, float] = {}
     for name, mib in peaks.values():
         peak_mib_by_name[name] = max(peak_mib_by_name.get(name, 0), mib)
     return seconds, peak_mib_by_name
 
 
-def watch(root: int, peaks: dict[int, tuple[str, float]], ended: threading.Event) -> None:
-    """Record the peak memory of a process and its descendants, ten times a second."""
+def record_peaks(root_pid: int, peaks: dict[int, tuple[str, float]], ended: threading.Event) -> None:
+    """Put the name and the peak memory (MiB) of a process and its descendants into `peaks`, ten times a second."""
     while not ended.wait(0.1):
-        for pid in process_tree(root):
+        for pid in process_tree(root_pid):
             try:
                 status = Path(f"/proc/{pid}/status").read_text()
             except OSError:
                 continue
-            values = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-            if "VmHWM" in values:
-                peaks[pid] = (values["Name"].strip(), int(values["VmHWM"].split()[0]) / 1024)
+            fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+            if "VmHWM" in fields:
+                peaks[pid] = (fields["Name"].strip(), int(fields["VmHWM"].split()[0]) / 1024)
 
 
-def process_tree(root: int) -> list[int]:
+def process_tree(root_pid: int) -> list[int]:
     """Return the ids of a process and its descendants."""
-    pids = [root]
-    for pid in pids:
+    pids = [root_pid]
+    for pid in pids:  # the loop also visits the ids that it appends
         try:
-            for task in Path(f"/proc/{pid}/task").iterdir():
-                pids += map(int, (task / "children").read_text().split())
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                pids += map(int, (thread / "children").read_text().split())
         except OSError:
             continue
     return pids
 
 
 def measure(log: Log) -> Pair:
-    """Run each side once on a separate copy, and print its memory."""
-    make(log)
+    """Run each side once on a separate copy of the log, and print its memory. Return the times."""
+    write_log(log)
     pair = Pair(name=f"{FILES:,} files, {log.label}", peer="delta-rs", target=3.0)
     sides: tuple[tuple[str, Callable[..., tuple[float, dict[str, float]]], list[float]], ...] = (
-        ("ours", ours, pair.ours_s),
-        ("delta-rs", delta_rs, pair.peer_s),
+        ("deltalite", run_deltalite, pair.deltalite_s),
+        ("delta-rs", run_delta_rs, pair.peer_s),
     )
-    for side, run, times in sides:
+    for side, run_side, times in sides:
         table = copy_log(log, side)
-        seconds, peaks = run(table, cleans=log.is_old)
+        seconds, peaks = run_side(table, log_cleanup=log.is_old)
         times.append(seconds)
-        check(table, log, side)
-        total = sum(peaks.values())
-        parts = ", ".join(f"{name} {mib:.0f}" for name, mib in sorted(peaks.items()) if mib > 20)
-        verdict = "  OVER" if side == "ours" and total > MAX_MIB else ""
-        print(f"{pair.name}, {side}: peak {total:.0f} MiB ({parts}), {seconds:.1f} s{verdict}", flush=True)
+        check_log(table, log, side)
+        total_mib = sum(peaks.values())
+        programs = ", ".join(f"{name} {mib:.0f}" for name, mib in sorted(peaks.items()) if mib > 20)
+        verdict = "  OVER" if side == "deltalite" and total_mib > MAX_MIB else ""
+        print(f"{pair.name}, {side}: peak {total_mib:.0f} MiB ({programs}), {seconds:.1f} s{verdict}", flush=True)
         shutil.rmtree(table)
     return pair
 
 
-def check(table: Path, log: Log, side: str) -> None:
+def check_log(table: Path, log: Log, side: str) -> None:
     """Exit if the checkpoint is missing or incomplete, or if cleanup left old commits."""
     snapshot = Snapshot.load(LocalLogStore(str(table)))
     num_files = snapshot.files_with(["path"]).num_rows
@@ -256,11 +261,11 @@ def check(table: Path, log: Log, side: str) -> None:
         )
     remaining = len(list((table / "_delta_log").glob("*.json")))
     if log.is_old and remaining > 1:
-        raise SystemExit(f"{side}: {remaining} commits are left.")
+        raise SystemExit(f"{side}: the log has {remaining} commits after the cleanup instead of 1.")
 
 
 def main() -> None:
-    """Measure each log."""
+    """Measure each log, and print a table."""
     print_table([measure(log) for log in LOGS])
 
 

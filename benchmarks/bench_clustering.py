@@ -1,7 +1,7 @@
-"""Clustering: the new tenth of a table against the whole table, and the files that are left to read against Z-order.
+"""The clustering of new rows compared with that of all rows, and the files that data skipping leaves, beside Z-order.
 
-Each round works on a new table of hard links to the same files; making it is not timed. `DELTALITE_BENCH_ROWS` makes
-the tables smaller.
+The new rows are a tenth of the table. Each round works on a new table of hard links to the same files. The time does
+not include making this table. To use smaller tables, set `DELTALITE_BENCH_ROWS`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NO_SOURCE = {"source": Source(format="text", path=__file__)}
 
 
 def append(spark: SparkSession, table: Path, first: int, count: int) -> None:
-    """Append rows with two random columns."""
+    """Append `count` rows with two random columns. Their ids begin at `first`."""
     random_columns = f"CAST(rand(1) * {MAX_VALUE} AS INT) AS customer, CAST(rand(2) * {MAX_VALUE} AS INT) AS price"
     query = (
         f"SELECT id AS order_id, {random_columns}, md5(string(id)) AS text "  # noqa: S608  numbers only
@@ -46,9 +46,9 @@ def append(spark: SparkSession, table: Path, first: int, count: int) -> None:
     write(spark, WriteRequest(table=str(table), sources=NO_SOURCE, query=query, mode=WriteMode.APPEND))
 
 
-def copy_with_links(table: Path) -> Path:
+def copy_with_links(table: Path, *, name: str | None = None) -> Path:
     """Make a table of hard links to the files of a table, and return its folder."""
-    copy = FOLDER / f"{table.name}-copy"
+    copy = FOLDER / (name or f"{table.name}-copy")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(table, copy, copy_function=os.link)
     return copy
@@ -63,7 +63,7 @@ def optimize_table(spark: SparkSession, table: Path, *, full: bool = False, z_or
 
 
 def make_tables(spark: SparkSession) -> None:
-    """Write a plain table, a clustered one in order, and the latter with a tenth of new rows."""
+    """Write a plain table, an optimized clustered table, and a copy of the latter with a tenth of new rows."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     append(spark, PLAIN, 0, ROWS)
     schema = "order_id BIGINT, customer INT, price INT, text STRING"
@@ -75,50 +75,51 @@ def make_tables(spark: SparkSession) -> None:
 
 
 def measure_new_tenth(spark: SparkSession) -> Pair:
-    """Measure the clustering of the new tenth against the clustering of all rows."""
+    """Measure the clustering of the new tenth against the clustering of all rows. Return the times."""
     pair = Pair(name="clustering of a new tenth", peer="full=True", target=TARGET)
-    copies: list[Path] = []
+    copies: dict[str, Path] = {}
 
     def prepare() -> None:
-        first = copy_with_links(GROWN)
-        second = FOLDER / "grown-full"
-        shutil.rmtree(second, ignore_errors=True)
-        copies[:] = [first, Path(shutil.copytree(GROWN, second, copy_function=os.link))]
+        copies["new rows"] = copy_with_links(GROWN)
+        copies["all rows"] = copy_with_links(GROWN, name="grown-full")
 
     pair.run(
-        lambda: optimize_table(spark, copies[0]),
-        lambda: optimize_table(spark, copies[1], full=True),
+        lambda: optimize_table(spark, copies["new rows"]),
+        lambda: optimize_table(spark, copies["all rows"], full=True),
         rounds=ROUNDS,
         prepare=prepare,
     )
     return pair
 
 
-def files_left(table: Path) -> tuple[int, float]:
-    """Return the number of files, and how many of them remain on average for a box of both columns."""
+def files_after_skipping(table: Path) -> tuple[int, float]:
+    """Return the number of files, and the average number that remains after skipping with a random box.
+
+    A box is a predicate with a range of each column in `COLUMNS`.
+    """
     random, snapshot = Random(5), Snapshot.load(LocalLogStore(str(table)))  # noqa: S311  not a secret
-    left = 0
+    remaining_files = 0
     for _ in range(BOXES):
         box: list[tuple[str, str, int]] = []
         for column in COLUMNS:
             width = random.choice((100, MAX_VALUE // 100, MAX_VALUE // 10, MAX_VALUE))
             low = random.randrange(MAX_VALUE - width + 1)
             box += [(column, ">=", low), (column, "<", low + width)]
-        left += prune(snapshot.files, from_filters(box, snapshot.schema), snapshot.table_schema).num_rows
-    return snapshot.files.num_rows, left / BOXES
+        remaining_files += prune(snapshot.files, from_filters(box, snapshot.schema), snapshot.table_schema).num_rows
+    return snapshot.files.num_rows, remaining_files / BOXES
 
 
 def print_skipping(spark: SparkSession) -> None:
-    """Print how many files remain to be read after a clustering and after a Z-order."""
+    """Print the number of files that remain after skipping, for a clustered and a Z-ordered table."""
     z_ordered = copy_with_links(PLAIN)
     optimize_table(spark, z_ordered, z_order=True)
     for name, table in (("clustering", CLUSTERED), ("Z-order", z_ordered)):
-        files, left = files_left(table)
-        print(f"{name:<12} {files:>4} files, on average {left:>6.2f} of them remain for one of {BOXES} random boxes")
+        files, remaining_files = files_after_skipping(table)
+        print(f"{name:<12} {files:>4} files, {remaining_files:>6.2f} remain on average for one of {BOXES} random boxes")
 
 
 def main() -> None:
-    """Measure the clustering, count the files left, and print both."""
+    """Measure the clustering, count the remaining files, and print both."""
     spark = session({"spark.sql.shuffle.partitions": "4"})
     if not GROWN.exists():
         make_tables(spark)

@@ -1,8 +1,8 @@
-"""Commits per second if many processes append to one table at the same time, compared with delta-rs.
+"""Commits per second of many processes that append to one table at the same time, compared with delta-rs.
 
-Each commit is a small append with a data file, and begins with a new snapshot of the table. The processes start before
-the clock does. A failed commit does not count and is reported. The compared time is that of all commits, at the rate of
-the successful ones.
+Each commit is a small append with a data file, and begins with a new snapshot of the table. The time does not include
+the start of the processes. The benchmark counts successful commits only, and reports the number of failed ones. It
+compares the time that all commits would take at the rate of the successful ones.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ MINUTE_S = 60
 CONTEXT = multiprocessing.get_context("forkserver")
 
 
-def ours(table: str) -> bool:
-    """Append with the functions of the write command, and do the upkeep after the commit."""
+def append_with_deltalite(table: str) -> bool:
+    """Append with the functions of the write command, and do the post-commit work. Return whether it succeeded."""
     store, name = LocalLogStore(table), f"{uuid.uuid4()}.parquet"
     base = Snapshot.load(store)
     pq.write_table(ROWS, f"{table}/{name}", compression="snappy")
     stats = {"numRecords": 3, "minValues": {"id": 1}, "maxValues": {"id": 3}, "nullCount": {"id": 0}}
-    new = AddFile(
+    added_file = AddFile(
         path=name,
         partition_values={},
         size_bytes=Path(table, name).stat().st_size,
@@ -56,7 +56,7 @@ def ours(table: str) -> bool:
     proposal = Proposal(
         base=BaseState.of(base),
         operation=Operation(name="WRITE"),
-        adds=(new,),
+        adds=(added_file,),
     )
     try:
         outcome = commit(store, proposal)
@@ -66,8 +66,8 @@ def ours(table: str) -> bool:
     return isinstance(outcome, Committed)
 
 
-def delta_rs(table: str) -> bool:
-    """Append the same rows with delta-rs."""
+def append_with_delta_rs(table: str) -> bool:
+    """Append the same rows with delta-rs. Return whether it succeeded."""
     try:
         deltalake.write_deltalake(table, ROWS, mode="append")
     except deltalake.exceptions.DeltaError:
@@ -75,54 +75,57 @@ def delta_rs(table: str) -> bool:
     return True
 
 
-def write(append: Callable[[str], bool], table: str, gate: Any, results: Any) -> None:
-    """Run the commits of one process; report the number of successful ones, and the times of its start and end.
+def run_writer(append: Callable[[str], bool], table: str, start_barrier: Any, reports: Any) -> None:
+    """Run the commits of one process, and put a report into the queue `reports`.
 
-    An append to a separate table comes first, so that late imports are not measured.
+    A report has the number of successful commits, and the times of the first commit's start and the last one's end. The
+    process first appends to a separate table, so that the times do not include late imports.
     """
     warm_up_table = f"{table}-{uuid.uuid4()}"
     deltalake.write_deltalake(warm_up_table, ROWS)
     append(warm_up_table)
     shutil.rmtree(warm_up_table)
-    gate.wait()
+    start_barrier.wait()
     started = time.monotonic()
-    succeeded = sum(append(table) for _ in range(COMMITS))
-    results.put((succeeded, started, time.monotonic()))
+    num_succeeded = sum(append(table) for _ in range(COMMITS))
+    reports.put((num_succeeded, started, time.monotonic()))
 
 
-def round_of(append: Callable[[str], bool]) -> tuple[float, int]:
-    """Return the seconds from the first process's start to the last one's end, and the number of failed commits."""
+def run_round(append: Callable[[str], bool]) -> tuple[float, int]:
+    """Run all writers. Return the seconds from the first start to the last end, and the number of failed commits."""
     table = str(FOLDER / "commits" / append.__name__)
     shutil.rmtree(table, ignore_errors=True)
     deltalake.write_deltalake(table, ROWS)
-    gate, results = CONTEXT.Barrier(WRITERS), CONTEXT.Queue()
-    writers = [CONTEXT.Process(target=write, args=(append, table, gate, results)) for _ in range(WRITERS)]
+    start_barrier, queue = CONTEXT.Barrier(WRITERS), CONTEXT.Queue()
+    writers = [CONTEXT.Process(target=run_writer, args=(append, table, start_barrier, queue)) for _ in range(WRITERS)]
     for writer in writers:
         writer.start()
-    reports = [results.get(timeout=10 * MINUTE_S) for _ in writers]
+    reports = [queue.get(timeout=10 * MINUTE_S) for _ in writers]
     for writer in writers:
         writer.join()
-    succeeded = sum(count for count, _, _ in reports)
-    if deltalake.DeltaTable(table).version() != succeeded:
-        raise SystemExit(f"The writers reported {succeeded} commits, but the table has another number.")
-    return max(end for _, _, end in reports) - min(begin for _, begin, _ in reports), WRITERS * COMMITS - succeeded
+    num_succeeded = sum(count for count, _, _ in reports)
+    version = deltalake.DeltaTable(table).version()
+    if version != num_succeeded:
+        raise SystemExit(f"The writers reported {num_succeeded} commits, but the table is at version {version}.")
+    seconds = max(end for _, _, end in reports) - min(start for _, start, _ in reports)
+    return seconds, WRITERS * COMMITS - num_succeeded
 
 
 def main() -> None:
-    """Measure both sides in alternating order; the first round is not counted."""
+    """Measure both sides in alternating order, and print a table. The first round does not count."""
     CONTEXT.set_forkserver_preload(["pandas", "deltalake", "pyarrow.parquet", "deltalite.upkeep.post_commit"])
     num_commits = WRITERS * COMMITS
     pair = Pair(name=f"{num_commits} commits of {WRITERS} processes", peer="delta-rs", target=1.0)
-    sides = [(ours, pair.ours_s), (delta_rs, pair.peer_s)]
-    failures = {ours.__name__: 0, delta_rs.__name__: 0}
-    for number in range(ROUNDS + 1):
-        for append, seconds in sides if number % 2 else reversed(sides):
-            round_seconds, failed = round_of(append)
-            failures[append.__name__] += failed
-            if number:
-                seconds.append(round_seconds * num_commits / max(num_commits - failed, 1))
+    sides = [("deltalite", append_with_deltalite, pair.deltalite_s), ("delta-rs", append_with_delta_rs, pair.peer_s)]
+    failures = {"deltalite": 0, "delta-rs": 0}
+    for round_number in range(ROUNDS + 1):
+        for side, append, seconds in sides if round_number % 2 else reversed(sides):
+            round_seconds, num_failed = run_round(append)
+            failures[side] += num_failed
+            if round_number:
+                seconds.append(round_seconds * num_commits / max(num_commits - num_failed, 1))
     print_table([pair])
-    rates = {"ours": num_commits / min(pair.ours_s), "delta-rs": num_commits / min(pair.peer_s)}
+    rates = {"deltalite": num_commits / min(pair.deltalite_s), "delta-rs": num_commits / min(pair.peer_s)}
     print("commits per second, best round: " + ", ".join(f"{side} {rate:.0f}" for side, rate in rates.items()))
     print("failed commits: " + ", ".join(f"{side} {count}" for side, count in failures.items()))
 

@@ -1,7 +1,8 @@
-"""Replay of a log without a checkpoint, from opening the table to the list of its files, compared with delta-rs.
+"""The replay of a log without a checkpoint, from opening the table to the list of its files, compared with delta-rs.
 
-Thousands of small commits show the cost of a commit. One large commit shows the cost of an action, in time and memory.
-The logs are synthetic and stay in `.benchmarks/`. Memory is the peak of a new process, without its imports.
+A log of thousands of small commits shows the cost of a commit. A log of one large commit shows the cost of an action,
+in time and memory. The logs are synthetic and stay in `.benchmarks/`. Memory is the peak of a new process, less the
+memory that its imports take.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ LARGE_BYTES = 200_000_000
 FILES_PER_COMMIT = 4
 ROUNDS = 3
 FOLDER = Path(".benchmarks")
-REPLAY = """
+REPLAY_PROGRAM = """
 import sys
 from deltalite import DeltaTable
-def peak_kib():  # of this process alone: ru_maxrss begins with its parent's
+def peak_kib():  # not ru_maxrss, which includes the peak of the parent process
     status = open("/proc/self/status").read()
     return int(status.split("VmHWM:")[1].split()[0])
-before = peak_kib()
+before_kib = peak_kib()
 DeltaTable(sys.argv[1]).files()
-print((peak_kib() - before) // 1024)
+print((peak_kib() - before_kib) // 1024)
 """
 
 
 def first_actions() -> list[dict[str, object]]:
-    """Return the protocol and the metadata."""
+    """Return the protocol action and the metadata action of version 0."""
     metadata = {
         "id": "5a3c9d0e-7f1b-4a52-9a53-3c1f0e6f2b7d",
         "format": {"provider": "parquet", "options": {}},
@@ -48,8 +49,8 @@ def first_actions() -> list[dict[str, object]]:
     return [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
 
 
-def small_commit(version: int) -> Iterator[dict[str, object]]:
-    """Yield the actions of a commit that adds a few files and removes one of an earlier commit."""
+def small_commit_actions(version: int) -> Iterator[dict[str, object]]:
+    """Yield the actions of a commit that adds a few files and removes a file of an earlier commit."""
     yield {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE", "isBlindAppend": False}}
     yield from first_actions() if version == 0 else ()
     for number in range(FILES_PER_COMMIT):
@@ -59,24 +60,24 @@ def small_commit(version: int) -> Iterator[dict[str, object]]:
         yield {"remove": {"path": removed["path"], "deletionTimestamp": 1_700_000_000_000, "dataChange": True}}
 
 
-def many_commits() -> Path:
-    """Make a table with `COMMITS` commits unless it exists."""
+def make_table_of_small_commits() -> Path:
+    """Make a table with `COMMITS` commits unless it exists, and return its folder."""
     table = FOLDER / f"log-{COMMITS}"
     log = table / "_delta_log"
     if not (log / f"{COMMITS - 1:020d}.json").exists():
         log.mkdir(parents=True, exist_ok=True)
         for version in range(COMMITS):
-            (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, small_commit(version))))
+            (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, small_commit_actions(version))))
     return table
 
 
-def large_commit() -> Path:
-    """Make a table with one commit of `LARGE_BYTES` unless it exists."""
+def make_table_of_large_commit() -> Path:
+    """Make a table with one commit of `LARGE_BYTES` bytes unless it exists, and return its folder."""
     table = FOLDER / f"log-{LARGE_BYTES}-bytes"
-    name = table / "_delta_log" / f"{0:020d}.json"
-    if not name.exists():
-        name.parent.mkdir(parents=True)
-        with name.open("w") as file:
+    commit = table / "_delta_log" / f"{0:020d}.json"
+    if not commit.exists():
+        commit.parent.mkdir(parents=True)
+        with commit.open("w") as file:
             file.writelines(json.dumps(action) + "\n" for action in first_actions())
             number = 0
             while file.tell() < LARGE_BYTES:
@@ -86,32 +87,34 @@ def large_commit() -> Path:
 
 
 def measure(name: str, table: Path, *, target: float) -> Pair:
-    """Measure both sides on one table, after a check that they see the same number of files."""
+    """Measure both sides on one table, and return the times. Exit if the sides see different numbers of files."""
     path = str(table.resolve())
 
-    def ours() -> int:
+    def count_with_deltalite() -> int:
         return DeltaTable(path).files().num_rows
 
-    def delta_rs() -> int:
+    def count_with_delta_rs() -> int:
         return deltalake.DeltaTable(path).get_add_actions().num_rows
 
-    if ours() != delta_rs():
-        raise SystemExit(f"The sides disagree: {ours()} files against {delta_rs()}.")
+    if count_with_deltalite() != count_with_delta_rs():
+        raise SystemExit(
+            f"{path}: deltalite lists {count_with_deltalite()} files, and delta-rs {count_with_delta_rs()}."
+        )
     pair = Pair(name=name, peer="delta-rs", target=target)
-    pair.run(ours, delta_rs, rounds=ROUNDS)
+    pair.run(count_with_deltalite, count_with_delta_rs, rounds=ROUNDS)
     return pair
 
 
 def main() -> None:
-    """Make the tables unless they exist, and measure."""
-    large = large_commit()
+    """Make the tables unless they exist, measure both, and print times and memory."""
+    large_table = make_table_of_large_commit()
     pairs = [
-        measure(f"files of {COMMITS:,} commits", many_commits(), target=1.0),
-        measure(f"files of a commit of {LARGE_BYTES:,} bytes", large, target=2.0),
+        measure(f"files of {COMMITS:,} commits", make_table_of_small_commits(), target=1.0),
+        measure(f"files of a commit of {LARGE_BYTES:,} bytes", large_table, target=2.0),
     ]
     print_table(pairs)
     process = subprocess.run(
-        [sys.executable, "-c", REPLAY, str(large.resolve())], capture_output=True, text=True, check=True
+        [sys.executable, "-c", REPLAY_PROGRAM, str(large_table.resolve())], capture_output=True, text=True, check=True
     )
     print(f"peak memory of replaying {LARGE_BYTES:,} bytes: {process.stdout.strip()} MiB")
 

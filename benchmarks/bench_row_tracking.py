@@ -1,7 +1,7 @@
-"""The cost of row tracking: the same operations on the same rows, in a table with row tracking and in one without it.
+"""The cost of row tracking: the same operations on the same rows, in tables with and without row tracking.
 
-Each round works on a new table of hard links to the same files; making it is not timed. `DELTALITE_BENCH_ROWS` makes
-the tables smaller.
+Each round works on a new table of hard links to the same files. The time does not include making this table. To use
+smaller tables, set `DELTALITE_BENCH_ROWS`.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ FOLDER = Path(".benchmarks").resolve() / f"row-tracking-{ROWS}"
 TRACKED, PLAIN = FOLDER / "tracked", FOLDER / "plain"
 TARGET = 1.15
 NO_SOURCE = {"source": Source(format="text", path=__file__)}
-ONE_IN = 1_000
+ROWS_PER_CHANGE = 1_000
 
 
 def rows_query(first: int, count: int) -> str:
-    """Return the SQL of `count` rows, as in a typical feed."""
+    """Return a query of `count` rows as in a typical feed. Their ids begin at `first`."""
     columns = "id AS order_id, concat('customer-', id) AS customer, 0D AS score"
     return f"SELECT {columns} FROM range({first}, {first + count}, 1, 2)"  # noqa: S608  numbers only
 
 
 def append(spark: SparkSession, table: Path, first: int, count: int, properties: dict[str, str]) -> None:
-    """Append rows."""
+    """Append the rows of `rows_query`. The properties apply to a new table."""
     request = WriteRequest(
         table=str(table),
         sources=NO_SOURCE,
@@ -60,18 +60,19 @@ def append(spark: SparkSession, table: Path, first: int, count: int, properties:
 
 
 def make_tables(spark: SparkSession) -> None:
-    """Write the tables with which every round begins."""
+    """Write the tables that each round copies."""
     shutil.rmtree(FOLDER, ignore_errors=True)
-    for table, tracks in ((PLAIN, "false"), (TRACKED, "true")):
+    for table, row_tracking in ((PLAIN, "false"), (TRACKED, "true")):
         for number in range(FILES // 2):
             count = 2 * ROWS // FILES
-            append(spark, table, number * count, count, {"delta.enableRowTracking": tracks})
+            append(spark, table, number * count, count, {"delta.enableRowTracking": row_tracking})
 
 
 def merge_rows(spark: SparkSession, table: Path) -> None:
-    """Merge one percent of the rows, half of them new."""
+    """Merge one percent of the rows. Half of the rows are new, the other half is spread over the table."""
     half = ROWS // 200
-    query = f"{rows_query(0, half)} UNION ALL {rows_query(ROWS, half)}".replace("id AS", f"id * {ROWS // half} AS", 1)
+    changed_rows = rows_query(0, half).replace("id AS", f"id * {ROWS // half} AS", 1)
+    query = f"{changed_rows} UNION ALL {rows_query(ROWS, half)}"
     request = MergeRequest(
         table=str(table),
         sources=NO_SOURCE,
@@ -84,7 +85,7 @@ def merge_rows(spark: SparkSession, table: Path) -> None:
 
 
 def measure(name: str, operation: Callable[[Path], object]) -> Pair:
-    """Measure an operation on both tables."""
+    """Measure an operation on new copies of both tables, and return the times."""
     pair = Pair(name=name, peer="without row tracking", target=TARGET)
     copies = {table: FOLDER / f"{table.name}-copy" for table in (TRACKED, PLAIN)}
 
@@ -102,7 +103,7 @@ def main() -> None:
     spark = session({"spark.sql.shuffle.partitions": "4"})
     if not TRACKED.exists():
         make_tables(spark)
-    condition = f"order_id % {ONE_IN} = 17"
+    condition = f"order_id % {ROWS_PER_CHANGE} = 17"
     print_table(
         [
             measure("append of an eighth", lambda table: append(spark, table, ROWS, ROWS // FILES, {})),

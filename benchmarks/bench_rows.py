@@ -1,8 +1,9 @@
 """Merge, update and delete in a table of 8,000,000 rows, compared with delta-rs on the same data.
 
-A merge has one percent of the rows, half of them new: once spread over the table, once from one range of keys. An
-update and a delete change a tenth of a percent. Each round works on a new table of hard links to the same files; making
-it is not timed. Both sides read the source from a Parquet file. `DELTALITE_BENCH_ROWS` makes the tables smaller.
+A merge has one percent of the rows, and half of them are new. The changed rows of one source are spread over the table.
+Those of the other source have adjacent keys. An update and a delete change a tenth of a percent. Each round works on a
+new table of hard links to the same files. The time does not include making this table. Both sides read the source from
+a Parquet file. To use smaller tables, set `DELTALITE_BENCH_ROWS`.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ ROUNDS = 3
 FOLDER = Path(".benchmarks").resolve() / f"rows-{ROWS}"
 WORK = FOLDER / "work"
 PROPERTIES = {"files": {}, "vectors": {"delta.enableDeletionVectors": "true"}}
-ONE_IN = 1_000
+ROWS_PER_CHANGE = 1_000
 STRIDE = 7_919  # a prime, so that the keys are spread over the whole table
 
 
 def rows_of(keys: pa.Array, score: float) -> pa.Table:
-    """Return rows with these keys, as in a typical feed."""
+    """Return rows as in a typical feed, with these keys and the same score."""
     text = keys.cast(pa.string())
     return pa.table(
         {
@@ -49,7 +50,7 @@ def rows_of(keys: pa.Array, score: float) -> pa.Table:
 
 
 def make_tables() -> None:
-    """Write the tables with which every round begins, and the sources."""
+    """Write the tables that each round copies, and the sources of the merges."""
     rows_per_file = ROWS // FILES
     for name, properties in PROPERTIES.items():
         table = FOLDER / name
@@ -57,22 +58,23 @@ def make_tables() -> None:
             keys = pa.array(range(number * rows_per_file, (number + 1) * rows_per_file), pa.int64())
             write_deltalake(table, rows_of(keys, 0.0), mode="append", configuration=properties)
     half = ROWS // 200
-    spread = pa.array(sorted({n * STRIDE % ROWS for n in range(half)} | set(range(ROWS, ROWS + half))), pa.int64())
-    local = pa.array([*range(ROWS // 3, ROWS // 3 + half), *range(ROWS, ROWS + half)], pa.int64())
-    pq.write_table(rows_of(spread, 1.0), FOLDER / "random.parquet")
-    pq.write_table(rows_of(local, 1.0), FOLDER / "localized.parquet")
+    new_keys = range(ROWS, ROWS + half)
+    spread_keys = pa.array(sorted({n * STRIDE % ROWS for n in range(half)} | set(new_keys)), pa.int64())
+    adjacent_keys = pa.array([*range(ROWS // 3, ROWS // 3 + half), *new_keys], pa.int64())
+    pq.write_table(rows_of(spread_keys, 1.0), FOLDER / "spread.parquet")
+    pq.write_table(rows_of(adjacent_keys, 1.0), FOLDER / "adjacent.parquet")
 
 
 def copy_table(name: str, side: str) -> Path:
-    """Make a table of hard links to the files of another one."""
+    """Make a table of hard links to the files of the table `name`, and return its folder."""
     table = WORK / f"{name}-{side}"
     shutil.rmtree(table, ignore_errors=True)
     shutil.copytree(FOLDER / name, table, copy_function=os.link)
     return table
 
 
-def merge_ours(spark: SparkSession, source: Path) -> Callable[[Path], object]:
-    """Return the merge of a source with this library."""
+def merge_with_deltalite(spark: SparkSession, source: Path) -> Callable[[Path], object]:
+    """Return a function that merges a source into a table with this library."""
     return lambda table: merge(
         spark,
         MergeRequest(
@@ -85,8 +87,8 @@ def merge_ours(spark: SparkSession, source: Path) -> Callable[[Path], object]:
     )
 
 
-def merge_peers(source: Path) -> Callable[[Path], object]:
-    """Return the merge of a source with delta-rs."""
+def merge_with_delta_rs(source: Path) -> Callable[[Path], object]:
+    """Return a function that merges a source into a table with delta-rs."""
     return lambda table: (
         DeltaTable(table)
         .merge(pq.read_table(source), "target.order_id = source.order_id", source_alias="source", target_alias="target")
@@ -96,43 +98,57 @@ def merge_peers(source: Path) -> Callable[[Path], object]:
     )
 
 
-def measure(name: str, kind: str, ours: Callable[[Path], object], peers: Callable[[Path], object]) -> Pair:
-    """Measure both sides, each on a new table; delta-rs writes no deletion vectors, so its tables have none."""
+def measure(
+    name: str, kind: str, run_deltalite: Callable[[Path], object], run_delta_rs: Callable[[Path], object]
+) -> Pair:
+    """Measure an operation with both sides on new tables, and return the times.
+
+    `kind` is a key of `PROPERTIES`. delta-rs writes no deletion vectors, so its tables never have the property.
+    """
     pair = Pair(name=f"{name}, {kind}", peer="delta-rs", target=1.0)
     tables: dict[str, Path] = {}
 
     def prepare() -> None:
-        tables["ours"], tables["peers"] = copy_table(kind, "ours"), copy_table("files", "peers")
+        tables["deltalite"], tables["delta-rs"] = copy_table(kind, "deltalite"), copy_table("files", "delta-rs")
 
-    pair.run(lambda: ours(tables["ours"]), lambda: peers(tables["peers"]), rounds=ROUNDS, prepare=prepare)
-    check_same(name, tables["ours"], tables["peers"])
+    pair.run(
+        lambda: run_deltalite(tables["deltalite"]),
+        lambda: run_delta_rs(tables["delta-rs"]),
+        rounds=ROUNDS,
+        prepare=prepare,
+    )
+    check_same_rows(name, tables["deltalite"], tables["delta-rs"])
     return pair
 
 
-def check_same(name: str, ours: Path, peers: Path) -> None:
-    """Exit unless both tables have the same number of rows and the same sum."""
-    from deltalite import DeltaTable as OurTable
+def check_same_rows(name: str, deltalite_table: Path, delta_rs_table: Path) -> None:
+    """Exit unless both tables have the same number of rows and the same sum of scores."""
+    from deltalite import DeltaTable as DeltaLiteTable
 
-    actual = OurTable(str(ours)).to_arrow(columns=["score"])
-    expected = DeltaTable(peers).to_pyarrow_table(columns=["score"])
-    sums = [(t.num_rows, pc.sum(t["score"]).as_py()) for t in (actual, expected)]
-    if sums[0] != sums[1]:
-        raise SystemExit(f"{name}: the tables differ in rows and sum, {sums[0]} against {sums[1]}.")
+    deltalite_rows = DeltaLiteTable(str(deltalite_table)).to_arrow(columns=["score"])
+    delta_rs_rows = DeltaTable(delta_rs_table).to_pyarrow_table(columns=["score"])
+    results = [(rows.num_rows, pc.sum(rows["score"]).as_py()) for rows in (deltalite_rows, delta_rs_rows)]
+    if results[0] != results[1]:
+        raise SystemExit(f"{name}: (rows, sum of scores) is {results[0]} with deltalite, {results[1]} with delta-rs.")
 
 
 def main() -> None:
     """Measure all operations, and print a table."""
-    if not (FOLDER / "localized.parquet").exists():
+    if not (FOLDER / "adjacent.parquet").exists():
         shutil.rmtree(FOLDER, ignore_errors=True)
         FOLDER.mkdir(parents=True)
         make_tables()
     spark = session({"spark.sql.shuffle.partitions": "4"})
     pairs = []
-    condition = f"order_id % {ONE_IN} = 17"
+    condition = f"order_id % {ROWS_PER_CHANGE} = 17"
     for kind in PROPERTIES:
-        for source in ("random", "localized"):
-            file = FOLDER / f"{source}.parquet"
-            pairs.append(measure(f"merge of 1%, {source}", kind, merge_ours(spark, file), merge_peers(file)))
+        for keys in ("spread", "adjacent"):
+            source = FOLDER / f"{keys}.parquet"
+            pairs.append(
+                measure(
+                    f"merge of 1%, {keys} keys", kind, merge_with_deltalite(spark, source), merge_with_delta_rs(source)
+                )
+            )
         pairs.append(
             measure(
                 "update of 0.1%",

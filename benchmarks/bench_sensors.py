@@ -1,10 +1,11 @@
-"""The cost of deferred sensors: the CPU time of a real triggerer with 200 of them, compared with an idle one.
+"""The cost of deferred sensors: the CPU time of a real triggerer with 200 sensors, compared with an idle triggerer.
 
-The sensors are tasks of a real DAG run in a separate database, deferred with the trigger of a sensor. Each waits for
-another table with a log of twenty commits and polls it every 30 s: on the local disk, or with `--s3` on an S3 endpoint
-of this machine through a connection in Airflow's database. No other process of Airflow runs. The benchmark measures the
-CPU time of the triggerer's processes, once all triggers run, as a share of one core. The share of the sensors is the
-difference to the idle triggerer.
+The sensors are deferred tasks of a real DAG run in a separate database. Each sensor waits for a separate table with
+twenty commits, and polls it every 30 s. The tables are on the local disk. With `--s3` they are on an S3 server of this
+machine, and the triggerer opens them with an Airflow connection. No other process of Airflow runs.
+
+After all triggers have started, the benchmark measures the CPU time of the triggerer's processes as a share of one
+core. The share of the sensors is the difference to the idle triggerer.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ with DAG("waiting", schedule=None):
     for n in range({count}):
         DeltaVersionSensor(task_id=f"wait_{{n}}", table=f"{lake}/{{n}}", deferrable=True)
 """
-# Runs in a separate process with Airflow's environment, in place of the scheduler and the workers.
-DEFER = """
+# Defers the tasks in place of the scheduler and the workers, in a separate process with Airflow's environment.
+DEFER_PROGRAM = """
 import json
 import sys
 from datetime import UTC, datetime, timedelta
@@ -72,8 +73,8 @@ with create_session() as session:
 """
 
 
-class Disk:
-    """Tables in a folder."""
+class DiskLake:
+    """Tables in a folder of the local disk, which need no connection."""
 
     conn_id, options = "", {}
 
@@ -84,14 +85,14 @@ class Disk:
         """Write a commit atomically."""
         store = LocalLogStore(f"{self.address}/{table}")
         Path(store.root, "_delta_log").mkdir(parents=True, exist_ok=True)
-        store.write(commit_name(version), commit(table, version))
+        store.write(commit_name(version), commit_content(table, version))
 
-    def connect(self, airflow: WholeAirflow) -> None:
+    def add_connection(self, airflow: WholeAirflow) -> None:
         """Do nothing, because local tables need no connection."""
 
 
-class OnS3:
-    """Tables in a bucket."""
+class S3Lake:
+    """Tables in a bucket of an S3 server, with an Airflow connection."""
 
     address, conn_id = f"s3://{BUCKET}", "lake_on_s3"
 
@@ -102,69 +103,69 @@ class OnS3:
     def write_commit(self, table: int, version: int) -> None:
         """Write a commit atomically."""
         key = f"{table}/{commit_name(version)}"
-        self._client.put_object(Bucket=BUCKET, Key=key, Body=commit(table, version))
+        self._client.put_object(Bucket=BUCKET, Key=key, Body=commit_content(table, version))
 
-    def connect(self, airflow: WholeAirflow) -> None:
+    def add_connection(self, airflow: WholeAirflow) -> None:
         """Put the connection into Airflow's database."""
         airflow.cli("connections", "add", self.conn_id, "--conn-json", self._connection, timeout=300)
 
 
-def commit(table: int, version: int) -> bytes:
-    """Return the text of a commit, which only the sensor reads."""
+def commit_content(table: int, version: int) -> bytes:
+    """Return the content of a commit. It names a data file that does not exist, because sensors read only the log."""
     schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
     metadata = {"id": str(table), "format": {"provider": "parquet"}, "schemaString": json.dumps(schema)}
-    first = [
+    first_actions = [
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
         {"metaData": {**metadata, "partitionColumns": [], "configuration": {}}},
     ]
-    file = {"path": "a.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
-    actions = [{"commitInfo": {"timestamp": version, "operation": "WRITE"}}, {"add": file}]
-    lines = [json.dumps(action) for action in (first if version == 0 else actions)]
+    add = {"path": "a.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+    later_actions = [{"commitInfo": {"timestamp": version, "operation": "WRITE"}}, {"add": add}]
+    lines = [json.dumps(action) for action in (first_actions if version == 0 else later_actions)]
     return ("\n".join(lines) + "\n").encode()
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    """Return the user and system time of a process and its descendants."""
-    times = [item.cpu_times() for item in (process, *process.children(recursive=True))]
-    return sum(item.user + item.system for item in times)
+    """Return the sum of the user and system times of a process and its descendants."""
+    times = [member.cpu_times() for member in (process, *process.children(recursive=True))]
+    return sum(cpu_times.user + cpu_times.system for cpu_times in times)
 
 
-def share_of_a_core(airflow: WholeAirflow, lake: Disk | OnS3, sensors: int, seconds: float) -> float:
-    """Return the CPU time per second of a triggerer that runs all triggers.
+def share_of_a_core(airflow: WholeAirflow, lake: DiskLake | S3Lake, sensors: int, seconds: float) -> float:
+    """Start a triggerer with this number of triggers, and return its CPU time per second.
 
-    At the end each table gets a commit. All triggers then end, which shows that all of them were waiting.
+    At the end each table gets a commit, which must end all triggers. This check shows that all of them were waiting.
     """
     log = airflow.said_in / "triggerer.log"
     log.unlink(missing_ok=True)
 
-    def running() -> list[str]:
+    def trigger_counts() -> list[str]:
         """Return the numbers of running triggers, which the triggerer logs once a minute."""
         return re.findall(r"(\d+) triggers currently running", log.read_text(errors="replace"))
 
     airflow.start("triggerer")
     try:
-        airflow.until("all triggers run", lambda: running()[-1:] == [str(sensors)], timeout=300)
-        time.sleep(20)  # leaves out the cost of the start
+        airflow.until("all triggers run", lambda: trigger_counts()[-1:] == [str(sensors)], timeout=300)
+        time.sleep(20)  # so that the share does not include the cost of the start
         before, started = cpu_seconds(airflow.process("triggerer")), time.monotonic()
         time.sleep(seconds)
         share = (cpu_seconds(airflow.process("triggerer")) - before) / (time.monotonic() - started)
         for table in range(sensors):
             lake.write_commit(table, COMMITS)
-        airflow.until("all triggers have found the commit", lambda: running()[-1:] == ["0"], timeout=300)
+        airflow.until("all triggers have found the commit", lambda: trigger_counts()[-1:] == ["0"], timeout=300)
     finally:
         airflow.kill("triggerer")
     return share
 
 
 @contextlib.contextmanager
-def lake_on_s3() -> Iterator[OnS3]:
+def s3_lake() -> Iterator[S3Lake]:
     """Run an S3 endpoint during the block, and yield tables in its bucket."""
     with s3_server() as s3:
-        yield OnS3(s3)
+        yield S3Lake(s3)
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure an idle triggerer and one with sensors, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sensors", type=int, default=200)
     parser.add_argument("--interval", type=float, default=30.0, help="seconds between two polls of a sensor")
@@ -173,7 +174,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="deltalite-sensors-")))
-        lake = stack.enter_context(lake_on_s3()) if arguments.s3 else Disk(home / "lake")
+        lake = stack.enter_context(s3_lake()) if arguments.s3 else DiskLake(home / "lake")
         airflow = WholeAirflow(home / "airflow")
         for folder in (airflow.dags, airflow.logs, airflow.said_in):
             folder.mkdir(parents=True)
@@ -181,19 +182,21 @@ def main() -> None:
             for version in range(COMMITS):
                 lake.write_commit(table, version)
         airflow.cli("db", "migrate", timeout=300)
-        lake.connect(airflow)
-        idle = share_of_a_core(airflow, lake, 0, arguments.seconds)
+        lake.add_connection(airflow)
+        idle_share = share_of_a_core(airflow, lake, 0, arguments.seconds)
         (airflow.dags / "waiting.py").write_text(DAG.format(count=arguments.sensors, lake=lake.address))
         airflow.cli("dags", "reserialize", timeout=300)
         airflow.cli("dags", "trigger", "waiting", timeout=300)
         parameters = [lake.address, str(arguments.interval), lake.conn_id, json.dumps(lake.options)]
-        subprocess.run([sys.executable, "-c", DEFER, *parameters], env=airflow.environment, check=True)
-        busy = share_of_a_core(airflow, lake, arguments.sensors, arguments.seconds)
+        subprocess.run([sys.executable, "-c", DEFER_PROGRAM, *parameters], env=airflow.environment, check=True)
+        busy_share = share_of_a_core(airflow, lake, arguments.sensors, arguments.seconds)
+    sensors_share = busy_share - idle_share
+    poll_ms = sensors_share * arguments.interval / arguments.sensors * 1000
     print(f"{'triggerer':<42} {'share of a core':>15}")
-    print(f"{'without a sensor':<42} {idle:>15.1%}")
-    print(f"{f'with {arguments.sensors}, each polling every {arguments.interval:.0f} s':<42} {busy:>15.1%}")
-    print(f"{'the sensors':<42} {busy - idle:>15.1%}")
-    print(f"{'a poll':<42} {(busy - idle) * arguments.interval / arguments.sensors * 1000:>12.2f} ms")
+    print(f"{'without a sensor':<42} {idle_share:>15.1%}")
+    print(f"{f'with {arguments.sensors}, each polling every {arguments.interval:.0f} s':<42} {busy_share:>15.1%}")
+    print(f"{'the sensors':<42} {sensors_share:>15.1%}")
+    print(f"{'a poll':<42} {poll_ms:>12.2f} ms")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A snapshot of a log with a million files, from opening the table to the list of its files, compared with delta-rs.
 
-The log is synthetic: a checkpoint and ten commits after it, each of which adds and removes files. It stays in
+The log is synthetic: a checkpoint and ten commits after it. Each commit adds and removes files. The log stays in
 `.benchmarks/`.
 """
 
@@ -33,7 +33,7 @@ SCHEMA = {
 
 
 def add_of(number: int) -> dict[str, object]:
-    """Return the `add` of one file, with the statistics of a table of three data columns."""
+    """Return the fields of the `add` action of a file, with statistics of three data columns."""
     day = f"d{number // FILES_PER_DAY:06d}"
     stats = {
         "numRecords": 1000,
@@ -52,7 +52,7 @@ def add_of(number: int) -> dict[str, object]:
 
 
 def make_table() -> None:
-    """Write the log: the checkpoint of version 0, and then the commits."""
+    """Write the log: the checkpoint of version 0, and then the ten commits."""
     log = TABLE / "_delta_log"
     log.mkdir(parents=True)
     protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
@@ -86,45 +86,50 @@ def make_table() -> None:
         ]
     )
     adds = pa.array([None, None, *(add_of(n) for n in range(FILES))], add_type)
-    rows = FILES + 2
-    table = pa.table(
+    num_actions = FILES + 2
+    checkpoint = pa.table(
         {
-            "protocol": pa.array([protocol, *[None] * (rows - 1)], protocol_type),
-            "metaData": pa.array([None, metadata, *[None] * (rows - 2)], metadata_type),
+            "protocol": pa.array([protocol, *[None] * (num_actions - 1)], protocol_type),
+            "metaData": pa.array([None, metadata, *[None] * (num_actions - 2)], metadata_type),
             "add": adds,
         }
     )
-    pq.write_table(table, log / f"{0:020d}.checkpoint.parquet", compression="snappy")
-    (log / "_last_checkpoint").write_text(json.dumps({"version": 0, "size": rows}))
+    pq.write_table(checkpoint, log / f"{0:020d}.checkpoint.parquet", compression="snappy")
+    (log / "_last_checkpoint").write_text(json.dumps({"version": 0, "size": num_actions}))
     (log / f"{0:020d}.json").write_text(
         "\n".join(json.dumps(a) for a in ({"protocol": protocol}, {"metaData": metadata}))
     )
     for version in range(1, COMMITS + 1):
-        removed = add_of(version)
-        lines: list[dict[str, object]] = [
+        removed_path = add_of(version)["path"]
+        actions: list[dict[str, object]] = [
             {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE"}},
-            {"remove": {"path": removed["path"], "deletionTimestamp": 1_700_000_000_000, "dataChange": True}},
+            {"remove": {"path": removed_path, "deletionTimestamp": 1_700_000_000_000, "dataChange": True}},
             *({"add": add_of(FILES + version * 100 + n)} for n in range(100)),
         ]
-        (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, lines)))
+        (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, actions)))
 
 
 def main() -> None:
-    """Make the table unless it exists, check that both sides see the same number of files, and time them."""
+    """Make the table unless it exists, time both sides, and print a table.
+
+    Exit if the sides list different numbers of files.
+    """
     if not (TABLE / "_delta_log" / f"{COMMITS:020d}.json").exists():
         make_table()
     path = str(TABLE.resolve())
 
-    def ours() -> int:
+    def count_with_deltalite() -> int:
         return DeltaTable(path).files().num_rows
 
-    def delta_rs() -> int:
+    def count_with_delta_rs() -> int:
         return deltalake.DeltaTable(path).get_add_actions().num_rows
 
-    if ours() != delta_rs():
-        raise SystemExit(f"The sides disagree: {ours()} files against {delta_rs()}.")
+    if count_with_deltalite() != count_with_delta_rs():
+        raise SystemExit(
+            f"{path}: deltalite lists {count_with_deltalite()} files, and delta-rs {count_with_delta_rs()}."
+        )
     pair = Pair(name=f"snapshot and list of {FILES:,} files", peer="delta-rs", target=0.5)
-    pair.run(ours, delta_rs, rounds=ROUNDS)
+    pair.run(count_with_deltalite, count_with_delta_rs, rounds=ROUNDS)
     print_table([pair])
 
 

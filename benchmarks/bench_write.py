@@ -1,7 +1,7 @@
 """A write of eight million rows to a table, compared with Spark's `df.write.parquet` of the same rows.
 
-Both read the same Parquet source, so the difference is the cost of a table: the plan, the footers, the statistics, the
-move of the files, and the commit.
+Both sides read the same Parquet source, so the difference is the cost of a Delta table: the plan, the footers, the
+statistics, the move of the files, and the commit.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def make_source(spark: SparkSession) -> None:
 
 
 def main() -> None:
-    """Measure both writes, each time to an empty folder, and check the number of rows."""
-    spark = session({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})  # as Delta writes them
+    """Measure both writes, each time to a new table or folder, and print a table. Exit if the table lacks rows."""
+    spark = session({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})  # the type that Delta requires
     if not (SOURCE / "_SUCCESS").exists():
         make_source(spark)
     request = WriteRequest(table=str(TABLE), sources={"source": Source(format="parquet", path=str(SOURCE))})

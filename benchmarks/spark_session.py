@@ -1,4 +1,4 @@
-"""The Spark session of the benchmarks: local, with two cores."""
+"""The Spark session of all benchmarks: a local one with two cores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 
 def session(settings: dict[str, str] | None = None) -> SparkSession:
-    """Create a session with additional settings."""
+    """Return a new session with additional settings of Spark."""
     builder: SparkSession.Builder = SparkSession.builder
     builder = (
         builder.master("local[2]")

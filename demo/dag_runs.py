@@ -1,8 +1,8 @@
 """A process with Airflow that runs one example DAG for each requested day, and reports the result of each run.
 
-It reads days from standard input, and answers each with one line of JSON on standard output. All other output of
-Airflow, the tasks and Spark goes to one log file for each run. `DAG.test` runs the tasks in this process, without a
-scheduler. It also runs the trigger of a deferred task. The metadata database is a real one.
+The process reads days from standard input, and answers each day with one line of JSON on standard output. All other
+output of Airflow, the tasks and Spark goes to one log file for each run. `DAG.test` runs the tasks in this process,
+without a scheduler. It also runs the trigger of a deferred task. The metadata database is real.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def main(dag_id: str, logs: Path) -> None:
 
 
 def _read_days(lines: TextIO, days: Queue[date]) -> None:
-    """Put the days into the queue. At the end of the input, the demonstration has ended: kill the process group.
+    """Put the days into the queue, and kill the process group at the end of the input.
 
-    A spark-submit may run in the group.
+    At the end of the input, the demonstration has ended, but a spark-submit may still run in the group.
     """
     for line in lines:
         days.put(date.fromisoformat(line.strip()))
@@ -60,7 +60,7 @@ def _load(dag_id: str) -> Any:
     from airflow.dag_processing.dagbag import DagBag
     from airflow.sdk.execution_time import supervisor
 
-    # `DAG.test` makes an API server for each task, which takes seconds. With the cache it makes one.
+    # `DAG.test` makes an API server for each task, which takes seconds. With the cache it makes one for all tasks.
     supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
     file = Path(conf.get_mandatory_value("core", "dags_folder")) / f"{dag_id}.py"
     bag = DagBag(file)
@@ -70,7 +70,7 @@ def _load(dag_id: str) -> Any:
 
 
 def _run(dag: Any, day: date) -> dict[str, Any]:
-    """Run the DAG for a day. Return the state, the return value of each task, and the first task's error, if any."""
+    """Run the DAG for a day. Return its success, the return value of each task, and the first error, if any."""
     failures: list[str] = []
     for task in dag.tasks:
         task.on_failure_callback = [lambda context: failures.append(str(context["exception"]))]

@@ -3,7 +3,7 @@
 The feed has typical errors: late orders of the day before, repeated lines (unchanged or corrected), missing values,
 amounts that are not numbers, and invalid ids. It also has white space, several time zones, and texts with quotes,
 commas, line breaks and letters of many languages. The content depends on the day alone, so an existing file with this
-content is not written again. Standard library only.
+content is not written again. The module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import Path
 ORDERS_A_DAY = 20_000
 COLUMNS = ("order_id", "customer", "country", "amount", "note", "ordered_at", "sent_at")
 
-LATE = 0.02  # the share of a day's orders that the shop delivers with the next day
-AGAIN = 0.01  # the share that it sends a second time, unchanged
-CORRECTED = 0.005  # the share that it sends a second time, with another amount
-NO_ID = 0.001
-NO_CUSTOMER = 0.01
-BAD_AMOUNT = 0.003
-NO_AMOUNT = 0.01
+LATE_SHARE = 0.02  # the share of a day's orders that the shop delivers with the next day
+REPEATED_SHARE = 0.01  # the share of orders that the shop sends a second time, unchanged
+CORRECTED_SHARE = 0.005  # the share of orders that the shop sends a second time, with another amount
+INVALID_ID_SHARE = 0.001
+NO_CUSTOMER_SHARE = 0.01
+BAD_AMOUNT_SHARE = 0.003
+NO_AMOUNT_SHARE = 0.01
 
 _CUSTOMERS = 3_000
 _NAMES = ("Anna", "José", "Zoë", "Łukasz", "Søren", "Наталья", "太郎", "أمينة", "O'Brien", "Müller", "Nguyễn", "Ng")
@@ -49,7 +49,7 @@ _NOTES = (
 def write_feed(landing: Path, day: date, *, orders: int = ORDERS_A_DAY) -> Path:
     """Write the feed of a day to `<landing>/<day>/orders.csv`, atomically, and return the file.
 
-    An existing file with the same content is not written again.
+    An existing file with the same content is not written again. `orders` is the number of orders.
     """
     file = landing / day.isoformat() / "orders.csv"
     content = feed(day, orders=orders).encode()
@@ -73,11 +73,11 @@ def feed(day: date, *, orders: int = ORDERS_A_DAY) -> str:
 
 def _lines(day: date, orders: int) -> list[list[str]]:
     """Return all lines of a delivery, in random order."""
-    late_count = round(orders * LATE)
-    on_time = _day_of_orders(day, orders)[late_count:]
-    late = _day_of_orders(day - timedelta(days=1), orders)[:late_count]
+    late_count = round(orders * LATE_SHARE)
+    on_time_orders = _day_of_orders(day, orders)[late_count:]
+    late_orders = _day_of_orders(day - timedelta(days=1), orders)[:late_count]
     chance = random.Random(f"delivery {day}")  # noqa: S311  the seed gives the same lines on every machine
-    lines = [line for order in (*on_time, *late) for line in _delivered_lines(order, chance)]
+    lines = [line for order in (*on_time_orders, *late_orders) for line in _delivered_lines(order, chance)]
     chance.shuffle(lines)
     return lines
 
@@ -94,7 +94,7 @@ def _order(day: date, number: int, chance: random.Random) -> list[str]:
     zone = chance.choice(_ZONES)
     return [
         f"{day:%Y%m%d}{number:06}",
-        "" if chance.random() < NO_CUSTOMER else f"{_NAMES[customer % len(_NAMES)]} {customer}",
+        "" if chance.random() < NO_CUSTOMER_SHARE else f"{_NAMES[customer % len(_NAMES)]} {customer}",
         chance.choice(_COUNTRIES),
         _amount(chance),
         chance.choice(_NOTES),
@@ -106,9 +106,9 @@ def _order(day: date, number: int, chance: random.Random) -> list[str]:
 def _amount(chance: random.Random) -> str:
     draw = chance.random()
     cents = chance.randrange(1, 400) * chance.randrange(1, 150)  # mostly small; integers are equal on every platform
-    if draw < BAD_AMOUNT:
+    if draw < BAD_AMOUNT_SHARE:
         return chance.choice(_BAD_AMOUNTS)
-    if draw < BAD_AMOUNT + NO_AMOUNT:
+    if draw < BAD_AMOUNT_SHARE + NO_AMOUNT_SHARE:
         return ""
     return f"{cents // 100}.{cents % 100:02}"
 
@@ -116,12 +116,12 @@ def _amount(chance: random.Random) -> str:
 def _delivered_lines(order: list[str], chance: random.Random) -> Iterator[list[str]]:
     """Yield the lines of an order in a delivery: one, or two if the shop repeats or corrects it."""
     draw = chance.random()
-    if draw < NO_ID:
+    if draw < INVALID_ID_SHARE:
         yield [chance.choice(("", "test")), *order[1:]]
         return
     yield order
-    if draw < NO_ID + AGAIN:
+    if draw < INVALID_ID_SHARE + REPEATED_SHARE:
         yield list(order)
-    elif draw < NO_ID + AGAIN + CORRECTED:
+    elif draw < INVALID_ID_SHARE + REPEATED_SHARE + CORRECTED_SHARE:
         sent_at = datetime.fromisoformat(order[-1]) + timedelta(hours=1)
         yield [*order[:3], f" {chance.randrange(1, 500)}.00 ", *order[4:6], sent_at.isoformat()]

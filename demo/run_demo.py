@@ -1,8 +1,8 @@
 """The demonstration: a real Airflow loads three days of orders into a Delta table, and the program shows the table.
 
-All files are in one folder, `.airflow` in the checkout by default (`--home`): Airflow's home with its SQLite database,
-the feed, the table, and a log file for each DAG run. The days, and so the ids of the DAG runs, are always the same. A
-second demonstration runs DAG runs that have committed before, and shows that they write nothing twice.
+All files are in one folder (`--home`), by default `.airflow` in the checkout. It is Airflow's home with the SQLite
+database, and contains the feed, the table, and a log file for each DAG run. The days, and so the ids of the DAG runs,
+are always the same. A second demonstration repeats the same DAG runs, and shows that they write nothing twice.
 
 The demonstration shows that the sensor waits:
 
@@ -10,8 +10,8 @@ The demonstration shows that the sensor waits:
 2. It waits until Airflow's database says that the report's sensor is deferred.
 3. It starts the ingest of the day in another process.
 
-Each process runs its DAG with `DAG.test`, without a scheduler or a web server. A process that finds the SQLite database
-locked waits.
+Each process runs its DAG with `DAG.test`, without a scheduler or a web server. If one process has locked the SQLite
+database, the other process waits.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from deltalite.errors import DeltaLiteError
 CHECKOUT = Path(__file__).resolve().parent.parent
 DAYS = (date(2026, 3, 1), date(2026, 3, 2), date(2026, 3, 3))
 
-_LAST_LINES = 15
-_PAUSE_SECONDS = 0.2
+_SHOWN_LOG_LINES = 15
+_POLL_SECONDS = 0.2
 
 
 class DemoError(Exception):
@@ -61,11 +61,11 @@ class Demo:
         self.database = home / "airflow.db"
         # Tables need a width, which a log file or a pipe does not have.
         self.console = Console(highlight=False, width=None if sys.stdout.isatty() else 130)
-        self.started = time.monotonic()
+        self.start_seconds = time.monotonic()
 
     def print_step(self, step: str, result: str) -> None:
         """Print one line for one step."""
-        self.console.print(f"[dim]{time.monotonic() - self.started:6.1f} s[/]  {step:<26} {result}")
+        self.console.print(f"[dim]{time.monotonic() - self.start_seconds:6.1f} s[/]  {step:<26} {result}")
 
     def environment(self) -> dict[str, str]:
         """Return the environment of Airflow and Spark, without the settings of other installations on this machine."""
@@ -77,7 +77,7 @@ class Demo:
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "example_dags"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            # Two processes use the database. A process that finds it locked waits.
+            # Two processes use the database. If one of them has locked it, the other waits.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.database}?timeout=60",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
@@ -138,8 +138,9 @@ class DagRuns:
 
 
 def _tail(log: Path) -> str:
+    """Return the path of a log and its last lines, for an error message."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    return "\n".join([f"Its log: {log}", *lines[-_LAST_LINES:]])
+    return "\n".join([f"Its log: {log}", *lines[-_SHOWN_LOG_LINES:]])
 
 
 def prepare(demo: Demo) -> None:
@@ -183,25 +184,24 @@ def run_day(demo: Demo, day: date, ingest: DagRuns, report: DagRuns) -> tuple[di
     with demo.console.status(f"{day}: the report reads the table"):
         return_values = report.result()
     version = return_values["wait"]["version"]
-    seconds = time.monotonic() - waiting_since
-    waited = f"found version {version} after {seconds:.0f} s" if is_waiting else f"found version {version} at once"
-    demo.print_step(f"{day} orders_report", f"its sensor {waited}; the report read that version")
+    delay = f"after {time.monotonic() - waiting_since:.0f} s" if is_waiting else "at once"
+    demo.print_step(f"{day} orders_report", f"its sensor found version {version} {delay}; the report read that version")
     return load, return_values["summarize"]
 
 
 def _wait_for_deferral(demo: Demo, report: DagRuns) -> bool:
     """Wait until the sensor of the new run is deferred. Return False if its first poll found the version."""
     started = datetime.now(UTC)
-    while not report.has_ended(_PAUSE_SECONDS):
+    while not report.has_ended(_POLL_SECONDS):
         if _is_deferred(demo.database, started):
             return True
     return False
 
 
 def _is_deferred(database: Path, since: datetime) -> bool:
-    """Whether the sensor is deferred: Airflow then stores the method that resumes it.
+    """Whether the sensor is deferred. Airflow stores the method that resumes a deferred task.
 
-    The task's state does not show it, because `DAG.test` runs the trigger itself and sets the state to queued.
+    The task's state does not show the deferral: `DAG.test` runs the trigger itself and sets the state to queued.
     """
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=60)) as connection:
         row = connection.execute(
@@ -236,7 +236,7 @@ def run(demo: Demo) -> None:
         conclusion = f"{len(loads) - skipped} of {len(loads)} runs of orders_ingest have committed. "
         conclusion += "Run the demonstration again: it skips the same runs and writes nothing twice."
     demo.console.print(f"\n[bold]{conclusion}[/]")
-    demo.console.print(f"{time.monotonic() - demo.started:.0f} s. The logs of all runs: {demo.logs}")
+    demo.console.print(f"{time.monotonic() - demo.start_seconds:.0f} s. The logs of all runs: {demo.logs}")
 
 
 def main() -> int:

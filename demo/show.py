@@ -1,4 +1,4 @@
-"""The tables that the demonstration prints at its end. It reads the log and the files without Spark and Airflow."""
+"""The tables that the demonstration prints at its end. The module reads log and files without Spark and Airflow."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def show_table(console: Console, path: Path) -> None:
     """Print the history, the partitions and a few rows of the newest version."""
     table = DeltaTable(str(path))
     console.print()
-    console.print(_history(table))
-    console.print(_partitions(table))
-    console.print(_rows(table))
+    console.print(_make_history_table(table))
+    console.print(_make_partition_table(table))
+    console.print(_make_row_table(table))
 
 
 def show_reports(console: Console, reports: list[dict[str, Any]]) -> None:
@@ -40,7 +40,7 @@ def show_reports(console: Console, reports: list[dict[str, Any]]) -> None:
     console.print(report_table)
 
 
-def _history(table: DeltaTable) -> Table:
+def _make_history_table(table: DeltaTable) -> Table:
     history_table = Table(title=f"History of {table.detail()['location']}", title_justify="left")
     history_table.add_column("version", justify="right")
     history_table.add_column("time (UTC)")
@@ -60,7 +60,7 @@ def _history(table: DeltaTable) -> Table:
     return history_table
 
 
-def _partitions(table: DeltaTable) -> Table:
+def _make_partition_table(table: DeltaTable) -> Table:
     totals_by_day: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])  # files, rows, bytes
     columns = ("partition_values", "num_records", "size_bytes")
     for values, rows, size in zip(*(table.files()[name].to_pylist() for name in columns), strict=True):
@@ -77,7 +77,7 @@ def _partitions(table: DeltaTable) -> Table:
     return partition_table
 
 
-def _rows(table: DeltaTable) -> Table:
+def _make_row_table(table: DeltaTable) -> Table:
     row_table = Table(title="A few rows", title_justify="left")
     for field in table.schema:
         alignment = "right" if field.name in {"order_id", "amount"} else "left"
@@ -87,11 +87,11 @@ def _rows(table: DeltaTable) -> Table:
         rows = (row for batch in batches for row in batch.slice(0, 200).to_pylist())
         hard_rows = (row for row in rows if _HARD_CHARACTERS.intersection(row["note"] or ""))
         for row in islice(hard_rows, _ROWS_OF_A_PARTITION):
-            row_table.add_row(*(Text(_cell(value)) for value in row.values()))
+            row_table.add_row(*(Text(_cell_text(value)) for value in row.values()))
     return row_table
 
 
-def _cell(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     match value:
         case None:
             return "null"

@@ -1,8 +1,8 @@
 """Settings of the documentation build: `make docs`, which fails on warnings and needs no network.
 
-Pages are plain Markdown, which a code host renders too. `make pages` writes their generated parts (`_generate`) from
-the code and the example DAGs. Only the site has a table of contents and the changelog, which are added here.
-Nothing is looked up on the internet, so references to other projects are plain links.
+Pages are plain Markdown, which a code host renders too. `make pages` writes their generated parts from the code and the
+example DAGs; `_generate` contains its program. This file adds the tables of contents and the changelog, which only the
+site has. The build reads nothing from the internet, so references to other projects are plain links.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ extensions = ["myst_parser"]
 exclude_patterns = ["_build", "_generate"]
 myst_heading_anchors = 4
 
-smartquotes = False  # two dashes begin an option
+smartquotes = False  # keeps the two dashes of an option such as --json
 
 html_theme = "furo"
 html_title = f"airflow-provider-deltalite {VERSION}"
@@ -62,22 +62,25 @@ html_show_sphinx = False
 html_copy_source = False
 
 
-def _contents(pages: list[str], caption: str) -> str:
-    """Return a hidden table of contents, from which Sphinx builds the navigation."""
+def _toctree(pages: list[str], caption: str) -> str:
+    """Return a hidden table of contents. Sphinx builds the navigation from it."""
     return f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
 
 
-def add_what_only_the_site_has(_app: Sphinx, page: str, text: list[str]) -> None:
-    """Add the tables of contents, and the changelog to its page."""
+def add_site_content(_app: Sphinx, page: str, text: list[str]) -> None:
+    """Add the tables of contents to their pages, and the changelog to its page.
+
+    Sphinx expects that the function changes the only element of `text`.
+    """
     if page == "index":
         for caption, pages in CONTENTS.items():
-            text[0] += _contents(pages, caption)
+            text[0] += _toctree(pages, caption)
     elif page == "decisions/index":
-        text[0] += _contents(sorted(path.stem for path in (HERE / "decisions").glob("[0-9]*.md")), "Decisions")
+        text[0] += _toctree(sorted(path.stem for path in (HERE / "decisions").glob("[0-9]*.md")), "Decisions")
     elif page == "changelog":
         text[0] = (HERE.parent / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def setup(app: Sphinx) -> None:
-    """Connect the additions."""
-    app.connect("source-read", add_what_only_the_site_has)
+    """Connect this extension to Sphinx, which calls `setup` by its name."""
+    app.connect("source-read", add_site_content)

@@ -1,9 +1,9 @@
 """Count the customers at the end of each day, also for past days.
 
-The table `customers` changes all the time. Each DAG run reads it *as it was* at the end of the run's data interval
-(`timestamp_as_of`), and replaces that day in the table `customers_by_day`. The numbers of a day do not depend on when
-you compute them. You get the same rows from a backfill of past days in any order, and from a run that you clear a month
-later.
+The table `customers` changes all the time. Each DAG run reads the table *as it was* at the end of the run's data
+interval (`timestamp_as_of`). It then replaces that day in the table `customers_by_day`. The numbers of a day do not
+depend on when you compute them. You get the same rows from a backfill of past days in any order, and from a run that
+you clear a month later.
 
     airflow backfill create --dag-id customers_as_of_day --from-date 2026-03-01 --to-date 2026-03-31
 

@@ -29,8 +29,8 @@ MERGED_UP_TO = "customers up to version "
 
 
 # [START range_of_versions]
-def merged_up_to(copy: str) -> int:
-    """Return the last version of the source whose changes are in the copy. -1 if there is none yet."""
+def last_merged_version(copy: str) -> int:
+    """Return the last version of the source that the copy contains, or -1 if it contains none yet."""
     from deltalite import DeltaTable
     from deltalite.errors import TableNotFoundError
 
@@ -49,15 +49,15 @@ def merged_up_to(copy: str) -> int:
 
 @task
 def next_range(source: str, copy: str) -> dict[str, int]:
-    """Return the versions that this run merges, both inclusive. Skip the run if there is none."""
+    """Return the first and the last version that this run merges. Skip the run if there is no new version."""
     from airflow.providers.common.compat.sdk import AirflowSkipException
 
     from deltalite import DeltaTable
 
-    first, newest = merged_up_to(copy) + 1, DeltaTable(source).version
-    if newest < first:
-        raise AirflowSkipException(f"{source} has no version after {newest}.")
-    return {"first": first, "last": newest}
+    first_version, newest_version = last_merged_version(copy) + 1, DeltaTable(source).version
+    if newest_version < first_version:
+        raise AirflowSkipException(f"{source} has no version after {newest_version}.")
+    return {"first": first_version, "last": newest_version}
 
 
 # [END range_of_versions]

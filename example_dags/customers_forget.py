@@ -24,7 +24,7 @@ from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, Delt
 
 LAKE = "{{ var.value.get('lake', '/data/lake') }}"
 # `sql_literal` quotes the name, so the person who triggers the DAG cannot pass SQL.
-THE_CUSTOMER = "customer = {{ params.customer | sql_literal }}"
+IS_THE_CUSTOMER = "customer = {{ params.customer | sql_literal }}"
 
 
 with DAG(
@@ -40,7 +40,7 @@ with DAG(
     DeltaDeleteOperator(
         task_id="delete",
         table=f"{LAKE}/customers",
-        condition=THE_CUSTOMER,
+        condition=IS_THE_CUSTOMER,
         user_metadata="the customer asked to be forgotten",
     )
     # [END delete]
@@ -49,7 +49,7 @@ with DAG(
         task_id="make_anonymous",
         table=f"{LAKE}/orders",
         set={"customer": "NULL", "note": "NULL"},
-        condition=THE_CUSTOMER,
+        condition=IS_THE_CUSTOMER,
         user_metadata="the customer asked to be forgotten",
     )
     # [END make_anonymous]

@@ -1,9 +1,9 @@
 """Maintain every table of the lake, also tables that were added today.
 
 The first task lists the tables: the folders of the lake that contain a Delta log. For each table, a task group packs
-small files, writes a checkpoint of the newest version, and deletes files that no version inside the table's retention
-(seven days by default) needs. The groups are independent: if one table fails, the others continue. Two tasks run at a
-time. The Airflow Variable `lake` names the folder of the tables, as a path or a URI.
+small files, writes a checkpoint of the newest version, and vacuums. The vacuum deletes files that no version inside the
+table's retention (seven days by default) needs. The groups are independent: if one table fails, the others continue.
+Two tasks run at a time. The Airflow Variable `lake` names the folder of the tables, as a path or a URI.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A DAG that runs once for each partition of a table that changes (Airflow 3.2 and later).
 
-Airflow starts a DAG on a partition only by an event that has a partition key. A task sends such events itself: its
-operator has `partition_events=True`, or its DAG has the schedule `PartitionedAtRuntime`. A watcher cannot send them,
-because Airflow gives its events no key. The DAG `orders_changed_days` fills this gap: a watcher starts it, and its task
+Airflow starts a DAG for a partition only if an event has a partition key. A task can send such events: its operator has
+`partition_events=True`, or its DAG has the schedule `PartitionedAtRuntime`. A watcher cannot send such events, because
+Airflow gives its events no key. The DAG `orders_changed_days` fills this gap: a watcher starts it, and its task
 sends one event for each partition that changed. If the watcher does not know the partitions, the task fails. Then
 trigger `orders_by_day` yourself for the partitions that changed.
 """
@@ -47,7 +47,7 @@ def name_changed_days() -> None:
 # [START count_orders]
 @task
 def count_orders() -> dict[str, object]:
-    """Count the orders of the partition that this run is for."""
+    """Count the orders of this run's partition."""
     from deltalite import DeltaTable
 
     day = str(partition_values(get_current_context()["dag_run"].partition_key)["day"])

@@ -4,8 +4,8 @@ The task `totals` computes the totals of one day from the table `orders`, and re
 `order_totals`. Other days do not change, so you can run it as often as you like. After a correction of the orders,
 clear the run: the new totals replace the old ones.
 
-The task `newest_version` fixes the version of `orders` first. So every retry computes from the same rows, whatever
-other tasks write in the meantime. The Airflow Variable `lake` names the folder of the tables.
+The task `newest_version` fixes the version of `orders` first. So every retry computes from the same rows, even if other
+tasks write in the meantime. The Airflow Variable `lake` names the folder of the tables.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Report on exactly the version that the day's ingest has committed.
 
-The sensor waits for the commit of one run of `orders_ingest`, ignores all other commits, and returns its version. The
-report then reads the table at that version. If you run it again next year, it returns the same numbers, as long as the
-version still exists.
+The sensor waits for the commit of one run of `orders_ingest`, ignores all other commits, and returns the version of
+this commit. The report then reads the table at that version. If you run the report again next year, it returns the same
+numbers, as long as the version still exists.
 
 Each commit contains the data interval of the DAG run that made it. The sensor waits for the data interval of the same
 run. So it finds the commit of a scheduled, backfilled or triggered ingest, and you can backfill the report for a

@@ -6,7 +6,7 @@ The first task creates the table with its columns and rules. In later runs it co
 - After a change of this file, such as a new column, the next run alters the table before it loads the orders.
 
 A source row without an id, or with an amount of zero, makes the load fail, and the table stays as it was. The Airflow
-Variable `lake` names the folder of the tables and `landing` that of the CSV files.
+Variables `lake` and `landing` name the folders of the tables and of the CSV files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ with DAG(
         task_id="declare",
         table=f"{LAKE}/declared_orders",
         schema="""
-            order_id BIGINT NOT NULL COMMENT 'the shop counts them',
+            order_id BIGINT NOT NULL COMMENT 'number of the order in the shop',
             amount DECIMAL(10, 2),
             ordered_at TIMESTAMP,
             day DATE GENERATED ALWAYS AS (CAST(ordered_at AS DATE)),

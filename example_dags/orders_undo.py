@@ -25,15 +25,15 @@ ORDERS = "{{ var.value.get('lake', '/data/lake') }}/orders"
 
 # [START sound_version]
 @task
-def sound_version(table: str, most: str) -> int:
-    """Return the newest version without negative amounts, among the last `most` versions."""
+def sound_version(table: str, checked_versions: str) -> int:
+    """Return the newest version without negative amounts, among the last `checked_versions` versions."""
     from deltalite import DeltaTable
 
     newest = DeltaTable(table).version
-    for version in range(newest, max(-1, newest - int(most)), -1):
+    for version in range(newest, max(-1, newest - int(checked_versions)), -1):
         if DeltaTable(table, version=version).to_arrow(columns=["amount"], filter=[("amount", "<", 0)]).num_rows == 0:
             return version
-    raise AirflowFailException(f"Each of the last {most} versions of {table} contains negative amounts.")
+    raise AirflowFailException(f"Each of the last {checked_versions} versions of {table} contains negative amounts.")
 
 
 # [END sound_version]
@@ -43,12 +43,12 @@ with DAG(
     dag_id="orders_undo",
     doc_md=__doc__,
     schedule=None,  # trigger it when you find a bad load
-    params={"most": Param(20, type="integer", minimum=1, description="How many versions to check")},
+    params={"checked_versions": Param(20, type="integer", minimum=1, description="How many versions to check")},
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
     tags=["deltalite", "example"],
 ):
     # [START restore]
-    version = sound_version(ORDERS, "{{ params.most }}")
+    version = sound_version(ORDERS, "{{ params.checked_versions }}")
     restore = DeltaRestoreOperator(
         task_id="restore",
         table=ORDERS,

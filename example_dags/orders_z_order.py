@@ -2,7 +2,7 @@
 
 Queries filter orders by customer and by country. After a Z-order by both columns, each file contains few customers and
 few countries. So most queries skip the file by its statistics. The task orders only the partitions of the last seven
-days. Earlier runs have ordered the older ones, and they get no new rows.
+days. Earlier runs have ordered the older partitions, which get no new rows.
 
 The task does not rewrite files that are already ordered, so a second run only reads the log. It changes no row, and
 does not conflict with loads that run at the same time. The Airflow Variable `lake` names the folder of the tables.

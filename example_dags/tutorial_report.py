@@ -1,4 +1,4 @@
-"""The second DAG of the tutorial: waits for a commit of the first one, and reads the table at that version.
+"""The second DAG of the tutorial: waits for a commit of the first DAG, and reads the table at that version.
 
 The Airflow Variable `lake` names the folder of the tables.
 """

@@ -10,7 +10,7 @@ readonly FACTOR="$1" WORKERS="$2"
 failed=0
 mkdir -p .campaign
 
-campaign() { # a family's name, then the arguments for pytest
+run_family() { # a family's name, then the arguments for pytest
     local name="$1" log=".campaign/$1.log"
     shift
     .venv/bin/python -m pytest --campaign --numprocesses "$WORKERS" --dist loadfile "$@" >"$log" 2>&1 || failed=1
@@ -21,13 +21,13 @@ mapfile -t golden < <(find tests/unit tests/spark -name 'test_*golden.py' | sort
 golden+=(tests/spark/large_tables/test_distributed_replay.py)
 races=(tests/spark/merge/test_at_once.py tests/spark/row_changes/test_by_model.py)
 
-DELTALITE_FUZZ="$FACTOR" campaign random-examples tests/unit tests/faults -m hypothesis  # its plugin sets the marker
-campaign golden-tables --dist worksteal "${golden[@]}"  # one of the files has most of the tests
-campaign kills-and-races tests/faults "${races[@]}"
-DELTALITE_FUZZ="$FACTOR" campaign other-engines tests/interop tests/storage
-campaign airflow tests/airflow tests/examples tests/system tests/demo
-campaign clusters tests/clusters
-campaign everything-else tests --ignore tests/clusters --ignore tests/faults --ignore tests/interop --ignore tests/storage --ignore tests/airflow \
+DELTALITE_FUZZ="$FACTOR" run_family random-examples tests/unit tests/faults -m hypothesis  # its plugin sets the marker
+run_family golden-tables --dist worksteal "${golden[@]}"  # one of the files has most of the tests
+run_family kills-and-races tests/faults "${races[@]}"
+DELTALITE_FUZZ="$FACTOR" run_family other-engines tests/interop tests/storage
+run_family airflow tests/airflow tests/examples tests/system tests/demo
+run_family clusters tests/clusters
+run_family everything-else tests --ignore tests/clusters --ignore tests/faults --ignore tests/interop --ignore tests/storage --ignore tests/airflow \
     --ignore tests/examples --ignore tests/system --ignore tests/demo \
     $(printf -- '--ignore %s ' "${golden[@]}" "${races[@]}")
 exit "$failed"

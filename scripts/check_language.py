@@ -1,8 +1,12 @@
 """Checks the words of the project against the tables "Words" and "Openings" and the list "Names" in CONTRIBUTING.md.
 
-It checks each text in backticks: a word anywhere outside CONTRIBUTING.md, an opening at the start of a sentence, a name
-where Python code gives it to a value, an argument or a function. Each finding is one line: file, line, what to write
-instead. The exit code is 1 if there is a finding.
+The program searches for each text in backticks:
+
+- a word, anywhere outside CONTRIBUTING.md;
+- an opening, at the start of a sentence;
+- a name, where Python code assigns it to a value, an argument or a function.
+
+Each finding is one line: file, line, text to write instead. The exit code is 1 if there is a finding.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RULES = "CONTRIBUTING.md"
-SAYS_THE_WORDS = frozenset({Path(RULES), Path("tests/architecture/test_language.py")})
+EXEMPT_FILES = frozenset({Path(RULES), Path("tests/architecture/test_language.py")})
 SUFFIXES = frozenset({".py", ".md", ".sh", ".toml", ".yaml"})
 # A sentence begins a line, a comment, a text in quotes, a table cell or a list item, or follows another sentence.
 _SENTENCE_START = r"(?:^|[.!?:]\s|[\"'(|#*>-])\s*"
@@ -24,7 +28,7 @@ _SENTENCE_START = r"(?:^|[.!?:]\s|[\"'(|#*>-])\s*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Patterns with the advice for each, and the names that no code may give."""
+    """Patterns with the advice for each, and the names that no code may assign."""
 
     patterns: tuple[tuple[re.Pattern[str], str], ...]
     names: frozenset[str]
@@ -34,11 +38,11 @@ def rules_of(page: str) -> Rules:
     """Read the rules from the text of CONTRIBUTING.md."""
     patterns = [
         (re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE), f'"{word}": write "{use}"')
-        for use, word in _pairs(_section(page, "Words"))
+        for use, word in _texts_to_avoid(_section(page, "Words"))
     ]
     patterns += [
         (re.compile(_SENTENCE_START + rf"{re.escape(opening)}\b"), f'a sentence opens with "{opening}": {use}')
-        for use, opening in _pairs(_section(page, "Openings"))
+        for use, opening in _texts_to_avoid(_section(page, "Openings"))
     ]
     names = re.findall(r"`(\w+)`", _section(page, "Names"))
     return Rules(patterns=tuple(patterns), names=frozenset(names))
@@ -52,8 +56,8 @@ def _section(page: str, title: str) -> str:
     return match[1]
 
 
-def _pairs(table: str) -> Iterator[tuple[str, str]]:
-    """Yield what to write, and the text in backticks instead of which to write it, for each row."""
+def _texts_to_avoid(table: str) -> Iterator[tuple[str, str]]:
+    """Yield each text in backticks of a table, after the text to write instead of it."""
     for use, avoid in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", table, re.MULTILINE):
         for text in re.findall(r"`([^`]+)`", avoid):
             yield use.strip(), text
@@ -66,13 +70,13 @@ def findings(path: str, text: str, rules: Rules) -> Iterator[str]:
             if pattern.search(line):
                 yield f"{path}:{number}: {advice}"
     if path.endswith(".py"):
-        for number, name in sorted(set(_given_names(ast.parse(text)))):
+        for number, name in sorted(set(_assigned_names(ast.parse(text)))):
             if name.lstrip("_") in rules.names:
                 yield f'{path}:{number}: the name "{name}" hides its value: name the role'
 
 
-def _given_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield each name that the code gives, with its line."""
+def _assigned_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield each name that the code assigns, after its line."""
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
@@ -90,7 +94,7 @@ def main() -> int:
     rules = rules_of(Path(RULES).read_text(encoding="utf-8"))
     tracked = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True).stdout.splitlines()
     files = [
-        path for path in map(Path, tracked) if path.suffix in SUFFIXES and path not in SAYS_THE_WORDS and path.is_file()
+        path for path in map(Path, tracked) if path.suffix in SUFFIXES and path not in EXEMPT_FILES and path.is_file()
     ]
     lines = [line for path in files for line in findings(str(path), path.read_text(encoding="utf-8"), rules)]
     print("\n".join(lines), end="\n" if lines else "")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the Java that Spark would start (from JAVA_HOME, then from the PATH): Spark needs Java 17 or later. If there is none,
-# the script installs it on Debian as root; otherwise it fails and prints what to do.
+# Checks the Java that Spark would start (from JAVA_HOME, then from the PATH): Spark needs Java 17 or later. If there is no
+# Java, the script installs one on Debian as root. In all other cases it fails and prints what to do.
 set -euo pipefail
 
 readonly MINIMUM=17
@@ -29,7 +29,7 @@ fi
 
 if [[ -z "$major" ]]; then
     echo "Found no Java${JAVA_HOME:+ in JAVA_HOME=$JAVA_HOME}; Spark needs Java $MINIMUM or later. Install a JRE (on Debian or" \
-        "Ubuntu: 'sudo apt-get install openjdk-17-jre-headless'), or set JAVA_HOME to one." >&2
+        "Ubuntu: 'sudo apt-get install openjdk-17-jre-headless'), or set JAVA_HOME to an installed JRE." >&2
     exit 1
 elif ((major < MINIMUM)); then
     echo "Java $major is too old; Spark needs Java $MINIMUM or later. Install a later JRE (on Debian or Ubuntu:" \

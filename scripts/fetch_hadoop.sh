@@ -9,8 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly TARGET=.hadoop
 
 version="$(ls .venv/lib/python3*/site-packages/pyspark/jars | sed -n 's/^hadoop-client-api-\(.*\)\.jar$/\1/p')"
-wanted="$version $(cksum <scripts/hadoop/pom.xml)"
-if [[ "$(cat "$TARGET/.done" 2>/dev/null)" == "$wanted" ]]; then exit 0; fi
+stamp="$version $(cksum <scripts/hadoop/pom.xml)"
+if [[ "$(cat "$TARGET/.done" 2>/dev/null)" == "$stamp" ]]; then exit 0; fi
 
 if ! command -v mvn >/dev/null; then
     echo "The tests on HDFS, S3A and YARN cannot run, because Maven is not installed (on Debian or Ubuntu: 'sudo apt-get" \
@@ -26,4 +26,4 @@ for part in s3a hdfs yarn; do
         exit 0
     }
 done
-echo "$wanted" >"$TARGET/.done"
+echo "$stamp" >"$TARGET/.done"

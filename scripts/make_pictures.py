@@ -84,22 +84,22 @@ def main() -> int:
 def load_three_days(airflow: WholeAirflow) -> str:
     """Run the DAG for three days, clear the task of the first run, and return that run's id.
 
-    This function starts the runs of `DAYS`. The scheduler starts the third run, that of yesterday.
+    This function starts the runs of `DAYS`. The scheduler starts the third run, the run of yesterday.
     """
     airflow.add_dag(DAG, CHECKOUT / "example_dags" / f"{DAG}.py")
-    first, _ = [airflow.run(DAG, logical_date=day, timeout=_JOB_SECONDS) for day in DAYS]
+    first_run_id, _ = [airflow.run(DAG, logical_date=day, timeout=_JOB_SECONDS) for day in DAYS]
     for run in airflow.wait_for_runs(DAG, len(DAYS) + 1):
         airflow.wait_for_run(DAG, run["dag_run_id"], timeout=_JOB_SECONDS)
-    airflow.clear(DAG, first, TASK)
-    airflow.wait_for_run(DAG, first, timeout=_JOB_SECONDS)
-    result = airflow.xcom(DAG, first, TASK)
+    airflow.clear(DAG, first_run_id, TASK)
+    airflow.wait_for_run(DAG, first_run_id, timeout=_JOB_SECONDS)
+    result = airflow.xcom(DAG, first_run_id, TASK)
     if not result["skipped"]:
-        raise SystemExit(f"The second attempt was expected to be skipped; its result is {result}.")
-    return first
+        raise SystemExit(f"The second attempt of {TASK} was not skipped, so there is no picture: {result}.")
+    return first_run_id
 
 
 def photograph(chromium: str, url: str, picture: Path, *, size: tuple[int, int]) -> None:
-    """Have Chromium load a page and write a picture of it. `size` is width and height in pixels."""
+    """Write a picture of a page that Chromium loads. `size` is width and height in pixels."""
     with tempfile.TemporaryDirectory() as profile:
         options = [
             "--headless",
@@ -130,13 +130,13 @@ def draw_terminal(arguments: list[str], picture: Path) -> None:
     command = [str(CHECKOUT / ".venv" / "bin" / "deltalite"), *arguments]
     console = Console(record=True, width=_TERMINAL_COLUMNS + 4, file=io.StringIO())
     console.print(Text.assemble(("$ ", "bold green"), " ".join(["deltalite", *arguments[:-1], "/lake/orders"])))
-    console.print(Text.from_ansi(_on_terminal(command)))
+    console.print(Text.from_ansi(_terminal_output(command)))
     picture.write_text(
         console.export_svg(title="", theme=DIMMED_MONOKAI, code_format=_SVG, unique_id="terminal"), encoding="utf-8"
     )
 
 
-def _on_terminal(command: list[str]) -> str:
+def _terminal_output(command: list[str]) -> str:
     """Run a command with a new terminal as standard output, and return its output."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 60, _TERMINAL_COLUMNS, 0, 0))

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Creates .venv-reference, in which tests read our tables with the reference implementation, delta-spark: the version of Spark
-# that it supports, and its jars. If Maven or a download is not available, the script prints the reason and succeeds. The
+# Creates .venv-reference: delta-spark, the reference implementation, and the version of Spark that it supports. Tests use it
+# to read the tables of this project. If Maven or a download is not available, the script prints the reason and succeeds. The
 # tests are then skipped, or fail if DELTALITE_REQUIRE_ALL=1 is set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly TARGET=.venv-reference
 
-wanted="$(cat scripts/reference/pom.xml constraints-reference.txt | cksum)"
-if [[ "$(cat "$TARGET/.done" 2>/dev/null)" == "$wanted" ]]; then exit 0; fi
+stamp="$(cat scripts/reference/pom.xml constraints-reference.txt | cksum)"
+if [[ "$(cat "$TARGET/.done" 2>/dev/null)" == "$stamp" ]]; then exit 0; fi
 
 skip() {
     echo "The tests with delta-spark cannot run, because $*." >&2
@@ -23,4 +23,4 @@ rm -rf "$TARGET"
 mvn --quiet --batch-mode --file scripts/reference/pom.xml dependency:copy-dependencies \
     -DincludeGroupIds=io.delta,io.unitycatalog "-DoutputDirectory=$PWD/$TARGET/jars" </dev/null ||
     skip "Maven could not download the jars of delta-spark"
-echo "$wanted" >"$TARGET/.done"
+echo "$stamp" >"$TARGET/.done"

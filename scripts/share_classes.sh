@@ -6,8 +6,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly ARCHIVE="$PWD/.venv/spark-classes.jsa"
-wanted="$(java -version 2>&1 | cksum) $(cksum <.venv/lib/python3*/site-packages/pyspark/version.py)"
-if [[ -s "$ARCHIVE" && "$(cat "$ARCHIVE.of" 2>/dev/null)" == "$wanted" ]]; then exit 0; fi
+stamp="$(java -version 2>&1 | cksum) $(cksum <.venv/lib/python3*/site-packages/pyspark/version.py)"
+if [[ -s "$ARCHIVE" && "$(cat "$ARCHIVE.of" 2>/dev/null)" == "$stamp" ]]; then exit 0; fi
 
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
@@ -33,7 +33,7 @@ SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=$ARCHIVE" SPARK_LOCAL_IP=127.0.0.1 P
     --conf "spark.sql.warehouse.dir=$scratch/warehouse" "$scratch/job.py" "$scratch" >"$scratch/log" 2>&1 ||
     true # a JVM that dumps its classes ends with 1
 if [[ -s "$ARCHIVE" ]]; then
-    echo "$wanted" >"$ARCHIVE.of"
+    echo "$stamp" >"$ARCHIVE.of"
 else
     echo "This Java wrote no archive of Spark's classes, so the tests take longer." >&2
 fi

@@ -29,7 +29,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="deltalite-airflow-"))
 atexit.register(shutil.rmtree, AIRFLOW_HOME, ignore_errors=True)
 
-# `spark-submit` takes the first `python3` on the path, and only this interpreter's environment has Spark.
+# `spark-submit` uses the first `python3` on the PATH, and only this interpreter's environment has Spark.
 for name in ("SPARK_HOME", "PYTHONPATH", "PYSPARK_SUBMIT_ARGS"):
     os.environ.pop(name, None)
 os.environ |= {
@@ -39,10 +39,10 @@ os.environ |= {
     "SPARK_LOCAL_IP": "127.0.0.1",
 }
 
-# Most JVMs here live for seconds, and would spend them on loading classes and compiling code that runs once.
-CLASSES = Path(sys.prefix) / "spark-classes.jsa"
+# Most JVMs of the tests live for seconds. They would spend this time on loading classes and compiling unused code.
+CLASS_ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" + (
-    f" -XX:SharedArchiveFile={CLASSES} -Xlog:disable -Xlog:all=error:stderr" if CLASSES.exists() else ""
+    f" -XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:disable -Xlog:all=error:stderr" if CLASS_ARCHIVE.exists() else ""
 )
 
 # The settings of an Airflow on this machine must not change a test's outcome.
@@ -101,8 +101,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     }
     as_in_production = pytestconfig.getoption("--generated-code") or pytestconfig.getoption("--campaign")
     settings |= WITH_GENERATED_CODE if as_in_production else WITHOUT_GENERATED_CODE
-    if connector := sorted(str(jar) for jar in CHECKOUT.glob(".hadoop/s3a/*.jar")):
-        settings["spark.driver.extraClassPath"] = os.pathsep.join(connector)
+    if s3a_jars := sorted(str(jar) for jar in CHECKOUT.glob(".hadoop/s3a/*.jar")):
+        settings["spark.driver.extraClassPath"] = os.pathsep.join(s3a_jars)
     builder = SparkSession.builder.master("local[2]").appName("deltalite-tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -130,7 +130,7 @@ def _generated_code(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def one_task(spark: SparkSession) -> Iterator[None]:
-    """Spark with one task a stage and no plans that change on the way, for data of a few rows."""
+    """Give Spark one task for each stage, and switch adaptive plans off, for data of a few rows."""
     from deltalite.spark.runtime.session import settings
 
     with settings(spark, ONE_TASK):

@@ -1,5 +1,5 @@
 """Delta tables as Airflow assets: URI, watcher and events.
 
-Users' DAGs and the provider's operators and triggers call it.
+Users' DAGs and the provider's operators and triggers import this package.
 Begin with `delta.py`.
 """

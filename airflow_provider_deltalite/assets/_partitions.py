@@ -26,9 +26,9 @@ def wants_partition_events(context: Context, *, partition_events: bool | None) -
 
 
 def name_partitions(event: Any, result: OperationResult) -> None:
-    """Add the touched partitions to the outlet event of an asset, and log if the result names none.
+    """Add the touched partitions to the outlet event of an asset. Log a message if the result names none.
 
-    Does nothing before Airflow 3.2, whose events have no partitions.
+    Before Airflow 3.2, events have no partitions, and the function does nothing.
     """
     if not hasattr(event, "add_partitions"):
         return
@@ -36,8 +36,8 @@ def name_partitions(event: Any, result: OperationResult) -> None:
         event.add_partitions(list(result.partitions))
     elif result.partitions is None:
         _log.warning(
-            "The event for %s names no partition, so it starts no DAG that is scheduled on one: the task touched too "
-            "many partitions to name, or the log no longer has their names. Start that DAG manually.",
+            "The event for %s names no partition, so it starts no DAG that is scheduled on partitions: the task "
+            "touched too many partitions to name, or the log no longer has their names. Start such a DAG manually.",
             result.table,
         )
     else:

@@ -67,7 +67,7 @@ class DeltaEvent:
     - `operations`: the operations of the matching commits, or of the task's commit
     - `commit_timestamp`: the time of the last of these commits, in milliseconds UTC; None if there is only a gap
     - `data_changed`: whether one of these commits adds or removes rows, or is in a gap; None in the event of a task
-    - `reset`: whether the table was dropped and created again; `from_version` is then its first version
+    - `reset`: whether the table was dropped and created again; `from_version` is then the new table's first version
     - `gap`: whether log cleanup deleted commits before the watcher read them
     - `watched`: whether a watcher sent the event; false for the event of a task
     - `partitions`: the partitions whose rows changed, such as `day=2026-03-01/country=DE`; None if the event does not
@@ -94,7 +94,10 @@ class DeltaEvents(tuple[DeltaEvent, ...]):
 
     @classmethod
     def of(cls, events: Iterable[DeltaEvent]) -> Self:
-        """Keep the events since the table was last dropped and created again; earlier ones belong to the old table."""
+        """Return the events since the table was last dropped and created again.
+
+        Earlier events belong to the old table.
+        """
         current_events: list[DeltaEvent] = []
         for event in events:
             if event.reset:
@@ -146,13 +149,14 @@ def delta_events(context: Context, asset: Asset | AssetAlias | str) -> DeltaEven
         address.
     """
     asset_key = delta_asset(asset) if isinstance(asset, str) else asset
-    triggering = context.get("triggering_asset_events")
+    events_by_asset = context.get("triggering_asset_events")
     try:
-        received = list(triggering[asset_key]) if triggering else []  # in Airflow 3.1 some assets are not hashable
+        # Airflow's mapping also finds assets that are not hashable, as some are in Airflow 3.1.
+        asset_events = list(events_by_asset[asset_key]) if events_by_asset else []
     except KeyError:
-        received = []
-    received.sort(key=lambda event: event.timestamp)
-    return DeltaEvents.of(parsed for event in received if (parsed := _parse_event(event.extra or {})) is not None)
+        asset_events = []
+    asset_events.sort(key=lambda event: event.timestamp)
+    return DeltaEvents.of(parsed for event in asset_events if (parsed := _parse_event(event.extra or {})) is not None)
 
 
 def _parse_event(extra: Mapping[str, Any]) -> DeltaEvent | None:

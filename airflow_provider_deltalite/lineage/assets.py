@@ -1,8 +1,9 @@
 """Conversion of Airflow assets to OpenLineage datasets.
 
-An asset whose URI is a storage address gets the name of a table at that address, so that a table and its asset are one
-dataset. For any other URI, the converter of the provider that owns the scheme applies. This provider registers no
-converter: the storage schemes belong to other providers, and of two converters for one scheme the last loaded wins.
+If the URI of an asset is a storage address, the dataset gets the name of a table at that address. So a table and its
+asset are one dataset. For any other URI, the converter of the provider that owns the scheme applies. This provider
+registers no converter: the storage schemes belong to other providers, and a second converter for a scheme replaces the
+first.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from deltalite.errors import InvalidTableAddressError
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Asset
 
-_STORAGE = frozenset({"file", "s3", "s3a", "s3n", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss", "wasb", "wasbs"})
+_STORAGE_SCHEMES = frozenset(
+    {"file", "s3", "s3a", "s3n", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss", "wasb", "wasbs"}
+)
 
 
 def asset_dataset(asset: Asset, known_names: Container[DatasetName]) -> Any:
@@ -34,7 +37,7 @@ def asset_dataset(asset: Asset, known_names: Container[DatasetName]) -> Any:
 def asset_name(uri: str) -> DatasetName | None:
     """Return the dataset name for the URI of an asset; None if the URI is not a storage address."""
     scheme, colon, _ = uri.partition(":")
-    if not uri.startswith("/") and (not colon or scheme.lower() not in _STORAGE):
+    if not uri.startswith("/") and (not colon or scheme.lower() not in _STORAGE_SCHEMES):
         return None
     try:
         return dataset_name(uri)

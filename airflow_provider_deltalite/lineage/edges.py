@@ -1,10 +1,10 @@
 """The inputs and outputs of a task, from its request and, once it is known, its result.
 
-The table of a request is an output if the operation commits to it, and an input if the operation only reads it (a
+The table of a request is an output if the operation commits to it. It is an input if the operation only reads it (a
 checkpoint, manifests, a dry run). An output is not also an input, because the graph would be circular; the run facet
-has the version that was read. Sources are inputs, and a Delta source has the version that was read if it is known. Only
-a new commit has statistics. A run that found its earlier commit names the version without them, so that its rows do not
-count twice.
+has the version that was read. Sources are inputs. A Delta source has the version that was read, if that version is
+known. Only a new commit has statistics. A run that found its earlier commit has the version without statistics, so
+that its rows do not count twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _DELTA = "delta"
 DatasetVersion = tuple[DatasetName, int | None]
-"""One version of a table."""
+"""The name of a table, and a version of the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,11 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """One dataset that a task reads or writes. `file_format` is `delta` for a Delta table, else the source's format."""
+    """One dataset that a task reads or writes.
+
+    - `file_format`: `delta` for a Delta table, otherwise the format of the source
+    - `lifecycle`: OpenLineage's lifecycle change, `CREATE` or `OVERWRITE`; None for other commits
+    """
 
     name: DatasetName
     address: str
@@ -65,7 +69,7 @@ class Edges:
     outputs: tuple[Edge, ...] = ()
 
 
-# By kind of request: the metrics with the written rows, bytes and files.
+# The metrics with the written rows, bytes and files, by kind of request. The metrics with rows are added up.
 _METRICS: Mapping[str, tuple[Sequence[str], str, str]] = {
     "write": (("numOutputRows",), "numOutputBytes", "numFiles"),
     "merge": (("numOutputRows",), "numTargetBytesAdded", "numTargetFilesAdded"),
@@ -79,11 +83,11 @@ _METRICS: Mapping[str, tuple[Sequence[str], str, str]] = {
 
 def edges_of(request: Request, result: OperationResult | None = None) -> Edges:
     """Return the inputs and outputs of `request`, with versions and statistics from `result` if there is one."""
-    inputs = _sources(request, result)
-    table = _table(request, result)
+    source_edges = _source_edges(request, result)
+    target_edge = _target_edge(request, result)
     if _is_read_only(request):
-        return Edges(inputs=(table, *inputs))
-    return Edges(inputs=inputs, outputs=(table,))
+        return Edges(inputs=(target_edge, *source_edges))
+    return Edges(inputs=source_edges, outputs=(target_edge,))
 
 
 def table_edge(address: str, *, version: int | None = None) -> Edge:
@@ -101,7 +105,7 @@ def _is_read_only(request: Request) -> bool:
             return False
 
 
-def _table(request: Request, result: OperationResult | None) -> Edge:
+def _target_edge(request: Request, result: OperationResult | None) -> Edge:
     name = dataset_name(request.table)
     if result is None:
         return Edge(name=name, address=request.table)
@@ -110,24 +114,24 @@ def _table(request: Request, result: OperationResult | None) -> Edge:
         address=request.table,
         version=result.version,
         statistics=_statistics(request.kind, result),
-        lifecycle=_lifecycle(request, result),
+        lifecycle=_lifecycle_change(request, result),
     )
 
 
 def _statistics(kind: str, result: OperationResult) -> Statistics | None:
     if kind not in _METRICS or not result.committed:
         return None
-    rows, size_bytes, files = _METRICS[kind]
-    row_counts = [result.metrics[name] for name in rows if name in result.metrics]
+    row_metrics, bytes_metric, files_metric = _METRICS[kind]
+    row_counts = [result.metrics[name] for name in row_metrics if name in result.metrics]
     statistics = Statistics(
         rows=sum(row_counts) if row_counts else None,
-        size_bytes=result.metrics.get(size_bytes),
-        files=result.metrics.get(files),
+        size_bytes=result.metrics.get(bytes_metric),
+        files=result.metrics.get(files_metric),
     )
     return None if statistics == Statistics() else statistics
 
 
-def _lifecycle(request: Request, result: OperationResult) -> str | None:
+def _lifecycle_change(request: Request, result: OperationResult) -> str | None:
     """Return OpenLineage's lifecycle change (`CREATE` or `OVERWRITE`) of the commit, or None."""
     if not result.committed:
         return None
@@ -145,22 +149,23 @@ def _lifecycle(request: Request, result: OperationResult) -> str | None:
             return None
 
 
-def _sources(request: Request, result: OperationResult | None) -> tuple[Edge, ...]:
+def _source_edges(request: Request, result: OperationResult | None) -> tuple[Edge, ...]:
     if not isinstance(request, WriteRequest | MergeRequest):
         return ()
     read_versions = {} if result is None else result.source_versions
-    edges = [_source(source, read_versions.get(name)) for name, source in request.sources.items()]
+    edges = [_source_edge(source, read_versions.get(name)) for name, source in request.sources.items()]
     return tuple(dict.fromkeys(edge for edge in edges if edge is not None))
 
 
-def _source(source: Source, read_version: int | None) -> Edge | None:
-    """Return the edge of a source with a path; None for other sources, which have no dataset name."""
+def _source_edge(source: Source, read_version: int | None) -> Edge | None:
+    """Return the edge of a source; None without a path that names a dataset."""
     if not source.path:
         return None
     if source.format.lower() == _DELTA:
         versioned_path = parse_versioned_path(source.path)
         versions = (read_version, source.version_as_of, versioned_path.version, source.changes_to_version)
-        return table_edge(versioned_path.path, version=next((v for v in versions if v is not None), None))
+        known_version = next((version for version in versions if version is not None), None)
+        return table_edge(versioned_path.path, version=known_version)
     folder = folder_before_pattern(source.path)
     try:
         return Edge(name=dataset_name(folder), address=folder, file_format=source.format.lower())

@@ -2,8 +2,8 @@
 
 The module loads OpenLineage's client, so import it only if lineage is requested. A Delta input has the version that was
 read. An output has the version, the schema, the storage and the written rows, bytes and files. The run has the facet
-`deltalite` with the task's result. It distinguishes a skipped run from a commit, and leads to the commit in the
-table's history.
+`deltalite` with the task's result. This facet distinguishes a skipped run from a commit, and names the commit's
+version and transaction in the table's history.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from deltalite.watch import Column
 
 RUN_FACET = "deltalite"
-_DATA_FILES = "parquet"
+_DATA_FILE_FORMAT = "parquet"
 
 
 @attrs.define(kw_only=True)
@@ -66,8 +66,10 @@ def operator_lineage(
     """Return the `OperatorLineage` of a task; `schemas` has the columns of the known table versions."""
     columns_by_version = schemas or {}
     return OperatorLineage(
-        inputs=[_input(edge, columns_by_version.get((edge.name, edge.version), ())) for edge in edges.inputs],
-        outputs=[_output(edge, columns_by_version.get((edge.name, edge.version), ())) for edge in edges.outputs],
+        inputs=[_input_dataset(edge, columns_by_version.get((edge.name, edge.version), ())) for edge in edges.inputs],
+        outputs=[
+            _output_dataset(edge, columns_by_version.get((edge.name, edge.version), ())) for edge in edges.outputs
+        ],
         run_facets={} if result is None else {RUN_FACET: _run_facet(result)},
         job_facets=_job_facets(query),
     )
@@ -96,38 +98,41 @@ def _job_facets(query: str | None) -> dict[str, JobFacet]:
     return {} if query is None else {"sql": sql_job.SQLJobFacet(query=redacted(query), dialect="spark")}
 
 
-def _input(edge: Edge, columns: Sequence[Column]) -> InputDataset:
-    return InputDataset(namespace=edge.name.namespace, name=edge.name.name, facets=_facets(edge, columns))
+def _input_dataset(edge: Edge, columns: Sequence[Column]) -> InputDataset:
+    return InputDataset(namespace=edge.name.namespace, name=edge.name.name, facets=_dataset_facets(edge, columns))
 
 
-def _output(edge: Edge, columns: Sequence[Column]) -> OutputDataset:
+def _output_dataset(edge: Edge, columns: Sequence[Column]) -> OutputDataset:
     output_facets: dict[str, OutputDatasetFacet] = {}
     if edge.statistics is not None:
-        output_facets["outputStatistics"] = _statistics(edge.statistics)
+        output_facets["outputStatistics"] = _statistics_facet(edge.statistics)
     return OutputDataset(
-        namespace=edge.name.namespace, name=edge.name.name, facets=_facets(edge, columns), outputFacets=output_facets
+        namespace=edge.name.namespace,
+        name=edge.name.name,
+        facets=_dataset_facets(edge, columns),
+        outputFacets=output_facets,
     )
 
 
-def _statistics(statistics: Statistics) -> output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet:
+def _statistics_facet(statistics: Statistics) -> output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet:
     return output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
         rowCount=statistics.rows, size=statistics.size_bytes, fileCount=statistics.files
     )
 
 
-def _facets(edge: Edge, columns: Sequence[Column]) -> dict[str, DatasetFacet]:
+def _dataset_facets(edge: Edge, columns: Sequence[Column]) -> dict[str, DatasetFacet]:
     is_table = edge.file_format == "delta"
     facets: dict[str, DatasetFacet] = {
         "dataSource": datasource_dataset.DatasourceDatasetFacet(name=edge.name.namespace, uri=edge.name.namespace),
         "storage": storage_dataset.StorageDatasetFacet(
             storageLayer="delta" if is_table else edge.name.namespace.partition(":")[0],
-            fileFormat=_DATA_FILES if is_table else edge.file_format,
+            fileFormat=_DATA_FILE_FORMAT if is_table else edge.file_format,
         ),
     }
     if edge.version is not None:
         facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(edge.version))
     if columns:
-        facets["schema"] = schema_dataset.SchemaDatasetFacet(fields=[_field(column) for column in columns])
+        facets["schema"] = schema_dataset.SchemaDatasetFacet(fields=[_column_field(column) for column in columns])
     if edge.lifecycle is not None:
         change = lifecycle_state_change_dataset.LifecycleStateChange[edge.lifecycle]
         facets["lifecycleStateChange"] = lifecycle_state_change_dataset.LifecycleStateChangeDatasetFacet(
@@ -136,10 +141,10 @@ def _facets(edge: Edge, columns: Sequence[Column]) -> dict[str, DatasetFacet]:
     return facets
 
 
-def _field(column: Column) -> schema_dataset.SchemaDatasetFacetFields:
+def _column_field(column: Column) -> schema_dataset.SchemaDatasetFacetFields:
     return schema_dataset.SchemaDatasetFacetFields(
         name=column.name,
         type=column.type,
         description=column.comment,
-        fields=[_field(member) for member in column.members],
+        fields=[_column_field(member) for member in column.members],
     )

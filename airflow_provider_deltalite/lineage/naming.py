@@ -1,9 +1,9 @@
 """Dataset names by OpenLineage's rules: every spelling of a table's address gives the same name.
 
 The namespace is the storage (`s3://bucket`, `file`), and the name is the path in it. OpenLineage's Spark integration
-and other tools use the same names, so their lineage joins with this provider's. Keys of object stores begin without a
-slash, paths of file systems with one. A source with a glob pattern has the name of the folder before the pattern. The
-module imports no third-party package. Specification: OpenLineage, Naming.md.
+and other tools use the same names, so their lineage joins with this provider's. A key of an object store begins without
+a slash. A path of a file system begins with a slash. A source with a glob pattern has the name of the folder before the
+pattern. The module imports no third-party package. OpenLineage's Naming.md specifies the names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from airflow_provider_deltalite.assets._uri import SAME_STORAGE
+from airflow_provider_deltalite.assets._uri import CANONICAL_SCHEMES
 from deltalite.storage.locations import parse_location
 
 _KEY_SCHEMES = frozenset({"s3", "gs", "wasbs"})
@@ -38,11 +38,11 @@ def dataset_name(address: str) -> DatasetName:
     location = parse_location(_CREDENTIALS.sub("://", address, count=1))
     if location.is_local:
         return DatasetName(namespace="file", name=location.path)
-    parts = urlsplit(location.path)
-    scheme = SAME_STORAGE.get(location.scheme, location.scheme)
-    authority = parts.netloc if scheme in _CONTAINER_SCHEMES else parts.netloc.rpartition("@")[2]
+    url = urlsplit(location.path)
+    scheme = CANONICAL_SCHEMES.get(location.scheme, location.scheme)
+    authority = url.netloc if scheme in _CONTAINER_SCHEMES else url.netloc.rpartition("@")[2]
     namespace = f"{scheme}://{authority}" if authority else scheme
-    name = parts.path.strip("/") if scheme in _KEY_SCHEMES else parts.path.rstrip("/")
+    name = url.path.strip("/") if scheme in _KEY_SCHEMES else url.path.rstrip("/")
     return DatasetName(namespace=namespace, name=name or "/")
 
 

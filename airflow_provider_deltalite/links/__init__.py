@@ -1,5 +1,5 @@
 """The links of a task in Airflow's UI: the Spark application and the commit.
 
-Airflow calls it through the operators.
+Airflow gets the links from the operators.
 Begin with `delta.py`.
 """

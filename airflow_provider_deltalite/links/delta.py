@@ -2,7 +2,7 @@
 
 The worker stores a link with the task as soon as it knows the address, so a running or killed task has its links too.
 When the task ends, Airflow asks for the links again. The driver's UI ends with the job. The link to the application
-then opens Spark's history server or YARN's ResourceManager if one is known; otherwise it is empty.
+then opens Spark's history server or YARN's ResourceManager. It is empty if the task knows the address of neither.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _StoredLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002  Airflow's signature
         """Return the link at the end of the task, or an empty text, because Airflow would show None as text."""
         links: TaskLinks | None = getattr(operator, "_links", None)
-        return (links.at_end.get(self.xcom_key) if links else None) or ""
+        return (links.links_at_end.get(self.xcom_key) if links else None) or ""
 
 
 class SparkApplicationLink(_StoredLink):
@@ -51,7 +51,7 @@ class TaskLinks:
     """The links of one task attempt. An error here is logged and does not fail the task."""
 
     def __init__(self, ti: RuntimeTaskInstanceProtocol) -> None:
-        self.at_end: dict[str, str | None] = {}
+        self.links_at_end: dict[str, str | None] = {}
         self._ti = ti
 
     def application(
@@ -59,11 +59,15 @@ class TaskLinks:
     ) -> None:
         """Store the link to a Spark application: the driver's UI now, and the lasting page for the end of the task.
 
-        The link skips the driver's UI if its address is not on one of `hosts`.
+        The task does not link to the driver's UI if its address is not on one of `hosts`.
         """
         lasting_page = application_page(job.application_id, history=history, resource_manager=resource_manager)
-        now = job.ui_url if job.ui_url is not None and is_web_page_on(job.ui_url, hosts) else lasting_page
-        self._store(SparkApplicationLink().xcom_key, now=now, at_end=lasting_page)
+        shows_driver = job.ui_url is not None and is_web_page_on(job.ui_url, hosts)
+        self._store(
+            SparkApplicationLink().xcom_key,
+            current_page=job.ui_url if shows_driver else lasting_page,
+            lasting_page=lasting_page,
+        )
 
     def commit(self, table: str, version: int | None) -> None:
         """Store the link to a commit; do nothing without `commit_link`, or if the operation made no commit."""
@@ -73,7 +77,11 @@ class TaskLinks:
         try:
             page = commit_page(table, version, template=template)
         except (LookupError, ValueError, AttributeError) as error:  # raised by `str.format`
-            _log.warning("Omitting the link to the commit: [deltalite] commit_link is %r: %r", template, error)
+            _log.warning(
+                "Omitting the link to the commit: the template [deltalite] commit_link, %r, is invalid: %r",
+                template,
+                error,
+            )
             return
         if urlsplit(page).scheme.lower() not in _SHOWN_SCHEMES:
             _log.warning(
@@ -82,24 +90,24 @@ class TaskLinks:
                 page,
             )
             return
-        self._store(DeltaCommitLink().xcom_key, now=page, at_end=page)
+        self._store(DeltaCommitLink().xcom_key, current_page=page, lasting_page=page)
 
-    def _store(self, key: str, *, now: str | None, at_end: str | None) -> None:
-        self.at_end[key] = at_end
-        if now is None:
+    def _store(self, key: str, *, current_page: str | None, lasting_page: str | None) -> None:
+        self.links_at_end[key] = lasting_page
+        if current_page is None:
             return
         try:
-            self._ti.xcom_push(key=key, value=now)
+            self._ti.xcom_push(key=key, value=current_page)
         except Exception:  # noqa: BLE001  a missing link must not fail the task
-            _log.warning("Could not store the link %s.", now, exc_info=True)
+            _log.warning("Could not store the link %s.", current_page, exc_info=True)
 
 
 def application_page(application_id: str, *, history: str | None, resource_manager: str | None) -> str | None:
     """Return the address of a finished application; None without a history server or a YARN ResourceManager."""
     if history:
-        return f"{_http(history)}/history/{application_id}/"
+        return f"{_public_address(history)}/history/{application_id}/"
     if resource_manager and application_id.startswith("application_"):
-        return f"{_http(resource_manager)}/cluster/app/{application_id}"
+        return f"{_public_address(resource_manager)}/cluster/app/{application_id}"
     return None
 
 
@@ -108,13 +116,11 @@ def is_web_page_on(address: str, hosts: Collection[str]) -> bool:
     if not address.isascii() or not address.isprintable() or set(address) & set(" \\<>\"'"):
         return False
     try:
-        parts = urlsplit(address)
-        host, _ = parts.hostname, parts.port
+        url = urlsplit(address)
+        host, _ = url.hostname, url.port  # reading an invalid port raises
     except ValueError:
         return False
-    return (
-        parts.scheme in ("http", "https") and "@" not in parts.netloc and host in {allowed.lower() for allowed in hosts}
-    )
+    return url.scheme in _SHOWN_SCHEMES and "@" not in url.netloc and host in {allowed.lower() for allowed in hosts}
 
 
 def host_of(address: str) -> str | None:
@@ -126,7 +132,7 @@ def host_of(address: str) -> str | None:
 
 
 def commit_page(table: str, version: int, *, template: str) -> str:
-    """Fill in the deployment's template for the web page of a commit file.
+    """Return the address of the web page of a commit file, from the deployment's template.
 
     Raises:
         LookupError, ValueError, AttributeError: the template is invalid.
@@ -134,13 +140,14 @@ def commit_page(table: str, version: int, *, template: str) -> str:
     location = parse_location(table)
     root = f"file://{quote(location.path)}" if location.is_local else location.path
     uri = f"{root}/_delta_log/{version:020}.json"
-    parts = urlsplit(uri)
-    fields = {"bucket": parts.netloc, "key": parts.path.lstrip("/"), "uri": uri, "table": location.path}
+    url = urlsplit(uri)
+    fields = {"bucket": url.netloc, "key": url.path.lstrip("/"), "uri": uri, "table": location.path}
     return template.format(version=version, **{name: quote(value, safe="/") for name, value in fields.items()})
 
 
-def _http(address: str) -> str:
+def _public_address(address: str) -> str:
     """Return the address with a scheme and without user and password, because links are stored and shown."""
-    scheme, _, rest = (address if "://" in address else f"http://{address}").rstrip("/").partition("://")
-    authority, slash, path = rest.partition("/")
+    url = address if "://" in address else f"http://{address}"
+    scheme, _, after_scheme = url.rstrip("/").partition("://")
+    authority, slash, path = after_scheme.partition("/")
     return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"

@@ -68,7 +68,7 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
         """Return the checkpoint of the newest version before the job, or of a later version.
 
-        After a failed job, a checkpoint that existed before the job is no result of it.
+        After a failed job, a checkpoint that existed before the job is not the job's result.
         """
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 

@@ -4,7 +4,7 @@
 2. It reads the table's log. If the DAG run has committed, the task returns that commit.
 3. Otherwise it submits the job.
 
-The parameter `on_rerun` says what a clear of the task does.
+The parameter `on_rerun` says what a cleared task does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow.providers.common.compat.sdk import conf
 from airflow_provider_deltalite.idempotency import run_identity
 from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 from airflow_provider_deltalite.parse_time import Constants
-from airflow_provider_deltalite.rendered import fitted
+from airflow_provider_deltalite.rendered import convert_value
 from deltalite.requests import CommitRequest, OnRerun, Request, RunIdentity
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         parameters = super().known_parameters(constants)
         if self.on_rerun is None or constants.waits(self.on_rerun):
             return parameters
-        on_rerun: OnRerun = fitted("on_rerun", self.on_rerun, OnRerun)
+        on_rerun: OnRerun = convert_value("on_rerun", self.on_rerun, OnRerun)
         return parameters | {"identity": RunIdentity(app_id="known when the task runs", on_rerun=on_rerun)}
 
     def prepare_request(self, request: Request, context: Context) -> Request:
@@ -88,8 +88,8 @@ class DeltaCommitOperator(DeltaSubmitOperator):
 
         commit_request = cast("CommitRequest", request)
         if commit_request.user_metadata is not None:
-            text = redacted(commit_request.user_metadata, secret_values(self.values_with_secrets()))
-            commit_request = replace(commit_request, user_metadata=text)
+            redacted_metadata = redacted(commit_request.user_metadata, secret_values(self.values_with_secrets()))
+            commit_request = replace(commit_request, user_metadata=redacted_metadata)
         identity = self._identity(commit_request, context)
         self.name_tracked_job(identity.generation)
         return replace(commit_request, identity=identity)
@@ -119,12 +119,12 @@ class DeltaCommitOperator(DeltaSubmitOperator):
     def _identity(self, request: CommitRequest, context: Context) -> RunIdentity:
         from airflow_provider_deltalite.request_digest import request_digests
 
-        on_rerun: OnRerun | None = fitted("on_rerun", self.on_rerun, OnRerun | None)
+        on_rerun: OnRerun | None = convert_value("on_rerun", self.on_rerun, OnRerun | None)
         return run_identity(
             context,
             namespace=conf.get("deltalite", "namespace", fallback="airflow"),
             generation=self.generation(context),
             on_rerun=on_rerun or self.default_on_rerun(request),
-            idempotency_key=fitted("idempotency_key", self.idempotency_key, str | None),
+            idempotency_key=convert_value("idempotency_key", self.idempotency_key, str | None),
             digests=request_digests(request),
         )

@@ -13,7 +13,7 @@ class DeltaConvertOperator(DeltaCommitOperator):
     """Convert a folder of Parquet files into a Delta table, in place and in one commit.
 
     The task moves and changes no file. It reads only the footers, for the schema and the statistics. The files may have
-    different columns: the table has all of them, and every column may be null.
+    different columns: the table has the columns of all files, and every column may be null.
 
     The task fails, names the cause and leaves the folder unchanged in these cases:
 
@@ -38,7 +38,7 @@ class DeltaConvertOperator(DeltaCommitOperator):
         blanks or one of ``,;{}()=`` need ``{"delta.columnMapping.mode": "name"}``. Constraints are rejected, because
         the task reads no rows. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
-    :param conflict_retries: How often the job checks the folder again after another writer has made the table first.
+    :param conflict_retries: How often the job checks the folder again after another writer has created the table.
         (templated)
     :param conflict_seconds: The job stops checking again this many seconds after its first attempt. (templated)
     :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage

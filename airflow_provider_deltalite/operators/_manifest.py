@@ -16,8 +16,8 @@ class DeltaGenerateManifestOperator(DeltaSubmitOperator):
     """Write the symlink manifests of a table's newest version, for engines that read Parquet files from a list.
 
     Presto, Trino, Athena, Redshift Spectrum and Hive read ``<table>/_symlink_format_manifest/`` through
-    ``SymlinkTextInputFormat``. It has a file ``manifest`` for each partition, with the complete addresses of the
-    partition's data files. The task does the same as ``GENERATE symlink_format_manifest`` of delta-spark.
+    ``SymlinkTextInputFormat``. This folder has a file ``manifest`` for each partition, with the complete addresses of
+    the partition's data files. The task does the same as ``GENERATE symlink_format_manifest`` of delta-spark.
 
     A table with ``delta.compatibility.symlinkFormatManifest.enabled`` gets manifests after each commit of this package.
     Use this task for all other tables, for commits of other engines, and to write the first manifests.

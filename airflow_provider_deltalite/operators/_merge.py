@@ -53,10 +53,11 @@ class DeltaMergeOperator(DeltaRowsOperator):
         ``delta.enableTypeWidening``, ``"*"`` also widens columns to the types of the source. (templated)
     :param create_if_missing: Create the table if it does not exist, in the commit that inserts the first rows. Its
         columns are those of the source if a clause of ``when_not_matched`` has ``"*"``, or else those that the clauses
-        name. Without it, a missing table is an error. (templated)
+        name. If False, a missing table is an error. (templated)
     :param partition_by: The partition columns, in order, of a table that the merge creates. (templated)
     :param properties: The properties of a table that the merge creates. (templated)
-    :param schema_evolution: The deprecated name of ``merge_schema``. If you give both, this one applies.
+    :param schema_evolution: The deprecated name of ``merge_schema``. If you give both, the value of
+        ``schema_evolution`` applies.
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the merge after a conflict with another writer's commit. With 0,
         only Airflow's retries repeat it. The job keeps the source rows, unless they come from the table. (templated)
@@ -68,8 +69,8 @@ class DeltaMergeOperator(DeltaRowsOperator):
     :param idempotency_key: A text that names what the task writes, such as ``{{ task.source.path }}`` of a mapped task.
         It identifies the commit instead of DAG run, task and map index. (templated)
     :param out_of_order: Decides what the task does if runs of later data intervals have already changed rows that it
-        may touch: ``fail`` (the default after a clear), ``warn`` (the default of a first run) or ``allow``. Use
-        ``allow`` for a merge that gives the same rows in any order. (templated)
+        may touch. The values are ``fail`` (the default after a clear), ``warn`` (the default of a first run) and
+        ``allow``. Use ``allow`` for a merge that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.

@@ -16,12 +16,12 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
       first. It also rewrites files with many soft-deleted rows.
     - With ``z_order_by``, the task orders all files of a partition along a Z-order curve of these columns. Queries that
       filter by one of them then skip files and row groups. The files have a tag that names the columns.
-    - In a clustered table, the task orders the rows along a Hilbert curve of the clustering columns. It takes the files
-      that are not clustered yet, and clustered files that together are not larger than these. delta-spark can continue
-      the clustering of this task, and this task that of delta-spark. After a change of the columns, ``full=True`` takes
-      all files. It leaves cubes of the current columns that have at least half of ``max_commit_bytes``.
-    - A second run does nothing until new files arrive: files that were packed to the same size, or ordered by the same
-      columns, stay as they are. Full Z-order cubes (at least half of ``max_commit_bytes``) always stay.
+    - In a clustered table, the task orders the rows along a Hilbert curve of the clustering columns. It rewrites the
+      files that are not clustered yet, and clustered files of at most the same total size. This task and delta-spark
+      can continue each other's clustering. After a change of the clustering columns, use ``full=True``. It rewrites all
+      files except full cubes of the current columns (at least half of ``max_commit_bytes``).
+    - A second run does nothing until new files arrive. It does not rewrite files that were packed to the same size, or
+      ordered by the same columns. Full Z-order cubes (at least half of ``max_commit_bytes``) always stay.
 
     The task changes no row, so readers, streams and change feeds are not affected. It does not conflict with appends,
     merges and deletes. If another writer changes a file, the job replans, and finally leaves the file to a later run

@@ -57,8 +57,8 @@ class DeltaDeleteOperator(DeltaRowsOperator):
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
         and map index. (templated)
     :param out_of_order: Decides what the task does if runs of later data intervals have already changed rows that it
-        may touch: ``fail`` (the default after a clear), ``warn`` (the default of a first run) or ``allow``. Use
-        ``allow`` for a delete that gives the same rows in any order. (templated)
+        may touch. The values are ``fail`` (the default after a clear), ``warn`` (the default of a first run) and
+        ``allow``. Use ``allow`` for a delete that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -111,8 +111,8 @@ class DeltaUpdateOperator(DeltaRowsOperator):
     :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
         and map index. (templated)
     :param out_of_order: Decides what the task does if runs of later data intervals have already changed rows that it
-        may touch: ``fail`` (the default after a clear), ``warn`` (the default of a first run) or ``allow``. Use
-        ``allow`` for an update that gives the same rows in any order. (templated)
+        may touch. The values are ``fail`` (the default after a clear), ``warn`` (the default of a first run) and
+        ``allow``. Use ``allow`` for an update that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.

@@ -36,7 +36,7 @@ def views(
 
 
 def reject_climbing_addresses(request: Request, waits: Callable[[str], bool] | None = None) -> None:
-    """Raise if an address of the request climbs out of its folder (`..`).
+    """Raise if an address of the request has a parent segment (`..`), which leads out of its folder.
 
     The function checks every address that Spark will open:
 
@@ -45,7 +45,7 @@ def reject_climbing_addresses(request: Request, waits: Callable[[str], bool] | N
     - every reader option that is an address or a list of addresses (`path`, `paths`, `data`, an option of a connector);
     - files that the query names (``csv.`/landing/x` ``).
 
-    It skips an address that is still unknown, for which `waits` is true.
+    The function skips an address for which `waits` returns True, because the address is unknown until the task runs.
 
     Raises:
         InvalidTableAddressError: see `locations.reject_parent_segments`.
@@ -76,7 +76,7 @@ def _may_be_address(option: str, value: str) -> bool:
 
 
 def _has_folder(text: str) -> bool:
-    # The text may be percent-encoded, also twice.
+    # The text may be percent-encoded once or twice.
     return any(separator in unquote(unquote(text)) for separator in "/\\")
 
 

@@ -7,9 +7,9 @@ would change its meaning:
 - `1e3` would become a decimal.
 - An empty predicate would become None, which means every row.
 
-So SQL texts are always rendered as text. One template may still render a complete structure. The task is rejected if a
-parameter that the author gave is rendered as empty, and if a Python value would mean something else as SQL. This module
-overrides two private methods of Airflow's templating. A contract test checks them.
+So SQL texts are always rendered as text. One template may still render a complete structure. The operator rejects a
+parameter that the author gave and that is rendered as empty. It also rejects Python values that would mean something
+else as SQL. This module overrides two private methods of Airflow's templating. A contract test checks them.
 
 A SQL parameter may also name a template file. Airflow reads a file for every template field that ends in
 `template_ext`, but not for texts inside a mapping. This module reads files for SQL only, at any depth of a parameter.
@@ -47,11 +47,11 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
     plain_texts: ClassVar[frozenset[str]] = frozenset()
 
     _has_read_files = False
-    _rendered_empty: tuple[str, ...] = ()  # parameters that were given, and are None after rendering
+    _emptied_parameters: tuple[str, ...] = ()  # parameters that the author gave, and that are None after rendering
 
     def reject_invalid_sql_values(self) -> None:
         """Raise `InvalidRequestError` for SQL that was rendered as empty, and for Python values in place of SQL."""
-        for name in self._rendered_empty:
+        for name in self._emptied_parameters:
             raise InvalidRequestError(
                 f"{name} was given, but is empty after rendering.",
                 remedy="If another task returns it, check what that task returned. Otherwise leave the parameter out.",
@@ -60,7 +60,7 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
             if isinstance(getattr(self, name), dict | list | date):
                 _reject_python_value(name, getattr(self, name))
         for name in sorted(self.sql_structures):
-            _reject_members(name, getattr(self, name))
+            _reject_invalid_members(name, getattr(self, name))
 
     def names_file(self, parameter: str, text: str) -> bool:
         """Whether the text of a parameter, or of its member such as `set.status`, names a template file."""
@@ -97,19 +97,20 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
         self._has_read_files = True
 
     def _with_files(self, parameter: str, value: Any, jinja_env: Any, rendered_ids: Collection[int]) -> Any:
+        """Return the value of a parameter, with each name of a file replaced by the file's content."""
         if id(value) in rendered_ids:
             return value
         if isinstance(value, str):
             return _file_text(parameter, value, jinja_env) if self.names_file(parameter, value) else value
         if type(value) is dict:
             return {
-                key: self._with_files(f"{parameter}.{key}", text, jinja_env, rendered_ids)
-                for key, text in value.items()
+                key: self._with_files(f"{parameter}.{key}", member, jinja_env, rendered_ids)
+                for key, member in value.items()
             }
         if type(value) in (list, tuple):
-            members = enumerate(value)
             return type(value)(
-                self._with_files(f"{parameter}[{at}]", text, jinja_env, rendered_ids) for at, text in members
+                self._with_files(f"{parameter}[{index}]", member, jinja_env, rendered_ids)
+                for index, member in enumerate(value)
             )
         return value
 
@@ -124,12 +125,12 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
             self._read_files(jinja_env, seen_oids)
         fields = list(template_fields)
         texts = self.sql_texts | self.plain_texts
-        sql = [name for name in fields if name in texts | self.sql_structures]
-        not_empty_before = [name for name in sql if getattr(self, name) is not None]
-        as_text = [name for name in sql if name in texts or not isinstance(getattr(self, name), str)]
-        render(self, [name for name in fields if name not in as_text], context, jinja_env, seen_oids)
-        render(self, as_text, context, self._text_environment(jinja_env), seen_oids)
-        self._rendered_empty = tuple(name for name in not_empty_before if getattr(self, name) is None)
+        checked_fields = [name for name in fields if name in texts | self.sql_structures]
+        fields_with_values = [name for name in checked_fields if getattr(self, name) is not None]
+        text_fields = [name for name in checked_fields if name in texts or not isinstance(getattr(self, name), str)]
+        render(self, [name for name in fields if name not in text_fields], context, jinja_env, seen_oids)
+        render(self, text_fields, context, self._text_environment(jinja_env), seen_oids)
+        self._emptied_parameters = tuple(name for name in fields_with_values if getattr(self, name) is None)
 
     def _text_environment(self, jinja_env: Any) -> Any:
         """Return the environment that renders the DAG's templates to text."""
@@ -141,13 +142,13 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
         return text_environment
 
     def _render(self, template: Any, context: Context, dag: Any = None) -> Any:
-        """Render by the template's environment. Airflow decides by the DAG instead."""
+        """Render natively or as text, as the template's environment says. Airflow follows the DAG's setting instead."""
         if _is_native(template.environment):
             return super()._render(template, context, dag=dag)
         return template.render(context)
 
 
-def _file_text(parameter: str, name: str, jinja_env: Any) -> str:
+def _file_text(parameter: str, file_name: str, jinja_env: Any) -> str:
     """Return the content of a template file.
 
     Raises:
@@ -156,12 +157,12 @@ def _file_text(parameter: str, name: str, jinja_env: Any) -> str:
     loader = jinja_env.loader
     try:
         if loader is None:
-            raise FileNotFoundError(name)
-        text: str = loader.get_source(jinja_env, name)[0]
+            raise FileNotFoundError(file_name)
+        text: str = loader.get_source(jinja_env, file_name)[0]
     except (OSError, UnicodeDecodeError) as error:  # Jinja's TemplateNotFound is an OSError
         folders = ", ".join(map(str, getattr(loader, "searchpath", ()))) or "no folder, because the task has no DAG"
         raise InvalidRequestError(
-            f"Could not read the template file '{name}', which {parameter} names. Searched: {folders}.",
+            f"Could not read the template file '{file_name}', which {parameter} names. Searched: {folders}.",
             remedy="Give a path without templates, relative to the folder of the DAG file or to `template_searchpath`. "
             "If the text is SQL, end it with a space.",
         ) from error
@@ -174,24 +175,24 @@ def _is_native(jinja_env: object) -> bool:
     return isinstance(jinja_env, NativeEnvironment)
 
 
-def _reject_members(name: str, structure: object) -> None:
+def _reject_invalid_members(name: str, structure: object) -> None:
     match parsed_json(structure, (Mapping, list)):
         case Mapping() as members:
             for key, value in members.items():
-                _reject_value(f"{name}.{key}", value)
+                _reject_invalid_value(f"{name}.{key}", value)
         case list() | tuple() as members:
             for number, value in enumerate(members):
-                _reject_value(f"{name}[{number}]", value)
+                _reject_invalid_value(f"{name}[{number}]", value)
 
 
-def _reject_value(name: str, value: object) -> None:
+def _reject_invalid_value(name: str, value: object) -> None:
     match value:
         case None:
             raise InvalidRequestError(f"{name} is None.", remedy="Leave it out, or write 'NULL' for SQL's NULL.")
         case date():
             _reject_python_value(name, value)
         case _:
-            _reject_members(name, value)
+            _reject_invalid_members(name, value)
 
 
 def _reject_python_value(name: str, value: object) -> NoReturn:

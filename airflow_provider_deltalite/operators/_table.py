@@ -23,8 +23,8 @@ class DeltaTableOperator(DeltaCommitOperator):
     - sets the comment and the default, if you declare them.
 
     Existing rows have NULL in a new column. So a table with rows gets no new column with ``NOT NULL``, with a
-    ``DEFAULT`` or with generated values. The task also refuses to narrow a type or to replace it by an unrelated one,
-    to change a generation expression, and to change the partition columns. It then leaves the table as it is.
+    ``DEFAULT`` or with generated values. The task also does not narrow a type, replace it by an unrelated type, change
+    a generation expression, or change the partition columns. It fails and leaves the table as it is.
 
     A new constraint or ``NOT NULL`` must hold for all rows of the table, so the task reads them. It fails with the
     first row that breaks the rule.
@@ -32,7 +32,7 @@ class DeltaTableOperator(DeltaCommitOperator):
     If ``properties`` sets ``delta.enableRowTracking`` in an existing table, the task first gives row ids to its files,
     100,000 files in a commit. A retry continues where the earlier task attempt stopped.
 
-    To drop a feature with ``drop_features``, the task first rewrites each data file that needs the feature, then
+    To drop a feature with ``drop_features``, the task first rewrites each data file that needs the feature. Then it
     commits three empty versions with a checkpoint each. Clients without the feature can read these versions and later
     ones. The table gets the feature ``checkpointProtection``, which keeps these checkpoints. Time travel to older
     versions still needs the dropped feature.

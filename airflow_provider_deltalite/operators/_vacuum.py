@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 class DeltaVacuumOperator(DeltaCommitOperator):
     """Delete the files in a Delta table's folder that no version inside the retention needs.
 
-    - A removed file is deleted once ``delta.deletedFileRetentionDuration`` (default: 7 days) has passed since its
-      removal, with its deletion vectors and change files.
-    - A file that no version names, for example of a killed job, is deleted by its age. It is kept for at least one day,
-      because it may belong to a running job.
+    - The task deletes a removed file, its deletion vectors and its change files once
+      ``delta.deletedFileRetentionDuration`` (default: 7 days) has passed since the removal.
+    - The task deletes a file that no version names, for example of a killed job, by its age. It keeps such a file for
+      at least one day, because the file may belong to a running job.
     - The vacuum keeps files and folders whose names begin with ``_`` or ``.``, links, and tables inside the table.
 
     Time travel and change feeds work for every version that was current inside the retention. They may fail for older

@@ -22,10 +22,11 @@ class DeltaWriteOperator(DeltaCommitOperator):
     parameters, so put passwords into Spark's configuration and not into ``options``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
-    :param source: The input, which ``query`` reads as the view ``source``. A mapping with ``format`` and, as the format
-        needs them, ``path``, ``options`` and ``schema`` (Spark DDL). Format ``delta`` takes ``version_as_of`` or
-        ``timestamp_as_of`` instead of options and schema. For changed rows, it takes ``changes_from_version`` and
-        ``changes_to_version`` (both inclusive; the default of the latter is the newest version). (templated)
+    :param source: The input, which ``query`` reads as the view ``source``. It is a mapping with ``format``, and with
+        ``path``, ``options`` and ``schema`` (Spark DDL) if the format needs them. Format ``delta`` takes
+        ``version_as_of`` or ``timestamp_as_of`` instead of options and schema. For changed rows, it takes
+        ``changes_from_version`` and ``changes_to_version``. Both are inclusive, and the default of
+        ``changes_to_version`` is the newest version. (templated)
     :param sources: Several inputs, by the names of their views. Give either this or ``source``. (templated)
     :param query: A Spark SQL query on the views that returns the rows. By default, all rows of ``source``. (templated)
     :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. Spark binds
@@ -41,7 +42,8 @@ class DeltaWriteOperator(DeltaCommitOperator):
     :param partition_overwrite: With ``overwrite``: ``static`` replaces all rows, ``dynamic`` only the partitions that
         receive rows. (templated)
     :param merge_schema: Add columns that the table does not have. In a table with
-        ``delta.enableTypeWidening``, also widen columns to the types of the rows, as ``INT`` to ``BIGINT``. (templated)
+        ``delta.enableTypeWidening``, also widen columns to the types of the rows, such as ``INT`` to ``BIGINT``.
+        (templated)
     :param overwrite_schema: With ``overwrite``: the rows define the table's new schema, and ``partition_by`` its new
         partitioning. ``[]`` removes the partitioning; without ``partition_by`` it stays. (templated)
     :param max_records_per_file: The maximum number of rows in a data file. (templated)
@@ -50,7 +52,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param properties: Table properties, such as ``{"delta.appendOnly": "true"}``, for a new table or with
-        ``overwrite_schema``. Also constraints (``delta.constraints.<name>``: SQL) and table features
+        ``overwrite_schema``. They may include constraints (``delta.constraints.<name>``: SQL) and table features
         (``delta.feature.<name>``: ``supported``). (templated)
     :param conflict_retries: How often the job replans the write after a conflict with another writer's commit. With 0,
         only Airflow's retries repeat it. The job computes the query again if the query reads the table itself, or if
@@ -58,14 +60,14 @@ class DeltaWriteOperator(DeltaCommitOperator):
     :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
     :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
         without atomic creation of a file; no effect elsewhere. (templated)
-    :param on_rerun: Decides what a cleared task does if it has committed before. ``skip`` keeps the commit (the
-        default, except for ``overwrite``), ``write`` writes again (the default for ``overwrite``), and ``replace``
-        replaces the run's earlier rows by the new ones (``append`` only). Retries never write twice. (templated)
+    :param on_rerun: Decides what a cleared task does if it has committed before. ``skip`` keeps the commit. ``write``
+        writes again. ``replace`` replaces the run's earlier rows by the new rows (``append`` only). The default is
+        ``write`` for ``overwrite``, and ``skip`` for other modes. Retries never write twice. (templated)
     :param idempotency_key: A text that names what the task writes, such as ``{{ task.source.path }}`` of a mapped task.
         It identifies the commit instead of DAG run, task and map index. (templated)
-    :param out_of_order: With ``overwrite``: what the task does if runs of later data intervals have already changed
-        rows that it may touch: ``fail`` (the default after a clear), ``warn`` (the default of a first run) or
-        ``allow``. Use ``allow`` for an overwrite that gives the same rows in any order. (templated)
+    :param out_of_order: With ``overwrite``: decides what the task does if runs of later data intervals have already
+        changed rows that it may touch. The values are ``fail`` (the default after a clear), ``warn`` (the default of a
+        first run) and ``allow``. Use ``allow`` for an overwrite that gives the same rows in any order. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.

@@ -1,9 +1,11 @@
 """The sensor that waits for a new version of a table.
 
-It polls in the same way (`waiting`) and returns the same dictionary in each mode. The first poll runs here. If it finds
-nothing, a deferrable sensor defers from inside `poke`, so that `soft_fail` and similar parameters are handled by the
-base class in both modes. With `start_from_trigger` the triggerer runs the first poll too. A lost log position between
-two polls costs only reading; the starting version of the wait is stored once, outside of this object.
+The sensor polls in the same way (`waiting`) and returns the same dictionary in each mode. A worker runs the first poll.
+If this poll finds nothing, a deferrable sensor defers from inside `poke`, so that the base class handles `soft_fail`
+and similar parameters in both modes. With `start_from_trigger` the triggerer runs the first poll too.
+
+If the log position between two polls is lost, the sensor only reads commits again. The starting version of the wait is
+stored once, outside of this object.
 """
 
 from __future__ import annotations
@@ -27,18 +29,19 @@ from airflow_provider_deltalite.failures import FailedTable, error_class_named, 
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.parse_time import CheckedWhenParsed, Constants
 from airflow_provider_deltalite.quoting import QuotingTemplates
-from airflow_provider_deltalite.rendered import fitted
+from airflow_provider_deltalite.rendered import convert_value
 from airflow_provider_deltalite.secrets import HidesSecrets
-from airflow_provider_deltalite.sensors._kept import StoredPosition
 from airflow_provider_deltalite.triggers.delta import DeltaVersionTrigger
 from airflow_provider_deltalite.wait_status import WaitStatus
-from airflow_provider_deltalite.waiting import VersionWait, WaitParameters, fitted_after_version, poll_table
+from airflow_provider_deltalite.waiting import VersionWait, WaitParameters, convert_after_version, poll_table
 from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import InvalidRequestError, StorageError
 from deltalite.storage.locations import parse_location, reject_parent_segments
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_deltalite.sensors._stored_position import StoredPosition
 
 _BASELINE_KEY = "deltalite_after_version"
 _PROGRESS_KEY = "deltalite_place"
@@ -51,14 +54,14 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
 
     A commit matches if it is after ``after_version`` and satisfies every given condition. The result is ``{table,
     from_version, version, after_version, reset, operation, timestamp}``. It describes the first commit that matches.
-    ``from_version`` is the first version after ``after_version``. The sensor waits for a table that does not exist yet,
-    and polls a storage that does not answer again, until ``timeout``. If the table is dropped and created again, the
-    wait continues at its first version, and ``reset`` is true. If log cleanup deletes commits before a poll, the sensor
-    skips them and logs a warning.
+    ``from_version`` is the first version after ``after_version``. The sensor waits for a table that does not exist yet.
+    If storage does not answer, the sensor polls again, until ``timeout``. If the table is dropped and created again,
+    the wait continues at the new table's first version, and ``reset`` is true. If log cleanup deletes commits before a
+    poll, the sensor skips them and logs a warning.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param after_version: Only commits after this version match; -1 for any. By default, it is the table's version at
-        the first poll of this task in this DAG run, and stays the same through reschedules, deferrals, retries and
+        the first poll of this task in this DAG run. It stays the same through reschedules, deferrals, retries and
         clears. Under ``[state_store] clear_on_success``, a clear after a success starts at the current version. Before
         Airflow 3.3, it is the version at the start of the DAG run. A clear in an ended DAG run makes Airflow start that
         run again, so the version is then a later one. (templated)
@@ -70,7 +73,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         considered only if its writer has recorded the values. Column names are compared without regard to case. Values
         are texts as Delta serializes them, None for null. (templated)
     :param app_id: Only commits with this transaction identifier match. (templated)
-    :param made_by: Only commits of an Airflow task with these properties match: a mapping with one or more of
+    :param made_by: Only commits of an Airflow task with these properties match. It is a mapping with one or more of
         ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``idempotency_key``, ``logical_date``,
         ``data_interval_start`` and ``data_interval_end``. Times are ISO 8601, in UTC if they have no zone. A data
         interval finds the commit of another DAG whether that DAG was scheduled, backfilled or triggered. (templated)
@@ -117,7 +120,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         self.made_by = made_by
         self.storage_conn_id = storage_conn_id
         self.deferrable = deferrable
-        self._start_requested = start_from_trigger
+        self._requests_trigger_start = start_from_trigger
         if start_from_trigger and _RENDERS_TRIGGERS and self._start_problem() is None:
             # Set on the instance: Airflow takes a mapped sensor's arguments from the class, where they would be wrong.
             self.start_from_trigger = True
@@ -149,12 +152,12 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
     def check_constants(self, constants: Constants) -> None:
         """Reject parameters that are wrong for every value of their templates. Called when the DAG is parsed."""
         if not constants.waits(self.table):
-            table = fitted("table", self.table, str)
+            table = convert_value("table", self.table, str)
             parse_location(table)
             reject_parent_segments(table)
         constants.check(self._parameters().condition_values(), CommitCondition)
         constants.check_value("after_version", self.after_version, int | None)
-        if self._start_requested:
+        if self._requests_trigger_start:
             problem = self._start_problem()
             if problem is not None:
                 raise problem
@@ -162,7 +165,10 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
     def _start_problem(self) -> InvalidRequestError | None:
         """Return the error that says why the sensor cannot start in the triggerer; None if it can."""
         if not self.deferrable:
-            return InvalidRequestError("start_from_trigger needs deferrable=True.", remedy="Give both, or neither.")
+            return InvalidRequestError(
+                "start_from_trigger needs deferrable=True.",
+                remedy="Set deferrable=True, or leave start_from_trigger out.",
+            )
         if self.after_version is None:
             return InvalidRequestError(
                 "start_from_trigger needs after_version, because only a worker can store a starting version.",
@@ -192,7 +198,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         """Poll once; a deferrable sensor defers if the poll finds nothing."""
         with raise_for_airflow(self.log, lambda _: FailedTable(table=str(self.table))):
             try:
-                wait, position, hook = self._wait(context)
+                wait, position, hook = self._prepare_wait(context)
             except StorageError as error:
                 if not error.retryable:
                     raise
@@ -205,7 +211,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
             if self.deferrable:
                 self._defer_to_trigger(wait, poll.position)
             if poll.position != position and self.reschedule:
-                self._stored_progress(context).set(wait.as_dict(), poll.position)
+                self._stored_position(context, _PROGRESS_KEY).set(wait.as_dict(), poll.position)
         else:
             self._record_result(poll.xcom)
         return PokeReturnValue(is_done=poll.xcom is not None, xcom_value=poll.xcom)
@@ -244,7 +250,10 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
                 cls = error_class_named(kind)
                 raise AirflowException(f"{kind}: {message}") if cls is None else failure(cls, message)
             case _:
-                raise AirflowException(f"The trigger sent an event that this sensor does not know: {event!r}")
+                raise AirflowException(
+                    f"Could not finish the wait for {self.table}: the trigger sent an unknown event, {event!r}. Check "
+                    "that the workers and the triggerer run the same release of airflow-provider-deltalite."
+                )
 
     def get_openlineage_facets_on_start(self) -> Any:
         """Return the table as an input."""
@@ -258,15 +267,18 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         from airflow_provider_deltalite.lineage.edges import Edges, table_edge
         from airflow_provider_deltalite.lineage.facets import operator_lineage
 
-        edge = table_edge(fitted("table", self.table, str), version=None if result is None else result["version"])
+        edge = table_edge(
+            convert_value("table", self.table, str), version=None if result is None else result["version"]
+        )
         return operator_lineage(Edges(inputs=(edge,)))
 
     def _record_result(self, result: Mapping[str, Any]) -> None:
-        """Remember the commit, and report it to Airflow's collector of lineage as an input of this task."""
+        """Keep the result, and report the version to Airflow's collector of lineage as an input of this task."""
         self._result = result
         DeltaHook(result["table"], self.storage_conn_id).report_read(result["version"])
 
     def _status_of(self, wait: VersionWait) -> WaitStatus:
+        """Return the status that this object keeps for a wait, or a new status if the wait is another one."""
         if self._status is None or self._status[0] != wait:
             self._status = (wait, WaitStatus(wait))
         return self._status[1]
@@ -274,7 +286,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
     def _status_text(self, context: Context) -> str:
         """Return the status of the wait; an error here must not hide the timeout."""
         try:
-            wait, _, hook = self._wait(context)
+            wait, _, hook = self._prepare_wait(context)
             return self._status_of(wait).text(hook)
         except Exception as error:  # noqa: BLE001  as the docstring says
             return f"Could not read the status of the wait: {error}"
@@ -297,7 +309,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
     def _parameters(self) -> WaitParameters:
         return WaitParameters.of(self)
 
-    def _wait(self, context: Context) -> tuple[VersionWait, LogPosition, DeltaHook]:
+    def _prepare_wait(self, context: Context) -> tuple[VersionWait, LogPosition, DeltaHook]:
         """Return the wait that the rendered parameters describe, the position to poll from, and a hook of the table."""
         parameters = self._parameters()
         table, conn_id, condition = parameters.table_address(), parameters.conn_id(), parameters.condition()
@@ -309,27 +321,27 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
     def _baseline(self, context: Context, hook: DeltaHook) -> LogPosition:
         """Return the position after which commits match.
 
-        1. If the author gave a version, it is that version.
-        2. If Airflow keeps state for a task, it is the table's position at the first poll, or -1 if there was no table.
-           The position is stored for as long as the DAG run exists.
-        3. Otherwise it is the version at the start of the DAG run. It is the same at every poll, until a task is
-           cleared in a run that has ended: then Airflow starts the run again.
+        1. The author gave a version: that version.
+        2. Airflow keeps state for a task: the table's position at the first poll, or -1 if there was no table. The
+           position is stored for as long as the DAG run exists.
+        3. Airflow keeps no state for a task: the version at the start of the DAG run. It is the same at every poll. A
+           clear of a task in an ended DAG run changes it, because Airflow then starts the run again.
         """
-        after_version = fitted_after_version(self.after_version)
+        after_version = convert_after_version(self.after_version)
         if after_version is not None:
             return LogPosition(version=after_version)
-        stored_baseline = StoredPosition(context.get("task_state_store"), _BASELINE_KEY)
+        stored_baseline = self._stored_position(context, _BASELINE_KEY)
         request = self._parameters().request()
         try:
-            stored = stored_baseline.get(request)
+            saved_position = stored_baseline.get(request)
         except InvalidRequestError as error:  # a guess instead could leave commits out
             raise InvalidRequestError(
                 f"The saved starting version of this wait, {_BASELINE_KEY} in the task's state, is unreadable: "
                 f"{error.problem}",
                 remedy="Give after_version, or wait in a new DAG run.",
             ) from error
-        if stored is not None:
-            return stored
+        if saved_position is not None:
+            return saved_position
         from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
         store = hook.get_conn()
@@ -346,14 +358,16 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         if self._last_position is not None and self._last_position[0] == request:
             return self._last_position[1]
         try:
-            return self._stored_progress(context).get(request)
+            return self._stored_position(context, _PROGRESS_KEY).get(request)
         except InvalidRequestError as error:
             self.log.info("Reading the log from version %s again: %s", wait.after_version + 1, error.problem)
             return None
 
     @staticmethod
-    def _stored_progress(context: Context) -> StoredPosition:
-        return StoredPosition(context.get("task_state_store"), _PROGRESS_KEY)
+    def _stored_position(context: Context, key: str) -> StoredPosition:
+        from airflow_provider_deltalite.sensors._stored_position import StoredPosition  # not needed to parse a DAG
+
+        return StoredPosition(context.get("task_state_store"), key)
 
 
 def _is_json(value: object) -> bool:

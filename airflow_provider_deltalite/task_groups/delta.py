@@ -1,7 +1,7 @@
 """The task group `delta_maintenance`: optimize, checkpoint and vacuum for one table.
 
-It is made with Airflow's `@task_group`, so you can call it, override it, and map it over several tables. The steps are
-the operators with their own defaults. Their order matters:
+The group is made with Airflow's `@task_group`, so you can call it, override it, and map it over several tables. Each
+step is an operator with the operator's defaults. The order of the steps matters:
 
 1. Optimize replaces small files and adds commits to the log.
 2. The checkpoint makes the log short to read.
@@ -69,26 +69,26 @@ def delta_maintenance(
         "checkpoint": (DeltaCheckpointOperator, checkpoint),
         "vacuum": (DeltaVacuumOperator, vacuum),
     }
-    common = _arguments("operator_args", operator_args or {})
+    common_arguments = _step_arguments("operator_args", operator_args or {})
     tasks = [
-        _task(operator, name, table, {**common, **_arguments(name, step)})
+        _make_task(operator, name, table, {**common_arguments, **_step_arguments(name, step)})
         for name, (operator, step) in steps.items()
         if step is not False
     ]
     if not tasks:
         raise InvalidRequestError(
             "delta_maintenance has no step: optimize, checkpoint and vacuum are all False.",
-            remedy="Give one of them, or leave the group out.",
+            remedy="Set at least one of them to True, or leave the group out.",
         )
     chain(*tasks)
 
 
-def _arguments(name: str, step: Step) -> Mapping[str, Any]:
+def _step_arguments(name: str, step: Step) -> Mapping[str, Any]:
     if step is True:
         return {}
     if not isinstance(step, Mapping):
         raise InvalidRequestError(
-            f"'{name}' of delta_maintenance is {step!r}, a {type(step).__name__}.",
+            f"'{name}' of delta_maintenance is {step!r}, neither a boolean nor a dictionary.",
             remedy="Give True, False, or the operator's arguments as a dictionary. For a mapped group, give it in "
             "`partial`: the tasks must be known when the DAG is parsed.",
         )
@@ -100,7 +100,7 @@ def _arguments(name: str, step: Step) -> Mapping[str, Any]:
     return step
 
 
-def _task(
+def _make_task(
     operator: type[DeltaSubmitOperator], name: str, table: str, arguments: Mapping[str, Any]
 ) -> DeltaSubmitOperator:
     return operator(**{"task_id": name, **arguments, "table": table})

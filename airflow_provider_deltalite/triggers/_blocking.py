@@ -1,9 +1,11 @@
-"""Run the blocking calls of triggers in a thread pool of this provider.
+"""Runs the blocking calls of triggers in a thread pool of this provider.
 
-`asyncio.to_thread` does not fit, for two reasons. In a thread that asgiref did not start, Airflow 3.1 asks its
-supervisor for a connection from a second event loop. The answer is lost, and the next one ends the triggerer with all
-its triggers. Also, asyncio's default pool is small and serves the whole process, DNS lookups included, so storage that
-hangs would delay unrelated triggers.
+The triggers do not use `asyncio.to_thread`, for two reasons:
+
+1. In a thread that asgiref did not start, Airflow 3.1 asks its supervisor for a connection from a second event loop.
+   The answer is lost, and the next answer ends the triggerer with all its triggers.
+2. asyncio's default pool is small and serves the whole process, also for DNS lookups. Storage that hangs would delay
+   unrelated triggers.
 """
 
 from __future__ import annotations

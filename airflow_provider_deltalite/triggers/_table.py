@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.providers.common.compat.triggers import BaseEventTrigger
 from airflow.triggers.base import TriggerEvent
 
-from airflow_provider_deltalite.announcing import WatchPosition, advance
 from airflow_provider_deltalite.assets._uri import asset_uri
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.triggers._blocking import in_thread
@@ -40,6 +39,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.storage.locations import parse_location
 
 if TYPE_CHECKING:
+    from airflow_provider_deltalite.announcing import WatchPosition
     from deltalite.storage.log_store import LogStore
     from deltalite.watch import Step
 
@@ -57,12 +57,15 @@ _STORING_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The steps that one poll has read, from `base` to `position`; `more` is true if the log has further commits."""
+    """The steps that one poll has read, from `base` to `position`.
+
+    `has_more` is true if the log has further commits.
+    """
 
     base: LogPosition
     steps: tuple[Step, ...]
     position: LogPosition
-    more: bool = False
+    has_more: bool = False
 
 
 class DeltaTableTrigger(BaseEventTrigger):
@@ -154,27 +157,32 @@ class DeltaTableTrigger(BaseEventTrigger):
             if batch.steps or position is None:
                 yield batch
             position = batch.position
-            if not batch.more:
+            if not batch.has_more:
                 await asyncio.sleep(trigger.poke_interval)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
         """Yield the events of this trigger; read the log if a batch does not begin at the trigger's position."""
+        from airflow_provider_deltalite.announcing import advance  # not needed to parse a DAG
+
         position = await self._load_or_start_position()
-        async for shared in _with_catch_up_batch(shared_stream):
-            self._health.report_lag(shared.position.version - position.log_position.version)
-            reads_log = not _is_at(position.log_position, shared.base)
+        async for shared_batch in _with_catch_up_batch(shared_stream):
+            self._health.report_lag(shared_batch.position.version - position.log_position.version)
+            reads_log = not _batch_begins_at(position.log_position, shared_batch.base)
             has_more = True
             while has_more:
-                batch = await self._call_until_success(_next_batch, position.log_position) if reads_log else shared
-                has_more = reads_log and batch.more  # the shared stream itself continues an incomplete shared batch
+                if reads_log:
+                    batch = await self._call_until_success(_next_batch, position.log_position)
+                    has_more = batch.has_more
+                else:
+                    batch, has_more = shared_batch, False  # the shared stream itself continues an incomplete batch
                 steps = batch.steps
                 if self.condition.needs_complete_summary and not all(map(_is_complete, steps)):
                     steps = await self._call_until_success(_complete_steps, steps, self.condition)
                 position, event = await in_thread(advance, position, steps, self.condition, self.table)
                 if event is not None:
-                    names = await self._call_until_success(_partition_names, event["partitions"])
+                    partition_names = await self._call_until_success(_partition_names, event["partitions"])
                     table_id = event["table_id"] or await self._table_id()
-                    yield TriggerEvent({**event, "table_id": table_id, "partitions": names})
+                    yield TriggerEvent({**event, "table_id": table_id, "partitions": partition_names})
                     await asyncio.sleep(_STORING_SECONDS)
                 if batch.steps:
                     await self._save(position)
@@ -192,10 +200,12 @@ class DeltaTableTrigger(BaseEventTrigger):
         as that of another release, causes a warning. An error would end the trigger, and Airflow would create it again
         each second.
         """
-        saved, error_text = await self._load_saved(), None
-        if saved is not None:
+        from airflow_provider_deltalite.announcing import WatchPosition  # not needed to parse a DAG
+
+        saved_value, error_text = await self._load_saved(), None
+        if saved_value is not None:
             try:
-                return WatchPosition.from_dict(saved)
+                return WatchPosition.from_dict(saved_value)
             except InvalidRequestError as error:
                 error_text = error.problem
         position = await self._start_position()
@@ -205,19 +215,21 @@ class DeltaTableTrigger(BaseEventTrigger):
                 "earlier commits may be missing, and later ones may repeat. To process the earlier commits, trigger "
                 "the DAG by hand. Reason: %s Stored value: %s",
                 self.table,
-                position.announced + 1,
+                position.announced_version + 1,
                 self.start,
                 _shorten(error_text),
-                _shorten(repr(saved)),
+                _shorten(repr(saved_value)),
             )
         await self._save(position)
         return position
 
     async def _start_position(self) -> WatchPosition:
         """Return the position of `start`."""
+        from airflow_provider_deltalite.announcing import WatchPosition  # not needed to parse a DAG
+
         version = None if self.start == _LATEST else int(self.start) - 1
         position = (await self._call_until_success(_first_batch, version)).position
-        return WatchPosition(log_position=position, announced=position.version, table_id=await self._table_id())
+        return WatchPosition(log_position=position, announced_version=position.version, table_id=await self._table_id())
 
     async def _table_id(self) -> str | None:
         table_id: str | None = await self._call_until_success(_table_id)
@@ -247,28 +259,28 @@ class DeltaTableTrigger(BaseEventTrigger):
         """Return the stored value, or None; retry until Airflow answers, because a guess could skip commits."""
         while True:
             try:
-                saved: object = await self._in_state_store("get", self._cursor_key)
+                saved_value: object = await self._call_asset_state_store("get", self._cursor_key)
             except Exception as error:  # noqa: BLE001  as in `_call_until_success`
                 failures = self._health.count_failure("get the saved position from Airflow", error)
                 await asyncio.sleep(pause_seconds(self.poke_interval, failures))
             else:
                 self._health.reset_failures()
-                return saved
+                return saved_value
 
     async def _save(self, position: WatchPosition) -> None:
         """Store the position. A failure is logged; a restart then repeats events."""
         try:
-            await self._in_state_store("set", self._cursor_key, position.as_dict())
+            await self._call_asset_state_store("set", self._cursor_key, position.as_dict())
         except Exception as error:  # noqa: BLE001  as in `_call_until_success`
             self._health.count_failure("save the position in Airflow", error)
 
-    async def _in_state_store(self, method: str, *arguments: Any) -> Any:
+    async def _call_asset_state_store(self, method: str, *arguments: Any) -> Any:
         """Call a method of the state store of this trigger's asset; return None if there is no store."""
         stores = getattr(self, "asset_state_store", None)
         if stores is None:
             return None
         try:
-            return await _call_store(stores, method, *arguments)
+            return await _call_store_method(stores, method, *arguments)
         except ValueError:  # several assets share this trigger; use the one that `delta_asset` created
             from airflow.sdk import Asset
 
@@ -284,10 +296,10 @@ class DeltaTableTrigger(BaseEventTrigger):
                         self.start,
                     )
                 return None
-            return await _call_store(store, method, *arguments)
+            return await _call_store_method(store, method, *arguments)
 
 
-async def _call_store(store: Any, method: str, *arguments: Any) -> Any:
+async def _call_store_method(store: Any, method: str, *arguments: Any) -> Any:
     """Call the asynchronous method (Airflow 3.3.2 and later), or else the blocking one in a thread."""
     if hasattr(store, f"a{method}"):
         return await getattr(store, f"a{method}")(*arguments)
@@ -295,9 +307,16 @@ async def _call_store(store: Any, method: str, *arguments: Any) -> Any:
 
 
 def _check_start(start: Literal["latest"] | int) -> Literal["latest"] | int:
+    """Return `start`.
+
+    Raises:
+        InvalidRequestError: `start` is neither a version nor `latest`.
+    """
     is_version = isinstance(start, int) and not isinstance(start, bool) and start >= 0
     if not is_version and start != _LATEST:
-        raise InvalidRequestError(f"start is {start!r}.", remedy="Give the first version to watch, or 'latest'.")
+        raise InvalidRequestError(
+            f"start is {start!r}, not a version.", remedy="Give the first version to watch, or 'latest'."
+        )
     return start
 
 
@@ -305,18 +324,18 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."
 
 
-def _is_at(position: LogPosition, base: LogPosition) -> bool:
-    """Whether a batch with this base begins at a position; a missing commit digest matches any."""
+def _batch_begins_at(position: LogPosition, base: LogPosition) -> bool:
+    """Whether a batch with this base begins at a position; a missing commit digest matches every digest."""
     if not position.commit_digest or not base.commit_digest:
         return position.version == base.version
     return (position.version, position.commit_digest) == (base.version, base.commit_digest)
 
 
 async def _with_catch_up_batch(shared_stream: AsyncIterator[Batch]) -> AsyncIterator[Batch]:
-    """Yield an empty batch with an impossible base, and then the shared ones.
+    """Yield an empty batch with an impossible base, and then the shared batches.
 
-    The first batch makes the trigger read the log from its own position. The shared stream may be ahead of it, because
-    it may have begun before this trigger joined.
+    The first batch makes the trigger read the log from its own position. The shared stream may be ahead of this
+    position, because the stream may have begun before this trigger joined.
     """
     impossible_position = LogPosition(version=-2)
     yield Batch(base=impossible_position, steps=(), position=impossible_position)
@@ -325,7 +344,7 @@ async def _with_catch_up_batch(shared_stream: AsyncIterator[Batch]) -> AsyncIter
 
 
 def _first_batch(store: LogStore, version: int | None = None) -> Batch:
-    """Return an empty batch at the position of a version; by default of the newest one."""
+    """Return an empty batch at the position of a version; by default, of the newest version."""
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
     position = watch.position_at(store, watch.latest_version(store) if version is None else version)
@@ -333,6 +352,7 @@ def _first_batch(store: LogStore, version: int | None = None) -> Batch:
 
 
 def _next_batch(store: LogStore, position: LogPosition) -> Batch:
+    """Return the steps after a position, as many as one batch may hold."""
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
     steps: list[Step] = []
@@ -341,7 +361,7 @@ def _next_batch(store: LogStore, position: LogPosition) -> Batch:
         steps.append(step)
         held_bytes += _held_bytes(step)
         if len(steps) == _MAX_STEPS or held_bytes >= _MAX_HELD_BYTES:
-            return Batch(base=position, steps=tuple(steps), position=step.position, more=True)
+            return Batch(base=position, steps=tuple(steps), position=step.position, has_more=True)
     return Batch(base=position, steps=tuple(steps), position=steps[-1].position if steps else position)
 
 
@@ -352,7 +372,13 @@ def _held_bytes(step: Step) -> int:
         return 300
     texts = [
         *summary.app_ids,
-        *(text for values in summary.partitions for pair in values.items() for text in pair if text),
+        *(
+            text
+            for values in summary.partitions
+            for name_and_value in values.items()
+            for text in name_and_value
+            if text
+        ),
     ]
     return 300 * (1 + len(summary.partitions) + len(texts)) + sum(map(len, texts))
 
@@ -363,6 +389,7 @@ def _is_complete(step: Step) -> bool:
 
 
 def _complete_steps(store: LogStore, steps: tuple[Step, ...], condition: CommitCondition) -> tuple[Step, ...]:
+    """Return the steps, with complete summaries where the condition needs them."""
     from deltalite import watch  # loads pyarrow, which parsing a DAG must not
 
     return watch.complete_for(store, steps, condition)

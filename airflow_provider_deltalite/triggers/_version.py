@@ -23,22 +23,23 @@ from airflow_provider_deltalite.waiting import (
     Poll,
     VersionWait,
     WaitParameters,
-    fitted_after_version,
+    convert_after_version,
     pause_seconds,
     poll_table,
 )
 from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import DeltaLiteError, InvalidRequestError
 
-# A scheduler handles the reports of its executor about once a second, and a busy one less often.
+# The shortest time from a deferral to its event. A scheduler handles the reports of its executor about once a second,
+# and a busy scheduler less often.
 _SETTLING_SECONDS = 10.0
 
 
 class DeltaVersionTrigger(BaseTrigger):
     """Wait for a commit that satisfies a condition, and fire one event.
 
-    The event is ``{"status": "success", "result": {...}}`` or ``{"status": "error", "kind": ..., "message": ...}``,
-    where the kind is the name of an error class of ``deltalite.errors``, or ``AirflowNotFoundException``.
+    The event is ``{"status": "success", "result": {...}}`` or ``{"status": "error", "kind": ..., "message": ...}``.
+    The kind is the name of an error class of ``deltalite.errors``, or ``AirflowNotFoundException``.
 
     :param table: The table's address.
     :param after_version: Only commits after this version match; -1 for any.
@@ -85,16 +86,16 @@ class DeltaVersionTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll until there is a result or an error, and send it, at least ten seconds after the deferral.
 
-        Airflow's executor reports the exit of the worker that deferred under the same key as the resumed task. If the
-        scheduler handles that report after it has queued the resumed task, it fails the task ("finished with state
-        success, but the task instance's state attribute is queued").
+        The worker exits when the task defers. Airflow's executor reports this exit under a key that the resumed task
+        has too. If the scheduler handles the report after it has queued the resumed task, the scheduler fails the task
+        ("finished with state success, but the task instance's state attribute is queued").
         """
-        settled = asyncio.create_task(asyncio.sleep(_SETTLING_SECONDS))
+        minimum_deferral = asyncio.create_task(asyncio.sleep(_SETTLING_SECONDS))
         try:
             event = await _event_of(self.wait, self.position, self.poke_interval, self.log)
-            await settled
+            await minimum_deferral
         finally:
-            settled.cancel()
+            minimum_deferral.cancel()
         yield TriggerEvent(event)
 
 
@@ -168,7 +169,7 @@ class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Check the rendered arguments, poll until there is a result or an error, and send it."""
         try:
-            wait, request = self._wait()
+            wait, request = self._prepare_wait()
         except DeltaLiteError as error:
             yield TriggerEvent(_error_event(error))
             return
@@ -176,10 +177,10 @@ class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
         event = await _event_of(wait, position, self.poke_interval, self.log, had_connection=False)
         yield TriggerEvent({**event, "request": request})
 
-    def _wait(self) -> tuple[VersionWait, dict[str, Any]]:
+    def _prepare_wait(self) -> tuple[VersionWait, dict[str, Any]]:
         """Return the wait that the rendered arguments describe, and its request."""
         parameters = WaitParameters.of(self)
-        after_version = fitted_after_version(self.after_version)
+        after_version = convert_after_version(self.after_version)
         if after_version is None:
             raise InvalidRequestError(
                 "after_version is None, and a sensor that starts in the triggerer cannot choose a version.",
@@ -199,10 +200,12 @@ async def _event_of(
 ) -> dict[str, Any]:
     """Poll until a commit satisfies the condition or an error ends the wait, and return the payload of the event.
 
-    A connection that was there before is missing because Airflow's connection store failed, so the next poll tries
-    again. If no poll has had it, its name may be misspelled, so the error ends the wait.
+    A missing connection has two possible causes:
 
-    :param had_connection: Whether the connection was there before the first poll.
+    - An earlier poll had the connection: Airflow's connection store failed. The next poll requests it again.
+    - No poll had the connection: its name may be misspelled. The error ends the wait.
+
+    :param had_connection: Whether a worker had the connection before the first poll.
     """
     hook = DeltaHook(wait.table, wait.storage_conn_id)  # for all polls, because a new hook requests the connection
     status = WaitStatus(wait)

@@ -1,7 +1,7 @@
-"""The errors of `deltalite.errors`: the table of all, and for each what its class says.
+"""Documentation of the errors of `deltalite.errors`: the table of all classes, and a description of each.
 
-The meaning of an error, its retry and its exit code come from the class; what to do is written on the
-page, below the generated part.
+The meaning, the exit code and the retries come from the class. The advice is written by hand on the page, below the
+generated part.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from deltalite.errors import DeltaLiteError
 
 
 def error_facts(name: str) -> str:
-    """The description of an error class."""
+    """Return the description of an error class. Raises `UndocumentedError` if there is no such class."""
     cls = error_classes().get(name)
     if cls is None:
         raise UndocumentedError(f"There is no error class '{name}'.")
     kind = "" if cls is DeltaLiteError else f", a kind of {code(cls.__base__.__name__)}"
-    return f"{(cls.__doc__ or '').strip()}\n\n*Exit code {cls.exit_code}, {_again(cls)}{kind}.*"
+    return f"{(cls.__doc__ or '').strip()}\n\n*Exit code {cls.exit_code}, {_retry_text(cls)}{kind}.*"
 
 
 def error_tree() -> str:
-    """All errors, by their codes."""
+    """Return the table of all error classes, in the order of their exit codes."""
     classes = sorted(error_classes().values(), key=lambda cls: cls.exit_code)
     rows = [
         [
@@ -38,16 +38,17 @@ def error_tree() -> str:
 
 
 def error_classes() -> dict[str, type[DeltaLiteError]]:
-    """Name -> class, of the whole tree."""
-    return {cls.__name__: cls for cls in _tree(DeltaLiteError)}
+    """Return `DeltaLiteError` and its subclasses by name."""
+    return {cls.__name__: cls for cls in _with_subclasses(DeltaLiteError)}
 
 
-def _tree(root: type[DeltaLiteError]) -> Iterator[type[DeltaLiteError]]:
-    yield root
-    for child in root.__subclasses__():
-        if child.__module__ == DeltaLiteError.__module__:
-            yield from _tree(child)
+def _with_subclasses(cls: type[DeltaLiteError]) -> Iterator[type[DeltaLiteError]]:
+    """Yield a class and its direct and indirect subclasses in `deltalite.errors`."""
+    yield cls
+    for subclass in cls.__subclasses__():
+        if subclass.__module__ == DeltaLiteError.__module__:
+            yield from _with_subclasses(subclass)
 
 
-def _again(cls: type[DeltaLiteError]) -> str:
+def _retry_text(cls: type[DeltaLiteError]) -> str:
     return "left to the task's retries" if cls.retryable else "not retried: the task fails at once"

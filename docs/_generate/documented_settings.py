@@ -1,4 +1,4 @@
-"""The options of `airflow.cfg` that the provider has, and the keys of a task's result."""
+"""Documentation of the provider's options in `airflow.cfg`, and of the keys of a task's result."""
 
 from __future__ import annotations
 
@@ -12,44 +12,50 @@ from deltalite.results import OperationResult
 _RESULT_TEXTS = {
     "table": "The table's address.",
     "operation": "The operation's name in the table's history.",
-    "version": "The version that this run's commit made, also where an earlier try made it. None where the log "
-    "no longer holds that commit, and after a dry run.",
-    "read_version": "The version that the operation was decided on.",
-    "committed": "Whether this try made the commit.",
-    "skipped": "Whether there was nothing to do because this run had done it before.",
-    "app_id": "The identity of the task's run, as it stands in the commit's `txn` action.",
-    "txn_version": "The transaction version of the commit: 0, and higher where the same identity has committed again, "
-    "such as after a clear.",
-    "timestamp": "The commit's own clock, in milliseconds UTC. For time travel use the version.",
-    "metrics": "Counts under Spark's names, such as `numOutputRows`.",
-    "source_versions": "The versions of the Delta tables that were read, by the names of their views; left out where "
-    "there was none.",
-    "partitions": "The partitions whose rows the commit changed, such as `day=2026-03-01/country=DE`; null if they are "
-    "more than 100 or unknown, left out if there is none.",
-    "out_of_order": "True if runs of later data intervals had changed rows that the operation may have touched; left "
-    "out otherwise.",
+    "version": "The version that this run committed, also if an earlier task attempt made the commit. None after a dry "
+    "run, and if the log no longer holds the commit.",
+    "read_version": "The version that the operation is based on.",
+    "committed": "Whether this task attempt made the commit.",
+    "skipped": "Whether the task did nothing because its work was done before, such as by an earlier attempt.",
+    "app_id": "The identity of the task's run, as in the `txn` action of the commit.",
+    "txn_version": "The transaction version of the commit: 0 for the first commit of this identity, and higher for "
+    "later ones, such as after a clear.",
+    "timestamp": "The time of the commit by the writer's clock, in milliseconds UTC. Use the version for time travel.",
+    "metrics": "Counts with Spark's names, such as `numOutputRows`.",
+    "source_versions": "The version of each Delta table that the task read, by the name of its view. The key is "
+    "missing if the task read none.",
+    "partitions": "The partitions whose rows the commit changed, such as `day=2026-03-01/country=DE`. Null if there "
+    "are more than 100, or if they are unknown. The key is missing if there is none.",
+    "out_of_order": "True if runs of later data intervals had changed rows that the operation may have touched. "
+    "Otherwise the key is missing.",
 }
 
 
 def settings() -> str:
-    """A table of all options."""
+    """Return a table of all options."""
     rows = [
         [
-            code(f"[{section}] {name}"),
-            code(f"AIRFLOW__{section.upper()}__{name.upper()}"),
+            code(f"[{section_name}] {name}"),
+            code(f"AIRFLOW__{section_name.upper()}__{name.upper()}"),
             "none" if option["default"] is None else code(str(option["default"])),
             option["description"],
         ]
-        for section, described in get_provider_info()["config"].items()
-        for name, option in described["options"].items()
+        for section_name, section in get_provider_info()["config"].items()
+        for name, option in section["options"].items()
     ]
     return table(["option", "environment", "default", "what it is"], rows)
 
 
 def result_fields() -> str:
-    """A table of the keys of a result, with their types."""
-    known = {field.name: str(field.type) for field in fields(OperationResult)}
-    if set(_RESULT_TEXTS) != set(known):
-        raise UndocumentedError(f"A result has the keys {sorted(known)}; described are {sorted(_RESULT_TEXTS)}.")
-    rows = [[code(name), code(kind.replace("Mapping[", "dict[")), _RESULT_TEXTS[name]] for name, kind in known.items()]
-    return table(["key", "type", "what it says"], rows)
+    """Return a table of the keys of a result, with their types.
+
+    Raises:
+        UndocumentedError: `_RESULT_TEXTS` and `OperationResult` have different keys.
+    """
+    types = {field.name: str(field.type) for field in fields(OperationResult)}
+    if set(_RESULT_TEXTS) != set(types):
+        raise UndocumentedError(
+            f"A result has the keys {sorted(types)}, but _RESULT_TEXTS describes {sorted(_RESULT_TEXTS)}."
+        )
+    rows = [[code(name), code(kind.replace("Mapping[", "dict[")), _RESULT_TEXTS[name]] for name, kind in types.items()]
+    return table(["key", "type", "what it is"], rows)

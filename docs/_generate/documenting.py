@@ -1,7 +1,7 @@
-"""Shared parts of the generators: parsed docstrings, tables in Markdown, and the error of a missing text.
+"""Functions that all generators share: they parse docstrings and write Markdown.
 
-Docstrings of the provider are prose followed by `:param name: text`, with `(templated)` at the end of a text. Those of
-the library are in Google's style. Both become plain Markdown that a code host renders too.
+A docstring of the provider is prose followed by `:param name: text`. A text ends with `(templated)` if the parameter is
+templated. A docstring of the library is in Google's style. Both become plain Markdown that a code host can render.
 """
 
 from __future__ import annotations
@@ -15,50 +15,52 @@ from typing import Any
 _PARAM = re.compile(r"^:param (\w+): ?", re.MULTILINE)
 _TEMPLATED = re.compile(r"\s*\(templated\)\s*$")
 _SECTION = re.compile(r"^(Args|Returns|Raises|Yields):$", re.MULTILINE)
-_ENTRY = re.compile(r"^    (?P<name>[\w*. ,]+): (?P<text>.*(?:\n     .*)*)", re.MULTILINE)
+_NAME_WITH_TEXT = re.compile(r"^    (?P<name>[\w*. ,]+): (?P<text>.*(?:\n     .*)*)", re.MULTILINE)
 
 
 class UndocumentedError(Exception):
-    """The code has something that no text describes, or a text describes what the code does not have."""
+    """The code has a name without a text, or a text describes a name that the code does not have."""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; a `|` in a cell is escaped, also inside code, as GitHub's tables need it."""
+    """Return a table. GitHub requires that each `|` in a cell is escaped, also inside code."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
 
 
 def code(text: str) -> str:
-    """A text as code, whatever backticks are in it."""
+    """Return a text as inline code. It may contain single backticks."""
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
-def named(path: str) -> Any:
-    """The object of a dotted name. Raises ImportError or AttributeError if there is none."""
+def import_object(path: str) -> Any:
+    """Return the object with a dotted name. Raises ImportError or AttributeError if there is none."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
 
 
 def prose(documented: object) -> str:
-    """The docstring without its parameters."""
+    """Return the docstring without its parameters."""
     return _PARAM.split(inspect.getdoc(documented) or "", maxsplit=1)[0].strip()
 
 
 def params(documented: object) -> dict[str, tuple[str, bool]]:
-    """Parameter -> its text in the docstring, and whether it is templated."""
-    pieces = _PARAM.split(inspect.getdoc(documented) or "")[1:]
-    texts = {name: " ".join(text.split()) for name, text in zip(pieces[::2], pieces[1::2], strict=True)}
+    """Return the text of each parameter in the docstring, and whether the parameter is templated."""
+    names_and_texts = _PARAM.split(inspect.getdoc(documented) or "")[1:]
+    texts = {
+        name: " ".join(text.split()) for name, text in zip(names_and_texts[::2], names_and_texts[1::2], strict=True)
+    }
     return {name: (_TEMPLATED.sub("", text), bool(_TEMPLATED.search(text))) for name, text in texts.items()}
 
 
 def google_docstring(documented: object) -> str:
-    """A docstring in Google's style, with its sections as lists."""
-    first, *pieces = _SECTION.split(inspect.getdoc(documented) or "")
-    shown = [first.strip()]
-    for title, body in zip(pieces[::2], pieces[1::2], strict=True):
-        entries = [f"- {code(one['name'])}: {' '.join(one['text'].split())}" for one in _ENTRY.finditer(body)]
-        shown.append(f"*{title}*\n\n" + ("\n".join(entries) or " ".join(body.split())))
-    return "\n\n".join(shown)
+    """Return a docstring in Google's style as Markdown, with its sections as lists."""
+    description, *titles_and_bodies = _SECTION.split(inspect.getdoc(documented) or "")
+    paragraphs = [description.strip()]
+    for title, body in zip(titles_and_bodies[::2], titles_and_bodies[1::2], strict=True):
+        items = [f"- {code(item['name'])}: {' '.join(item['text'].split())}" for item in _NAME_WITH_TEXT.finditer(body)]
+        paragraphs.append(f"*{title}*\n\n" + ("\n".join(items) or " ".join(body.split())))
+    return "\n\n".join(paragraphs)
 
 
 def _cell(text: str) -> str:

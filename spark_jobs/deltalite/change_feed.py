@@ -80,7 +80,7 @@ class ChangePlan:
 
 
 def plan_changes(
-    store: LogStore, from_version: int, to_version: int | None = None, *, loaded: Snapshot | None = None
+    store: LogStore, from_version: int, to_version: int | None = None, *, loaded_snapshot: Snapshot | None = None
 ) -> ChangePlan:
     """Find the files to read for the changes of a range of versions, both inclusive.
 
@@ -88,32 +88,36 @@ def plan_changes(
         store: the table's store.
         from_version: the first version.
         to_version: the last version; None means the newest one.
-        loaded: a snapshot that the caller holds; it is used if its version is `to_version`.
+        loaded_snapshot: a snapshot that the caller has. If it is the snapshot of `to_version`, it is not loaded again.
 
     Raises:
         InvalidRequestError: a version is not a number of 0 or more, or the range is empty.
         VersionNotFoundError: a version is newer than the table, or the log no longer holds its commit.
-        ChangeFeedUnavailableError: a version did not record its changes, or the last schema cannot read them, or the
-            version removes a file whose partition values are unknown.
+        ChangeFeedUnavailableError: a version did not record its changes, removes a file with unknown partition values,
+            or has rows that the last schema cannot read.
         TableNotFoundError, VersionGapError, CorruptLogError, UnsupportedFeatureError: the log cannot be read.
     """
     _check_range(from_version, to_version)
-    end = loaded if loaded is not None and loaded.version == to_version else Snapshot.load(store, to_version)
+    if loaded_snapshot is not None and loaded_snapshot.version == to_version:
+        last_snapshot = loaded_snapshot
+    else:
+        last_snapshot = Snapshot.load(store, to_version)
     commits = {time.version: (time.timestamp_ms, commit) for time, commit in commit_times(store)}
-    _check_commits(store, range(from_version, end.version + 1), commits)
-    history = _FeedHistory(end if from_version == end.version else Snapshot.load(store, from_version))
-    in_commit = in_commit_times(end.protocol, end.metadata)
+    _check_commits(store, range(from_version, last_snapshot.version + 1), commits)
+    is_one_version = from_version == last_snapshot.version
+    history = _FeedHistory(last_snapshot if is_one_version else Snapshot.load(store, from_version))
+    in_commit = in_commit_times(last_snapshot.protocol, last_snapshot.metadata)
     files: list[ChangedFile] = []
-    for version in range(from_version, end.version + 1):
+    for version in range(from_version, last_snapshot.version + 1):
         timestamp_ms, commit = commits[version]
         changes = _read_commit(store, commit)
         history.apply_commit(version, changes.protocol, changes.metadata)
         if in_commit is not None and in_commit.cover(version):
             timestamp_ms = in_commit_timestamp(changes.provenance, commit.name)
         files += changes.files(version=version, timestamp_ms=timestamp_ms)
-    history.check_readable_as(end.table_schema)
-    complete_files = _with_partition_values(store, files, end.table_schema, commits)
-    return ChangePlan(from_version=from_version, snapshot=end, files=tuple(complete_files))
+    history.check_readable_as(last_snapshot.table_schema)
+    complete_files = _with_partition_values(store, files, last_snapshot.table_schema, commits)
+    return ChangePlan(from_version=from_version, snapshot=last_snapshot, files=tuple(complete_files))
 
 
 def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
@@ -123,12 +127,12 @@ def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
         CorruptDataFileError: a file is malformed, or missing because a vacuum deleted it.
         CorruptLogError, UnsupportedFeatureError, StorageError: see `read_files`.
     """
-    store, table = plan.snapshot.store, plan.snapshot.table_schema
-    files_schema, rows_schema = change_file_schema(table), plan.arrow_schema
+    store, data_file_schema = plan.snapshot.store, plan.snapshot.table_schema
+    change_data_schema, rows_schema = change_file_schema(data_file_schema), plan.arrow_schema
     for (version, timestamp_ms, change_type), group in groupby(
         plan.files, key=lambda f: (f.version, f.timestamp_ms, f.change_type)
     ):
-        schema = files_schema if change_type is None else table
+        schema = change_data_schema if change_type is None else data_file_schema
         for batch in read_files(store, (_data_file(file) for file in group), schema):
             types = batch.column(CHANGE_TYPE) if change_type is None else pa.repeat(change_type.value, len(batch))
             if types.null_count:
@@ -137,57 +141,60 @@ def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
                     remedy="Restore the file from a backup, or request changes from a later version.",
                 )
             moment = pa.scalar(timestamp_ms * 1000, rows_schema.field(COMMIT_TIMESTAMP).type)
-            columns = batch.columns[: len(table.logical.fields)]
+            columns = batch.columns[: len(data_file_schema.logical.fields)]
             versions = pa.repeat(pa.scalar(version, pa.int64()), len(batch))
             change_columns = [types, versions, pa.repeat(moment, len(batch))]
             yield pa.RecordBatch.from_arrays([*columns, *change_columns], schema=rows_schema)
 
 
 class _FeedHistory:
-    """The protocol and metadata of one version after the other, and the schemas of all versions since the first."""
+    """The protocol and metadata of the version that was applied last, and the schemas of all versions so far."""
 
     def __init__(self, start: Snapshot) -> None:
         self._root = start.store.root
         self._protocol, self._metadata = start.protocol, start.metadata
         self._schemas: list[tuple[int, TableSchema]] = [(start.version, start.table_schema)]
-        self._check_recorded(start.version)
+        self._check_feed(start.version)
 
     def apply_commit(self, version: int, protocol: Protocol | None, metadata: Metadata | None) -> None:
         """Apply the protocol and metadata of a commit, and check that the table still records changes.
 
         Raises:
-            ChangeFeedUnavailableError: the table no longer records changes.
+            ChangeFeedUnavailableError: the table no longer records changes, or a column has a reserved name.
         """
         if protocol is None and metadata is None:
             return
         self._protocol, self._metadata = protocol or self._protocol, metadata or self._metadata
         check_readable(self._protocol, self._metadata)
-        self._check_recorded(version)
-        mapped = "columnMapping" in supported_features(self._protocol)
-        schema = table_schema(self._metadata, parse_schema(self._metadata.schema_string), mapped=mapped)
+        self._check_feed(version)
+        supports_mapping = "columnMapping" in supported_features(self._protocol)
+        logical_schema = parse_schema(self._metadata.schema_string)
+        schema = table_schema(self._metadata, logical_schema, supports_mapping=supports_mapping)
         self._schemas.append((version, schema))
 
     def check_readable_as(self, last: TableSchema) -> None:
         """Check that the rows of all versions are readable with the schema `last`.
 
         Raises:
-            ChangeFeedUnavailableError: the rows of a version are not; the message names the version that changed the
-                schema.
+            ChangeFeedUnavailableError: `last` cannot read the rows of a version. The message names the version that
+                changed the schema.
         """
         for index, (version, schema) in enumerate(self._schemas):
             reason = incompatibility(schema, last)
             if reason is None:
                 continue
-            changed_in = next(
+            changed_in_version = next(
                 v for v, later in self._schemas[index + 1 :] if incompatibility(schema, later) is not None
             )
             raise ChangeFeedUnavailableError(
                 f"The changes of version {version} of {self._root} cannot be read with the schema of version "
-                f"{self._schemas[-1][0]}: in version {changed_in} {reason}.",
-                remedy=f"Request two ranges: up to version {changed_in - 1}, and from version {changed_in} on.",
+                f"{self._schemas[-1][0]}: in version {changed_in_version} {reason}.",
+                remedy=f"Request two ranges: up to version {changed_in_version - 1}, and from "
+                f"version {changed_in_version} on.",
             )
 
-    def _check_recorded(self, version: int) -> None:
+    def _check_feed(self, version: int) -> None:
+        """Raise `ChangeFeedUnavailableError` if the feed is off at a version, or a column has a reserved name."""
         if not is_in_force(_FEATURE, self._protocol, self._metadata):
             raise ChangeFeedUnavailableError(
                 f"Version {version} of {self._root} did not record its changes: the change data feed is off.",
@@ -218,20 +225,29 @@ def _check_range(from_version: int, to_version: int | None) -> None:
 
 
 def _check_commits(store: LogStore, versions: range, commits: Container[int]) -> None:
-    """Check that the log holds the commit of each version. A checkpoint cannot replace it: it lists no changes."""
+    """Check that the log holds the commit of each version.
+
+    A checkpoint lists no changes, so it does not replace a commit.
+    """
     missing = [version for version in versions if version not in commits]
     if not missing:
         return
-    oldest = next((version for version in versions if version in commits), None)
-    if oldest is not None and missing[-1] > oldest:
+    oldest_available = next((version for version in versions if version in commits), None)
+    if oldest_available is not None and missing[-1] > oldest_available:
         raise VersionGapError(
             f"The changes of version {missing[-1]} of {store.root} cannot be read: its commit is missing.",
             remedy=f"Restore the missing commit, or request changes from version {missing[-1] + 1} on.",
         )
     raise VersionNotFoundError(
-        f"{store.root} no longer holds the commit of version {missing[0]}"
-        + (", nor any later one of the range." if oldest is None else f": the oldest after it is version {oldest}."),
-        remedy="Request later changes." if oldest is None else f"Request changes from version {oldest} on.",
+        f"The log of {store.root} no longer holds the commit of version {missing[0]}"
+        + (
+            ", or of any later requested version."
+            if oldest_available is None
+            else f": the oldest after it is version {oldest_available}."
+        ),
+        remedy="Request later changes."
+        if oldest_available is None
+        else f"Request changes from version {oldest_available} on.",
     )
 
 
@@ -247,35 +263,35 @@ def _with_partition_values(
 ) -> Iterator[ChangedFile]:
     """Yield the files with their partition values. `files` are in version order.
 
-    A remove may lack its partition values. They are then those of the file in the version before; delta-spark rejects
-    such a remove. The function loads one version and reads the later commits a second time, so the time is linear in
-    the number of versions.
+    A `remove` action may lack the partition values of its file. The function then takes the values that the file has
+    in the version before. delta-spark rejects such an action. The function loads one version and reads the later
+    commits a second time, so the time is linear in the number of versions.
     """
-    unknown = [file for file in files if file.partition_values is None]
-    if not unknown or not table.partition_columns:
+    files_without_values = [file for file in files if file.partition_values is None]
+    if not files_without_values or not table.partition_columns:
         yield from (file if file.partition_values is not None else replace(file, partition_values={}) for file in files)
         return
-    keys = {_key(file) for file in unknown}
-    known_version = unknown[0].version - 1
-    values = _values_at(store, known_version, keys)
+    keys = {_key(file) for file in files_without_values}
+    known_version = files_without_values[0].version - 1
+    values_by_key = _values_at(store, known_version, keys)
     for file in files:
         if file.partition_values is not None:
             yield file
             continue
         while known_version < file.version - 1:
             known_version += 1
-            _update_values(store, commits[known_version][1], values, keys)
-        if _key(file) not in values:
+            _update_values(store, commits[known_version][1], values_by_key, keys)
+        if _key(file) not in values_by_key:
             raise ChangeFeedUnavailableError(
                 f"Version {file.version} of {store.root} removes the file '{file.path}' without its partition values, "
-                "and the version before does not have the file.",
+                "and the version before does not contain this file.",
                 remedy="Request changes of versions before or after this one.",
             )
-        yield replace(file, partition_values=values[_key(file)])
+        yield replace(file, partition_values=values_by_key[_key(file)])
 
 
 def _values_at(store: LogStore, version: int, keys: set[str]) -> _PartitionValuesByKey:
-    """Return the partition values of the files in a version whose key is in `keys`; empty below version 0."""
+    """Return the partition values of the files of a version with these keys; empty for a version below 0."""
     if version < 0:
         return {}
     files = Snapshot.load(store, version).files_with(("path", "partitionValues", "deletionVector"))
@@ -283,8 +299,8 @@ def _values_at(store: LogStore, version: int, keys: set[str]) -> _PartitionValue
     return {file_key(row["path"], row["deletionVector"]): dict(row["partitionValues"] or ()) for row in rows}
 
 
-def _update_values(store: LogStore, commit: StoredFile, values: _PartitionValuesByKey, keys: set[str]) -> None:
-    """Update `values` from the version before a commit to the version of the commit.
+def _update_values(store: LogStore, commit: StoredFile, values_by_key: _PartitionValuesByKey, keys: set[str]) -> None:
+    """Update `values_by_key` from the version before a commit to the version of the commit.
 
     If the commit removes and adds the same file, the add applies.
     """
@@ -294,8 +310,8 @@ def _update_values(store: LogStore, commit: StoredFile, values: _PartitionValues
         if isinstance(action, AddFile) and (key := file_key(action.path, action.deletion_vector)) in keys:
             added[key] = action.partition_values
         elif isinstance(action, RemoveFile):
-            values.pop(file_key(action.path, action.deletion_vector), None)
-    values.update(added)
+            values_by_key.pop(file_key(action.path, action.deletion_vector), None)
+    values_by_key.update(added)
 
 
 def _key(file: ChangedFile) -> str:
@@ -307,12 +323,12 @@ def _data_file(file: ChangedFile) -> DataFile:
         path=file.path,
         partition_values=file.partition_values or {},
         deletion_vector=file.deletion_vector,
-        only=file.only,
+        only_rows=file.only_rows,
     )
 
 
 def reserved_column(schema: StructType) -> str | None:
-    """Return the first column of a schema whose name the change data feed reserves, or None."""
+    """Return the first column of a schema with a name that the change data feed reserves, or None."""
     return next((field.name for field in schema if field.name.lower() in _RESERVED_NAMES), None)
 
 
@@ -321,5 +337,5 @@ def change_file_schema(table: TableSchema) -> TableSchema:
 
     Column mapping does not rename `_change_type`.
     """
-    added = StructField(CHANGE_TYPE, PrimitiveType("string"), metadata={PHYSICAL_NAME: CHANGE_TYPE})
-    return replace(table, logical=StructType((*table.logical, added)))
+    change_type = StructField(CHANGE_TYPE, PrimitiveType("string"), metadata={PHYSICAL_NAME: CHANGE_TYPE})
+    return replace(table, logical=StructType((*table.logical, change_type)))

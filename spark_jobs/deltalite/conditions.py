@@ -25,7 +25,7 @@ class CommitSummary:
     """The facts of a commit that a condition uses, collected in one pass over its actions.
 
     - `table_id`: set if the commit creates the table or changes its metadata.
-    - `knows_partitions`: False if the commit removes rows of a file whose partition values it does not name.
+    - `knows_partitions`: False if the commit removes rows of a file without naming the partition values of the file.
     - `is_complete`: False if the commit has more app ids or partitions than a summary holds. Then a condition can use
       only a summary that was made for it.
     - `run`: the properties of the DAG run that made the commit, by the names in `MADE_BY`; times are ISO 8601 in UTC.
@@ -48,8 +48,8 @@ class LogPosition:
     """A position in a table's log: the last version that was read, or -1.
 
     `commit_digest` identifies the commit of this version, so the same version of a recreated table has another digest.
-    It is empty if the log does not hold the commit, and None if the commit was never read. `recreated` is true if the
-    table was dropped and created again since the wait began; its versions then restarted.
+    It is empty if the log does not hold the commit, and None if the commit was never read. `recreated` is True if the
+    table was dropped and created again since the wait began, so its version numbers started again.
     """
 
     version: int
@@ -68,7 +68,7 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitCondition:
-    """A condition on a commit; every given part must hold.
+    """A condition on a commit. It holds if each part that is not None holds.
 
     - `data_change_only`: the commit adds or removes rows. None means True, unless `operations`, `app_id` or `made_by`
       is given, because these may select commits without rows.
@@ -88,10 +88,10 @@ class CommitCondition:
     made_by: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.made_by or ()) - set(MADE_BY))
-        if unknown or (self.made_by is not None and not self.made_by):
+        unknown_names = sorted(set(self.made_by or ()) - set(MADE_BY))
+        if unknown_names or (self.made_by is not None and not self.made_by):
             raise InvalidRequestError(
-                f"made_by has the unknown name '{unknown[0]}'." if unknown else "made_by is empty.",
+                f"made_by has the unknown name '{unknown_names[0]}'." if unknown_names else "made_by is empty.",
                 remedy=f"Give one or several of {', '.join(MADE_BY)}.",
             )
         for name, example in (("operations", "['WRITE', 'MERGE']"), ("exclude_app_ids", "['airflow/orders_clean/*']")):
@@ -114,36 +114,39 @@ class CommitCondition:
             operations = {name.upper() for name in self.operations}
             if (commit.operation or "").upper() not in operations:
                 return False
-        return self.partition is None or any(self.names_partition(touched) for touched in commit.partitions)
+        return self.partition is None or any(self.names_partition(values) for values in commit.partitions)
 
     def __str__(self) -> str:
         """Return the condition in words, for a log line: `that changes rows, of operation WRITE or MERGE`."""
-        parts = ["that changes rows"] if self._needs_changed_data else []
+        phrases = ["that changes rows"] if self._needs_changed_data else []
         if self.operations is not None:
-            parts.append(f"of operation {' or '.join(self.operations)}")
+            phrases.append(f"of operation {' or '.join(self.operations)}")
         if self.partition is not None:
-            parts.append(f"in partition {', '.join(f'{name}={value}' for name, value in self.partition.items())}")
+            phrases.append(f"in partition {', '.join(f'{name}={value}' for name, value in self.partition.items())}")
         if self.app_id is not None:
-            parts.append(f"with app id {self.app_id}")
+            phrases.append(f"with app id {self.app_id}")
         if self.made_by:
-            parts.append(f"made by {', '.join(f'{name}={value}' for name, value in self.made_by.items())}")
+            phrases.append(f"made by {', '.join(f'{name}={value}' for name, value in self.made_by.items())}")
         if self.exclude_app_ids:
-            parts.append(f"without app id {' or '.join(self.exclude_app_ids)}")
-        return ", ".join(parts) or "of any kind"
+            phrases.append(f"without app id {' or '.join(self.exclude_app_ids)}")
+        return ", ".join(phrases) or "of any kind"
 
     def names_app_id(self, app_id: str) -> bool:
         """Whether the condition includes or excludes a transaction identifier."""
         return app_id == self.app_id or self._excludes(app_id)
 
-    def names_partition(self, touched: Mapping[str, str | None]) -> bool:
-        """Whether the condition has a partition, and a file with these partition values is in it."""
+    def names_partition(self, partition_values: Mapping[str, str | None]) -> bool:
+        """Whether a file with these partition values is in the partition of the condition.
+
+        False if the condition has no partition.
+        """
         if self.partition is None:
             return False
-        return _by_lower_name(self.partition).items() <= _by_lower_name(touched).items()
+        return _by_lower_name(self.partition).items() <= _by_lower_name(partition_values).items()
 
     @property
     def needs_complete_summary(self) -> bool:
-        """Whether the condition needs all app ids or partitions of a commit."""
+        """Whether the condition needs all app ids or all partitions of a commit."""
         return self.app_id is not None or bool(self.exclude_app_ids) or self.partition is not None
 
     def _excludes(self, app_id: str) -> bool:

@@ -293,10 +293,10 @@ class CommitStateUnknownError(DeltaLiteError):
 
 def error_class_for(exit_code: int) -> type[DeltaLiteError] | None:
     """Return the error class with this exit code, or None if no class has it."""
-    return next((cls for cls in _tree(DeltaLiteError) if cls.exit_code == exit_code), None)
+    return next((cls for cls in _with_subclasses(DeltaLiteError) if cls.exit_code == exit_code), None)
 
 
-def _tree(root: type[DeltaLiteError]) -> Iterator[type[DeltaLiteError]]:
-    yield root
-    for child in root.__subclasses__():
-        yield from _tree(child)
+def _with_subclasses(cls: type[DeltaLiteError]) -> Iterator[type[DeltaLiteError]]:
+    yield cls
+    for subclass in cls.__subclasses__():
+        yield from _with_subclasses(subclass)

@@ -1,10 +1,10 @@
-"""The marker lines on stdout, with which a job reports its Spark application, its result or its error to the worker.
+"""Marker lines, which a job prints to report its Spark application, its result or its error to the worker.
 
-A marker line is `prefix nonce checksum json`. The request holds the nonce, so that text which a job only quotes, such
-as a CSV header or a column name, is never taken for a marker. A marker starts its line and has at most `MARKER_BYTES`,
-because the JVM's concurrent logging can tear longer lines. A longer result, such as that of a merge, is compressed
-(zlib, base64). The parser never raises: any other line is not a marker, and the worker then reads the table's log,
-which holds the same facts. Standard library only.
+A marker line on stdout is `prefix nonce checksum json`. The nonce comes from the request, so the parser never takes a
+text that a job only quotes for a marker. A marker starts its line and has at most `MARKER_BYTES`, because the JVM's
+concurrent logging can tear longer lines. A longer result, such as that of a merge, is compressed (zlib, base64). The
+parser never raises an error: it returns None for any other line. If no marker arrives, the worker reads the table's
+log, which holds the same facts. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Self
 
 MARKER_BYTES = 900
 NO_NONCE = "-"
-"""The nonce of a job whose request has none, because no worker reads its output."""
+"""The nonce of a job if its request has no nonce, because no worker reads the job's output."""
 
 _RESULT = "DELTALITE-RESULT"
 _ERROR = "DELTALITE-ERROR"
@@ -35,13 +35,13 @@ class OperationResult:
     """The result of an operation; its dictionary is the task's XCom.
 
     - `version`: the version of this run's commit. If `skipped` is true, an earlier task attempt made that commit. None
-      if the log no longer holds the commit, or if a caller without identity did not change the table.
+      if the log no longer holds the commit, or if a caller without a run identity did not change the table.
     - `timestamp`: the time in the commit's provenance, in milliseconds UTC. Use the version for time travel.
     - `metrics`: the operation metrics, under Spark's names.
     - `source_versions`: the versions of the Delta tables that the operation read, by the names of their views.
-    - `out_of_order`: runs of later data intervals had changed rows that the operation may have touched.
-    - `partitions`: the partitions whose rows the commit changed, in Hive's spelling (`day=2026-03-01/country=DE`). None
-      if they are too many or unknown.
+    - `out_of_order`: whether runs of later data intervals had changed rows that the operation may have touched.
+    - `partitions`: the partitions in which the commit changed rows, in Hive's spelling (`day=2026-03-01/country=DE`).
+      None if there are too many, or if they are unknown.
     """
 
     table: str
@@ -81,16 +81,19 @@ class OperationResult:
 
 
 def checkpoint_result(table: str, version: int, *, existed: bool, metrics: Mapping[str, int]) -> OperationResult:
-    """Return the result of a checkpoint. A checkpoint commits nothing, so the result names no run."""
-    return _uncommitted("CHECKPOINT", table, version, skipped=existed, metrics=metrics)
+    """Return the result of a checkpoint task. A checkpoint commits nothing, so the result names no run.
+
+    `existed` is True if the version already had a checkpoint; the result is then `skipped`.
+    """
+    return _result_without_commit("CHECKPOINT", table, version, skipped=existed, metrics=metrics)
 
 
 def manifest_result(table: str, version: int, *, metrics: Mapping[str, int]) -> OperationResult:
-    """Return the result of a manifest generation. It commits nothing, so the result names no run."""
-    return _uncommitted("GENERATE", table, version, skipped=False, metrics=metrics)
+    """Return the result of a manifest generation. A generation commits nothing, so the result names no run."""
+    return _result_without_commit("GENERATE", table, version, skipped=False, metrics=metrics)
 
 
-def _uncommitted(
+def _result_without_commit(
     operation: str, table: str, version: int, *, skipped: bool, metrics: Mapping[str, int]
 ) -> OperationResult:
     return OperationResult(
@@ -109,7 +112,7 @@ def _uncommitted(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobError:
-    """The error that ended a job: its class name and as much of its message as the line holds.
+    """The error that ended a job: its class name, and as much of its message as fits into a marker line.
 
     `remedy` is the end of the message, which states what to do; it is empty if the error has none.
     """
@@ -137,7 +140,7 @@ def nonce_of(request_json: str) -> str:
 
 
 def started_marker(started: JobStarted, nonce: str = NO_NONCE) -> str:
-    """Return the marker line of a job whose Spark session is open."""
+    """Return the marker line that reports the Spark application of a job."""
     return _marker(_STARTED, nonce, json.dumps(asdict(started), separators=(",", ":")))
 
 
@@ -160,8 +163,8 @@ def error_marker(kind: str, message: str, *, remedy: str = "", nonce: str = NO_N
     """Return the marker line for an error. A long message is cut; the task's log holds the whole traceback."""
     for included_remedy in dict.fromkeys((remedy, "")):
         for length in range(min(len(message), MARKER_BYTES), 0, -50):
-            cut = message if length >= len(message) else message[:length] + " ..."
-            line = _marker(_ERROR, nonce, _error_body(kind, cut, included_remedy))
+            cut_message = message if length >= len(message) else message[:length] + " ..."
+            line = _marker(_ERROR, nonce, _error_body(kind, cut_message, included_remedy))
             if len(line.encode()) <= MARKER_BYTES:
                 return line
     return _marker(_ERROR, nonce, _error_body(kind, "", ""))
@@ -196,14 +199,14 @@ def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError |
             return result
         case "DELTALITE-ERROR":
             error = JobError(**body)
-            _check(error.kind, str)
-            _check(error.message, str)
-            _check(error.remedy, str)
+            _check_type(error.kind, str)
+            _check_type(error.message, str)
+            _check_type(error.remedy, str)
             return error
         case _:
             started = JobStarted(**body)
-            _check(started.application_id, str)
-            _check(started.ui_url, str, None)
+            _check_type(started.application_id, str)
+            _check_type(started.ui_url, str, None)
             if not _APPLICATION_ID.fullmatch(started.application_id):
                 raise ValueError(started.application_id)
             return started
@@ -211,23 +214,23 @@ def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError |
 
 def _check_result(result: OperationResult) -> None:
     for text in (result.table, result.operation):
-        _check(text, str)
+        _check_type(text, str)
     for number in (result.version, result.read_version, result.txn_version, result.timestamp):
-        _check(number, int, None)
+        _check_type(number, int, None)
     for flag in (result.committed, result.skipped):
-        _check(flag, bool)
-    _check(result.app_id, str, None)
+        _check_type(flag, bool)
+    _check_type(result.app_id, str, None)
     for name in result.partitions or ():
-        _check(name, str)
+        _check_type(name, str)
     for counts in (result.metrics, result.source_versions):
-        _check(counts, dict)
+        _check_type(counts, dict)
         for count in counts.values():
-            _check(count, int)
+            _check_type(count, int)
 
 
-def _check(value: object, *kinds: type | None) -> None:
+def _check_type(value: object, *types: type | None) -> None:
     """Raise `TypeError` if the value has none of these types. A boolean does not count as an integer."""
-    if type(value) not in kinds and not (value is None and None in kinds):
+    if type(value) not in types and not (value is None and None in types):
         raise TypeError(f"{value!r} is a {type(value).__name__}")
 
 
@@ -245,10 +248,10 @@ def _pack(body: str) -> str:
 
 
 def _unpack(text: str) -> bytes:
-    """Return the packed text. Raises `ValueError` if it is longer than a result can be, or incomplete."""
-    unpacking = zlib.decompressobj()
-    body = unpacking.decompress(b64decode(text, validate=True), _UNPACKED_BYTES + 1)
-    if len(body) > _UNPACKED_BYTES or not unpacking.eof:
+    """Return the text that `_pack` packed. Raises `ValueError` if it is longer than a result can be, or incomplete."""
+    decompressor = zlib.decompressobj()
+    body = decompressor.decompress(b64decode(text, validate=True), _UNPACKED_BYTES + 1)
+    if len(body) > _UNPACKED_BYTES or not decompressor.eof:
         raise ValueError(f"The marker unpacks to more than {_UNPACKED_BYTES} bytes, or is incomplete.")
     return body
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from deltalite.errors import TimestampOutOfRangeError
 from deltalite.log.commit_times import Timeline, in_commit_times
-from deltalite.log.file_table import ADD_TYPES, LISTING, REMOVE_TYPES
+from deltalite.log.file_table import ADD_TYPES, LISTED_COLUMNS, REMOVE_TYPES
 from deltalite.log.segment import LogSegment
 from deltalite.log.state import LogState
 from deltalite.protocol import properties as props
@@ -39,7 +39,7 @@ class Snapshot:
         self.table_schema: TableSchema = table_schema(
             log.metadata,
             parse_schema(log.metadata.schema_string),
-            mapped="columnMapping" in supported_features(log.protocol),
+            supports_mapping="columnMapping" in supported_features(log.protocol),
         )
 
     @classmethod
@@ -73,7 +73,7 @@ class Snapshot:
                 + (
                     "."
                     if first is None
-                    else f": the oldest that can be read is version {first}, of {_moment(timeline.time_of(first))}."
+                    else f": the oldest readable version is {first}, of {_moment(timeline.time_of(first))}."
                 ),
                 remedy="Give a later time, or a version. Older versions never existed, or have expired by "
                 "delta.logRetentionDuration. A backfill cannot begin earlier.",
@@ -156,30 +156,31 @@ class Snapshot:
 
     @property
     def transactions(self) -> Mapping[str, SetTransaction]:
-        """The unexpired transaction identifiers by app id.
+        """The unexpired transaction identifiers, by app id.
 
-        With `delta.setTransactionRetentionDuration`, older identifiers and those without a time are expired.
+        With `delta.setTransactionRetentionDuration`, an identifier has expired if it is older than this duration or has
+        no time.
         """
         retention_ms = props.SET_TRANSACTION_RETENTION_MS.of(self.configuration)
         if retention_ms is None:
             return self._log.transactions
-        oldest = self.loaded_at_ms - retention_ms
+        expired_at_ms = self.loaded_at_ms - retention_ms
         return {
             app_id: txn
             for app_id, txn in self._log.transactions.items()
-            if txn.last_updated_ms is not None and txn.last_updated_ms > oldest
+            if txn.last_updated_ms is not None and txn.last_updated_ms > expired_at_ms
         }
 
     @property
     def files(self) -> pa.Table:
-        """The active files, as a table with the columns of `LISTING`, and of `ROW_IDS` with row tracking, read once.
+        """The active files, read once. The columns are `LISTED_COLUMNS`, and also `ROW_IDS` with row tracking.
 
         This is not a `cached_property`, because Python 3.11 uses one lock for all instances. A table on slow storage
         would block all other tables of the process.
         """
         if self._files is None:
             has_row_ids = FEATURE in supported_features(self.protocol)
-            self._files = self.files_with((*LISTING, *ROW_IDS) if has_row_ids else LISTING)
+            self._files = self.files_with((*LISTED_COLUMNS, *ROW_IDS) if has_row_ids else LISTED_COLUMNS)
         return self._files
 
     def files_with(self, columns: Sequence[str] = tuple(ADD_TYPES)) -> pa.Table:
@@ -190,16 +191,16 @@ class Snapshot:
         """
         return self._log.files(columns)
 
-    def file_blocks(self, columns: Sequence[str], *, most_rows: int) -> Iterator[pa.Table]:
-        """Return the rows of `files_with` in blocks of at most `most_rows`, for tables that do not fit into memory.
+    def file_blocks(self, columns: Sequence[str], *, max_rows: int) -> Iterator[pa.Table]:
+        """Return the rows of `files_with` in blocks of at most `max_rows`, for tables that do not fit into memory.
 
         The number of files is not compared with the checksum file.
 
         Raises:
-            StartAgain: the blocks so far are invalid; the caller has to start again.
+            StartAgain: the blocks so far are invalid; the caller must start again.
             CorruptLogError: the log cannot be read.
         """
-        return self._log.file_blocks(columns, most_rows)
+        return self._log.file_blocks(columns, max_rows)
 
     @property
     def files_of_commits(self) -> int:

@@ -127,7 +127,10 @@ class DeltaTable:
         Each entry holds the commit's provenance, its `version` and its `timestamp` (a datetime in UTC).
         """
         if not (limit is None or (type(limit) is int and limit >= 0)):
-            raise InvalidRequestError(f"limit is {limit!r}.", remedy="Give a positive int, or leave it out.")
+            raise InvalidRequestError(
+                f"Invalid limit {limit!r} for the history of {self._snapshot.store.root}.",
+                remedy="Give an int of 0 or more, or leave the limit out.",
+            )
         in_commit = in_commit_times(self.protocol, self.metadata)
         entries = read_history(self._snapshot.store, up_to_version=self.version, in_commit=in_commit)
         return list(islice(entries, limit))
@@ -168,10 +171,10 @@ class DeltaTable:
         """Return the rows as a stream of record batches with `schema`, or with `columns` in the given order.
 
         Args:
-            columns: column names, in any case; None selects all columns. `_row_id` (int64) and `_row_commit_version`
-                (int64) are the ids of rows in a table with row tracking, and the versions that last wrote them.
-            filter: a list of tuples `(column, op, value)` that must all hold, or a list of such lists, one of which
-                must hold.
+            columns: column names, in any case; None selects all columns. A table with row tracking also has
+                the columns `_row_id` (int64), and `_row_commit_version` (int64): the version that last wrote the row.
+            filter: a list of tuples `(column, op, value)` that must all hold, or a list of such lists. At least one
+                of these lists must hold.
         """
         files, predicate = self._prune(filter)
         snapshot = self._snapshot
@@ -192,14 +195,14 @@ class DeltaTable:
         """Return the rows as one Arrow table; see `to_batches`."""
         files, predicate = self._prune(filter)
         snapshot = self._snapshot
-        parts = (
+        file_parts = (
             part
             for file, size in zip(data_files(files), files["size"].to_pylist(), strict=True)
             for part in split(file, size or 0, _PART_BYTES)
         )
         return read_table(
             snapshot.store,
-            parts,
+            file_parts,
             snapshot.table_schema,
             columns=columns,
             predicate=predicate,
@@ -221,10 +224,13 @@ class DeltaTable:
                 `plan_changes`.
         """
         last = self.version if to_version is None else to_version
-        return read_changes(plan_changes(self._snapshot.store, from_version, last, loaded=self._snapshot))
+        return read_changes(plan_changes(self._snapshot.store, from_version, last, loaded_snapshot=self._snapshot))
 
     def _row_ids(self, columns: Sequence[str] | None) -> RowIdColumns | None:
-        """Return the columns that preserve row ids, if they are asked for. Other reads need no valid names of them."""
+        """Return the columns that preserve row ids if `columns` has a row id column, else None.
+
+        A read without row ids must not fail if the metadata does not name these columns.
+        """
         return self._snapshot.row_ids if columns is not None and has_row_ids(columns) else None
 
     def _prune(self, filters: Filter | None) -> tuple[pa.Table, Predicate]:
@@ -234,7 +240,7 @@ class DeltaTable:
 
 
 def _moment(milliseconds: int | None) -> datetime | None:
-    """Return the time in UTC, None if a datetime cannot hold it (years 1 to 9999)."""
+    """Return the time in UTC; None if it is outside of the years 1 to 9999, which a datetime can hold."""
     try:
         return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
     except (OverflowError, ValueError):

@@ -1,6 +1,6 @@
-"""The version of the library and of the provider, the engine name in our commits, and the project's addresses.
+"""The version of the library and the provider, the engine name in their commits, and the project's addresses.
 
-`pyproject.toml` repeats the addresses for package indexes; a test keeps the two equal. `documentation_url` is the only
+`pyproject.toml` repeats the addresses for package indexes, and a test compares both. `documentation_url` is the only
 place that builds the address of a page.
 """
 
@@ -11,7 +11,7 @@ _ENGINE = "deltalite/"
 ENGINE_INFO = f"{_ENGINE}{VERSION}"
 
 
-def is_ours(engine_info: object) -> bool:
+def is_this_library(engine_info: object) -> bool:
     """Whether the `engineInfo` of a commit names this library, in any version."""
     return isinstance(engine_info, str) and engine_info.startswith(_ENGINE)
 

@@ -74,7 +74,10 @@ class PollResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table, or a field of a struct: its type as Spark SQL spells it, and its comment."""
+    """A column of a table, or a field of a struct, with its type in Spark SQL and its comment.
+
+    `members` are the fields of a struct. They are empty for another type.
+    """
 
     name: str
     type: str
@@ -110,7 +113,7 @@ def latest_version(store: LogStore) -> int:
 
 
 def find_checkpoint(store: LogStore, *, from_version: int) -> OperationResult | None:
-    """Return the result of a checkpoint task: the newest checkpoint; None if it is older than `from_version`."""
+    """Return the newest checkpoint as the result of a checkpoint task; None if it is older than `from_version`."""
     try:
         checkpoint = find_segment(store).checkpoint
     except TableNotFoundError:
@@ -160,9 +163,9 @@ def poll(store: LogStore, position: LogPosition, condition: CommitCondition) -> 
 
 
 def complete_for(store: LogStore, steps: Sequence[Step], condition: CommitCondition) -> tuple[Step, ...]:
-    """Return the steps with summaries that answer the condition; a commit with an incomplete summary is read again.
+    """Return the steps with summaries that are complete for the condition. Reads a commit again if necessary.
 
-    A commit that log cleanup has deleted since becomes a gap.
+    If log cleanup has deleted the commit since, the step becomes a `Gap`.
 
     Raises: as `poll`.
     """
@@ -188,10 +191,10 @@ def table_id(store: LogStore) -> str | None:
 def touched_partitions(
     store: LogStore, partitions: Sequence[Mapping[str, str | None]] | None
 ) -> tuple[str, ...] | None:
-    """Return the names of partitions from commit summaries; see `partition_names`. None stands for unknown partitions.
+    """Return the names of the partitions in commit summaries; see `partition_names`. None means unknown partitions.
 
-    The names depend on the table's metadata, which is read in bounded memory. The result is None if it cannot be read.
-    It is empty if the table is not partitioned.
+    The names depend on the table's metadata, which is read in bounded memory. The result is None if the metadata cannot
+    be read. The result is empty if the table is not partitioned.
     """
     try:
         metadata = read_bounded_metadata(store)

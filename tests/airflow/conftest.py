@@ -1,9 +1,9 @@
 """Fixtures of the provider's tests: tables that a test writes itself, and a stand-in for Spark.
 
-No test here but those of the example DAGs needs a metadata database or a JVM. The stand-in is a real program called
-`spark-submit` on the PATH: it records how it was called and then runs the few lines of Python that the test gave it, so
-that Airflow's own hook, its process handling and our reading of its output are what is tested. Marker lines that it
-makes have the nonce of its request, as those of a job have.
+The tests need no Spark. Only the tests that run a DAG need a metadata database. The stand-in is a real program
+called `spark-submit` on the PATH. It records its arguments and its environment, and then runs the few lines of
+Python that the test sets. The tests therefore run Airflow's hook, its process handling and the provider's reading of
+the output. The markers that the stand-in prints have the nonce of its request, as the markers of a job have.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ with open({calls!r}, "w") as file:
 sys.path[:0] = {path!r}
 from functools import partial
 from deltalite import results
-sent = [path for argument in sys.argv[1:] for path in argument.split(",") if os.path.isfile(path)]
-requests = [path for path in sent if os.path.basename(path) == os.path.basename(sys.argv[-1])]
+shipped_files = [path for argument in sys.argv[1:] for path in argument.split(",") if os.path.isfile(path)]
+requests = [path for path in shipped_files if os.path.basename(path) == os.path.basename(sys.argv[-1])]
 nonce = results.nonce_of(open(requests[0]).read()) if requests else results.NO_NONCE
 for name in ("started_marker", "result_marker", "error_marker"):
     setattr(results, name, partial(getattr(results, name), nonce=nonce))
@@ -57,6 +57,7 @@ class Table:
         timestamp: int = 1_700_000_000_000,
         run: dict | None = None,
     ) -> None:
+        """Write the commit `version` with these actions. `run` becomes the JSON of its `userMetadata`."""
         log = self.root / "_delta_log"
         log.mkdir(parents=True, exist_ok=True)
         info = {"commitInfo": {"timestamp": timestamp + version, "operation": operation, "operationMetrics": {}}}
@@ -66,6 +67,7 @@ class Table:
         (log / f"{version:020}.json").write_text("\n".join(lines) + "\n")
 
     def create(self, *actions: dict, partition_columns: Sequence[str] = (), **commit) -> None:
+        """Write version 0: the protocol, the metadata and these actions. `commit` has options of `commit()`."""
         types = {"id": "long", **dict.fromkeys(partition_columns, "string")}
         fields = [{"name": name, "type": type_, "nullable": True, "metadata": {}} for name, type_ in types.items()]
         schema = {"type": "struct", "fields": fields}
@@ -88,34 +90,40 @@ class Table:
 
     @staticmethod
     def add(*, data_change: bool = True, partition: dict | None = None) -> dict:
+        """Return an `add` action. Its file does not exist."""
         file = {"path": "part-00000.parquet", "size": 1, "modificationTime": 1_700_000_000_000}
         return {"add": {**file, "partitionValues": partition or {}, "dataChange": data_change}}
 
     @staticmethod
     def txn(app_id: str, version: int = 0) -> dict:
+        """Return the `txn` action that a run adds to its commit."""
         return {"txn": {"appId": app_id, "version": version, "lastUpdated": 1_700_000_000_000}}
 
 
 @pytest.fixture(scope="session")
 def make_table() -> type[Table]:
-    """For tests that need several tables, or a table after the test."""
+    """The class `Table`, for tests with several tables and for fixtures of a module."""
     return Table
 
 
 @pytest.fixture
 def table(tmp_path) -> Table:
+    """A table without commits, in a folder that does not exist yet."""
     return Table(tmp_path / "lake" / "orders")
 
 
 @dataclass
 class StandIn:
-    """A stand-in for `spark-submit`. `does` sets the code that it runs, and `call` is how it was called."""
+    """A stand-in for `spark-submit`.
+
+    `set_script` sets the code that it runs. `argv` and `env` are the arguments and the environment of its last call.
+    """
 
     bin: Path
     calls: Path
     script: Path
 
-    def does(self, code: str) -> None:
+    def set_script(self, code: str) -> None:
         self.script.write_text(textwrap.dedent(code))
 
     @property
@@ -132,17 +140,17 @@ class StandIn:
 
 
 def make_programs(folder: Path) -> StandIn:
-    """Make a folder `bin` with the stand-in and a fake Java."""
+    """Create a folder `bin` with the stand-in and a fake Java, and return the stand-in."""
     programs = folder / "bin"
     programs.mkdir()
     stand_in = StandIn(bin=programs / "spark-submit", calls=folder / "calls.json", script=folder / "scenario.py")
-    stand_in.does("")
+    stand_in.set_script("")
     stand_in.bin.write_text(
         _STAND_IN.format(
             python=sys.executable,
             calls=str(stand_in.calls),
             script=str(stand_in.script),
-            path=[p for p in sys.path if p],
+            path=[folder for folder in sys.path if folder],
         )
     )
     java = programs / "java"
@@ -154,7 +162,7 @@ def make_programs(folder: Path) -> StandIn:
 
 @pytest.fixture(scope="session")
 def make_stand_in():
-    """For tests with a worker in another process: the stand-in in a folder of the test."""
+    """The function `make_programs`, for tests whose worker runs in another process."""
     return make_programs
 
 
@@ -176,8 +184,8 @@ def events_are_stored_at_once(monkeypatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def settling(monkeypatch) -> None:
-    """Let a deferred sensor start without waiting for a scheduler, which these tests do not have."""
+def no_pause_before_events(monkeypatch) -> None:
+    """Let a sensor's trigger send its event at once, because these tests have no scheduler that stores the deferral."""
     monkeypatch.setattr("airflow_provider_deltalite.triggers._version._SETTLING_SECONDS", 0.0)
 
 
@@ -198,7 +206,7 @@ class StateStore:
 
 
 class OutletEvents:
-    """A stand-in for Airflow's accessor: it has an event for each asset."""
+    """A stand-in for Airflow's accessor of outlet events. It creates the event of an asset at the first access."""
 
     def __init__(self) -> None:
         self.events: dict = {}

@@ -1,7 +1,7 @@
 """A DAG whose OpenLineage events a test reads, and the program that runs it in a separate process.
 
-OpenLineage's listener reads its settings once, when Airflow loads its plugins, so the process is told before it starts
-where its events go. `dag.test()` runs each task as a worker does, listeners included.
+OpenLineage's listener reads its settings only when Airflow loads its plugins. The environment of the process therefore
+names the file for the events. `dag.test()` runs each task with its listeners, as a worker does.
 """
 
 from __future__ import annotations

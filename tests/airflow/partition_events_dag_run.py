@@ -1,6 +1,6 @@
 """DAGs that produce and consume partitions of a table, and the program that runs the producers in a separate process.
 
-The program writes to a file which events Airflow has stored, and for which partitions it will start a DAG run.
+The program writes a JSON file. For each producer it has the stored events, and the DAG runs that the events start.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ if __name__ == "__main__":
 
     from tests.support.airflow_versions import DagBag
 
-    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)  # takes seconds to make
+    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)  # creating it takes seconds
     initdb()
     dags = DagBag(Path(__file__)).dags
-    stored = {}
+    stored_by_producer = {}
     for consumer in ("each_partition", "each_event"):
         dags[consumer].test()
     with create_session() as session:
@@ -68,10 +68,12 @@ if __name__ == "__main__":
         run = dags[producer].test(logical_date=START)
         with create_session() as session:
             events = list(session.scalars(select(AssetEvent)))
-            stored[producer] = {
+            stored_by_producer[producer] = {
                 "state": str(run.state),
                 "events": sorted([event.partition_key or "", event.extra] for event in events),
-                "partition_runs": sorted(one.partition_key for one in session.scalars(select(AssetPartitionDagRun))),
-                "plain_runs": [one.target_dag_id for one in session.scalars(select(AssetDagRunQueue))],
+                "partition_runs": sorted(
+                    dag_run.partition_key for dag_run in session.scalars(select(AssetPartitionDagRun))
+                ),
+                "plain_runs": [queued.target_dag_id for queued in session.scalars(select(AssetDagRunQueue))],
             }
-    Path(sys.argv[1]).write_text(json.dumps(stored))
+    Path(sys.argv[1]).write_text(json.dumps(stored_by_producer))

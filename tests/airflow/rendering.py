@@ -16,11 +16,15 @@ TEXT_AND_NATIVE = pytest.mark.parametrize("native", [False, True], ids=["text", 
 _Operator = TypeVar("_Operator", bound=DeltaSubmitOperator)
 
 
-def rendered(
-    kind: type[_Operator], *, native: bool = False, rendered_with: dict[str, Any] | None = None, **parameters: Any
+def rendered_task(
+    operator_class: type[_Operator],
+    *,
+    native: bool = False,
+    rendered_with: dict[str, Any] | None = None,
+    **parameters: Any,
 ) -> _Operator:
-    """Render an operator on `/lake/orders`. `native` is the DAG's `render_template_as_native_obj`."""
+    """Return a task on `/lake/orders` with rendered templates. `native` sets `render_template_as_native_obj`."""
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
-        task = kind(**{"task_id": "task", "table": "/lake/orders", **parameters})
+        task = operator_class(**{"task_id": "task", "table": "/lake/orders", **parameters})
     task.render_template_fields(rendered_with or {})
     return task

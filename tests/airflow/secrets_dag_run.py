@@ -1,6 +1,7 @@
 """A DAG with secrets in every kind of task, plain and mapped, and the program that runs it in another process.
 
-The program writes what Airflow stored to a file: the rendered fields that the REST API and the UI show, and XCom.
+The program writes the values that Airflow stored to a JSON file: the XComs, and the rendered fields that the REST API
+and the UI show.
 """
 
 from __future__ import annotations

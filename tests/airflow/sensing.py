@@ -1,4 +1,4 @@
-"""Sensors for tests, and how a test defers and resumes them."""
+"""Sensors for tests, functions that defer and resume a sensor, and changes of its table."""
 
 from __future__ import annotations
 
@@ -17,38 +17,45 @@ def sensor(table, **parameters) -> DeltaVersionSensor:
     )
 
 
-def deferred(sensor, context) -> TaskDeferred:
+def defer(sensor, context) -> TaskDeferred:
+    """Execute a sensor that defers, and return its deferral."""
     with pytest.raises(TaskDeferred) as caught:
         sensor.execute(context)
     return caught.value
 
 
 def event_of(trigger) -> dict:
-    async def first() -> dict:
+    """Run a trigger to its end, and return the payload of its only event."""
+
+    async def payloads() -> list[dict]:
         async with asyncio.timeout(60):
             return [event.payload async for event in trigger.run()]
 
-    (event,) = asyncio.run(first())
+    (event,) = asyncio.run(payloads())
     return event
 
 
-def resumed(sensor, deferral, context):
+def resume(sensor, deferral, context):
+    """Resume a deferred sensor with the event of its trigger, and return the sensor's result."""
     next_kwargs = {**deferral.kwargs, "event": event_of(deferral.trigger)}
     return sensor.resume_execution(deferral.method_name, next_kwargs, context)
 
 
-def corrupt(table, version):
+def corrupt_commit(table, version):
+    """Write a file that is not JSON in place of a commit."""
     table.root.joinpath("_delta_log", f"{version:020}.json").write_text("{not json\n")
 
 
 def recreate(table, *actions):
+    """Delete a table, and create another one in its folder."""
     shutil.rmtree(table.root)
     table.create(*actions)
 
 
-def other_table(table):
-    other = type(table)(table.root.parent / "returns")
-    other.create()
+def create_second_table(table):
+    """Create a table with versions 0 to 3 beside another table, and return it."""
+    second_table = type(table)(table.root.parent / "returns")
+    second_table.create()
     for version in range(1, 4):
-        other.commit(version, other.add())
-    return other
+        second_table.commit(version, second_table.add())
+    return second_table

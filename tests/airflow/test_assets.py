@@ -70,27 +70,31 @@ def test_group_and_extra_are_passed_to_airflow():
 
 
 def context(*extras, asset=None):
-    wanted = delta_asset("/lake/orders") if asset is None else asset
-    # Airflow hands them over in no particular order.
+    """The context of a DAG run that events of one asset started: one event for each of `extras`, in this order."""
+    event_asset = delta_asset("/lake/orders") if asset is None else asset
+    # Airflow passes events in no particular order, so the context has them in reverse.
     events = [SimpleNamespace(extra=extra, timestamp=datetime.fromtimestamp(n, UTC)) for n, extra in enumerate(extras)]
-    return {"triggering_asset_events": Events({wanted.uri: events[::-1]})}
+    return {"triggering_asset_events": TriggeringEvents({event_asset.uri: events[::-1]})}
 
 
-class Events(dict):
-    """Airflow's accessor: only assets are keys."""
+class TriggeringEvents(dict):
+    """A stand-in for Airflow's accessor of triggering events: only assets are keys."""
 
     def __getitem__(self, asset):
         assert isinstance(asset, Asset)
         return super().__getitem__(asset.uri)
 
 
-def watched(**changes):
+def watcher_event(**changes):
+    """The `extra` of an event that a watcher sent."""
     return {"from_trigger": True, "payload": {**PAYLOAD, **changes}}
 
 
 def test_events_of_a_watcher_and_of_a_task_combine_to_one_range():
-    events = delta_events(context(watched(), RESULT), delta_asset("/lake/orders"))
-    assert [(e.from_version, e.version, e.operations, e.commit_timestamp, e.watched) for e in events] == [
+    events = delta_events(context(watcher_event(), RESULT), delta_asset("/lake/orders"))
+    assert [
+        (event.from_version, event.version, event.operations, event.commit_timestamp, event.watched) for event in events
+    ] == [
         (3, 5, ("MERGE",), 7, True),
         (6, 6, ("WRITE",), 9, False),
     ]
@@ -99,11 +103,14 @@ def test_events_of_a_watcher_and_of_a_task_combine_to_one_range():
     assert (events[0].table_id, events[0].data_changed, events[1].table) == ("id", True, "/lake/orders")
 
 
-def test_events_that_all_name_partitions_combine_them():
-    june = {**RESULT, "partitions": ["day=2026-06-01", "day=2026-05-01"]}
-    assert delta_events(context(watched(), june), "/lake/orders").partitions == ("day=2026-05-01", "day=2026-06-01")
-    for unknown in (RESULT, {**RESULT, "partitions": None}, watched(partitions=None)):
-        assert delta_events(context(watched(), unknown), "/lake/orders").partitions is None
+def test_the_partitions_of_events_are_combined_if_every_event_names_them():
+    june_event = {**RESULT, "partitions": ["day=2026-06-01", "day=2026-05-01"]}
+    assert delta_events(context(watcher_event(), june_event), "/lake/orders").partitions == (
+        "day=2026-05-01",
+        "day=2026-06-01",
+    )
+    for other_event in (RESULT, {**RESULT, "partitions": None}, watcher_event(partitions=None)):
+        assert delta_events(context(watcher_event(), other_event), "/lake/orders").partitions is None
     assert delta_events(context(), "/lake/orders").partitions is None
 
 
@@ -113,12 +120,12 @@ def test_a_partition_key_parses_to_column_values():
 
 
 def test_a_table_address_is_accepted_as_an_asset():
-    assert delta_events(context(watched()), "file:/lake/orders").version == 5
+    assert delta_events(context(watcher_event()), "file:/lake/orders").version == 5
 
 
-def test_events_before_a_recreation_belong_to_another_table():
-    again = watched(from_version=0, version=1, reset=True, gap=True)
-    events = delta_events(context(watched(), RESULT, again, {**RESULT, "version": 2}), "/lake/orders")
+def test_events_before_a_recreation_of_the_table_are_left_out():
+    recreation = watcher_event(from_version=0, version=1, reset=True, gap=True)
+    events = delta_events(context(watcher_event(), RESULT, recreation, {**RESULT, "version": 2}), "/lake/orders")
     assert (events.from_version, events.version, events.reset, events.gap, len(events)) == (0, 2, True, True, 2)
 
 
@@ -130,7 +137,7 @@ def test_events_before_a_recreation_belong_to_another_table():
         context(),
         context(None),
         context({"by": "hand"}, {"payload": {"other": 1}}, {**RESULT, "version": None}),
-        context(watched(), asset=delta_asset("/lake/customers")),
+        context(watcher_event(), asset=delta_asset("/lake/customers")),
     ],
     ids=["no such context", "none", "no events", "no extra", "events of others", "another table"],
 )
@@ -140,6 +147,6 @@ def test_a_run_without_an_event_of_the_table_has_no_range(context):
 
 
 @since_3_3
-def test_an_alias_can_be_read_where_tasks_add_the_table_to_it():
+def test_events_of_an_alias_are_read_by_the_alias():
     context = {"triggering_asset_events": {AssetAlias("lake"): [SimpleNamespace(extra=RESULT, timestamp=0)]}}
     assert delta_events(context, AssetAlias("lake")).version == 6

@@ -1,4 +1,4 @@
-"""The conventions of Airflow's providers, checked for all modules of this provider. No list here needs an update."""
+"""The conventions of Airflow's providers, checked for all modules of this provider."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ def modules_named(kind: str) -> list[str]:
 
 def public_modules(kind: str) -> set[str]:
     package = import_module(f"airflow_provider_deltalite.{kind}")
-    return {f"{package.__name__}.{m.name}" for m in iter_modules(package.__path__) if not m.name.startswith("_")}
+    return {
+        f"{package.__name__}.{module.name}"
+        for module in iter_modules(package.__path__)
+        if not module.name.startswith("_")
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -51,31 +55,32 @@ def test_each_entry_belongs_to_a_listed_integration(kind):
     assert {entry["integration-name"] for entry in INFO[kind]} <= integrations
 
 
-def test_airflow_ignores_no_key_at_any_depth():
+def test_airflow_knows_every_key_of_the_provider_info_at_any_depth():
     from importlib import resources
 
     import jsonschema
 
-    def strict(schema):
+    def without_unknown_keys(schema):
+        """The schema with `additionalProperties: false` at each object that names its properties."""
         match schema:
             case {"properties": dict()}:
-                closed = {"additionalProperties": False, **schema}
-                return closed | {"properties": {name: strict(member) for name, member in schema["properties"].items()}}
+                members = {name: without_unknown_keys(member) for name, member in schema["properties"].items()}
+                return {"additionalProperties": False, **schema, "properties": members}
             case {"items": dict() as items}:
-                return schema | {"items": strict(items)}
-            case {"additionalProperties": dict() as more}:
-                return schema | {"additionalProperties": strict(more)}
+                return schema | {"items": without_unknown_keys(items)}
+            case {"additionalProperties": dict() as values}:
+                return schema | {"additionalProperties": without_unknown_keys(values)}
             case _:
                 return schema
 
-    schema = strict(json.loads((resources.files("airflow") / "provider_info.schema.json").read_text()))
+    schema = without_unknown_keys(json.loads((resources.files("airflow") / "provider_info.schema.json").read_text()))
     jsonschema.validate(INFO, schema)
     with pytest.raises(jsonschema.ValidationError, match="integration_name"):
         jsonschema.validate(INFO | {"operators": [{**INFO["operators"][0], "integration_name": "x"}]}, schema)
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
-def test_every_template_field_of_the_spark_provider_is_one_of_ours(name):
+def test_every_template_field_of_the_spark_provider_is_one_of_the_operator(name):
     assert set(SparkSubmitOperator.template_fields) <= set(OPERATORS[name].template_fields)
     assert len(set(OPERATORS[name].template_fields)) == len(OPERATORS[name].template_fields)
     assert set(OPERATORS[name].template_fields_renderers) <= set(OPERATORS[name].template_fields)
@@ -138,7 +143,7 @@ def test_a_deserialized_trigger_has_the_same_database_row(name):
     assert BaseEventTrigger.hash(path, kwargs) == BaseEventTrigger.hash(*deserialized_trigger.serialize())
 
 
-_SERIALIZED = """
+_PRINT_SERIALIZED_TRIGGERS = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from tests.airflow.test_conventions import TRIGGERS, make_trigger
@@ -149,7 +154,7 @@ print("triggers", json.dumps({name: make_trigger(trigger).serialize() for name, 
 def test_a_trigger_serializes_to_the_same_text_in_every_process():
     outputs = [
         subprocess.run(
-            [sys.executable, "-c", _SERIALIZED, str(CHECKOUT)],
+            [sys.executable, "-c", _PRINT_SERIALIZED_TRIGGERS, str(CHECKOUT)],
             env=os.environ | {"PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,

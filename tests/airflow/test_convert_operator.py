@@ -10,12 +10,12 @@ from airflow.sdk import DAG
 from airflow_provider_deltalite.operators.delta import DeltaConvertOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import ConvertRequest, OnRerun, RunIdentity
-from tests.airflow.rendering import TEXT_AND_NATIVE, rendered
-from tests.support.airflow_versions import stored
+from tests.airflow.rendering import TEXT_AND_NATIVE, rendered_task
+from tests.support.airflow_versions import scheduler_copy
 
 
 def operator(**parameters) -> DeltaConvertOperator:
-    return rendered(DeltaConvertOperator, **parameters)
+    return rendered_task(DeltaConvertOperator, **parameters)
 
 
 def rendered_request(**parameters) -> ConvertRequest:
@@ -66,5 +66,5 @@ def test_a_cleared_conversion_keeps_the_table_and_never_replaces_it():
 def test_a_dag_with_a_conversion_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaConvertOperator(task_id="convert", table="/lake/orders", partition_schema="day DATE")
-    task = stored(dag).get_task("convert")
+    task = scheduler_copy(dag).get_task("convert")
     assert (task.table, task.partition_schema) == ("/lake/orders", "day DATE")

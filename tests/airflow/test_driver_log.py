@@ -1,4 +1,4 @@
-"""The log of a driver in YARN, read from a stand-in of YARN's REST services; tests/clusters reads it from YARN."""
+"""The log of a driver in YARN, read from a stand-in for YARN's REST services. tests/clusters uses a real YARN."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from airflow_provider_deltalite.driver_log import DriverLogError, read_yarn_driv
 
 YARN_ID = "application_1700000000000_0001"
 CONTAINER = "container_1700000000000_0001_01_000001"
-FRAMED = "Container: x\nLogContents:\n{}\nEnd of LogType:{}.\n*****\n"
+FRAMED_LOG = "Container: x\nLogContents:\n{}\nEnd of LogType:{}.\n*****\n"
 
 
 @pytest.fixture
 def services():
-    """An HTTP server: the answers by the beginning of the path, and its address."""
+    """An HTTP server. Yields its answers, by the beginning of the path, and its address."""
     answers: dict[str, str] = {}
 
     class Handler(BaseHTTPRequestHandler):
@@ -41,18 +41,19 @@ def services():
 
 
 def application(address: str) -> str:
+    """The ResourceManager's answer for an application whose NodeManager has this address."""
     return json.dumps({"app": {"amContainerLogs": f"{address}/node/containerlogs/{CONTAINER}/root"}})
 
 
-def test_the_lines_are_those_of_stderr_then_those_of_stdout_without_the_frame(services):
+def test_the_log_has_the_lines_of_stderr_and_then_of_stdout_without_their_frames(services):
     answers, address = services
     answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
-    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stderr"] = FRAMED.format("a\nEnd of LogType: b", "stderr")
+    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stderr"] = FRAMED_LOG.format("a\nEnd of LogType: b", "stderr")
     answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stdout"] = "plain \udcff"
     assert read_yarn_driver_log(address, YARN_ID) == ["a", "End of LogType: b", "plain \ufffd"]
 
 
-def test_a_long_log_is_cut(services, monkeypatch):
+def test_a_long_log_loses_its_first_lines(services, monkeypatch):
     answers, address = services
     monkeypatch.setattr(driver_log, "_MAX_BYTES", 100_000)
     answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
@@ -101,7 +102,7 @@ def test_one_missing_file_does_not_hide_the_other(services, monkeypatch):
     answers, address = services
     monkeypatch.setattr(driver_log, "_PAUSE_SECONDS", 0)
     answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
-    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stdout"] = FRAMED.format("result", "stdout")
+    answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stdout"] = FRAMED_LOG.format("result", "stdout")
     assert read_yarn_driver_log(address, YARN_ID) == ["result"]
 
 

@@ -1,4 +1,4 @@
-"""The run identity: which task attempts share a commit, and which never do."""
+"""The run identity: attempts with the same app id and transaction version share one commit."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -22,11 +22,13 @@ DIGESTS = RequestDigests(digest="1:abc", parameters={"query": "12ab"})
 
 
 def ti(**changes):
-    first = {"dag_id": "d", "task_id": "t", "run_id": "r", "map_index": -1, "try_number": 1, "max_tries": 2}
-    return SimpleNamespace(**{**first, **changes})
+    """A task instance of the first attempt, with these changes."""
+    first_attempt = {"dag_id": "d", "task_id": "t", "run_id": "r", "map_index": -1, "try_number": 1, "max_tries": 2}
+    return SimpleNamespace(**{**first_attempt, **changes})
 
 
 def identity(on_rerun=OnRerun.WRITE, *, key=None, dag_run=None, **changes):
+    """The run identity of a task attempt in generation 1. `changes` are those of its task instance."""
     context = {"ti": ti(**changes), "dag_run": dag_run}
     return run_identity(
         context, namespace="airflow", generation=1, on_rerun=on_rerun, idempotency_key=key, digests=DIGESTS
@@ -44,12 +46,12 @@ def test_a_task_that_is_not_mapped_has_the_map_index_minus_one():
 
 
 def test_slashes_and_percent_signs_in_names_never_give_two_tasks_one_app_id():
-    def named(dag_id, task_id):
+    def app_id_of_task(dag_id, task_id):
         return app_id("airflow", dag_id=dag_id, task_id=task_id, map_index=-1, run_id="r")
 
-    assert named("a/b", "c") != named("a", "b/c")
-    assert named("a%2Fb", "c") != named("a/b", "c")
-    assert named("a/b", "c") == "airflow/a%2Fb/c/-1/r"
+    assert app_id_of_task("a/b", "c") != app_id_of_task("a", "b/c")
+    assert app_id_of_task("a%2Fb", "c") != app_id_of_task("a/b", "c")
+    assert app_id_of_task("a/b", "c") == "airflow/a%2Fb/c/-1/r"
 
 
 def test_a_retry_has_the_identity_of_the_first_attempt_except_its_number():
@@ -68,47 +70,47 @@ def test_a_clear_changes_nothing_if_the_task_skips():
 
 
 @pytest.mark.parametrize(
-    ("kept", "max_tries", "retries", "expected"),
+    ("stored", "max_tries", "retries", "expected"),
     [
-        (None, 2, 2, 0),  # the first try
-        (None, 3, 2, 1),  # cleared once before anything was kept
-        (None, 1, 5, 0),  # retries raised before anything was kept
+        (None, 2, 2, 0),  # the first attempt
+        (None, 3, 2, 1),  # cleared once before a generation was stored
+        (None, 1, 5, 0),  # retries raised before a generation was stored
         ((2, 0), 2, 2, 0),  # a retry
         ((2, 0), 2, 0, 0),  # a retry after retries were lowered
         ((2, 0), 2, 9, 0),  # a retry after retries were raised
-        ((2, 0), 3, 2, 1),  # cleared after one try
+        ((2, 0), 3, 2, 1),  # cleared after one attempt
         ((2, 0), 10, 9, 1),  # cleared after retries were raised
-        ((2, 0), 1, 0, 1),  # cleared after retries were lowered: the number of tries falls
+        ((2, 0), 1, 0, 1),  # cleared after retries were lowered, so `max_tries` falls
         ((3, 4), 3, 2, 4),  # a retry in a later generation
         ((3, 4), 7, 2, 5),  # cleared again
     ],
 )
-def test_only_a_clear_raises_the_generation_and_never_an_edit_of_retries(kept, max_tries, retries, expected):
-    before = None if kept is None else {"max_tries": kept[0], "generation": kept[1], "clears": 0}
-    now = TaskAttempt(try_number=2, max_tries=max_tries, retries=retries, clears=0)
-    current, new_state = generation(before, now)
-    assert current == expected
+def test_only_a_clear_raises_the_generation_and_never_an_edit_of_retries(stored, max_tries, retries, expected):
+    old_state = None if stored is None else {"max_tries": stored[0], "generation": stored[1], "clears": 0}
+    attempt = TaskAttempt(try_number=2, max_tries=max_tries, retries=retries, clears=0)
+    new_generation, new_state = generation(old_state, attempt)
+    assert new_generation == expected
     assert new_state == {"max_tries": max_tries, "generation": expected, "clears": 0}
-    assert generation(new_state, replace(now, retries=retries + 1)) == (expected, new_state)
+    assert generation(new_state, replace(attempt, retries=retries + 1)) == (expected, new_state)
 
 
 @pytest.mark.parametrize(
-    ("clears", "tries", "retries", "expected"),
+    ("clears", "attempts", "retries", "expected"),
     [
-        (1, 1, 1, 1),  # cleared after one try, with one retry less: `max_tries` stays 2
-        (2, 2, 0, 1),  # cleared after two tries, with two retries less
+        (1, 1, 1, 1),  # cleared after one attempt, with one retry less: `max_tries` stays 2
+        (2, 2, 0, 1),  # cleared after two attempts, with two retries less: `max_tries` stays 2
         (0, 1, 1, 0),  # a retry, with one retry less: nothing was cleared
         (None, 1, 1, 0),  # an Airflow that does not count clears
         (1, 1, 2, 0),  # a retry, and another task of the run was cleared
-        (1, 2, 1, 0),  # as before: a clear after two tries would have made it 3
+        (1, 2, 1, 0),  # a retry: a clear after two attempts would set `max_tries` to 3
     ],
 )
-def test_a_clear_that_keeps_max_tries_is_recognized_by_the_clears_of_the_run(clears, tries, retries, expected):
-    kept = {"max_tries": 2, "generation": 0, "clears": 0}
-    now = TaskAttempt(try_number=tries + 1, max_tries=2, retries=retries, clears=clears)
-    current, new_state = generation(kept, now)
-    assert current == expected
-    assert generation(new_state, replace(now, try_number=tries + 2))[0] == expected, (
+def test_a_clear_that_keeps_max_tries_is_recognized_by_the_clears_of_the_run(clears, attempts, retries, expected):
+    old_state = {"max_tries": 2, "generation": 0, "clears": 0}
+    attempt = TaskAttempt(try_number=attempts + 1, max_tries=2, retries=retries, clears=clears)
+    new_generation, new_state = generation(old_state, attempt)
+    assert new_generation == expected
+    assert generation(new_state, replace(attempt, try_number=attempts + 2))[0] == expected, (
         "a later retry keeps the generation"
     )
 
@@ -124,10 +126,10 @@ def test_an_idempotency_key_replaces_run_task_and_map_index():
 
 @pytest.mark.parametrize("key", ["t/-1/r", "t/-1/r/x", "%2F", "a b", "/", "d"])
 def test_no_key_collides_with_an_app_id_or_another_key(key):
-    keyed = keyed_app_id("airflow", dag_id="d", idempotency_key=key)
-    assert keyed.count("/") == 2
-    assert keyed != identity().app_id
-    assert keyed != keyed_app_id("airflow", dag_id="d", idempotency_key=key + "x")
+    app_id_with_key = keyed_app_id("airflow", dag_id="d", idempotency_key=key)
+    assert app_id_with_key.count("/") == 2
+    assert app_id_with_key != identity().app_id
+    assert app_id_with_key != keyed_app_id("airflow", dag_id="d", idempotency_key=key + "x")
 
 
 @pytest.mark.parametrize("key", ["", "  "])
@@ -178,6 +180,6 @@ def test_the_commit_contains_the_start_and_the_data_interval_of_the_run():
     ],
 )
 def test_only_mapped_tasks_without_a_key_have_siblings(clears, map_index, key, expected):
-    of_item = identity(map_index=map_index, key=key, dag_run=SimpleNamespace(clear_number=clears))
-    assert of_item.sibling_ids == expected
-    assert of_item.is_of_cleared_run == (clears != 0)
+    item_identity = identity(map_index=map_index, key=key, dag_run=SimpleNamespace(clear_number=clears))
+    assert item_identity.sibling_ids == expected
+    assert item_identity.is_of_cleared_run == (clears != 0)

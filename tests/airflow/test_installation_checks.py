@@ -9,7 +9,8 @@ from deltalite.installation.checks import Scope, Status
 
 
 @pytest.fixture(autouse=True)
-def process_context(monkeypatch):
+def client_process(monkeypatch):
+    """Let Airflow look connections up as in the process of a task."""
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "client")
 
 
@@ -38,8 +39,8 @@ def test_an_invalid_connection_is_an_error_with_a_remedy(monkeypatch, connection
     assert check.status is Status.ERROR and message in check.message and check.remedy
 
 
-def test_the_check_reads_the_storage_with_its_connection(monkeypatch):
+def test_an_unusable_storage_connection_is_an_error(monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_MINE", '{"conn_type": "spark", "host": "local"}')
     _, storage = checks(Scope(conn_id="mine", table="s3://lake/orders", storage_conn_id="nowhere"))
     assert storage.status is Status.ERROR and "'nowhere'" in storage.message
-    assert check_storage_connection("/lake/orders", "aws").status is Status.ERROR  # a local table needs no connection
+    assert check_storage_connection("/lake/orders", "aws").status is Status.ERROR  # a local table takes no connection

@@ -1,4 +1,4 @@
-"""A user stops a task: the driver may clean up, and no process remains."""
+"""A user stops a task: the driver can clean up, and no process of the task remains."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_provider_deltalite.hooks import spark_submit as hooks
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 
-# Like spark-submit: a JVM (here a Python with another name) is the parent of the driver, and returns its exit code.
-STARTS_A_DRIVER = """
+# As in spark-submit, a parent process starts the driver and returns its exit code. spark-submit uses a JVM for it.
+START_DRIVER = """
 import subprocess
 driver = subprocess.Popen([sys.executable, "-c", {driver!r}])
 with open({pids!r}, "w") as file:
     file.write(f"{{os.getpid()}} {{driver.pid}}")
 sys.exit(driver.wait() % 256)
 """
-CLEANS_UP = """
+DRIVER_THAT_CLEANS_UP = """
 import signal, sys, time
 def end(*_):
     open({cleaned!r}, "w").close()
@@ -30,7 +30,7 @@ signal.signal(signal.SIGTERM, end)
 open({ready!r}, "w").close()
 time.sleep(600)
 """
-HANGS = """
+DRIVER_THAT_HANGS = """
 import signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 open({ready!r}, "w").close()
@@ -38,29 +38,32 @@ time.sleep(600)
 """
 
 
-def until(condition):
-    end = time.monotonic() + 60
+def wait_until(condition):
+    deadline = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < end
+        assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
 def run_and_kill(table, spark_submit, context, tmp_path, driver):
-    """Run a task with this driver, and kill it when the driver is ready. Return the processes and the task's error."""
-    names = {name: str(tmp_path / name) for name in ("cleaned", "ready", "pids")}
-    spark_submit.does(STARTS_A_DRIVER.format(driver=driver.format(**names), pids=names["pids"]))
+    """Run a task with this driver, and kill it when the driver is ready.
+
+    Returns the processes that remain after ten seconds, and the task's errors.
+    """
+    paths = {name: str(tmp_path / name) for name in ("cleaned", "ready", "pids")}
+    spark_submit.set_script(START_DRIVER.format(driver=driver.format(**paths), pids=paths["pids"]))
     task = DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"})
-    raised = []
+    task_errors = []
 
     def run():
         try:
             task.execute(context)
         except AirflowException as error:
-            raised.append(error)
+            task_errors.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
-    until(lambda: (tmp_path / "ready").exists() and (tmp_path / "pids").exists())
+    wait_until(lambda: (tmp_path / "ready").exists() and (tmp_path / "pids").exists())
     processes = [psutil.Process(int(pid)) for pid in (tmp_path / "pids").read_text().split()]
     try:
         task.on_kill()
@@ -71,21 +74,21 @@ def run_and_kill(table, spark_submit, context, tmp_path, driver):
         for process in processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-    return survivors, raised
+    return survivors, task_errors
 
 
 def test_the_driver_gets_sigterm_and_removes_its_uncommitted_files(table, spark_submit, context, tmp_path):
-    survivors, raised = run_and_kill(table, spark_submit, context, tmp_path, CLEANS_UP)
+    survivors, task_errors = run_and_kill(table, spark_submit, context, tmp_path, DRIVER_THAT_CLEANS_UP)
     assert (tmp_path / "cleaned").exists()
     assert survivors == []
-    assert "The job was terminated from outside (SIGTERM)." in str(raised[0])
+    assert "The job was terminated from outside (SIGTERM)." in str(task_errors[0])
 
 
 def test_a_driver_that_ignores_sigterm_is_killed_with_its_parents(table, spark_submit, context, tmp_path, monkeypatch):
     monkeypatch.setattr(hooks, "_GRACE_SECONDS", 0.3)
-    survivors, raised = run_and_kill(table, spark_submit, context, tmp_path, HANGS)
+    survivors, task_errors = run_and_kill(table, spark_submit, context, tmp_path, DRIVER_THAT_HANGS)
     assert survivors == []
-    assert len(raised) == 1
+    assert len(task_errors) == 1
 
 
 def test_a_kill_after_the_commit_keeps_it_and_a_retry_finds_it(table, spark_submit, context, tmp_path):
@@ -93,11 +96,11 @@ def test_a_kill_after_the_commit_keeps_it_and_a_retry_finds_it(table, spark_subm
     commit = table.root / "_delta_log" / f"{1:020}.json"
     app_id = f"airflow/sales/load/-1/{context['ti'].run_id}"
     text = json.dumps(table.txn(app_id)).replace("{", "{{").replace("}", "}}")
-    commits = f"with open({str(commit)!r}, 'w') as file:\n    file.write({text!r})\n"
-    survivors, raised = run_and_kill(table, spark_submit, context, tmp_path, commits + CLEANS_UP)
-    assert (survivors, raised) == ([], []), "a kill after the commit must raise no error"
-    again = DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"})
+    commit_code = f"with open({str(commit)!r}, 'w') as file:\n    file.write({text!r})\n"
+    survivors, task_errors = run_and_kill(table, spark_submit, context, tmp_path, commit_code + DRIVER_THAT_CLEANS_UP)
+    assert (survivors, task_errors) == ([], []), "a kill after the commit must raise no error"
+    retry = DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"})
     spark_submit.calls.unlink()
-    returned = again.execute(context)
+    returned = retry.execute(context)
     assert (returned["version"], returned["skipped"]) == (1, True)
     assert not spark_submit.was_called

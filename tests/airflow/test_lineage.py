@@ -1,4 +1,4 @@
-"""The datasets of a request and its result: names by OpenLineage's rules, versions and counts where known."""
+"""The datasets of a request and its result, with their names by OpenLineage's rules, their versions and counts."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_table_is_one_dataset_for_every_spelling_of_its_address(address, names
         ("/landing/a.csv", "/landing/a.csv"),
     ],
 )
-def test_a_pattern_has_the_name_of_its_folder(path, folder):
+def test_a_pattern_of_files_is_named_by_the_folder_before_its_first_wildcard(path, folder):
     assert folder_before_pattern(path) == folder
 
 
@@ -91,7 +91,7 @@ def test_sources_are_inputs_and_delta_sources_have_their_version():
     }
     request = WriteRequest(table="/t", sources=sources, query="SELECT 1")
     before, after = edges_of(request), edges_of(request, result(source_versions={"as_of": 9, "at_path": 5}))
-    assert [(e.name.name, e.file_format, e.version) for e in after.inputs] == [
+    assert [(edge.name.name, edge.file_format, edge.version) for edge in after.inputs] == [
         ("day", "csv", None),
         ("/t1", "delta", 3),
         ("/t2", "delta", 5),
@@ -99,7 +99,7 @@ def test_sources_are_inputs_and_delta_sources_have_their_version():
         ("/t4", "delta", 7),
     ]
     assert before.inputs[3].version is None
-    assert [e.name for e in before.outputs] == [e.name for e in after.outputs] == [dataset_name("/t")]
+    assert [edge.name for edge in before.outputs] == [edge.name for edge in after.outputs] == [dataset_name("/t")]
     assert (before.outputs[0].version, after.outputs[0].version) == (None, 4)
 
 
@@ -108,7 +108,7 @@ INSERT = (MergeClause(insert="*"),)
 
 
 @pytest.mark.parametrize(
-    ("request_made", "metrics", "counted"),
+    ("operation_request", "metrics", "statistics"),
     [
         (
             WriteRequest(table="/t", sources=SOURCE),
@@ -145,25 +145,25 @@ INSERT = (MergeClause(insert="*"),)
     ],
     ids=lambda value: getattr(value, "kind", ""),
 )
-def test_only_the_committing_run_counts_the_written_rows(request_made, metrics, counted):
-    (output,) = edges_of(request_made, result(metrics=metrics)).outputs
-    (skipped_output,) = edges_of(request_made, result(metrics=metrics, committed=False, skipped=True)).outputs
-    assert (output.version, output.statistics) == (4, counted)
+def test_only_the_committing_run_counts_the_written_rows(operation_request, metrics, statistics):
+    (output,) = edges_of(operation_request, result(metrics=metrics)).outputs
+    (skipped_output,) = edges_of(operation_request, result(metrics=metrics, committed=False, skipped=True)).outputs
+    assert (output.version, output.statistics) == (4, statistics)
     assert (skipped_output.version, skipped_output.statistics) == (4, None)
 
 
 @pytest.mark.parametrize(
-    "request_made",
+    "operation_request",
     [CheckpointRequest(table="/t"), GenerateManifestRequest(table="/t"), VacuumRequest(table="/t", dry_run=True)],
-    ids=lambda one: one.kind,
+    ids=lambda operation_request: operation_request.kind,
 )
-def test_an_operation_without_a_new_version_has_the_table_as_input(request_made):
-    edges = edges_of(request_made, result(committed=False))
-    assert [(e.name.name, e.version) for e in edges.inputs] == [("/t", 4)] and edges.outputs == ()
+def test_an_operation_without_a_new_version_has_the_table_as_input(operation_request):
+    edges = edges_of(operation_request, result(committed=False))
+    assert [(edge.name.name, edge.version) for edge in edges.inputs] == [("/t", 4)] and edges.outputs == ()
 
 
 @pytest.mark.parametrize(
-    ("more", "read_version", "lifecycle_change"),
+    ("options", "read_version", "lifecycle_change"),
     [
         ({}, None, "CREATE"),
         ({}, 3, None),
@@ -172,8 +172,8 @@ def test_an_operation_without_a_new_version_has_the_table_as_input(request_made)
         ({"mode": "overwrite", "partition_overwrite": "dynamic"}, 3, None),
     ],
 )
-def test_a_created_or_replaced_table_has_its_lifecycle_change(more, read_version, lifecycle_change):
-    request = WriteRequest(table="/t", sources=SOURCE, **more)
+def test_a_created_or_replaced_table_has_its_lifecycle_change(options, read_version, lifecycle_change):
+    request = WriteRequest(table="/t", sources=SOURCE, **options)
     assert edges_of(request, result(read_version=read_version)).outputs[0].lifecycle == lifecycle_change
     assert edges_of(request, result(read_version=read_version, committed=False)).outputs[0].lifecycle is None
 
@@ -207,14 +207,14 @@ def test_the_columns_of_a_version_have_their_types_members_and_comments(table):
         },
     )
     store = LocalLogStore(str(table))
-    (was,), (now,) = watch.columns_at(store, 0), watch.columns_at(store, 1)
-    assert (was.name, was.type, was.members) == ("id", "bigint", ())
-    assert (now.name, now.type, now.comment) == ("s", "struct", "why")
-    assert [(member.name, member.type) for member in now.members] == [("m", "decimal(5,2)")]
+    (old_column,), (new_column,) = watch.columns_at(store, 0), watch.columns_at(store, 1)
+    assert (old_column.name, old_column.type, old_column.members) == ("id", "bigint", ())
+    assert (new_column.name, new_column.type, new_column.comment) == ("s", "struct", "why")
+    assert [(member.name, member.type) for member in new_column.members] == [("m", "decimal(5,2)")]
 
 
 @pytest.fixture
-def collected(monkeypatch):
+def collected_assets(monkeypatch):
     """The lineage that hooks report to Airflow's collector."""
     from airflow.providers.common.compat.lineage import hook
 
@@ -228,21 +228,21 @@ def collected(monkeypatch):
     return assets
 
 
-def test_a_table_that_a_task_reads_through_the_hook_is_collected_with_its_version(table, collected):
+def test_a_table_that_a_task_reads_through_the_hook_is_collected_with_its_version(table, collected_assets):
     table.create()
     table.commit(1)
     hook = DeltaHook(f"file:{table}/")
     assert [hook.get_table(version=0).version, hook.get_table().version] == [0, 1]
-    assert collected == [(f"file://{table}", {"version": 0}), (f"file://{table}", {"version": 1})]
+    assert collected_assets == [(f"file://{table}", {"version": 0}), (f"file://{table}", {"version": 1})]
 
 
-def test_the_version_that_a_sensor_found_is_collected_in_both_modes(table, collected, context):
+def test_the_version_that_a_sensor_found_is_collected_in_both_modes(table, collected_assets, context):
     table.create(table.add())
     sensor = DeltaVersionSensor(task_id="wait", table=str(table), after_version=-1)
     version = sensor.poke(context).xcom_value
     deferred_sensor = DeltaVersionSensor(task_id="wait", table=str(table), after_version=-1, deferrable=True)
     deferred_sensor.execute_complete(context, {"status": "success", "result": version})
-    assert collected == [(f"file://{table}", {"version": 0})] * 2
+    assert collected_assets == [(f"file://{table}", {"version": 0})] * 2
 
 
 def test_a_collector_that_refuses_the_asset_fails_no_task(table, monkeypatch, context):

@@ -1,4 +1,4 @@
-"""The buttons of a task: stored while it runs, and what is still true when it ends."""
+"""The links of a task: it stores them while it runs, and shows only those that are valid when it ends."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from airflow_provider_deltalite.links.delta import (
     is_web_page_on,
 )
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
-from tests.support.airflow_versions import stored
+from tests.support.airflow_versions import scheduler_copy
 
 SPARK, COMMIT = SparkApplicationLink().xcom_key, DeltaCommitLink().xcom_key
-STARTS = """
+PRINT_STARTED = """
 from deltalite.results import JobStarted, started_marker
 print(started_marker(JobStarted(application_id='app-1', ui_url='http://localhost:4040')), flush=True)
 """
-SAYS_ITS_RESULT = """
+PRINT_RESULT = """
 from deltalite.results import OperationResult, result_marker
 print(result_marker(OperationResult(table="/t", operation="WRITE", version=4, read_version=3, committed=True,
     skipped=False, app_id="a", txn_version=0, timestamp=5)))
@@ -31,71 +31,79 @@ print(result_marker(OperationResult(table="/t", operation="WRITE", version=4, re
 
 
 @pytest.fixture
-def pushed(context):
-    pushed = {}
-    context["ti"].xcom_push = lambda key, value: pushed.setdefault(key, []).append(value)
-    return pushed
+def pushed_values(context):
+    """The values that the task pushed as XComs, by key."""
+    values_by_key = {}
+    context["ti"].xcom_push = lambda key, value: values_by_key.setdefault(key, []).append(value)
+    return values_by_key
 
 
-def load(table, **parameters):
+def write_task(table, **parameters):
     return DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"}, **parameters)
 
 
-def at_end(operator):
+def links_of(operator):
+    """The address of each link of a task, by its XCom key. A link without an address has an empty text."""
     return {link.xcom_key: link.get_link(operator, ti_key=None) for link in operator.operator_extra_links}
 
 
-def test_the_link_to_the_spark_ui_exists_only_while_the_job_runs(table, spark_submit, context, pushed, monkeypatch):
+def test_the_link_to_the_spark_ui_exists_only_while_the_job_runs(
+    table, spark_submit, context, pushed_values, monkeypatch
+):
     monkeypatch.setenv("AIRFLOW__DELTALITE__COMMIT_LINK", "https://files/{key}")
-    spark_submit.does(STARTS + SAYS_ITS_RESULT)
-    task = load(table)
+    spark_submit.set_script(PRINT_STARTED + PRINT_RESULT)
+    task = write_task(table)
     task.execute(context)
-    commit = f"https://files{table}/_delta_log/{4:020}.json"
-    assert pushed == {SPARK: ["http://localhost:4040"], COMMIT: [commit]}
-    assert at_end(task) == {SPARK: "", COMMIT: commit}
+    commit_page_address = f"https://files{table}/_delta_log/{4:020}.json"
+    assert pushed_values == {SPARK: ["http://localhost:4040"], COMMIT: [commit_page_address]}
+    assert links_of(task) == {SPARK: "", COMMIT: commit_page_address}
 
 
 @pytest.mark.parametrize("template", [None, "{uri}", "s3://{bucket}/{key}", "javascript:alert(1)"])
-def test_a_commit_without_a_web_page_has_no_button(table, spark_submit, context, pushed, monkeypatch, template):
+def test_a_commit_without_a_web_page_has_no_button(table, spark_submit, context, pushed_values, monkeypatch, template):
     if template is not None:
         monkeypatch.setenv("AIRFLOW__DELTALITE__COMMIT_LINK", template)
-    spark_submit.does(SAYS_ITS_RESULT)
-    task = load(table)
+    spark_submit.set_script(PRINT_RESULT)
+    task = write_task(table)
     assert task.execute(context)["version"] == 4
-    assert pushed == {}
-    assert at_end(task) == {SPARK: "", COMMIT: ""}
+    assert pushed_values == {}
+    assert links_of(task) == {SPARK: "", COMMIT: ""}
 
 
-def test_a_failed_task_links_to_its_application_in_a_history_server(table, spark_submit, context, pushed, monkeypatch):
+def test_a_failed_task_links_to_its_application_in_a_history_server(
+    table, spark_submit, context, pushed_values, monkeypatch
+):
     connection = {"conn_type": "spark", "host": "local[*]", "extra": {"spark-history-server": "http://history:18080/"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    spark_submit.does(STARTS + "sys.exit(51)")
-    task = load(table)
+    spark_submit.set_script(PRINT_STARTED + "sys.exit(51)")
+    task = write_task(table)
     with pytest.raises(Exception, match="SchemaMismatchError"):
         task.execute(context)
-    assert pushed == {SPARK: ["http://localhost:4040"]}
-    assert at_end(task) == {SPARK: "http://history:18080/history/app-1/", COMMIT: ""}
+    assert pushed_values == {SPARK: ["http://localhost:4040"]}
+    assert links_of(task) == {SPARK: "http://history:18080/history/app-1/", COMMIT: ""}
 
 
 @pytest.mark.parametrize("template", ["https://logs/{no_such_field}", "https://logs/{"])
-def test_an_invalid_commit_link_fails_no_committed_task(table, spark_submit, context, pushed, monkeypatch, template):
+def test_an_invalid_commit_link_fails_no_committed_task(
+    table, spark_submit, context, pushed_values, monkeypatch, template
+):
     monkeypatch.setenv("AIRFLOW__DELTALITE__COMMIT_LINK", template)
-    spark_submit.does(SAYS_ITS_RESULT)
-    assert load(table).execute(context)["version"] == 4
-    assert pushed == {}
+    spark_submit.set_script(PRINT_RESULT)
+    assert write_task(table).execute(context)["version"] == 4
+    assert pushed_values == {}
 
 
-def test_a_link_that_cannot_be_stored_fails_nothing(table, spark_submit, context):
+def test_a_link_that_cannot_be_stored_fails_no_committed_task(table, spark_submit, context):
     def refuse(key, value):
         raise RuntimeError("no API server")
 
     context["ti"].xcom_push = refuse
-    spark_submit.does(STARTS + SAYS_ITS_RESULT)
-    assert load(table).execute(context)["version"] == 4
+    spark_submit.set_script(PRINT_STARTED + PRINT_RESULT)
+    assert write_task(table).execute(context)["version"] == 4
 
 
 @pytest.mark.parametrize(
-    ("history", "manager", "application", "page"),
+    ("history_server", "resource_manager", "application", "page"),
     [
         ("h:18080", "http://rm:8088", "application_1_2", "http://h:18080/history/application_1_2/"),
         (None, "http://rm:8088", "application_1_2", "http://rm:8088/cluster/app/application_1_2"),
@@ -104,8 +112,8 @@ def test_a_link_that_cannot_be_stored_fails_nothing(table, spark_submit, context
         ("https://user:planted@h:18080/", None, "app-1", "https://h:18080/history/app-1/"),
     ],
 )
-def test_the_permanent_link_leads_to_the_history_server_or_to_yarn(history, manager, application, page):
-    assert application_page(application, history=history, resource_manager=manager) == page
+def test_the_permanent_link_leads_to_the_history_server_or_to_yarn(history_server, resource_manager, application, page):
+    assert application_page(application, history=history_server, resource_manager=resource_manager) == page
 
 
 @pytest.mark.parametrize(
@@ -113,7 +121,7 @@ def test_the_permanent_link_leads_to_the_history_server_or_to_yarn(history, mana
     ["http://evil:4040", "javascript:alert(1)", "ftp://w/x", "http://w@evil/", "http://evil/w", "http://w.evil/",
      "http://evil\\@w/", "//w/x", "http://w:x/", "http://[", "http://w/\u202ex", "http://w/ x", "http://user:pw@w/"],
 )  # fmt: skip
-def test_an_address_on_a_foreign_host_has_no_button(address):
+def test_an_address_that_is_not_a_page_on_a_host_of_spark_has_no_button(address):
     assert not is_web_page_on(address, {"w", "rm"})
 
 
@@ -122,10 +130,10 @@ def test_an_address_on_a_host_of_spark_has_a_button(address):
     assert is_web_page_on(address, {"w", "rm"})
 
 
-def test_a_job_that_names_a_foreign_address_has_no_button(table, spark_submit, context, pushed):
-    spark_submit.does(STARTS.replace("localhost", "evil.example") + SAYS_ITS_RESULT)
-    load(table).execute(context)
-    assert SPARK not in pushed
+def test_a_job_that_names_a_foreign_address_has_no_button(table, spark_submit, context, pushed_values):
+    spark_submit.set_script(PRINT_STARTED.replace("localhost", "evil.example") + PRINT_RESULT)
+    write_task(table).execute(context)
+    assert SPARK not in pushed_values
 
 
 AWS = "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}&v={version}"
@@ -155,6 +163,6 @@ def test_the_provider_lists_its_links_and_they_survive_serialization():
     names = [f"{type(link).__module__}.{type(link).__qualname__}" for link in DeltaWriteOperator.operator_extra_links]
     assert sorted(names) == sorted(get_provider_info()["extra-links"])
     with DAG("d", schedule=None) as dag:
-        load("/t")
-    links = stored(dag).get_task("load").operator_extra_link_dict
+        write_task("/t")
+    links = scheduler_copy(dag).get_task("load").operator_extra_link_dict
     assert sorted(links) == ["Delta commit", "Spark application"]

@@ -1,4 +1,4 @@
-"""The task group `delta_maintenance`: its tasks, and how authors call and map it."""
+"""The task group `delta_maintenance`: its tasks, its arguments and its mapping over tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def dag():
 
 
 def edges(dag):
-    return {(task.task_id, below) for task in dag.tasks for below in task.downstream_task_ids}
+    """The pairs (task id, downstream task id) of a DAG."""
+    return {(task.task_id, downstream_id) for task in dag.tasks for downstream_id in task.downstream_task_ids}
 
 
 def test_the_default_is_three_steps_in_order_with_their_defaults(dag):
@@ -44,7 +45,7 @@ def test_the_default_is_three_steps_in_order_with_their_defaults(dag):
     assert (vacuum.retention_hours, vacuum.mode, vacuum.dry_run_only) == (None, "full", False)
 
 
-def test_a_step_is_left_out_or_gets_its_arguments_and_the_common_ones(dag):
+def test_a_step_gets_its_arguments_and_the_common_arguments_or_is_left_out(dag):
     delta_maintenance.override(group_id="orders")(
         "/lake/orders",
         optimize={"z_order_by": ["customer"], "retries": 5},
@@ -80,13 +81,13 @@ def test_arguments_of_steps_cannot_be_mapped_because_they_decide_the_tasks(dag):
 
 def test_a_dag_may_contain_the_group_twice_among_other_tasks(dag):
     @task
-    def place():
+    def address():
         return "/lake/orders"
 
-    place() >> delta_maintenance("/lake/a", optimize=False, vacuum=False) >> delta_maintenance(place())
-    assert ("place", "maintenance.checkpoint") in edges(dag)
+    address() >> delta_maintenance("/lake/a", optimize=False, vacuum=False) >> delta_maintenance(address())
+    assert ("address", "maintenance.checkpoint") in edges(dag)
     assert ("maintenance.checkpoint", "maintenance__1.optimize") in edges(dag)
-    assert {"maintenance__1.optimize", "maintenance__1.vacuum"} <= dag.get_task("place__1").downstream_task_ids
+    assert {"maintenance__1.optimize", "maintenance__1.vacuum"} <= dag.get_task("address__1").downstream_task_ids
 
 
 def test_a_group_of_the_author_maps_arguments_that_differ_by_table(dag):

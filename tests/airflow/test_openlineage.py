@@ -1,4 +1,4 @@
-"""OpenLineage's listener writes events for a DAG run through its file transport; only spark-submit is a stand-in."""
+"""OpenLineage's listener writes the events of a DAG run to a file. Only spark-submit is a stand-in."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ print(result_marker(OperationResult(
 
 @pytest.fixture(scope="module")
 def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
-    """Run a DAG run twice. Returns the lake's folder, the events and the calls of `spark-submit`.
+    """Run a DAG run twice. Returns the folder of the tables, the events and the calls of `spark-submit`.
 
     The events are `{(event type, task): [event of the first run, event of the second run]}`.
     """
@@ -58,7 +58,7 @@ def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
     # The DAG folder holds one file, because assets of other DAG files could have the same names.
     program = shutil.copy(PROGRAM, folder / "dags")
     stand_in = make_stand_in(folder)
-    stand_in.does(JOB.format(calls=str(calls)))
+    stand_in.set_script(JOB.format(calls=str(calls)))
     settings = {
         "AIRFLOW_HOME": str(folder / "airflow"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
@@ -86,10 +86,12 @@ def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
 
 
 def datasets(event, side):
+    """The datasets of an event by namespace and name. `side` is "inputs" or "outputs"."""
     return {(dataset["namespace"], dataset["name"]): dataset for dataset in event[side]}
 
 
 def facet(dataset, name):
+    """The values of a dataset's facet, without the keys that every facet has."""
     return {key: value for key, value in dataset["facets"][name].items() if not key.startswith("_")}
 
 
@@ -114,14 +116,19 @@ def test_a_commit_is_an_output_with_version_schema_and_statistics(lineage_of_two
     event = events["COMPLETE", "load"][0]
     (orders,) = event["outputs"]
     assert facet(orders, "version") == {"datasetVersion": "1"}
-    assert [(f["name"], f["type"]) for f in facet(orders, "schema")["fields"]] == [("id", "bigint")]
+    assert [(field["name"], field["type"]) for field in facet(orders, "schema")["fields"]] == [("id", "bigint")]
     assert facet(orders, "storage") == {"storageLayer": "delta", "fileFormat": "parquet"}
-    written = orders["outputFacets"]["outputStatistics"]
-    assert (written["rowCount"], written["size"], written["fileCount"]) == (2, 900, 1)
+    statistics = orders["outputFacets"]["outputStatistics"]
+    assert (statistics["rowCount"], statistics["size"], statistics["fileCount"]) == (2, 900, 1)
     assert event["job"]["facets"]["sql"]["query"] == "SELECT id FROM source"
-    run = event["run"]["facets"]["deltalite"]
-    assert (run["operation"], run["version"], run["committed"], run["skipped"]) == ("WRITE", 1, True, False)
-    assert run["appId"].startswith("airflow/lineage/load/")
+    run_facet = event["run"]["facets"]["deltalite"]
+    assert (run_facet["operation"], run_facet["version"], run_facet["committed"], run_facet["skipped"]) == (
+        "WRITE",
+        1,
+        True,
+        False,
+    )
+    assert run_facet["appId"].startswith("airflow/lineage/load/")
 
 
 def test_a_delta_source_is_an_input_with_the_read_version(lineage_of_two_runs):
@@ -149,8 +156,8 @@ def test_a_skipped_run_has_its_version_and_no_statistics(lineage_of_two_runs):
     (orders,) = event["outputs"]
     assert facet(orders, "version") == {"datasetVersion": "1"}
     assert orders.get("outputFacets") in (None, {})
-    run = event["run"]["facets"]["deltalite"]
-    assert (run["committed"], run["skipped"]) == (False, True)
+    run_facet = event["run"]["facets"]["deltalite"]
+    assert (run_facet["committed"], run_facet["skipped"]) == (False, True)
     (source,) = events["COMPLETE", "upsert"][1]["inputs"]
     assert facet(source, "version") == {"datasetVersion": "1"}  # the commit names its sources and their versions
 

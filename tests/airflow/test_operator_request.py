@@ -1,4 +1,4 @@
-"""The request of the write operator: each rendered parameter reaches the job."""
+"""The request of the write operator contains each rendered parameter."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from tests.airflow.rendering import TEXT_AND_NATIVE
 
-_NOT_TEMPLATED_BY_DESIGN = {"identity"}
-_OTHER_NAMES = {"dry_run": "dry_run_only"}  # every operator of Airflow has a method of this name
+_FIELDS_WITHOUT_TEMPLATE = {"identity"}
+_PARAMETER_OF_FIELD = {"dry_run": "dry_run_only"}  # `dry_run` is a method of every Airflow operator
 
 
-def write(*, native: bool = False, rendered_with: dict | None = None, **parameters) -> WriteRequest:
+def rendered_request(*, native: bool = False, rendered_with: dict | None = None, **parameters) -> WriteRequest:
     """Render the templates of an operator in a DAG, and return its request."""
     defaults = {"task_id": "load", "table": "/lake/orders"}
     if "sources" not in parameters:
@@ -42,13 +42,13 @@ def write(*, native: bool = False, rendered_with: dict | None = None, **paramete
 
 
 def test_the_default_is_an_append_of_one_source():
-    assert write() == WriteRequest(
+    assert rendered_request() == WriteRequest(
         table="/lake/orders", sources={"source": Source(format="csv", path="/landing")}, mode=WriteMode.APPEND
     )
 
 
 def test_every_parameter_reaches_the_request():
-    request = write(
+    request = rendered_request(
         sources={
             "a": {"format": "csv", "path": "/a", "options": {"header": "true"}, "schema": "id BIGINT"},
             "b": {"format": "orc"},
@@ -85,12 +85,12 @@ def test_every_parameter_reaches_the_request():
         conflict_retries=0,
         conflict_seconds=5,
     )
-    assert write(mode="overwrite", replace_where="day = '2026-01-01'").replace_where == "day = '2026-01-01'"
-    assert write(mode="overwrite", overwrite_schema=True).overwrite_schema
+    assert rendered_request(mode="overwrite", replace_where="day = '2026-01-01'").replace_where == "day = '2026-01-01'"
+    assert rendered_request(mode="overwrite", overwrite_schema=True).overwrite_schema
 
 
 @pytest.mark.parametrize(
-    ("operator", "more"),
+    ("operator", "other_parameters"),
     [
         (DeltaWriteOperator, {"source", "on_rerun", "storage_conn_id"}),
         (DeltaMergeOperator, {"source", "on_rerun", "storage_conn_id"}),
@@ -104,17 +104,17 @@ def test_every_parameter_reaches_the_request():
         (DeltaGenerateManifestOperator, {"storage_conn_id"}),
     ],
 )
-def test_every_field_of_the_request_is_templated(operator, more):
+def test_every_field_of_the_request_is_templated(operator, other_parameters):
     assert set(operator.template_fields_renderers) <= set(operator.template_fields)
     assert operator.sql_texts | operator.sql_structures <= set(operator.template_fields)
-    wanted = {field.name for field in dataclasses.fields(operator.request_class)} - _NOT_TEMPLATED_BY_DESIGN
-    assert {_OTHER_NAMES.get(name, name) for name in wanted} | more <= set(operator.template_fields)
+    fields = {field.name for field in dataclasses.fields(operator.request_class)} - _FIELDS_WITHOUT_TEMPLATE
+    assert {_PARAMETER_OF_FIELD.get(name, name) for name in fields} | other_parameters <= set(operator.template_fields)
     assert set(SparkSubmitOperator.template_fields) <= set(operator.template_fields)
 
 
 @TEXT_AND_NATIVE
 def test_templates_are_rendered_inside_sources_too(native):
-    request = write(
+    request = rendered_request(
         native=native,
         table="/lake/{{ name }}",
         source={"format": "delta", "path": "/lake/raw", "version_as_of": "{{ version }}"},
@@ -128,7 +128,7 @@ def test_templates_are_rendered_inside_sources_too(native):
 
 @TEXT_AND_NATIVE
 def test_texts_that_look_like_other_values_stay_texts(native):
-    request = write(
+    request = rendered_request(
         native=native,
         table="{{ number }}",
         source={"format": "csv", "path": "/x", "options": {"header": "True", "nullValue": "", "quote": '"'}},
@@ -144,9 +144,9 @@ def test_texts_that_look_like_other_values_stay_texts(native):
     assert request.properties == {"delta.logRetentionDuration": "30"}
 
 
-def test_one_template_may_render_a_parameter_under_native_rendering():
+def test_under_native_rendering_a_template_may_render_a_whole_parameter():
     rendered_values = {"rows": {"format": "orc"}, "columns": ["a", "b"], "flag": "true"}
-    request = write(
+    request = rendered_request(
         native=True,
         source="{{ rows }}",
         partition_by="{{ columns }}",
@@ -162,7 +162,7 @@ def test_one_template_may_render_a_parameter_under_native_rendering():
 
 def test_python_values_become_texts_that_spark_reads():
     options = {"header": True, "samplingRatio": 0.5, "at": datetime(2026, 1, 1, tzinfo=UTC)}
-    request = write(table=Path("/lake/orders"), source={"format": "csv", "path": "/x", "options": options})
+    request = rendered_request(table=Path("/lake/orders"), source={"format": "csv", "path": "/x", "options": options})
     assert request.table == "/lake/orders"
     assert request.sources["source"].options == {
         "header": "true",
@@ -203,10 +203,10 @@ def test_python_values_become_texts_that_spark_reads():
 )
 def test_an_invalid_parameter_is_rejected_by_name(parameters, message):
     with pytest.raises(InvalidRequestError, match=message):
-        write(**parameters)
+        rendered_request(**parameters)
 
 
-class Nothing:
+class MissingReturnValue:
     """A return value of another task that Airflow resolves to None."""
 
     def resolve(self, context):
@@ -217,9 +217,9 @@ class Nothing:
 @pytest.mark.parametrize("parameter", ["replace_where", "query"])
 def test_sql_that_is_rendered_as_empty_is_rejected(native, parameter):
     with pytest.raises(InvalidRequestError, match=f"{parameter} was given, but is empty after rendering"):
-        write(native=native, mode="overwrite", **{parameter: Nothing()})
+        rendered_request(native=native, mode="overwrite", **{parameter: MissingReturnValue()})
     with pytest.raises(InvalidRequestError, match=f"{parameter}`? is empty"):
-        write(native=native, mode="overwrite", rendered_with={"a": ""}, **{parameter: "{{ a }}"})
+        rendered_request(native=native, mode="overwrite", rendered_with={"a": ""}, **{parameter: "{{ a }}"})
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_sql_that_is_rendered_as_empty_is_rejected(native, parameter):
 )
 def test_a_malformed_address_is_rejected_before_a_job_is_submitted(parameters):
     with pytest.raises(InvalidTableAddressError):
-        write(**parameters)
+        rendered_request(**parameters)
 
 
 @pytest.mark.parametrize(
@@ -259,12 +259,12 @@ def test_an_operator_can_be_mapped_over_its_sources():
         mapped = DeltaWriteOperator.partial(task_id="load", table="/t", executor_memory="3G").expand(
             source=[{"format": "csv", "path": "/a"}, {"format": "csv", "path": "/b"}]
         )
-    second = mapped.unmap({"source": {"format": "csv", "path": "/b"}})
-    assert second._request().sources["source"].path == "/b"
-    assert second._executor_memory == "3G"
+    second_task = mapped.unmap({"source": {"format": "csv", "path": "/b"}})
+    assert second_task._request().sources["source"].path == "/b"
+    assert second_task._executor_memory == "3G"
 
 
-def test_default_args_of_a_dag_reach_spark_and_our_parameters():
+def test_default_args_of_a_dag_reach_the_parameters_of_spark_and_of_this_provider():
     defaults = {"executor_memory": "3G", "mode": "overwrite", "durable": False, "storage_conn_id": "lake"}
     with DAG("d", schedule=None, default_args=defaults):
         operator = DeltaWriteOperator(task_id="load", table="/t", source={"format": "csv"})

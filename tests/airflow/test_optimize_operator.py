@@ -10,12 +10,12 @@ from airflow.sdk import DAG
 from airflow_provider_deltalite.operators.delta import DeltaOptimizeOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, OptimizeRequest, RunIdentity
-from tests.airflow.rendering import TEXT_AND_NATIVE, rendered
-from tests.support.airflow_versions import stored
+from tests.airflow.rendering import TEXT_AND_NATIVE, rendered_task
+from tests.support.airflow_versions import scheduler_copy
 
 
 def operator(**parameters) -> DeltaOptimizeOperator:
-    return rendered(DeltaOptimizeOperator, **parameters)
+    return rendered_task(DeltaOptimizeOperator, **parameters)
 
 
 def rendered_request(**parameters) -> OptimizeRequest:
@@ -84,5 +84,5 @@ def test_a_cleared_optimize_runs_again_and_never_replaces():
 def test_a_dag_with_an_optimize_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaOptimizeOperator(task_id="optimize", table="/lake/orders", z_order_by=["a"])
-    task = stored(dag).get_task("optimize")
+    task = scheduler_copy(dag).get_task("optimize")
     assert (task.table, task.z_order_by) == ("/lake/orders", ["a"])

@@ -1,4 +1,4 @@
-"""The outcome of a submission: each case of the two decisions."""
+"""The outcome of a submission: each case of `after_success` and of `after_failure`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from deltalite.results import JobError, OperationResult
 from deltalite.storage.fsspec_store import FsspecLogStore
 from deltalite.version import DOCUMENTATION
 
-RAISED = AirflowException("Cannot execute: spark-submit")
-REPORTED = OperationResult(
+SUBMIT_ERROR = AirflowException("Cannot execute: spark-submit")
+REPORTED_RESULT = OperationResult(
     table="/t",
     operation="WRITE",
     version=3,
@@ -39,40 +39,44 @@ REPORTED = OperationResult(
     timestamp=1,
     metrics={"numFiles": 1},
 )
-IN_LOG = OperationResult.from_dict({**REPORTED.as_dict(), "committed": False, "skipped": True, "metrics": {}})
+RESULT_IN_LOG = OperationResult.from_dict(
+    {**REPORTED_RESULT.as_dict(), "committed": False, "skipped": True, "metrics": {}}
+)
 
 
 def job_report(exit_code, *, result=None, error=None):
+    """A stand-in for the hook after a job that ended with this exit code and reported this result or error."""
     return SimpleNamespace(exit_code_of_job=lambda _raised: exit_code, result=result, error=error)
 
 
 def commit_in_log():
-    return IN_LOG
+    return RESULT_IN_LOG
 
 
 def no_commit_in_log():
     return None
 
 
-def must_not_read():
+def fail_if_called():
     raise AssertionError("the log was read")
 
 
-def unreadable():
+def fail_to_read():
     raise StorageError("no answer", remedy="Try again.")
 
 
 def raised_error(job, find_result):
+    """The error that the task raises after this failed job. `find_result` reads the table's log."""
     with pytest.raises(AirflowException) as caught:
-        after_failure(job, RAISED, find_result)
+        after_failure(job, SUBMIT_ERROR, find_result)
     return caught.value
 
 
-def test_a_result_of_a_successful_job_needs_no_look_into_the_log():
-    assert after_success(job_report(0, result=REPORTED), must_not_read) == REPORTED
+def test_a_successful_job_with_a_result_does_not_make_the_task_read_the_log():
+    assert after_success(job_report(0, result=REPORTED_RESULT), fail_if_called) == REPORTED_RESULT
 
 
-def test_after_a_lost_marker_the_log_has_the_result_as_a_commit_of_this_attempt():
+def test_after_a_lost_marker_the_result_comes_from_the_log_as_a_commit_of_this_attempt():
     result = after_success(job_report(0), commit_in_log)
     assert (result.version, result.committed, result.skipped) == (3, True, False)
     assert after_success(job_report(0), no_commit_in_log) is None
@@ -80,7 +84,7 @@ def test_after_a_lost_marker_the_log_has_the_result_as_a_commit_of_this_attempt(
 
 def test_an_exit_code_of_an_error_that_a_retry_cannot_fix_fails_the_task_at_once():
     failure = raised_error(
-        job_report(51, error=JobError(kind="SchemaMismatchError", message="column x")), must_not_read
+        job_report(51, error=JobError(kind="SchemaMismatchError", message="column x")), fail_if_called
     )
     assert type(failure) is AirflowFailException
     assert str(failure).splitlines()[0] == "SchemaMismatchError: column x"
@@ -89,13 +93,13 @@ def test_an_exit_code_of_an_error_that_a_retry_cannot_fix_fails_the_task_at_once
 
 def test_an_exit_code_of_a_conflict_is_retried():
     failure = raised_error(
-        job_report(84, error=JobError(kind="ConcurrentAppendException", message="lost")), must_not_read
+        job_report(84, error=JobError(kind="ConcurrentAppendException", message="lost")), fail_if_called
     )
     assert type(failure) is DeltaConflictError
     assert str(failure).splitlines()[0] == "ConcurrentAppendException: lost"
 
 
-def test_a_storage_failure_has_its_exception():
+def test_a_storage_failure_raises_the_storage_error_of_the_provider():
     assert type(raised_error(job_report(70), no_commit_in_log)) is DeltaStorageError
 
 
@@ -106,32 +110,34 @@ def test_an_error_without_its_message_keeps_its_class():
 
 
 def test_a_process_that_died_after_its_commit_is_a_success_of_the_task(caplog):
-    result = after_failure(job_report(134), RAISED, commit_in_log)
+    result = after_failure(job_report(134), SUBMIT_ERROR, commit_in_log)
     assert (result.version, result.committed, result.skipped) == (3, True, False)
     assert "Ignoring exit code 134 of the job: it had already finished version 3 of /t" in caplog.text
 
 
 def test_a_result_reported_before_the_process_died_is_used_if_the_log_confirms_it():
-    assert after_failure(job_report(134, result=REPORTED), RAISED, commit_in_log) == REPORTED
+    assert after_failure(job_report(134, result=REPORTED_RESULT), SUBMIT_ERROR, commit_in_log) == REPORTED_RESULT
 
 
 def test_a_result_that_the_log_does_not_confirm_is_ignored():
-    assert type(raised_error(job_report(134, result=REPORTED), no_commit_in_log)) is DeltaJobError
+    assert type(raised_error(job_report(134, result=REPORTED_RESULT), no_commit_in_log)) is DeltaJobError
 
 
 def test_a_reported_result_counts_if_the_log_is_unreadable():
-    assert after_failure(job_report(134, result=REPORTED), RAISED, unreadable) == REPORTED
+    assert after_failure(job_report(134, result=REPORTED_RESULT), SUBMIT_ERROR, fail_to_read) == REPORTED_RESULT
 
 
 @pytest.mark.parametrize("code", [31, 50, 52])
 def test_an_exit_code_that_no_report_confirms_does_not_hide_a_commit(code):
-    assert after_failure(job_report(code), RAISED, commit_in_log).version == 3
+    assert after_failure(job_report(code), SUBMIT_ERROR, commit_in_log).version == 3
 
 
 def test_a_process_that_died_without_a_commit_is_retried_and_a_kill_is_explained():
     failure = raised_error(job_report(-9), no_commit_in_log)
     assert type(failure) is DeltaJobError
-    assert str(failure).startswith("The job was killed, often because memory ran out") and str(RAISED) in str(failure)
+    assert str(failure).startswith("The job was killed, often because memory ran out") and str(SUBMIT_ERROR) in str(
+        failure
+    )
 
 
 def test_a_reported_error_decides_if_the_exit_code_is_unknown():
@@ -146,14 +152,14 @@ def test_a_reported_error_decides_if_the_exit_code_is_unknown():
 
 def test_the_log_decides_if_the_job_does_not_know_its_commit():
     error = JobError(kind="CommitStateUnknownError", message="no answer")
-    assert after_failure(job_report(90, error=error), RAISED, commit_in_log).version == 3
+    assert after_failure(job_report(90, error=error), SUBMIT_ERROR, commit_in_log).version == 3
     failure = raised_error(job_report(90, error=error), no_commit_in_log)
     assert type(failure) is AirflowFailException
     assert str(failure).splitlines()[0] == "CommitStateUnknownError: no answer"
 
 
 def test_a_log_that_cannot_be_read_does_not_hide_the_failure_of_the_job(caplog):
-    assert str(raised_error(job_report(134), unreadable)).splitlines()[0] == str(RAISED)
+    assert str(raised_error(job_report(134), fail_to_read)).splitlines()[0] == str(SUBMIT_ERROR)
     assert "does not know whether the job committed" in caplog.text
 
 
@@ -161,7 +167,10 @@ def test_the_message_has_cause_table_remedy_and_link_and_no_group_command():
     error = JobError(kind="SchemaMismatchError", message="column 'x\n::endgroup::' Cast it.", remedy="Cast it.")
     with pytest.raises(AirflowException) as caught:
         after_failure(
-            job_report(51, error=error), RAISED, must_not_read, lambda: FailedTable(table="/lake/orders", version=7)
+            job_report(51, error=error),
+            SUBMIT_ERROR,
+            fail_if_called,
+            lambda: FailedTable(table="/lake/orders", version=7),
         )
     assert str(caught.value).splitlines() == [
         "SchemaMismatchError: column 'x",
@@ -181,9 +190,9 @@ def test_the_message_shows_no_secret_because_callbacks_get_it():
     assert "planted" not in str(error) and "s3://key:***@bucket/t" in str(error)
 
 
-def test_other_errors_link_to_their_section_of_the_documentation():
-    last = str(raised_error(job_report(-9), no_commit_in_log)).splitlines()[-1]
-    assert last == f"Documentation: {DOCUMENTATION}/troubleshooting.md#the-task-failed-without-one-of-these"
+def test_an_error_without_a_known_class_links_to_the_general_section_of_the_documentation():
+    last_line = str(raised_error(job_report(-9), no_commit_in_log)).splitlines()[-1]
+    assert last_line == f"Documentation: {DOCUMENTATION}/troubleshooting.md#the-task-failed-without-a-listed-error"
 
 
 def test_an_error_of_the_worker_ends_the_log_after_its_folded_traceback(caplog):
@@ -206,22 +215,22 @@ def test_an_error_of_the_worker_ends_the_log_after_its_folded_traceback(caplog):
 
 
 def test_a_secret_that_a_storage_client_quotes_is_hidden_in_messages_and_from_airflow(caplog, monkeypatch):
-    def times_out(path):
+    def time_out(path):
         raise OSError(f"No answer from https://lake.blob.core.windows.net/{path}?sv=1&sig=planted-1")
 
-    hidden = []
-    monkeypatch.setattr(secrets, "mask_secret", hidden.append)
-    store = FsspecLogStore("az://lake/t", SimpleNamespace(_strip_protocol=str, cat_file=times_out))
+    masked_values = []
+    monkeypatch.setattr(secrets, "mask_secret", masked_values.append)
+    store = FsspecLogStore("az://lake/t", SimpleNamespace(_strip_protocol=str, cat_file=time_out))
     with pytest.raises(DeltaStorageError) as caught, raise_for_airflow(logging.getLogger("a.task")):
         store.read("_delta_log/x")
     error = caught.value.__cause__
     assert "sig=***" in str(error)
     assert "planted" not in caplog.text + str(error)
-    assert "planted-1" in str(error.__cause__) and "planted-1" in hidden, "Airflow logs the causes too"
+    assert "planted-1" in str(error.__cause__) and "planted-1" in masked_values, "Airflow logs the causes too"
 
 
 def test_every_class_of_error_has_its_section_in_the_documentation():
     page = (Path(__file__).parents[2] / "docs" / "troubleshooting.md").read_text()
     headings = {line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")}
     classes = {name for name in vars(errors) if error_class_named(name) is not None}
-    assert classes | {"The task failed without one of these"} <= headings
+    assert classes | {"The task failed without a listed error"} <= headings

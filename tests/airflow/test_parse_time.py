@@ -1,4 +1,4 @@
-"""Airflow parses a DAG file every half minute, so parsing loads no slow module and looks nothing up."""
+"""Airflow parses a DAG file every half minute, so the parsing loads no slow module and looks up no connection."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Events of single partitions: what Airflow stores of them, and which DAGs they start; spark-submit is a stand-in."""
+"""The asset events of single partitions, and the DAGs that they start. Only spark-submit is a stand-in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from airflow.sdk import DAG, Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from tests.support.stood_in_jobs import operator
+from tests.support.stand_in_jobs import operator
 
 pytestmark = [pytest.mark.airflow]
 
@@ -36,12 +36,12 @@ MAY = ("day=2026-05-01", "day=2026-05-02")
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory, make_stand_in, make_table):
-    """Airflow's stored events of each producer's run."""
+def stored_by_producer(tmp_path_factory, make_stand_in, make_table):
+    """The stored events of each producer, and the DAG runs that they start."""
     folder = tmp_path_factory.mktemp("partitions")
     make_table(folder / "lake" / "orders").create()
     stand_in = make_stand_in(folder)
-    stand_in.does(JOB.format(partitions=MAY))
+    stand_in.set_script(JOB.format(partitions=MAY))
     settings = {
         "AIRFLOW_HOME": str(folder / "airflow"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(PROGRAM.parent),
@@ -65,32 +65,32 @@ def stored(tmp_path_factory, make_stand_in, make_table):
 
 @since_3_3
 @pytest.mark.slow
-def test_a_producer_whose_dag_has_partitions_at_runtime_starts_a_run_for_each_partition(stored):
-    run = stored["runtime_producer"]
-    assert run["state"] == "success"
-    assert [key for key, _ in run["events"]] == run["partition_runs"] == list(MAY)
-    assert all(extra["partitions"] == list(MAY) and extra["version"] == 4 for _, extra in run["events"])
-    assert run["plain_runs"] == []  # Airflow starts no other DAG by an event with a partition key
+def test_a_producer_whose_dag_has_partitions_at_runtime_starts_a_run_for_each_partition(stored_by_producer):
+    producer_run = stored_by_producer["runtime_producer"]
+    assert producer_run["state"] == "success"
+    assert [key for key, _ in producer_run["events"]] == producer_run["partition_runs"] == list(MAY)
+    assert all(extra["partitions"] == list(MAY) and extra["version"] == 4 for _, extra in producer_run["events"])
+    assert producer_run["plain_runs"] == []  # an event with a partition key starts no other DAG
 
 
 @since_3_3
 @pytest.mark.slow
-def test_another_producer_sends_one_event_that_starts_plain_dags_and_names_the_partitions(stored):
-    run = stored["daily_producer"]
-    assert [(key, extra["partitions"]) for key, extra in run["events"]] == [("", list(MAY))]
-    assert (run["partition_runs"], run["plain_runs"]) == ([], ["each_event"])
+def test_a_producer_without_partitions_at_runtime_sends_one_event_that_names_the_partitions(stored_by_producer):
+    producer_run = stored_by_producer["daily_producer"]
+    assert [(key, extra["partitions"]) for key, extra in producer_run["events"]] == [("", list(MAY))]
+    assert (producer_run["partition_runs"], producer_run["plain_runs"]) == ([], ["each_event"])
 
 
 @since_3_3
 @pytest.mark.slow
-def test_an_alias_beside_the_asset_starts_plain_dags_too(stored):
-    run = stored["both_producer"]
-    assert [key for key, _ in run["events"]] == ["", *MAY]
-    assert (run["partition_runs"], run["plain_runs"]) == (list(MAY), ["each_event"])
+def test_an_alias_beside_the_asset_starts_plain_dags_too(stored_by_producer):
+    producer_run = stored_by_producer["both_producer"]
+    assert [key for key, _ in producer_run["events"]] == ["", *MAY]
+    assert (producer_run["partition_runs"], producer_run["plain_runs"]) == (list(MAY), ["each_event"])
 
 
 def partition_keys_of(table, context, **parameters):
-    """Run a task with a real accessor of Airflow for its events, and return the partition keys of the event."""
+    """Run a task with Airflow's accessor of outlet events, and return the partition keys of its event."""
     orders = Asset("orders")
     context["outlet_events"] = OutletEventAccessors()
     operator(table, outlets=[orders], **parameters).execute(context)
@@ -99,7 +99,7 @@ def partition_keys_of(table, context, **parameters):
 
 @since_3_3
 def test_an_operator_names_the_partitions_on_request(table, spark_submit, context):
-    spark_submit.does(JOB.format(partitions=MAY))
+    spark_submit.set_script(JOB.format(partitions=MAY))
     assert partition_keys_of(table, context, partition_events=True) == set(MAY)
     assert partition_keys_of(table, context, partition_events=False) == partition_keys_of(table, context) == set()
 
@@ -108,7 +108,7 @@ def test_an_operator_names_the_partitions_on_request(table, spark_submit, contex
 def test_a_dag_with_partitions_at_runtime_makes_its_operators_name_them(table, spark_submit, context):
     from airflow.sdk import PartitionedAtRuntime
 
-    spark_submit.does(JOB.format(partitions=MAY))
+    spark_submit.set_script(JOB.format(partitions=MAY))
     context["dag"] = DAG("sales", schedule=PartitionedAtRuntime())
     assert partition_keys_of(table, context) == set(MAY)
     assert partition_keys_of(table, context, partition_events=False) == set()
@@ -117,15 +117,17 @@ def test_a_dag_with_partitions_at_runtime_makes_its_operators_name_them(table, s
 @since_3_3
 @pytest.mark.parametrize("partitions", [None, ()])
 def test_the_log_reports_an_event_without_partitions(table, spark_submit, context, caplog, partitions):
-    spark_submit.does(JOB.format(partitions=partitions))
+    spark_submit.set_script(JOB.format(partitions=partitions))
     with caplog.at_level(logging.INFO):
         assert partition_keys_of(table, context, partition_events=True) == set()
     levels = [record.levelname for record in caplog.records if "names no partition" in record.getMessage()]
     assert levels == ["WARNING" if partitions is None else "INFO"]
 
 
-def test_an_airflow_without_partition_keys_gets_the_plain_event(table, spark_submit, context):
-    spark_submit.does(JOB.format(partitions=MAY))
+def test_an_airflow_without_partition_keys_gets_one_event_with_the_partitions_in_its_extra(
+    table, spark_submit, context
+):
+    spark_submit.set_script(JOB.format(partitions=MAY))
     orders = Asset("orders")
     context["outlet_events"][orders] = SimpleNamespace(extra={})
     operator(table, outlets=[orders], partition_events=True).execute(context)

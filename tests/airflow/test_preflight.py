@@ -19,8 +19,8 @@ JOB = ShippedJob(
 )
 
 
-def hook(**spark) -> DeltaSparkSubmitHook:
-    return DeltaSparkSubmitHook(job=JOB, **{"conn_id": "spark_default", **spark})
+def hook(**parameters) -> DeltaSparkSubmitHook:
+    return DeltaSparkSubmitHook(job=JOB, **{"conn_id": "spark_default", **parameters})
 
 
 def launch(**changes) -> Launch:
@@ -55,18 +55,18 @@ def test_a_missing_connection_is_rejected_and_does_not_become_yarn(spark_submit)
 
 
 def test_the_connection_is_read_once_so_a_later_failure_cannot_change_it(spark_submit, monkeypatch):
-    requested_ids, get = [], BaseHook.get_connection
+    requested_ids, get_connection = [], BaseHook.get_connection
 
-    def once(conn_id):
+    def fail_at_the_second_lookup(conn_id):
         requested_ids.append(conn_id)
         if len(requested_ids) > 1:
-            raise AirflowNotFoundException("the store of secrets is away")
-        return get(conn_id)
+            raise AirflowNotFoundException("the secrets backend does not answer")
+        return get_connection(conn_id)
 
-    monkeypatch.setattr(BaseHook, "get_connection", once)
-    made = hook(conn_id="spark_default")
-    assert made.launch.is_local
-    assert (made.history_server, made.resource_manager) == (None, None)
+    monkeypatch.setattr(BaseHook, "get_connection", fail_at_the_second_lookup)
+    submit_hook = hook(conn_id="spark_default")
+    assert submit_hook.launch.is_local
+    assert (submit_hook.history_server, submit_hook.resource_manager) == (None, None)
 
 
 def test_python_in_cluster_mode_on_a_standalone_cluster_is_rejected(spark_submit, monkeypatch):
@@ -106,18 +106,18 @@ def test_spark_submit_comes_from_the_path_of_the_process(spark_submit):
     assert hook(env_vars={"PATH": os.environ["PATH"]}).launch.environ["PATH"] == os.environ["PATH"]
 
 
-def test_a_spark_beside_the_interpreter_needs_no_path(tmp_path, monkeypatch):
-    beside = tmp_path / "venv"
-    beside.mkdir()
-    monkeypatch.setattr(sys, "executable", str(beside / "python"))
-    nowhere = {"PATH": str(tmp_path / "empty")}
+def test_a_spark_submit_beside_the_interpreter_need_not_be_on_the_path(tmp_path, monkeypatch):
+    venv = tmp_path / "venv"
+    venv.mkdir()
+    monkeypatch.setattr(sys, "executable", str(venv / "python"))
+    environment_without_spark = {"PATH": str(tmp_path / "empty")}
     with pytest.raises(InvalidRequestError, match=r"pip install 'airflow-provider-deltalite\[pyspark\]'"):
-        find_spark_submit("spark-submit", nowhere)
-    (beside / "spark-submit").write_text("#!/bin/sh\n")
-    (beside / "spark-submit").chmod(0o755)
-    assert find_spark_submit("spark-submit", nowhere) == str(beside / "spark-submit")
+        find_spark_submit("spark-submit", environment_without_spark)
+    (venv / "spark-submit").write_text("#!/bin/sh\n")
+    (venv / "spark-submit").chmod(0o755)
+    assert find_spark_submit("spark-submit", environment_without_spark) == str(venv / "spark-submit")
     with pytest.raises(InvalidRequestError):
-        find_spark_submit("spark3-submit", nowhere)
+        find_spark_submit("spark3-submit", environment_without_spark)
 
 
 def test_missing_java_is_an_error_with_a_remedy(spark_submit):
@@ -133,7 +133,7 @@ def test_a_java_home_without_java_is_named_in_the_error(spark_submit):
         check_launch(launch(environ={**os.environ, "JAVA_HOME": "/nonexistent"}))
 
 
-def test_java_may_be_named_where_spark_reads_it(spark_submit, tmp_path):
+def test_java_may_be_named_by_java_home_or_in_spark_env(spark_submit, tmp_path):
     (spark_submit.bin.parent / "java").unlink()
     home = tmp_path / "jdk"
     (home / "bin").mkdir(parents=True)
@@ -153,7 +153,7 @@ def test_a_wrapper_script_of_the_user_may_find_java_itself(spark_submit):
     check_launch(launch(binary="submit-in-docker"))
 
 
-def test_this_interpreter_is_the_default_of_what_runs_on_this_worker():
+def test_the_interpreter_of_the_worker_is_the_default_for_its_own_processes():
     assert default_python(launch(environ={}), {}) == {"PYSPARK_PYTHON": sys.executable}
     assert default_python(launch(environ={}, master="yarn"), {}) == {"PYSPARK_DRIVER_PYTHON": sys.executable}
     assert default_python(launch(environ={}, master="yarn", deploy_mode="cluster"), {}) == {}
@@ -231,7 +231,7 @@ def test_a_mixed_pyspark_is_a_warning_with_the_command_that_repairs_it(spark_sub
     (pip_pyspark / "version.py").write_text("__version__: str = '4.2.0'\n")
     hook().warn_of_mixed_pyspark()
     log = capsys.readouterr().out
-    assert "jars of Spark 4.3.0 and Python files of 4.2.0" in log
+    assert "jars of Spark 4.3.0, but the Python files of 4.2.0" in log
     assert "pip install --force-reinstall --no-deps 'pyspark==4.3.0'" in log
     (pip_pyspark / "version.py").write_text("__version__: str = '4.3.0'\n")
     hook().warn_of_mixed_pyspark()

@@ -33,9 +33,8 @@ def test_the_package_name_is_the_name_of_the_distribution():
 
 def test_every_named_module_can_be_imported():
     info = get_provider_info()
-    modules = [
-        m for kind in ("operators", "sensors", "hooks", "triggers") for e in info[kind] for m in e["python-modules"]
-    ]
+    kinds = ("operators", "sensors", "hooks", "triggers")
+    modules = [module for kind in kinds for entry in info[kind] for module in entry["python-modules"]]
     assert modules
     for module in modules:
         import_module(module)
@@ -43,9 +42,10 @@ def test_every_named_module_can_be_imported():
 
 def test_the_plugin_gives_templates_the_app_id_of_another_task(monkeypatch):
     # Tasks load plugins from entry points. They ignore the plugins that the provider info names.
-    (entry,) = [e for e in entry_points(group="airflow.plugins") if e.dist.name == "airflow-provider-deltalite"]
-    plugin = entry.load()
-    assert plugin.name == entry.name == "deltalite"
+    all_plugins = entry_points(group="airflow.plugins")
+    (entry_point,) = [point for point in all_plugins if point.dist.name == "airflow-provider-deltalite"]
+    plugin = entry_point.load()
+    assert plugin.name == entry_point.name == "deltalite"
     monkeypatch.setenv("AIRFLOW__DELTALITE__NAMESPACE", "a/b")
     (app_id_of,) = plugin.macros
     run = {"dag_id": "sales", "run_id": "manual__2026"}
@@ -62,5 +62,5 @@ def test_reading_the_provider_info_does_not_import_airflow():
     assert process.stdout.strip() == "False"
 
 
-def test_the_package_has_its_version():
+def test_the_package_has_a_version_of_three_numbers():
     assert re.fullmatch(r"\d+\.\d+\.\d+", airflow_provider_deltalite.__version__)

@@ -9,6 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from airflow.sdk import DAG
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,15 +17,15 @@ from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, Delt
 from airflow_provider_deltalite.quoting import path_part, sql_identifier, sql_literal
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 from deltalite.errors import InvalidRequestError
-from tests.airflow.rendering import TEXT_AND_NATIVE, rendered
+from tests.airflow.rendering import TEXT_AND_NATIVE, rendered_task
 
 EAST = timezone(timedelta(hours=1))
-HARMLESS = re.compile(r"'[^'\"\\$`{}\x00-\x1f]*'|CAST\(X'(?:[0-9a-f]{2})*' AS STRING\)", re.DOTALL)
+HARMLESS_LITERAL = re.compile(r"'[^'\"\\$`{}\x00-\x1f]*'|CAST\(X'(?:[0-9a-f]{2})*' AS STRING\)", re.DOTALL)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_no_character_of_a_text_can_end_its_literal_or_be_replaced_by_spark(text):
-    assert HARMLESS.fullmatch(sql_literal(text))
+    assert HARMLESS_LITERAL.fullmatch(sql_literal(text))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_no_character_of_a_text_can_end_its_literal_or_be_replaced_by_spark(text
         (Decimal("-12.30"), "(-12.30BD)"),
         (b"\x00'", "X'0027'"),
         (date(2026, 1, 31), "DATE'2026-01-31'"),
-        (datetime(2026, 1, 31, 1, 2, 3, tzinfo=timezone(timedelta(hours=1))), "TIMESTAMP'2026-01-31 00:02:03Z'"),
+        (datetime(2026, 1, 31, 1, 2, 3, tzinfo=EAST), "TIMESTAMP'2026-01-31 00:02:03Z'"),
         (datetime(2026, 1, 31, 1, 2, 3), "TIMESTAMP_NTZ'2026-01-31 01:02:03'"),  # noqa: DTZ001  it has no zone
         (["a", 1], "('a', 1)"),
     ],
@@ -90,7 +91,7 @@ CONF = {"customer": "x' OR '1'='1", "country": "../secrets"}
 
 @TEXT_AND_NATIVE
 def test_templates_of_operators_have_the_filters(native):
-    task = rendered(
+    task = rendered_task(
         DeltaDeleteOperator,
         native=native,
         condition="customer = {{ conf.customer | sql_literal }}",
@@ -98,7 +99,7 @@ def test_templates_of_operators_have_the_filters(native):
     )
     assert task.condition == "customer = CAST(X'7827204f52202731273d2731' AS STRING)"
     with pytest.raises(InvalidRequestError, match=r"\.\./secrets"):
-        rendered(
+        rendered_task(
             DeltaDeleteOperator,
             native=native,
             table="/lake/{{ conf.country | path_part }}",
@@ -114,11 +115,7 @@ def test_templates_of_the_sensor_have_the_filters():
 
 
 def test_templates_of_a_mapped_task_have_the_filters():
-    from datetime import datetime as moment
-
-    from airflow.sdk import DAG
-
-    with DAG("d", schedule=None, start_date=moment(2026, 1, 1, tzinfo=UTC)):
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
         mapped = DeltaDeleteOperator.partial(task_id="t", table="/lake").expand(condition=["a = {{ b | sql_literal }}"])
     unmapped = mapped.unmap({"condition": "a = {{ b | sql_literal }}"})
     unmapped.render_template_fields({"b": "'"})
@@ -127,7 +124,7 @@ def test_templates_of_a_mapped_task_have_the_filters():
 
 @TEXT_AND_NATIVE
 def test_query_parameters_reach_spark_as_values(native):
-    task = rendered(
+    task = rendered_task(
         DeltaWriteOperator,
         native=native,
         source={"format": "csv", "path": "/in"},
@@ -148,6 +145,6 @@ def test_query_parameters_reach_spark_as_values(native):
         ({"query": "SELECT :a", "query_params": {"a": [1]}}, "is a list"),
     ],
 )
-def test_query_parameters_of_other_types_are_rejected(parameters, message):
+def test_an_invalid_query_parameter_is_rejected(parameters, message):
     with pytest.raises(InvalidRequestError, match=message):
-        rendered(DeltaWriteOperator, source={"format": "csv", "path": "/in"}, **parameters)
+        rendered_task(DeltaWriteOperator, source={"format": "csv", "path": "/in"}, **parameters)

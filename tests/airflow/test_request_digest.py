@@ -56,12 +56,12 @@ def test_each_parameter_that_decides_the_rows_changes_both_digests(changes):
 
 
 def test_the_value_of_a_secret_option_is_not_in_the_digest():
-    changed = {**JDBC.options, "password": "other-one", "url": "jdbc:x?password=other-one"}
-    assert request_digests(replace(WRITE, sources={"source": replace(JDBC, options=changed)})) == request_digests(WRITE)
-    elsewhere = {**changed, "url": "jdbc:y?password=other-one"}
-    assert request_digests(replace(WRITE, sources={"source": replace(JDBC, options=elsewhere)})) != request_digests(
-        WRITE
-    )
+    with_other_password = {**JDBC.options, "password": "other-one", "url": "jdbc:x?password=other-one"}
+    request = changed_write(sources={"source": replace(JDBC, options=with_other_password)})
+    assert request_digests(request) == request_digests(WRITE)
+    with_other_database = {**with_other_password, "url": "jdbc:y?password=other-one"}
+    request = changed_write(sources={"source": replace(JDBC, options=with_other_database)})
+    assert request_digests(request) != request_digests(WRITE)
 
 
 def test_sql_that_looks_like_a_secret_is_in_the_digest():
@@ -69,35 +69,36 @@ def test_sql_that_looks_like_a_secret_is_in_the_digest():
     assert request_digests(first) != request_digests(second)
 
 
-def _write(**changes):
+def changed_write(**changes):
+    """The request `WRITE` with these changes."""
     return replace(WRITE, **changes)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         [UpdateRequest(table="/t", set={"token": value}) for value in ("1", "2")],
-        [_write(sources={"password_resets": Source(format="csv", path=path)}) for path in ("/a", "/b")],
-        [_write(sources={"s": Source(format="csv", path=f"/token={value}/x")}) for value in ("first", "other")],
-        [_write(query_params={"token": value}) for value in (1, 2)],
+        [changed_write(sources={"password_resets": Source(format="csv", path=path)}) for path in ("/a", "/b")],
+        [changed_write(sources={"s": Source(format="csv", path=f"/token={value}/x")}) for value in ("first", "other")],
+        [changed_write(query_params={"token": value}) for value in (1, 2)],
     ],
 )
-def test_a_secret_name_does_not_hide_a_difference_in_rows(one, other):
-    assert request_digests(one) != request_digests(other)
+def test_a_secret_name_does_not_hide_a_difference_in_rows(first, second):
+    assert request_digests(first) != request_digests(second)
 
 
 def test_default_values_in_sources_and_clauses_are_not_in_the_digest():
     source = Source(format="csv", path="/a")
     merge = MergeRequest(table="/t", sources={"s": source}, on="true", when_matched=(MergeClause(delete=True),))
-    decisive = {"on": "true", "sources": {"s": {"format": "csv", "path": "/a"}}, "when_matched": [{"delete": True}]}
-    digest = hashlib.sha256(json.dumps(["merge", decisive], sort_keys=True).encode()).hexdigest()
+    parameters = {"on": "true", "sources": {"s": {"format": "csv", "path": "/a"}}, "when_matched": [{"delete": True}]}
+    digest = hashlib.sha256(json.dumps(["merge", parameters], sort_keys=True).encode()).hexdigest()
     assert request_digests(merge).digest == f"1:{digest[:32]}"
 
 
 def test_parameters_of_a_new_table_are_not_in_the_digest_of_a_merge():
     merge = MergeRequest(table="/t", sources={"s": JDBC}, on="true", when_not_matched=(MergeClause(insert="*"),))
-    making = replace(merge, create_if_missing=True, partition_by=("day",), properties={"a": "b"})
-    assert request_digests(making) == request_digests(merge)
+    creating_merge = replace(merge, create_if_missing=True, partition_by=("day",), properties={"a": "b"})
+    assert request_digests(creating_merge) == request_digests(merge)
 
 
 def test_default_values_are_not_in_the_digest_so_new_parameters_change_no_digest():
@@ -105,14 +106,14 @@ def test_default_values_are_not_in_the_digest_so_new_parameters_change_no_digest
 
 
 def test_different_operations_have_different_digests():
-    texts = {"table": "/t", "condition": "id = 1"}
-    assert request_digests(DeleteRequest(**texts)) != request_digests(UpdateRequest(**texts, set={"id": "2"}))
+    common = {"table": "/t", "condition": "id = 1"}
+    assert request_digests(DeleteRequest(**common)) != request_digests(UpdateRequest(**common, set={"id": "2"}))
 
 
 def test_the_clauses_of_a_merge_are_in_the_digest():
     merge = MergeRequest(
         table="/t", sources={"source": JDBC}, on="source.id = target.id", when_matched=(MergeClause(delete=True),)
     )
-    other = replace(merge, when_matched=(MergeClause(update="*"),))
-    assert request_digests(merge).digest != request_digests(other).digest
+    update_merge = replace(merge, when_matched=(MergeClause(update="*"),))
+    assert request_digests(merge).digest != request_digests(update_merge).digest
     assert request_digests(merge).digest.startswith("1:")

@@ -10,12 +10,12 @@ from airflow.sdk import DAG
 from airflow_provider_deltalite.operators.delta import DeltaRestoreOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, RestoreRequest, RunIdentity
-from tests.airflow.rendering import TEXT_AND_NATIVE, rendered
-from tests.support.airflow_versions import stored
+from tests.airflow.rendering import TEXT_AND_NATIVE, rendered_task
+from tests.support.airflow_versions import scheduler_copy
 
 
 def operator(**parameters) -> DeltaRestoreOperator:
-    return rendered(DeltaRestoreOperator, **parameters)
+    return rendered_task(DeltaRestoreOperator, **parameters)
 
 
 def rendered_request(**parameters) -> RestoreRequest:
@@ -93,5 +93,5 @@ def test_a_cleared_restore_restores_again_and_never_replaces():
 def test_a_dag_with_a_restore_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaRestoreOperator(task_id="restore", table="/lake/orders", version="{{ params.version }}")
-    task = stored(dag).get_task("restore")
+    task = scheduler_copy(dag).get_task("restore")
     assert (task.table, task.version) == ("/lake/orders", "{{ params.version }}")

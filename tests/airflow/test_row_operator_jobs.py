@@ -1,4 +1,4 @@
-"""The tasks of the delete, update and merge operators: what they submit, skip and return."""
+"""The tasks of the delete, update and merge operators: their jobs, the runs that they skip, and their results."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, Delt
 from deltalite.requests import MergeClause, OnRerun
 from tests.airflow.rendering import TEXT_AND_NATIVE
 from tests.airflow.row_operators import EACH_OPERATOR, REQUIRED_PARAMETERS
-from tests.support.airflow_versions import stored
+from tests.support.airflow_versions import scheduler_copy
 
 
 @EACH_OPERATOR
 def test_a_cleared_task_writes_again_unless_on_rerun_is_skip(operator, context):
     for policy, expected, version in [({}, OnRerun.WRITE, 1), ({"on_rerun": "skip"}, OnRerun.SKIP, 0)]:
         change = operator(task_id="change", table="/t", retries=2, **{**REQUIRED_PARAMETERS[operator], **policy})
-        context["ti"].max_tries = 3  # two retries, and one try before the clear
+        context["ti"].max_tries = 3  # two retries, and one attempt before the clear
         identity = change._identity(change._request(), context)
         assert (identity.on_rerun, identity.txn_version) == (expected, version)
 
 
 APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
-PRINTS_ITS_RESULT = """
+COPY_REQUEST_AND_PRINT_RESULT = """
 import shutil; shutil.copy(sys.argv[-1], {request_copy!r})
 from deltalite.results import OperationResult, result_marker
 print(result_marker(OperationResult(
@@ -45,8 +45,8 @@ def test_the_job_gets_the_request_with_the_identity_of_the_run_and_its_result_is
 ):
     table.create()
     request_copy = tmp_path / "request.json"
-    spark_submit.does(
-        PRINTS_ITS_RESULT.format(
+    spark_submit.set_script(
+        COPY_REQUEST_AND_PRINT_RESULT.format(
             request_copy=str(request_copy), table=str(table), operation=operator.job.upper(), app_id=APP_ID
         )
     )
@@ -81,7 +81,7 @@ def test_a_cleared_task_submits_the_job_although_an_earlier_attempt_has_committe
     """The stand-in for `spark-submit` commits nothing, so the task fails after the job."""
     table.create()
     table.commit(1, table.txn(APP_ID), operation=operator.job.upper())
-    context["ti"].max_tries = 3  # two retries, and one try before the clear
+    context["ti"].max_tries = 3  # two retries, and one attempt before the clear
     change = operator(task_id="change", table=str(table), retries=2, **REQUIRED_PARAMETERS[operator])
     with pytest.raises(AirflowException, match="does not show what this run did"):
         change.execute(context)
@@ -90,14 +90,14 @@ def test_a_cleared_task_submits_the_job_although_an_earlier_attempt_has_committe
 
 @EACH_OPERATOR
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("invalid_parameter", "message"),
     [({"table": "/t@v1"}, "names a version"), ({"on_rerun": "replace"}, "applies only to an append")],
 )
 def test_a_bad_parameter_fails_the_task_at_once_and_nothing_is_submitted(
-    operator, change, message, spark_submit, context
+    operator, invalid_parameter, message, spark_submit, context
 ):
     task = operator(**{"task_id": "change", "table": "/t", **REQUIRED_PARAMETERS[operator]})
-    for name, value in change.items():  # as templates give it
+    for name, value in invalid_parameter.items():  # as rendered templates set it
         setattr(task, name, value)
     with pytest.raises(AirflowFailException, match=message):
         task.execute(context)
@@ -106,19 +106,19 @@ def test_a_bad_parameter_fails_the_task_at_once_and_nothing_is_submitted(
 
 @EACH_OPERATOR
 def test_a_missing_table_is_rejected_before_a_job_is_submitted(operator, spark_submit, tmp_path, context):
-    spark_submit.does("raise SystemExit('a job was submitted')")
+    spark_submit.set_script("raise SystemExit('a job was submitted')")
     change = operator(**{"task_id": "t", "table": str(tmp_path / "none"), **REQUIRED_PARAMETERS[operator]})
     with pytest.raises(AirflowFailException, match=r"TableNotFoundError: .* no job was submitted"):
         change.execute(context)
 
 
 @EACH_OPERATOR
-def test_a_task_can_be_mapped_serialized_and_pickled(operator, context):
+def test_a_task_can_be_mapped_and_serialized_and_its_request_can_be_pickled(operator, context):
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         mapped = operator.partial(task_id="change", **REQUIRED_PARAMETERS[operator]).expand(table=["/a", "/b"])
         operator(task_id="plain", table="/t", **REQUIRED_PARAMETERS[operator])
     assert mapped.unmap({"table": "/b"})._request().table == "/b"
-    serialized = stored(dag)
+    serialized = scheduler_copy(dag)
     assert set(serialized.task_ids) == {"change", "plain"} and serialized.get_task("plain").table == "/t"
     request = mapped.unmap({"table": "/b"})._request()
     assert pickle.loads(pickle.dumps(request)) == request

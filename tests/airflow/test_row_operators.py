@@ -28,7 +28,7 @@ def test_the_required_parameters_are_enough():
     )
 
 
-def test_a_delete_of_every_row_is_confirmed_before_a_job_is_submitted():
+def test_a_delete_of_every_row_needs_a_confirmation():
     with pytest.raises(InvalidRequestError, match=r"has no condition.*delete every row.*confirm_all_rows=True"):
         rendered_request(DeltaDeleteOperator, condition=None)
     confirmed = rendered_request(DeltaDeleteOperator, condition=None, confirm_all_rows="{{ 1 == 1 }}")
@@ -92,7 +92,7 @@ def test_sql_stays_the_text_that_its_author_wrote(native):
     )
     assert request.set == {**LITERALS, "g": "'it'"}
     assert request.condition == "1e3"
-    merged = rendered_request(
+    merge_request = rendered_request(
         DeltaMergeOperator,
         native=native,
         on="'a'",
@@ -100,8 +100,8 @@ def test_sql_stays_the_text_that_its_author_wrote(native):
         when_matched=[{"update": LITERALS}],
         rendered_with={"word": "it"},
     )
-    assert (merged.on, merged.query) == ("'a'", "'b'")
-    assert merged.when_matched[0].update == request.set
+    assert (merge_request.on, merge_request.query) == ("'a'", "'b'")
+    assert merge_request.when_matched[0].update == request.set
 
 
 CLAUSES = [{"delete": True, "condition": "source.x = 'it''s'"}, {"update": {"a": "'closed'", "b": 1}}]
@@ -122,10 +122,10 @@ def test_one_template_may_render_a_structure(native, template):
         ).when_matched
         == expected
     )
-    one = rendered_request(
-        DeltaMergeOperator, native=native, when_matched=["{{ one | tojson }}"], rendered_with={"one": CLAUSES[1]}
+    with_template_of_one_clause = rendered_request(
+        DeltaMergeOperator, native=native, when_matched=["{{ clause | tojson }}"], rendered_with={"clause": CLAUSES[1]}
     )
-    assert one.when_matched == expected[1:]
+    assert with_template_of_one_clause.when_matched == expected[1:]
     values = template.replace("clauses", "clauses[1]['update']")
     assert rendered_request(DeltaUpdateOperator, native=native, set=values, rendered_with={"clauses": CLAUSES}).set == {
         "a": "'closed'",
@@ -154,7 +154,7 @@ def test_a_parameter_that_is_rendered_as_empty_never_means_every_row(native, ope
         rendered_request(operator, native=native, rendered_with={"nothing": ""}, **parameters)
 
 
-class Resolved:
+class ReturnValue:
     """A return value of another task, as Airflow resolves it."""
 
     def __init__(self, value):
@@ -170,24 +170,24 @@ class Resolved:
     [
         (
             DeltaDeleteOperator,
-            {"condition": Resolved(None)},
+            {"condition": ReturnValue(None)},
             "condition was given, but is empty after rendering",
         ),
         (
             DeltaUpdateOperator,
-            {"condition": Resolved(None)},
+            {"condition": ReturnValue(None)},
             "condition was given, but is empty after rendering",
         ),
         (
             DeltaMergeOperator,
-            {"when_not_matched": Resolved(None)},
+            {"when_not_matched": ReturnValue(None)},
             "when_not_matched was given, but is empty after rendering",
         ),
-        (DeltaMergeOperator, {"query": Resolved(None)}, "query was given, but is empty after rendering"),
-        (DeltaUpdateOperator, {"set": {"a": Resolved(None)}}, "set.a is None. .*'NULL'"),
+        (DeltaMergeOperator, {"query": ReturnValue(None)}, "query was given, but is empty after rendering"),
+        (DeltaUpdateOperator, {"set": {"a": ReturnValue(None)}}, "set.a is None. .*'NULL'"),
         (
             DeltaMergeOperator,
-            {"when_matched": [{"delete": True, "condition": Resolved(None)}]},
+            {"when_matched": [{"delete": True, "condition": ReturnValue(None)}]},
             r"when_matched\[0\].condition is None",
         ),
     ],
@@ -198,19 +198,19 @@ def test_a_missing_return_value_never_means_every_row(native, operator, paramete
 
 
 def test_a_return_value_of_another_task_reaches_the_request():
-    assert rendered_request(DeltaDeleteOperator, condition=Resolved("id = 1")).condition == "id = 1"
-    clauses = Resolved([{"insert": {"a": "'x'"}}])
+    assert rendered_request(DeltaDeleteOperator, condition=ReturnValue("id = 1")).condition == "id = 1"
+    clauses = ReturnValue([{"insert": {"a": "'x'"}}])
     assert rendered_request(DeltaMergeOperator, when_not_matched=clauses).when_not_matched == (
         MergeClause(insert={"a": "'x'"}),
     )
 
 
-def test_a_second_run_of_a_task_forgets_parameters_that_were_empty():
-    made = DeltaDeleteOperator(task_id="t", table="/t", condition=Resolved(None))
-    made.render_template_fields({})
-    made.condition = "id = 1"
-    made.render_template_fields({})
-    assert made._request().condition == "id = 1"
+def test_a_second_rendering_of_a_task_forgets_that_a_parameter_was_empty():
+    task = DeltaDeleteOperator(task_id="t", table="/t", condition=ReturnValue(None))
+    task.render_template_fields({})
+    task.condition = "id = 1"
+    task.render_template_fields({})
+    assert task._request().condition == "id = 1"
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_second_run_of_a_task_forgets_parameters_that_were_empty():
         (
             DeltaMergeOperator,
             {"when_matched": [{"delete": True, "condition": "x"}, {"update": "a = 1"}]},
-            r"when_matched\[1\]: update is 'a = 1'",
+            r"when_matched\[1\]: update is the text 'a = 1'",
         ),
         (
             DeltaMergeOperator,

@@ -1,4 +1,4 @@
-"""Secrets among the settings of a task: recognized by name, hidden in logs, and never an argument of a process."""
+"""Secrets in the settings of a task are recognized, hidden in logs, and never an argument of a process."""
 
 from __future__ import annotations
 
@@ -25,36 +25,40 @@ SECRETS = {
     "spark.hadoop.fs.azure.sas.fixed.token.lake.dfs.core.windows.net": "planted-5",
     "spark.ssl.keyPassword": "planted-6",
 }
-KEEPS_ITS_PROPERTIES = """
+COPY_PROPERTIES = """
 import os, shutil
 file = sys.argv[sys.argv.index("--properties-file") + 1]
 print("mode", oct(os.stat(file).st_mode))
-shutil.copy(file, {kept!r})
+shutil.copy(file, {copy!r})
 from deltalite.results import OperationResult, result_marker
 print(result_marker(OperationResult(table="/t", operation="WRITE", version=4, read_version=3, committed=True,
     skipped=False, app_id="a", txn_version=0, timestamp=5)))
 """
 
 
-def load(table, **parameters):
+def write_task(table, **parameters):
     return DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"}, **parameters)
 
 
 @pytest.fixture
-def kept(tmp_path, spark_submit) -> Path:
-    spark_submit.does(KEEPS_ITS_PROPERTIES.format(kept=str(tmp_path / "kept")))
-    return tmp_path / "kept"
+def properties_copy(tmp_path, spark_submit) -> Path:
+    """A copy of the properties file that spark-submit gets."""
+    copy = tmp_path / "copy.properties"
+    spark_submit.set_script(COPY_PROPERTIES.format(copy=str(copy)))
+    return copy
 
 
-def test_secret_settings_are_in_a_private_file_and_not_in_arguments_or_logs(table, spark_submit, context, kept, capsys):
-    load(table, conf={"spark.x": "1", **SECRETS}).execute(context)
+def test_secret_settings_are_in_a_private_file_and_not_in_arguments_or_logs(
+    table, spark_submit, context, properties_copy, capsys
+):
+    write_task(table, conf={"spark.x": "1", **SECRETS}).execute(context)
     logged = capsys.readouterr().out
     assert not [text for text in (*spark_submit.argv, logged) if "planted" in text]
     assert spark_submit.argv[spark_submit.argv.index("--conf") + 1] == "spark.x=1"
     assert "--load-spark-defaults" in spark_submit.argv, (
         "without it, the properties file would replace spark-defaults.conf"
     )
-    assert kept.read_text() == "".join(f"{name}={value}\n" for name, value in SECRETS.items())
+    assert properties_copy.read_text() == "".join(f"{name}={value}\n" for name, value in SECRETS.items())
     assert "mode 0o100600" in logged
     file = Path(spark_submit.argv[spark_submit.argv.index("--properties-file") + 1])
     assert not file.exists()
@@ -64,7 +68,7 @@ PEM = "-----BEGIN KEY-----\nplanted-first\nplanted-second\n"
 
 
 def test_a_secret_in_the_output_is_masked_in_the_log_the_traceback_and_the_error(table, spark_submit, context, capsys):
-    spark_submit.does("""
+    spark_submit.set_script("""
 from deltalite.results import error_marker
 print("26/01/01 00:00:00 INFO Conf: key is planted-2")
 print("Traceback (most recent call last):\\nValueError: no planted-2, no planted-7")
@@ -86,35 +90,41 @@ sys.exit(1)
     assert "planted" not in logged
 
 
-def test_the_properties_file_of_the_user_comes_before_the_secrets(table, spark_submit, context, kept, tmp_path):
-    users_file = tmp_path / "own.conf"
+def test_the_properties_file_of_the_user_comes_before_the_secrets(
+    table, spark_submit, context, properties_copy, tmp_path
+):
+    users_file = tmp_path / "users.conf"
     users_file.write_text("spark.ssl.keyPassword old\nspark.y 2")
     users_file.chmod(0o644)
-    load(table, conf={"spark.ssl.keyPassword": "planted-6"}, properties_file=str(users_file)).execute(context)
-    assert kept.read_text() == "spark.ssl.keyPassword old\nspark.y 2\nspark.ssl.keyPassword=planted-6\n"
+    write_task(table, conf={"spark.ssl.keyPassword": "planted-6"}, properties_file=str(users_file)).execute(context)
+    assert properties_copy.read_text() == "spark.ssl.keyPassword old\nspark.y 2\nspark.ssl.keyPassword=planted-6\n"
     assert str(users_file) not in spark_submit.argv and "--load-spark-defaults" not in spark_submit.argv
     assert users_file.read_text() == "spark.ssl.keyPassword old\nspark.y 2"
 
 
-def test_secret_environment_variables_of_a_cluster_are_not_arguments(table, spark_submit, context, kept, monkeypatch):
+def test_secret_environment_variables_of_a_cluster_are_not_arguments(
+    table, spark_submit, context, properties_copy, monkeypatch
+):
     cluster = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(cluster))
     table.create()
-    load(table, shared_folder=True, env_vars={"AWS_SECRET_ACCESS_KEY": "planted", "REGION": "eu"}).execute(context)
-    assert kept.read_text() == "spark.yarn.appMasterEnv.AWS_SECRET_ACCESS_KEY=planted\n"
+    write_task(table, shared_folder=True, env_vars={"AWS_SECRET_ACCESS_KEY": "planted", "REGION": "eu"}).execute(
+        context
+    )
+    assert properties_copy.read_text() == "spark.yarn.appMasterEnv.AWS_SECRET_ACCESS_KEY=planted\n"
     assert "spark.yarn.appMasterEnv.REGION=eu" in spark_submit.argv
 
 
-def test_without_secrets_nothing_is_added(table, spark_submit, context):
+def test_a_task_without_secrets_gets_no_properties_file(table, spark_submit, context):
     with pytest.raises(Exception, match="does not show"):
-        load(table, conf={"spark.x": "1"}).execute(context)
+        write_task(table, conf={"spark.x": "1"}).execute(context)
     assert not {"--properties-file", "--load-spark-defaults"} & set(spark_submit.argv)
 
 
 def test_airflow_masks_the_secrets_of_every_parameter_before_it_stores_them(table, monkeypatch):
-    hidden = []
-    monkeypatch.setattr(secrets, "mask_secret", hidden.append)
-    task = load(
+    masked_values = []
+    monkeypatch.setattr(secrets, "mask_secret", masked_values.append)
+    task = write_task(
         table,
         conf={"spark.hadoop.fs.s3a.access.key": "{{ key }}", "spark.x.token.enabled": "true"},
         env_vars={"AWS_SECRET_ACCESS_KEY": "planted-b"},
@@ -124,10 +134,10 @@ def test_airflow_masks_the_secrets_of_every_parameter_before_it_stores_them(tabl
         "options": {"password": "planted-c", "url": "jdbc:x://h/db?user=u&password=planted-d&ssl=true"},
     }
     task.render_template_fields({"key": "planted-a"})
-    assert sorted(set(hidden)) == ["planted-a", "planted-b", "planted-c", "planted-d"]
+    assert sorted(set(masked_values)) == ["planted-a", "planted-b", "planted-c", "planted-d"]
 
 
-# Spellings of a secret `{}`: names of settings, and texts that hold one.
+# Names of settings with a secret value, and texts in which `{}` stands for a secret.
 NAMES = [
     "my.secret", "x.password", "ssl.keystore.pass", "fs.s3a.server-side-encryption.key", "fs.s3a.bucket.b.secret.key",
     "fs.s3a.bucket.b.server-side-encryption.key", "fs.s3a.encryption.algorithm", "fs.s3a.encryption.key",
@@ -162,41 +172,39 @@ SETTING = st.one_of(
     st.tuples(st.sampled_from(NAMES), SECRET),
     st.tuples(st.sampled_from(["spark.x", "url", "option"]), st.builds(str.format, st.sampled_from(TEXTS), SECRET)),
 )
-PLACES = ["conf", "env_vars", "options", "user_metadata", "query_params", "list"]
+PARAMETERS = ["conf", "env_vars", "options", "user_metadata", "query_params", "list"]
 SETTINGS = st.lists(SETTING, min_size=5, max_size=30).map(dict)
 
 
 @pytest.fixture
-def masked():
-    """Return a text as Airflow's masker shows it."""
+def mask():
+    """A function that hides the secrets of a task's values in a text, as Airflow's masker does."""
 
-    def show(settings, text):
-        hidden = set(secret_values(settings))
-        for secret in sorted(hidden, key=len, reverse=True):
+    def replace_secrets(task_values, text):
+        for secret in sorted(set(secret_values(task_values)), key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
 
-    return show
+    return replace_secrets
 
 
 @seed(8)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given_values(
-    settings=SETTINGS, place=st.sampled_from(["conf", "env_vars", "options", "user_metadata", "query_params", "list"])
-)
-def test_a_planted_secret_is_hidden_in_every_spelling_and_place(masked, settings, place):
-    shown = {place: settings if place != "list" else [{"options": [settings]}]}
-    if place == "user_metadata":
-        shown = {place: " ".join(f"{name}={value}" for name, value in settings.items())}
-    for text in (json.dumps(shown), repr(shown), "\n".join(f"{name} is {value}" for name, value in settings.items())):
-        assert "planted" not in masked(shown, text)
-    assert "planted" not in redacted(json.dumps(shown))
+@given_values(settings=SETTINGS, parameter=st.sampled_from(PARAMETERS))
+def test_a_planted_secret_is_hidden_in_every_spelling_and_parameter(mask, settings, parameter):
+    task_values = {parameter: settings if parameter != "list" else [{"options": [settings]}]}
+    if parameter == "user_metadata":
+        task_values = {parameter: " ".join(f"{name}={value}" for name, value in settings.items())}
+    sentences = "\n".join(f"{name} is {value}" for name, value in settings.items())
+    for text in (json.dumps(task_values), repr(task_values), sentences):
+        assert "planted" not in mask(task_values, text)
+    assert "planted" not in redacted(json.dumps(task_values))
 
 
 @seed(8)
 @settings(max_examples=150, deadline=None)
-@given_values(settings=SETTINGS, driver=st.sampled_from([*TEXTS[:3], "-Dx=1"]), secret=SECRET)
-def test_a_planted_secret_is_never_an_argument_of_a_process(settings, driver, secret):
+@given_values(settings=SETTINGS, driver_options=st.sampled_from([*TEXTS[:3], "-Dx=1"]), secret=SECRET)
+def test_a_planted_secret_is_never_an_argument_of_a_process(settings, driver_options, secret):
     arguments = [
         "--master",
         "yarn",
@@ -205,15 +213,16 @@ def test_a_planted_secret_is_never_an_argument_of_a_process(settings, driver, se
         "--jars",
         f"https://h/x?sig={secret}",
     ]
-    settings = {**settings, "spark.driver.extraJavaOptions": driver.format(secret)}
+    settings = {**settings, "spark.driver.extraJavaOptions": driver_options.format(secret)}
     for name, value in settings.items():
         arguments += ["--conf", f"{name}={value}"]
-    kept, moved = without_secrets([*arguments, "--deploy-mode", "client"])
-    assert "planted" not in " ".join(kept)
-    assert kept[:2] == ["--master", "yarn"] and kept[-2:] == ["--deploy-mode", "client"]
+    remaining_arguments, moved_settings = without_secrets([*arguments, "--deploy-mode", "client"])
+    assert "planted" not in " ".join(remaining_arguments)
+    assert remaining_arguments[:2] == ["--master", "yarn"]
+    assert remaining_arguments[-2:] == ["--deploy-mode", "client"]
     for name, value in settings.items():
-        assert moved.get(name) == value or f"{name}={value}" in kept
-    assert moved["spark.jars.repositories"] == f"https://u:{secret}@h/maven"
+        assert moved_settings.get(name) == value or f"{name}={value}" in remaining_arguments
+    assert moved_settings["spark.jars.repositories"] == f"https://u:{secret}@h/maven"
 
 
 def test_an_option_takes_precedence_over_its_setting():
@@ -221,9 +230,11 @@ def test_an_option_takes_precedence_over_its_setting():
     assert without_secrets(arguments) == ([], {"spark.jars": "https://u:planted@h/b.jar"})
 
 
-def test_short_secrets_are_not_arguments():
-    kept, moved = without_secrets(["--conf", "spark.x=-Dmy.password=abc", "--conf", "a.token.enabled=true"])
-    assert moved == {"spark.x": "-Dmy.password=abc"} and kept == ["--conf", "a.token.enabled=true"]
+def test_a_short_secret_is_not_an_argument():
+    arguments = ["--conf", "spark.x=-Dmy.password=abc", "--conf", "a.token.enabled=true"]
+    remaining_arguments, moved_settings = without_secrets(arguments)
+    assert moved_settings == {"spark.x": "-Dmy.password=abc"}
+    assert remaining_arguments == ["--conf", "a.token.enabled=true"]
 
 
 @pytest.mark.parametrize("text", ["{{ rows }}", "{[]: 1}", "[{}, {{1}}]", "{" * 10_000, "[" * 10_000])
@@ -246,12 +257,12 @@ def test_options_of_the_driver_jvm_are_in_a_file_that_java_reads(tmp_path):
         "spark.driver.extraJavaOptions": r"-Dmy.password='planted \"x\" \\y' -Dother=1",
         "spark.x.secret": "planted",
     }
-    moved = move_java_options_to_files(settings, tmp_path)
+    safe_settings = move_java_options_to_files(settings, tmp_path)
     file = tmp_path / "spark.driver.extraJavaOptions.args"
-    assert moved == {"spark.driver.extraJavaOptions": f"@{file}", "spark.x.secret": "planted"}
+    assert safe_settings == {"spark.driver.extraJavaOptions": f"@{file}", "spark.x.secret": "planted"}
     assert file.stat().st_mode & 0o777 == 0o600
-    program = ["java", moved["spark.driver.extraJavaOptions"], "-XshowSettings:properties", "-version"]
-    output = subprocess.run(program, capture_output=True, text=True, check=True).stderr
+    command = ["java", safe_settings["spark.driver.extraJavaOptions"], "-XshowSettings:properties", "-version"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     assert r"my.password = planted \"x\" \\y" in output and "other = 1" in output
 
 
@@ -268,14 +279,14 @@ def test_lineage_and_history_show_no_secret(table, context):
         user_metadata="from ftp://u:planted-url@h with planted-option",
     )
     lineage = task.get_openlineage_facets_on_start()
-    assert [(one.namespace, one.name) for one in lineage.inputs] == [("ftp://h", "/in/x.csv")]
+    assert [(dataset.namespace, dataset.name) for dataset in lineage.inputs] == [("ftp://h", "/in/x.csv")]
     assert "planted" not in repr(lineage)
     assert task.prepare_request(task._request(), context).user_metadata == "from ftp://u:***@h with ***"
 
 
-def test_options_with_a_secret_reach_spark_submit_as_the_name_of_a_file(table, spark_submit, context, kept):
+def test_options_with_a_secret_reach_spark_submit_as_the_name_of_a_file(table, spark_submit, context, properties_copy):
     options = "-Djavax.net.ssl.trustStorePassword=planted-java"
-    load(
+    write_task(
         table,
         conf={"spark.driver.extraJavaOptions": options},
         env_vars={"SPARK_SUBMIT_OPTS": "-Dx.password=planted-submit"},
@@ -283,13 +294,13 @@ def test_options_with_a_secret_reach_spark_submit_as_the_name_of_a_file(table, s
     ).execute(context)
     assert "planted" not in json.dumps([spark_submit.argv, spark_submit.env["SPARK_SUBMIT_OPTS"]])
     assert spark_submit.env["SPARK_SUBMIT_OPTS"].startswith("@/")
-    properties = kept.read_text()
+    properties = properties_copy.read_text()
     assert "spark.driver.extraJavaOptions=@/" in properties
     assert "spark.jars.repositories=https://u:planted-url@h/maven" in properties
 
 
 @pytest.mark.parametrize(
-    ("text", "written"),
+    ("text", "property_text"),
     [
         ("plain", "plain"),
         ("a\\b", "a\\\\b"),
@@ -298,5 +309,5 @@ def test_options_with_a_secret_reach_spark_submit_as_the_name_of_a_file(table, s
         ("a=b:c#d!", "a=b:c#d!"),
     ],
 )
-def test_values_are_written_as_java_reads_them(text, written):
-    assert secrets.properties_text({"name": text}) == f"name={written}\n"
+def test_values_are_written_as_java_reads_them(text, property_text):
+    assert secrets.properties_text({"name": text}) == f"name={property_text}\n"

@@ -8,16 +8,16 @@ import pytest
 from airflow.sdk import DAG
 
 from tests.airflow.rendering import TEXT_AND_NATIVE
-from tests.airflow.sensing import deferred, resumed, sensor
+from tests.airflow.sensing import defer, resume, sensor
 
 
 def test_both_modes_return_the_same_result(table, context):
     table.create()
-    waits = sensor(table, after_version=0, deferrable=True)
-    deferral = deferred(waits, context)
+    version_sensor = sensor(table, after_version=0, deferrable=True)
+    deferral = defer(version_sensor, context)
     table.commit(1, table.add(), operation="MERGE")
-    poked = sensor(table, after_version=0).execute(context)
-    assert poked == {
+    poke_result = sensor(table, after_version=0).execute(context)
+    assert poke_result == {
         "table": str(table),
         "from_version": 1,
         "version": 1,
@@ -26,7 +26,7 @@ def test_both_modes_return_the_same_result(table, context):
         "operation": "MERGE",
         "timestamp": 1_700_000_000_001,
     }
-    assert resumed(waits, deferral, context) == poked
+    assert resume(version_sensor, deferral, context) == poke_result
 
 
 def test_a_commit_that_exists_is_returned_without_deferring(table, context):
@@ -36,32 +36,34 @@ def test_a_commit_that_exists_is_returned_without_deferring(table, context):
 
 
 def test_the_deferral_has_the_timeout_of_the_sensor(table, context):
-    assert deferred(sensor(table, timeout=77, deferrable=True), context).timeout == timedelta(seconds=77)
+    assert defer(sensor(table, timeout=77, deferrable=True), context).timeout == timedelta(seconds=77)
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_the_sensor_waits_for_a_missing_table(table, context, deferrable):
-    waits = sensor(table, deferrable=deferrable)
+    version_sensor = sensor(table, deferrable=deferrable)
     if deferrable:
-        deferral = deferred(waits, context)
+        deferral = defer(version_sensor, context)
         table.create(table.add())
-        result = resumed(waits, deferral, context)
+        result = resume(version_sensor, deferral, context)
     else:
-        assert not waits.poke(context)
+        assert not version_sensor.poke(context)
         table.create(table.add())
-        result = waits.execute(context)
+        result = version_sensor.execute(context)
     assert (result["version"], result["after_version"]) == (0, -1)
 
 
 @TEXT_AND_NATIVE
-def test_its_parameters_are_templates(table, native):
+def test_the_parameters_of_a_sensor_are_templates(table, native):
     table.create()
     table.commit(1, table.add(partition={"day": "2026-01-01"}))
     table.commit(2, table.add(partition={"day": "2026-01-02"}))
     with DAG("d", schedule=None, render_template_as_native_obj=native):
-        waits = sensor("{{ t }}", after_version="{{ n }}", partition={"day": "{{ ds }}"}, operations=["{{ op }}"])
-    waits.render_template_fields({"t": str(table), "n": 0, "ds": "2026-01-02", "op": "write"})
-    assert waits.execute({})["version"] == 2
+        version_sensor = sensor(
+            "{{ t }}", after_version="{{ n }}", partition={"day": "{{ ds }}"}, operations=["{{ op }}"]
+        )
+    version_sensor.render_template_fields({"t": str(table), "n": 0, "ds": "2026-01-02", "op": "write"})
+    assert version_sensor.execute({})["version"] == 2
 
 
 @pytest.mark.parametrize(
@@ -93,27 +95,27 @@ def test_the_commit_of_a_run_that_wrote_no_rows_is_found_by_its_app_id(table):
 
 @pytest.mark.parametrize("deferrable", [False, True])
 @pytest.mark.parametrize("start", ["2026-03-02T01:00:00+01:00", "2026-03-02", datetime(2026, 3, 2, tzinfo=UTC)])
-def test_a_commit_is_found_by_its_data_interval_whichever_kind_of_run_made_it(table, context, deferrable, start):
-    def ingest(day, kind):
+def test_a_commit_of_any_kind_of_dag_run_is_found_by_its_data_interval(table, context, deferrable, start):
+    def ingest_run(day, kind):
         names = {"dag_id": "ingest", "task_id": "load", "run_id": f"{kind}__{day}"}
         return names | {"data_interval_start": f"2026-03-{day:02}T00:00:00+00:00"}
 
     table.create()
-    table.commit(1, table.add(), run=ingest(1, "scheduled"))
-    table.commit(2, table.add(), run=ingest(2, "scheduled") | {"task_id": "other"})
-    waits = sensor(
+    table.commit(1, table.add(), run=ingest_run(1, "scheduled"))
+    table.commit(2, table.add(), run=ingest_run(2, "scheduled") | {"task_id": "other"})
+    version_sensor = sensor(
         table,
         after_version=-1,
         deferrable=deferrable,
         made_by={"dag_id": "ingest", "task_id": "load", "data_interval_start": start},
     )
     if deferrable:
-        deferral = deferred(waits, context)
-        table.commit(3, table.add(), run=ingest(2, "backfill"))
-        assert resumed(waits, deferral, context)["version"] == 3
+        deferral = defer(version_sensor, context)
+        table.commit(3, table.add(), run=ingest_run(2, "backfill"))
+        assert resume(version_sensor, deferral, context)["version"] == 3
     else:
-        table.commit(3, table.add(), run=ingest(2, "backfill"))
-        assert waits.execute(context)["version"] == 3
+        table.commit(3, table.add(), run=ingest_run(2, "backfill"))
+        assert version_sensor.execute(context)["version"] == 3
 
 
 def test_the_default_of_deferrable_is_that_of_airflow(table):

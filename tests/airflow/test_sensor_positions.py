@@ -1,4 +1,4 @@
-"""From which version a sensor waits, and the log positions that it keeps between task attempts."""
+"""The version after which a sensor waits, and the log positions that it keeps between task attempts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from deltalite import watch
 from deltalite.conditions import LogPosition
-from tests.airflow.sensing import deferred, event_of, other_table, recreate, resumed, sensor
+from tests.airflow.sensing import create_second_table, defer, event_of, recreate, resume, sensor
 from tests.support.airflow_versions import NEVER_EXPIRE, AirflowRescheduleException, since_3_3
 
 
@@ -19,11 +19,11 @@ from tests.support.airflow_versions import NEVER_EXPIRE, AirflowRescheduleExcept
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_the_starting_version_survives_into_the_next_task_attempt(table, context, deferrable):
     table.create()
-    first = sensor(table, deferrable=deferrable)
+    first_sensor = sensor(table, deferrable=deferrable)
     if deferrable:
-        deferred(first, context)
+        defer(first_sensor, context)
     else:
-        assert not first.poke(context)
+        assert not first_sensor.poke(context)
     table.commit(1, table.add())
     table.commit(2, table.add())
     context["ti"].try_number = 2
@@ -38,27 +38,27 @@ def test_the_wait_for_a_recreated_table_continues_at_its_first_version(table, co
     table.create()
     table.commit(1, table.add())
     table.commit(2, table.add())
-    waits = sensor(table, deferrable=deferrable, after_version=baseline)
+    version_sensor = sensor(table, deferrable=deferrable, after_version=baseline)
     if deferrable:
-        deferral = deferred(waits, context)
+        deferral = defer(version_sensor, context)
         recreate(table, table.add(partition={"day": "new"}))
-        result = resumed(waits, deferral, context)
+        result = resume(version_sensor, deferral, context)
     else:
-        assert not waits.poke(context)
+        assert not version_sensor.poke(context)
         recreate(table, table.add(partition={"day": "new"}))
-        result = waits.execute(context)
+        result = version_sensor.execute(context)
     assert (result["from_version"], result["version"], result["after_version"], result["reset"]) == (0, 0, 2, True)
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_versions_that_log_cleanup_deleted_are_skipped_and_part_of_the_range(table, context, deferrable, caplog):
     table.create()
-    waits = sensor(table, deferrable=deferrable, after_version=0)
-    deferral = deferred(waits, context) if deferrable else waits.poke(context)
+    version_sensor = sensor(table, deferrable=deferrable, after_version=0)
+    deferral = defer(version_sensor, context) if deferrable else version_sensor.poke(context)
     table.commit(5, table.add())
     for version in (0, 1):
         (table.root / "_delta_log" / f"{version:020}.json").unlink(missing_ok=True)
-    result = resumed(waits, deferral, context) if deferrable else waits.execute(context)
+    result = resume(version_sensor, deferral, context) if deferrable else version_sensor.execute(context)
     assert (result["from_version"], result["version"], result["reset"]) == (1, 5, False)
     assert "Skipping versions 1 to 4" in caplog.text
 
@@ -94,8 +94,8 @@ def test_an_unreadable_starting_version_fails_the_sensor_with_a_remedy(table, co
     table.create()
     assert not sensor(table).poke(context)
     state = context["task_state_store"]
-    stored = state.get("deltalite_after_version")
-    state.set("deltalite_after_version", {**stored, "place": {"version": 0, "lag": 1}})
+    stored_position = state.get("deltalite_after_version")
+    state.set("deltalite_after_version", {**stored_position, "place": {"version": 0, "lag": 1}})
     with pytest.raises(AirflowFailException, match=r"(?s)unknown key 'lag'.*Give after_version"):
         sensor(table).execute(context)
 
@@ -105,12 +105,12 @@ def test_an_unreadable_starting_version_fails_the_sensor_with_a_remedy(table, co
 def test_a_starting_version_belongs_to_its_table(table, context, caplog, deferrable):
     table.create()
     assert not sensor(table).poke(context)
-    second_table = other_table(table)
-    waits = sensor(second_table, deferrable=deferrable)
+    second_table = create_second_table(table)
+    version_sensor = sensor(second_table, deferrable=deferrable)
     if deferrable:
-        assert deferred(waits, context).trigger.wait.after_version == 3
+        assert defer(version_sensor, context).trigger.wait.after_version == 3
     else:
-        assert not waits.poke(context)
+        assert not version_sensor.poke(context)
     assert f"belongs to another request (table file://{table})" in caplog.text
     second_table.commit(4, second_table.add())
     assert sensor(second_table).execute(context)["version"] == 4
@@ -137,36 +137,36 @@ def test_another_spelling_of_the_address_is_the_same_table(table, context):
 
 def test_an_event_belongs_to_the_request_that_was_deferred(table, context):
     table.create()
-    waits = sensor(table, after_version=0, deferrable=True)
-    deferral = deferred(waits, context)
+    version_sensor = sensor(table, after_version=0, deferrable=True)
+    deferral = defer(version_sensor, context)
     table.commit(1, table.add())
     event = {"event": event_of(deferral.trigger)}
-    second_table = other_table(table)
-    moved = sensor(second_table, after_version=1, deferrable=True)
-    result = moved.resume_execution(deferral.method_name, {**deferral.kwargs, **event}, context)
+    second_table = create_second_table(table)
+    moved_sensor = sensor(second_table, after_version=1, deferrable=True)
+    result = moved_sensor.resume_execution(deferral.method_name, {**deferral.kwargs, **event}, context)
     assert (result["table"], result["version"]) == (str(second_table), 2)
 
 
 def test_a_sensor_object_rendered_for_another_table_polls_that_table_from_its_start(table, context):
     table.create()
     table.commit(1, table.add(data_change=False))
-    waits = sensor(table, after_version=0)
-    assert not waits.poke(context)
-    waits.table = str(other_table(table))
-    assert waits.execute(context)["version"] == 1
+    version_sensor = sensor(table, after_version=0)
+    assert not version_sensor.poke(context)
+    version_sensor.table = str(create_second_table(table))
+    assert version_sensor.execute(context)["version"] == 1
 
 
 @since_3_3
 @pytest.mark.parametrize(
-    "broken",
+    "make_unreadable",
     [
-        lambda kept: {**kept, "place": {"version": 1, "lag": 0}},
-        lambda kept: {"request": kept["request"]},
+        lambda position: {**position, "place": {"version": 1, "lag": 0}},
+        lambda position: {"request": position["request"]},
         lambda _: "far",
     ],
     ids=["another release's", "no place", "a text"],
 )
-def test_an_unreadable_log_position_restarts_at_the_starting_version(table, context, monkeypatch, broken):
+def test_an_unreadable_log_position_restarts_at_the_starting_version(table, context, monkeypatch, make_unreadable):
     table.create()
     table.commit(1, table.add(data_change=False))
     context["ti"].get_first_reschedule_date = lambda _: None
@@ -177,7 +177,7 @@ def test_an_unreadable_log_position_restarts_at_the_starting_version(table, cont
     for _ in range(2):
         with pytest.raises(AirflowRescheduleException):
             sensor(table, after_version=0, mode="reschedule").execute(context)
-        state.set("deltalite_place", broken(state.get("deltalite_place")))
+        state.set("deltalite_place", make_unreadable(state.get("deltalite_place")))
     assert versions == [0, 0]
 
 
@@ -189,7 +189,7 @@ def test_the_starting_version_is_kept_as_long_as_the_dag_run(table, context):
     assert state.retentions == {"deltalite_after_version": NEVER_EXPIRE}
 
 
-def test_without_a_task_state_store_the_starting_version_is_that_at_the_start_of_the_dag_run(table, context):
+def test_without_a_task_state_store_the_wait_begins_at_the_version_at_the_start_of_the_dag_run(table, context):
     table.create(timestamp=1_000)
     table.commit(1, table.add(), timestamp=2_000)
     table.commit(2, table.add(), timestamp=3_000)
@@ -207,20 +207,20 @@ def test_after_version_needs_no_task_state_store(table):
     assert sensor(table, after_version=-1).execute({})["version"] == 0
 
 
-def test_a_poke_continues_where_the_last_one_ended(table, context, monkeypatch):
+def test_a_poke_continues_at_the_log_position_of_the_last_poke(table, context, monkeypatch):
     table.create()
     table.commit(1, table.add(data_change=False))
     versions, poll = [], watch.poll
     monkeypatch.setattr(
         watch, "poll", lambda store, after, condition: versions.append(after.version) or poll(store, after, condition)
     )
-    waits = sensor(table, after_version=0)
-    assert [bool(waits.poke(context)) for _ in range(3)] == [False, False, False]
+    version_sensor = sensor(table, after_version=0)
+    assert [bool(version_sensor.poke(context)) for _ in range(3)] == [False, False, False]
     assert versions == [0, 1, 1]
 
 
-def test_the_trigger_continues_where_the_first_poll_ended(table, context):
+def test_the_trigger_continues_at_the_log_position_of_the_first_poll(table, context):
     table.create()
     table.commit(1, table.add(data_change=False))
-    trigger = deferred(sensor(table, after_version=0, deferrable=True), context).trigger
+    trigger = defer(sensor(table, after_version=0, deferrable=True), context).trigger
     assert (trigger.wait.after_version, trigger.position.version) == (0, 1)

@@ -15,6 +15,7 @@ from airflow_provider_deltalite import shipping
 
 @pytest.fixture
 def package(tmp_path):
+    """The folder of a small library, with files that do not belong into the zip."""
     root = tmp_path / "site" / "deltalite"
     (root / "jobs").mkdir(parents=True)
     (root / "__init__.py").write_text("VALUE = 1\n")
@@ -26,31 +27,31 @@ def package(tmp_path):
     return root
 
 
-def packed(package):
+def zip_bytes_of(package) -> bytes:
     return shipping.library_zip(shipping.library_sources(package))
 
 
-def plain(nonce):
+def empty_request(nonce):
     return "{}"
 
 
 @pytest.fixture
-def temporary(tmp_path, monkeypatch):
+def temporary_folder(tmp_path, monkeypatch):
     """A temporary folder that only this test uses."""
     monkeypatch.setattr(shipping.tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
 def test_equal_sources_give_equal_bytes_with_any_modification_time(package):
-    first = packed(package)
+    first = zip_bytes_of(package)
     for path in package.rglob("*.py"):
         os.utime(path, (1, 1))
-    assert packed(package) == first
+    assert zip_bytes_of(package) == first
 
 
 def test_the_zip_has_only_sources_and_the_typing_marker_in_sorted_order(package, tmp_path):
     archive = tmp_path / "x.zip"
-    archive.write_bytes(packed(package))
+    archive.write_bytes(zip_bytes_of(package))
     assert zipfile.ZipFile(archive).namelist() == [
         "deltalite/__init__.py",
         "deltalite/jobs/write.py",
@@ -60,10 +61,10 @@ def test_the_zip_has_only_sources_and_the_typing_marker_in_sorted_order(package,
 
 def test_a_changed_source_changes_the_name_of_the_zip(package, tmp_path, monkeypatch):
     monkeypatch.setattr(shipping, "installed_library", lambda: package)
-    before = shipping.pack_library(tmp_path)
+    first_zip = shipping.pack_library(tmp_path)
     (package / "__init__.py").write_text("VALUE = 2\n")
-    after = shipping.pack_library(tmp_path)
-    assert before != after and before.exists() and after.exists()
+    second_zip = shipping.pack_library(tmp_path)
+    assert first_zip != second_zip and first_zip.exists() and second_zip.exists()
 
 
 def test_an_existing_zip_is_not_written_again_and_no_partial_file_remains(package, tmp_path, monkeypatch):
@@ -73,18 +74,18 @@ def test_an_existing_zip_is_not_written_again_and_no_partial_file_remains(packag
     library = shipping.pack_library(cache)
     inode = library.stat().st_ino
     assert shipping.pack_library(cache).stat().st_ino == inode
-    assert [p.name for p in cache.iterdir()] == [library.name]
+    assert [path.name for path in cache.iterdir()] == [library.name]
 
 
 def test_the_installed_library_can_be_imported_from_its_zip(tmp_path):
     library = shipping.pack_library(tmp_path)
     code = "import deltalite.requests as m; print(m.__file__)"
-    clean = [sys.executable, "-S", "-c", code]
-    process = subprocess.run(clean, env={"PYTHONPATH": str(library)}, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-S", "-c", code]
+    process = subprocess.run(command, env={"PYTHONPATH": str(library)}, capture_output=True, text=True, check=True)
     assert process.stdout.startswith(str(library))
 
 
-def test_only_the_owner_can_read_a_request_and_it_is_removed_afterwards(temporary):
+def test_only_the_owner_can_read_a_request_and_it_is_removed_afterwards(temporary_folder):
     with shipping.ship_job("write", lambda nonce: f"nonce {nonce}") as job:
         request = Path(job.request)
         assert request.read_text() == f"nonce {job.nonce}" and len(job.nonce) == 32
@@ -95,62 +96,64 @@ def test_only_the_owner_can_read_a_request_and_it_is_removed_afterwards(temporar
 
 
 def test_the_request_is_removed_after_a_failed_task():
-    with pytest.raises(RuntimeError), shipping.ship_job("write", plain) as job:
+    with pytest.raises(RuntimeError), shipping.ship_job("write", empty_request) as job:
         raise RuntimeError
     assert not Path(job.request).exists()
 
 
-def test_all_tasks_of_a_user_share_one_folder_and_one_zip(temporary):
+def test_all_tasks_of_a_user_share_one_folder_and_one_zip(temporary_folder):
     for _ in range(2):
-        with shipping.ship_job("write", plain):
+        with shipping.ship_job("write", empty_request):
             pass
-    (folder,) = temporary.iterdir()
+    (folder,) = temporary_folder.iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [path.suffix for path in folder.iterdir()] == [".zip"]
 
 
-def test_an_existing_zip_is_not_packed_again(temporary, monkeypatch):
-    with shipping.ship_job("write", plain) as first:
+def test_an_existing_zip_is_not_packed_again(temporary_folder, monkeypatch):
+    with shipping.ship_job("write", empty_request) as first:
         pass
     monkeypatch.setattr(shipping, "library_zip", lambda sources: pytest.fail("packed again"))
-    with shipping.ship_job("write", plain) as second:
+    with shipping.ship_job("write", empty_request) as second:
         assert second.library == first.library
 
 
-def a_file(name):
-    name.write_text("")
+def create_file(path):
+    path.write_text("")
 
 
-def a_dangling_link(name):
-    name.symlink_to(name.with_name("nowhere"))
+def create_dangling_link(path):
+    path.symlink_to(path.with_name("nowhere"))
 
 
-def a_link_to_a_folder(name):
-    name.with_name("elsewhere").mkdir()
-    name.symlink_to(name.with_name("elsewhere"))
+def create_link_to_folder(path):
+    path.with_name("elsewhere").mkdir()
+    path.symlink_to(path.with_name("elsewhere"))
 
 
-def a_folder_of_all(name):
-    name.mkdir()
-    name.chmod(0o777)
+def create_folder_that_all_users_can_write(path):
+    path.mkdir()
+    path.chmod(0o777)
 
 
-@pytest.mark.parametrize("something", [a_file, a_dangling_link, a_link_to_a_folder, a_folder_of_all])
-def test_a_foreign_file_or_folder_with_the_name_is_not_used_and_fails_no_task(temporary, something):
-    foreign = temporary / f"airflow-provider-deltalite-{os.getuid()}"
-    something(foreign)
-    before = sorted(temporary.rglob("*"))
-    with shipping.ship_job("write", plain) as job:
+@pytest.mark.parametrize(
+    "create_foreign", [create_file, create_dangling_link, create_link_to_folder, create_folder_that_all_users_can_write]
+)
+def test_a_foreign_file_or_folder_with_the_name_is_not_used_and_fails_no_task(temporary_folder, create_foreign):
+    foreign = temporary_folder / f"airflow-provider-deltalite-{os.getuid()}"
+    create_foreign(foreign)
+    paths_before = sorted(temporary_folder.rglob("*"))
+    with shipping.ship_job("write", empty_request) as job:
         folder = Path(job.library).parent
-        assert folder.parent == temporary and folder != foreign and not folder.is_symlink()
+        assert folder.parent == temporary_folder and folder != foreign and not folder.is_symlink()
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert sorted(temporary.rglob("*")) == before, "each task would leave a zip behind"
+    assert sorted(temporary_folder.rglob("*")) == paths_before, "the task left files behind"
 
 
-def test_a_folder_of_another_user_is_not_used(temporary, monkeypatch):
+def test_a_folder_of_another_user_is_not_used(temporary_folder, monkeypatch):
     monkeypatch.setattr(shipping.os, "getuid", lambda: 12345)
-    (temporary / "airflow-provider-deltalite-12345").mkdir(mode=0o700)
-    with shipping.ship_job("write", plain) as job:
+    (temporary_folder / "airflow-provider-deltalite-12345").mkdir(mode=0o700)
+    with shipping.ship_job("write", empty_request) as job:
         assert Path(job.library).parent.name != "airflow-provider-deltalite-12345"
 
 
@@ -164,7 +167,7 @@ def test_an_unused_zip_is_removed_after_a_week_and_a_partial_file_after_an_hour(
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_use_of_a_zip_restarts_its_week(tmp_path):
+def test_a_zip_that_a_task_uses_is_kept_for_another_week(tmp_path):
     library = shipping.pack_library(tmp_path)
     os.utime(library, (1, 1))
     shipping.pack_library(tmp_path)
@@ -179,8 +182,8 @@ def test_a_failed_write_leaves_no_partial_zip(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_task_of_a_month_keeps_its_request_and_its_library(temporary):
-    with shipping.ship_job("write", plain) as job:
+def test_a_task_that_runs_for_a_month_keeps_its_request_and_its_library(temporary_folder):
+    with shipping.ship_job("write", empty_request) as job:
         request = Path(job.request)
         assert stat.S_IMODE(request.stat().st_mode) == 0o600 and stat.S_IMODE(request.parent.stat().st_mode) == 0o700
         shipping.remove_unused_files(Path(job.library).parent, now=time.time() + 30 * 24 * 3600)
@@ -198,29 +201,29 @@ with shipping.ship_job("write", lambda nonce: "{}") as job:
 """
 
 
-@pytest.mark.parametrize("is_taken", [False, True], ids=["the shared folder", "a private folder"])
-def test_files_of_a_killed_worker_are_removed_after_its_job_has_read_them(temporary, is_taken, monkeypatch):
-    if is_taken:
-        a_file(temporary / f"airflow-provider-deltalite-{os.getuid()}")
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(temporary)], stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("is_name_taken", [False, True], ids=["the shared folder", "a private folder"])
+def test_files_of_a_killed_worker_are_removed_after_its_job_has_read_them(temporary_folder, is_name_taken, monkeypatch):
+    if is_name_taken:
+        create_file(temporary_folder / f"airflow-provider-deltalite-{os.getuid()}")
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(temporary_folder)], stdout=subprocess.PIPE, text=True)
     request = Path(worker.stdout.readline().strip())
-    other = temporary / "other"
-    other.mkdir()
+    unrelated_folder = temporary_folder / "other"
+    unrelated_folder.mkdir()
     now = time.time()
 
-    def another_task_runs_after(seconds):
-        with monkeypatch.context() as later:
-            later.setattr(shipping.time, "time", lambda: now + seconds)
-            with shipping.ship_job("write", plain):
+    def run_another_task_after(seconds):
+        with monkeypatch.context() as patch:
+            patch.setattr(shipping.time, "time", lambda: now + seconds)
+            with shipping.ship_job("write", empty_request):
                 pass
 
-    another_task_runs_after(7200)
-    assert request.exists(), "its worker lives"
+    run_another_task_after(7200)
+    assert request.exists(), "the worker of the request still runs"
     worker.kill()
     worker.wait()
     worker.stdout.close()
-    another_task_runs_after(60)
+    run_another_task_after(60)
     assert request.exists(), "the job of the killed worker may only be starting"
-    another_task_runs_after(7200)
+    run_another_task_after(7200)
     assert not request.parent.exists()
-    assert other.exists()
+    assert unrelated_folder.exists()

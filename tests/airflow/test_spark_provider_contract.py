@@ -1,6 +1,6 @@
 """Contract tests of the private methods of Airflow's Spark provider that this provider relies on.
 
-A release of the Spark provider that changes one of them breaks a test here, and not a task of a user.
+If a release of the Spark provider changes one of them, a test here fails before a task of a user does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HOOK_METHODS = {
     "on_kill": ["self"],
     "submit": ["self", "application", "kwargs"],
 }
-OVERRIDDEN = {
+OVERRIDDEN_METHODS = {
     "_build_spark_common_args",
     "_build_spark_submit_command",
     "_get_spark_binary_path",
@@ -57,19 +57,23 @@ def test_the_hook_has_the_method_with_its_parameters(name):
 
 
 def test_every_overridden_method_exists_in_the_base_class():
-    assert set(vars(DeltaSparkSubmitHook)) & set(vars(SparkSubmitHook)) >= OVERRIDDEN
-    private = {name for name in vars(DeltaSparkSubmitHook) if name.startswith("_") and not name.startswith("__")}
-    assert {name for name in private if hasattr(SparkSubmitHook, name)} <= OVERRIDDEN, "one more has to be watched over"
+    assert set(vars(DeltaSparkSubmitHook)) & set(vars(SparkSubmitHook)) >= OVERRIDDEN_METHODS
+    private_methods = {
+        name for name in vars(DeltaSparkSubmitHook) if name.startswith("_") and not name.startswith("__")
+    }
+    assert {name for name in private_methods if hasattr(SparkSubmitHook, name)} <= OVERRIDDEN_METHODS, (
+        "add the method that is missing in OVERRIDDEN_METHODS"
+    )
 
 
-def test_the_hook_keeps_its_parameters_in_the_attributes_that_we_read(spark_submit):
+def test_the_hook_has_the_attributes_that_this_provider_reads(spark_submit):
     hook = SparkSubmitHook(conf={"a": "b"})
     assert [name for name in HOOK_ATTRIBUTES if not hasattr(hook, name)] == []
     assert {"master", "deploy_mode", "spark_binary"} <= set(hook._connection)
     assert (hook._submit_sp, hook._yarn_application_id, hook._kubernetes_driver_pod) == (None, None, None)
 
 
-def test_the_command_is_made_of_the_common_arguments_and_logged_after_they_are(spark_submit, monkeypatch, capsys):
+def test_the_command_contains_the_common_arguments_and_is_logged(spark_submit, monkeypatch, capsys):
     hook = SparkSubmitHook(conf={"spark.secret.key": "x"}, application_args=["last"])
     monkeypatch.setattr(hook, "_build_spark_common_args", lambda: ["--replaced"])
     assert hook._build_spark_submit_command("app.py") == ["spark-submit", "--replaced", "app.py", "last"]
@@ -80,18 +84,18 @@ def test_the_environment_of_the_process_is_taken_after_the_command_is_built(spar
     hook = SparkSubmitHook()
     build = hook._build_spark_submit_command
 
-    def built(application):
+    def build_and_change_environment(application):
         command = build(application)
         hook._env = {"SET_WHILE_BUILDING": "yes"}
         return command
 
-    monkeypatch.setattr(hook, "_build_spark_submit_command", built)
+    monkeypatch.setattr(hook, "_build_spark_submit_command", build_and_change_environment)
     hook.submit("app.py")
     assert spark_submit.env["SET_WHILE_BUILDING"] == "yes"
 
 
 def test_the_output_is_read_once_line_by_line_and_the_process_is_kept(spark_submit, monkeypatch):
-    spark_submit.does("print('one'); print('two'); sys.exit(7)")
+    spark_submit.set_script("print('one'); print('two'); sys.exit(7)")
     hook, read_lines = SparkSubmitHook(), []
     monkeypatch.setattr(hook, "_process_spark_submit_log", lambda lines: read_lines.append(list(lines)))
     with pytest.raises(AirflowException, match="Error code is: 7"):
@@ -106,7 +110,7 @@ def test_the_operator_has_the_method_with_its_parameters(name):
     assert list(inspect.signature(getattr(SparkSubmitOperator, name)).parameters) == OPERATOR_METHODS[name]
 
 
-def test_the_operator_makes_its_hook_once_and_only_if_it_has_none(spark_submit, monkeypatch):
+def test_the_operator_creates_a_hook_only_if_it_has_none(spark_submit, monkeypatch):
     operator = SparkSubmitOperator(task_id="operator", application="app.py", durable=False)
     hooks = []
     monkeypatch.setattr(operator, "_get_hook", lambda: hooks.append(SparkSubmitHook()) or hooks[-1])
@@ -131,18 +135,18 @@ def test_the_operator_defines_the_keys_of_a_tracked_job():
 
 
 def test_yarn_is_tracked_only_if_the_extra_has_its_address(spark_submit, monkeypatch):
-    def connect(**extra):
+    def hook_of_connection(**extra):
         connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", **extra}}
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
         return SparkSubmitHook(yarn_track_via_rm_api=True)
 
     with pytest.raises(ValueError, match="yarn_resourcemanager_webapp_address"):
-        connect()._validate_yarn_track_via_rm_api_config()
-    hook = connect(yarn_resourcemanager_webapp_address="rm:8088")
+        hook_of_connection()._validate_yarn_track_via_rm_api_config()
+    hook = hook_of_connection(yarn_resourcemanager_webapp_address="rm:8088")
     hook._validate_yarn_track_via_rm_api_config()
     assert hook._get_yarn_rm_base_url() == "http://rm:8088"
     assert hook._should_track_yarn_application_via_rm_api()
 
 
-def test_our_template_fields_include_those_of_the_spark_provider():
+def test_the_template_fields_of_this_provider_include_those_of_the_spark_provider():
     assert set(SparkSubmitOperator.template_fields) <= set(DeltaSubmitOperator.template_fields)

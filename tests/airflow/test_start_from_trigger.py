@@ -1,4 +1,4 @@
-"""A sensor that starts in the triggerer: what the scheduler stores, and what the trigger renders and sends."""
+"""A sensor that starts in the triggerer: the arguments that the scheduler stores, and the event of the trigger."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_provider_deltalite.sensors import delta as sensors
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 from airflow_provider_deltalite.triggers.delta import DeltaVersionStartTrigger
 from deltalite.errors import InvalidRequestError
-from tests.support.airflow_versions import stored
+from tests.support.airflow_versions import scheduler_copy
 
 since_3_3 = pytest.mark.skipif(
     not hasattr(BaseTrigger, "render_template_fields"), reason="Airflow renders no templates in a trigger's arguments"
@@ -24,21 +24,21 @@ since_3_3 = pytest.mark.skipif(
 
 
 def sensor(**parameters) -> DeltaVersionSensor:
-    base = {
+    defaults = {
         "task_id": "wait",
         "table": "/lake/orders",
         "after_version": -1,
         "deferrable": True,
         "poke_interval": 0.01,
     }
-    return DeltaVersionSensor(**{**base, "start_from_trigger": True, **parameters})
+    return DeltaVersionSensor(**{**defaults, "start_from_trigger": True, **parameters})
 
 
 def trigger_of(parameters, context) -> DeltaVersionStartTrigger:
     """The trigger as the triggerer makes it for a task that the scheduler has deferred."""
     with DAG("sales", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         sensor(**parameters)
-    task = stored(dag).get_task("wait")
+    task = scheduler_copy(dag).get_task("wait")
     assert task.start_from_trigger is True
     assert task.start_trigger_args.trigger_cls == ("airflow_provider_deltalite.triggers.delta.DeltaVersionStartTrigger")
     from airflow.serialization.decoders import smart_decode_trigger_kwargs
@@ -52,6 +52,7 @@ def trigger_of(parameters, context) -> DeltaVersionStartTrigger:
 
 
 async def events(trigger) -> list[dict]:
+    """Run a trigger to its end, and return the payloads of its events."""
     async with asyncio.timeout(60):
         return [event.payload async for event in trigger.run()]
 
@@ -69,13 +70,13 @@ async def test_the_trigger_renders_the_templates_and_finds_the_commit(table):
 
 
 @since_3_3
-async def test_an_event_for_other_parameters_than_the_worker_renders_starts_the_wait_again(table):
+async def test_an_event_that_does_not_belong_to_the_parameters_of_the_worker_starts_the_wait_again(table):
     table.create()
     table.commit(1, table.add())
     (event,) = await events(trigger_of({"table": str(table)}, {}))
-    other = sensor(table=str(table), operations=["MERGE"], timeout=0.01)
-    with pytest.raises(BaseException) as raised:  # Airflow's deferral is no Exception
-        other.execute_complete({}, event)
+    merge_sensor = sensor(table=str(table), operations=["MERGE"], timeout=0.01)
+    with pytest.raises(BaseException) as raised:  # Airflow's TaskDeferred is not a subclass of Exception
+        merge_sensor.execute_complete({}, event)
     assert type(raised.value).__name__ == "TaskDeferred"
 
 
@@ -85,7 +86,7 @@ async def test_an_event_for_other_parameters_than_the_worker_renders_starts_the_
     [{"table": "{{ '' }}"}, {"after_version": "{{ None }}"}, {"made_by": {"logical_date": "{{ 'soon' }}"}}],
     ids=str,
 )
-async def test_parameters_that_render_wrongly_are_an_error_of_the_task(table, parameters):
+async def test_parameters_that_render_to_invalid_values_fail_the_task(table, parameters):
     (event,) = await events(trigger_of({"table": str(table), **parameters}, {}))
     assert event["status"] == "error"
     with pytest.raises(Exception, match=r"table|after_version|made_by"):
@@ -94,10 +95,10 @@ async def test_parameters_that_render_wrongly_are_an_error_of_the_task(table, pa
 
 @since_3_3
 async def test_a_connection_that_does_not_exist_is_an_error_of_the_task_at_the_first_poll(table, monkeypatch):
-    def missing(hook):
+    def fail(hook):
         raise AirflowNotFoundException("There is no Airflow connection 'laek'")
 
-    monkeypatch.setattr(DeltaHook, "get_conn", missing)
+    monkeypatch.setattr(DeltaHook, "get_conn", fail)
     (event,) = await events(trigger_of({"table": str(table)}, {}))
     assert (event["status"], event["kind"]) == ("error", "AirflowNotFoundException")
     with pytest.raises(AirflowNotFoundException, match="'laek'"):
@@ -105,20 +106,20 @@ async def test_a_connection_that_does_not_exist_is_an_error_of_the_task_at_the_f
 
 
 @since_3_3
-async def test_a_connection_that_a_poll_has_had_may_be_missing_for_a_while(table, monkeypatch):
-    get_conn, asked = DeltaHook.get_conn, []
+async def test_a_connection_may_be_missing_for_a_while_after_the_first_poll(table, monkeypatch):
+    get_conn, hooks = DeltaHook.get_conn, []
 
-    def missing_at_the_second_time(hook):
-        asked.append(hook.table)
-        if len(asked) == 2:
+    def fail_at_the_second_call(hook):
+        hooks.append(hook)
+        if len(hooks) == 2:
             raise AirflowNotFoundException("There is no Airflow connection 'lake'")
-        if len(asked) == 3:
+        if len(hooks) == 3:
             table.create(table.add())
         return get_conn(hook)
 
-    monkeypatch.setattr(DeltaHook, "get_conn", missing_at_the_second_time)
+    monkeypatch.setattr(DeltaHook, "get_conn", fail_at_the_second_call)
     (event,) = await events(trigger_of({"table": str(table)}, {}))
-    assert event["status"] == "success" and len(asked) >= 3
+    assert event["status"] == "success" and len(hooks) >= 3
 
 
 @since_3_3
@@ -145,7 +146,7 @@ def test_a_mapped_sensor_starts_in_a_worker():
         DeltaVersionSensor.partial(task_id="wait", after_version=-1, deferrable=True, start_from_trigger=True).expand(
             table=["/a", "/b"]
         )
-    assert not stored(dag).get_task("wait").start_trigger_args
+    assert not scheduler_copy(dag).get_task("wait").start_trigger_args
 
 
 def test_an_older_airflow_starts_the_sensor_in_a_worker(monkeypatch):

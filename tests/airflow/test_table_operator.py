@@ -10,13 +10,13 @@ from airflow.sdk import DAG
 from airflow_provider_deltalite.operators.delta import DeltaTableOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, RunIdentity, TableRequest
-from tests.airflow.rendering import TEXT_AND_NATIVE, rendered
-from tests.support.airflow_versions import stored
+from tests.airflow.rendering import TEXT_AND_NATIVE, rendered_task
+from tests.support.airflow_versions import scheduler_copy
 
 
 @TEXT_AND_NATIVE
 def test_every_parameter_is_rendered(native):
-    request = rendered(
+    request = rendered_task(
         DeltaTableOperator,
         native=native,
         table="/lake/{{ name }}",
@@ -56,34 +56,34 @@ def test_every_parameter_is_rendered(native):
     ],
 )
 def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
-    def checked():
-        task = rendered(DeltaTableOperator, **parameters)
+    def check_parameters():
+        task = rendered_task(DeltaTableOperator, **parameters)
         task.reject_invalid_sql_values()
         task._request()
 
     with pytest.raises(InvalidRequestError, match=problem):
-        checked()
+        check_parameters()
 
 
 @TEXT_AND_NATIVE
-def test_an_empty_list_of_clustering_columns_is_a_declaration(native):
+def test_an_empty_list_of_clustering_columns_is_kept_and_differs_from_no_list(native):
     for columns in ([], ["{{ name }}"]):
-        request = rendered(
+        request = rendered_task(
             DeltaTableOperator, native=native, cluster_by=columns, rendered_with={"name": "id"}
         )._request()
         assert request.cluster_by == tuple(["id"] * len(columns))
         assert TableRequest.from_json(request.to_json()) == request
-    assert rendered(DeltaTableOperator, description="x")._request().cluster_by is None
+    assert rendered_task(DeltaTableOperator, description="x")._request().cluster_by is None
 
 
 def test_only_a_task_with_a_schema_can_create_the_table():
-    for parameters, needed in (({"schema": "id INT"}, False), ({"description": "x"}, True)):
-        task = rendered(DeltaTableOperator, **parameters)
-        assert task.needs_table(task._request()) is needed
+    for parameters, needs_table in (({"schema": "id INT"}, False), ({"description": "x"}, True)):
+        task = rendered_task(DeltaTableOperator, **parameters)
+        assert task.needs_table(task._request()) is needs_table
 
 
 def test_a_cleared_task_compares_the_table_again_and_never_replaces():
-    task = rendered(DeltaTableOperator, description="x")
+    task = rendered_task(DeltaTableOperator, description="x")
     assert task.default_on_rerun(task._request()) is OnRerun.WRITE
     with pytest.raises(InvalidRequestError, match="applies only to an append"):
         TableRequest(table="/t", description="x", identity=RunIdentity(app_id="a", on_rerun=OnRerun.REPLACE))
@@ -92,11 +92,11 @@ def test_a_cleared_task_compares_the_table_again_and_never_replaces():
 def test_a_dag_with_a_declared_table_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaTableOperator(task_id="declare", table="/lake/orders", schema="id INT", constraints={"c": "id > 0"})
-    task = stored(dag).get_task("declare")
+    task = scheduler_copy(dag).get_task("declare")
     assert (task.table, task.schema, task.constraints) == ("/lake/orders", "id INT", {"c": "id > 0"})
 
 
 @pytest.mark.parametrize("parameter", ["partition_by", "cluster_by"])
-def test_a_list_with_other_values_than_texts_is_rejected(parameter):
+def test_a_list_with_an_item_that_is_not_a_text_is_rejected(parameter):
     with pytest.raises(InvalidRequestError, match=f"{parameter} is .*, and its items must be texts"):
         TableRequest(table="/lake/orders", **{parameter: ["a", None]})

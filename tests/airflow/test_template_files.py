@@ -1,4 +1,4 @@
-"""SQL in files of the DAG folder: read when Airflow parses a DAG, and rendered for a task."""
+"""SQL in files of the DAG folder. Airflow reads the files when it parses a DAG, and renders their text for a task."""
 
 from __future__ import annotations
 
@@ -52,30 +52,33 @@ def dag_in(folder, *, native: bool = False) -> DAG:
     return dag
 
 
-def rendered(folder, kind, *, native=False, read_by_airflow=True, **parameters):
-    """Return the task after Airflow has parsed its DAG, which reads the files, and rendered the task."""
+def rendered_task(folder, operator_class, *, native=False, is_parsed_by_airflow=True, **parameters):
+    """Return a task with rendered templates. `is_parsed_by_airflow` says whether Airflow parsed its DAG before."""
     with (dag := dag_in(folder, native=native)):
-        task = kind(**{"task_id": "load", "table": "/lake/orders", **parameters})
-    if read_by_airflow:
+        task = operator_class(**{"task_id": "load", "table": "/lake/orders", **parameters})
+    if is_parsed_by_airflow:
         dag.resolve_template_files()
     task.render_template_fields(dict(CONTEXT))
     return task
 
 
-def rendered_mapped(folder, kind, expanded, *, native=False, **parameters):
+def rendered_mapped_task(folder, operator_class, mapped_arguments, *, native=False, **parameters):
+    """Return the first task of a mapped operator, with rendered templates."""
     with (dag := dag_in(folder, native=native)):
-        mapped = kind.partial(**{"task_id": "load", "table": "/lake/orders", **parameters}).expand(**expanded)
+        mapped = operator_class.partial(**{"task_id": "load", "table": "/lake/orders", **parameters}).expand(
+            **mapped_arguments
+        )
     dag.resolve_template_files()
-    of_run = {"ti": SimpleNamespace(map_index=0), "dag": dag, "dag_run": SimpleNamespace(conf=None)}
-    context = {**CONTEXT, **of_run}
+    run_context = {"ti": SimpleNamespace(map_index=0), "dag": dag, "dag_run": SimpleNamespace(conf=None)}
+    context = {**CONTEXT, **run_context}
     mapped.render_template_fields(context)
     return context["task"]
 
 
 @TEXT_AND_NATIVE
-@pytest.mark.parametrize("read_by_airflow", [True, False])
+@pytest.mark.parametrize("is_parsed_by_airflow", [True, False])
 @pytest.mark.parametrize(
-    ("kind", "parameter", "others"),
+    ("operator_class", "parameter", "other_parameters"),
     [
         (DeltaDeleteOperator, "condition", {}),
         (DeltaUpdateOperator, "condition", {"set": {"a": "1"}}),
@@ -84,19 +87,22 @@ def rendered_mapped(folder, kind, expanded, *, native=False, **parameters):
         (DeltaMergeOperator, "on", {"source": CSV, "when_matched": [{"delete": True}]}),
     ],
 )
-def test_a_condition_may_be_a_file_with_templates(folder, native, read_by_airflow, kind, parameter, others):
-    parameters = {**others, parameter: "sql/day.sql"}
-    task = rendered(folder, kind, native=native, read_by_airflow=read_by_airflow, **parameters)
+def test_a_condition_may_be_a_file_with_templates(
+    folder, native, is_parsed_by_airflow, operator_class, parameter, other_parameters
+):
+    parameters = {**other_parameters, parameter: "sql/day.sql"}
+    task = rendered_task(folder, operator_class, native=native, is_parsed_by_airflow=is_parsed_by_airflow, **parameters)
     assert getattr(task._request(), parameter) == DAY
 
 
 @TEXT_AND_NATIVE
-def test_a_query_file_may_include_files_and_end_like_a_file_name(folder, native):
-    task = rendered(folder, DeltaWriteOperator, native=native, source=CSV, query="sql/load.sql")
+def test_a_query_file_may_include_a_file_and_its_text_may_end_like_a_file_name(folder, native):
+    task = rendered_task(folder, DeltaWriteOperator, native=native, source=CSV, query="sql/load.sql")
     assert task._request().query == "SELECT *, DATE'2026-01-31' AS day FROM source -- see other.sql"
 
 
 def assert_clauses(task):
+    """Assert that the task's request has the clauses of `CLAUSES` with the text of their files."""
     request = task._request()
     assert request.on == DAY
     updates, deletes = request.when_matched
@@ -106,26 +112,26 @@ def assert_clauses(task):
 
 @TEXT_AND_NATIVE
 def test_the_sql_of_clauses_may_be_files(folder, native):
-    assert_clauses(rendered(folder, DeltaMergeOperator, native=native, source=CSV, **CLAUSES))
+    assert_clauses(rendered_task(folder, DeltaMergeOperator, native=native, source=CSV, **CLAUSES))
 
 
 @TEXT_AND_NATIVE
 def test_the_sql_of_a_mapped_task_may_be_files(folder, native):
-    assert_clauses(rendered_mapped(folder, DeltaMergeOperator, {"source": [CSV]}, native=native, **CLAUSES))
-    task = rendered_mapped(folder, DeltaDeleteOperator, {"condition": ["sql/day.sql", "a = 1"]}, native=native)
+    assert_clauses(rendered_mapped_task(folder, DeltaMergeOperator, {"source": [CSV]}, native=native, **CLAUSES))
+    task = rendered_mapped_task(folder, DeltaDeleteOperator, {"condition": ["sql/day.sql", "a = 1"]}, native=native)
     assert task._request().condition == DAY
 
 
 @TEXT_AND_NATIVE
 def test_values_of_an_update_may_be_files_and_stay_text(folder, native):
-    task = rendered(folder, DeltaUpdateOperator, native=native, set={"a": "sql/name.sql", "b": "sql/number.sql"})
+    task = rendered_task(folder, DeltaUpdateOperator, native=native, set={"a": "sql/name.sql", "b": "sql/number.sql"})
     assert task._request().set == {"a": NAME, "b": "7"}
 
 
 @TEXT_AND_NATIVE
 def test_a_parameter_that_is_not_sql_is_never_a_file(folder, native):
-    """The names belong to existing files, so only the kind of parameter prevents reading them."""
-    task = rendered(
+    """The values are names of existing files, so only the kind of the parameter keeps Airflow from reading them."""
+    task = rendered_task(
         folder,
         DeltaWriteOperator,
         native=native,
@@ -151,23 +157,23 @@ def test_a_parameter_that_is_not_sql_is_never_a_file(folder, native):
     "text", ["a = other.sql ", "a = 1\n-- see other.sql"], ids=["a space at the end", "several lines"]
 )
 def test_sql_that_ends_like_a_file_name_is_possible(folder, text):
-    assert rendered(folder, DeltaDeleteOperator, condition=text)._request().condition == text
+    assert rendered_task(folder, DeltaDeleteOperator, condition=text)._request().condition == text
 
 
 def test_rendered_text_is_never_the_name_of_a_file(folder):
-    task = rendered(folder, DeltaDeleteOperator, condition="{{ 'sql/day.' }}{{ 'sql' }}")
+    task = rendered_task(folder, DeltaDeleteOperator, condition="{{ 'sql/day.' }}{{ 'sql' }}")
     assert task._request().condition == "sql/day.sql"
 
 
 def test_an_empty_file_is_rejected(folder):
     with pytest.raises(InvalidRequestError, match="condition"):
-        rendered(folder, DeltaDeleteOperator, condition="sql/empty.sql")._request()
+        rendered_task(folder, DeltaDeleteOperator, condition="sql/empty.sql")._request()
 
 
 def test_a_missing_file_of_a_mapped_task_is_rejected_with_its_parameter(folder):
     clauses = {**CLAUSES, "when_matched": [{"delete": True, "condition": "sql/none.sql"}]}
     with pytest.raises(InvalidRequestError, match=r"'sql/none.sql', which when_matched\[0\]\.condition names"):
-        rendered_mapped(folder, DeltaMergeOperator, {"source": [CSV]}, **clauses)
+        rendered_mapped_task(folder, DeltaMergeOperator, {"source": [CSV]}, **clauses)
 
 
 def test_a_missing_file_is_an_import_error_of_the_dag(folder):

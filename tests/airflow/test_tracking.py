@@ -1,6 +1,6 @@
-"""Jobs in clusters are tracked, joined and killed, by Airflow's hook and operator with a stand-in for the cluster.
+"""Airflow's hook and operator track, join and kill jobs in clusters. The clusters are stand-ins.
 
-The stand-ins are an HTTP server in place of YARN's ResourceManager, and a client of Kubernetes.
+An HTTP server replaces YARN's ResourceManager. An object replaces the client of Kubernetes.
 """
 
 from __future__ import annotations
@@ -20,47 +20,51 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator, DeltaWriteOperator
 from tests.support.airflow_versions import since_3_3
+from tests.support.stand_in_jobs import APP_ID, job_that_commits
 
-APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
 YARN_ID = "application_1700000000000_0001"
 POD = "load-0123456789abcdef-driver"
-SUBMITS = f"print('26/01/01 00:00:00 INFO YarnClientImpl: Submitted application {YARN_ID}')\n"
-MAKES_A_POD = f"print('26/01/01 00:00:00 INFO LoggingPodStatusWatcherImpl: pod name: {POD}')\n"
+PRINT_YARN_ID = f"print('26/01/01 00:00:00 INFO YarnClientImpl: Submitted application {YARN_ID}')\n"
+PRINT_POD_NAME = f"print('26/01/01 00:00:00 INFO LoggingPodStatusWatcherImpl: pod name: {POD}')\n"
 
 
 def operator(table, **parameters) -> DeltaWriteOperator:
+    """The task `load`, which confirms that the cluster shares the folder of the table."""
     defaults = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
     return DeltaWriteOperator(**{**defaults, "shared_folder": True, **parameters})
 
 
 def commit(table, version=1, txn=0) -> None:
-    """Make the commit of the driver, which runs in the cluster."""
+    """Make the commit that the driver of the task makes in the cluster."""
     table.commit(version, table.txn(APP_ID, txn), table.add())
 
 
 class ResourceManager:
-    """YARN's REST service. It answers each request with the next state of `answers`, and then repeats the last one."""
+    """A stand-in for YARN's REST service. It answers with each state of `answers` in turn, and repeats the last one.
+
+    The function `before_answer` of a state is called before the answer is sent.
+    """
 
     def __init__(self) -> None:
         self.answers: list[dict] = []
         self.requested_paths: list[str] = []
         self.killed: list[str] = []
-        outer = self
+        manager = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
-                outer.requested_paths.append(self.path)
-                answer = outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0]
-                if callable(happens := answer.get("then")):
-                    happens()
-                self._say({"app": {key: value for key, value in answer.items() if key != "then"}})
+                manager.requested_paths.append(self.path)
+                answer = manager.answers.pop(0) if len(manager.answers) > 1 else manager.answers[0]
+                if callable(before_answer := answer.get("before_answer")):
+                    before_answer()
+                self._send({"app": {key: value for key, value in answer.items() if key != "before_answer"}})
 
             def do_PUT(self):
-                outer.killed.append(self.path)
+                manager.killed.append(self.path)
                 self.rfile.read(int(self.headers["Content-Length"]))
-                self._say({"state": "KILLED"})
+                self._send({"state": "KILLED"})
 
-            def _say(self, body):
+            def _send(self, body):
                 data = json.dumps(body).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(data)))
@@ -73,8 +77,9 @@ class ResourceManager:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self.server.server_port}"
 
-    def finishes(self, status="SUCCEEDED", *, diagnostics="", then=None) -> dict:
-        return {"state": "FINISHED", "finalStatus": status, "diagnostics": diagnostics, "then": then}
+    def finished_state(self, status="SUCCEEDED", *, diagnostics="", before_answer=None) -> dict:
+        """The state of an application that has ended."""
+        return {"state": "FINISHED", "finalStatus": status, "diagnostics": diagnostics, "before_answer": before_answer}
 
 
 RUNNING = {"state": "RUNNING", "finalStatus": "UNDEFINED", "diagnostics": ""}
@@ -105,18 +110,11 @@ def plain_yarn(spark_submit, monkeypatch):
 @since_3_3
 def test_yarn_works_with_default_arguments_and_logs_its_limits(table, spark_submit, context, plain_yarn, capsys):
     table.create()
-    spark_submit.does(f"{SUBMITS}import shutil\n" + commits(table))
+    spark_submit.set_script(PRINT_YARN_ID + job_that_commits(table))
     returned = operator(table).execute(context)
     assert (returned["version"], returned["committed"]) == (1, True)
     assert "yarn_resourcemanager_webapp_address" in capsys.readouterr().out
     assert not any("waitAppCompletion" in argument for argument in spark_submit.argv)
-
-
-def commits(table) -> str:
-    folder = table.root / "_delta_log"
-    lines = [{"commitInfo": {"timestamp": 9, "operation": "WRITE", "operationMetrics": {}}}, table.txn(APP_ID)]
-    text = "\n".join(map(json.dumps, lines))
-    return f"open({str(folder / f'{1:020}.json')!r}, 'w').write({text!r})\n"
 
 
 @pytest.mark.parametrize(
@@ -144,23 +142,23 @@ def test_a_job_with_wait_app_completion_cannot_be_tracked(table, spark_submit, c
 @since_3_3
 def test_a_job_in_yarn_is_tracked_and_its_result_comes_from_the_log(table, spark_submit, context, yarn):
     table.create()
-    spark_submit.does(SUBMITS)
-    yarn.answers = [yarn.finishes(then=lambda: commit(table))]
+    spark_submit.set_script(PRINT_YARN_ID)
+    yarn.answers = [yarn.finished_state(before_answer=lambda: commit(table))]
     conf = {"spark.x": "1"}
     returned = operator(table, conf=conf).execute(context)
     assert (returned["version"], returned["committed"], returned["skipped"]) == (1, True, False)
     assert "spark.yarn.submit.waitAppCompletion=false" in spark_submit.argv
     assert context["task_state_store"].values["spark_job_id_0"] == YARN_ID
-    assert conf == {"spark.x": "1"}, "the author's own dictionary"
+    assert conf == {"spark.x": "1"}, "the task must not change the author's dictionary"
 
 
 @since_3_3
 def test_a_retry_joins_the_running_job_and_returns_its_result(table, spark_submit, context, yarn):
     table.create()
     context["task_state_store"].set("spark_job_id_0", YARN_ID)
-    yarn.answers = [RUNNING, yarn.finishes(then=lambda: commit(table))]
-    joined = operator(table).execute(context)
-    assert (joined["version"], joined["committed"], joined["skipped"]) == (1, True, False)
+    yarn.answers = [RUNNING, yarn.finished_state(before_answer=lambda: commit(table))]
+    joined_result = operator(table).execute(context)
+    assert (joined_result["version"], joined_result["committed"], joined_result["skipped"]) == (1, True, False)
     assert not spark_submit.was_called
 
 
@@ -168,34 +166,34 @@ def test_a_retry_after_a_successful_job_returns_its_result_without_asking_the_cl
     table, spark_submit, context, yarn
 ):
     table.create()
-    spark_submit.does(SUBMITS)
-    yarn.answers = [yarn.finishes(then=lambda: commit(table))]
+    spark_submit.set_script(PRINT_YARN_ID)
+    yarn.answers = [yarn.finished_state(before_answer=lambda: commit(table))]
     first = operator(table).execute(context)
     requests = len(yarn.requested_paths)
-    again = operator(table).execute(context)
+    retry_result = operator(table).execute(context)
     assert len(yarn.requested_paths) == requests
-    assert again == {**first, "committed": False, "skipped": True}
+    assert retry_result == {**first, "committed": False, "skipped": True}
 
 
 @since_3_3
 def test_a_cleared_task_submits_again_with_write_and_returns_the_commit_with_skip(table, spark_submit, context, yarn):
     table.create()
-    spark_submit.does(SUBMITS)
-    yarn.answers = [yarn.finishes(then=lambda: commit(table))]
+    spark_submit.set_script(PRINT_YARN_ID)
+    yarn.answers = [yarn.finished_state(before_answer=lambda: commit(table))]
     first = operator(table, mode="overwrite").execute(context)
     context["ti"].max_tries += 1
     assert operator(table, mode="append").execute(context) == {**first, "committed": False, "skipped": True}
-    yarn.answers = [yarn.finishes(then=lambda: commit(table, version=2, txn=1))]
-    again = operator(table, mode="overwrite").execute(context)
-    assert (again["version"], again["txn_version"], again["skipped"]) == (2, 1, False)
+    yarn.answers = [yarn.finished_state(before_answer=lambda: commit(table, version=2, txn=1))]
+    rerun_result = operator(table, mode="overwrite").execute(context)
+    assert (rerun_result["version"], rerun_result["txn_version"], rerun_result["skipped"]) == (2, 1, False)
     assert context["task_state_store"].values["spark_job_id_1"] == YARN_ID
 
 
 @since_3_3
 def test_a_cleared_task_that_commits_nothing_runs_again_too(table, spark_submit, context, yarn):
     table.create()
-    spark_submit.does(SUBMITS)
-    yarn.answers = [yarn.finishes("FAILED")]
+    spark_submit.set_script(PRINT_YARN_ID)
+    yarn.answers = [yarn.finished_state("FAILED")]
     checkpoint = DeltaCheckpointOperator(task_id="checkpoint", table=str(table), retries=2, shared_folder=True)
     with pytest.raises(DeltaJobError):
         checkpoint.execute(context)
@@ -208,23 +206,26 @@ def test_a_cleared_task_that_commits_nothing_runs_again_too(table, spark_submit,
 
 
 @since_3_3
-def test_the_exit_code_from_yarn_decides_like_that_of_a_process(table, spark_submit, context, yarn):
+def test_the_exit_code_that_yarn_reports_decides_whether_the_task_is_retried(table, spark_submit, context, yarn):
     table.create()
-    spark_submit.does(SUBMITS)
-    yarn.answers = [yarn.finishes("FAILED", diagnostics="User application exited with status 51")]
+    spark_submit.set_script(PRINT_YARN_ID)
+    yarn.answers = [yarn.finished_state("FAILED", diagnostics="User application exited with status 51")]
     with pytest.raises(AirflowFailException, match=r"SchemaMismatchError: .*exit code 51"):
         operator(table).execute(context)
     context["task_state_store"].values.clear()
-    yarn.answers = [yarn.finishes("FAILED", diagnostics="User application exited with status 84")]
+    yarn.answers = [yarn.finished_state("FAILED", diagnostics="User application exited with status 84")]
     with pytest.raises(DeltaConflictError, match="ConcurrentAppendException"):
         operator(table).execute(context)
 
 
 @since_3_3
-def test_a_failed_job_in_yarn_after_its_commit_is_a_success_also_if_joined(table, spark_submit, context, yarn):
+def test_a_joined_job_in_yarn_that_fails_after_its_commit_is_a_success(table, spark_submit, context, yarn):
     table.create()
     context["task_state_store"].set("spark_job_id_0", YARN_ID)
-    yarn.answers = [RUNNING, yarn.finishes("FAILED", diagnostics="Container killed", then=lambda: commit(table))]
+    yarn.answers = [
+        RUNNING,
+        yarn.finished_state("FAILED", diagnostics="Container killed", before_answer=lambda: commit(table)),
+    ]
     assert operator(table).execute(context)["version"] == 1
 
 
@@ -239,61 +240,66 @@ def test_an_unavailable_cluster_does_not_end_the_job(table, spark_submit, contex
 
 
 @since_3_3
-@pytest.mark.parametrize("joined", [True, False])
-def test_a_kill_reaches_the_application_of_an_earlier_attempt(table, spark_submit, context, yarn, joined):
+@pytest.mark.parametrize("is_joined", [True, False])
+def test_a_kill_reaches_the_application_of_this_and_of_an_earlier_attempt(
+    table, spark_submit, context, yarn, is_joined
+):
     table.create()
     load = operator(table)
-    spark_submit.does(SUBMITS)
-    if joined:
+    spark_submit.set_script(PRINT_YARN_ID)
+    if is_joined:
         context["task_state_store"].set("spark_job_id_0", YARN_ID)
-    killed = yarn.finishes("KILLED", then=load.on_kill)
-    yarn.answers = [*([RUNNING] if joined else []), killed, yarn.finishes("KILLED")]
+    killed = yarn.finished_state("KILLED", before_answer=load.on_kill)
+    yarn.answers = [*([RUNNING] if is_joined else []), killed, yarn.finished_state("KILLED")]
     with pytest.raises(DeltaJobError, match="KILLED"):
         load.execute(context)
     assert yarn.killed == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]
-    assert spark_submit.was_called is not joined
+    assert spark_submit.was_called is not is_joined
 
 
-@pytest.mark.parametrize("has_yarn", [True, False])
+@pytest.mark.parametrize("has_yarn_program", [True, False])
 def test_a_kill_of_an_untracked_job_in_yarn_ends_spark_submit_and_the_application(
-    table, spark_submit, context, plain_yarn, tmp_path, capsys, has_yarn
+    table, spark_submit, context, plain_yarn, tmp_path, capsys, has_yarn_program
 ):
     table.create()
-    spark_submit.does(f"print({YARN_ID!r}, flush=True)\nimport time; time.sleep(600)")
-    if has_yarn:
+    spark_submit.set_script(f"print({YARN_ID!r}, flush=True)\nimport time; time.sleep(600)")
+    if has_yarn_program:
         yarn = spark_submit.bin.parent / "yarn"
-        yarn.write_text(f'#!/bin/sh\necho "$@" > {tmp_path / "asked"}\n')
+        yarn.write_text(f'#!/bin/sh\necho "$@" > {tmp_path / "yarn_arguments"}\n')
         yarn.chmod(0o755)
-    load, raised = operator(table), []
+    load, task_errors = operator(table), []
 
     def run():
         try:
             load.execute(context)
         except DeltaJobError as error:
-            raised.append(error)
+            task_errors.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
-    end = time.monotonic() + 60
-    while not (load._hook and load._hook._yarn_application_id) and time.monotonic() < end:
+    deadline = time.monotonic() + 60
+    while not (load._hook and load._hook._yarn_application_id) and time.monotonic() < deadline:
         time.sleep(0.02)
     load.on_kill()
     thread.join(timeout=30)
-    assert not thread.is_alive() and len(raised) == 1
-    if has_yarn:
-        assert (tmp_path / "asked").read_text() == f"application -kill {YARN_ID}\n"
+    assert not thread.is_alive() and len(task_errors) == 1
+    if has_yarn_program:
+        assert (tmp_path / "yarn_arguments").read_text() == f"application -kill {YARN_ID}\n"
     else:
         assert f"Could not kill {YARN_ID}: this worker has no program 'yarn'" in capsys.readouterr().out
 
 
-class ApiException(Exception):  # noqa: N818  its name there
-    """The error class of the client of Kubernetes."""
+class ApiException(Exception):  # noqa: N818  its name in the client
+    """The error of Kubernetes' client for a missing pod."""
 
     status = 404
 
 
 class Kubernetes:
-    """The client of Kubernetes: `phases` are those of the driver's pod, one for each question; None: it is gone."""
+    """A stand-in for the client of Kubernetes. It answers with each phase of the driver's pod in turn.
+
+    An item of `phases` is a phase, a function that returns one, or None for a missing pod. The last one is repeated.
+    """
 
     ApiException = ApiException
 
@@ -311,8 +317,8 @@ class Kubernetes:
             phase = phase()
         if phase is None:
             raise ApiException
-        ended = SimpleNamespace(exit_code=51, reason="Error", started_at=None, finished_at=None)
-        container = SimpleNamespace(state=SimpleNamespace(terminated=ended))
+        terminated = SimpleNamespace(exit_code=51, reason="Error", started_at=None, finished_at=None)
+        container = SimpleNamespace(state=SimpleNamespace(terminated=terminated))
         return SimpleNamespace(status=SimpleNamespace(phase=phase, container_statuses=[container]))
 
     def delete_namespaced_pod(self, name, namespace, **_):
@@ -325,42 +331,45 @@ def kubernetes(spark_submit, monkeypatch):
     module = ModuleType("kubernetes")
     module.client = SimpleNamespace(V1DeleteOptions=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "kubernetes", module)
-    for place in (hooks, operators):
-        monkeypatch.setattr(place, "kube_client", client, raising=False)  # absent without the provider
+    for module_of_airflow in (hooks, operators):
+        # Without the provider of Kubernetes the modules have no `kube_client`.
+        monkeypatch.setattr(module_of_airflow, "kube_client", client, raising=False)
     extra = {"deploy-mode": "cluster", "namespace": "lake"}
     connection = {"conn_type": "spark", "host": "k8s://https://k8s:443", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     return client
 
 
-def then_succeeds(table, **how):
+def commit_and_succeed(table, **options):
+    """Return a function that makes the commit of the driver, and returns the phase of a pod that succeeded."""
+
     def phase():
-        commit(table, **how)
+        commit(table, **options)
         return "Succeeded"
 
     return phase
 
 
 @since_3_3
-def test_a_pod_that_succeeded_is_the_same_result_tracked_joined_or_retried(table, spark_submit, context, kubernetes):
+def test_a_submitted_or_joined_pod_that_succeeded_returns_its_commit(table, spark_submit, context, kubernetes):
     table.create()
-    spark_submit.does(MAKES_A_POD)
-    kubernetes.phases = [then_succeeds(table)]
+    spark_submit.set_script(PRINT_POD_NAME)
+    kubernetes.phases = [commit_and_succeed(table)]
     first = operator(table, mode="overwrite", track_driver_via_k8s_api=True).execute(context)
     assert (first["version"], first["committed"]) == (1, True)
     assert kubernetes.deleted == [f"lake:{POD}"]
     context["ti"].max_tries += 1
     context["task_state_store"].set("spark_job_id_1", f"lake:{POD}")
     spark_submit.calls.unlink()
-    kubernetes.phases = ["Running", then_succeeds(table, version=2, txn=1)]
-    joined = operator(table, mode="overwrite", track_driver_via_k8s_api=True).execute(context)
-    assert (joined["version"], joined["txn_version"], joined["committed"]) == (2, 1, True)
+    kubernetes.phases = ["Running", commit_and_succeed(table, version=2, txn=1)]
+    joined_result = operator(table, mode="overwrite", track_driver_via_k8s_api=True).execute(context)
+    assert (joined_result["version"], joined_result["txn_version"], joined_result["committed"]) == (2, 1, True)
     assert not spark_submit.was_called
 
 
 def test_the_exit_code_of_a_failed_pod_names_the_error(table, spark_submit, context, kubernetes):
     table.create()
-    spark_submit.does(MAKES_A_POD)
+    spark_submit.set_script(PRINT_POD_NAME)
     kubernetes.phases = ["Failed"]
     with pytest.raises(AirflowFailException, match="SchemaMismatchError"):
         operator(table, track_driver_via_k8s_api=True).execute(context)
@@ -369,7 +378,7 @@ def test_the_exit_code_of_a_failed_pod_names_the_error(table, spark_submit, cont
 @since_3_3
 def test_a_missing_pod_is_a_success_only_with_its_commit(table, spark_submit, context, kubernetes):
     table.create()
-    spark_submit.does(MAKES_A_POD)
+    spark_submit.set_script(PRINT_POD_NAME)
     kubernetes.phases = [None]
     load = operator(table, track_driver_via_k8s_api=True)
     with pytest.raises(Exception, match="does not show what this run did"):
@@ -381,26 +390,29 @@ def test_a_missing_pod_is_a_success_only_with_its_commit(table, spark_submit, co
 
 def test_without_tracking_the_exit_code_in_the_output_of_kubernetes_decides(table, spark_submit, context, kubernetes):
     table.create()
-    spark_submit.does(MAKES_A_POD + "print('\\t exit code: 84')\n")
+    spark_submit.set_script(PRINT_POD_NAME + "print('\\t exit code: 84')\n")
     with pytest.raises(DeltaConflictError):
         operator(table).execute(context)
-    spark_submit.does(MAKES_A_POD + commits(table))  # a log that is silent, of which Airflow's hook makes a failure
+    # Airflow's hook treats an output without an exit code as a failure.
+    spark_submit.set_script(PRINT_POD_NAME + job_that_commits(table))
     assert operator(table).execute(context)["version"] == 1
 
 
-def test_the_deploy_mode_of_sparks_settings_is_that_of_the_task(table, spark_submit, context, monkeypatch):
+def test_the_deploy_mode_in_the_spark_settings_is_the_deploy_mode_of_the_task(
+    table, spark_submit, context, monkeypatch
+):
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "yarn"}))
     table.create()
-    spark_submit.does(SUBMITS + commits(table))
+    spark_submit.set_script(PRINT_YARN_ID + job_that_commits(table))
     settings = {"spark.submit.deployMode": "cluster"}
     assert operator(table, conf=settings, durable=False).execute(context)["version"] == 1
     argv = spark_submit.argv
     assert argv[argv.index("--deploy-mode") + 1] == "cluster" and "spark.yarn.maxAppAttempts=1" in argv
 
 
-def test_the_number_of_drivers_that_yarn_runs_can_be_set(table, spark_submit, context, plain_yarn):
+def test_the_author_can_set_how_often_yarn_starts_the_driver(table, spark_submit, context, plain_yarn):
     table.create()
-    spark_submit.does(SUBMITS + commits(table))
+    spark_submit.set_script(PRINT_YARN_ID + job_that_commits(table))
     operator(table, conf={"spark.yarn.maxAppAttempts": "3"}).execute(context)
     assert [value for value in spark_submit.argv if "maxAppAttempts" in value] == ["spark.yarn.maxAppAttempts=3"]
 
@@ -409,8 +421,8 @@ def test_the_number_of_drivers_that_yarn_runs_can_be_set(table, spark_submit, co
 def test_an_application_that_a_later_line_quotes_is_not_killed(table, spark_submit, context, yarn):
     table.create()
     load = operator(table)
-    spark_submit.does(SUBMITS + "print('the row application_1_2 of application_')\n")
-    yarn.answers = [yarn.finishes("KILLED", then=load.on_kill), yarn.finishes("KILLED")]
+    spark_submit.set_script(PRINT_YARN_ID + "print('the row application_1_2 of application_')\n")
+    yarn.answers = [yarn.finished_state("KILLED", before_answer=load.on_kill), yarn.finished_state("KILLED")]
     with pytest.raises(DeltaJobError):
         load.execute(context)
     assert yarn.killed == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]

@@ -22,12 +22,14 @@ from deltalite.errors import StorageError, StoragePermissionError
 
 
 def trigger(table, **changes) -> DeltaVersionTrigger:
+    """Create a trigger that polls every 10 ms. `changes` replaces its arguments."""
     arguments = {"after_version": 0, "condition": CommitCondition().as_dict(), "poke_interval": 0.01, **changes}
     place = LogPosition(version=arguments["after_version"]).as_dict()
     return DeltaVersionTrigger(table=str(table), **{"place": place, **arguments})
 
 
 async def events(trigger) -> list[dict]:
+    """Run a trigger to its end, and return the payloads of its events."""
     async with asyncio.timeout(60):
         return [event.payload async for event in trigger.run()]
 
@@ -65,48 +67,48 @@ async def test_an_existing_commit_is_one_event(table):
     ]
 
 
-async def test_a_later_commit_is_found(table):
+async def test_the_trigger_waits_for_a_later_commit(table):
     table.create()
-    waiting_for_it = asyncio.create_task(events(trigger(table)))
+    waiting_task = asyncio.create_task(events(trigger(table)))
     await asyncio.sleep(0.05)
-    assert not waiting_for_it.done()
+    assert not waiting_task.done()
     table.commit(1, table.add())
-    (event,) = await waiting_for_it
+    (event,) = await waiting_task
     assert event["result"]["version"] == 1
 
 
 async def test_the_trigger_waits_for_a_missing_table(table):
-    waiting_for_it = asyncio.create_task(events(trigger(table, after_version=-1)))
+    waiting_task = asyncio.create_task(events(trigger(table, after_version=-1)))
     await asyncio.sleep(0.03)
     table.create(table.add())
-    (event,) = await waiting_for_it
+    (event,) = await waiting_task
     assert (event["result"]["version"], event["result"]["after_version"]) == (0, -1)
 
 
 async def test_a_commit_that_does_not_match_is_read_once(table, monkeypatch):
     table.create()
     table.commit(1, table.add(data_change=False))
-    versions, polled_often, poll = [], threading.Event(), watch.poll
+    versions, has_polled_three_times, poll = [], threading.Event(), watch.poll
 
-    def recorded(store, after, condition):
+    def record_and_poll(store, after, condition):
         versions.append(after.version)
         if len(versions) >= 3:
-            polled_often.set()
+            has_polled_three_times.set()
         return poll(store, after, condition)
 
-    monkeypatch.setattr(watch, "poll", recorded)
-    waiting_for_it = asyncio.create_task(events(trigger(table)))
-    await asyncio.to_thread(polled_often.wait, 5)
+    monkeypatch.setattr(watch, "poll", record_and_poll)
+    waiting_task = asyncio.create_task(events(trigger(table)))
+    await asyncio.to_thread(has_polled_three_times.wait, 5)
     table.commit(2, table.add())
-    await waiting_for_it
+    await waiting_task
     assert versions[0] == 0 and set(versions[1:]) == {1}
 
 
 async def test_slow_storage_does_not_block_the_event_loop(table, monkeypatch):
     table.create()
-    released = threading.Event()
+    poll_may_end = threading.Event()
     monkeypatch.setattr(
-        watch, "poll", lambda *_: released.wait(5) and watch.PollResult(position=LogPosition(version=0), match=None)
+        watch, "poll", lambda *_: poll_may_end.wait(5) and watch.PollResult(position=LogPosition(version=0), match=None)
     )
     running = asyncio.create_task(events(trigger(table)))
     began = time.monotonic()
@@ -114,7 +116,7 @@ async def test_slow_storage_does_not_block_the_event_loop(table, monkeypatch):
         await asyncio.sleep(0.01)
     assert time.monotonic() - began < 1
     running.cancel()
-    released.set()
+    poll_may_end.set()
     with pytest.raises(asyncio.CancelledError):
         await running
 
@@ -124,14 +126,14 @@ async def test_a_poll_uses_the_event_loop_of_the_triggerer_and_a_thread_of_the_p
     table.commit(1, table.add())
     poll, polls = watch.poll, []
 
-    async def loop():
+    async def running_loop():
         return asyncio.get_running_loop()
 
-    def recorded(*arguments):  # Airflow 3.1 asks for a connection by `async_to_sync`
-        polls.append((async_to_sync(loop)(), threading.current_thread().name))
+    def record_and_poll(*arguments):  # Airflow 3.1 looks a connection up through `async_to_sync`
+        polls.append((async_to_sync(running_loop)(), threading.current_thread().name))
         return poll(*arguments)
 
-    monkeypatch.setattr(watch, "poll", recorded)
+    monkeypatch.setattr(watch, "poll", record_and_poll)
     await events(trigger(table))
     ((loop_of_poll, thread),) = polls
     assert loop_of_poll is asyncio.get_running_loop()
@@ -143,13 +145,13 @@ async def test_a_storage_failure_is_retried_from_the_same_log_position(table, mo
     table.commit(1, table.add())
     poll, versions = watch.poll, []
 
-    def at_the_third_time(store, after, condition):
+    def fail_twice(store, after, condition):
         versions.append(after.version)
         if len(versions) < 3:
             raise StorageError("timed out", remedy="Wait.")
         return poll(store, after, condition)
 
-    monkeypatch.setattr(watch, "poll", at_the_third_time)
+    monkeypatch.setattr(watch, "poll", fail_twice)
     (event,) = await events(trigger(table))
     assert event["status"] == "success" and versions == [0, 0, 0]
 
@@ -157,19 +159,19 @@ async def test_a_storage_failure_is_retried_from_the_same_log_position(table, mo
 async def test_a_connection_that_is_missing_for_a_while_does_not_end_the_wait(table, monkeypatch):
     table.create()
     table.commit(1, table.add())
-    get_conn, tables = DeltaHook.get_conn, []
+    get_conn, hooks = DeltaHook.get_conn, []
 
-    def at_the_third_time(hook):
-        tables.append(hook.table)
-        if len(tables) == 1:
+    def fail_twice(hook):
+        hooks.append(hook)
+        if len(hooks) == 1:
             raise AirflowNotFoundException("There is no Airflow connection 'lake'")
-        if len(tables) == 2:
+        if len(hooks) == 2:
             raise StorageError("no token", remedy="Wait.")
         return get_conn(hook)
 
-    monkeypatch.setattr(DeltaHook, "get_conn", at_the_third_time)
+    monkeypatch.setattr(DeltaHook, "get_conn", fail_twice)
     (event,) = await events(trigger(table))
-    assert event["status"] == "success" and len(tables) == 3
+    assert event["status"] == "success" and len(hooks) == 3
 
 
 async def test_a_permanent_error_is_one_typed_event(table, monkeypatch):
@@ -192,31 +194,31 @@ def test_pauses_grow_during_storage_failures_up_to_a_limit_and_never_below_the_i
     assert pause_seconds(3600, 5) == 3600
 
 
-@pytest.mark.parametrize("line", ['{"add"', '{"txn":{"appId":"a","version":0}}'])
-async def test_an_event_waits_until_the_scheduler_has_stored_the_deferral(table, monkeypatch, line):
+@pytest.mark.parametrize("commit_text", ['{"add"', '{"txn":{"appId":"a","version":0}}'])
+async def test_an_event_waits_until_the_scheduler_has_stored_the_deferral(table, monkeypatch, commit_text):
     table.create()
-    table.root.joinpath("_delta_log", f"{1:020}.json").write_text(line + "\n")
-    settled, pauses = asyncio.Event(), []
+    table.root.joinpath("_delta_log", f"{1:020}.json").write_text(commit_text + "\n")
+    deferral_is_stored, pauses = asyncio.Event(), []
     sleep = asyncio.sleep
 
-    async def settling(seconds):
+    async def record_and_sleep(seconds):
         pauses.append(seconds)
-        await (settled.wait() if seconds == 77.0 else sleep(seconds))
+        await (deferral_is_stored.wait() if seconds == 77.0 else sleep(seconds))
 
     monkeypatch.setattr("airflow_provider_deltalite.triggers._version._SETTLING_SECONDS", 77.0)
-    monkeypatch.setattr(asyncio, "sleep", settling)
+    monkeypatch.setattr(asyncio, "sleep", record_and_sleep)
     waiting_trigger = trigger(table, condition=CommitCondition(data_change_only=False).as_dict())
-    poll, polled = _version._event_of, asyncio.Event()
+    event_of, first_poll_ended = _version._event_of, asyncio.Event()
 
-    async def signalled(*arguments):
-        event = await poll(*arguments)
-        polled.set()
+    async def poll_and_signal(*arguments):
+        event = await event_of(*arguments)
+        first_poll_ended.set()
         return event
 
-    monkeypatch.setattr(_version, "_event_of", signalled)
-    waiting = asyncio.create_task(events(waiting_trigger))
-    await polled.wait()
+    monkeypatch.setattr(_version, "_event_of", poll_and_signal)
+    waiting_task = asyncio.create_task(events(waiting_trigger))
+    await first_poll_ended.wait()
     await sleep(0)
-    assert pauses == [77.0] and not waiting.done()
-    settled.set()
-    assert len(await waiting) == 1
+    assert pauses == [77.0] and not waiting_task.done()
+    deferral_is_stored.set()
+    assert len(await waiting_task) == 1

@@ -13,11 +13,11 @@ from airflow_provider_deltalite.lineage.naming import dataset_name
 from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, DeltaWriteOperator
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 from deltalite.errors import InvalidTableAddressError
-from tests.airflow.rendering import rendered
+from tests.airflow.rendering import rendered_task
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHELLS = {"system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell", "spawnl", "spawnlp"}
-COMMITS = """
+COMMIT_PROGRAM = """
 import json, os
 request = json.load(open(sys.argv[-1]))
 root, run = os.path.realpath(request["table"].removeprefix("file:")), request["identity"]
@@ -39,8 +39,9 @@ def shells_in(source: str) -> list[int]:
         and (
             (isinstance(node.func, ast.Attribute) and node.func.attr in SHELLS)
             or any(
-                word.arg == "shell" and not (isinstance(word.value, ast.Constant) and word.value.value is False)
-                for word in node.keywords
+                keyword.arg == "shell"
+                and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False)
+                for keyword in node.keywords
             )
         )
     ]
@@ -54,26 +55,26 @@ def test_no_module_uses_a_shell(package):
 
 
 @pytest.mark.parametrize("code", ["os.system('ls')", "subprocess.run('ls', shell=True)", "run(a, shell=x)"])
-def test_the_check_recognises_a_shell(code):
+def test_the_search_for_shells_recognizes_a_shell(code):
     assert shells_in(code) == [1]
 
 
 def test_a_name_with_shell_syntax_is_an_ordinary_name(spark_submit, context, tmp_path, make_table):
     name = "orders; touch pwned $(touch pwned) `touch pwned`"
     make_table(tmp_path / name).create()
-    spark_submit.does(COMMITS)
-    made = rendered(
+    spark_submit.set_script(COMMIT_PROGRAM)
+    task = rendered_task(
         DeltaDeleteOperator,
         table=f"{tmp_path}/{{{{ name }}}}",
         condition="customer = '$(touch pwned)' OR '`touch pwned`' = ''",
         rendered_with={"name": name},
     )
-    assert made.execute(context)["version"] == 1
-    assert not any("pwned" in word for word in spark_submit.argv)
+    assert task.execute(context)["version"] == 1
+    assert not any("pwned" in argument for argument in spark_submit.argv)
     assert not list(tmp_path.rglob("pwned")) and not Path("pwned").exists()
 
 
-CLIMBING = [
+ADDRESSES_OF_OTHER_FOLDERS = [
     "/lake/../etc",
     "/lake/..",
     "../lake",
@@ -90,14 +91,14 @@ CLIMBING = [
 ]
 
 
-@pytest.mark.parametrize("address", CLIMBING)
+@pytest.mark.parametrize("address", ADDRESSES_OF_OTHER_FOLDERS)
 def test_no_address_leads_out_of_the_folder_that_the_author_wrote(address, context):
     with pytest.raises(InvalidTableAddressError, match=r"leads to another folder|control"):
-        rendered(DeltaDeleteOperator, table=address, condition="a")._request()
-    for kind in ("csv", "delta"):
-        source = {"format": kind, "path": address}
+        rendered_task(DeltaDeleteOperator, table=address, condition="a")._request()
+    for source_format in ("csv", "delta"):
+        source = {"format": source_format, "path": address}
         with pytest.raises(InvalidTableAddressError, match="leads to another folder"):
-            rendered(DeltaWriteOperator, table="/lake/t", source=source)._request()
+            rendered_task(DeltaWriteOperator, table="/lake/t", source=source)._request()
     with pytest.raises(Exception, match="leads to another folder"):
         DeltaVersionSensor(task_id="wait", table=address, after_version=-1).poke(context)
 
@@ -122,7 +123,7 @@ def test_no_reader_option_leads_out_of_the_folder(options, is_constant):
     """A constant is rejected when the DAG is parsed, a rendered value when the task runs."""
     rendered_options = options if is_constant else {name: f"{{{{ values['{name}'] }}}}" for name in options}
     with pytest.raises(InvalidTableAddressError, match="leads to another folder"):
-        rendered(
+        rendered_task(
             DeltaWriteOperator, source={"format": "csv", "options": rendered_options}, rendered_with={"values": options}
         )._request()
 
@@ -132,34 +133,36 @@ def test_no_reader_option_leads_out_of_the_folder(options, is_constant):
 def test_no_file_that_a_query_names_leads_out_of_the_folder(name, query):
     source = {"format": "csv", "path": "/in"}
     with pytest.raises(InvalidTableAddressError, match="leads to another folder"):
-        rendered(
+        rendered_task(
             DeltaWriteOperator, source=source, query=query.format(name=name), rendered_with={"name": name}
         )._request()
 
 
 def test_options_and_queries_without_a_folder_are_accepted():
     options = {"sep": "..", "dateFormat": "yyyy/MM/dd", "query": "SELECT '/../'", "path": "/in/a..b", "x": "a..b/c"}
-    table = {"dbtable": "(SELECT 'a/../b') t"}
-    for options_of_source in (options, table):
+    table_options = {"dbtable": "(SELECT 'a/../b') t"}
+    for options_of_source in (options, table_options):
         source = {"format": "csv", "options": options_of_source}
         query = "SELECT `a..b`, `..`, '/../' FROM source"
-        assert rendered(DeltaWriteOperator, source=source, query=query)._request().query == query
+        assert rendered_task(DeltaWriteOperator, source=source, query=query)._request().query == query
 
 
 def test_dots_in_a_name_are_accepted():
-    assert rendered(DeltaDeleteOperator, table="/lake/a..b/...", condition="a")._request().table == "/lake/a..b/..."
+    assert (
+        rendered_task(DeltaDeleteOperator, table="/lake/a..b/...", condition="a")._request().table == "/lake/a..b/..."
+    )
 
 
 def test_every_spelling_of_an_address_is_one_table(spark_submit, context, table):
-    """The asset, the lineage, the result and the look-up of the run agree."""
+    """The asset, the lineage, the result and the search for the run treat all spellings as one table."""
     table.create()
-    spark_submit.does(COMMITS)
-    first = rendered(DeltaDeleteOperator, table=str(table), condition="a").execute(context)
-    spark_submit.does("raise SystemExit('submitted a second time')")
+    spark_submit.set_script(COMMIT_PROGRAM)
+    first = rendered_task(DeltaDeleteOperator, table=str(table), condition="a").execute(context)
+    spark_submit.set_script("raise SystemExit('submitted a second time')")
     root = str(table)
     for spelling in (f"{root}/", f"file:{root}", f"file://{root}/", root.replace("/lake/", "//lake/./")):
-        again = rendered(DeltaDeleteOperator, table=spelling, condition="a").execute(context)
-        assert (again["table"], again["version"], again["app_id"]) == (root, 1, first["app_id"])
-        assert again["skipped"]
+        retry_result = rendered_task(DeltaDeleteOperator, table=spelling, condition="a").execute(context)
+        assert (retry_result["table"], retry_result["version"], retry_result["app_id"]) == (root, 1, first["app_id"])
+        assert retry_result["skipped"]
         assert asset_uri(spelling) == f"file://{root}"
         assert asset_name(asset_uri(spelling)) == dataset_name(spelling) == dataset_name(root)

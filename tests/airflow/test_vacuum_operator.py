@@ -11,12 +11,12 @@ from airflow_provider_deltalite.operators.delta import DeltaVacuumOperator
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import OnRerun, RunIdentity, VacuumMode, VacuumRequest
 from deltalite.results import OperationResult
-from tests.airflow.rendering import TEXT_AND_NATIVE, rendered
-from tests.support.airflow_versions import stored
+from tests.airflow.rendering import TEXT_AND_NATIVE, rendered_task
+from tests.support.airflow_versions import scheduler_copy
 
 
 def operator(**parameters) -> DeltaVacuumOperator:
-    return rendered(DeltaVacuumOperator, **parameters)
+    return rendered_task(DeltaVacuumOperator, **parameters)
 
 
 def rendered_request(**parameters) -> VacuumRequest:
@@ -104,5 +104,5 @@ def test_the_parameter_dry_run_does_not_hide_airflows_method_dry_run(capsys):
 def test_a_dag_with_a_vacuum_is_serialized():
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         DeltaVacuumOperator(task_id="vacuum", table="/lake/orders", dry_run=True, retention_hours=24)
-    task = stored(dag).get_task("vacuum")
+    task = scheduler_copy(dag).get_task("vacuum")
     assert (task.table, task.dry_run_only, task.retention_hours) == ("/lake/orders", True, 24)

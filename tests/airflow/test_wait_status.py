@@ -1,4 +1,4 @@
-"""The status of a wait is logged at its start and every five minutes, with what storage last answered."""
+"""The status of a wait: it is logged at the start and every five minutes, with the last answer of the storage."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from deltalite.conditions import CommitCondition
 from deltalite.errors import StorageError
 
 
-def wait(table, **condition) -> VersionWait:
+def version_wait(table, **condition) -> VersionWait:
     return VersionWait(table=str(table), after_version=0, condition=CommitCondition(**condition))
 
 
 def test_the_status_is_logged_at_the_start_and_every_five_minutes(table, caplog):
     caplog.set_level("INFO")
     times = iter([0.0, 60.0, 299.0, 300.0, 301.0, 700.0])
-    status = WaitStatus(wait(table), clock=lambda: next(times))
-    for poll in range(6):
-        if poll == 3:
+    status = WaitStatus(version_wait(table), clock=lambda: next(times))
+    for poll_number in range(6):
+        if poll_number == 3:
             table.create()
         status.record_poll(DeltaHook(str(table)), answered=True)
     assert caplog.text.count("Waiting for a commit") == 3
@@ -29,23 +29,23 @@ def test_the_status_is_logged_at_the_start_and_every_five_minutes(table, caplog)
 
 
 def test_the_status_names_storage_that_never_answered(table, monkeypatch):
-    def silent(_question):
+    def fail(_question):
         raise StorageError("timed out", remedy="Wait.")
 
     hook = DeltaHook(str(table))
-    monkeypatch.setattr(hook, "ask", silent)
-    status = WaitStatus(wait(table))
+    monkeypatch.setattr(hook, "ask", fail)
+    status = WaitStatus(version_wait(table))
     status.record_poll(hook, answered=False)
     assert "Could not read the newest version: timed out. Last answered poll: none." in status.text(hook)
 
 
 def test_a_secret_in_a_condition_is_not_shown(table):
-    status = WaitStatus(wait(table, partition={"token": "planted-value"}))
+    status = WaitStatus(version_wait(table, partition={"token": "planted-value"}))
     assert "in partition token=***" in status.text(DeltaHook(str(table)))
 
 
 @pytest.mark.parametrize(
-    ("condition", "words"),
+    ("condition", "text"),
     [
         ({}, "that changes rows"),
         ({"data_change_only": False}, "of any kind"),
@@ -56,5 +56,5 @@ def test_a_secret_in_a_condition_is_not_shown(table):
         ({"data_change_only": False, "exclude_app_ids": ["b/*"]}, "without app id b/*"),
     ],
 )
-def test_a_condition_is_shown_in_words(condition, words):
-    assert str(CommitCondition(**condition)) == words
+def test_a_condition_is_shown_in_words(condition, text):
+    assert str(CommitCondition(**condition)) == text

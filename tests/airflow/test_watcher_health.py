@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from airflow_provider_deltalite import watcher_health
 from airflow_provider_deltalite.watcher_health import WatcherHealth
 from deltalite import watch
 from deltalite.errors import StorageError
-from tests.airflow.watching import Store, Watching, started, trigger
+from tests.airflow.watching import AssetStateStore, RunningTrigger, trigger, wait_until, wait_until_started
 
 pytestmark = pytest.mark.usefixtures("events_are_stored_at_once")
 
 
 @pytest.fixture
 def metrics(monkeypatch):
-    """The reported metrics: the name, the value and the asset."""
+    """The reported metrics, each as (kind, name, value, asset). `incr` and `gauge` are the kinds."""
     reported = []
 
-    def metric(method):
-        return lambda name, value=1, *, tags: reported.append((method, name.rpartition(".")[2], value, tags["asset"]))
+    def recording_metric(kind):
+        return lambda name, value=1, *, tags: reported.append((kind, name.rpartition(".")[2], value, tags["asset"]))
 
-    monkeypatch.setattr(watcher_health, "_metrics", metric)
+    monkeypatch.setattr(watcher_health, "_metrics_function", recording_metric)
     return reported
 
 
@@ -31,18 +29,18 @@ async def test_polls_failures_and_lag_are_metrics_of_the_asset(table, metrics, m
     table.create()
     follow, failures = watch.follow, iter([StorageError("timed out", remedy="Wait.")])
 
-    def first_fails(*asked):
+    def fail_at_the_first_call(*arguments):
         if (error := next(failures, None)) is not None:
             raise error
-        return follow(*asked)
+        return follow(*arguments)
 
-    monkeypatch.setattr(watch, "follow", first_fails)
-    store = Store()
-    async with Watching(trigger(table, store)) as watching:
-        await watching.sees(started(store))
-        await watching.sees(lambda: sum(name == "polls" for _, name, _, _ in metrics) >= 5)  # the shared stream polls
+    monkeypatch.setattr(watch, "follow", fail_at_the_first_call)
+    store = AssetStateStore()
+    async with RunningTrigger(trigger(table, store)) as watching:
+        await wait_until_started(store)
+        await wait_until(lambda: sum(name == "polls" for _, name, _, _ in metrics) >= 5)
         table.commit(1, table.add())
-        await watching.next()
+        await watching.next_event()
     asset = f"file://{table}"
     for expected in (("incr", "polls", 1), ("incr", "failures", 1), ("gauge", "lag_versions", 1)):
         assert (*expected, asset) in metrics
@@ -67,13 +65,16 @@ def test_an_error_that_repeats_is_logged_at_growing_intervals_with_the_name_of_t
 
 
 def test_metrics_that_fail_do_not_end_a_watcher(monkeypatch):
-    monkeypatch.setattr(watcher_health, "_metrics", lambda _: asyncio.wrong)
+    def fail(_kind):
+        raise ConnectionError("no answer")
+
+    monkeypatch.setattr(watcher_health, "_metrics_function", fail)
     WatcherHealth("a").count_poll()
 
 
 def test_the_metrics_are_those_that_the_triggerer_sets_up():
     for method in ("incr", "gauge"):
-        watcher_health._metrics(method)("deltalite.test", 1, tags={"asset": "a"})
+        watcher_health._metrics_function(method)("deltalite.test", 1, tags={"asset": "a"})
 
 
 def test_an_error_is_logged_without_the_secrets_that_it_quotes(caplog, metrics):

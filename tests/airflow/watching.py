@@ -1,4 +1,4 @@
-"""A watcher that runs in a test, and the store in which Airflow keeps its log position."""
+"""A watcher that runs in a test, and a stand-in for the store in which Airflow keeps its log position."""
 
 from __future__ import annotations
 
@@ -9,35 +9,45 @@ from contextlib import aclosing
 from airflow_provider_deltalite.triggers.delta import DeltaTableTrigger
 
 
-class Store:
-    """The state store of a trigger with one asset, as in Airflow 3.3.2; `values` outlives a triggerer."""
+class AssetStateStore:
+    """The state store of a trigger with one asset, as in Airflow 3.3.2.
+
+    Two stores with the same `values` are the stores of one asset before and after a restart of the triggerer. The next
+    `remaining_failures` calls fail.
+    """
 
     def __init__(self, values=None):
         self.values = {} if values is None else values
-        self.fails = 0
+        self.remaining_failures = 0
+
+    @property
+    def position(self):
+        """The stored position of the only trigger, or None before its first one."""
+        return next(iter(self.values.values()), None)
 
     async def aget(self, key):
-        self._fail()
+        self._fail_if_due()
         return self.values.get(key)
 
     async def aset(self, key, value):
-        self._fail()
+        self._fail_if_due()
         self.values[key] = json.loads(json.dumps(value))
 
-    def _fail(self):
-        if self.fails:
-            self.fails -= 1
-            raise ConnectionError("the API server is away")
+    def _fail_if_due(self):
+        if self.remaining_failures:
+            self.remaining_failures -= 1
+            raise ConnectionError("the API server does not answer")
 
 
 def trigger(table, store=None, **changes) -> DeltaTableTrigger:
+    """Create the trigger of a watcher that polls every 10 ms. `changes` replaces its arguments."""
     table_trigger = DeltaTableTrigger(table=str(table), **{"poke_interval": 0.01, **changes})
     table_trigger.asset_state_store = store
     return table_trigger
 
 
-class Watching:
-    """A running trigger; `next` returns its next event."""
+class RunningTrigger:
+    """A trigger that runs in a task of the event loop, while its `with` block runs."""
 
     def __init__(self, trigger):
         self.trigger = trigger
@@ -56,15 +66,18 @@ class Watching:
             async for event in events:
                 await self.events.put(event.payload)
 
-    async def next(self):
+    async def next_event(self):
+        """Wait for the next event, and return its payload."""
         return await asyncio.wait_for(self.events.get(), 20)
 
-    async def sees(self, condition):
-        async with asyncio.timeout(20):
-            while not condition():  # noqa: ASYNC110  what is waited for is a file or a store
-                await asyncio.sleep(0.01)
+
+async def wait_until(condition):
+    """Wait until the function `condition` returns a true value; raises TimeoutError after 20 seconds."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110  a file or a store changes, and neither has an event
+            await asyncio.sleep(0.01)
 
 
-def started(store):
-    """Whether a trigger has stored its first position."""
-    return lambda: bool(store.values)
+async def wait_until_started(store):
+    """Wait until a trigger has stored its first position."""
+    await wait_until(lambda: store.position is not None)

@@ -1,4 +1,4 @@
-"""`make lint` finds the words, openings and names that CONTRIBUTING.md rules out, and nothing else."""
+"""`make lint` finds the words, openings and names that CONTRIBUTING.md forbids, and nothing else."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ RULES = rules_of(PAGE)
         "self.found = 1",
     ],
 )
-def test_a_ruled_out_word_opening_or_name_is_found(line):
+def test_a_forbidden_word_opening_or_name_is_reported(line):
     assert len(list(findings("a.py", line if "|" not in line else f"# {line}", RULES))) == 1
 
 

@@ -1,7 +1,7 @@
 """A module imports from lower layers only, and the modules that a worker loads import neither pyarrow nor pyspark.
 
-The tables below are the rule; the tests read every source file's imports (those inside functions too) and hold them
-against it. A module that does not exist yet breaks nothing, but the author of a new component adds it to a table.
+The tables below contain the rules. The tests compare them with the imports of every source file, also with imports
+inside functions. The author of a new component adds it to a table.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ STANDARD_LIBRARY_ONLY = frozenset(
     {"errors", "requests", "results", "conditions", "redaction", "installation", "version"}
 )
 
-# Who may import pyspark, and who may name its types.
+# The components that may import pyspark, and the components that may name its types.
 RUNS_ON_SPARK = frozenset({"spark"})
 NAMES_SPARK_TYPES = frozenset({"commands", "jobs"})
 NEEDS_SPARK = RUNS_ON_SPARK | NAMES_SPARK_TYPES
 
-# The one component that draws on a terminal, and what it draws with. It reads tables without Spark.
-TERMINAL = "cli"
-DRAWS = frozenset({"rich"})
+# The only component that draws on a terminal, and the packages that it uses for this. It reads tables without Spark.
+TERMINAL_COMPONENT = "cli"
+TERMINAL_PACKAGES = frozenset({"rich"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class Import:
 
 
 def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
-    """Every import in `source`, wherever it stands: statements and `import_module` of a literal."""
+    """Return every import in `source`, also inside functions: statements, and `import_module` of a literal."""
     imports: list[Import] = []
 
     def visit(node: ast.AST, for_types_only: bool) -> None:
@@ -120,9 +120,9 @@ def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
             Import(target=target, line=node.lineno, for_types_only=for_types_only)
             for target in targets_of(node, module, is_package=is_package)
         )
-        guarded = node.body if is_type_checking(node) else []
+        type_checking_body = node.body if is_type_checking(node) else []
         for child in ast.iter_child_nodes(node):
-            visit(child, for_types_only or child in guarded)
+            visit(child, for_types_only or child in type_checking_body)
 
     visit(ast.parse(source), False)
     return imports
@@ -137,7 +137,10 @@ def is_type_checking(node: ast.AST) -> bool:
 
 
 def targets_of(node: ast.AST, module: str, *, is_package: bool) -> list[str]:
-    """The absolute names that one node imports. Of `from package import name`, `name` too: it may be a module."""
+    """Return the absolute names that one node imports.
+
+    `from package import name` gives `package.name`, because `name` may be a module.
+    """
     match node:
         case ast.Import():
             return [alias.name for alias in node.names]
@@ -145,9 +148,9 @@ def targets_of(node: ast.AST, module: str, *, is_package: bool) -> list[str]:
             return [f"{node.module}.{alias.name}" for alias in node.names]
         case ast.ImportFrom():
             parts = module.split(".")
-            above = parts[: len(parts) - node.level + (1 if is_package else 0)]
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            return [f"{base}.{alias.name}" for alias in node.names]
+            parent_parts = parts[: len(parts) - node.level + (1 if is_package else 0)]
+            source_module = ".".join([*parent_parts, *([node.module] if node.module else [])])
+            return [f"{source_module}.{alias.name}" for alias in node.names]
         case ast.Call(
             func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
             args=[ast.Constant(value=str(target)), *_],
@@ -158,7 +161,7 @@ def targets_of(node: ast.AST, module: str, *, is_package: bool) -> list[str]:
 
 
 def modules_of(folder: Path) -> dict[str, Path]:
-    """Dotted name -> file, for every module below a package's folder."""
+    """Return the file of every module below a package's folder, by the module's dotted name."""
     files_by_module = {}
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder.parent).with_suffix("").parts
@@ -167,18 +170,18 @@ def modules_of(folder: Path) -> dict[str, Path]:
 
 
 def component(module: str) -> str:
-    """`deltalite.log.replay` -> `log`; the package itself is `__init__`."""
+    """Return the component of a module, such as `log` for `deltalite.log.replay`; `__init__` for the package itself."""
     return (*module.split("."), "__init__")[1]
 
 
 def component_of_target(target: str) -> str:
-    """As `component`, where the last part may be a name that the package re-exports, as in `deltalite.DeltaTable`."""
+    """Return the component of an imported name; `__init__` for a name that the package exports, as `DeltaTable`."""
     name = component(target)
     return name if name in RANK or (LIBRARY / name).is_dir() or (LIBRARY / f"{name}.py").exists() else "__init__"
 
 
 def room(module: str) -> str:
-    """`deltalite.spark.scan.frame` -> `scan`; the component itself is `__init__`."""
+    """Return the room of a module, such as `scan` for `deltalite.spark.scan.frame`; `__init__` for the component."""
     return (*module.split(".")[1:], "__init__")[1]
 
 
@@ -191,94 +194,94 @@ LIBRARY_MODULES = modules_of(LIBRARY)
 PROVIDER_MODULES = modules_of(PROVIDER)
 
 
-def upward(module: str, imports: list[Import]) -> list[str]:
+def upward_imports(module: str, imports: list[Import]) -> list[str]:
     """Return the imports of `module` from its layer or above, as sentences."""
     importer = component(module)
     return [
-        f"{module}:{item.line} imports {item.target}: '{importer}' may use only layers below it"
-        for item in imports
-        if item.package == "deltalite"
-        for other in [component_of_target(item.target)]
-        if other != importer and RANK.get(other, len(LAYERS)) >= RANK[importer]
+        f"{module}:{module_import.line} imports {module_import.target}: '{importer}' may use only layers below it"
+        for module_import in imports
+        if module_import.package == "deltalite"
+        for imported in [component_of_target(module_import.target)]
+        if imported != importer and RANK.get(imported, len(LAYERS)) >= RANK[importer]
     ]
 
 
-def upward_rooms(module: str, imports: list[Import]) -> list[str]:
+def upward_room_imports(module: str, imports: list[Import]) -> list[str]:
     """Return the imports of `module` from rooms that are not below its room, as sentences."""
     rooms = ROOMS[component(module)]
     ranks = {name: rank for rank, layer in enumerate(reversed(rooms)) for name in layer}
     importer = room(module)
     return [
-        f"{module}:{item.line} imports {item.target}: '{importer}' may use only rooms below it"
-        for item in imports
-        if item.package == "deltalite" and component(item.target) == component(module)
-        for imported in [room(item.target)]
+        f"{module}:{module_import.line} imports {module_import.target}: '{importer}' may use only rooms below it"
+        for module_import in imports
+        if module_import.package == "deltalite" and component(module_import.target) == component(module)
+        for imported in [room(module_import.target)]
         if imported != importer and ranks.get(imported, len(rooms)) >= ranks[importer]
     ]
 
 
 def violations(modules: Mapping[str, Path], is_wrong: Callable[[str, Import], bool]) -> list[str]:
-    """The imports of the modules for which `is_wrong` holds, each as one line."""
+    """Return the imports of the modules for which `is_wrong` holds, each as one line."""
     return [
-        f"{module}:{item.line} imports {item.target}"
+        f"{module}:{module_import.line} imports {module_import.target}"
         for module, path in modules.items()
-        for item in imports_in(module, path)
-        if is_wrong(module, item)
+        for module_import in imports_in(module, path)
+        if is_wrong(module, module_import)
     ]
 
 
-def test_every_component_and_room_of_the_library_has_a_place():
-    assert [m for m in LIBRARY_MODULES if component(m) not in RANK] == [], "Give them a place in LAYERS."
+def test_every_component_and_room_of_the_library_is_in_a_table():
+    assert [m for m in LIBRARY_MODULES if component(m) not in RANK] == [], "Add their components to LAYERS."
     in_rooms = [m for m in LIBRARY_MODULES if component(m) in ROOMS]
-    homeless = [m for m in in_rooms if not any(room(m) in layer for layer in ROOMS[component(m)])]
-    assert homeless == [], "Give them a place in ROOMS."
+    unlisted = [m for m in in_rooms if not any(room(m) in layer for layer in ROOMS[component(m)])]
+    assert unlisted == [], "Add their rooms to ROOMS."
 
 
 def test_the_library_imports_downwards_only():
-    assert [line for m, path in LIBRARY_MODULES.items() for line in upward(m, imports_in(m, path))] == []
+    assert [line for m, path in LIBRARY_MODULES.items() for line in upward_imports(m, imports_in(m, path))] == []
 
 
 def test_the_rooms_of_a_component_import_downwards_only():
     in_rooms = {m: path for m, path in LIBRARY_MODULES.items() if component(m) in ROOMS}
-    assert [line for m, path in in_rooms.items() for line in upward_rooms(m, imports_in(m, path))] == []
+    assert [line for m, path in in_rooms.items() for line in upward_room_imports(m, imports_in(m, path))] == []
 
 
 def test_the_library_knows_neither_airflow_nor_the_provider():
-    assert violations(LIBRARY_MODULES, lambda _, item: item.package.startswith("airflow")) == []
+    assert violations(LIBRARY_MODULES, lambda _, module_import: module_import.package.startswith("airflow")) == []
 
 
-def test_pyspark_is_imported_below_the_spark_folder_only():
-    def is_wrong(module: str, item: Import) -> bool:
+def test_only_the_spark_component_imports_pyspark_at_run_time():
+    def is_wrong(module: str, module_import: Import) -> bool:
         importer = component(module)
-        allowed = importer in RUNS_ON_SPARK or (importer in NAMES_SPARK_TYPES and item.for_types_only)
-        return item.package in {"pyspark", "py4j"} and not allowed
+        allowed = importer in RUNS_ON_SPARK or (importer in NAMES_SPARK_TYPES and module_import.for_types_only)
+        return module_import.package in {"pyspark", "py4j"} and not allowed
 
     assert violations(LIBRARY_MODULES, is_wrong) == []
 
 
-def test_the_command_line_alone_draws_on_a_terminal_and_knows_nothing_of_spark():
-    def is_wrong(module: str, item: Import) -> bool:
-        if component(module) == TERMINAL:
-            return item.package == "deltalite" and component_of_target(item.target) in NEEDS_SPARK
-        return item.package in DRAWS
+def test_only_the_command_line_draws_on_a_terminal_and_it_imports_nothing_that_needs_spark():
+    def is_wrong(module: str, module_import: Import) -> bool:
+        if component(module) == TERMINAL_COMPONENT:
+            return module_import.package == "deltalite" and component_of_target(module_import.target) in NEEDS_SPARK
+        return module_import.package in TERMINAL_PACKAGES
 
     assert violations(LIBRARY_MODULES, is_wrong) == []
 
 
 def test_the_provider_uses_the_light_part_of_the_library_only():
-    def is_wrong(_: str, item: Import) -> bool:
-        if item.package == "deltalite":
-            return component_of_target(item.target) not in PROVIDER_MAY_USE
-        return item.package in {"pyspark", "py4j", *DRAWS}
+    def is_wrong(_: str, module_import: Import) -> bool:
+        if module_import.package == "deltalite":
+            return component_of_target(module_import.target) not in PROVIDER_MAY_USE
+        return module_import.package in {"pyspark", "py4j", *TERMINAL_PACKAGES}
 
     assert violations(PROVIDER_MODULES, is_wrong) == []
 
 
-def test_the_contract_is_standard_library_only():
-    def is_wrong(_: str, item: Import) -> bool:
-        if item.package == "deltalite":
-            return component_of_target(item.target) not in STANDARD_LIBRARY_ONLY
-        return item.package not in sys.stdlib_module_names
+def test_the_contract_imports_only_the_standard_library_and_itself():
+    def is_wrong(_: str, module_import: Import) -> bool:
+        if module_import.package == "deltalite":
+            return component_of_target(module_import.target) not in STANDARD_LIBRARY_ONLY
+        return module_import.package not in sys.stdlib_module_names
 
     contract = {m: path for m, path in LIBRARY_MODULES.items() if component(m) in STANDARD_LIBRARY_ONLY}
     assert violations(contract, is_wrong) == []
@@ -304,6 +307,7 @@ print(json.dumps(problems))
 
 
 def problems_importing(modules: list[str], *, without: list[str]) -> dict[str, str]:
+    """Return the error of each module that cannot be imported without these packages."""
     process = subprocess.run(
         [sys.executable, "-c", IMPORT_WITHOUT, json.dumps([modules, without])],
         env={**os.environ, "PYTHONPATH": str(LIBRARY.parent)},
@@ -325,14 +329,14 @@ def test_the_contract_imports_without_pyarrow():
     assert problems_importing(modules, without=["pyarrow", "numpy", "pandas", "pyspark", "airflow"]) == {}
 
 
-def test_an_import_of_a_refused_package_is_noticed():
+def test_an_import_of_a_refused_package_is_detected():
     assert problems_importing(["pyarrow"], without=["pyarrow"]) == {"pyarrow": "pyarrow is refused by this test"}
 
 
-# The tests of the tests: what each rule is for, seen to be caught.
+# These tests check that the rules above detect forbidden imports.
 
 
-def parsed(source: str, module: str = "deltalite.log.replay") -> list[Import]:
+def parse_imports(source: str, module: str = "deltalite.log.replay") -> list[Import]:
     return imports_of(source, module, is_package=False)
 
 
@@ -347,37 +351,39 @@ def parsed(source: str, module: str = "deltalite.log.replay") -> list[Import]:
         ("import importlib\nx = importlib.import_module('deltalite.txn')", "deltalite.txn"),
     ],
 )
-def test_an_import_upwards_is_found_wherever_it_stands(source, target):
-    imports = parsed(source)
+def test_an_upward_import_is_detected_in_every_form(source, target):
+    imports = parse_imports(source)
     assert target in [i.target for i in imports]
-    assert len(upward("deltalite.log.replay", imports)) == 1
+    assert len(upward_imports("deltalite.log.replay", imports)) == 1
 
 
 def test_an_import_of_a_public_name_from_the_package_itself_is_upwards():
-    assert len(upward("deltalite.log.replay", parsed("from deltalite import DeltaTable"))) == 1
+    assert len(upward_imports("deltalite.log.replay", parse_imports("from deltalite import DeltaTable"))) == 1
 
 
-def test_an_import_downwards_or_of_ones_own_component_is_allowed():
+def test_an_import_downwards_or_of_the_same_component_is_allowed():
     source = (
         "from deltalite.protocol import actions\nfrom . import segment\nfrom deltalite.errors import DeltaLiteError"
     )
-    assert upward("deltalite.log.replay", parsed(source)) == []
+    assert upward_imports("deltalite.log.replay", parse_imports(source)) == []
 
 
 def test_components_of_one_layer_do_not_import_each_other():
-    assert len(upward("deltalite.log.replay", parsed("import deltalite.columnar.stats"))) == 1
+    assert len(upward_imports("deltalite.log.replay", parse_imports("import deltalite.columnar.stats"))) == 1
 
 
-def test_an_upward_import_between_rooms_is_found():
+def test_an_upward_import_between_rooms_is_detected():
     source = "from deltalite.spark.scan.frame import scan\nfrom deltalite.spark.columns import types"
-    assert len(upward_rooms("deltalite.spark.columns.types", parsed(source))) == 1
-    assert len(upward_rooms("deltalite.spark.scan.frame", parsed("from deltalite.spark import read"))) == 1
-    assert upward_rooms("deltalite.spark.reader.read", parsed(source)) == []
+    assert len(upward_room_imports("deltalite.spark.columns.types", parse_imports(source))) == 1
+    assert (
+        len(upward_room_imports("deltalite.spark.scan.frame", parse_imports("from deltalite.spark import read"))) == 1
+    )
+    assert upward_room_imports("deltalite.spark.reader.read", parse_imports(source)) == []
 
 
-def test_an_import_for_types_only_is_told_apart():
+def test_an_import_for_types_only_is_distinguished_from_one_at_run_time():
     source = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pyspark\nelse:\n    import py4j"
-    assert {i.target: i.for_types_only for i in parsed(source) if i.package != "typing"} == {
+    assert {i.target: i.for_types_only for i in parse_imports(source) if i.package != "typing"} == {
         "pyspark": True,
         "py4j": False,
     }

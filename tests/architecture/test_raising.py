@@ -15,62 +15,68 @@ SOURCES = [
 ]
 
 
-def may_be(value: ast.expr, name: str, returned: dict[str, set[int]]) -> bool:
+def may_be(value: ast.expr, name: str, returned_positions: dict[str, set[int]]) -> bool:
     """Whether an expression can be the object that a name stands for.
 
-    `returned` says of functions by their names which of their arguments they may return as they are.
+    `returned_positions` is the result of `returned_arguments`.
     """
     match value:
         case ast.Name(id=other_name):
             return other_name == name
         case ast.BoolOp(values=values):
-            return any(may_be(one, name, returned) for one in values)
+            return any(may_be(operand, name, returned_positions) for operand in values)
         case ast.IfExp(body=body, orelse=orelse):
-            return may_be(body, name, returned) or may_be(orelse, name, returned)
+            return may_be(body, name, returned_positions) or may_be(orelse, name, returned_positions)
         case ast.NamedExpr(value=inner) | ast.Await(value=inner):
-            return may_be(inner, name, returned)
+            return may_be(inner, name, returned_positions)
         case ast.Call(
-            func=ast.Name(id=called) | ast.Attribute(attr=called),
+            func=ast.Name(id=function_name) | ast.Attribute(attr=function_name),
             args=arguments,
-        ) if called in returned or called == "with_traceback":
-            if called == "with_traceback":
-                return isinstance(value.func, ast.Attribute) and may_be(value.func.value, name, returned)
-            return any(may_be(arguments[at], name, returned) for at in returned[called] if at < len(arguments))
+        ) if function_name in returned_positions or function_name == "with_traceback":
+            if function_name == "with_traceback":
+                return isinstance(value.func, ast.Attribute) and may_be(value.func.value, name, returned_positions)
+            return any(
+                may_be(arguments[index], name, returned_positions)
+                for index in returned_positions[function_name]
+                if index < len(arguments)
+            )
         case _:
             return False
 
 
 def returned_arguments(trees: list[ast.Module]) -> dict[str, set[int]]:
-    """By the names of functions: the positions of the arguments that they may return as they are."""
+    """Return the positions of the arguments that a function may return unchanged, by the function's name."""
     positions_by_function: dict[str, set[int]] = {}
     for function in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         names = [argument.arg for argument in function.args.args if argument.arg not in ("self", "cls")]
         for node in ast.walk(function):
             if isinstance(node, ast.Return) and node.value is not None:
-                positions = {at for at, name in enumerate(names) if may_be(node.value, name, {})}
+                positions = {index for index, name in enumerate(names) if may_be(node.value, name, {})}
                 if positions:
                     positions_by_function.setdefault(function.name, set()).update(positions)
     return positions_by_function
 
 
-def raised_from_itself(tree: ast.Module, returned: dict[str, set[int]]) -> list[int]:
-    """The lines of `raise X from Y` where X can be Y."""
+def lines_that_raise_from_itself(tree: ast.Module, returned_positions: dict[str, set[int]]) -> list[int]:
+    """Return the lines of `raise X from Y` in which X can be Y."""
     return [
         node.lineno
         for node in ast.walk(tree)
         if isinstance(node, ast.Raise) and node.exc is not None and isinstance(node.cause, ast.Name)
-        if may_be(node.exc, node.cause.id, returned)
+        if may_be(node.exc, node.cause.id, returned_positions)
     ]
 
 
-def test_no_exception_of_ours_can_be_its_own_cause():
+def test_no_exception_in_the_sources_can_be_its_own_cause():
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
-    everywhere = returned_arguments(list(trees.values()))
-    public = {name: positions for name, positions in everywhere.items() if not name.startswith("_")}
+    all_positions = returned_arguments(list(trees.values()))
+    positions_of_public_functions = {
+        name: positions for name, positions in all_positions.items() if not name.startswith("_")
+    }
     offenders = [
         f"{path}:{line}"
         for path, tree in trees.items()
-        for line in raised_from_itself(tree, public | returned_arguments([tree]))
+        for line in lines_that_raise_from_itself(tree, positions_of_public_functions | returned_arguments([tree]))
     ]
     assert offenders == []
 
@@ -87,11 +93,11 @@ def test_no_exception_of_ours_can_be_its_own_cause():
         "raise same(1, error) from error",
     ],
 )
-def test_what_could_be_its_own_cause_is_noticed(statement):
+def test_an_exception_that_can_be_its_own_cause_is_detected(statement):
     tree = ast.parse(f"def same(n, error):\n    return error if n else Error()\n{statement}\n")
-    assert raised_from_itself(tree, returned_arguments([tree])) == [3]
+    assert lines_that_raise_from_itself(tree, returned_arguments([tree])) == [3]
 
 
 @pytest.mark.parametrize("statement", ["raise typed(error) from error", "raise Error(str(error)) from error", "raise"])
-def test_another_exception_with_a_cause_is_no_fault(statement):
-    assert raised_from_itself(ast.parse(statement), {}) == []
+def test_another_exception_with_a_cause_is_allowed(statement):
+    assert lines_that_raise_from_itself(ast.parse(statement), {}) == []

@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 LIBRARY = CHECKOUT / "spark_jobs" / "deltalite"
 PROVIDER = CHECKOUT / "airflow_provider_deltalite"
 
-# Module (its path below the library) -> what it uses Java for.
+# The modules that may use Java, as paths below the library, and the purpose of each.
 USES_JAVA = {
     "spark/expressions/catalyst.py": "the plans of a frame, and expressions as JSON",
     "spark/write/direct_write.py": "the sink of structured streaming: files are written in place on object stores",
@@ -33,7 +33,7 @@ USES_JAVA = {
     "spark/expressions/predicates.py": "SQL conditions as predicate trees",
 }
 
-# The attributes by which PySpark's classes reach Java, and the name under which `HadoopFiles` hands the JVM on.
+# The attributes by which PySpark's classes reach Java, and the attribute of `HadoopFiles` with the JVM.
 JAVA_ATTRIBUTES = frozenset(
     {"_jvm", "_jdf", "_jc", "_jsc", "_sc", "_gateway", "_jsparkSession", "_jreader", "_jwrite", "_jseq", "_jmap", "jvm"}
 )
@@ -41,11 +41,11 @@ JAVA_MODULES = frozenset({"py4j", "catalyst"})
 
 
 def uses_java(source: str) -> bool:
-    """Whether a module reaches Java: by an attribute, `getattr` included, or by an import."""
-    return any(_names_of(node) & (JAVA_ATTRIBUTES | JAVA_MODULES) for node in ast.walk(ast.parse(source)))
+    """Whether a module reaches Java: by an attribute, by `getattr`, or by an import."""
+    return any(_java_names_of(node) & (JAVA_ATTRIBUTES | JAVA_MODULES) for node in ast.walk(ast.parse(source)))
 
 
-def _names_of(node: ast.AST) -> set[str]:
+def _java_names_of(node: ast.AST) -> set[str]:
     match node:
         case ast.Attribute(attr=attribute):
             return {attribute} & JAVA_ATTRIBUTES
@@ -61,6 +61,7 @@ def _names_of(node: ast.AST) -> set[str]:
 
 
 def modules_that_use_java(folder: Path) -> set[str]:
+    """Return the modules below a folder that use Java, as paths below the folder."""
     paths = folder.rglob("*.py")
     return {path.relative_to(folder).as_posix() for path in paths if uses_java(path.read_text(encoding="utf-8"))}
 
@@ -86,10 +87,10 @@ def test_the_provider_never_uses_java():
         "files.jvm.java.util.ArrayList()",
     ],
 )
-def test_a_use_of_java_is_noticed(source):
+def test_a_use_of_java_is_detected(source):
     assert uses_java(source)
 
 
 @pytest.mark.parametrize("source", ["from pyspark.sql import DataFrame", "frame.select('_jdf')", "jvm_name = 1"])
-def test_other_code_is_not_taken_for_a_use_of_java(source):
+def test_other_code_does_not_count_as_a_use_of_java(source):
     assert not uses_java(source)

@@ -1,4 +1,4 @@
-"""The demonstration as a user runs it, twice, as another process with another home folder."""
+"""The demonstration in a process with another home folder, as a user runs it: once, and a second time."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ PROGRAM = Path(__file__).resolve().parents[2] / "demo" / "run_demo.py"
 
 
 def demonstrate(home: Path, *options: str) -> subprocess.CompletedProcess:
+    """Run the demonstration in a process, and return the ended process."""
     command = [sys.executable, str(PROGRAM), "--home", str(home), "--orders", "300", *options]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
 
 
 @pytest.mark.campaign
 def test_a_demonstration_of_one_day_shows_the_waiting_sensor_the_commit_and_the_table(tmp_path):
-    done = demonstrate(tmp_path / "home of the demo", "--days", "1")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(re.findall(r"orders_report +its sensor is deferred", done.stdout)) == 1
-    assert re.findall(r"orders_ingest +committed version (\d)", done.stdout) == ["0"]
+    process = demonstrate(tmp_path / "home of the demo", "--days", "1")
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert len(re.findall(r"orders_report +its sensor is deferred", process.stdout)) == 1
+    assert re.findall(r"orders_ingest +committed version (\d)", process.stdout) == ["0"]
     table = DeltaTable(str(tmp_path / "home of the demo" / "lake" / "orders"))
     assert table.version == 0 and table.to_arrow().num_rows > 0
     for title in ("History of", "Partitions of version 0", "A few rows", "Results of orders_report"):
-        assert title in done.stdout
+        assert title in process.stdout
 
 
 @pytest.mark.campaign
@@ -41,7 +42,7 @@ def test_a_second_demonstration_writes_nothing_and_reports_skipped_runs(tmp_path
     assert len(re.findall(r"orders_report +its sensor is deferred", first.stdout)) == 3
     assert re.findall(r"orders_ingest +committed version (\d)", first.stdout) == ["0", "1", "2"]
     table = DeltaTable(str(home / "lake" / "orders"))
-    before = table.to_arrow().num_rows
+    rows_before = table.to_arrow().num_rows
     files = sorted(path for path in (home / "lake").rglob("*") if path.is_file())
 
     second = demonstrate(home)
@@ -49,16 +50,16 @@ def test_a_second_demonstration_writes_nothing_and_reports_skipped_runs(tmp_path
     assert re.findall(r"orders_ingest +skipped: this run committed version (\d)", second.stdout) == ["0", "1", "2"]
     assert "Nothing was written." in second.stdout
     assert sorted(path for path in (home / "lake").rglob("*") if path.is_file()) == files
-    again = DeltaTable(str(home / "lake" / "orders"))
-    assert (again.version, again.to_arrow().num_rows) == (2, before)
+    table_after = DeltaTable(str(home / "lake" / "orders"))
+    assert (table_after.version, table_after.to_arrow().num_rows) == (2, rows_before)
     for title in ("History of", "Partitions of version 2", "A few rows", "Results of orders_report"):
         assert title in first.stdout and title in second.stdout
 
 
 def test_a_failure_is_one_sentence_with_a_nonzero_exit_code(tmp_path):
     home = tmp_path / "home"
-    home.write_text("a file where a folder is wanted")
-    done = demonstrate(home)
-    assert done.returncode == 1
-    assert "The demonstration failed." in done.stderr and str(home) in done.stderr
-    assert "Traceback" not in done.stderr
+    home.write_text("a file in place of the home folder")
+    process = demonstrate(home)
+    assert process.returncode == 1
+    assert "The demonstration failed." in process.stderr and str(home) in process.stderr
+    assert "Traceback" not in process.stderr

@@ -1,4 +1,4 @@
-"""The feed of the demonstration: the same bytes in every process, and all the errors that it promises."""
+"""The feed of the demonstration: the same bytes in every process, and all the errors that its module describes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lines() -> list[dict[str, str]]:
     return list(csv.DictReader(StringIO(feed(DAY), newline="")))
 
 
-def is_a_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     try:
         Decimal(text.strip())
     except InvalidOperation:
@@ -43,7 +43,7 @@ def test_a_day_has_the_same_bytes_in_every_process():
     assert process.stdout.strip() == hashlib.sha256(feed(DAY).encode()).hexdigest()
 
 
-def test_days_differ_and_size_can_be_chosen():
+def test_days_differ_and_have_the_requested_number_of_orders():
     assert feed(DAY, orders=100) != feed(date(2026, 3, 3), orders=100)
     assert 100 <= len(list(csv.reader(StringIO(feed(DAY, orders=100), newline="")))) <= 120
 
@@ -54,14 +54,14 @@ def test_every_line_has_every_column(lines):
 
 
 def test_late_orders_were_ordered_the_day_before_and_are_missing_from_its_feed(lines):
-    late = {line["order_id"] for line in lines if line["order_id"].startswith("20260301")}
+    late_ids = {line["order_id"] for line in lines if line["order_id"].startswith("20260301")}
     day_before = {line["order_id"] for line in csv.DictReader(StringIO(feed(date(2026, 3, 1)), newline=""))}
-    assert 300 < len(late) < 500
-    assert not late & day_before
+    assert 300 < len(late_ids) < 500
+    assert not late_ids & day_before
     moments = [datetime.fromisoformat(line["ordered_at"]) for line in lines]
     midnight = datetime(2026, 3, 2, tzinfo=UTC)
     assert min(moments) < midnight <= max(moments) < midnight + timedelta(days=1)
-    late_moments = [moment for line, moment in zip(lines, moments, strict=True) if line["order_id"] in late]
+    late_moments = [moment for line, moment in zip(lines, moments, strict=True) if line["order_id"] in late_ids]
     assert midnight - timedelta(days=1) <= min(late_moments) and max(late_moments) < midnight
 
 
@@ -84,7 +84,7 @@ def test_every_nullable_column_has_missing_values(lines, column):
 
 
 def test_some_amounts_and_ids_are_not_numbers(lines):
-    assert {"n/a", "12,50 €", "1.2.3"} < {line["amount"] for line in lines if not is_a_number(line["amount"])}
+    assert {"n/a", "12,50 €", "1.2.3"} < {line["amount"] for line in lines if not is_number(line["amount"])}
     assert {"", "test"} == {line["order_id"] for line in lines if not line["order_id"].isdigit()}
 
 

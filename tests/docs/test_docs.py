@@ -16,18 +16,18 @@ from deltalite.errors import DeltaLiteError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"
-REFRESH = "Run `make pages` (.venv/bin/python docs/_generate/pages.py) and commit what it wrote."
+REFRESH = "Run `make pages` (.venv/bin/python docs/_generate/pages.py) and commit the changed pages."
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
-# The longest that a page of the checkout's top may be, so that it stays an overview.
-MOST_LINES = {"ARCHITECTURE.md": 150, "README.md": 100}
-MOST_LINES_OF_A_DAG = 15
+# The maximum number of lines of a page at the top of the checkout, so that it stays an overview.
+MAX_LINES = {"ARCHITECTURE.md": 150, "README.md": 100}
+MAX_LINES_OF_A_DAG = 15
 TOP_PAGES = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"]
 EXAMPLES = sorted((CHECKOUT / "example_dags").glob("*.py"))
-ERRORS = [name for name, it in vars(errors).items() if isinstance(it, type) and issubclass(it, DeltaLiteError)]
+ERRORS = [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, DeltaLiteError)]
 
 
 def page_name(page: Path) -> str:
-    """The name of a page in the ids of the tests: its path below `docs/`."""
+    """Return the name of a page in the ids of the tests: its path below `docs/`."""
     return page.relative_to(DOCS).with_suffix("").as_posix()
 
 
@@ -40,25 +40,27 @@ def fences(page: Path) -> list[tuple[str, str]]:
     return [(fence["language"].strip(), fence["body"]) for fence in _FENCE.finditer(page.read_text("utf-8"))]
 
 
-def lines_of(text: str) -> str:
-    """A piece of code without its indentation."""
+def without_indentation(text: str) -> str:
+    """Return code without indentation and without empty lines."""
     return "\n".join(line.strip() for line in text.strip().splitlines() if line.strip())
 
 
 @pytest.mark.packaging
 @pytest.mark.slow
 def test_the_documentation_builds_without_a_warning_and_without_network(tmp_path):
-    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    unreachable_proxies = dict.fromkeys(
+        ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9"
+    )
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-E", "-q", "-d", tmp_path / "trees"]
-    built = subprocess.run(
+    process = subprocess.run(
         [*command, DOCS, tmp_path / "html"],
-        env={**os.environ, **nowhere},
+        env={**os.environ, **unreachable_proxies},
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert built.returncode == 0, built.stdout + built.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     built_pages = {path.relative_to(tmp_path / "html").with_suffix("") for path in (tmp_path / "html").rglob("*.html")}
     assert {path.relative_to(DOCS).with_suffix("") for path in PAGES} <= built_pages
     operators = (tmp_path / "html" / "operators.html").read_text("utf-8")
@@ -78,11 +80,11 @@ def pages():
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_the_generated_parts_of_a_page_are_those_of_the_code(page, pages):
     text = page.read_text("utf-8")
-    assert pages.refreshed(text) == text, f"{page.name} is out of date. {REFRESH}"
+    assert pages.refresh_page(text) == text, f"{page.name} is out of date. {REFRESH}"
 
 
 def test_every_class_of_the_provider_and_every_error_is_described(pages):
-    assert pages.undescribed() == []
+    assert pages.undocumented_classes() == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
@@ -106,12 +108,13 @@ def test_a_link_to_another_page_leads_to_a_page_and_a_heading_that_exist(page):
 
 
 def anchors(page: Path) -> set[str]:
+    """Return the anchors that a code host makes of the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_each_error_has_its_entry_with_a_word_on_what_to_do(name):
+def test_each_error_has_an_entry_with_advice(name):
     text = (DOCS / "troubleshooting.md").read_text("utf-8")
     head = rf"^## {name}\n\n<!-- generated: error-facts {name} -->\n.*?^<!-- end -->\n"
     entry = re.search(head + r"(?P<advice>.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
@@ -119,21 +122,25 @@ def test_each_error_has_its_entry_with_a_word_on_what_to_do(name):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_a_page_shows_generated_code_and_types_only_commands(page):
-    written = re.sub(r"^<!-- generated: .*?^<!-- end -->$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    for fence in _FENCE.finditer(written):
+def test_code_in_a_page_is_generated_except_for_commands(page):
+    handwritten = re.sub(
+        r"^<!-- generated: .*?^<!-- end -->$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    for fence in _FENCE.finditer(handwritten):
         language, body = fence["language"].strip(), fence["body"]
-        assert language == _SHELL, f"{page.name} types {language or 'code'} by hand: {body[:60]!r}"
+        assert language == _SHELL, f"{page.name} contains {language or 'code'} that is not generated: {body[:60]!r}"
         assert all(line.startswith("$ ") for line in body.splitlines())
 
 
 def test_the_code_in_the_readme_is_that_of_example_dags():
-    examples = [lines_of(path.read_text("utf-8")) for path in EXAMPLES]
-    shown = [lines_of(body) for language, body in fences(CHECKOUT / "README.md") if language == "python"]
-    assert shown
-    for piece in shown:
+    examples = [without_indentation(path.read_text("utf-8")) for path in EXAMPLES]
+    readme_code = [
+        without_indentation(body) for language, body in fences(CHECKOUT / "README.md") if language == "python"
+    ]
+    assert readme_code
+    for piece in readme_code:
         assert any(piece in example for example in examples), piece
-        assert len(piece.splitlines()) <= MOST_LINES_OF_A_DAG
+        assert len(piece.splitlines()) <= MAX_LINES_OF_A_DAG
 
 
 @pytest.mark.parametrize("name", TOP_PAGES)
@@ -143,9 +150,9 @@ def test_a_link_of_a_page_at_the_top_leads_to_a_file_that_exists(name):
     assert [target for target in linked if not (CHECKOUT / target).exists()] == []
 
 
-@pytest.mark.parametrize(("name", "most"), MOST_LINES.items())
-def test_a_page_at_the_top_stays_an_overview(name, most):
-    assert len((CHECKOUT / name).read_text("utf-8").splitlines()) <= most
+@pytest.mark.parametrize(("name", "max_lines"), MAX_LINES.items())
+def test_a_page_at_the_top_has_at_most_the_lines_of_an_overview(name, max_lines):
+    assert len((CHECKOUT / name).read_text("utf-8").splitlines()) <= max_lines
 
 
 # Paths in a page may begin at the checkout, or in one of the packages.
@@ -155,9 +162,11 @@ PACKAGES = [path for root in ROOTS[1:] for path in sorted(root.rglob("__init__.p
 
 def missing_files(text: str, roots: list[Path]) -> list[str]:
     """Return the files in backticks that exist in none of the roots, without those that the text calls new."""
-    named = re.findall(r"`([\w./-]+\.(?:py|md|sh|toml|txt))`(?! \(new\))", text)
-    new = re.findall(r"`([\w./-]+\.py)` \(new\)", text)
-    return [name for name in named if name not in new and not any((root / name).is_file() for root in roots)]
+    mentioned_files = re.findall(r"`([\w./-]+\.(?:py|md|sh|toml|txt))`(?! \(new\))", text)
+    new_files = re.findall(r"`([\w./-]+\.py)` \(new\)", text)
+    return [
+        name for name in mentioned_files if name not in new_files and not any((root / name).is_file() for root in roots)
+    ]
 
 
 @pytest.mark.parametrize("name", TOP_PAGES)
@@ -170,46 +179,46 @@ def test_the_docstring_of_a_package_names_files_that_exist(package):
     assert missing_files(package.read_text("utf-8"), [package.parent, CHECKOUT]) == []
 
 
-def test_a_file_that_does_not_exist_is_noticed():
+def test_a_file_that_does_not_exist_is_reported():
     text = "Read `README.md`, write `spark/gone.py` and `spark/comment.py` (new)."
     assert missing_files(text, [CHECKOUT]) == ["spark/gone.py"]
 
 
 def test_the_targets_that_pages_name_are_in_the_makefile():
     targets = set(re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    named = {
+    mentioned_targets = {
         target for name in TOP_PAGES for target in re.findall(r"`make ([a-z-]+)", (CHECKOUT / name).read_text("utf-8"))
     }
-    assert named
-    assert named <= targets
+    assert mentioned_targets
+    assert mentioned_targets <= targets
 
 
 DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
 
 
-def test_decisions_are_numbered_without_gaps_and_stand_in_the_index():
+def test_decisions_are_numbered_without_gaps_and_are_listed_in_the_index():
     assert [path.name[:4] for path in DECISIONS] == [f"{number:04d}" for number in range(1, len(DECISIONS) + 1)]
     listed = re.findall(
         r"^- \[(\d+)\. (.+)\]\((.+)\)$", (DOCS / "decisions" / "index.md").read_text("utf-8"), re.MULTILINE
     )
     titles = [(number, title, path) for number, title, path in sorted(listed, key=lambda line: int(line[0]))]
-    assert titles == [(str(int(path.name[:4])), heading(path), path.name) for path in DECISIONS]
+    assert titles == [(str(int(path.name[:4])), title_of_decision(path), path.name) for path in DECISIONS]
 
 
-def heading(page: Path) -> str:
-    """The title of a decision, without its number."""
+def title_of_decision(page: Path) -> str:
+    """Return the title of a decision, without its number."""
     return page.read_text("utf-8").split("\n", 1)[0].split(". ", 1)[1]
 
 
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
 def test_a_decision_has_its_four_parts(page):
-    parts = re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)
-    assert parts == ["Context", "Decision", "Consequences", "Rejected alternatives"]
+    headings = re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    assert headings == ["Context", "Decision", "Consequences", "Rejected alternatives"]
 
 
 @pytest.mark.parametrize("page", sorted((DOCS / "how-to").glob("*.md")), ids=lambda page: page.stem)
 def test_a_how_to_begins_with_when_you_need_it_and_ends_with_a_check(page):
-    title, begins, *_ = page.read_text("utf-8").split("\n\n")
+    title, first_paragraph, *_ = page.read_text("utf-8").split("\n\n")
     assert title.startswith("# ")
-    assert begins.startswith("You need this when ")
+    assert first_paragraph.startswith("You need this when ")
     assert re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)[-1] == "Check that it worked"

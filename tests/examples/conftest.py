@@ -22,7 +22,7 @@ exec "{spark_submit}" "$@"
 
 
 @pytest.fixture(scope="session")
-def base(airflow_db, tmp_path_factory):
+def examples_home(airflow_db, tmp_path_factory):
     """The folder of the feed and the tables. Airflow Variables pass it to the DAGs."""
     folder = tmp_path_factory.mktemp("examples")
     with pytest.MonkeyPatch.context() as patch:
@@ -32,14 +32,16 @@ def base(airflow_db, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def ingest_runs(base) -> dict[date, Run]:
-    """The runs of `orders_ingest` for two days. In the first run, spark-submit is killed once before it works."""
+def ingest_runs(examples_home) -> dict[date, Run]:
+    """The runs of `orders_ingest` for two days. In the first run, the first call of spark-submit is killed."""
     for day in (FIRST, SECOND):
-        write_feed(base / "landing", day, orders=ORDERS)
-    programs = base / "bin"
+        write_feed(examples_home / "landing", day, orders=ORDERS)
+    programs = examples_home / "bin"
     programs.mkdir()
     stand_in = programs / "spark-submit"
-    stand_in.write_text(KILLED_ONCE.format(marker=base / "was-killed", spark_submit=shutil.which("spark-submit")))
+    stand_in.write_text(
+        KILLED_ONCE.format(marker=examples_home / "was-killed", spark_submit=shutil.which("spark-submit"))
+    )
     stand_in.chmod(0o755)
     dag = example("orders_ingest")
     dag.get_task("load").retry_delay = timedelta(0)
@@ -50,28 +52,28 @@ def ingest_runs(base) -> dict[date, Run]:
 
 
 @pytest.fixture(scope="session")
-def totals_runs(base, ingest_runs) -> dict[date, Run]:
+def totals_runs(examples_home, ingest_runs) -> dict[date, Run]:
     """The runs of `orders_replace_day` for two days."""
     return {day: run(example("orders_replace_day"), day) for day in (FIRST, SECOND)}
 
 
 @pytest.fixture(scope="session")
-def upsert_runs(base) -> dict[date, Run]:
+def upsert_runs(examples_home) -> dict[date, Run]:
     """The runs of `customers_upsert` for two days."""
     for day, changes in CHANGES.items():
-        folder = base / "landing" / "customers" / day.isoformat()
+        folder = examples_home / "landing" / "customers" / day.isoformat()
         folder.mkdir(parents=True)
         (folder / "changes.json").write_text("\n".join(map(json.dumps, changes)) + "\n", encoding="utf-8")
     return {day: run(example("customers_upsert"), day) for day in (FIRST, SECOND)}
 
 
 @pytest.fixture
-def lake(base, ingest_runs, upsert_runs, tmp_path, monkeypatch) -> Path:
+def lake(examples_home, ingest_runs, upsert_runs, tmp_path, monkeypatch) -> Path:
     """A copy of the tables for a test that changes them. Airflow Variables pass it to the DAGs.
 
     A test that needs the totals also requests `totals_runs`.
     """
-    copy = shutil.copytree(base / "lake", tmp_path / "lake")
+    copy = shutil.copytree(examples_home / "lake", tmp_path / "lake")
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(copy))
     return copy
 

@@ -19,11 +19,12 @@ class Run:
 
     run_id: str
     state: str
-    returned: dict[str, Any]
+    return_values: dict[str, Any]
     try_numbers: dict[str, int]
 
 
 def example(dag_id: str):
+    """Return an example DAG, loaded from its file."""
     from tests.support.airflow_versions import DagBag
 
     bag = DagBag(EXAMPLES / f"{dag_id}.py")
@@ -31,22 +32,23 @@ def example(dag_id: str):
     return bag.dags[dag_id]
 
 
-def run(dag, day: date, *, at: timedelta = timedelta(days=1), conf: dict[str, Any] | None = None) -> Run:
-    """Run a DAG for a day. `at` is the time after the beginning of the day, and decides the run's id.
+def run(dag, day: date, *, after_midnight: timedelta = timedelta(days=1), conf: dict[str, Any] | None = None) -> Run:
+    """Run a DAG for a day, and return the ended run.
 
-    The return values of mapped tasks are a list, in the order of their map indexes.
+    The run's id contains the time of the run, `after_midnight` after the beginning of the day. The return value of a
+    mapped task is a list, in the order of the map indexes.
     """
     midnight = datetime.combine(day, time(tzinfo=UTC))
-    dag_run = dag.test(logical_date=midnight, run_after=midnight + at, run_conf=conf)
+    dag_run = dag.test(logical_date=midnight, run_after=midnight + after_midnight, run_conf=conf)
     tasks = dag_run.get_task_instances()
     return Run(
         run_id=dag_run.run_id,
         state=str(dag_run.state),
-        returned={ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in tasks},
+        return_values={ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in tasks},
         try_numbers={ti.task_id: ti.try_number for ti in tasks},
     )
 
 
 def rows(table: Path) -> list[dict[str, Any]]:
-    """All rows of a table, in a fixed order."""
+    """Return all rows of a table, in a fixed order."""
     return sorted(DeltaTable(str(table)).to_arrow().to_pylist(), key=repr)

@@ -19,6 +19,7 @@ ORDERS = 400
 
 
 def amount_of(text: str) -> Decimal | None:
+    """Return the amount in a line of the feed; None if it is not a number."""
     try:
         return Decimal(text.strip(" ")).quantize(Decimal("0.01"))
     except InvalidOperation:
@@ -26,14 +27,14 @@ def amount_of(text: str) -> Decimal | None:
 
 
 def expected_orders(day: date) -> dict[int, dict[str, Any]]:
-    """The expected rows of a day's feed, by their ids."""
-    newest: dict[int, dict[str, str]] = {}
+    """Return the expected rows of a day's feed, by their ids."""
+    newest_lines: dict[int, dict[str, str]] = {}
     for line in csv.DictReader(StringIO(feed(day, orders=ORDERS), newline="")):
         if not line["order_id"].isdigit():
             continue
         order_id = int(line["order_id"])
-        if order_id not in newest or line["sent_at"] > newest[order_id]["sent_at"]:
-            newest[order_id] = line
+        if order_id not in newest_lines or line["sent_at"] > newest_lines[order_id]["sent_at"]:
+            newest_lines[order_id] = line
     return {
         order_id: {
             "order_id": order_id,
@@ -44,12 +45,12 @@ def expected_orders(day: date) -> dict[int, dict[str, Any]]:
             "ordered_at": datetime.fromisoformat(line["ordered_at"]),
             "day": day,
         }
-        for order_id, line in newest.items()
+        for order_id, line in newest_lines.items()
     }
 
 
 def expected_totals(day: date) -> dict[str | None, tuple[int, Decimal]]:
-    """The expected orders and revenue of each country."""
+    """Return the expected number of orders and revenue of each country."""
     totals: dict[str | None, tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal(0)))
     for order in expected_orders(day).values():
         count, revenue = totals[order["country"]]
@@ -61,8 +62,8 @@ def change_of(
     customer: str, hour: int, *, day: date, country: str = "DE", deleted: bool | None = None
 ) -> dict[str, Any]:
     """Return a change of a customer, in the format of the source."""
-    at = datetime.combine(day, time(hour), UTC)
-    change = {"customer": customer, "email": f"{hour}@{day}", "country": country, "changed_at": at.isoformat()}
+    changed_at = datetime.combine(day, time(hour), UTC).isoformat()
+    change = {"customer": customer, "email": f"{hour}@{day}", "country": country, "changed_at": changed_at}
     return change if deleted is None else change | {"deleted": deleted}
 
 
@@ -89,13 +90,13 @@ CHANGES = {
 
 
 def expected_customers() -> dict[str, dict[str, Any]]:
-    """The newest change of each customer that is not deleted."""
-    newest: dict[str, dict[str, Any]] = {}
+    """Return the expected row of each customer that is not deleted: the customer's newest change."""
+    newest_changes: dict[str, dict[str, Any]] = {}
     for change in [*CHANGES[FIRST], *CHANGES[SECOND]]:
-        previous = newest.get(change["customer"])
+        previous = newest_changes.get(change["customer"])
         if previous is None or previous["changed_at"] < change["changed_at"]:
-            newest[change["customer"]] = change
-    remaining = [change for change in newest.values() if not change.get("deleted")]
+            newest_changes[change["customer"]] = change
+    remaining = [change for change in newest_changes.values() if not change.get("deleted")]
     return {
         change["customer"]: {
             "customer": change["customer"],

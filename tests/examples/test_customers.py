@@ -13,9 +13,9 @@ from tests.examples.feeds import FORGOTTEN, expected_customers
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
-def test_the_changes_of_each_day_are_in_the_table(base, upsert_runs):
+def test_the_changes_of_each_day_are_in_the_table(examples_home, upsert_runs):
     customers = DeltaTable(
-        str(base / "lake" / "customers"), version=upsert_runs[SECOND].returned["merge"]["version"]
+        str(examples_home / "lake" / "customers"), version=upsert_runs[SECOND].return_values["merge"]["version"]
     ).to_arrow()
     deleted = [row for row in customers.to_pylist() if row["deleted"]]
     assert {row["customer"]: row for row in customers.to_pylist() if not row["deleted"]} == expected_customers()
@@ -24,18 +24,21 @@ def test_the_changes_of_each_day_are_in_the_table(base, upsert_runs):
     assert {(row["email"], row["country"]) for row in deleted} == {(None, None)}
 
 
-def test_a_merge_returns_the_number_of_rows_for_each_action(base, upsert_runs):
-    merged = [upsert_runs[day].returned["merge"] for day in (FIRST, SECOND)]
+def test_a_merge_returns_the_number_of_rows_for_each_action(examples_home, upsert_runs):
+    results = [upsert_runs[day].return_values["merge"] for day in (FIRST, SECOND)]
     assert [upsert_runs[day].state for day in (FIRST, SECOND)] == ["success", "success"]
-    assert {(result["operation"], result["committed"], result["skipped"]) for result in merged} == {
+    assert {(result["operation"], result["committed"], result["skipped"]) for result in results} == {
         ("MERGE", True, False)
     }
     counts = ("numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
-    assert [[result["metrics"][name] for name in counts] for result in merged] == [[5, 5, 0, 0], [5, 1, 2, 0]]
+    assert [[result["metrics"][name] for name in counts] for result in results] == [[5, 5, 0, 0], [5, 1, 2, 0]]
 
 
-def test_the_change_feed_of_the_customers_has_each_change(base, upsert_runs):
-    table, version = DeltaTable(str(base / "lake" / "customers")), upsert_runs[SECOND].returned["merge"]["version"]
+def test_the_change_feed_of_the_customers_has_each_change(examples_home, upsert_runs):
+    table, version = (
+        DeltaTable(str(examples_home / "lake" / "customers")),
+        upsert_runs[SECOND].return_values["merge"]["version"],
+    )
     changes = [row for batch in table.changes(version, version) for row in batch.to_pylist()]
     assert sorted((row["_change_type"], row["customer"], row["country"]) for row in changes) == [
         ("insert", "太郎", "DE"),
@@ -55,9 +58,9 @@ def test_a_customer_is_forgotten_in_both_tables(lake):
     anonymous = {"customer": None, "note": None}
     expected = [row | anonymous if row["customer"] == FORGOTTEN else row for row in orders]
     assert rows(lake / "orders") == sorted(expected, key=repr) != orders
-    assert dag_run.returned["delete"]["metrics"]["numDeletedRows"] == 1
+    assert dag_run.return_values["delete"]["metrics"]["numDeletedRows"] == 1
     changed_orders = sum(row["customer"] == FORGOTTEN for row in orders)
-    assert dag_run.returned["make_anonymous"]["metrics"]["numUpdatedRows"] == changed_orders > 0
+    assert dag_run.return_values["make_anonymous"]["metrics"]["numUpdatedRows"] == changed_orders > 0
     for table in ("orders", "customers"):
         details = json.loads(DeltaTable(str(lake / table)).history(limit=1)[0]["userMetadata"])
         assert details["user_metadata"] == "the customer asked to be forgotten"

@@ -19,7 +19,7 @@ from tests.support.postgres import postgres
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 DAG_ID = "customers_as_of_day"
-# When each version of `customers` was committed, and the countries of its customers.
+# The commit time of each version of `customers`, and the countries of its customers.
 HISTORY = [
     (datetime(2026, 2, 28, 12, tzinfo=UTC), ["DE", "FR"]),
     (datetime(2026, 3, 1, 10, tzinfo=UTC), ["DE", "DE", "FR"]),
@@ -27,7 +27,7 @@ HISTORY = [
     (datetime(2026, 4, 3, tzinfo=UTC), ["US"]),
     (datetime(2026, 4, 4, tzinfo=UTC), ["US", "CN"]),
 ]
-IN_MARCH = 3
+COMMITS_BEFORE_APRIL = 3
 
 
 def write_customers(table: Path) -> None:
@@ -65,10 +65,11 @@ def copy_commits(table: Path, complete: Path, versions: range) -> None:
 
 @pytest.fixture
 def lake(tmp_path) -> Path:
+    """The folder of the tables. `customers` has only the commits before April."""
     write_customers(tmp_path / "complete")
     table = tmp_path / "lake" / "customers"
     shutil.copytree(tmp_path / "complete", table, ignore=lambda _, names: [n for n in names if n.endswith(".json")])
-    copy_commits(table, tmp_path / "complete", range(IN_MARCH))
+    copy_commits(table, tmp_path / "complete", range(COMMITS_BEFORE_APRIL))
     return tmp_path / "lake"
 
 
@@ -86,6 +87,7 @@ def backfill(airflow: WholeAirflow, first: str, last: str, *options: str) -> lis
 
 
 def customers_by_day_and_country(lake: Path) -> dict[date, Counter]:
+    """Return the number of customers in each country, by day, from the table that the DAG writes."""
     counts: dict[date, Counter] = {}
     for row in DeltaTable(lake / "customers_by_day").to_arrow().to_pylist():
         counts.setdefault(row["day"], Counter())[row["country"]] += row["customers"]
@@ -104,14 +106,17 @@ def test_each_day_reads_the_table_as_of_its_end_in_any_order_and_a_month_later(l
         assert runs == [("2026-03-02", "success"), ("2026-03-01", "success")]
         expected = {date(2026, 3, 1): Counter(HISTORY[1][1]), date(2026, 3, 2): Counter(HISTORY[2][1])}
         assert customers_by_day_and_country(lake) == expected
-        parameters = [entry["operationParameters"] for entry in DeltaTable(lake / "customers_by_day").history()]
-        assert [json.loads(entry["sourceVersions"]) for entry in parameters] == [{"source": 1}, {"source": 2}]
+        history = DeltaTable(lake / "customers_by_day").history()
+        parameters = [commit["operationParameters"] for commit in history]
+        assert [json.loads(values["sourceVersions"]) for values in parameters] == [{"source": 1}, {"source": 2}]
 
-        copy_commits(lake / "customers", tmp_path / "complete", range(IN_MARCH, len(HISTORY)))
+        copy_commits(lake / "customers", tmp_path / "complete", range(COMMITS_BEFORE_APRIL, len(HISTORY)))
         (run_id,) = [run["dag_run_id"] for run in airflow.runs(DAG_ID) if run["logical_date"].startswith("2026-03-02")]
         airflow.clear(DAG_ID, run_id)
         airflow.until(
-            "the day was written again", lambda: DeltaTable(lake / "customers_by_day").version == 2, timeout=300
+            "the cleared run has written its day again",
+            lambda: DeltaTable(lake / "customers_by_day").version == 2,
+            timeout=300,
         )
         airflow.wait_for_run(DAG_ID, run_id, timeout=300)
         assert customers_by_day_and_country(lake) == expected

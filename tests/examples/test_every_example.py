@@ -32,13 +32,13 @@ print(json.dumps({n: m.__file__ for n, m in sys.modules.items() if n.partition("
 """
 OUR_PACKAGES = ("airflow_provider_deltalite", "deltalite")
 # The cost of parsing a DAG file depends on its imports; benchmarks/bench_parse.py measures the time. Raise this limit
-# only if parsing itself needs more source. The method that uses a module imports it if only a running task needs it.
-MOST_BYTES_OF_SOURCE = 356_000
+# only if parsing itself needs more source. If only a running task needs a module, import it in the method that uses it.
+MAX_BYTES_OF_SOURCE = 356_000
 
 
 @cache
 def examples_that_are_run() -> set[str]:
-    """The names of DAGs that tests load with `example`, or run in a complete Airflow as `DAG_ID`."""
+    """Return the names of the DAGs that tests load with `example`, or run in a complete Airflow as `DAG_ID`."""
     names: set[str] = set()
     for path in TESTS.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -65,4 +65,4 @@ def test_parsing_the_examples_calls_neither_airflow_nor_storage_and_imports_litt
     files = json.loads(process.stdout.strip().splitlines()[-1])
     assert [name for name in files if not name.startswith(OUR_PACKAGES)] == []
     sizes = {name: Path(file).stat().st_size for name, file in files.items()}
-    assert sum(sizes.values()) <= MOST_BYTES_OF_SOURCE, sorted(sizes.items(), key=lambda size: -size[1])[:15]
+    assert sum(sizes.values()) <= MAX_BYTES_OF_SOURCE, sorted(sizes.items(), key=lambda size: -size[1])[:15]

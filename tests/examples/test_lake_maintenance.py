@@ -39,8 +39,8 @@ def small_lake(tmp_path, monkeypatch, names):
 def test_each_table_of_the_lake_is_optimized_checkpointed_and_vacuumed(airflow_db, small_lake, names):
     dag_run = run(example("lake_maintenance"), FIRST)
     assert dag_run.state == "success"
-    assert dag_run.returned["tables"] == [str(small_lake / name) for name in names]
-    versions = {step: [result["version"] for result in dag_run.returned[f"maintenance.{step}"]] for step in STEPS}
+    assert dag_run.return_values["tables"] == [str(small_lake / name) for name in names]
+    versions = {step: [result["version"] for result in dag_run.return_values[f"maintenance.{step}"]] for step in STEPS}
     assert versions == {step: [version] * len(names) for step, version in zip(STEPS, (4, 4, 6), strict=True)}
     for name in names:
         table = DeltaTable(str(small_lake / name))

@@ -23,21 +23,21 @@ def changes_of(rng: random.Random, day: int) -> list[dict]:
     """Return changes of six customers, at different times. Some changes are late."""
     changes = []
     for number in range(8):
-        at = START + timedelta(days=rng.randrange(day + 1), hours=day, seconds=number)
+        changed_at = START + timedelta(days=rng.randrange(day + 1), hours=day, seconds=number)
         name = f"c{rng.randrange(6)}"
         changes.append(
             {
                 "customer": name,
                 "email": f"{day}-{number}@x",
                 "country": rng.choice(["DE", "FR"]),
-                "changed_at": at.isoformat(),
+                "changed_at": changed_at.isoformat(),
                 "deleted": rng.choice([True, False, None]),
             }
         )
     return changes
 
 
-def expected(days: list[list[dict]]) -> dict[str, tuple]:
+def expected_emails(days: list[list[dict]]) -> dict[str, tuple]:
     """Return the email of each customer in its newest change, or None if that change deletes the customer."""
     changes = sorted((change for day in days for change in day), key=lambda change: change["changed_at"])
     newest = {change["customer"]: change for change in changes}
@@ -81,5 +81,5 @@ def test_any_order_of_days_and_clears_ends_in_the_newest_change_of_each_customer
         )
         assert result.committed
     rows = DeltaTable(table).to_arrow().to_pylist()
-    assert {row["customer"]: row["email"] for row in rows} == expected(days), f"in the order {order}"
-    assert len(rows) == len(expected(days))
+    assert {row["customer"]: row["email"] for row in rows} == expected_emails(days), f"in the order {order}"
+    assert len(rows) == len(expected_emails(days))

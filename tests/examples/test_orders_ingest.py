@@ -1,4 +1,4 @@
-"""The ingest: the table has the clean rows of each day once."""
+"""The DAG `orders_ingest` writes the clean rows of each day once."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tests.examples.feeds import expected_orders
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 
-def test_the_table_has_the_clean_rows_of_each_day_once(base, ingest_runs):
-    rows = DeltaTable(str(base / "lake" / "orders")).to_arrow().to_pylist()
+def test_the_table_has_the_clean_rows_of_each_day_once(examples_home, ingest_runs):
+    rows = DeltaTable(str(examples_home / "lake" / "orders")).to_arrow().to_pylist()
     expected = expected_orders(FIRST) | expected_orders(SECOND)
     assert {row["order_id"]: row for row in rows} == expected
     assert len(rows) == len(expected)
 
 
 @pytest.mark.smoke
-def test_the_result_of_an_ingest_is_the_xcom_of_its_task(base, ingest_runs):
-    returned = ingest_runs[SECOND].returned["load"]
-    metrics = returned.pop("metrics")
-    assert returned.pop("timestamp") > 0
-    assert returned == {
-        "table": str(base / "lake" / "orders"),
+def test_the_result_of_an_ingest_is_the_xcom_of_its_task(examples_home, ingest_runs):
+    result = ingest_runs[SECOND].return_values["load"]
+    metrics = result.pop("metrics")
+    assert result.pop("timestamp") > 0
+    assert result == {
+        "table": str(examples_home / "lake" / "orders"),
         "operation": "WRITE",
         "version": 1,
         "read_version": 0,
@@ -39,9 +39,9 @@ def test_the_result_of_an_ingest_is_the_xcom_of_its_task(base, ingest_runs):
     assert metrics["numOutputRows"] == len(expected_orders(SECOND))
 
 
-def test_a_retry_after_a_failed_attempt_commits_once_and_the_history_shows_the_attempt(base, ingest_runs):
+def test_a_retry_after_a_failed_attempt_commits_once_and_the_history_shows_the_attempt(examples_home, ingest_runs):
     assert ingest_runs[FIRST].state == "success" and ingest_runs[FIRST].try_numbers == {"load": 2}
-    history = DeltaTable(str(base / "lake" / "orders")).history()
+    history = DeltaTable(str(examples_home / "lake" / "orders")).history()
     run_details = [json.loads(commit["userMetadata"]) for commit in history]
     assert [
         (commit["version"], run["run_id"], run["try_number"]) for commit, run in zip(history, run_details, strict=True)
@@ -52,15 +52,15 @@ def test_a_retry_after_a_failed_attempt_commits_once_and_the_history_shows_the_a
     assert {(run["dag_id"], run["task_id"], run["map_index"]) for run in run_details} == {("orders_ingest", "load", -1)}
 
 
-def test_the_table_keeps_the_transaction_identifiers_of_runs_for_90_days(base, ingest_runs):
-    table = DeltaTable(str(base / "lake" / "orders"))
+def test_the_table_keeps_the_transaction_identifiers_of_runs_for_90_days(examples_home, ingest_runs):
+    table = DeltaTable(str(examples_home / "lake" / "orders"))
     assert table.metadata.configuration == {"delta.setTransactionRetentionDuration": "interval 90 days"}
 
 
-def test_a_second_attempt_of_the_same_run_is_skipped_without_spark(base, ingest_runs, without_spark):
-    again = run(example("orders_ingest"), FIRST)
-    first = ingest_runs[FIRST].returned["load"]
-    assert again.run_id == ingest_runs[FIRST].run_id and again.state == "success"
-    assert again.returned["load"] == {**first, "committed": False, "skipped": True}
-    assert DeltaTable(str(base / "lake" / "orders")).version == 1
+def test_a_second_attempt_of_the_same_run_is_skipped_without_spark(examples_home, ingest_runs, without_spark):
+    second_attempt = run(example("orders_ingest"), FIRST)
+    first_result = ingest_runs[FIRST].return_values["load"]
+    assert second_attempt.run_id == ingest_runs[FIRST].run_id and second_attempt.state == "success"
+    assert second_attempt.return_values["load"] == {**first_result, "committed": False, "skipped": True}
+    assert DeltaTable(str(examples_home / "lake" / "orders")).version == 1
     assert not without_spark.exists()

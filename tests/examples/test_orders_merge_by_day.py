@@ -1,4 +1,4 @@
-"""Corrections: a mapped task merges the corrections of each day."""
+"""The DAG `orders_merge_by_day` merges the corrections of each day in a mapped task."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.examples.dag_runs import FIRST, SECOND, example, rows, run
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
-def test_corrections_are_merged_by_a_task_for_each_day(base, lake):
+def test_corrections_are_merged_by_a_task_for_each_day(examples_home, lake):
     orders = lake / "orders"
     expected_orders = {row["order_id"]: row for row in rows(orders)}
     corrected = {
         day: sorted(key for key, row in expected_orders.items() if row["day"] == day)[:2] for day in (FIRST, SECOND)
     }
     for day, (cancelled, cheaper) in corrected.items():
-        folder = base / "landing" / "corrections" / SECOND.isoformat() / f"day={day}"
+        folder = examples_home / "landing" / "corrections" / SECOND.isoformat() / f"day={day}"
         folder.mkdir(parents=True)
         lines = ["order_id,amount,cancelled", f"{cancelled},,true", f"{cheaper},1.25,false", "99,5.00,false"]
         (folder / "corrections.csv").write_text("\n".join(lines) + "\n")
@@ -30,20 +30,20 @@ def test_corrections_are_merged_by_a_task_for_each_day(base, lake):
 
     assert dag_run.state == "success"
     newest = DeltaTable(str(orders)).version
-    merged = sorted(dag_run.returned["merge"], key=lambda result: result["version"])
-    assert [(result["version"], result["metrics"]["numTargetRowsDeleted"]) for result in merged] == [
+    results = sorted(dag_run.return_values["merge"], key=lambda result: result["version"])
+    assert [(result["version"], result["metrics"]["numTargetRowsDeleted"]) for result in results] == [
         (newest - 1, 1),
         (newest, 1),
     ]
-    assert sorted(result["app_id"].rpartition("%2F")[2] for result in merged) == [
+    assert sorted(result["app_id"].rpartition("%2F")[2] for result in results) == [
         f"day={day}" for day in (FIRST, SECOND)
     ]
     for cancelled, cheaper in corrected.values():
         del expected_orders[cancelled]
         expected_orders[cheaper]["amount"] = Decimal("1.25")
     assert {row["order_id"]: row for row in rows(orders)} == expected_orders
-    touched = [days_of(orders, result["version"]) for result in merged]
-    assert sorted(touched, key=repr) == [{str(FIRST)}, {str(SECOND)}]
+    touched_days = [days_of(orders, result["version"]) for result in results]
+    assert sorted(touched_days, key=repr) == [{str(FIRST)}, {str(SECOND)}]
 
 
 def days_of(table: Path, version: int) -> set[str]:

@@ -1,4 +1,4 @@
-"""Totals: the DAG replaces a day, and other days do not change."""
+"""The DAG `orders_replace_day` replaces the totals of a day, and other days do not change."""
 
 from __future__ import annotations
 
@@ -14,15 +14,21 @@ from tests.examples.feeds import expected_totals
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 
-def test_a_day_of_totals_is_replaced_and_other_days_stay(base, totals_runs):
+def test_a_day_of_totals_is_replaced_and_other_days_stay(examples_home, totals_runs):
     assert [totals_runs[day].state for day in (FIRST, SECOND)] == ["success", "success"]
-    again = run(example("orders_replace_day"), FIRST, at=timedelta(days=30))  # another run for the same day
-    replaced = again.returned["totals"]
-    assert again.returned["newest_version"] == 1
-    assert (replaced["version"], replaced["skipped"]) == (2, False)
-    assert replaced["metrics"]["numDeletedRows"] == replaced["metrics"]["numOutputRows"] == len(expected_totals(FIRST))
+    second_run = run(
+        example("orders_replace_day"), FIRST, after_midnight=timedelta(days=30)
+    )  # another run for the same day
+    second_totals = second_run.return_values["totals"]
+    assert second_run.return_values["newest_version"] == 1
+    assert (second_totals["version"], second_totals["skipped"]) == (2, False)
+    assert (
+        second_totals["metrics"]["numDeletedRows"]
+        == second_totals["metrics"]["numOutputRows"]
+        == len(expected_totals(FIRST))
+    )
 
-    table = DeltaTable(str(base / "lake" / "order_totals"))
+    table = DeltaTable(str(examples_home / "lake" / "order_totals"))
     totals_by_day: dict[date, dict] = {FIRST: {}, SECOND: {}}
     for row in table.to_arrow().to_pylist():
         assert row["country"] not in totals_by_day[row["day"]]

@@ -13,23 +13,25 @@ from tests.examples.feeds import expected_orders
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 
-def test_the_report_reads_the_version_of_its_day_and_not_a_newer_one(base, ingest_runs):
-    dag_run = run(example("orders_report"), FIRST, at=timedelta(days=5))  # a later run of the day, as in a backfill
+def test_the_report_reads_the_version_of_its_day_and_not_a_newer_one(examples_home, ingest_runs):
+    dag_run = run(
+        example("orders_report"), FIRST, after_midnight=timedelta(days=5)
+    )  # a later run of the day, as in a backfill
     assert dag_run.run_id != ingest_runs[FIRST].run_id
     orders = expected_orders(FIRST)
-    assert dag_run.state == "success" and DeltaTable(str(base / "lake" / "orders")).version == 1
-    assert dag_run.returned["wait"] == {
-        "table": str(base / "lake" / "orders"),
+    assert dag_run.state == "success" and DeltaTable(str(examples_home / "lake" / "orders")).version == 1
+    assert dag_run.return_values["wait"] == {
+        "table": str(examples_home / "lake" / "orders"),
         "from_version": 0,
         "version": 0,
         "after_version": -1,
         "reset": False,
         "operation": "WRITE",
-        "timestamp": ingest_runs[FIRST].returned["load"]["timestamp"],
+        "timestamp": ingest_runs[FIRST].return_values["load"]["timestamp"],
     }
     amounts = [order["amount"] for order in orders.values()]
     midnight = datetime(2026, 3, 1, tzinfo=UTC)
-    assert dag_run.returned["summarize"] == {
+    assert dag_run.return_values["summarize"] == {
         "day": "2026-03-01",
         "version": 0,
         "orders": len(orders),
@@ -40,11 +42,11 @@ def test_the_report_reads_the_version_of_its_day_and_not_a_newer_one(base, inges
     }
 
 
-def test_the_sensor_of_the_report_is_deferred_until_a_late_commit(base, ingest_runs, monkeypatch):
+def test_the_sensor_of_the_report_is_deferred_until_a_late_commit(examples_home, ingest_runs, monkeypatch):
     from airflow_provider_deltalite.triggers import _version as triggers
 
-    log = base / "lake" / "orders" / "_delta_log"
-    commit, hidden_commit = log / f"{1:020}.json", base / "late.json"
+    log = examples_home / "lake" / "orders" / "_delta_log"
+    commit, hidden_commit = log / f"{1:020}.json", examples_home / "late.json"
     polled_versions = []
 
     def poll_and_reveal_commit(*arguments):
@@ -66,5 +68,5 @@ def test_the_sensor_of_the_report_is_deferred_until_a_late_commit(base, ingest_r
         if hidden_commit.exists():
             hidden_commit.rename(commit)  # other tests read the table too
     assert dag_run.state == "success" and polled_versions == [None, 1]
-    assert dag_run.returned["wait"]["version"] == dag_run.returned["summarize"]["version"] == 1
-    assert dag_run.returned["summarize"]["orders"] == len(expected_orders(SECOND))
+    assert dag_run.return_values["wait"]["version"] == dag_run.return_values["summarize"]["version"] == 1
+    assert dag_run.return_values["summarize"]["orders"] == len(expected_orders(SECOND))

@@ -1,4 +1,4 @@
-"""The example that declares its table: the first run creates it, and the second one changes nothing of it."""
+"""The DAG `orders_table` creates its table in the first run. The second run does not change the definition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def test_the_table_is_declared_once_and_loaded_each_day(airflow_db, tmp_path, mo
         (folder / "a.csv").write_text(f"order_id,amount,ordered_at\n{number},2.50,{day}T10:00:00Z\n")
     first, second = (run(example("orders_table"), day) for day in (FIRST, SECOND))
     assert (first.state, second.state) == ("success", "success")
-    assert [(r.returned["declare"]["committed"], r.returned["declare"]["version"]) for r in (first, second)] == [
+    assert [
+        (r.return_values["declare"]["committed"], r.return_values["declare"]["version"]) for r in (first, second)
+    ] == [
         (True, 0),
         (False, 1),
     ]

@@ -1,4 +1,4 @@
-"""Payments: the constraints of the table accept all rows of a day or none."""
+"""The DAG `payments_ingest` loads all rows of a day, or none if a row violates a constraint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.m
 
 
 @pytest.fixture
-def payments(airflow_db, tmp_path, monkeypatch):
+def deliver_payments(airflow_db, tmp_path, monkeypatch):
     """Return a function that writes the input file of a day and returns the table's folder."""
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("AIRFLOW_VAR_LANDING", str(tmp_path / "landing"))
@@ -28,22 +28,22 @@ def payments(airflow_db, tmp_path, monkeypatch):
     return deliver
 
 
-def test_a_day_with_a_bad_row_is_rejected_and_loaded_after_its_correction(payments):
-    table = payments(FIRST, "1,10.00,EUR", "2,0.50,USD")
+def test_a_day_with_a_bad_row_is_rejected_and_loaded_after_its_correction(deliver_payments):
+    table = deliver_payments(FIRST, "1,10.00,EUR", "2,0.50,USD")
     assert run(example("payments_ingest"), FIRST).state == "success"
-    before = rows(table)
-    assert sorted((row["payment_id"], row["amount"], row["day"]) for row in before) == [
+    rows_before = rows(table)
+    assert sorted((row["payment_id"], row["amount"], row["day"]) for row in rows_before) == [
         (1, Decimal("10.00"), FIRST),
         (2, Decimal("0.50"), FIRST),
     ]
 
-    payments(SECOND, "3,5.00,EUR", "4,-1.00,EUR")
+    deliver_payments(SECOND, "3,5.00,EUR", "4,-1.00,EUR")
     rejected = run(example("payments_ingest"), SECOND)
-    assert (rejected.state, rejected.try_numbers, rejected.returned) == ("failed", {"load": 1}, {"load": None})
-    assert DeltaTable(str(table)).version == 0 and rows(table) == before
+    assert (rejected.state, rejected.try_numbers, rejected.return_values) == ("failed", {"load": 1}, {"load": None})
+    assert DeltaTable(str(table)).version == 0 and rows(table) == rows_before
 
-    payments(SECOND, "3,5.00,EUR", "4,1.00,EUR")
-    again = run(example("payments_ingest"), SECOND, at=timedelta(days=1))
-    assert again.run_id == rejected.run_id and again.state == "success"
-    assert (again.returned["load"]["version"], again.returned["load"]["committed"]) == (1, True)
+    deliver_payments(SECOND, "3,5.00,EUR", "4,1.00,EUR")
+    second_run = run(example("payments_ingest"), SECOND, after_midnight=timedelta(days=1))
+    assert second_run.run_id == rejected.run_id and second_run.state == "success"
+    assert (second_run.return_values["load"]["version"], second_run.return_values["load"]["committed"]) == (1, True)
     assert len(rows(table)) == 4

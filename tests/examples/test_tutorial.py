@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture
-def base(airflow_db, tmp_path, monkeypatch):
+def examples_home(airflow_db, tmp_path, monkeypatch):
     """The folder of the input files and tables, with the input of two days."""
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("AIRFLOW_VAR_LANDING", str(tmp_path / "landing"))
@@ -26,24 +26,28 @@ def base(airflow_db, tmp_path, monkeypatch):
 
 
 @pytest.mark.campaign
-def test_a_second_run_of_a_day_appends_nothing_and_the_merged_table_has_all_orders(base):
+def test_a_second_run_of_a_day_appends_nothing_and_the_merged_table_has_all_orders(examples_home):
     first = run(example("tutorial"), FIRST)
-    assert (first.state, first.returned["load"]["version"], first.returned["load"]["skipped"]) == ("success", 0, False)
+    assert (first.state, first.return_values["load"]["version"], first.return_values["load"]["skipped"]) == (
+        "success",
+        0,
+        False,
+    )
 
-    again = run(example("tutorial"), FIRST, at=timedelta(hours=30))
-    assert again.run_id != first.run_id
-    assert (again.returned["load"]["version"], again.returned["load"]["skipped"]) == (0, True)
+    second_run = run(example("tutorial"), FIRST, after_midnight=timedelta(hours=30))
+    assert second_run.run_id != first.run_id
+    assert (second_run.return_values["load"]["version"], second_run.return_values["load"]["skipped"]) == (0, True)
 
     assert run(example("tutorial"), SECOND).state == "success"
-    assert len(rows(base / "lake" / "orders")) == 3
-    assert rows(base / "lake" / "customers") == [
+    assert len(rows(examples_home / "lake" / "orders")) == 3
+    assert rows(examples_home / "lake" / "customers") == [
         {"customer": "ann", "orders": 2, "spent": Decimal("14.00")},
         {"customer": "bob", "orders": 1, "spent": Decimal("0.50")},
     ]
     report = run(example("tutorial_report"), SECOND)
-    assert report.returned["report"] == [{"customer": "ann", "orders": 2}, {"customer": "bob", "orders": 1}]
+    assert report.return_values["report"] == [{"customer": "ann", "orders": 2}, {"customer": "bob", "orders": 1}]
     bad_day = SECOND + timedelta(days=1)
-    (base / "landing" / "orders" / f"{bad_day}.csv").write_text("order_id,customer,amount\n4,eve,-1.00\n")
+    (examples_home / "landing" / "orders" / f"{bad_day}.csv").write_text("order_id,customer,amount\n4,eve,-1.00\n")
     assert run(example("tutorial"), bad_day).state == "failed"
-    assert DeltaTable(str(base / "lake" / "orders")).version == 1
-    assert report.returned["wait"]["version"] == DeltaTable(str(base / "lake" / "customers")).version
+    assert DeltaTable(str(examples_home / "lake" / "orders")).version == 1
+    assert report.return_values["wait"]["version"] == DeltaTable(str(examples_home / "lake" / "customers")).version

@@ -22,11 +22,11 @@ def orders(airflow_db, tmp_path, monkeypatch):
     """Orders of three days, with two loads and so two files for each day."""
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path))
     for number, day in enumerate((OLD, FIRST, SECOND) * 2):
-        load(tmp_path / "orders", day, amount=number)
+        append_orders(tmp_path / "orders", day, amount=number)
     return tmp_path / "orders"
 
 
-def load(table, day, *, amount):
+def append_orders(table, day, *, amount):
     amounts = pa.array([Decimal(amount)], pa.decimal128(12, 2))
     columns = {"customer": [f"c{amount}"], "country": ["DE"], "amount": amounts, "day": [day]}
     deltalake.write_deltalake(str(table), pa.table(columns), mode="append", partition_by=["day"])
@@ -34,21 +34,24 @@ def load(table, day, *, amount):
 
 def test_the_table_is_restored_to_the_newest_version_without_a_negative_amount(orders):
     rows_before = rows(orders)
-    load(orders, SECOND, amount=-1)
-    load(orders, FIRST, amount=7)
+    append_orders(orders, SECOND, amount=-1)
+    append_orders(orders, FIRST, amount=7)
     dag_run = run(example("orders_undo"), FIRST)
-    assert (dag_run.state, dag_run.returned["sound_version"]) == ("success", 5)
-    assert (dag_run.returned["restore"]["version"], dag_run.returned["restore"]["metrics"]["numRemovedFiles"]) == (8, 2)
+    assert (dag_run.state, dag_run.return_values["sound_version"]) == ("success", 5)
+    assert (
+        dag_run.return_values["restore"]["version"],
+        dag_run.return_values["restore"]["metrics"]["numRemovedFiles"],
+    ) == (8, 2)
     assert rows(orders) == rows_before
 
 
 def test_only_the_last_days_are_z_ordered(orders):
-    before = rows(orders)
+    rows_before = rows(orders)
     dag_run = run(example("orders_z_order"), SECOND)
     assert dag_run.state == "success"
-    metrics = dag_run.returned["z_order"]["metrics"]
+    metrics = dag_run.return_values["z_order"]["metrics"]
     assert (metrics["numRemovedFiles"], metrics["numAddedFiles"]) == (4, 2)
-    assert rows(orders) == before
+    assert rows(orders) == rows_before
     files = DeltaTable(str(orders)).files().to_pylist()
     assert sorted(dict(file["partition_values"])["day"] for file in files) == [
         f"{day}" for day in (OLD, OLD, FIRST, SECOND)
@@ -63,5 +66,5 @@ def test_a_folder_of_parquet_files_becomes_a_table_in_place(airflow_db, tmp_path
         pq.write_table(pa.table({"url": [f"/{day}"]}), folder / "part-0.parquet")
     dag_run = run(example("landing_convert"), FIRST)
     assert dag_run.state == "success"
-    assert dag_run.returned["convert"]["metrics"]["numConvertedFiles"] == 2
+    assert dag_run.return_values["convert"]["metrics"]["numConvertedFiles"] == 2
     assert rows(tmp_path / "clicks") == [{"url": f"/{day}", "day": day} for day in (FIRST, SECOND)]

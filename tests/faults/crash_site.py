@@ -1,11 +1,13 @@
 """Run programs that are killed at a chosen step: each trial is a separate process, which sends itself SIGKILL.
 
-A step is an access to storage: before and after each call of a `LogStore`, and before each operation of Python on a
-file of the table (opening to write, syncing, linking, renaming, removing, making folders). No list names the steps: a
-wrapper of `LogStore` and Python's audit events report them. One process that has imported everything forks the trials.
-Trials that need Spark connect to a running JVM, so that killing a driver does not cost the start of a JVM.
+A step is a moment before or after a call of a `LogStore`, or before an operation of Python on a file of the table:
+open to write, sync, link, rename, remove, make a folder. A wrapper of `LogStore` and Python's audit events report the
+steps. One process imports all modules and forks the trials. A trial with Spark connects to a running JVM, so that no
+trial has to start one.
 
-    python -m tests.faults.crash_site    reads trials as JSON lines, and answers each with a line
+The process reads trials from its standard input as JSON lines, and answers each with a line:
+
+    python -m tests.faults.crash_site
 """
 
 from __future__ import annotations
@@ -24,22 +26,26 @@ from pathlib import Path
 from deltalite.storage.local import LocalLogStore
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-SEAM = ("list_from", "read", "read_start", "open", "write_if_absent", "write", "delete")
+STORE_METHODS = ("list_from", "read", "read_start", "open", "write_if_absent", "write", "delete")
 MOVES = ("os.link", "os.rename", "shutil.rmtree", "end")
+"""Kinds of steps: the moves of files to their final names, the removal of a folder tree, and the program's end."""
 CHANGES = (*MOVES, "open to write", "sync", "os.remove", "os.mkdir", "os.rmdir")
+"""Kinds of steps: all changes of files and folders."""
 EVERYTHING = (*CHANGES, "before", "after")
+"""Kinds of steps: also before and after each call of a `LogStore`."""
 _FAILED = 3
 _HANGS_AFTER_SECONDS = 120
 
 
 class Steps:
-    """Counts the steps of its kinds, and kills this process at step number `kill_at`."""
+    """Records the steps of its kinds, and kills this process at step number `kill_at`."""
 
     def __init__(self, table: str, kinds, kill_at: int | None, report_pipe: int) -> None:
         self._table, self._kinds, self._kill_at, self._report_pipe = table, kinds, kill_at, report_pipe
         self.taken: list[str] = []
 
     def __call__(self, kind: str, name: str) -> None:
+        """Record a step, or kill this process in its place."""
         if kind not in self._kinds:
             return
         if len(self.taken) == self._kill_at:
@@ -48,39 +54,44 @@ class Steps:
         self.taken.append(f"{kind} {name}")
 
     def watch(self) -> None:
-        for method in SEAM:
-            setattr(LocalLogStore, method, self._watched(method, getattr(LocalLogStore, method)))
+        """Let the log store, `os.fsync` and the audit events of this process report their steps."""
+        for method in STORE_METHODS:
+            setattr(LocalLogStore, method, self._reporting(method, getattr(LocalLogStore, method)))
         sync = os.fsync
         os.fsync = lambda handle: (self("sync", ""), sync(handle))[1]
-        sys.addaudithook(self._heard)
+        sys.addaudithook(self._report_event)
 
-    def _watched(self, method, real):
-        def called(store, *arguments):
+    def _reporting(self, method, original):
+        """Return the method `original` of a store with a step before and after it."""
+
+        def call_and_report(store, *arguments):
             self("before", f"{method} {arguments[0]}")
-            answer = real(store, *arguments)
+            answer = original(store, *arguments)
             answer = iter(list(answer)) if method == "list_from" else answer
             self("after", f"{method} {arguments[0]}")
             return answer
 
-        return called
+        return call_and_report
 
-    def _heard(self, event, arguments):
+    def _report_event(self, event, arguments):
         if event == "open":
             path, mode, flags = arguments
-            is_write = any(c in mode for c in "wax+") if isinstance(mode, str) else flags & (os.O_WRONLY | os.O_RDWR)
-            if is_write and self._is_ours(path):
+            has_write_flag = flags & (os.O_WRONLY | os.O_RDWR)
+            is_write = any(letter in mode for letter in "wax+") if isinstance(mode, str) else has_write_flag
+            if is_write and self._is_in_table(path):
                 self("open to write", str(path))
         elif event in CHANGES:
             path = arguments[1] if event in ("os.link", "os.rename") else arguments[0]
-            if self._is_ours(path) or not os.path.isabs(path):  # `rmtree` names what it removes by its folder
+            # `rmtree` reports each path relative to its folder.
+            if self._is_in_table(path) or not os.path.isabs(path):
                 self(event, str(path))
 
-    def _is_ours(self, path):
+    def _is_in_table(self, path):
         return isinstance(path, str | os.PathLike) and os.fspath(path).startswith(self._table)
 
 
 def attached_session():
-    """A new session on the JVM whose port and secret are in the environment."""
+    """Return a new session on a running JVM. The environment has its port and its secret."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -97,19 +108,19 @@ def main() -> None:
     from tests.faults import programs
 
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        import pyspark.testing  # noqa: F401  a second of imports that PySpark makes when it first converts a value
+        import pyspark.testing  # noqa: F401  PySpark imports it at its first conversion of a value, which takes a second
 
     for line in sys.stdin:
         print(json.dumps(_run_trial(programs, json.loads(line))), flush=True)
 
 
 def _run_trial(programs, trial):
-    """Run a trial; returns the step at which it was killed, or None and all its steps."""
+    """Run a trial in a forked process. Returns the step at which it was killed, all its steps, or its error."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read_end)
-        os._exit(_child(programs, trial, write_end))
+        os._exit(_run_in_child(programs, trial, write_end))
     os.close(write_end)
     with os.fdopen(read_end) as pipe:
         report = pipe.read()
@@ -117,41 +128,42 @@ def _run_trial(programs, trial):
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
         return {"killed": report}
     if status != 0:
-        return {"error": report or f"it ended with {status}"}
-    ended = json.loads(report)
-    for name in ended["imported"]:  # modules that this trial imported, for the next trials
+        return {"error": report or f"the trial ended with status {status}"}
+    results = json.loads(report)
+    for name in results["imported"]:  # the next trials need not import these modules
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    return {"killed": None, "steps": ended["steps"]}
+    return {"killed": None, "steps": results["steps"]}
 
 
-def _child(programs, trial, tell):
-    os.dup2(2, 1)  # printed text must not mix with the answers
-    known = set(sys.modules)
+def _run_in_child(programs, trial, report_pipe):
+    """Run a trial and write its report to the pipe. Returns the exit code."""
+    os.dup2(2, 1)  # the standard output has the answers, so printed text goes to the standard error
+    modules_before = set(sys.modules)
     try:
         spark = attached_session() if trial["spark"] else None
-        steps = Steps(trial["table"], trial["kinds"], trial["kill_at"], tell)
+        steps = Steps(trial["table"], trial["kinds"], trial["kill_at"], report_pipe)
         steps.watch()
         getattr(programs, trial["program"])(spark, trial["table"], **trial["arguments"])
         steps("end", "")
-        ended = {"imported": sorted(set(sys.modules) - known), "steps": steps.taken}
-        with os.fdopen(tell, "w") as pipe:
-            json.dump(ended, pipe)
-    except BaseException:  # noqa: BLE001  for the other side to raise
-        os.write(tell, traceback.format_exc()[-3000:].encode())
+        results = {"imported": sorted(set(sys.modules) - modules_before), "steps": steps.taken}
+        with os.fdopen(report_pipe, "w") as pipe:
+            json.dump(results, pipe)
+    except BaseException:  # noqa: BLE001  the process of the tests raises it
+        os.write(report_pipe, traceback.format_exc()[-3000:].encode())
         return _FAILED
     return 0
 
 
 class CrashSite:
-    """The process that forks trials, as the tests use it. `spark` is a session whose JVM the trials may use.
+    """The process that forks trials, as the tests use it. With a session `spark`, the trials use its JVM.
 
-    `is_campaign` says whether a program is killed at each of its steps, and not at a sample of them.
+    `is_campaign` says whether the tests kill a program at each of its steps, and not only at a sample of them.
     """
 
     def __init__(self, spark=None, *, is_campaign: bool) -> None:
         self.is_campaign = is_campaign
-        self.steps: list[str] = []  # those of the last trial that came to its end
+        self.steps: list[str] = []  # the steps of the last trial that ended normally
         environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'spark_jobs'}"}
         if spark is not None:
             gateway = spark.sparkContext._gateway.gateway_parameters
@@ -166,7 +178,7 @@ class CrashSite:
         )  # fmt: skip
 
     def run(self, program, table, *, kill_at=None, kinds=EVERYTHING, **arguments):
-        """Run a trial; returns the step `kill_at` at which it was killed, or None if it ended normally."""
+        """Run a trial. Returns the step number `kill_at` at which it was killed, or None if it ended normally."""
         trial = {"program": program, "table": str(table), "kinds": kinds, "kill_at": kill_at,
                  "arguments": arguments, "spark": self._has_spark}  # fmt: skip
         self._process.stdin.write(json.dumps(trial) + "\n")
@@ -175,13 +187,14 @@ class CrashSite:
         watchdog.start()
         line = self._process.stdout.readline()
         watchdog.cancel()
-        assert line, f"the trial {trial} did not come to an end"
+        assert line, f"the trial {trial} did not end within {_HANGS_AFTER_SECONDS} s"
         answer = json.loads(line)
         assert "error" not in answer, answer["error"]
         self.steps = answer.get("steps", self.steps)
         return answer["killed"]
 
     def close(self):
+        """End the process."""
         self._process.stdin.close()
         self._process.wait(timeout=30)
         self._process.stdout.close()

@@ -1,15 +1,16 @@
-"""One storage with several clients behind the `LogStore` interface. A schedule names the next client and its fault.
+"""A storage with faults, which several clients use behind the `LogStore` interface.
 
-Each client is a thread that waits for its turn before every access. One client runs at a time, so a schedule is
-reproducible. The faults are those of real storage:
+Each client is a thread that waits for its turn before every access. A schedule names the next client and its fault. One
+client runs at a time, so a schedule is reproducible. The faults are those of real storage:
 
-- it is slow, or fails before or after the operation, without saying which;
-- it performs an operation later, or shows a file late;
-- a listing lacks the newest files or a part of a checkpoint;
-- the hint is old or truncated;
-- the client's process dies.
+- The storage is slow.
+- It fails before or after the operation, and the client cannot tell which.
+- It performs an operation later, or shows a file late.
+- A listing lacks the newest files or a part of a checkpoint.
+- `_last_checkpoint` is old or truncated.
+- The process of the client dies.
 
-A journal records the accesses of each client for the test's verdict.
+A journal records the accesses of each client. The tests compare it with the final log.
 """
 
 from __future__ import annotations
@@ -23,25 +24,28 @@ from deltalite.storage.memory import MemoryLogStore
 from tests.unit.builders import NOON_MS
 
 LATE_MS = 1_000
-# No client computes for so long between two accesses.
+# A client that makes no access for this long hangs.
 _HANGS_AFTER_SECONDS = 120
 
 
 class Fault(StrEnum):
+    """The fault of one access."""
+
     NONE = "none"
     SLOW = "slow"
-    FAILS_BEFORE = "fails before"
-    FAILS_AFTER = "fails after"
+    FAILS_BEFORE = "fails before"  # raises StorageError, and nothing happens
+    FAILS_AFTER = "fails after"  # raises StorageError after the operation
+    # A put raises CommitStateUnknownError: without the file, after the file, or long before the file.
     UNANSWERED_BEFORE = "unanswered before"
     UNANSWERED_AFTER = "unanswered after"
     LANDS_LATER = "lands later"
-    ASKED_TWICE = "asked twice"
-    SHOWN_LATE = "shown late"
+    ASKED_TWICE = "asked twice"  # a put is sent twice, so the answer says that the file existed before
+    SHOWN_LATE = "shown late"  # a new file stays hidden for a while
     FAILS_AND_SHOWN_LATE = "fails after, and is shown late"
-    LACKS_NEWEST = "lacks the newest"
-    LACKS_A_PART = "lacks a part"
-    TORN = "torn"
-    OLD = "old"
+    LACKS_NEWEST = "lacks the newest"  # a listing lacks the last two files
+    LACKS_A_PART = "lacks a part"  # a listing lacks the last part of a checkpoint
+    TORN = "torn"  # `_last_checkpoint` is truncated
+    OLD = "old"  # `_last_checkpoint` has an old content
     KILLED = "killed"
 
 
@@ -50,30 +54,34 @@ class Killed(BaseException):
 
 
 class Storage:
-    """The state of the storage, which all clients share. A client may see a change late."""
+    """The state of the storage, which all clients share."""
 
     def __init__(self) -> None:
         self.now_ms = NOON_MS
         self.memory = MemoryLogStore(clock_ms=lambda: self.now_ms)
         self.old_hints: list[bytes] = []
         self._shown_ms: dict[str, int] = {}
-        self._later: list[tuple[int, str, bytes]] = []
+        self._pending_puts: list[tuple[int, str, bytes]] = []
 
     def pass_time(self, ms: int) -> None:
+        """Advance the clock, and perform the pending puts that are due."""
         self.now_ms += ms
-        due = [put for put in self._later if put[0] <= self.now_ms]
-        self._later = [put for put in self._later if put[0] > self.now_ms]
-        for _, name, data in due:
+        due_puts = [put for put in self._pending_puts if put[0] <= self.now_ms]
+        self._pending_puts = [put for put in self._pending_puts if put[0] > self.now_ms]
+        for _, name, data in due_puts:
             self.memory.write_if_absent(name, data)
 
     def shows(self, name: str) -> bool:
+        """Whether clients see the file now."""
         return self._shown_ms.get(name, 0) <= self.now_ms
 
     def show_later(self, name: str) -> None:
+        """Hide a file from all clients for `LATE_MS`."""
         self._shown_ms[name] = self.now_ms + LATE_MS
 
     def put_later(self, name: str, data: bytes) -> None:
-        self._later.append((self.now_ms + LATE_MS, name, data))
+        """Put a file after `LATE_MS`, if it does not exist then."""
+        self._pending_puts.append((self.now_ms + LATE_MS, name, data))
 
 
 def failure_of(operation):
@@ -85,12 +93,13 @@ class FaultyLogStore:
 
     root = "memory://table"
 
-    def __init__(self, storage: Storage, turn) -> None:
-        self._storage, self._turn = storage, turn
+    def __init__(self, storage: Storage, wait_for_turn) -> None:
+        self._storage, self._wait_for_turn = storage, wait_for_turn
         self.journal: list[tuple[str, str, Fault, object]] = []
 
     def _begin(self, operation, name):
-        fault = self._turn()
+        """Wait for the turn of this client, and return the fault of the access."""
+        fault = self._wait_for_turn()
         self._storage.pass_time(3_000 if fault is Fault.SLOW else 1)
         if fault is Fault.KILLED:
             raise Killed
@@ -108,8 +117,8 @@ class FaultyLogStore:
         if fault is Fault.LACKS_NEWEST:
             files = files[:-2]
         if fault is Fault.LACKS_A_PART:
-            parts = [file for file in files if ".checkpoint." in file.name]
-            files = [file for file in files if file not in parts[-1:]]
+            checkpoint_parts = [file for file in files if ".checkpoint." in file.name]
+            files = [file for file in files if file not in checkpoint_parts[-1:]]
         self.journal.append(("list", name, fault, len(files)))
         return iter(files)
 
@@ -175,38 +184,42 @@ class Client(threading.Thread):
 
     def __init__(self, storage: Storage, program) -> None:
         super().__init__(daemon=True)
-        self.store = FaultyLogStore(storage, self._wait)
+        self.store = FaultyLogStore(storage, self._wait_for_turn)
         self.error: BaseException | None = None
         self._program = program
-        self._go, self._parked = threading.Semaphore(0), threading.Semaphore(0)
+        self._may_continue, self._is_waiting = threading.Semaphore(0), threading.Semaphore(0)
         self._fault = Fault.NONE
         self.is_done = False
 
-    def _wait(self):
-        self._parked.release()
-        self._go.acquire()
+    def _wait_for_turn(self):
+        self._is_waiting.release()
+        self._may_continue.acquire()
         return self._fault
 
     def run(self):
         try:
             self._program(self.store)
-        except BaseException as error:  # noqa: BLE001  for the main thread to raise
+        except BaseException as error:  # noqa: BLE001  the main thread raises it
             self.error = error
         self.is_done = True
-        self._parked.release()
+        self._is_waiting.release()
 
     def begin(self):
+        """Start the thread, and wait until it reaches its first access."""
         self.start()
-        self._until_parked()
+        self._wait_for_thread()
 
-    def move(self, fault):
+    def make_access(self, fault):
+        """Let the client make one access with this fault, and wait until it reaches the next one or its end."""
         self._fault = fault
-        self._go.release()
-        self._until_parked()
+        self._may_continue.release()
+        self._wait_for_thread()
 
-    def _until_parked(self):
-        if not self._parked.acquire(timeout=_HANGS_AFTER_SECONDS):
-            raise AssertionError("a client waits for something else than its turn, such as a lock of a parked one")
+    def _wait_for_thread(self):
+        if not self._is_waiting.acquire(timeout=_HANGS_AFTER_SECONDS):
+            raise AssertionError(
+                "a client reached neither an access nor its end; it may wait for a lock of another client"
+            )
 
 
 def play(storage: Storage, programs, schedule) -> None:
@@ -214,11 +227,11 @@ def play(storage: Storage, programs, schedule) -> None:
     clients = [Client(storage, program) for program in programs]
     for client in clients:
         client.begin()
-    moves, turn = iter(schedule), 0
-    while waiting := [client for client in clients if not client.is_done]:
+    turns, turn = iter(schedule), 0
+    while waiting_clients := [client for client in clients if not client.is_done]:
         turn += 1
-        who, fault = next(moves, (turn, Fault.NONE))
-        waiting[who % len(waiting)].move(fault)
+        client_number, fault = next(turns, (turn, Fault.NONE))
+        waiting_clients[client_number % len(waiting_clients)].make_access(fault)
     for client in clients:
         client.join()
         if client.error is not None:

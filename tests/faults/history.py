@@ -1,8 +1,8 @@
-"""A check of a history: it replays the log serially, in a model of sets of rows.
+"""A check of a table's log: it replays the commits one after another, in a model of sets of rows.
 
-The rows right before a commit must explain it, by the rule of its isolation level: the rows that it reports as read are
-the rows that it would have read there. Under `WriteSerializable`, rows that a blind append added after the commit read
-the table may count as later than the commit.
+Each commit of `rival` reports the rows that it read. The check compares them with the rows of the version before the
+commit. Under `Serializable` both must be equal. Under `WriteSerializable` the report may lack the rows of a blind
+append that was committed after the current transaction had read the table.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ from pathlib import Path
 from tests.faults.rival import rows_of
 
 
-def check(table, level):
-    """Return the app id of each version; fail at the first commit that the order of versions does not explain."""
-    files, counter, blind, runs = {}, 0, {}, {}
+def check_history(table, isolation_level):
+    """Check each commit of a table. Returns the app id of each version, and the live files by path.
+
+    Raises AssertionError at the first commit that the versions before it do not explain.
+    """
+    files, counter, rows_of_blind_appends, runs = {}, 0, {}, {}
     for version, path in enumerate(sorted((Path(table) / "_delta_log").glob("0*.json"))):
         assert int(path.stem) == version, "a version is missing"
         actions = [json.loads(line) for line in path.read_text().splitlines()]
-        info = next(a["commitInfo"] for a in actions if "commitInfo" in a)
+        info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
         if version == 0:
             continue
-        before = dict(files)
+        files_before = dict(files)
         for action in actions:
             if "remove" in action:
-                del files[action["remove"]["path"]]  # fails if a file is removed twice or was never added
+                del files[action["remove"]["path"]]  # raises KeyError if the file was removed before or was never added
         for action in actions:
             if "add" in action:
                 assert action["add"]["path"] not in files
@@ -33,46 +36,56 @@ def check(table, level):
         rows = [row for _, rows in files.values() for row in rows]
         assert len(rows) == len(set(rows)), f"version {version} has a row twice"
         report = json.loads(info["userMetadata"])
-        later = {
+        unread_rows = {
             row
-            for number, rows in blind.items()
-            if level == "WriteSerializable" and number > info["readVersion"]
-            for row in rows
+            for append_version, appended_rows in rows_of_blind_appends.items()
+            if isolation_level == "WriteSerializable" and append_version > info["readVersion"]
+            for row in appended_rows
         }
-        _explain(version, report, before, files, later)
-        if report["did"] == "append":
-            blind[version] = set(rows) - {row for _, rows_of_file in before.values() for row in rows_of_file}
-        if report["did"] == "evolve":
-            assert report["saw"] == counter, f"version {version} overtook a change of the metadata"
+        _check_commit(version, report, files_before, files, unread_rows)
+        if report["operation"] == "append":
+            rows_of_blind_appends[version] = set(rows) - {
+                row for _, rows_of_file in files_before.values() for row in rows_of_file
+            }
+        if report["operation"] == "evolve":
+            assert report["read_counter"] == counter, f"version {version} missed a change of the metadata"
             counter += 1
-        [runs[version]] = [a["txn"]["appId"] for a in actions if "txn" in a]
+        [runs[version]] = [action["txn"]["appId"] for action in actions if "txn" in action]
     return runs, files
 
 
-def _explain(version, report, before, after, later):
-    old, new = ({(day, row) for day, rows in files.values() for row in rows} for files in (before, after))
-    match report["did"]:
+def _check_commit(version, report, files_before, files_after, unread_rows):
+    """Compare a commit with the files before and after it. Its operation may have missed `unread_rows`."""
+    rows_before, rows_after = (
+        {(day, row) for day, rows in files.values() for row in rows} for files in (files_before, files_after)
+    )
+    match report["operation"]:
         case "append" | "describe" | "evolve":
-            assert old <= new, version
+            assert rows_before <= rows_after, version
         case "compact":
-            assert old == new, f"version {version} changed rows"
+            assert rows_before == rows_after, f"version {version} changed rows"
         case "replace":
-            there = {row for day, row in old if day == report["day"]}
-            assert there - later <= set(report["saw"]) <= there, f"version {version} did not see what was there"
-            removed = {row for _, row in old - new}
-            assert removed == set(report["saw"]), version
+            matching_rows = {row for day, row in rows_before if day == report["day"]}
+            _check_read_rows(version, report, matching_rows, unread_rows)
+            assert {row for _, row in rows_before - rows_after} == set(report["read_rows"]), version
         case "delete":
-            there = {row for _, row in old if report["low"] <= row <= report["high"]}
-            assert there - later <= set(report["saw"]) <= there, f"version {version} did not see what was there"
-            assert {row for _, row in old - new} == set(report["saw"]) and new <= old, version
+            matching_rows = {row for _, row in rows_before if report["low"] <= row <= report["high"]}
+            _check_read_rows(version, report, matching_rows, unread_rows)
+            assert {row for _, row in rows_before - rows_after} == set(report["read_rows"]), version
+            assert rows_after <= rows_before, version
         case "upsert":
-            there = {row for _, row in old if report["low"] <= row <= report["high"]}
-            assert there - later <= set(report["saw"]) <= there, f"version {version} did not see what was there"
+            matching_rows = {row for _, row in rows_before if report["low"] <= row <= report["high"]}
+            _check_read_rows(version, report, matching_rows, unread_rows)
             keys = set(range(report["low"], report["high"] + 1))
-            assert {row for _, row in new} == {row for _, row in old} | keys, version
+            assert {row for _, row in rows_after} == {row for _, row in rows_before} | keys, version
         case "count":
-            there = {row for _, row in old}
-            assert there - later <= set(report["saw"]) <= there, f"version {version} did not count what was there"
-            assert old <= new, version
-        case other:
-            raise AssertionError(other)
+            _check_read_rows(version, report, {row for _, row in rows_before}, unread_rows)
+            assert rows_before <= rows_after, version
+        case operation:
+            raise AssertionError(operation)
+
+
+def _check_read_rows(version, report, matching_rows, unread_rows):
+    """Assert that a commit read the rows that match its condition. It may have missed `unread_rows`."""
+    read_rows = set(report["read_rows"])
+    assert matching_rows - unread_rows <= read_rows <= matching_rows, f"version {version} read wrong rows"

@@ -1,18 +1,18 @@
 """The programs of the crash trials. Each takes a session (None without Spark), a table and its arguments.
 
-`plain` is a minimal task without Spark: it checks whether its run is done, writes a file, commits, and does the
-post-commit work. The other programs are the commands of the library. Add a function here for a new command.
+`plain` is a minimal task without Spark: it returns if its run has committed, and otherwise writes a file, commits, and
+does the post-commit work. The other programs run the commands of the library. Add a function here for a new command.
 """
 
 from __future__ import annotations
 
 import json
-import time
 import uuid
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.commands.convert import convert as convert_command
 from deltalite.commands.restore import restore as restore_command
@@ -35,12 +35,8 @@ from tests.support.tables import delete_rows, optimize_table, request, update_ro
 from tests.unit.builders import metadata, struct
 
 
-def now_ms():
-    return time.time_ns() // 1_000_000
-
-
 def plain(_spark, table, *, run, ids, replaces=False, properties=None, identity=None):
-    """Append the rows `ids`, or replace all rows by them. `identity` has more details of the run than its app id."""
+    """Append the rows `ids`, or replace all rows by them. The run has the app id `run`, or is `identity`."""
     identity = identity or RunIdentity(app_id=run)
     store = LocalLogStore(table)
     try:
@@ -67,7 +63,7 @@ def plain(_spark, table, *, run, ids, replaces=False, properties=None, identity=
 
 
 def data_file(store, ids):
-    """Write a file of these rows to the table's folder; returns its `add`."""
+    """Write a file of these rows to the table's folder, and return its `add`."""
     sink, name = pa.BufferOutputStream(), f"{uuid.uuid4()}.parquet"
     pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), sink)
     content = sink.getvalue().to_pybytes()
@@ -85,7 +81,7 @@ def checkpoint(_spark, table):
 
 
 def vacuum(_spark, table, *, run, mode, hours):
-    """The vacuum command, which needs no session on a local disk."""
+    """Run the vacuum command, which needs no session on a local disk."""
     vacuum_command(None, VacuumRequest(
         table=table, mode=mode, retention_hours=hours, identity=RunIdentity(app_id=run),
         confirm_short_retention=None if hours is None else table.rpartition("/")[2],
@@ -93,36 +89,36 @@ def vacuum(_spark, table, *, run, mode, hours):
 
 
 def restore(_spark, table, *, run, version):
-    """The restore command, which needs no session on a local disk."""
+    """Run the restore command, which needs no session on a local disk."""
     restore_command(None, RestoreRequest(table=table, version=version, identity=RunIdentity(app_id=run)))
 
 
 def convert(_spark, table, *, run, partition_schema):
-    """The convert command, which needs no session on a local disk."""
+    """Run the convert command, which needs no session on a local disk."""
     identity = RunIdentity(app_id=run)
     convert_command(None, ConvertRequest(table=table, partition_schema=partition_schema, identity=identity))
 
 
 def write(spark, table, *, query, run, **options):
-    """The write command."""
+    """Run the write command."""
     write_command(spark, request(table, query, run=run, **options))
 
 
 def delete(spark, table, *, condition, run):
-    """The delete command."""
+    """Run the delete command."""
     delete_rows(spark, table, condition, run=run)
 
 
 def update(spark, table, *, values, condition, run):
-    """The update command."""
+    """Run the update command."""
     update_rows(spark, table, values, condition, run=run)
 
 
 def optimize(spark, table, *, run, **options):
-    """The optimize command."""
+    """Run the optimize command."""
     optimize_table(spark, table, run=run, **options)
 
 
 def merge(spark, table, *, query, on, run, **clauses):
-    """The merge command."""
+    """Run the merge command."""
     merge_into(spark, table, query, on, run=run, **clauses)

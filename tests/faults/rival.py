@@ -1,8 +1,8 @@
-"""One of several writers of a table: a process that runs random operations and prints the commits that it believes in.
+"""One of several writers of a table: a process that runs random operations and prints its commits.
 
-The table's rows are the numbers in the tag `rows` of its files, so that an operation costs only a commit. All other
-parts are those of the library: snapshots, read sets, commits, conflict rules, replanning, checkpoints. Each commit
-records its operation and the rows that it read in `userMetadata`, for `history.check`.
+The rows of the table are numbers in the tag `rows` of its files, so an operation costs only a commit. The library does
+the rest: snapshots, read sets, commits, conflict rules, replanning and checkpoints. Each commit records its operation
+and the rows that it read in `userMetadata`, for `history.check_history`.
 
     python -m tests.faults.rival <table> <number of the writer> <operations>
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-import time
 import uuid
 from random import Random
 
@@ -20,6 +19,7 @@ import pyarrow as pa
 
 from deltalite.columnar.predicates.predicate import And, Comparison, Operator
 from deltalite.columnar.skipping.files import FileTest
+from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.errors import ConcurrentModificationException
 from deltalite.log.file_table import key_column, removes_of
@@ -35,12 +35,8 @@ ROWS_OF_A_WRITER = 1_000_000
 SHARED_KEYS = 40
 
 
-def now_ms():
-    return time.time_ns() // 1_000_000
-
-
-def file(day, rows, *, data_change=True):
-    """The add of a file with these rows, which exist only in the log."""
+def add_of(day, rows, *, data_change=True):
+    """Return the `add` of a file with these rows. The file exists only in the log."""
     stats = {"numRecords": len(rows), "minValues": {"id": min(rows)}, "maxValues": {"id": max(rows)},
              "nullCount": {"id": 0}}  # fmt: skip
     return AddFile(
@@ -50,34 +46,35 @@ def file(day, rows, *, data_change=True):
     )  # fmt: skip
 
 
-def day_of(body):
-    """The day of an `add`, or of a row of the table of files."""
-    return dict(body["partitionValues"])["day"]
+def day_of(file):
+    """Return the day of a file: of its `add`, or of its row in the table of files."""
+    return dict(file["partitionValues"])["day"]
 
 
-def rows_of(body):
-    """The rows of an `add`, or of a row of the table of files."""
-    return json.loads(dict(body["tags"])["rows"])
+def rows_of(file):
+    """Return the rows of a file: of its `add`, or of its row in the table of files."""
+    return json.loads(dict(file["tags"])["rows"])
 
 
-def chosen(files, is_wanted):
-    """The files for whose rows `is_wanted` holds."""
-    return files.filter(pa.array([is_wanted(row) for row in files.to_pylist()], pa.bool_()))
+def matching_files(files, is_match):
+    """Return the part of a table of files for which the function `is_match` returns true."""
+    return files.filter(pa.array([is_match(file) for file in files.to_pylist()], pa.bool_()))
 
 
 def all_rows(files):
-    return sorted(r for row in files.to_pylist() for r in rows_of(row))
+    """Return the sorted rows of a table of files."""
+    return sorted(row for file in files.to_pylist() for row in rows_of(file))
 
 
 class Rival:
-    """A writer with a unique number, which is the prefix of the numbers of its rows."""
+    """A writer with a unique number. Its new rows are numbers above `number * ROWS_OF_A_WRITER`."""
 
     def __init__(self, table, number) -> None:
         self.store, self.number, self.random = LocalLogStore(table), number, Random(number)
         self.last_row = number * ROWS_OF_A_WRITER
 
     def run(self):
-        """Run one random operation; returns (app id, version or None), or None if there was nothing to do."""
+        """Run one random operation. Returns its app id, and its version or None if it committed nothing."""
         operation = self.random.choice(
             [self.append, self.append, self.append, self.replace, self.delete, self.delete, self.upsert, self.upsert,
              self.compact, self.count, self.describe, self.evolve, self.checkpoint]
@@ -89,24 +86,35 @@ class Rival:
             return app_id, None
 
     def new_rows(self):
+        """Return between one and five numbers that no writer has used."""
         first = self.last_row + 1
         self.last_row += self.random.randint(1, 5)
         return list(range(first, self.last_row + 1))
 
-    def files(self):
+    def load_files(self):
+        """Return the newest snapshot, and the table of its files."""
         snapshot = Snapshot.load(self.store)
         return snapshot, snapshot.files_with()
 
-    def test(self, snapshot, *comparisons):
-        tree = And(tuple(Comparison(column=(c,), operator=Operator(o), literal=v) for c, o, v in comparisons))
-        return FileTest(tree, snapshot.table_schema)
+    def file_test(self, snapshot, *comparisons):
+        """Return the test of files that may have a row which satisfies all (column, operator, value)."""
+        predicate = And(
+            tuple(
+                Comparison(column=(column,), operator=Operator(operator), literal=literal)
+                for column, operator, literal in comparisons
+            )
+        )
+        return FileTest(predicate, snapshot.table_schema)
 
     def commit(self, app_id, snapshot, report, *, adds=(), removed=None, reads=None, metadata=None, data_change=True):
-        gone = [] if removed is None else removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=data_change)
+        """Commit an operation and return its version. `report` is the operation's description for the check."""
+        removes = (
+            [] if removed is None else removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=data_change)
+        )
         proposal = Proposal(
             base=BaseState.of(snapshot),
-            operation=Operation(name=report["did"].upper(), user_metadata=json.dumps(report)), adds=tuple(adds),
-            removes=tuple(gone), reads=reads or ReadSet(), metadata=metadata,
+            operation=Operation(name=report["operation"].upper(), user_metadata=json.dumps(report)), adds=tuple(adds),
+            removes=tuple(removes), reads=reads or ReadSet(), metadata=metadata,
             txn=SetTransaction(app_id=app_id, version=0, last_updated_ms=now_ms()),
         )  # fmt: skip
         outcome = commit(self.store, proposal)
@@ -114,87 +122,91 @@ class Rival:
         return outcome.version
 
     def append(self, app_id):
+        """Append a file of new rows to a random day."""
         snapshot = Snapshot.load(self.store)
-        adds = [file(self.random.choice(DAYS), self.new_rows())]
-        return self.commit(app_id, snapshot, {"did": "append"}, adds=adds)
+        adds = [add_of(self.random.choice(DAYS), self.new_rows())]
+        return self.commit(app_id, snapshot, {"operation": "append"}, adds=adds)
 
     def replace(self, app_id):
         """Replace all rows of a day by other rows, or by none."""
-        snapshot, files = self.files()
+        snapshot, files = self.load_files()
         day = self.random.choice(DAYS)
-        new = [file(day, self.new_rows())] if self.random.random() < 0.5 else []
-        replaced = chosen(files, lambda row: day_of(row) == day)
-        report = {"did": "replace", "day": day, "saw": all_rows(replaced)}
+        adds = [add_of(day, self.new_rows())] if self.random.random() < 0.5 else []
+        replaced = matching_files(files, lambda file: day_of(file) == day)
+        report = {"operation": "replace", "day": day, "read_rows": all_rows(replaced)}
         reads = ReadSet(
-            keys=frozenset(key_column(replaced).to_pylist()), rows=(self.test(snapshot, ("day", "=", day)),)
+            keys=frozenset(key_column(replaced).to_pylist()), rows=(self.file_test(snapshot, ("day", "=", day)),)
         )
-        return self.commit(app_id, snapshot, report, adds=new, removed=replaced, reads=reads)
+        return self.commit(app_id, snapshot, report, adds=adds, removed=replaced, reads=reads)
 
     def delete(self, app_id):
         """Delete the rows in a range of numbers, in any file."""
-        snapshot, files = self.files()
-        everything = all_rows(files)
-        if not everything:
+        snapshot, files = self.load_files()
+        rows = all_rows(files)
+        if not rows:
             return None
-        low = self.random.choice(everything)
+        low = self.random.choice(rows)
         high = low + self.random.randint(0, 20)
         return self.rewrite(app_id, "delete", snapshot, files, low, high, [])
 
     def upsert(self, app_id):
-        """Upsert rows with keys that all writers share, as a merge does: existing rows move, new rows are inserted."""
-        snapshot, files = self.files()
+        """Upsert two rows with keys that all writers share. As in a merge, existing rows move to a new file."""
+        snapshot, files = self.load_files()
         low = self.random.randint(1, SHARED_KEYS)
-        new = file(self.random.choice(DAYS), [low, low + 1])
-        return self.rewrite(app_id, "upsert", snapshot, files, low, low + 1, [new])
+        add = add_of(self.random.choice(DAYS), [low, low + 1])
+        return self.rewrite(app_id, "upsert", snapshot, files, low, low + 1, [add])
 
-    def rewrite(self, app_id, did, snapshot, files, low, high, new):
-        """Remove the rows of a range from their files, and add `new` files."""
-        touched = chosen(files, lambda row: any(low <= r <= high for r in rows_of(row)))
-        remaining = [
-            (day_of(row), rest)
-            for row in touched.to_pylist()
-            if (rest := [r for r in rows_of(row) if not low <= r <= high])
+    def rewrite(self, app_id, operation, snapshot, files, low, high, new_files):
+        """Remove the rows from `low` to `high` from their files, and add `new_files`."""
+        touched = matching_files(files, lambda file: any(low <= row <= high for row in rows_of(file)))
+        rewritten = [
+            add_of(day_of(file), remaining_rows)
+            for file in touched.to_pylist()
+            if (remaining_rows := [row for row in rows_of(file) if not low <= row <= high])
         ]
-        report = {"did": did, "low": low, "high": high, "saw": [r for r in all_rows(files) if low <= r <= high]}
-        test = self.test(snapshot, ("id", ">=", low), ("id", "<=", high))
+        read_rows = [row for row in all_rows(files) if low <= row <= high]
+        report = {"operation": operation, "low": low, "high": high, "read_rows": read_rows}
+        test = self.file_test(snapshot, ("id", ">=", low), ("id", "<=", high))
         reads = ReadSet(keys=frozenset(key_column(touched).to_pylist()), rows=(test,))
-        adds = [*(file(*file_rows) for file_rows in remaining), *new]
-        return self.commit(app_id, snapshot, report, adds=adds, removed=touched, reads=reads)
+        return self.commit(app_id, snapshot, report, adds=[*rewritten, *new_files], removed=touched, reads=reads)
 
     def compact(self, app_id):
-        """Some files of a day into one."""
-        snapshot, files = self.files()
+        """Compact some files of a day into one file."""
+        snapshot, files = self.load_files()
         day = self.random.choice(DAYS)
-        some = chosen(files, lambda row: day_of(row) == day and self.random.random() < 0.7)
-        if some.num_rows < 2:
+        compacted = matching_files(files, lambda file: day_of(file) == day and self.random.random() < 0.7)
+        if compacted.num_rows < 2:
             return None
-        reads = ReadSet(keys=frozenset(key_column(some).to_pylist()))
+        reads = ReadSet(keys=frozenset(key_column(compacted).to_pylist()))
         return self.commit(
-            app_id, snapshot, {"did": "compact"}, adds=[file(day, all_rows(some), data_change=False)], removed=some,
-            reads=reads, data_change=False,
+            app_id, snapshot, {"operation": "compact"}, adds=[add_of(day, all_rows(compacted), data_change=False)],
+            removed=compacted, reads=reads, data_change=False,
         )  # fmt: skip
 
     def count(self, app_id):
-        """A row that is inserted because of all the others."""
-        snapshot, files = self.files()
-        report = {"did": "count", "saw": all_rows(files)}
-        return self.commit(app_id, snapshot, report, adds=[file("a", self.new_rows())], reads=ReadSet(whole_table=True))
+        """Insert rows after a read of the complete table, as an INSERT with a count of all rows does."""
+        snapshot, files = self.load_files()
+        report = {"operation": "count", "read_rows": all_rows(files)}
+        return self.commit(
+            app_id, snapshot, report, adds=[add_of("a", self.new_rows())], reads=ReadSet(whole_table=True)
+        )
 
     def describe(self, app_id):
         """Change the metadata in a way that is compatible with concurrent commits."""
         snapshot = Snapshot.load(self.store)
-        described = dataclasses.replace(snapshot.metadata, description=app_id)
-        return self.commit(app_id, snapshot, {"did": "describe"}, metadata=described)
+        metadata = dataclasses.replace(snapshot.metadata, description=app_id)
+        return self.commit(app_id, snapshot, {"operation": "describe"}, metadata=metadata)
 
     def evolve(self, app_id):
         """Change the metadata in a way that conflicts with concurrent commits: increment a counter."""
         snapshot = Snapshot.load(self.store)
         counter = int(snapshot.configuration.get("delta.counter", "0"))
         configuration = {**snapshot.configuration, "delta.counter": str(counter + 1)}
-        changed = dataclasses.replace(snapshot.metadata, configuration=configuration)
-        return self.commit(app_id, snapshot, {"did": "evolve", "saw": counter}, metadata=changed)
+        metadata = dataclasses.replace(snapshot.metadata, configuration=configuration)
+        return self.commit(app_id, snapshot, {"operation": "evolve", "read_counter": counter}, metadata=metadata)
 
     def checkpoint(self, _app_id):
+        """Write a checkpoint of the newest version, and return None because that commits nothing."""
         write_checkpoint(Snapshot.load(self.store), now_ms=now_ms())
 
 

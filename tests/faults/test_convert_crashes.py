@@ -1,4 +1,4 @@
-"""A conversion is killed at each step: the folder is unchanged or a table, and a second attempt converts it once."""
+"""A conversion is killed at its steps: the folder is unchanged or a table, and a second attempt converts it once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ RUN = "airflow/dag/convert/-1/manual"
 
 
 @pytest.mark.slow
-def test_a_conversion_survives_a_kill_at_every_step(site, tmp_path):
+def test_a_conversion_survives_kills_at_its_steps(site, tmp_path):
     template = tmp_path / "template"
     for number in range(3):
         (template / f"n={number}").mkdir(parents=True)
         pq.write_table(pa.table({"id": [number]}), template / f"n={number}" / "a.parquet")
     steps = kill_at_steps(
-        site, tmp_path, template, "convert", before=None, after=[(0, 0), (1, 1), (2, 2)], run=RUN,
+        site, tmp_path, template, "convert", rows_before=None, rows_after=[(0, 0), (1, 1), (2, 2)], run=RUN,
         partition_schema="n INT",
     )  # fmt: skip
     assert any(step.startswith("os.link") for step in steps), "the conversion must commit"

@@ -1,4 +1,4 @@
-"""Tasks without Spark are killed at each access to storage: before and after each call, and between file operations."""
+"""Tasks without Spark are killed before and after each call of the storage, and between its file operations."""
 
 from __future__ import annotations
 
@@ -17,29 +17,33 @@ PROPERTIES = {
 @pytest.mark.parametrize(
     ("properties", "replaces", "kinds"), list(zip(PROPERTIES, (False, True), (EVERYTHING, CHANGES), strict=True))
 )
-def test_a_task_survives_a_kill_at_every_step(site, tmp_path, properties, replaces, kinds):
-    """The older versions of the table are beyond the retention, so the commit is followed by a log cleanup."""
+def test_a_task_survives_kills_at_its_steps(site, tmp_path, properties, replaces, kinds):
+    """The older versions of the table are beyond the retention, so a log cleanup follows the commit."""
     template = tmp_path / "template"
     for number in range(4):
         site.run("plain", template, run=f"run {number}", ids=[number], properties=PROPERTIES[properties])
     make_old(template, 3)
-    before = [(0,), (1,), (2,), (3,)]
-    after = [(7,), (8,)] if replaces else [*before, (7,), (8,)]
-    task = {"run": RUN, "ids": [7, 8], "replaces": replaces}
-    steps = kill_at_steps(site, tmp_path, template, "plain", before=before, after=after, kinds=kinds, **task)
+    rows_before = [(0,), (1,), (2,), (3,)]
+    rows_after = [(7,), (8,)] if replaces else [*rows_before, (7,), (8,)]
+    arguments = {"run": RUN, "ids": [7, 8], "replaces": replaces}
+    steps = kill_at_steps(
+        site, tmp_path, template, "plain", rows_before=rows_before, rows_after=rows_after, kinds=kinds, **arguments
+    )
     assert {kind.split()[0] for kind in kinds} - {step.split()[0] for step in steps} <= {"os.rmdir", "shutil.rmtree"}
-    assert sum(step.startswith("os.remove") and not step.endswith(".tmp") for step in steps) > 2, "no log was cleaned"
+    assert sum(step.startswith("os.remove") and not step.endswith(".tmp") for step in steps) > 2, (
+        "no log file was cleaned up"
+    )
 
 
-def test_a_first_write_survives_a_kill_at_every_step(site, tmp_path):
-    task = {"run": RUN, "ids": [7, 8], "properties": {"delta.checkpointInterval": "1"}}
-    kill_at_steps(site, tmp_path, None, "plain", before=None, after=[(7,), (8,)], **task)
+def test_a_first_write_survives_kills_at_its_steps(site, tmp_path):
+    arguments = {"run": RUN, "ids": [7, 8], "properties": {"delta.checkpointInterval": "1"}}
+    kill_at_steps(site, tmp_path, None, "plain", rows_before=None, rows_after=[(7,), (8,)], **arguments)
 
 
-def test_a_checkpoint_survives_a_kill_at_every_step(site, tmp_path):
+def test_a_checkpoint_survives_kills_at_its_steps(site, tmp_path):
     template = tmp_path / "template"
     for number in range(4):
         site.run("plain", template, run=f"run {number}", ids=[number])
-    before = [(0,), (1,), (2,), (3,)]
-    steps = kill_at_steps(site, tmp_path, template, "checkpoint", before=before, after=before)
+    rows_before = [(0,), (1,), (2,), (3,)]
+    steps = kill_at_steps(site, tmp_path, template, "checkpoint", rows_before=rows_before, rows_after=rows_before)
     assert any(step.startswith("os.rename") for step in steps), "the hint was never written"

@@ -14,14 +14,14 @@ import pytest
 
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
-from tests.faults.history import check
+from tests.faults.history import check_history
 from tests.unit.builders import create
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-def reported_commits(table, writers, operations):
-    """The commits that the processes report: the version by app id, or None if they gave up."""
+def run_writers(table, writers, operations):
+    """Run the writers in processes. Returns their versions by app id; None means that a run committed nothing."""
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'spark_jobs'}"}
     processes = [
         subprocess.Popen(
@@ -33,9 +33,9 @@ def reported_commits(table, writers, operations):
     versions = {}
     try:
         for process in processes:
-            out, err = process.communicate(timeout=600)
-            assert process.returncode == 0, err[-3000:]
-            versions |= dict(json.loads(line) for line in out.splitlines())
+            output, errors = process.communicate(timeout=600)
+            assert process.returncode == 0, errors[-3000:]
+            versions |= dict(json.loads(line) for line in output.splitlines())
     finally:
         for process in processes:
             process.kill()
@@ -49,12 +49,14 @@ def reported_commits(table, writers, operations):
 def test_the_order_of_versions_explains_every_commit(tmp_path, level, writers, operations):
     table = tmp_path / "t"
     create(LocalLogStore(str(table)), configuration={"delta.isolationLevel": level}, partition_columns=("day",))
-    reported = reported_commits(table, writers, operations)
-    runs, files = check(table, level)
-    # No commit was lost, none is there twice, and none is there that nobody knows of.
-    assert runs == {version: app_id for app_id, version in reported.items() if version is not None}
-    kinds = Counter(c["operation"] for c in deltalake.DeltaTable(str(table)).history())
+    reported_versions = run_writers(table, writers, operations)
+    runs, files = check_history(table, level)
+    # The log contains each reported commit exactly once, and no other commit.
+    assert runs == {version: app_id for app_id, version in reported_versions.items() if version is not None}
+    kinds = Counter(entry["operation"] for entry in deltalake.DeltaTable(str(table)).history())
     assert {"APPEND", "REPLACE", "DELETE", "UPSERT", "COMPACT", "COUNT", "DESCRIBE", "EVOLVE"} <= set(kinds)
-    # Whatever checkpoints were written between, a reader gets what the commits say; so does delta-rs.
+    # This library and delta-rs also use the checkpoints, and must read the files that the commits describe.
     assert set(Snapshot.load(LocalLogStore(str(table))).files["path"].to_pylist()) == set(files)
-    assert {Path(uri).name for uri in deltalake.DeltaTable(str(table)).file_uris()} == {Path(p).name for p in files}
+    assert {Path(uri).name for uri in deltalake.DeltaTable(str(table)).file_uris()} == {
+        Path(path).name for path in files
+    }

@@ -1,4 +1,4 @@
-"""Under storage faults and concurrent writers, the result that a writer got agrees with the log."""
+"""Under storage faults and concurrent writers, the result of each writer agrees with the log."""
 
 from __future__ import annotations
 
@@ -19,10 +19,21 @@ from deltalite.txn.proposal import ReadSet
 from deltalite.upkeep.post_commit import after_commit
 from tests.faults.faulty_store import Fault, Killed, Storage, play
 from tests.support.fuzzing import examples
-from tests.unit.builders import PROTOCOL, add, appended, commit_actions, create, load, metadata, proposal, remove, txn
+from tests.unit.builders import (
+    PROTOCOL,
+    add,
+    append_files,
+    commit_actions,
+    create,
+    load,
+    metadata,
+    proposal,
+    remove,
+    txn,
+)
 from tests.unit.logs import write_parts
 
-TRIES = 4
+ATTEMPTS = 4
 UNANSWERED = (Fault.UNANSWERED_BEFORE, Fault.UNANSWERED_AFTER, Fault.LANDS_LATER)
 PUT_FAULTS = (
     *UNANSWERED,
@@ -35,14 +46,18 @@ PUT_FAULTS = (
 
 
 class Writer:
-    """A task: it repeats its run until it learns that its rows are in the table. Each attempt writes another file."""
+    """A task that repeats its run until it learns that its rows are in the table. Each attempt writes another file.
+
+    `reports` has for each attempt the path of its file, its answer and its part of the journal. The answer is the
+    committed version, "unknown", "failed" or "killed".
+    """
 
     def __init__(self, storage, app_id, kind):
         self.storage, self.app_id, self.kind = storage, app_id, kind
         self.reports = []
 
     def __call__(self, store):
-        for number in range(TRIES):
+        for number in range(ATTEMPTS):
             path, journal_start = f"{self.app_id}-{number}", len(store.journal)
             try:
                 answer = self.attempt(store, path)
@@ -57,6 +72,7 @@ class Writer:
                 return
 
     def attempt(self, store, path):
+        """Commit once, unless the run has committed before. Returns the version, or -1 if it is unknown."""
         try:
             base = Snapshot.load(store)
         except TableNotFoundError:
@@ -67,99 +83,110 @@ class Writer:
             outcome = earlier_result(base, store.root, RunIdentity(app_id=self.app_id))
             if outcome is not None:
                 return -1 if outcome.version is None else outcome.version
-            rules, removes, reads = (base.protocol, base.metadata), [], None
+            removes, reads = [], None
             if self.kind == "replace":
                 removes = list(removes_of(base.files, deletion_timestamp_ms=self.storage.now_ms, data_change=True))
                 reads = ReadSet(whole_table=True)
-            current = proposal(base.version, add(path), *removes, txn(self.app_id), rules=rules, reads=reads)
-        wait = lambda seconds: self.storage.pass_time(int(seconds * 1000))
-        outcome = commit(store, current, clock_ms=lambda: self.storage.now_ms, pause=wait)
+            current = proposal(
+                base.version, add(path), *removes, txn(self.app_id), rules=(base.protocol, base.metadata), reads=reads
+            )
+        pass_seconds = lambda seconds: self.storage.pass_time(int(seconds * 1000))
+        outcome = commit(store, current, clock_ms=lambda: self.storage.now_ms, pause=pass_seconds)
         if isinstance(outcome, Committed):
             after_commit(store, outcome.version, clock_ms=lambda: self.storage.now_ms)
         return outcome.version
 
 
 class Reader:
-    """A reader that loads the table repeatedly; a typed error is a valid answer."""
+    """A reader that loads the table repeatedly. `reads` has the version and the paths of each load without an error."""
 
     def __init__(self):
-        self.saw = []
+        self.reads = []
 
     def __call__(self, store):
         for _ in range(4):
             try:
                 snapshot = Snapshot.load(store)
-                self.saw.append((snapshot.version, sorted(snapshot.files["path"].to_pylist())))
+                self.reads.append((snapshot.version, sorted(snapshot.files["path"].to_pylist())))
             except (DeltaLiteError, Killed):
                 continue
 
 
 class Log:
-    """The final state of the log. `begun` is the number of the first commit, and the files at its end."""
+    """The final state of the log. `log_start` has the first version of the log, and the live files of this version.
 
-    def __init__(self, memory, begun):
-        self.files, self.homes, self.runs = {}, {}, {}
-        version, files = begun
+    `files` has the sorted live files of each version. `versions_of_path` and `versions_of_run` have the versions that
+    added a file, and those with the `txn` of a run.
+    """
+
+    def __init__(self, memory, log_start):
+        self.files, self.versions_of_path, self.versions_of_run = {}, {}, {}
+        version, files = log_start
         while (data := memory.read(commit_name(version))) is not None:
             for action in parse_commit(data, "x"):
                 match action:
                     case AddFile(path=path):
                         files = files | {path}
-                        self.homes.setdefault(path, []).append(version)
+                        self.versions_of_path.setdefault(path, []).append(version)
                     case RemoveFile(path=path):
                         files = files - {path}
                     case SetTransaction(app_id=app_id):
-                        self.runs.setdefault(app_id, []).append(version)
+                        self.versions_of_run.setdefault(app_id, []).append(version)
             self.files[version] = sorted(files)
             version += 1
         assert sum(name.endswith(".json") for name in memory.files) == len(self.files), "a version is missing"
 
 
-def check_results(storage, begun, writers, readers):
+def check_results(storage, log_start, writers, readers):
     """Compare the results of all clients with the final log."""
     storage.pass_time(10_000_000)
-    log = Log(storage.memory, begun)
+    log = Log(storage.memory, log_start)
     for writer in writers:
-        assert len(log.runs.get(writer.app_id, [])) <= 1, f"{writer.app_id} is in the log twice"
+        assert len(log.versions_of_run.get(writer.app_id, [])) <= 1, f"{writer.app_id} is in the log twice"
         for path, answer, journal in writer.reports:
             match answer:
                 case int():
-                    assert log.runs[writer.app_id] == [answer], f"{path} was told {answer}, and the log says {log.runs}"
+                    versions = log.versions_of_run[writer.app_id]
+                    assert versions == [answer], f"the answer for {path} is {answer}, but the log has {versions}"
                 case "failed":
-                    assert path not in log.homes, f"{path} was told that it failed, and is version {log.homes[path]}"
+                    versions = log.versions_of_path.get(path)
+                    assert versions is None, f"the answer for {path} is a failure, but the log has {versions}"
                 case "unknown":
-                    assert is_ambiguous(journal), f"{path} could have known: {journal}"
-    for version, paths in (seen for reader in readers for seen in reader.saw):
+                    assert is_ambiguous(journal), f"the journal tells the outcome for {path}: {journal}"
+    for version, paths in (read for reader in readers for read in reader.reads):
         assert paths == log.files[version], f"version {version} was read wrongly"
     if log.files:
-        last = load(storage.memory)
-        assert (last.version, sorted(last.files["path"].to_pylist())) == max(log.files.items())
-        assert set(last.transactions) == set(log.runs)
+        newest = load(storage.memory)
+        assert (newest.version, sorted(newest.files["path"].to_pylist())) == max(log.files.items())
+        assert set(newest.transactions) == set(log.versions_of_run)
 
 
 def is_ambiguous(journal):
-    """Whether a writer cannot know from its journal if its last put is or will be in the log."""
-    last = next(name for operation, name, _, _ in reversed(journal) if operation == "put")
-    about = [(operation, fault, answer) for operation, name, fault, answer in journal if name == last]
-    puts = [(fault, answer) for operation, fault, answer in about if operation == "put"]
-    looks = [
-        (fault, answer) for operation, fault, answer in about[about.index(("put", *puts[0])) :] if operation == "read"
-    ]
-    if any(answer is not None for _, answer in looks):
+    """Whether the journal of a writer does not tell whether the log has its last put, or will have it later."""
+    last_put = next(name for operation, name, _, _ in reversed(journal) if operation == "put")
+    accesses = [(operation, fault, answer) for operation, name, fault, answer in journal if name == last_put]
+    puts = [(fault, answer) for operation, fault, answer in accesses if operation == "put"]
+    after_put = accesses[accesses.index(("put", *puts[0])) :]
+    reads = [(fault, answer) for operation, fault, answer in after_put if operation == "read"]
+    if any(answer is not None for _, answer in reads):
         return False
-    is_open = any(fault in UNANSWERED or answer is False for fault, answer in puts)
-    return is_open or looks[-1][0] is Fault.FAILS_BEFORE
+    has_no_answer = any(fault in UNANSWERED or answer is False for fault, answer in puts)
+    return has_no_answer or reads[-1][0] is Fault.FAILS_BEFORE
 
 
-def fresh(kind):
-    """A storage with a table (none, a small one, or one with cleaned-up commits), and the start of its log."""
+def make_storage(table_kind):
+    """Return a storage, and the start of its log as `Log` takes it.
+
+    The storage has no table ("none"), a table with all its commits ("small"), or one whose first commits were cleaned
+    up after a checkpoint of several parts ("parts").
+    """
     storage = Storage()
-    if kind == "none":
+    if table_kind == "none":
         return storage, (0, set())
     create(storage.memory, configuration={"delta.checkpointInterval": "3"})
-    appended(storage.memory, 4)
+    append_files(storage.memory, 4)
     commit_actions(storage.memory, remove("f1"))
-    if kind == "parts":
+    if table_kind == "parts":
         write_parts(storage.memory, 4, 3)
         for version in range(4):
             storage.memory.delete(commit_name(version))
@@ -173,17 +200,17 @@ SCHEDULES = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([*MOSTLY_NONE,
 
 @examples(50)
 @given(
-    kind=st.sampled_from(["small", "none", "parts"]),
-    kinds=st.lists(st.sampled_from(["append", "replace"]), min_size=1, max_size=3),
+    table_kind=st.sampled_from(["small", "none", "parts"]),
+    writer_kinds=st.lists(st.sampled_from(["append", "replace"]), min_size=1, max_size=3),
     schedule=SCHEDULES,
 )
-def test_the_result_of_a_writer_agrees_with_the_log(kind, kinds, schedule):
-    storage, begun = fresh(kind)
-    writers = [Writer(storage, f"run {number}", each) for number, each in enumerate(kinds)]
+def test_the_result_of_a_writer_agrees_with_the_log(table_kind, writer_kinds, schedule):
+    storage, log_start = make_storage(table_kind)
+    writers = [Writer(storage, f"run {number}", kind) for number, kind in enumerate(writer_kinds)]
     readers = [Reader()]
     logging.disable(logging.CRITICAL)
     try:
         play(storage, [*writers, *readers], schedule)
     finally:
         logging.disable(logging.NOTSET)
-    check_results(storage, begun, writers, readers)
+    check_results(storage, log_start, writers, readers)

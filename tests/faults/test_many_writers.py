@@ -1,4 +1,4 @@
-"""Sixteen processes append to one table: no commit is lost or doubled."""
+"""Sixteen processes append to one table: the log contains each commit exactly once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ from tests.unit.builders import add, create, proposal, txn
 WRITERS = 16
 
 
-def append(table, number, commits, gate, queue):
-    """Append repeatedly to the newest version; each commit is a separate run."""
+def append(table, number, commits, barrier, queue):
+    """Append repeatedly to the newest version. Each commit is a separate run.
+
+    Puts `{version: (app id, path of the file)}` into the queue.
+    """
     store, runs_by_version = LocalLogStore(table), {}
-    gate.wait()
+    barrier.wait()
     for turn in range(commits):
         run, path = f"run {number}/{turn}", f"{uuid.uuid4()}.parquet"
         outcome = commit(store, proposal(Snapshot.load(store).version, add(path), txn(run)))
@@ -33,14 +36,14 @@ def append(table, number, commits, gate, queue):
 
 
 @pytest.mark.parametrize("commits", [5, pytest.param(25, marks=pytest.mark.campaign)])
-def test_no_commit_of_many_processes_is_lost_or_doubled(tmp_path, commits):
+def test_the_log_contains_each_commit_of_many_processes_exactly_once(tmp_path, commits):
     table = tmp_path / "t"
     store = create(LocalLogStore(str(table)))
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pandas", "deltalake", "deltalite.upkeep.post_commit"])
-    gate, queue = context.Barrier(WRITERS), context.Queue()
+    barrier, queue = context.Barrier(WRITERS), context.Queue()
     writers = [
-        context.Process(target=append, args=(str(table), number, commits, gate, queue)) for number in range(WRITERS)
+        context.Process(target=append, args=(str(table), number, commits, barrier, queue)) for number in range(WRITERS)
     ]
     for writer in writers:
         writer.start()
@@ -48,15 +51,15 @@ def test_no_commit_of_many_processes_is_lost_or_doubled(tmp_path, commits):
     for writer in writers:
         writer.join(30)
         assert writer.exitcode == 0
-    everything = {version: commit for runs_by_version in reports for version, commit in runs_by_version.items()}
-    assert sum(map(len, reports)) == len(everything) == WRITERS * commits
-    assert sorted(everything) == list(range(1, WRITERS * commits + 1))
-    for version, (run, path) in everything.items():
+    runs_by_version = {version: run for report in reports for version, run in report.items()}
+    assert sum(map(len, reports)) == len(runs_by_version) == WRITERS * commits
+    assert sorted(runs_by_version) == list(range(1, WRITERS * commits + 1))
+    for version, (run, path) in runs_by_version.items():
         actions = parse_commit(store.read(commit_name(version)), "x")
-        assert [a.path for a in actions if isinstance(a, AddFile)] == [path]
-        assert [a.app_id for a in actions if isinstance(a, SetTransaction)] == [run]
-    paths = {path for _, path in everything.values()}
+        assert [action.path for action in actions if isinstance(action, AddFile)] == [path]
+        assert [action.app_id for action in actions if isinstance(action, SetTransaction)] == [run]
+    paths = {path for _, path in runs_by_version.values()}
     snapshot = Snapshot.load(store)
     assert snapshot.version == WRITERS * commits and set(snapshot.files["path"].to_pylist()) == paths
-    assert set(snapshot.transactions) == {run for run, _ in everything.values()}
+    assert set(snapshot.transactions) == {run for run, _ in runs_by_version.values()}
     assert {Path(uri).name for uri in deltalake.DeltaTable(str(table)).file_uris()} == paths

@@ -1,4 +1,4 @@
-"""The merge command is killed at every file change, and run again: it changes the rows once."""
+"""The merge command is killed at every file move and run again: it changes the rows once."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import pytest
 from tests.faults.crash_site import MOVES
 from tests.faults.killing import kill_at_steps
 from tests.support.properties import FEED, VECTORS
-from tests.support.tables import ordered, values, write_rows
+from tests.support.tables import sorted_rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
 OLD = [(1, "a"), (2, "a"), (50, "b")]
-TASK = {
+ARGUMENTS = {
     "query": values("id, day", "1, 'a'", "50, 'x'", "7, 'c'"),
     "on": "target.id = source.id",
     "matched": [{"delete": True, "condition": "source.day = 'a'"}, {"update": {"day": "source.day"}}],
     "inserts": [{"insert": "*"}],
     "run": "airflow/dag/task/-1/manual",
 }
-AFTER = ordered([(2, "a"), (50, "x"), (7, "c")])
+AFTER = sorted_rows([(2, "a"), (50, "x"), (7, "c")])
 
 
 @pytest.mark.parametrize("properties", [FEED, FEED | VECTORS], ids=["files", "vectors"])
@@ -27,7 +27,9 @@ def test_a_merge_survives_a_kill_at_every_file_move(spark_site, spark, tmp_path,
     template = tmp_path / "template"
     query = values("id, day", *[str(row)[1:-1] for row in OLD]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
     write_rows(spark, template, query, partition_by=("day",), properties=properties | {"delta.checkpointInterval": "1"})
-    kinds = MOVES if properties == FEED else (*MOVES, "open to write")  # vectors are written where they stay
-    steps = kill_at_steps(spark_site, tmp_path, template, "merge", before=OLD, after=AFTER, kinds=kinds, **TASK)
+    kinds = MOVES if properties == FEED else (*MOVES, "open to write")  # a deletion vector is written in place
+    steps = kill_at_steps(
+        spark_site, tmp_path, template, "merge", rows_before=OLD, rows_after=AFTER, kinds=kinds, **ARGUMENTS
+    )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
     assert any("/_change_data/" in step for step in steps) and any("day=" in step for step in steps)

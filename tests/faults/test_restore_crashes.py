@@ -1,4 +1,4 @@
-"""A restore is killed at each step: the table is unchanged or restored, and a second attempt restores it once."""
+"""A restore is killed at its steps: the table is unchanged or restored, and a second attempt restores it once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ PROPERTIES = {"delta.checkpointInterval": "3", "delta.enableExpiredLogCleanup": 
 
 
 @pytest.mark.slow
-def test_a_restore_survives_a_kill_at_every_step(site, tmp_path):
+def test_a_restore_survives_kills_at_its_steps(site, tmp_path):
     template = tmp_path / "template"
     for number in range(3):
         site.run("plain", template, run=f"run {number}", ids=[number], replaces=number == 2, properties=PROPERTIES)
-    steps = kill_at_steps(site, tmp_path, template, "restore", before=[(2,)], after=[(0,), (1,)], run=RUN, version=1)
+    steps = kill_at_steps(
+        site, tmp_path, template, "restore", rows_before=[(2,)], rows_after=[(0,), (1,)], run=RUN, version=1
+    )
     assert any(step.startswith("os.link") for step in steps), "the restore must commit"
     assert any("checkpoint" in step for step in steps), "the restore must write a checkpoint after the commit"
     table = tmp_path / f"killed {len(steps)}"

@@ -18,8 +18,8 @@ from tests.faults.crash_site import CHANGES, MOVES
 from tests.faults.killing import check_whole, count_commits_of_run, kill_at_steps
 from tests.support.loops import sampled
 from tests.support.properties import FEED, VECTORS
-from tests.support.submitting import submission
-from tests.support.tables import ordered, request, values, write_rows
+from tests.support.submitting import submit_command
+from tests.support.tables import request, sorted_rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -53,12 +53,19 @@ def query_for(rows):
 @pytest.mark.campaign
 @pytest.mark.parametrize("mode", MODES)
 def test_a_write_survives_kills_at_file_changes(spark_site, spark, tmp_path, mode):
-    options, after, steps_to_kill = MODES[mode]
+    options, rows_after, steps_to_kill = MODES[mode]
     template = tmp_path / "template"
     write_rows(spark, template, query_for(OLD), partition_by=("day",), properties={"delta.checkpointInterval": "1"})
     task = {"query": query_for(NEW), "run": RUN, **options}
     steps = kill_at_steps(
-        spark_site, tmp_path, template, "write", before=OLD, after=ordered(after), kinds=steps_to_kill, **task
+        spark_site,
+        tmp_path,
+        template,
+        "write",
+        rows_before=OLD,
+        rows_after=sorted_rows(rows_after),
+        kinds=steps_to_kill,
+        **task,
     )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
     moved = sum(step.startswith("os.rename") and "/day=" in step for step in steps)
@@ -73,7 +80,7 @@ def test_a_write_survives_kills_at_file_changes(spark_site, spark, tmp_path, mod
 @pytest.mark.parametrize("command", ROW_COMMANDS)
 @pytest.mark.campaign
 def test_a_row_command_survives_kills_at_file_changes(spark_site, spark, tmp_path, command, properties):
-    task, after = ROW_COMMANDS[command]
+    task, rows_after = ROW_COMMANDS[command]
     template = tmp_path / "template"
     properties = properties | {"delta.checkpointInterval": "1"}
     write_rows(spark, template, query_for(OLD), partition_by=("day",), properties=properties)
@@ -81,7 +88,15 @@ def test_a_row_command_survives_kills_at_file_changes(spark_site, spark, tmp_pat
     writes_vectors = VECTORS.items() <= properties.items() and command == "delete"
     steps_to_kill = CHANGES if writes_vectors else MOVES
     steps = kill_at_steps(
-        spark_site, tmp_path, template, command, before=OLD, after=ordered(after), kinds=steps_to_kill, run=RUN, **task
+        spark_site,
+        tmp_path,
+        template,
+        command,
+        rows_before=OLD,
+        rows_after=sorted_rows(rows_after),
+        kinds=steps_to_kill,
+        run=RUN,
+        **task,
     )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
     if writes_vectors:
@@ -90,7 +105,9 @@ def test_a_row_command_survives_kills_at_file_changes(spark_site, spark, tmp_pat
 
 def test_the_first_write_of_a_table_survives_kills_at_file_changes(spark_site, tmp_path):
     task = {"query": query_for(NEW), "run": RUN, "mode": "error", "partition_by": ("day",)}
-    steps = kill_at_steps(spark_site, tmp_path, None, "write", before=None, after=ordered(NEW), kinds=CHANGES, **task)
+    steps = kill_at_steps(
+        spark_site, tmp_path, None, "write", rows_before=None, rows_after=sorted_rows(NEW), kinds=CHANGES, **task
+    )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
 
 
@@ -109,7 +126,7 @@ def test_a_job_survives_a_kill_with_its_jvm(spark, tmp_path, moment):
     write_request = request(table, "SELECT CAST(id AS INT) AS id, 'z' AS day FROM range(100, 20100)", run=RUN)
     assert not any(table.glob(FIRST_FILES[moment]))
     job = subprocess.Popen(
-        submission(tmp_path, write_request), cwd=tmp_path, start_new_session=True,
+        submit_command(tmp_path, write_request), cwd=tmp_path, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
@@ -120,9 +137,9 @@ def test_a_job_survives_a_kill_with_its_jvm(spark, tmp_path, moment):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
         job.wait()
-    after = ordered([*OLD, *((number, "z") for number in range(100, 20_100))])
-    check_whole(table, OLD, after)
+    rows_after = sorted_rows([*OLD, *((number, "z") for number in range(100, 20_100))])
+    check_whole(table, OLD, rows_after)
     second_result = write_rows(spark, table, write_request.query, run=RUN)
     assert second_result.skipped or moment != "at the commit"
-    check_whole(table, after)
+    check_whole(table, rows_after)
     assert count_commits_of_run(table, RUN) == 1

@@ -1,5 +1,6 @@
-"""A vacuum is killed at each step: no file that a version within the retention needs is lost, and a second vacuum
-completes the work of the first one.
+"""A vacuum is killed at its steps and run again.
+
+Each version within the retention keeps its files, and the second run completes the work of the first one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 from deltalite import DeltaTable
 from tests.faults.crash_site import CHANGES, EVERYTHING
 from tests.faults.killing import check_whole, count_commits_of_run, kill_points, make_old, rows_or_none
-from tests.support.tables import commit, data_files
+from tests.support.tables import actions_of, data_files
 
 RUN = "airflow/dag/vacuum/-1/manual"
 OLD_S = 8 * 24 * 3600
@@ -22,11 +23,14 @@ PROPERTIES = {"delta.checkpointInterval": "3", "delta.enableExpiredLogCleanup": 
 
 @pytest.fixture
 def template(site, tmp_path):
-    """Three versions whose files were replaced long ago, one just now, orphans in folders, and a staging folder."""
+    """A table of five versions, with orphan files and a staging folder that are beyond the retention.
+
+    The files of versions 0 to 2 were replaced long ago, and the file of version 3 just now.
+    """
     table = tmp_path / "template"
     for number in range(5):
         site.run("plain", table, run=f"run {number}", ids=[number], replaces=True, properties=PROPERTIES)
-    undated(table, 4)
+    age_removes(table, 4)
     make_old(table, 4, seconds=OLD_S)
     for name in ("a/b/orphan.parquet", "a/orphan.parquet", "_deltalite_staging/x/0/part.parquet"):
         (table / name).parent.mkdir(parents=True, exist_ok=True)
@@ -37,53 +41,52 @@ def template(site, tmp_path):
     return table
 
 
-def undated(table, versions):
-    """The removes of the first versions as if they had been made as long ago as their commits."""
-    then = int((time.time() - OLD_S) * 1000)
+def age_removes(table, versions):
+    """Set back the deletion times in the first versions, and delete the checkpoints and checksums that repeat them."""
+    deleted_ms = int((time.time() - OLD_S) * 1000)
     for version in range(versions):
         file = table / "_delta_log" / f"{version:020}.json"
-        removed = [body["deletionTimestamp"] for body in commit(table, version)["remove"]]
+        timestamps = [remove["deletionTimestamp"] for remove in actions_of(table, version)["remove"]]
         text = file.read_text()
-        for at_ms in removed:
-            text = text.replace(str(at_ms), str(then))
+        for timestamp in timestamps:
+            text = text.replace(str(timestamp), str(deleted_ms))
         file.write_text(text)
     for checkpoint in (table / "_delta_log").glob("*.checkpoint.parquet"):
         checkpoint.unlink()
-    for other in ("_last_checkpoint", *(f"{version:020}.crc" for version in range(versions))):
-        (table / "_delta_log" / other).unlink(missing_ok=True)
+    for name in ("_last_checkpoint", *(f"{version:020}.crc" for version in range(versions))):
+        (table / "_delta_log" / name).unlink(missing_ok=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "kinds"), [pytest.param("full", EVERYTHING, marks=pytest.mark.campaign), ("lite", CHANGES)]
 )
-def test_a_vacuum_survives_a_kill_at_every_step(site, tmp_path, template, mode, kinds):
+def test_a_vacuum_survives_kills_at_its_steps(site, tmp_path, template, mode, kinds):
     rows = [(4,)]
-    inside = {3: [(3,)], 4: rows}
+    rows_by_version = {3: [(3,)], 4: rows}
     whole = shutil.copytree(template, tmp_path / "whole")
     assert site.run("vacuum", whole, kinds=kinds, run=RUN, mode=mode, hours=None) is None
     check_whole(whole, rows)
-    for version, expected in inside.items():
+    for version, expected in rows_by_version.items():
         assert rows_or_none(f"{whole}@v{version}") == expected
-    # Folders that an earlier try has emptied are young, and go another day.
+    # A full vacuum also removes folders that it emptied. After a kill they are too young for the second run.
     assert mode == "lite" or not ((whole / "a").exists() or (whole / "_deltalite_staging").exists())
     steps = site.steps
     for number in kill_points(site, steps, "vacuum"):
         table = tmp_path / f"killed {number}"
         shutil.copytree(template, table)
-        dead = data_files(table)
+        assert len(data_files(table)) == 8
         step = site.run("vacuum", table, kill_at=number, kinds=kinds, run=RUN, mode=mode, hours=None)
         assert step is not None
         check_whole(table, rows)
-        for version, expected in inside.items():
+        for version, expected in rows_by_version.items():
             assert rows_or_none(f"{table}@v{version}") == expected, f"killed at {step}"
         assert site.run("vacuum", table, kinds=kinds, run=RUN, mode=mode, hours=None) is None
         check_whole(table, rows)
-        for version, expected in inside.items():
+        for version, expected in rows_by_version.items():
             assert rows_or_none(f"{table}@v{version}") == expected, f"killed at {step}, and run again"
-        left = data_files(table)
-        assert len(left) == (2 if mode == "full" else 5), f"killed at {step}: {sorted(left)}"
-        assert len(dead) == 8
+        remaining_files = data_files(table)
+        assert len(remaining_files) == (2 if mode == "full" else 5), f"killed at {step}: {sorted(remaining_files)}"
         assert count_commits_of_run(table, RUN) == 1, f"killed at {step}"
         assert DeltaTable(str(table)).history(limit=1)[0]["operation"] == "VACUUM END"
         shutil.rmtree(table)

@@ -1,4 +1,4 @@
-"""This library, delta-spark and delta-rs change one table in turns, and a model in plain Python predicts each version.
+"""This library, delta-spark and delta-rs change one table in turn, and a model in plain Python predicts each version.
 
 The engine of each round is random. After each round the engines read the table and its change feed. delta-rs takes part
 in tables without features.
@@ -24,12 +24,19 @@ from deltalite.requests import CheckpointRequest, DeleteRequest, MergeRequest, U
 from tests.support.delta_spark import DeltaSparkError
 from tests.support.row_model import delta_rs
 from tests.support.row_model.cases import Case, Source
-from tests.support.row_model.chance import Features, deletions, mergings, rows_of, tables, updates
+from tests.support.row_model.chance import (
+    Features,
+    random_deletion,
+    random_merge_case,
+    random_row,
+    random_table,
+    random_update,
+)
 from tests.support.row_model.delta_spark_sql import has_same_meaning, statement
-from tests.support.row_model.delta_spark_sql import rows_of as rows_answered
+from tests.support.row_model.delta_spark_sql import rows_of as rows_of_answer
 from tests.support.row_model.operations import Ambiguous, Outcome, Relation
-from tests.support.row_model.tables import feed, make, read
-from tests.support.row_model.values import counted, frozen
+from tests.support.row_model.tables import feed, read, write_table
+from tests.support.row_model.values import hashable_form, row_counts
 from tests.support.tables import optimize_table, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.usefixtures("one_task")]
@@ -49,7 +56,7 @@ KINDS = {
 class Engine(StrEnum):
     """An engine that changes the table."""
 
-    US = "this library"
+    DELTALITE = "this library"
     DELTA_SPARK = "delta-spark"
     DELTA_RS = "delta-rs"
 
@@ -58,38 +65,50 @@ class AlternatingTable:
     """A table, its rows by the model, and the statements so far."""
 
     def __init__(self, spark, delta_spark, folder, seed, kind) -> None:
-        self.spark, self.delta_spark, self.rnd = spark, delta_spark, Random(seed)
+        self.spark, self.delta_spark, self.random = spark, delta_spark, Random(seed)
         self.features, self.has_delta_rs = KINDS[kind], kind == "delta-rs"
-        table = tables(self.rnd, self.features, plain=self.has_delta_rs)
+        table = random_table(self.random, self.features, plain=self.has_delta_rs)
         self.relation, self.spelled = table.relation, table.spelled
         self.partition = None if table.partition is None else table.spelled[table.partition]
-        self.path = make(folder / "t", table)
+        self.path = write_table(folder / "t", table)
         self.name = f"delta.`{self.path}`"
         self.journal = [f"seed {seed}", repr(table)]
 
-    def round(self) -> None:
+    def run_round(self) -> None:
         """Change the table by a random statement and a random engine, and compare it with the model."""
-        before = DeltaTable(self.path).version
-        draw = self.rnd.choice((deletions, updates, mergings, mergings, self.append, self.append, self.maintain))
-        if draw in (self.append, self.maintain):
-            changes = draw()
+        version_before = DeltaTable(self.path).version
+        draw_statement = self.random.choice(
+            (
+                random_deletion,
+                random_update,
+                random_merge_case,
+                random_merge_case,
+                self.append,
+                self.append,
+                self.maintain,
+            )
+        )
+        if draw_statement in (self.append, self.maintain):
+            changes = draw_statement()
         else:
-            options = {"evolving": False} if draw is mergings else {}
-            changes = self.change(draw(self.rnd, self.relation.columns, plain=self.has_delta_rs, **options))
-        self.check(before, changes)
+            options = {"evolving": False} if draw_statement is random_merge_case else {}
+            changes = self.change(
+                draw_statement(self.random, self.relation.columns, plain=self.has_delta_rs, **options)
+            )
+        self.check(version_before, changes)
 
     def change(self, case: Case):
-        """Perform DELETE, UPDATE or MERGE; return the changes that the model predicts."""
+        """Perform DELETE, UPDATE or MERGE, and return the changes that the model predicts."""
         outcome = case.outcome(self.relation)
-        engine = self._engine(for_delta_rs=delta_rs.has_same_meaning(case, self.relation, self.partition))
+        engine = self._engine(is_for_delta_rs=delta_rs.has_same_meaning(case, self.relation, self.partition))
         if engine is Engine.DELTA_SPARK and not has_same_meaning(case, self.relation):
-            engine = Engine.US
+            engine = Engine.DELTALITE
         sql, request = statement(case, self.name), case.request(self.path)
         self.journal.append(sql)
 
-        def run():
+        def run_statement():
             match engine:
-                case Engine.US:
+                case Engine.DELTALITE:
                     COMMANDS[type(request)](self.spark, request)
                 case Engine.DELTA_SPARK:
                     self.delta_spark.sql(sql)
@@ -97,46 +116,47 @@ class AlternatingTable:
                     self._run_delta_rs(case, sql)
 
         if isinstance(outcome, Ambiguous):
-            with pytest.raises(MultipleMatchesError if engine is Engine.US else DeltaSparkError):
-                run()
+            with pytest.raises(MultipleMatchesError if engine is Engine.DELTALITE else DeltaSparkError):
+                run_statement()
             return []
-        run()
-        return self._follow(outcome)
+        run_statement()
+        return self._apply_to_model(outcome)
 
     def _run_delta_rs(self, case: Case, sql: str) -> None:
         try:
             delta_rs.perform(case, DeltaRsTable(self.path))
         except DeltaError as error:
-            if "Error during planning" not in str(error):  # it takes two kinds of text for two types
+            # The planner of delta-rs treats two encodings of a text as different types.
+            if "Error during planning" not in str(error):
                 raise
-            self.journal.append("-- delta-rs cannot plan it, so by delta-spark")
+            self.journal.append("-- by delta-spark, because delta-rs cannot plan the statement")
             self.delta_spark.sql(sql)
 
     def append(self):
-        """Append rows; return the changes."""
+        """Append rows, and return the changes that the model predicts."""
         columns = self.relation.columns
-        rows = [rows_of(self.rnd, columns) for _ in range(self.rnd.randint(1, 4))]
+        rows = [random_row(self.random, columns) for _ in range(self.random.randint(1, 4))]
         source = Source(relation=Relation(columns=columns, rows=rows), spelled=self.spelled)
         engine = self._engine()
         self.journal.append(f"INSERT INTO {self.name} {source.query}")
         match engine:
-            case Engine.US:
+            case Engine.DELTALITE:
                 write_rows(self.spark, self.path, source.query)
             case Engine.DELTA_SPARK:
                 self.delta_spark.sql(self.journal[-1])
             case Engine.DELTA_RS:
                 delta_rs.append(source, self.path)
         table = Relation(columns=columns, rows=[*self.relation.rows, *rows])
-        return self._follow(Outcome(table=table, changes=[("insert", row) for row in rows]))
+        return self._apply_to_model(Outcome(table=table, changes=[("insert", row) for row in rows]))
 
     def maintain(self):
-        """Compact the files, or write a checkpoint."""
-        if self.rnd.randrange(3) == 0:
+        """Compact the files or write a checkpoint, and return no changes."""
+        if self.random.randrange(3) == 0:
             self.journal.append("-- checkpoint")
             checkpoint(self.spark, CheckpointRequest(table=self.path))
             return []
         match self._engine():
-            case Engine.US:
+            case Engine.DELTALITE:
                 optimize_table(self.spark, self.path, max_deleted_rows_ratio=0)
             case Engine.DELTA_SPARK:
                 self.delta_spark.sql(f"OPTIMIZE {self.name}")
@@ -144,37 +164,39 @@ class AlternatingTable:
                 DeltaRsTable(self.path).optimize.compact()
         return []
 
-    def check(self, before, changes) -> None:
+    def check(self, version_before, changes) -> None:
         """Assert that each engine reads the rows and the changes of the model."""
-        after, expected = DeltaTable(self.path).version, counted(self.relation.rows)
-        assert after - before in (0, 1)
-        assert counted(read(self.path).rows) == expected
+        version, expected = DeltaTable(self.path).version, row_counts(self.relation.rows)
+        assert version - version_before in (0, 1)
+        assert row_counts(read(self.path).rows) == expected
         columns = self.relation.columns
-        assert counted(rows_answered(self.delta_spark.rows(self.path), columns)) == expected
+        assert row_counts(rows_of_answer(self.delta_spark.rows(self.path), columns)) == expected
         if self.has_delta_rs:
-            assert counted(delta_rs.rows_of(self.path)) == expected
+            assert row_counts(delta_rs.rows_of(self.path)) == expected
         if not self.features.feed:
             return
-        if after == before:
+        if version == version_before:
             assert not changes
             return
-        expected_changes = Counter((kind, frozen(row)) for kind, row in changes)
-        assert Counter((kind, frozen(row)) for kind, row in feed(self.path, after, after)) == expected_changes
-        answer = self.delta_spark.changes(self.path, after)
-        change_rows = rows_answered([row[: len(columns)] for row in answer], columns)
+        expected_changes = Counter((kind, hashable_form(row)) for kind, row in changes)
+        actual_changes = Counter((kind, hashable_form(row)) for kind, row in feed(self.path, version, version))
+        assert actual_changes == expected_changes
+        answer = self.delta_spark.changes(self.path, version)
+        change_rows = rows_of_answer([row[: len(columns)] for row in answer], columns)
         kinds = [row[len(columns)] for row in answer]
-        assert Counter(zip(kinds, map(frozen, change_rows), strict=True)) == expected_changes
+        assert Counter(zip(kinds, map(hashable_form, change_rows), strict=True)) == expected_changes
 
-    def _engine(self, *, for_delta_rs: bool = True) -> Engine:
-        """Choose the engine of a statement. delta-rs gives some statements another meaning."""
-        engines = [Engine.US, Engine.DELTA_SPARK]
-        if self.has_delta_rs and for_delta_rs:
+    def _engine(self, *, is_for_delta_rs: bool = True) -> Engine:
+        """Choose the engine of a statement. delta-rs gives another meaning to a statement without `is_for_delta_rs`."""
+        engines = [Engine.DELTALITE, Engine.DELTA_SPARK]
+        if self.has_delta_rs and is_for_delta_rs:
             engines.append(Engine.DELTA_RS)
-        engine = self.rnd.choice(engines)
+        engine = self.random.choice(engines)
         self.journal.append(f"-- by {engine}")
         return engine
 
-    def _follow(self, outcome: Outcome):
+    def _apply_to_model(self, outcome: Outcome):
+        """Make the outcome the state of the model, and return its changes."""
         self.relation = outcome.table
         return outcome.changes
 
@@ -182,12 +204,10 @@ class AlternatingTable:
 @pytest.mark.sample("vectors-feed", "delta-rs")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.campaign)])
-def test_engines_that_change_one_table_in_turns_follow_the_model(
-    spark, delta_spark, tmp_path, pytestconfig, kind, seed
-):
+def test_engines_that_change_one_table_in_turn_follow_the_model(spark, delta_spark, tmp_path, pytestconfig, kind, seed):
     table = AlternatingTable(spark, delta_spark, tmp_path, seed, kind)
     try:
         for _ in range(ROUNDS[pytestconfig.getoption("--campaign")]):
-            table.round()
+            table.run_round()
     except Exception as error:
         raise AssertionError("\n".join([f"{type(error).__name__}: {error}", *table.journal])) from error

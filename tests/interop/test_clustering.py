@@ -9,12 +9,12 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.commands.table import define_table
 from deltalite.requests import TableRequest
-from tests.support.tables import commit, optimize_table, rows, write_rows
+from tests.support.tables import actions_of, optimize_table, rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
 
-def newest(table):
+def newest_version(table):
     return DeltaTable(str(table)).version
 
 
@@ -35,13 +35,13 @@ def test_each_engine_keeps_the_cubes_of_the_other(spark, delta_spark, tmp_path):
     )  # fmt: skip
     write_rows(spark, table, "SELECT id, named_struct('a b', CAST(id AS INT)) AS s FROM range(100)")
     assert optimize_table(spark, table).metrics["numAddedFiles"] == 1
-    version = newest(table)
+    version = newest_version(table)
     delta_spark.sql(f"OPTIMIZE {name}")
-    assert newest(table) == version, "delta-spark must not rewrite the cube of this library"
+    assert newest_version(table) == version, "delta-spark must not rewrite the cube of this library"
     delta_spark.sql(f"INSERT INTO {name} SELECT id, named_struct('a b', CAST(id AS INT)) FROM range(100, 200)")
     delta_spark.sql(f"OPTIMIZE {name}")
-    version = newest(table)
-    adds = commit(table, version)["add"]
+    version = newest_version(table)
+    adds = actions_of(table, version)["add"]
     assert {add["clusteringProvider"] for add in adds} == {"liquid"}
     assert {add["tags"]["ZCUBE_ZORDER_BY"] for add in adds} == {json.dumps(["id", "s.`a b`"], separators=(",", ":"))}
     assert not optimize_table(spark, table).committed
@@ -63,7 +63,7 @@ def test_each_engine_changes_the_clustering_columns_of_the_other(spark, delta_sp
     assert clustering_of(delta_spark, table) == ["c"]
     delta_spark.sql(f"ALTER TABLE {name} CLUSTER BY (b)")
     assert optimize_table(spark, table, full=True).metrics["numAddedFiles"] == 1
-    operation = commit(table, newest(table))["commitInfo"]["operationParameters"]
+    operation = actions_of(table, newest_version(table))["commitInfo"]["operationParameters"]
     assert (operation["clusterBy"], operation["isFull"]) == ('["b"]', True)
     define_table(spark, TableRequest(table=str(table), cluster_by=[]))
     assert clustering_of(delta_spark, table) == []

@@ -16,14 +16,14 @@ import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import commit, ordered, rows, values, write_rows
+from tests.support.tables import actions_of, rows, sorted_rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
 
 def rows_by_delta_rs(table, **at):
-    """All rows as the PyArrow reader of delta-rs returns them; `delta_rs_rows` uses its query engine."""
-    return ordered(tuple(r.values()) for r in DeltaRsTable(str(table), **at).to_pyarrow_table().to_pylist())
+    """Return all rows by the PyArrow reader of delta-rs. `delta_rs_rows` uses its query engine instead."""
+    return sorted_rows(tuple(row.values()) for row in DeltaRsTable(str(table), **at).to_pyarrow_table().to_pylist())
 
 
 def write_in_every_mode(spark, table):
@@ -40,8 +40,8 @@ def write_in_every_mode(spark, table):
     write((5, 2), mode="overwrite", replace_where="day = DATE'2026-01-02'")
     write((2, 3), mode="overwrite", replace_where="id = 2")
     write((6, 3), mode="overwrite", partition_overwrite="dynamic")
-    extra = "SELECT 7 AS id, 'it''s 100% / Łódź' AS extra, struct(1.5D AS x) AS s"
-    write_rows(spark, table, extra, mode="append", merge_schema=True)
+    query_with_new_columns = "SELECT 7 AS id, 'it''s 100% / Łódź' AS extra, struct(1.5D AS x) AS s"
+    write_rows(spark, table, query_with_new_columns, mode="append", merge_schema=True)
     write((8, 1), (9, 1), mode="append", max_records_per_file=1, user_metadata="note", run="last")
 
 
@@ -69,8 +69,10 @@ def test_delta_rs_reads_every_version_and_the_history_of_every_write_mode(spark,
     for version in range(8):
         assert rows_by_delta_rs(table, version=version) == rows(table, version=version)
         through_spark = delta.read(spark, str(table), version_as_of=version)
-        assert sorted(r.id for r in through_spark.collect()) == sorted(r[0] for r in rows(table, version=version))
-    assert sorted(r[0] for r in rows_by_delta_rs(table)) == [1, 5, 6, 7, 8, 9]
+        assert sorted(row.id for row in through_spark.collect()) == sorted(
+            row[0] for row in rows(table, version=version)
+        )
+    assert sorted(row[0] for row in rows_by_delta_rs(table)) == [1, 5, 6, 7, 8, 9]
     schema = DeltaTable(str(table)).schema
     assert pa.schema(delta_rs_table.schema().to_arrow()).names == schema.names
     assert json.loads(delta_rs_table.schema().to_json()) == json.loads(DeltaTable(str(table)).metadata.schema_string)
@@ -81,7 +83,7 @@ def test_delta_rs_reads_every_version_and_the_history_of_every_write_mode(spark,
     entries = {entry["version"]: entry for entry in delta_rs_table.history()}
     assert sorted(entries) == list(range(8)) and {entry["operation"] for entry in entries.values()} == {"WRITE"}
     for version, entry in entries.items():
-        info = commit(table, version)["commitInfo"]
+        info = actions_of(table, version)["commitInfo"]
         assert entry["operationParameters"] == info["operationParameters"]
         assert entry["operationMetrics"] == info["operationMetrics"]
     assert json.loads(entries[7]["userMetadata"])["user_metadata"] == "note"
@@ -93,15 +95,16 @@ def test_delta_rs_skips_files_by_the_statistics_of_deltalite(spark, tmp_path):
     table = tmp_path / "t"
     write_in_every_mode(spark, table)
     actions = pa.table(DeltaRsTable(str(table)).get_add_actions(flatten=True))
-    by_id = {a["min.id"]: a for a in actions.to_pylist()}
+    by_id = {action["min.id"]: action for action in actions.to_pylist()}
     assert sorted(by_id) == [1, 5, 6, 7, 8, 9]
-    eight = by_id[8]
-    assert (eight["num_records"], eight["max.id"], eight["min.name"], eight["max.name"]) == (1, 8, "n8", "n8")
-    assert Decimal(eight["min.amount"]) == Decimal("8.50") and eight["partition.day"] == dt.date(2026, 1, 1)
-    low, high = eight["min.at"], eight["max.at"]
-    at = dt.datetime(2026, 1, 8, 12, 0, 0, 123456, tzinfo=low.tzinfo)
-    assert low <= at <= high + dt.timedelta(milliseconds=1)
-    assert (eight["null_count.id"], by_id[7]["null_count.name"], by_id[7]["min.s.x"]) == (0, 1, 1.5)
+    add_of_8 = by_id[8]
+    assert (add_of_8["num_records"], add_of_8["max.id"]) == (1, 8)
+    assert (add_of_8["min.name"], add_of_8["max.name"]) == ("n8", "n8")
+    assert Decimal(add_of_8["min.amount"]) == Decimal("8.50") and add_of_8["partition.day"] == dt.date(2026, 1, 1)
+    min_at, max_at = add_of_8["min.at"], add_of_8["max.at"]
+    written_at = dt.datetime(2026, 1, 8, 12, 0, 0, 123456, tzinfo=min_at.tzinfo)
+    assert min_at <= written_at <= max_at + dt.timedelta(milliseconds=1)
+    assert (add_of_8["null_count.id"], by_id[7]["null_count.name"], by_id[7]["min.s.x"]) == (0, 1, 1.5)
     matching_files = DeltaRsTable(str(table)).to_pyarrow_dataset().get_fragments(pc.field("id") > 7)
     assert len(list(matching_files)) == 2
 
@@ -125,7 +128,7 @@ SCHEMA = pa.schema(
 
 
 def table_of_ids(*ids):
-    """Rows with these ids. Their other values follow from the id."""
+    """Return rows with these ids. Their other values follow from the id."""
     lines = [
         {
             "id": n,
@@ -158,25 +161,30 @@ def delta_rs_folder(tmp_path):
 
 
 def comparable(row):
+    """Return a row with its struct and its map as dictionaries, which all engines return equally."""
     return {**row, "price": None if row["price"] is None else dict(row["price"]), "counts": dict(row["counts"] or ())}
 
 
 def test_deltalite_reads_and_appends_to_a_table_of_delta_rs(spark, delta_rs_folder):
     assert list((delta_rs_folder / "_delta_log").glob("*.checkpoint.parquet"))
-    expected = sorted((r for n in range(25) if n != 3 for r in table_of_ids(n).to_pylist()), key=lambda r: r["id"])
+    expected = sorted(
+        (row for n in range(25) if n != 3 for row in table_of_ids(n).to_pylist()), key=lambda row: row["id"]
+    )
 
     def assert_all_engines_read_the_expected_rows():
-        deltalite_rows = sorted(DeltaTable(str(delta_rs_folder)).to_arrow().to_pylist(), key=lambda r: r["id"])
-        assert [comparable(r) for r in deltalite_rows] == [comparable(r) for r in expected]
-        delta_rs_rows = sorted(DeltaRsTable(str(delta_rs_folder)).to_pyarrow_table().to_pylist(), key=lambda r: r["id"])
-        assert [comparable(r) for r in delta_rs_rows] == [comparable(r) for r in expected]
+        deltalite_rows = sorted(DeltaTable(str(delta_rs_folder)).to_arrow().to_pylist(), key=lambda row: row["id"])
+        assert [comparable(row) for row in deltalite_rows] == [comparable(row) for row in expected]
+        delta_rs_rows = sorted(
+            DeltaRsTable(str(delta_rs_folder)).to_pyarrow_table().to_pylist(), key=lambda row: row["id"]
+        )
+        assert [comparable(row) for row in delta_rs_rows] == [comparable(row) for row in expected]
         frame = delta.read(spark, str(delta_rs_folder)).orderBy("id")
         comparable_columns = ["id", "name", "day", "kind", "price", "bytes", "flag", "single"]
         for spark_row, row in zip(frame.collect(), expected, strict=True):
             spark_values = spark_row.asDict(recursive=True)
             assert {n: spark_values[n] for n in comparable_columns} == {n: row[n] for n in comparable_columns}
             assert spark_values["counts"] == dict(row["counts"])
-        micros = [r[0] for r in frame.selectExpr("unix_micros(at)").collect()]
+        micros = [row[0] for row in frame.selectExpr("unix_micros(at)").collect()]
         epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
         assert micros == [(row["at"] - epoch) // dt.timedelta(microseconds=1) for row in expected]
 
@@ -214,8 +222,8 @@ def test_deltalite_reads_and_appends_to_a_table_of_delta_rs(spark, delta_rs_fold
     assert write_rows(spark, delta_rs_folder, query, run="ours").skipped
 
 
-def test_replace_where_on_a_table_of_delta_rs_deletes_the_rows_that_match(spark, delta_rs_folder):
-    """Statistics and partition values of delta-rs select the files, but must not change the deleted rows."""
+def test_replace_where_on_a_table_of_delta_rs_deletes_exactly_the_rows_that_match(spark, delta_rs_folder):
+    """The statistics and partition values of delta-rs select files. They must not decide which rows are deleted."""
     rows_before = DeltaTable(str(delta_rs_folder)).to_arrow()
     for predicate in (
         "id = 7",
@@ -227,7 +235,7 @@ def test_replace_where_on_a_table_of_delta_rs_deletes_the_rows_that_match(spark,
         "NOT flag AND kind <=> NULL",
     ):
         matching_ids = {
-            r.id for r in delta.read(spark, str(delta_rs_folder), version_as_of=3).where(predicate).collect()
+            row.id for row in delta.read(spark, str(delta_rs_folder), version_as_of=3).where(predicate).collect()
         }
         assert matching_ids and len(matching_ids) < rows_before.num_rows, predicate
         version = DeltaTable(str(delta_rs_folder)).version

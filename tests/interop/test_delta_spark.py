@@ -71,9 +71,11 @@ def write_by_spark(spark, snapshot: Snapshot) -> None:
 def write_under_a_classic_name(_spark, snapshot: Snapshot) -> None:
     """Write a V2 checkpoint and rename it, as log cleanup does for readers that know only classic names."""
     write_in_this_process(_spark, snapshot)
-    main = Snapshot.load(snapshot.store, CHECKPOINTED).segment.own_checkpoint
-    assert main is not None
-    shutil.move(f"{snapshot.store.root}/{main.names[0]}", f"{snapshot.store.root}/{checkpoint_name(CHECKPOINTED)}")
+    checkpoint = Snapshot.load(snapshot.store, CHECKPOINTED).segment.own_checkpoint
+    assert checkpoint is not None
+    shutil.move(
+        f"{snapshot.store.root}/{checkpoint.names[0]}", f"{snapshot.store.root}/{checkpoint_name(CHECKPOINTED)}"
+    )
 
 
 KINDS = {
@@ -98,18 +100,21 @@ def delete_log_before_checkpoint(table: Path, *, has_hint: bool) -> None:
 
 
 def as_lists(rows: pa.Table) -> list[list[Any]]:
+    """Return rows in the form and the order in which the session of delta-spark returns them."""
     return in_order([list(row.values()) for row in rows.to_pylist()])
 
 
 def lines_of_manifests(table: Path) -> dict[str, list[str]]:
     """Return the sorted lines of each symlink manifest of a table, by the manifest's path."""
     manifests = (table / MANIFEST_DIR).rglob("manifest")
-    return {str(m.relative_to(table)): sorted(m.read_text(encoding="utf-8").split()) for m in manifests}
+    return {
+        str(manifest.relative_to(table)): sorted(manifest.read_text(encoding="utf-8").split()) for manifest in manifests
+    }
 
 
 @pytest.fixture(scope="module")
 def answers_by_kind(spark, delta_spark, tmp_path_factory, pytestconfig) -> dict[str, tuple[Path, Any]]:
-    """The copies by their kind, each with the answers of delta-spark. Only the campaign has a copy of every kind."""
+    """The copy of each kind and the answers of delta-spark for it. Only the campaign has a copy of every kind."""
     folder = tmp_path_factory.mktemp("reference")
     kinds = KINDS if pytestconfig.getoption("--campaign") else {kind: KINDS[kind] for kind in SAMPLE}
     for name, properties in TABLES.items():
@@ -137,7 +142,7 @@ def answers_of(delta_spark: DeltaSpark, table: Path) -> dict[str, Any]:
     history = delta_spark.sql(f"DESCRIBE HISTORY delta.`{table}`")
     return {
         "rows": delta_spark.rows(table),
-        "versions": {v: delta_spark.rows(table, version=v) for v in range(CHECKPOINTED, NEWEST + 1)},
+        "versions": {n: delta_spark.rows(table, version=n) for n in range(CHECKPOINTED, NEWEST + 1)},
         "operations": [row[4] for row in sorted(history)],
         "changes": delta_spark.changes(table, CHECKPOINTED + 1),
     }
@@ -162,7 +167,7 @@ def test_delta_spark_writes_the_same_manifests(answers_by_kind):
 
 
 def test_the_tables_have_every_kind_of_file(answers_by_kind):
-    """Without these files, the tests above would show nothing about them."""
+    """The tests above prove that delta-spark reads a kind of file only if the tables have one."""
     tables = {kind: table for kind, (table, _) in answers_by_kind.items()}
     names = {kind: {str(f.relative_to(t)) for f in t.rglob("*") if f.is_file()} for kind, t in tables.items()}
     for kind in names.keys() & {"classic", WITHOUT_VECTORS}:

@@ -24,7 +24,7 @@ STATEMENTS = {False: 5, True: 25}
 @pytest.mark.parametrize("seed", range(scaled(2)), ids=lambda seed: f"seed-{seed}")
 def test_both_engines_make_the_same_table(spark, delta_spark, tmp_path, pytestconfig, seed):
     copies = Copies(Engines(spark=spark, delta_spark=delta_spark), tmp_path, seed)
-    with copies.explained():
+    with copies.journal_in_errors():
         copies.create(random_table(Random(seed)))
         for _ in range(STATEMENTS[pytestconfig.getoption("--campaign")]):
             copies.step()

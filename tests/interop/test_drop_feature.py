@@ -14,16 +14,18 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop]
 ROWS = [[1, "a"], [2, "b"], [3_000_000_000, "a"]]
 
 
-def drop(spark, table):
+def drop_type_widening(spark, table):
+    """Drop the feature by this library, which rewrites files with older types."""
     define_table(spark, TableRequest(table=str(table), drop_features=("typeWidening",)))
 
 
 def assert_rows(delta_spark, table, expected):
+    """Assert that both engines read these rows."""
     assert sorted(delta_spark.rows(table)) == sorted(map(list, rows(table))) == expected
 
 
 @pytest.fixture
-def widened(spark, tmp_path):
+def widened_table(spark, tmp_path):
     """A partitioned table whose files have INT and BIGINT."""
     table = tmp_path / "t"
     properties = {"delta.enableTypeWidening": "true", "delta.enableDeletionVectors": "true"}
@@ -33,44 +35,44 @@ def widened(spark, tmp_path):
     return table
 
 
-def test_delta_spark_goes_on_after_our_drop(spark, delta_spark, widened):
-    name = f"delta.`{widened}`"
-    drop(spark, widened)
-    assert_rows(delta_spark, widened, ROWS)
+def test_delta_spark_changes_a_table_from_which_this_library_dropped_the_feature(spark, delta_spark, widened_table):
+    name = f"delta.`{widened_table}`"
+    drop_type_widening(spark, widened_table)
+    assert_rows(delta_spark, widened_table, ROWS)
     delta_spark.sql(f"INSERT INTO {name} VALUES (4, 'b')")
     delta_spark.sql(f"UPDATE {name} SET id = 20 WHERE id = 2")
-    delete_rows(spark, widened, "id = 1")
-    assert_rows(delta_spark, widened, [[4, "b"], [20, "b"], [3_000_000_000, "a"]])
+    delete_rows(spark, widened_table, "id = 1")
+    assert_rows(delta_spark, widened_table, [[4, "b"], [20, "b"], [3_000_000_000, "a"]])
     delta_spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     delta_spark.sql(f"ALTER TABLE {name} ALTER COLUMN id TYPE DECIMAL(20, 0)")
-    drop(spark, widened)
-    assert sorted(map(str, (r[0] for r in rows(widened)))) == ["20", "3000000000", "4"]
-    assert sorted(str(r[0]) for r in delta_spark.rows(widened)) == ["20", "3000000000", "4"]
+    drop_type_widening(spark, widened_table)
+    assert sorted(str(row[0]) for row in rows(widened_table)) == ["20", "3000000000", "4"]
+    assert sorted(str(row[0]) for row in delta_spark.rows(widened_table)) == ["20", "3000000000", "4"]
 
 
-def test_delta_spark_finds_nothing_left_to_rewrite(spark, delta_spark, widened):
-    """It continues a drop that a killed task began: the files have the newest types already."""
-    drop(spark, widened)
-    files = set(DeltaTable(str(widened)).files()["path"].to_pylist())
-    name = f"delta.`{widened}`"
+def test_delta_spark_rewrites_no_file_if_this_library_has_dropped_the_feature_before(spark, delta_spark, widened_table):
+    """If a drop by this library is killed, delta-spark can complete it: all files have the newest types already."""
+    drop_type_widening(spark, widened_table)
+    files = set(DeltaTable(str(widened_table)).files()["path"].to_pylist())
+    name = f"delta.`{widened_table}`"
     delta_spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     delta_spark.sql(f"ALTER TABLE {name} DROP FEATURE typeWidening")
-    assert set(DeltaTable(str(widened)).files()["path"].to_pylist()) == files
-    assert_rows(delta_spark, widened, ROWS)
+    assert set(DeltaTable(str(widened_table)).files()["path"].to_pylist()) == files
+    assert_rows(delta_spark, widened_table, ROWS)
 
 
-def test_both_drops_leave_the_same_protocol(spark, delta_spark, widened, tmp_path):
+def test_a_drop_by_each_engine_leaves_the_same_protocol_and_metadata(spark, delta_spark, widened_table, tmp_path):
     copy = tmp_path / "copy"
-    listed = "'delta.enableTypeWidening' = 'true', 'delta.enableDeletionVectors' = 'true'"
+    properties = "'delta.enableTypeWidening' = 'true', 'delta.enableDeletionVectors' = 'true'"
     columns = "(id INT, part STRING) USING delta PARTITIONED BY (part)"
-    delta_spark.sql(f"CREATE TABLE delta.`{copy}` {columns} TBLPROPERTIES ({listed})")
+    delta_spark.sql(f"CREATE TABLE delta.`{copy}` {columns} TBLPROPERTIES ({properties})")
     delta_spark.sql(f"INSERT INTO delta.`{copy}` VALUES (1, 'a')")
     delta_spark.sql(f"ALTER TABLE delta.`{copy}` ALTER COLUMN id TYPE BIGINT")
     delta_spark.sql(f"ALTER TABLE delta.`{copy}` DROP FEATURE typeWidening")
-    drop(spark, widened)
-    ours, theirs = DeltaTable(str(widened)), DeltaTable(str(copy))
+    drop_type_widening(spark, widened_table)
+    by_this_library, by_delta_spark = DeltaTable(str(widened_table)), DeltaTable(str(copy))
     for name in ("min_reader_version", "min_writer_version", "reader_features"):
-        assert getattr(ours.protocol, name) == getattr(theirs.protocol, name), name
-    assert set(ours.protocol.writer_features) == set(theirs.protocol.writer_features)
-    assert ours.metadata.configuration.keys() == theirs.metadata.configuration.keys()
-    assert ours.metadata.schema_string == theirs.metadata.schema_string
+        assert getattr(by_this_library.protocol, name) == getattr(by_delta_spark.protocol, name), name
+    assert set(by_this_library.protocol.writer_features) == set(by_delta_spark.protocol.writer_features)
+    assert by_this_library.metadata.configuration.keys() == by_delta_spark.metadata.configuration.keys()
+    assert by_this_library.metadata.schema_string == by_delta_spark.metadata.schema_string

@@ -1,4 +1,4 @@
-"""delta-spark supports the features for which a remedy of this library names it."""
+"""delta-spark supports each feature for which the remedies of this library name delta-spark."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.support.delta_spark import DeltaSparkError
 pytestmark = pytest.mark.interop
 
 
-def test_delta_spark_creates_tables_with_the_features_that_are_left_to_it(delta_spark, tmp_path):
-    refused = {}
+def test_delta_spark_creates_a_table_with_each_feature_that_this_library_leaves_to_it(delta_spark, tmp_path):
+    errors_by_feature = {}
     for name in sorted(DELTA_SPARK):
         properties = f"'delta.feature.{name}' = 'supported', 'delta.columnMapping.mode' = 'name'"
         try:
@@ -19,5 +19,5 @@ def test_delta_spark_creates_tables_with_the_features_that_are_left_to_it(delta_
                 f"CREATE TABLE delta.`{tmp_path / name}` (id BIGINT) USING delta TBLPROPERTIES ({properties})"
             )
         except DeltaSparkError as error:
-            refused[name] = str(error)
-    assert refused == {}
+            errors_by_feature[name] = str(error)
+    assert errors_by_feature == {}

@@ -23,7 +23,7 @@ from deltalite.protocol.actions import Protocol
 from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, Source, UpdateRequest
 from deltalite.storage.local import LocalLogStore
 from tests.support.properties import FEED, VECTORS
-from tests.support.row_model.values import counted
+from tests.support.row_model.values import row_counts
 from tests.support.tables import delta_rs_arrow
 from tests.unit.builders import commit_actions
 
@@ -37,6 +37,7 @@ NAMES = SCHEMA.names
 
 
 def table_of(*rows):
+    """Return a table of these rows, each with a value for each column of `SCHEMA`."""
     return pa.Table.from_pylist([dict(zip(NAMES, row, strict=True)) for row in rows], schema=SCHEMA)
 
 
@@ -101,11 +102,12 @@ def copy_with_properties(origin, folder, properties):
 
 
 def protocol_for(properties):
+    """Return the lowest protocol that allows these table properties."""
     if VECTORS.keys() <= properties.keys():
-        in_both = ("deletionVectors",)
+        reader_features = ("deletionVectors",)
         features = {
-            "reader_features": in_both,
-            "writer_features": (*in_both, "changeDataFeed", "appendOnly", "invariants"),
+            "reader_features": reader_features,
+            "writer_features": (*reader_features, "changeDataFeed", "appendOnly", "invariants"),
         }
         return Protocol(min_reader_version=3, min_writer_version=7, **features)
     return Protocol(min_reader_version=1, min_writer_version=4)
@@ -113,34 +115,36 @@ def protocol_for(properties):
 
 @pytest.fixture
 def compare(origin, variants, tmp_path):
+    """`compare_engines` for the table and the variants of this test."""
     return lambda change, delta_rs_change: compare_engines(origin, variants, tmp_path, change, delta_rs_change)
 
 
 def compare_engines(origin, variants, tmp_path, change, delta_rs_change):
-    """Change a copy by delta-rs and each variant by deltalite. Both engines must read the same rows in all of them."""
+    """Change a copy by delta-rs, and each variant by deltalite. Both engines must read the same rows in all copies."""
     delta_rs_path = copy_with_properties(origin, tmp_path / "delta-rs", {})
     delta_rs_change(DeltaRsTable(delta_rs_path))
-    expected = counted(delta_rs_arrow(delta_rs_path).to_pylist())
-    before = counted(delta_rs_arrow(str(origin)).to_pylist())
-    assert expected != before and counted(DeltaTable(delta_rs_path).to_arrow().to_pylist()) == expected
+    expected = row_counts(delta_rs_arrow(delta_rs_path).to_pylist())
+    before = row_counts(delta_rs_arrow(str(origin)).to_pylist())
+    assert expected != before and row_counts(DeltaTable(delta_rs_path).to_arrow().to_pylist()) == expected
     for name, properties in variants.items():
         path = copy_with_properties(origin, tmp_path / name, properties)
-        start = DeltaTable(path).version
+        version_before = DeltaTable(path).version
         change(path)
-        assert counted(delta_rs_arrow(path).to_pylist()) == expected, name
-        assert counted(DeltaTable(path).to_arrow().to_pylist()) == expected, name
-        assert counted(delta_rs_arrow(path, version=start).to_pylist()) == before, name
+        assert row_counts(delta_rs_arrow(path).to_pylist()) == expected, name
+        assert row_counts(DeltaTable(path).to_arrow().to_pylist()) == expected, name
+        assert row_counts(delta_rs_arrow(path, version=version_before).to_pylist()) == before, name
         if name == "feed":  # delta-rs reads a wrong change feed if the table has deletion vectors
-            assert_feed_explains_rows(path, start + 1, before, expected)
+            assert_feed_explains_rows(path, version_before + 1, before, expected)
 
 
-def assert_feed_explains_rows(path, first, before, expected):
+def assert_feed_explains_rows(path, first_version, before, expected):
     """Assert that the change feed, as delta-rs reads it, turns the rows `before` into the rows `expected`."""
-    feed_rows = pa.table(DeltaRsTable(path).load_cdf(starting_version=first).read_all())
+    feed_rows = pa.table(DeltaRsTable(path).load_cdf(starting_version=first_version).read_all())
     kinds = feed_rows["_change_type"].to_pylist()
     rows = feed_rows.drop_columns(["_change_type", "_commit_version", "_commit_timestamp"]).to_pylist()
-    rows_of = lambda *wanted: counted(row for kind, row in zip(kinds, rows, strict=True) if kind in wanted)
-    removed, inserted = rows_of("delete", "update_preimage"), rows_of("insert", "update_postimage")
+    rows_of_kinds = lambda *names: row_counts(row for kind, row in zip(kinds, rows, strict=True) if kind in names)
+    removed = rows_of_kinds("delete", "update_preimage")
+    inserted = rows_of_kinds("insert", "update_postimage")
     assert not removed - before and before - removed + inserted == expected
 
 
@@ -166,6 +170,7 @@ def test_an_update_leaves_the_same_rows_as_delta_rs(spark, compare, values, cond
 
 
 def delta_rs_merge(table, on="target.id = source.id"):
+    """Begin a merge of `SOURCE_ROWS` by delta-rs. The caller adds the clauses."""
     return table.merge(SOURCE_ROWS, on, source_alias="source", target_alias="target")
 
 
@@ -222,7 +227,7 @@ def test_delta_rs_deletes_from_and_compacts_a_table_that_deltalite_merged(spark,
     merge(spark, MergeRequest(table=path, sources=sources, on="target.id = source.id", **clauses))
     remaining_rows = [row for row in DeltaTable(path).to_arrow().to_pylist() if not (row["id"] or 0) > 3]
     DeltaRsTable(path).delete("id > 3")
-    assert counted(DeltaTable(path).to_arrow().to_pylist()) == counted(remaining_rows)
+    assert row_counts(DeltaTable(path).to_arrow().to_pylist()) == row_counts(remaining_rows)
     DeltaRsTable(path).optimize.compact()
     update(spark, UpdateRequest(table=path, set={"stock": "1"}))
     assert [row["stock"] for row in delta_rs_arrow(path).to_pylist()] == [1] * len(remaining_rows)

@@ -26,15 +26,15 @@ def test_a_table_with_a_dropped_feature_is_written_and_its_log_is_cleaned_up(spa
     delta_spark.sql(f"INSERT INTO {name} SELECT id FROM range(0, 10, 1, 1)")
     delta_spark.sql(f"DELETE FROM {name} WHERE id = 3")
     delta_spark.sql(f"ALTER TABLE {name} DROP FEATURE deletionVectors")
-    dropped = DeltaTable(str(table))
-    assert "checkpointProtection" in dropped.protocol.writer_features
-    boundary = int(dropped.metadata.configuration["delta.requireCheckpointProtectionBeforeVersion"])
+    table_after_drop = DeltaTable(str(table))
+    assert "checkpointProtection" in table_after_drop.protocol.writer_features
+    boundary = int(table_after_drop.metadata.configuration["delta.requireCheckpointProtectionBeforeVersion"])
     assert boundary > 0
 
     write_rows(spark, table, "SELECT 20L AS id")
     delete_rows(spark, table, "id = 4")
     delta_spark.sql(f"INSERT INTO {name} VALUES (30)")
-    expected = [[n] for n in (0, 1, 2, 5, 6, 7, 8, 9, 20, 30)]
+    expected = [[id_] for id_ in (0, 1, 2, 5, 6, 7, 8, 9, 20, 30)]
     assert delta_spark.rows(table) == sorted(expected, key=repr)
     assert rows(table) == sorted(map(tuple, expected), key=repr)
 

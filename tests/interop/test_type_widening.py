@@ -1,4 +1,4 @@
-"""This library and delta-spark write to one table, and each widens columns after the other has written its files."""
+"""This library and delta-spark write to one table, and each engine widens columns of the other engine's files."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop]
 PROPERTIES = {"delta.enableTypeWidening": "true", "delta.enableDeletionVectors": "true"}
 
 
-def types(table):
-    """The type of each column."""
+def column_types(table):
+    """Return the type of each column."""
     fields = json.loads(DeltaTable(str(table)).metadata.schema_string)["fields"]
     return {field["name"]: field["type"] for field in fields}
 
 
 def type_changes(table):
-    """The types that each column has had, as the schema records them."""
+    """Return the changes (old type, new type) of each column, as the schema records them."""
     fields = json.loads(DeltaTable(str(table)).metadata.schema_string)["fields"]
     return {
         field["name"]: [(change["fromType"], change["toType"]) for change in field["metadata"].get(TYPE_CHANGES, [])]
@@ -41,7 +41,7 @@ def test_each_engine_widens_columns_of_the_other(spark, delta_spark, tmp_path):
     delta_spark.sql(f"ALTER TABLE {name} CHANGE COLUMN n TYPE INT")
     delta_spark.sql(f"ALTER TABLE {name} CHANGE COLUMN k TYPE DOUBLE")
     delta_spark.sql(f"UPDATE {name} SET n = 70000 WHERE k = 1")
-    assert types(table)["n"] == "integer"
+    assert column_types(table)["n"] == "integer"
     update_rows(spark, table, {"d": "d + 1"}, "k = 2")
     source = "SELECT 3000000000L AS n, 0.1D AS x, CAST(12345.678 AS DECIMAL(12,3)) AS d, 3D AS k"
     merge_into(spark, table, source, "target.k = source.k", matched=[{"update": "*"}], merge_schema=True)
@@ -55,12 +55,14 @@ def test_each_engine_widens_columns_of_the_other(spark, delta_spark, tmp_path):
     delta_spark.sql(f"OPTIMIZE {name}")
     delete_rows(spark, table, "k = 4")
     optimize_table(spark, table)
-    seen = [(row["n"], row["x"], str(row["d"]), row["k"]) for row in DeltaTable(str(table)).to_arrow().to_pylist()]
-    assert sorted(seen) == [
+    rows_by_this_library = [
+        (row["n"], row["x"], str(row["d"]), row["k"]) for row in DeltaTable(str(table)).to_arrow().to_pylist()
+    ]
+    assert sorted(rows_by_this_library) == [
         (1, 1.5, "2.250", 2.0), (70000, 1.5, "1.250", 1.0), (3000000000, 0.1, "12345.678", 3.0),
     ]  # fmt: skip
-    theirs = delta_spark.rows(table, "n, x, CAST(d AS STRING) AS d, k")
-    assert sorted(tuple(row) for row in theirs) == sorted(seen)
+    rows_by_delta_spark = delta_spark.rows(table, "n, x, CAST(d AS STRING) AS d, k")
+    assert sorted(tuple(row) for row in rows_by_delta_spark) == sorted(rows_by_this_library)
 
 
 def test_delta_spark_drops_the_feature_of_a_table_that_this_library_widened(spark, delta_spark, tmp_path):

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.interop
 
 
 def rows(first, count, day):
-    """Rows with long texts, which Parquet footers or the statistics of the log truncate."""
+    """Return rows with long texts, which Parquet footers or the statistics of the log truncate."""
     ids = range(first, first + count)
     return pa.table(
         {

@@ -1,8 +1,13 @@
 """The wheel: its content, its installation into an empty environment, and a run of the installed program.
 
-No network is needed: the build uses this environment's hatchling, the wheel is installed without its dependencies, and
-those are lent to the new environment by a path entry that points here. An editable installation is not lent with them,
-since Python follows .pth files in real site folders only; so whatever runs there runs from the wheel.
+The tests need no network:
+
+- The build uses the hatchling of this environment.
+- The wheel is installed without its dependencies. A .pth file in the new environment adds the packages of this
+  environment.
+
+The new environment still imports this project from the wheel. An editable installation is itself a .pth file, and
+Python does not follow .pth files of a folder that another .pth file adds.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ import pytest
 from deltalite.errors import TableNotFoundError
 from deltalite.requests import RunIdentity, Source, WriteRequest
 from deltalite.results import OperationResult
-from tests.support.submitting import ends
+from tests.support.submitting import end_markers
 
 pytestmark = [pytest.mark.packaging, pytest.mark.slow]
 
@@ -30,7 +35,7 @@ THIS_SITE = sysconfig.get_paths()["purelib"]
 
 
 def run(*command: str | Path, env: dict[str, str] | None = None, cwd: Path = CHECKOUT) -> str:
-    """Standard output of a program that succeeds; the whole of its output in the message of one that does not."""
+    """Run a program and return its standard output. If the program fails, the message contains its complete output."""
     process = subprocess.run(
         [str(part) for part in command], env=env, cwd=cwd, capture_output=True, text=True, check=False
     )
@@ -42,66 +47,67 @@ def run(*command: str | Path, env: dict[str, str] | None = None, cwd: Path = CHE
 def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, CHECKOUT)
-    [built] = folder.glob("*.whl")
-    return built
+    [wheel_file] = folder.glob("*.whl")
+    return wheel_file
 
 
 @pytest.fixture(scope="module")
-def names(wheel) -> set[str]:
+def names_in_wheel(wheel) -> set[str]:
     with zipfile.ZipFile(wheel) as archive:
         return set(archive.namelist())
 
 
 @pytest.fixture(scope="module")
-def metadata(wheel, names) -> dict[str, str]:
-    """File name -> text, of the wheel's dist-info folder."""
+def metadata(wheel, names_in_wheel) -> dict[str, str]:
+    """The texts of the files in the wheel's dist-info folder, by file name."""
     with zipfile.ZipFile(wheel) as archive:
-        return {Path(name).name: archive.read(name).decode() for name in names if ".dist-info/" in name}
+        return {Path(name).name: archive.read(name).decode() for name in names_in_wheel if ".dist-info/" in name}
 
 
 @pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory) -> Path:
-    """The python of an environment that holds the wheel, with this environment's other packages lent to it."""
+def installed_python(wheel, tmp_path_factory) -> Path:
+    """The interpreter of an environment with the wheel, and with the other packages of this environment."""
     folder = tmp_path_factory.mktemp("empty") / "venv"
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
     run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel)
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])", cwd=folder).strip())
-    (site / "lent.pth").write_text(THIS_SITE + "\n", encoding="utf-8")
+    (site / "other_packages.pth").write_text(THIS_SITE + "\n", encoding="utf-8")
     return python
 
 
 @pytest.fixture
-def clean_env(installed) -> dict[str, str]:
-    """An environment in which nothing but the new interpreter says where packages are."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV"))}
+def clean_env(installed_python) -> dict[str, str]:
+    """The environment variables of this process, without those that tell an interpreter where packages are."""
+    package_variables = ("PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(package_variables)}
     return {
-        **kept,
-        "PYSPARK_PYTHON": str(installed),
-        "PYSPARK_DRIVER_PYTHON": str(installed),
+        **inherited,
+        "PYSPARK_PYTHON": str(installed_python),
+        "PYSPARK_DRIVER_PYTHON": str(installed_python),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
 
 
-def test_the_wheel_holds_both_packages_as_top_level_names(names):
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {
+def test_the_wheel_contains_both_packages_as_top_level_names(names_in_wheel):
+    assert {name.split("/")[0] for name in names_in_wheel if ".dist-info/" not in name} == {
         "airflow_provider_deltalite",
         "deltalite",
     }
 
 
-def test_the_wheel_holds_every_source_file_and_nothing_besides(names):
+def test_the_wheel_contains_every_source_file_and_nothing_else(names_in_wheel):
     sources = {
         path.relative_to(root.parent).as_posix()
         for root in (CHECKOUT / "airflow_provider_deltalite", CHECKOUT / "spark_jobs" / "deltalite")
         for path in root.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {name for name in names if ".dist-info/" not in name} == sources
+    assert {name for name in names_in_wheel if ".dist-info/" not in name} == sources
 
 
-def test_both_packages_are_marked_as_typed(names):
-    assert {"airflow_provider_deltalite/py.typed", "deltalite/py.typed"} <= names
+def test_both_packages_are_marked_as_typed(names_in_wheel):
+    assert {"airflow_provider_deltalite/py.typed", "deltalite/py.typed"} <= names_in_wheel
 
 
 def test_the_wheel_declares_the_provider_the_command_line_its_licence_and_its_extras(metadata):
@@ -122,15 +128,15 @@ def test_the_wheel_declares_the_provider_the_command_line_its_licence_and_its_ex
     assert "Apache License" in metadata["LICENSE"]
 
 
-def test_the_installed_packages_are_the_wheels(installed, clean_env, tmp_path):
+def test_the_installed_packages_come_from_the_wheel(installed_python, clean_env, tmp_path):
     code = "import airflow_provider_deltalite as a, deltalite as d; print(a.__file__); print(d.__file__)"
-    lines = run(installed, "-c", code, env=clean_env, cwd=tmp_path).splitlines()
+    lines = run(installed_python, "-c", code, env=clean_env, cwd=tmp_path).splitlines()
     assert len(lines) == 2
-    assert [Path(path).is_relative_to(installed.parents[1]) for path in lines] == [True, True]
+    assert [Path(path).is_relative_to(installed_python.parents[1]) for path in lines] == [True, True]
 
 
-def test_the_installed_command_line_runs_from_anywhere(installed, clean_env, tmp_path):
-    script = installed.parent / "deltalite"
+def test_the_installed_command_line_runs_from_anywhere(installed_python, clean_env, tmp_path):
+    script = installed_python.parent / "deltalite"
     assert run(script, "-V", env=clean_env, cwd=tmp_path).startswith("deltalite ")
     process = subprocess.run(
         [script, "detail", "nowhere"], env=clean_env, cwd=tmp_path, capture_output=True, check=False
@@ -139,9 +145,9 @@ def test_the_installed_command_line_runs_from_anywhere(installed, clean_env, tmp
 
 
 @pytest.mark.spark
-def test_a_job_submitted_from_the_installed_wheel_writes_a_table(installed, clean_env, tmp_path):
+def test_a_job_submitted_from_the_installed_wheel_writes_a_table(installed_python, clean_env, tmp_path):
     code = "from importlib.resources import files; print(files('deltalite') / 'jobs' / 'write.py')"
-    job = run(installed, "-c", code, env=clean_env, cwd=tmp_path).strip()
+    job = run(installed_python, "-c", code, env=clean_env, cwd=tmp_path).strip()
     feed, table, request_file = tmp_path / "feed.csv", tmp_path / "table", tmp_path / "request.json"
     feed.write_text("id,name\n1,one\n2,two\n3,three\n", encoding="utf-8")
     source = Source(format="csv", path=str(feed), options={"header": "true"}, schema="id BIGINT, name STRING")
@@ -154,7 +160,7 @@ def test_a_job_submitted_from_the_installed_wheel_writes_a_table(installed, clea
     options = ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.bindAddress=127.0.0.1"]
     printed = run(submit, "--master", "local[1]", *options, job, request_file, env=clean_env, cwd=tmp_path)
 
-    [result] = ends(printed)
+    [result] = end_markers(printed)
     assert isinstance(result, OperationResult)
     assert (result.version, result.committed, result.skipped) == (0, True, False)
     commit = (table / "_delta_log" / f"{0:020}.json").read_text(encoding="utf-8")

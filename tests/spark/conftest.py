@@ -6,19 +6,19 @@ import pytest
 
 
 @pytest.fixture(params=["native", "public"])
-def way(request, monkeypatch):
-    """Both ways to read: the second by a Spark whose internals have changed."""
+def relation_kind(request, monkeypatch):
+    """The kind of relation through which the test reads: Spark's internals, or its public API as the fallback."""
     from deltalite.spark.scan import frame as scan
     from deltalite.spark.scan.native_relation import NativeRelationError
 
-    def changed(*_arguments, **_options):
-        raise NativeRelationError("changed")
+    def raise_native_relation_error(*_arguments, **_options):
+        raise NativeRelationError("the internals of Spark have changed")
 
-    def only_native(*_arguments, **_options):
-        raise AssertionError("the native relation was not used")
+    def fail_test(*_arguments, **_options):
+        raise AssertionError("the library did not use the native relation")
 
     if request.param == "public":
-        monkeypatch.setattr(scan, "native_relation", changed)
+        monkeypatch.setattr(scan, "native_relation", raise_native_relation_error)
     else:
-        monkeypatch.setattr(scan, "public_relation", only_native)
+        monkeypatch.setattr(scan, "public_relation", fail_test)
     return request.param

@@ -1,4 +1,4 @@
-"""Whole jobs under a real `spark-submit`: their output, their exit codes, and the files that remain after a kill."""
+"""Whole jobs: their output, their exit codes, and the files that remain after a kill. Most run under `spark-submit`."""
 
 from __future__ import annotations
 
@@ -13,49 +13,59 @@ from deltalite.errors import SchemaMismatchError, error_class_for
 from deltalite.jobs.runner import run
 from deltalite.requests import WriteRequest
 from deltalite.results import JobError, OperationResult
-from tests.support.submitting import WRITE_JOB, ends, submit
-from tests.support.tables import commit, data_files, everything, hand_made, request, rows, schema_json, values
+from tests.support.submitting import WRITE_JOB, end_markers, run_job
+from tests.support.tables import (
+    actions_of,
+    data_files,
+    folder_content,
+    request,
+    rows,
+    schema_json,
+    values,
+    write_foreign_table,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.generated_code]
 
 RUN = "airflow/dag/task/-1/manual__2026-01-01"
-TWO = values("id, day", "1, 'a'", "2, 'b'")
+TWO_ROWS = values("id, day", "1, 'a'", "2, 'b'")
 
-# The job with its process killed at one place, by its own hand; what is killed is exactly what is shipped.
-KILLED = """
+# A script that runs the unchanged job, and kills its own process at the call of one function.
+SELF_KILLING_JOB = """
 import os, runpy, signal, sys
-import deltalite.commands.common.committing as command
+import deltalite.commands.common.committing as committing
 
 def die(*_arguments, **_options):
     os.kill(os.getpid(), signal.SIGKILL)
 
-assert command.{place}
-command.{place} = die
+assert committing.{function}
+committing.{function} = die
 sys.argv = [{job!r}, *sys.argv[1:]]
 runpy.run_path({job!r}, run_name="__main__")
 """
 
 
-def killed_job(folder, place):
-    script = folder / "killed.py"
-    script.write_text(KILLED.format(place=place, job=str(WRITE_JOB)))
+def write_self_killing_job(folder, function):
+    """Write the script of a job that dies when the module `committing` calls `function`; returns its path."""
+    script = folder / "self_killing.py"
+    script.write_text(SELF_KILLING_JOB.format(function=function, job=str(WRITE_JOB)))
     return script
 
 
 def test_a_rejected_write_exits_with_its_code_and_prints_its_marker(tmp_path):
     table = tmp_path / "t"
-    hand_made(table, schema_json(("id", "integer")), [])
-    ended = submit(tmp_path, request(table, "SELECT 'x' AS id", run=RUN))
-    assert isinstance(ended.marker, JobError), ended.errors
-    assert (ended.code, ended.marker.kind) == (SchemaMismatchError.exit_code, "SchemaMismatchError")
-    assert "CAST(id AS int)" in ended.marker.message
-    # Spark hands on what a Python driver writes to either stream as its own output.
-    assert "Traceback" in ended.output and "DELTALITE-RESULT" not in ended.output
+    write_foreign_table(table, schema_json(("id", "integer")), [])
+    job = run_job(tmp_path, request(table, "SELECT 'x' AS id", run=RUN))
+    assert isinstance(job.marker, JobError), job.errors
+    assert (job.code, job.marker.kind) == (SchemaMismatchError.exit_code, "SchemaMismatchError")
+    assert "CAST(id AS int)" in job.marker.message
+    # spark-submit copies both streams of a Python driver to its standard output.
+    assert "Traceback" in job.output and "DELTALITE-RESULT" not in job.output
     assert not data_files(table)
 
 
 @pytest.mark.parametrize(
-    ("made", "kind"),
+    ("request_json", "kind"),
     [
         (lambda table: request(table, "SELECT 'x' AS id").to_json(), "SchemaMismatchError"),
         (lambda table: request(table, "SELECT CAST(raise_error('boom') AS INT) AS id").to_json(), "SourceError"),
@@ -73,61 +83,62 @@ def test_a_rejected_write_exits_with_its_code_and_prints_its_marker(tmp_path):
         (lambda table: "no JSON", "InvalidRequestError"),
     ],
 )
-def test_every_error_has_a_code_and_a_marker(spark, tmp_path, capfd, made, kind):
+def test_an_error_of_the_library_has_its_exit_code_and_a_marker(spark, tmp_path, capfd, request_json, kind):
     """The test calls the runner in this process, as the main program of a job does."""
     table = tmp_path / "t"
-    hand_made(table, schema_json(("id", "integer")), [])
-    file = tmp_path / "request.json"
-    file.write_text(made(table))
-    before = everything(table)
-    code = run("write", WriteRequest.from_json, write, [str(file)])
+    write_foreign_table(table, schema_json(("id", "integer")), [])
+    request_file = tmp_path / "request.json"
+    request_file.write_text(request_json(table))
+    content_before = folder_content(table)
+    code = run("write", WriteRequest.from_json, write, [str(request_file)])
     output, errors = capfd.readouterr()
-    (marker,) = ends(output)
-    assert "Traceback" in errors and everything(table) == before
+    (marker,) = end_markers(output)
+    assert "Traceback" in errors and folder_content(table) == content_before
     assert (marker.kind, error_class_for(code).__name__) == (kind, kind)
 
 
-def test_an_unexpected_error_is_retryable(spark, tmp_path, capfd):
-    file = tmp_path / "request.json"
-    file.write_text(request(tmp_path / "t", "SELECT 1 AS id").to_json())
-    assert run("write", WriteRequest.from_json, lambda _spark, _request: 1 // 0, [str(file)]) == 1
+def test_an_unexpected_error_has_the_exit_code_1_which_is_retried(spark, tmp_path, capfd):
+    request_file = tmp_path / "request.json"
+    request_file.write_text(request(tmp_path / "t", "SELECT 1 AS id").to_json())
+    assert run("write", WriteRequest.from_json, lambda _spark, _request: 1 // 0, [str(request_file)]) == 1
     output, errors = capfd.readouterr()
-    (marker,) = ends(output)
+    (marker,) = end_markers(output)
     assert marker.kind == "ZeroDivisionError" and "Traceback" in errors
 
 
 @pytest.mark.campaign
 def test_a_retry_after_a_kill_behind_the_commit_writes_nothing(tmp_path):
     table = tmp_path / "t"
-    wanted = request(table, TWO, run=RUN, partition_by=("day",))
-    ended = submit(tmp_path, wanted, script=killed_job(tmp_path, "after_commit"))
-    assert ended.code != 0 and ended.marker is None
+    write_request = request(table, TWO_ROWS, run=RUN, partition_by=("day",))
+    killed = run_job(tmp_path, write_request, script=write_self_killing_job(tmp_path, "after_commit"))
+    assert killed.code != 0 and killed.marker is None
     assert len(rows(table)) == 2
-    again = submit(tmp_path, wanted)
-    assert again.code == 0, again.errors
-    assert (again.marker.skipped, again.marker.version) == (True, 0)
+    retry = run_job(tmp_path, write_request)
+    assert retry.code == 0, retry.errors
+    assert (retry.marker.skipped, retry.marker.version) == (True, 0)
     assert rows(table) == [(1, "a"), (2, "b")]
-    assert data_files(table) == {add["path"] for add in commit(table, 0)["add"]}
+    assert data_files(table) == {add["path"] for add in actions_of(table, 0)["add"]}
 
 
 def test_a_retry_after_a_kill_before_the_commit_writes_once(tmp_path):
-    """The first attempt may have moved its files into the folder of a table that does not exist yet."""
+    """The first attempt has moved its files into the folder of a table that does not exist yet."""
     table = tmp_path / "t"
-    wanted = request(table, TWO, run=RUN, partition_by=("day",))
-    ended = submit(tmp_path, wanted, script=killed_job(tmp_path, "commit"))
-    assert ended.code != 0 and ended.marker is None
+    write_request = request(table, TWO_ROWS, run=RUN, partition_by=("day",))
+    killed = run_job(tmp_path, write_request, script=write_self_killing_job(tmp_path, "commit"))
+    assert killed.code != 0 and killed.marker is None
     assert {name.split("/")[0] for name in data_files(table)} == {"day=a", "day=b"}
     assert not (table / "_delta_log").exists()
-    again = submit(tmp_path, wanted)
-    assert again.code == 0, again.errors
-    assert isinstance(again.marker, OperationResult)
-    assert (again.marker.skipped, again.marker.committed, again.marker.version) == (False, True, 0)
-    assert again.marker.app_id == RUN
-    assert again.marker.metrics == {k: int(v) for k, v in commit(table, 0)["commitInfo"]["operationMetrics"].items()}
+    retry = run_job(tmp_path, write_request)
+    assert retry.code == 0, retry.errors
+    assert isinstance(retry.marker, OperationResult)
+    assert (retry.marker.skipped, retry.marker.committed, retry.marker.version) == (False, True, 0)
+    assert retry.marker.app_id == RUN
+    logged_metrics = actions_of(table, 0)["commitInfo"]["operationMetrics"]
+    assert retry.marker.metrics == {name: int(text) for name, text in logged_metrics.items()}
     assert rows(table) == [(1, "a"), (2, "b")]
 
 
-APPENDING = """
+APPENDING_PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
 from deltalite.commands.write import write
@@ -155,9 +166,9 @@ spark.stop()
 @pytest.mark.campaign
 def test_two_appending_processes_lose_no_row(tmp_path):
     table = tmp_path / "t"
-    hand_made(table, schema_json(("id", "long")), [])
+    write_foreign_table(table, schema_json(("id", "long")), [])
     script = tmp_path / "appending.py"
-    script.write_text(APPENDING)
+    script.write_text(APPENDING_PROGRAM)
     processes = [
         subprocess.Popen(
             [sys.executable, str(script), str(table), str(script), str(writer)],
@@ -170,18 +181,18 @@ def test_two_appending_processes_lose_no_row(tmp_path):
     ]
     for process in processes:
         assert process.stdout.readline() == "ready\n"
-    ended = []
     for process in processes:
         process.stdin.write("go\n")
         process.stdin.flush()
+    versions_by_process = []
     for process in processes:
-        ended.append(process.communicate(timeout=240))
-        assert process.returncode == 0, ended[-1][1]
-    versions = [int(line) for output, _ in ended for line in output.split()]
-    assert sorted(versions) == list(range(1, 41))
+        output, errors = process.communicate(timeout=240)
+        assert process.returncode == 0, errors
+        versions_by_process.append([int(line) for line in output.split()])
+    first, second = versions_by_process
+    assert sorted(first + second) == list(range(1, 41))
     assert [row[0] for row in rows(table)] == [1000 + n for n in range(20)] + [2000 + n for n in range(20)]
-    # They were at it together, not one after the other.
-    first, second = ([int(line) for line in output.split()] for output, _ in ended)
+    # The processes appended at the same time, not one after the other.
     assert min(second) < max(first) and min(first) < max(second)
     assert {f.name for f in (table / "_delta_log").glob("*.checkpoint.parquet")} >= {
         f"{n:020}.checkpoint.parquet" for n in (10, 20, 30, 40)

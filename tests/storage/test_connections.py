@@ -68,6 +68,7 @@ class AccessKeys:
 
 @pytest.fixture(scope="module")
 def keys():
+    """The access keys of an S3 endpoint with a table of one row."""
     with s3_server() as s3:
         write_deltalake(TABLE, pa.table({"id": [1]}), storage_options=s3.delta_rs_options)
         yield AccessKeys(s3)
@@ -80,6 +81,8 @@ def connection(keys, monkeypatch):
 
 
 class Connection:
+    """An Airflow connection to the S3 endpoint. Its access key can be replaced or deleted."""
+
     def __init__(self, keys, monkeypatch, conn_id) -> None:
         self.conn_id, self._keys, self._monkeypatch, self._number = conn_id, keys, monkeypatch, 0
         self._create_key()
@@ -158,30 +161,31 @@ def test_a_changed_connection_opens_a_new_file_system_after_a_storage_error(conn
 
 @pytest.mark.parametrize("trigger", [DeltaVersionTrigger, DeltaTableTrigger])
 async def test_a_trigger_requests_the_connection_once_for_all_its_polls(keys, connection, monkeypatch, trigger):
-    table, address = pa.table({"id": [2]}), f"s3://{BUCKET}/{trigger.__name__}"
-    write_deltalake(address, table, storage_options=keys.delta_rs_options)
+    rows, address = pa.table({"id": [2]}), f"s3://{BUCKET}/{trigger.__name__}"
+    write_deltalake(address, rows, storage_options=keys.delta_rs_options)
     requested_ids, polls = [], []
     get_connection, follow = DeltaHook.get_connection, watch.follow
-    recording = staticmethod(lambda conn_id: requested_ids.append(conn_id) or get_connection(conn_id))
-    monkeypatch.setattr(DeltaHook, "get_connection", recording)
+    record_and_get_connection = staticmethod(lambda conn_id: requested_ids.append(conn_id) or get_connection(conn_id))
+    monkeypatch.setattr(DeltaHook, "get_connection", record_and_get_connection)
 
     def follow_and_append_at_the_fifth_poll(*arguments):
         polls.append(arguments)
         if len(polls) == 5:
-            write_deltalake(address, table, mode="append", storage_options=keys.delta_rs_options)
+            write_deltalake(address, rows, mode="append", storage_options=keys.delta_rs_options)
         return follow(*arguments)
 
     monkeypatch.setattr(watch, "follow", follow_and_append_at_the_fifth_poll)
-    common = {"table": address, "poke_interval": 0.05, "storage_conn_id": connection.conn_id}
+    arguments = {"table": address, "poke_interval": 0.05, "storage_conn_id": connection.conn_id}
     if trigger is DeltaVersionTrigger:
-        common |= {
+        arguments |= {
             "after_version": 0,
             "condition": CommitCondition().as_dict(),
             "place": LogPosition(version=0).as_dict(),
         }
-    async with contextlib.aclosing(trigger(**common).run()) as events:
+    async with contextlib.aclosing(trigger(**arguments).run()) as events:
         event = await asyncio.wait_for(anext(events), 60)
     assert event.payload.get("result", event.payload)["version"] == 1
     assert len(polls) >= 5
-    hooks = 1 if trigger is DeltaVersionTrigger else 2  # the watcher's shared stream and its filter have one each
-    assert requested_ids == [connection.conn_id] * hooks
+    # A watcher has one hook for its shared stream and one for its filter.
+    hook_count = 1 if trigger is DeltaVersionTrigger else 2
+    assert requested_ids == [connection.conn_id] * hook_count

@@ -12,7 +12,7 @@ from deltalite.commands.restore import restore
 from deltalite.errors import CorruptDataFileError
 from deltalite.requests import ConvertRequest, RestoreRequest, RunIdentity
 from deltalite.spark.hadoop.folders import folder_of
-from tests.support.tables import delete_rows, ordered
+from tests.support.tables import delete_rows, sorted_rows
 
 pytestmark = pytest.mark.spark
 
@@ -24,26 +24,27 @@ def folder(request):
 
 
 def rows(spark, table):
-    return ordered(tuple(row) for row in delta.read(spark, table).select("id", "p").collect())
+    """Return the rows of a table as Spark reads them, in a fixed order."""
+    return sorted_rows(tuple(row) for row in delta.read(spark, table).select("id", "p").collect())
 
 
 @pytest.mark.campaign
 def test_a_folder_becomes_a_table_and_the_table_is_restored(spark, folder):
     frame = spark.sql("SELECT id, CONCAT('a/b %=', id) AS p FROM RANGE(3)")
     frame.write.partitionBy("p").parquet(folder)
-    expected = ordered(tuple(row) for row in frame.collect())
+    expected = sorted_rows(tuple(row) for row in frame.collect())
     identity = RunIdentity(app_id="convert")
     result = convert(spark, ConvertRequest(table=folder, partition_schema="p STRING", identity=identity))
     assert (result.version, result.metrics["numConvertedFiles"], rows(spark, folder)) == (0, 3, expected)
-    again = convert(spark, ConvertRequest(table=folder, partition_schema="p STRING", identity=identity))
-    assert (again.skipped, again.version) == (True, 0)
+    second_result = convert(spark, ConvertRequest(table=folder, partition_schema="p STRING", identity=identity))
+    assert (second_result.skipped, second_result.version) == (True, 0)
     delete_rows(spark, folder, "id = 1")
     assert restore(spark, RestoreRequest(table=folder, version=0)).metrics["numRestoredFiles"] == 1
     assert rows(spark, folder) == expected
     delete_rows(spark, folder, "id < 2")
     files = folder_of(spark, folder)
     (missing_file,) = [
-        f.name for f in files.files_below("", but_not_in="_delta_log") if f.name.startswith("p=a%2Fb %25%3D1/")
+        file.name for file in files.files_below("", but_not_in="_delta_log") if file.name.startswith("p=a%2Fb %25%3D1/")
     ]
     files.remove(missing_file)
     with pytest.raises(CorruptDataFileError, match=r"1 of its files .* is missing"):

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.airflow
 
 
 def call_in_fork(function) -> str:
+    """Call a function in a forked process. Returns its text, its error, or "no answer" after 60 seconds."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,6 +1,6 @@
-"""The contract of a log store, which the protocol relies on, tested on each storage.
+"""The contract of a log store, on which the protocol relies, tested on each storage.
 
-The store of workers is read-only, so a client of S3 writes for it.
+The log store of workers is read-only, so an S3 client writes its files.
 """
 
 from __future__ import annotations
@@ -50,7 +50,12 @@ class FsspecStoreWithWriter(FsspecLogStore):
 
 
 @pytest.fixture(
-    params=["local", "memory", "fsspec", *(pytest.param(n, marks=pytest.mark.spark) for n in ("file", "hdfs", "s3a"))]
+    params=[
+        "local",
+        "memory",
+        "fsspec",
+        *(pytest.param(kind, marks=pytest.mark.spark) for kind in ("file", "hdfs", "s3a")),
+    ]
 )
 def store(request, tmp_path):
     """An empty table on each storage. `file` is Hadoop's own local file system, which only one writer may use."""
@@ -81,23 +86,27 @@ def test_the_first_put_wins_and_the_second_changes_nothing(store):
     assert store.write_if_absent(NAME, b"one") is True
     assert store.write_if_absent(NAME, b"two") is False
     assert store.read(NAME) == b"one"
-    assert [f.name for f in store.list_from("_delta_log/")] == [NAME]
+    assert [file.name for file in store.list_from("_delta_log/")] == [NAME]
 
 
 def test_exactly_one_of_several_concurrent_writers_creates_each_file(multi_writer_store):
     contents, all_started = (b"a", b"b", b"c", b"d"), Barrier(4)
 
     def put(content):
+        """Try to create twelve files, and return the numbers of the created ones."""
         all_started.wait()
         return [
-            n for n in range(12) if multi_writer_store.write_if_absent(f"_delta_log/{n:020d}.json", content * 10_000)
+            number
+            for number in range(12)
+            if multi_writer_store.write_if_absent(f"_delta_log/{number:020d}.json", content * 10_000)
         ]
 
     with ThreadPoolExecutor(4) as pool:
-        created = dict(zip(contents, pool.map(put, contents), strict=True))
-    assert sorted(n for numbers in created.values() for n in numbers) == list(range(12))
-    for content, numbers in created.items():
-        assert all(multi_writer_store.read(f"_delta_log/{n:020d}.json") == content * 10_000 for n in numbers)
+        created_numbers = dict(zip(contents, pool.map(put, contents), strict=True))
+    assert sorted(number for numbers in created_numbers.values() for number in numbers) == list(range(12))
+    for content, numbers in created_numbers.items():
+        for number in numbers:
+            assert multi_writer_store.read(f"_delta_log/{number:020d}.json") == content * 10_000
     assert len(list(multi_writer_store.list_from("_delta_log/"))) == 12
 
 
@@ -115,15 +124,15 @@ def test_write_replaces_a_file_and_delete_removes_it(store):
     store.delete("a/b")
     store.delete("a/b")
     assert store.read("a/b") is None
-    assert [f.name for f in store.list_from("a/")] == []
+    assert [file.name for file in store.list_from("a/")] == []
 
 
 def test_a_listing_is_sorted_starts_at_the_given_name_and_contains_only_files(store):
     for name in ("_delta_log/2", "_delta_log/10", "_delta_log/1", "_delta_log/sub/3", "_delta_log/a b%20ü=+", "2"):
         store.write(name, b"xy")
     listed = list(store.list_from("_delta_log/10"))
-    assert [f.name for f in listed] == ["_delta_log/10", "_delta_log/2", "_delta_log/a b%20ü=+"]
-    assert all(f.size_bytes == 2 and f.modified_ms > 1_700_000_000_000 for f in listed)
+    assert [file.name for file in listed] == ["_delta_log/10", "_delta_log/2", "_delta_log/a b%20ü=+"]
+    assert all(file.size_bytes == 2 and file.modified_ms > 1_700_000_000_000 for file in listed)
     assert next(store.list_from("_delta_log/")).name == "_delta_log/1"
     assert store.read("_delta_log/a b%20ü=+") == b"xy"
 

@@ -25,7 +25,7 @@ def table(request):
 
 
 def ids_by_manifest(spark, table):
-    """Return the rows that Spark reads through each manifest."""
+    """Return the ids of the rows that Spark reads through each manifest, by the manifest's name."""
     store, ids_by_name = readable_store(spark, table), {}
     for file in folder_of(spark, table).files_below(MANIFEST_DIR, but_not_in="nothing"):
         lines = store.read(file.name).decode().splitlines()

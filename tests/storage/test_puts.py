@@ -79,29 +79,31 @@ def files(spark, tmp_path):
 
 
 class UnansweredRenames:
-    """A `FileContext` whose rename raises an error. `happens` says whether the rename takes effect first."""
+    """A `FileContext` with a `rename` that raises an error. `takes_effect` says whether it renames the file before."""
 
-    def __init__(self, files, *, happens):
-        self._real, self._happens = files.file_context, happens
+    def __init__(self, files, *, takes_effect):
+        self._file_context, self._takes_effect = files.file_context, takes_effect
 
     def rename(self, *arguments):
-        if self._happens:
-            self._real.rename(*arguments)
+        if self._takes_effect:
+            self._file_context.rename(*arguments)
         raise ConnectionResetError("The line is dead.")
 
 
-def put_by_unanswered_rename(files, *, happens):
-    files._file_context = UnansweredRenames(files, happens=happens)
+def put_by_unanswered_rename(files, *, takes_effect):
+    """Put `NAME` by a rename without an answer. Returns whether the put created the file."""
+    files._file_context = UnansweredRenames(files, takes_effect=takes_effect)
     return put_if_absent(files, PutMethod.RENAME, NAME, b"ours")
 
 
 def file_names(folder):
+    """Return the names of all files below a folder, without Hadoop's checksum files."""
     return sorted(path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".crc")
 
 
 @pytest.mark.spark
 def test_an_unanswered_rename_that_happened_creates_the_file(files, tmp_path):
-    assert put_by_unanswered_rename(files, happens=True) is True
+    assert put_by_unanswered_rename(files, takes_effect=True) is True
     assert files.read(NAME) == b"ours"
     assert file_names(tmp_path) == ["00000000000000000000.json"]
 
@@ -109,11 +111,11 @@ def test_an_unanswered_rename_that_happened_creates_the_file(files, tmp_path):
 @pytest.mark.spark
 def test_an_unanswered_rename_that_did_not_happen_fails_or_loses_to_another_writer(files, tmp_path):
     with pytest.raises(StorageError, match="The line is dead") as caught:
-        put_by_unanswered_rename(files, happens=False)
+        put_by_unanswered_rename(files, takes_effect=False)
     assert type(caught.value) is StorageError
     assert file_names(tmp_path) == []
     put_if_absent(files, PutMethod.CHECK_FIRST, NAME, b"theirs")
-    assert put_by_unanswered_rename(files, happens=False) is False
+    assert put_by_unanswered_rename(files, takes_effect=False) is False
     assert (files.read(NAME), file_names(tmp_path)) == (b"theirs", ["00000000000000000000.json"])
 
 
@@ -121,26 +123,26 @@ def test_an_unanswered_rename_that_did_not_happen_fails_or_loses_to_another_writ
 def test_an_unanswered_rename_that_may_still_happen_has_an_unknown_outcome(files, monkeypatch):
     monkeypatch.setattr(hadoop_put, "_try_delete", lambda _files, _path: None)
     with pytest.raises(CommitStateUnknownError, match="may still happen"):
-        put_by_unanswered_rename(files, happens=False)
+        put_by_unanswered_rename(files, takes_effect=False)
 
 
 @pytest.mark.spark
 def test_a_create_whose_precondition_failed_loses_and_another_error_is_raised(files, monkeypatch):
-    """Google's connector reports at the end of the upload that the precondition failed."""
+    """Google's connector reports a failed precondition only at the end of the upload."""
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"ours") is True
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"theirs") is False
     assert files.read(NAME) == b"ours"
 
-    def pour_that_raises(error_text):
-        def pour(_data, stream):
+    def write_that_raises(error_text):
+        def write_and_close(_data, stream):
             stream.close()
             raise ConnectionError(error_text)
 
-        return pour
+        return write_and_close
 
-    monkeypatch.setattr(files, "pour", pour_that_raises("412 Precondition Failed"))
+    monkeypatch.setattr(files, "write_and_close", write_that_raises("412 Precondition Failed"))
     assert put_if_absent(files, PutMethod.NEW_GENERATION, commit_name(1), b"ours") is False
-    monkeypatch.setattr(files, "pour", pour_that_raises("503 Service Unavailable"))
+    monkeypatch.setattr(files, "write_and_close", write_that_raises("503 Service Unavailable"))
     with pytest.raises(StorageError, match="503"):
         put_if_absent(files, PutMethod.NEW_GENERATION, commit_name(2), b"ours")
 
@@ -154,19 +156,21 @@ def test_a_commit_without_an_answer_succeeds_if_the_log_contains_its_id(spark, r
     base = load(store)
     real_put = hadoop_put.put_if_absent
 
-    def lose_answers(error, *, happens):
+    def replace_put(error, *, takes_effect):
+        """Let each put raise `error`. `takes_effect` says whether it creates the file before."""
+
         def put_without_answer(*arguments):
-            if happens:
+            if takes_effect:
                 real_put(*arguments)
             raise error
 
         monkeypatch.setattr("deltalite.spark.hadoop.store.put_if_absent", put_without_answer)
 
     error = StorageError("The line is dead.", remedy="Wait.")
-    lose_answers(error, happens=True)
+    replace_put(error, takes_effect=True)
     outcome = commit(store, proposal(0, add("f1"), rules=(base.protocol, base.metadata)))
     assert isinstance(outcome, Committed) and outcome.version == 1
-    lose_answers(error, happens=False)
+    replace_put(error, takes_effect=False)
     with pytest.raises(StorageError, match="The line is dead"):
         commit(store, proposal(1, add("f2"), rules=(base.protocol, base.metadata)))
     assert load(store).version == 1
@@ -174,22 +178,22 @@ def test_a_commit_without_an_answer_succeeds_if_the_log_contains_its_id(spark, r
 
 @pytest.fixture
 def set_for_test(spark):
-    """Change a setting of Hadoop until the test ends: all tests of the process share the session."""
-    configuration, changed = spark._jsc.hadoopConfiguration(), {}
+    """A function that changes a setting of Hadoop until the test ends, because all tests share the session."""
+    configuration, old_values = spark._jsc.hadoopConfiguration(), {}
 
     def change(key, value):
-        changed.setdefault(key, configuration.get(key))
+        old_values.setdefault(key, configuration.get(key))
         configuration.set(key, value)
 
     yield change
-    for key, value in changed.items():
+    for key, value in old_values.items():
         configuration.unset(key) if value is None else configuration.set(key, value)
 
 
 @pytest.mark.spark
 def test_a_service_that_ignores_conditions_is_rejected_unless_single_writer_is_set(spark, s3a, set_for_test):
     root = f"s3a://forgetful/{uuid.uuid4()}"
-    with s3_server("forgets-conditions") as server:
+    with s3_server("ignores-conditions") as server:
         server.client.create_bucket(Bucket="forgetful")
         set_for_test("fs.s3a.bucket.forgetful.endpoint", server.endpoint)
         with pytest.raises(UnsupportedStorageError, match="ignores the condition"):

@@ -26,7 +26,7 @@ from deltalite.spark.large_tables.large_checkpoint import write_large_checkpoint
 from deltalite.spark.write import staging
 from deltalite.spark.write.direct_write import DirectWriteError
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
-from tests.support.tables import hand_made, ordered, schema_json, values, write_rows
+from tests.support.tables import schema_json, sorted_rows, values, write_foreign_table, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +38,8 @@ def table(request):
 
 
 def rows(spark, table, **at):
-    return ordered(tuple(row) for row in delta.read(spark, table, **at).collect())
+    """Return the rows of a version as Spark reads them, in a fixed order."""
+    return sorted_rows(tuple(row) for row in delta.read(spark, table, **at).collect())
 
 
 def file_names(spark, table):
@@ -47,10 +48,12 @@ def file_names(spark, table):
 
 
 def data_file_names(spark, table):
+    """Return the names of all files below the table's root outside the log."""
     return {name for name in file_names(spark, table) if "_delta_log" not in name}
 
 
 def add_actions(spark, table, version):
+    """Return the `add` actions of a commit."""
     lines = readable_store(spark, table).read(f"_delta_log/{version:020d}.json").decode().splitlines()
     return [action["add"] for action in map(json.loads, lines) if "add" in action]
 
@@ -62,8 +65,8 @@ def test_writes_reruns_and_time_travel_work_as_on_a_local_disk(spark, table):
     assert (first.version, first.committed, first.table) == (0, True, table)
     second = write_rows(spark, table, values("id, day", "3, 'c'"), run="r2")
     assert second.version == 1
-    again = write_rows(spark, table, values("id, day", "3, 'c'"), run="r2")
-    assert (again.version, again.skipped) == (1, True)
+    rerun = write_rows(spark, table, values("id, day", "3, 'c'"), run="r2")
+    assert (rerun.version, rerun.skipped) == (1, True)
     write_rows(
         spark, table, values("id, day", "20, 'c'"), mode="overwrite", replace_where="day = 'c' AND id = 2 OR id = 20"
     )
@@ -94,14 +97,14 @@ def test_data_files_are_below_a_prefix_folder_on_s3_and_below_the_root_on_hdfs(s
 
 def test_a_rejected_write_leaves_no_file(spark, table):
     write_rows(spark, table, values("id, day", "1, 'a'"))
-    before = file_names(spark, table)
+    names_before = file_names(spark, table)
     for query, error in (
         ("SELECT CAST(id AS INT) AS id, IF(id = 2, raise_error('no'), 'x') AS day FROM range(0, 4, 1, 4)", SourceError),
         (values("id, day", "7, 'b'"), ConstraintViolationError),
     ):
         with pytest.raises(error):
             write_rows(spark, table, query, mode="overwrite", replace_where="id < 5")
-    assert file_names(spark, table) == before
+    assert file_names(spark, table) == names_before
 
 
 def test_a_first_write_that_fails_leaves_no_folder(spark, table):
@@ -127,7 +130,7 @@ def test_workers_and_delta_rs_read_a_table_on_s3_and_spark_reads_rows_of_delta_r
     worker_table = DeltaTable(address, storage_options=s3.fsspec_options)
     delta_rs_table = deltalake.DeltaTable(address, storage_options=s3.delta_rs_options)
     for rows_read in (worker_table.to_arrow(), pa.table(delta_rs_table.to_pyarrow_table())):
-        assert ordered(zip(*(rows_read[name].to_pylist() for name in ("id", "day")), strict=True)) == expected
+        assert sorted_rows(zip(*(rows_read[name].to_pylist() for name in ("id", "day")), strict=True)) == expected
     assert delta_rs_table.transaction_version("r") == 0
     added_rows = pa.table({"id": pa.array([4], pa.int32()), "day": ["a b/ü%"]})
     deltalake.write_deltalake(delta_rs_table, added_rows, mode="append")
@@ -136,7 +139,7 @@ def test_workers_and_delta_rs_read_a_table_on_s3_and_spark_reads_rows_of_delta_r
 
 
 def test_spark_reads_a_log_that_names_files_on_other_storages(spark, s3a, hdfs, tmp_path):
-    """The log of a shallow clone names such files."""
+    """The log of a shallow clone names files of another table."""
     folders = [f"{s3a}/{uuid.uuid4()}", f"{hdfs}/{uuid.uuid4()}", f"{tmp_path}/here"]
     adds = []
     for number, folder in enumerate(folders):
@@ -144,17 +147,17 @@ def test_spark_reads_a_log_that_names_files_on_other_storages(spark, s3a, hdfs, 
         (add,) = add_actions(spark, folder, 0)
         adds.append(add | {"path": f"{folder}/{add['path']}"})
     clone = tmp_path / "clone"
-    hand_made(clone, schema_json(("id", "integer"), ("text", "string")), adds)
+    write_foreign_table(clone, schema_json(("id", "integer"), ("text", "string")), adds)
     assert rows(spark, str(clone)) == [(0, "x"), (1, "x"), (2, "x")]
     assert rows(spark, str(clone), where="id = 1") == [(1, "x")]
 
 
-@pytest.mark.parametrize("fault", ["the class has moved", "the manifest has changed"])
-def test_a_write_uses_the_public_writer_if_the_sink_of_spark_has_changed(spark, s3a, monkeypatch, caplog, fault):
+@pytest.mark.parametrize("change", ["the class has moved", "the manifest has changed"])
+def test_a_write_uses_the_public_writer_if_the_sink_of_spark_has_changed(spark, s3a, monkeypatch, caplog, change):
     def fail(*_arguments, **_options):
         raise DirectWriteError("changed")
 
-    monkeypatch.setattr(staging, "write_directly" if "class" in fault else "manifest_uris", fail)
+    monkeypatch.setattr(staging, "write_directly" if "class" in change else "manifest_uris", fail)
     table = f"{s3a}/{uuid.uuid4()}/t"
     write_rows(spark, table, values("id, day", "1, 'a b/ü%'", "2, null"), partition_by=("day",))
     assert rows(spark, table) == [(1, "a b/ü%"), (2, None)]
@@ -171,12 +174,12 @@ def test_partition_columns_are_in_the_files_that_spark_writes_in_place(spark, s3
     assert rows(spark, table) == expected
     adds = add_actions(spark, table, 0)
     in_files = spark.read.parquet(*[f"{table}/{unquote(add['path'])}" for add in adds])
-    assert ordered(tuple(row) for row in in_files.drop(*partition_folders(in_files)).collect()) == expected
+    assert sorted_rows(tuple(row) for row in in_files.drop(*partition_folders(in_files)).collect()) == expected
     assert len(adds) == len(data_file_names(spark, table)) == 3
 
 
 def partition_folders(frame):
-    """The columns that Spark makes of the names of folders."""
+    """Return the names of the columns that Spark derives from the names of folders."""
     return [name for name in frame.columns if name.startswith("folder")]
 
 
@@ -217,10 +220,10 @@ def test_checkpoints_of_spark_and_of_this_process_have_the_state_of_the_table(sp
     for number in range(2):
         write_rows(spark, table, f"SELECT {number} AS id", properties={"delta.checkpointPolicy": policy})
     snapshot = Snapshot.load(writable_store(spark, table, single_writer=False))
-    before = file_names(spark, table)
+    names_before = file_names(spark, table)
     written = write_large_checkpoint(spark, snapshot, now_ms=time.time_ns() // 1_000_000, actions_per_file=1)
     assert (written.version, written.num_of_add_files) == (1, 2)
-    assert not [name for name in file_names(spark, table) - before if "_delta_log" not in name]
+    assert not [name for name in file_names(spark, table) - names_before if "_delta_log" not in name]
     assert Snapshot.load(snapshot.store).segment.checkpoint.version == 1
     assert rows(spark, table) == [(0,), (1,)]
     write_rows(spark, table, "SELECT 2 AS id")

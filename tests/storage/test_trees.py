@@ -1,4 +1,4 @@
-"""Folder trees on real storage: list them, delete exactly the named files, and vacuum a table."""
+"""Folder trees on real storage: a listing, the deletion of files, and the vacuum of a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.hadoop.tree import tree_of
 from deltalite.storage.trees import walk
-from tests.support.tables import ordered, values, write_rows
+from tests.support.tables import sorted_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 UNUSUAL_NAMES = ("a/b c/é%20+.parquet", "a/plain", "a/b c/=.x", "top")
@@ -30,18 +30,20 @@ def table(request):
 
 
 def list_tree(tree):
+    """Return the listing of each folder of a tree, by the folder's name."""
     folders = {}
 
-    def visit(folder):
+    def add_and_return_subfolders(folder):
         folders[folder.name] = folder
         return [name for name, _ in folder.folders]
 
-    walk(tree, visit)
+    walk(tree, add_and_return_subfolders)
     return folders
 
 
-def files_in(listing):
-    return {f"{folder.name}/{base}".lstrip("/") for folder in listing.values() for base in folder.bases}
+def files_in(folders):
+    """Return the names of all files in the listings of `list_tree`."""
+    return {f"{folder.name}/{base}".lstrip("/") for folder in folders.values() for base in folder.bases}
 
 
 def test_a_tree_is_listed_and_its_files_are_deleted(spark, table):
@@ -73,7 +75,7 @@ def test_a_vacuum_deletes_exactly_the_files_that_the_newest_version_does_not_nee
     later_request = VacuumRequest(table=table, identity=RunIdentity(app_id="later"))
     result = vacuum(spark, later_request, clock_ms=lambda: now_ms() + 8 * DAY_MS)
     assert (result.metrics["numDeletedFiles"], result.operation) == (4, "VACUUM END")
-    rows = ordered(tuple(row) for row in delta.read(spark, table).collect())
+    rows = sorted_rows(tuple(row) for row in delta.read(spark, table).collect())
     assert rows == [(12, "c"), (2, "a b/ü%")]
     remaining_files = {file.name for file in folder_of(spark, table).files_below("", but_not_in="_delta_log")}
     newest = Snapshot.load(writable_store(spark, table, single_writer=False))

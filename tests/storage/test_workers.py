@@ -22,7 +22,7 @@ from deltalite.errors import (
 from deltalite.requests import RunIdentity
 from deltalite.storage.opening import open_store
 from tests.support.remote import BUCKET, session_options
-from tests.support.submitting import submit
+from tests.support.submitting import run_job
 from tests.support.tables import request
 
 ROWS = pa.table({"id": pa.array(range(20)), "day": ["a b", "ü%"] * 10})
@@ -32,8 +32,8 @@ ROWS = pa.table({"id": pa.array(range(20)), "day": ["a b", "ü%"] * 10})
 def table(s3):
     """The address of a table of two versions, each of ten rows."""
     address = f"s3://{BUCKET}/{uuid.uuid4()}/t"
-    for part in (ROWS.slice(0, 10), ROWS.slice(10)):
-        write_deltalake(address, part, mode="append", partition_by=["day"], storage_options=s3.delta_rs_options)
+    for rows in (ROWS.slice(0, 10), ROWS.slice(10)):
+        write_deltalake(address, rows, mode="append", partition_by=["day"], storage_options=s3.delta_rs_options)
     return address
 
 
@@ -74,7 +74,7 @@ def test_an_empty_poll_sends_two_requests(s3, table, monkeypatch):
 
 
 def test_a_worker_cannot_write(s3, table):
-    store, before = open_store(table, storage_options=s3.fsspec_options), s3.keys()
+    store, keys_before = open_store(table, storage_options=s3.fsspec_options), s3.keys()
     for change in (
         lambda: store.write_if_absent("_delta_log/00000000000000000002.json", b"x"),
         lambda: store.write("_delta_log/_last_checkpoint", b"x"),
@@ -82,7 +82,7 @@ def test_a_worker_cannot_write(s3, table):
     ):
         with pytest.raises(UnsupportedStorageError, match="without Spark"):
             change()
-    assert s3.keys() == before
+    assert s3.keys() == keys_before
 
 
 def test_missing_files_denied_access_and_failed_storage_have_different_outcomes(s3, table, monkeypatch):
@@ -102,7 +102,7 @@ def test_missing_files_denied_access_and_failed_storage_have_different_outcomes(
     monkeypatch.setattr(
         store._fs, "info", lambda *_: pytest.fail("the store sent a second request after the first had failed")
     )
-    for raised, error in (
+    for client_error, error_class in (
         (PermissionError("no"), StoragePermissionError),
         (OSError("Forbidden: lake/t\nno"), StoragePermissionError),
         (HttpError(401), StoragePermissionError),
@@ -111,11 +111,11 @@ def test_missing_files_denied_access_and_failed_storage_have_different_outcomes(
         (TimeoutError("late"), StorageError),
     ):
         for method in ("cat_file", "ls", "open"):
-            monkeypatch.setattr(store._fs, method, raising(raised))
+            monkeypatch.setattr(store._fs, method, function_that_raises(client_error))
         for read in reads:
-            with pytest.raises(error) as caught:
+            with pytest.raises(error_class) as caught:
                 read()
-            assert type(caught.value) is error
+            assert type(caught.value) is error_class
 
 
 class HttpError(Exception):
@@ -126,7 +126,7 @@ class HttpError(Exception):
         self.code = code
 
 
-def raising(error):
+def function_that_raises(error):
     def fail(*_arguments, **_options):
         raise error
 
@@ -161,9 +161,8 @@ def test_the_hook_uses_the_file_system_of_the_airflow_connection(s3, table, monk
 
     monkeypatch.setenv("AIRFLOW_CONN_LAKE_S3", json.dumps(s3.airflow_connection()))
     for address in (table, table.replace("s3:", "s3a:")):
-        assert [f.size_bytes > 0 for f in DeltaHook(address, "lake_s3").get_conn().list_from("_delta_log/")] == [
-            True
-        ] * 2
+        commits = list(DeltaHook(address, "lake_s3").get_conn().list_from("_delta_log/"))
+        assert len(commits) == 2 and all(file.size_bytes > 0 for file in commits)
         wait = VersionWait(
             table=address, after_version=0, condition=CommitCondition(operations=("WRITE",)), storage_conn_id="lake_s3"
         )
@@ -180,7 +179,7 @@ def test_the_hook_uses_the_file_system_of_the_airflow_connection(s3, table, monk
 def test_a_job_that_is_submitted_twice_writes_to_s3_once(s3, tmp_path):
     address = f"s3://{BUCKET}/{uuid.uuid4()}/t"
     write_request = request(address, "SELECT 1 AS id", run="r")
-    jobs = [submit(tmp_path, write_request, conf=session_options(s3.hadoop_options)) for _ in range(2)]
+    jobs = [run_job(tmp_path, write_request, conf=session_options(s3.hadoop_options)) for _ in range(2)]
     assert [job.code for job in jobs] == [0, 0], jobs[-1].errors
     assert [(job.marker.table, job.marker.version, job.marker.skipped) for job in jobs] == [
         (address, 0, False),

@@ -35,24 +35,25 @@ def test_concurrent_writers_in_two_jvms_lose_no_commit(spark, s3, s3a, appends):
         assert appender.stdout.readline() == b"at work\n"
 
         def resume_appender():
+            """Close the standard input of the appender, for which its writers wait."""
             if not appender.stdin.closed:
                 appender.stdin.close()
 
         test_versions = append_from_threads(spark, table, 0, WRITERS, appends, after_commit=resume_appender)
         appender_versions = json.loads(appender.stdout.read().splitlines()[-1])
     assert appender.returncode == 0
-    reported = {
+    metadata_by_version = {
         version: f"{number}-{count}"
         for number, versions in enumerate(test_versions + appender_versions)
         for count, version in enumerate(versions)
     }
-    assert sorted(reported) == list(range(1, 2 * WRITERS * appends + 1))
+    assert sorted(metadata_by_version) == list(range(1, 2 * WRITERS * appends + 1))
     store = open_store(table, storage_options=s3.fsspec_options)
-    for version, user_metadata in reported.items():
+    for version, user_metadata in metadata_by_version.items():
         info, *adds = map(json.loads, store.read(f"_delta_log/{version:020d}.json").splitlines())
         assert info["commitInfo"]["userMetadata"] == user_metadata
         assert [add["add"]["path"].startswith(f"{user_metadata}-") for add in adds] == [True]
     assert readable_store(spark, table).read(f"_delta_log/{2 * WRITERS * appends + 1:020d}.json") is None
-    first = [min(map(min, versions)) for versions in (test_versions, appender_versions)]
-    last = [max(map(max, versions)) for versions in (test_versions, appender_versions)]
-    assert max(first) < min(last), "The two JVMs did not write concurrently."
+    first_versions = [min(map(min, versions)) for versions in (test_versions, appender_versions)]
+    last_versions = [max(map(max, versions)) for versions in (test_versions, appender_versions)]
+    assert max(first_versions) < min(last_versions), "The two JVMs did not write concurrently."

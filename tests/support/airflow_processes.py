@@ -1,10 +1,10 @@
 """A whole Airflow for tests: scheduler, dag-processor, triggerer and api-server as the processes that a user starts.
 
-One folder holds everything: the DAG files, and the logs of processes and tasks. It also holds the database, if the
-caller names none: an SQLite file, which is good for a single process only. The executor is `LocalExecutor`, so tasks
-are real processes too, and a test may kill them. All requests go through the REST API, whose users are all admins here;
-nothing reads the database. Waiting ends early if a process of Airflow has died, and the error shows the last log lines
-of the processes. The context manager ends every process that it started, by pid.
+One folder holds the DAG files, and the logs of processes and tasks. Without a database of the caller it also holds an
+SQLite file, which suits one process at a time only. The executor is `LocalExecutor`: tasks are real processes too, and
+a test may kill them. All requests go through the REST API, and every user of it is an admin. Nothing reads the
+database. A wait ends early if a process of Airflow has died; the error shows the last log lines of the processes. The
+context manager ends every process that it started, by pid.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ from tests.support.ports import free_ports
 T = TypeVar("T")
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
-ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")
-_FOREIGN = ("AIRFLOW_", "AIRFLOW__", "SPARK_HOME", "PYTHONPATH", "_AIRFLOW_")
+FINAL_STATES = ("success", "failed", "skipped", "upstream_failed", "removed")
+# Variables with these prefixes are not inherited: they would change the Airflow under test.
+_REMOVED_PREFIXES = ("AIRFLOW_", "AIRFLOW__", "SPARK_HOME", "PYTHONPATH", "_AIRFLOW_")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class AirflowTestError(Exception):
-    """A wait timed out, or Airflow refused a request; with the last log lines of its processes."""
+    """A wait timed out, a process died, a command failed, or Airflow refused a request."""
 
 
 class WholeAirflow:
-    """A running Airflow. Times are in seconds. `variables` is added to the environment of every process."""
+    """A running Airflow. Timeouts are in seconds. `variables` is added to the environment of every process."""
 
     def __init__(self, home: Path, *, database: str | None = None, variables: Mapping[str, str] | None = None) -> None:
         self.home = home
@@ -52,7 +53,7 @@ class WholeAirflow:
         self.logs = home / "logs"
         self.process_logs = home / "processes"
         self.port, worker_logs, trigger_logs = free_ports(3)
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_REMOVED_PREFIXES)}
         secret = secrets.token_hex(32)
         self.environment = {
             **inherited,
@@ -74,7 +75,7 @@ class WholeAirflow:
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
             "AIRFLOW__DELTALITE__COMMIT_LINK": "https://files.example/{key}",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database or f"sqlite:///{home / 'airflow.db'}",
-            # A changed file is parsed at once; one that has not changed is not parsed again.
+            # Airflow parses a changed file at once, and an unchanged file only once an hour.
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
             "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "1",
             "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
@@ -85,7 +86,7 @@ class WholeAirflow:
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(worker_logs),
             "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
-            # A task whose worker was killed is noticed after this long.
+            # The scheduler fails a task without a heartbeat after this time, such as a task with a killed worker.
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
@@ -104,12 +105,12 @@ class WholeAirflow:
                 self.start(component)
             self.until("Airflow is healthy", self._is_healthy, timeout=180)
         except BaseException:
-            self._end()
+            self._kill_all()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        self._kill_all()
 
     # --- processes ---
 
@@ -132,7 +133,7 @@ class WholeAirflow:
         _kill([self._processes.pop(component)])
 
     def process(self, component: str) -> psutil.Process:
-        """The process of a component; its children do the work."""
+        """The main process of a component. Its child processes do the work."""
         return self._processes[component]
 
     def processes_of_task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> TaskProcesses:
@@ -150,7 +151,7 @@ class WholeAirflow:
         return self.until(f"{dag_id}.{task_id} has a process", running_processes)
 
     def cli(self, *arguments: str, timeout: float = 120) -> str:
-        """Run the command `airflow`; returns what it printed."""
+        """Run the command `airflow`; returns its standard output. Raises `AirflowTestError` if it fails."""
         completed = subprocess.run(
             [sys.executable, "-m", "airflow", *arguments],
             env=self.environment,
@@ -168,13 +169,16 @@ class WholeAirflow:
     # --- DAGs ---
 
     def add_dag(self, dag_id: str, source: str | Path, *, paused: bool = False) -> None:
-        """Write a DAG file from a text or from another file, and wait until Airflow has parsed this text."""
+        """Write a DAG file from a text or from another file, and wait until Airflow has parsed it."""
         text = source.read_text() if isinstance(source, Path) else textwrap.dedent(source)
         self._parse(dag_id, text)
         self.pause(dag_id, paused=paused)
 
     def parse_again(self, dag_id: str) -> None:
-        """Make Airflow parse a DAG file again. Airflow starts asset watchers only while the DAG is not paused."""
+        """Make Airflow parse a DAG file again.
+
+        Airflow starts the asset watchers of a DAG when it parses the file, but only if the DAG is not paused.
+        """
         self._parse(dag_id, (self.dags / f"{dag_id}.py").read_text())
 
     def pause(self, dag_id: str, *, paused: bool = True) -> None:
@@ -184,7 +188,7 @@ class WholeAirflow:
     # --- runs ---
 
     def trigger(self, dag_id: str, *, run_id: str | None = None, logical_date: datetime | None = None, **conf) -> str:
-        """Start a manual run; returns its id."""
+        """Start a manual run with `conf`; returns its id."""
         body = {"logical_date": None if logical_date is None else logical_date.isoformat(), "conf": conf}
         if run_id is not None:
             body["dag_run_id"] = run_id
@@ -201,12 +205,12 @@ class WholeAirflow:
         return self.ask("GET", f"dags/{dag_id}/dagRuns", order_by="id")["dag_runs"]
 
     def wait_for_run(self, dag_id: str, run_id: str, *, state: str = "success", timeout: float = 120) -> dict[str, Any]:
-        """Wait until a run has ended. A final state other than `state` is an error that shows the logs of its tasks."""
+        """Wait until a run has ended; returns it. Raises `AirflowTestError` if its final state is not `state`."""
         endpoint = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
 
         def ended_run() -> dict[str, Any] | None:
             run = self.ask("GET", endpoint)
-            return run if run["state"] in ENDED else None
+            return run if run["state"] in FINAL_STATES else None
 
         run = self.until(f"{dag_id} {run_id} has ended", ended_run, timeout=timeout)
         if run["state"] != state:
@@ -226,9 +230,12 @@ class WholeAirflow:
             body["task_ids"] = list(task_ids)
         self.ask("POST", f"dags/{dag_id}/clearTaskInstances", body)
 
-    def backfill(self, dag_id: str, first: datetime, last: datetime, *, timeout: float = 240, **more: Any) -> None:
-        """Backfill a DAG from one moment to another, both inclusive, and wait until the backfill has ended."""
-        body = {"dag_id": dag_id, "from_date": first.isoformat(), "to_date": last.isoformat(), **more}
+    def backfill(self, dag_id: str, first: datetime, last: datetime, *, timeout: float = 240, **options: Any) -> None:
+        """Backfill a DAG for the logical dates from `first` to `last`, both inclusive, and wait until it has ended.
+
+        `options` are fields of the request to the REST API.
+        """
+        body = {"dag_id": dag_id, "from_date": first.isoformat(), "to_date": last.isoformat(), **options}
         backfill_id = self.ask("POST", "backfills", body)["id"]
         completed_at = lambda: self.ask("GET", f"backfills/{backfill_id}")["completed_at"]
         self.until(f"the backfill of {dag_id} has ended", completed_at, timeout=timeout)
@@ -240,14 +247,14 @@ class WholeAirflow:
         return self.ask("GET", f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances")["task_instances"]
 
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> dict[str, Any]:
-        """One task instance: its `state`, `try_number`, `pid`, ..."""
+        """One task instance, as the REST API shows it. Its `state` is None if it does not exist yet."""
         instances = [t for t in self.tasks(dag_id, run_id) if (t["task_id"], t["map_index"]) == (task_id, map_index)]
         return instances[0] if instances else {"state": None, "pid": None, "try_number": 0}
 
     def wait_for_task(
         self, dag_id: str, run_id: str, task_id: str, *states: str, map_index: int = -1, timeout: float = 120
     ) -> dict[str, Any]:
-        """Wait until a task instance is in one of these states."""
+        """Wait until a task instance is in one of these states; returns it."""
 
         def instance_in_state() -> dict[str, Any] | None:
             instance = self.task(dag_id, run_id, task_id, map_index)
@@ -258,8 +265,8 @@ class WholeAirflow:
     def wait_for_report(self, dag_id: str, run_id: str, task_id: str) -> None:
         """Wait until the executor has told the scheduler that a process of a task has ended.
 
-        The scheduler fails a task that is queued again before this event. A task that was deferred only for a moment
-        may be queued so early.
+        The scheduler fails a task that is queued again before this event. This can happen to a task that was deferred
+        for a moment only.
         """
         key = f"TaskInstanceKey(dag_id='{dag_id}', task_id='{task_id}', run_id='{run_id}'"
 
@@ -270,12 +277,12 @@ class WholeAirflow:
         self.until(f"the scheduler has an executor event for {dag_id}.{task_id}", event_is_logged)
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, *, key: str = "return_value", map_index: int = -1) -> Any:
-        """The value of an XCom of a task; a missing XCom is an error."""
+        """The value of an XCom of a task. Raises `AirflowTestError` if it is missing."""
         endpoint = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/xcomEntries/{key}"
         return self.ask("GET", endpoint, map_index=map_index, deserialize="true", stringify="false")["value"]
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1) -> str:
-        """The logs of all attempts of a task, one event a line."""
+        """The logs of all attempts of a task. Each line is an event."""
         folder = self.logs / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
         if map_index >= 0:
             folder /= f"map_index={map_index}"
@@ -284,18 +291,24 @@ class WholeAirflow:
     # --- waiting and asking ---
 
     def until(self, event: str, condition: Callable[[], T], *, timeout: float = 60) -> T:
-        """Call `condition` until its value is true, and return this value. `event` names it in the error."""
+        """Call `condition` until its value is true; returns this value.
+
+        Raises `AirflowTestError`, which names the `event`, after the timeout or if a process of Airflow has died.
+        """
         deadline = time.monotonic() + timeout
         while not (value := condition()):
-            dead = [name for name, process in self._processes.items() if process.poll() is not None]
-            if dead or time.monotonic() > deadline:
-                reason = f"{', '.join(dead)} died" if dead else f"timed out after {timeout} s"
+            dead_components = [name for name, process in self._processes.items() if process.poll() is not None]
+            if dead_components or time.monotonic() > deadline:
+                reason = f"{', '.join(dead_components)} died" if dead_components else f"timed out after {timeout} s"
                 raise AirflowTestError(f"Waiting until {event}: {reason}.\n{self.last_log_lines()}")
             time.sleep(0.2)
         return value
 
     def ask(self, method: str, endpoint: str, body: Mapping[str, Any] | None = None, **query: Any) -> dict[str, Any]:
-        """Send a request to an endpoint below `/api/v2/` of the REST API; returns the answer."""
+        """Send a request to an endpoint below `/api/v2/` of the REST API; returns the answer.
+
+        Raises `AirflowTestError` if Airflow answers with an error.
+        """
         url = f"http://127.0.0.1:{self.port}/api/v2/{endpoint}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Authorization": f"Bearer {self._access_token()}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
@@ -311,8 +324,8 @@ class WholeAirflow:
         """The last log lines of every process."""
         sections = []
         for log in sorted(self.process_logs.glob("*.log")):
-            last = _ANSI.sub("", log.read_text(errors="replace")).splitlines()[-lines:]
-            sections.append("\n".join([f"--- {log.stem} ---", *last]))
+            last_lines = _ANSI.sub("", log.read_text(errors="replace")).splitlines()[-lines:]
+            sections.append("\n".join([f"--- {log.stem} ---", *last_lines]))
         return "\n".join(sections)
 
     def _access_token(self) -> str:
@@ -329,11 +342,11 @@ class WholeAirflow:
         return all(part["status"] == "healthy" for part in health.values() if part is not None)
 
     def _parse(self, dag_id: str, text: str) -> None:
-        before = self._last_parsed_time(dag_id)
-        temporary = self.home / f"{dag_id}.py.new"
-        temporary.write_text(text)
-        temporary.replace(self.dags / f"{dag_id}.py")
-        self.until(f"{dag_id} is parsed", lambda: self._last_parsed_time(dag_id) != before, timeout=90)
+        previous_time = self._last_parsed_time(dag_id)
+        temporary_file = self.home / f"{dag_id}.py.new"
+        temporary_file.write_text(text)
+        temporary_file.replace(self.dags / f"{dag_id}.py")
+        self.until(f"{dag_id} is parsed", lambda: self._last_parsed_time(dag_id) != previous_time, timeout=90)
 
     def _last_parsed_time(self, dag_id: str) -> str | None:
         """The time at which Airflow last parsed a DAG, or None if it does not know the DAG.
@@ -348,41 +361,44 @@ class WholeAirflow:
             return self.ask("GET", f"dags/{dag_id}")["last_parsed_time"]
         return None
 
-    def _end(self) -> None:
+    def _kill_all(self) -> None:
         _kill(list(self._processes.values()))
         self._processes.clear()
 
 
 class TaskProcesses:
-    """The processes of a task: the worker's `supervisor`, the `runner` of the task's code, and its descendants."""
+    """The processes of a task: the worker's `supervisor`, its child `runner`, which runs the task, and descendants."""
 
     def __init__(self, *, supervisor: psutil.Process, runner: psutil.Process) -> None:
         self.supervisor = supervisor
         self.runner = runner
 
     @property
-    def started(self) -> list[psutil.Process]:
+    def descendants(self) -> list[psutil.Process]:
         """The processes that the task has started, such as spark-submit and its Python driver."""
         with suppress(psutil.NoSuchProcess):
             return self.runner.children(recursive=True)
         return []
 
     def kill_worker(self) -> list[psutil.Process]:
-        """Send SIGKILL to supervisor and runner, as the out-of-memory killer does; returns the orphans, which live."""
-        orphans = self.started
+        """Send SIGKILL to supervisor and runner, as the out-of-memory killer does.
+
+        Returns the processes that the task has started. They stay alive as orphans.
+        """
+        orphans = self.descendants
         for process in (self.supervisor, self.runner):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         return orphans
 
 
-def at(day: str) -> datetime:
+def midnight(day: str) -> datetime:
     """Midnight UTC of a day such as `2026-03-01`."""
     return datetime.fromisoformat(day).replace(tzinfo=UTC)
 
 
 def _kill(roots: list[psutil.Process]) -> None:
-    """Send SIGTERM to these processes and their descendants, and SIGKILL to the remaining ones after ten seconds."""
+    """Send SIGTERM to these processes and their descendants. After ten seconds, send SIGKILL to the remaining ones."""
     processes = []
     for root in roots:
         with suppress(psutil.NoSuchProcess):

@@ -1,4 +1,4 @@
-"""Names of Airflow that the oldest tested version has in another module, or does not have."""
+"""Names of Airflow that are missing from its oldest tested version, or stand in another module there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ try:
 except ImportError:  # Airflow 3.1
     from airflow.exceptions import AirflowRescheduleException
 
-__all__ = ["NEVER_EXPIRE", "AirflowRescheduleException", "DagBag", "since_3_3", "stored"]
+__all__ = ["NEVER_EXPIRE", "AirflowRescheduleException", "DagBag", "scheduler_copy", "since_3_3"]
 
 NEVER_EXPIRE = getattr(airflow.sdk, "NEVER_EXPIRE", None)
 """Airflow's `NEVER_EXPIRE`; None before Airflow 3.3, which keeps no task state."""
@@ -32,6 +32,6 @@ since_3_3 = pytest.mark.skipif(NEVER_EXPIRE is None, reason="this feature needs 
 """Marks a test that needs task state, `durable`, or retry policies."""
 
 
-def stored(dag: airflow.sdk.DAG) -> Any:
-    """The DAG as the scheduler reads it back from the metadata database."""
+def scheduler_copy(dag: airflow.sdk.DAG) -> Any:
+    """The copy of a DAG that the scheduler gets from the metadata database: serialized, then deserialized."""
     return DagSerialization.from_dict(json.loads(json.dumps(DagSerialization.to_dict(dag))))

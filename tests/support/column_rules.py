@@ -1,4 +1,4 @@
-"""Tables whose metadata has rules for their columns, as another engine writes them."""
+"""Tables of other engines with rules for columns in their metadata."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.properties import FEED
-from tests.support.tables import commit, everything, write_rows
+from tests.support.tables import actions_of, folder_content, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,13 +31,13 @@ def identity_field(
 
 
 def high_water_marks(table: Path, version: int) -> dict[str, int | None]:
-    """The high water mark of each column, in the schema that this version wrote. None if the column has none."""
-    schema = json.loads(commit(table, version)["metaData"]["schemaString"])
+    """The high water mark of each column, or None, in the schema that this version wrote."""
+    schema = json.loads(actions_of(table, version)["metaData"]["schemaString"])
     return {f["name"]: f["metadata"].get("delta.identity.highWaterMark") for f in schema["fields"]}
 
 
 def invariant(expression: str) -> str:
-    """The text of `delta.invariants` in a field's metadata."""
+    """The value of `delta.invariants` in a field's metadata for this SQL condition."""
     return json.dumps({"expression": {"expression": expression}})
 
 
@@ -48,7 +48,7 @@ def empty_table(
     partition_columns: Sequence[str] = (),
     configuration: dict[str, str] | None = None,
 ) -> Path:
-    """Write version 0 of a table without rows. Returns its folder."""
+    """Write version 0 of a table without rows, with these writer features; returns its folder."""
     metadata = {
         "id": "x",
         "format": {"provider": "parquet", "options": {}},
@@ -65,7 +65,10 @@ def empty_table(
 
 
 def ruled_table(folder: Path) -> Path:
-    """Write a table with an identity column, a generated column, a default, an invariant and a constraint."""
+    """Write an empty table with an identity column, a generated column, a default, an invariant and a constraint.
+
+    Returns its folder.
+    """
     return empty_table(
         folder,
         identity_field("n", 10, 10, highWaterMark=40),
@@ -83,8 +86,8 @@ def ruled_table(folder: Path) -> Path:
 def assert_write_rejected(
     spark: SparkSession, table: Path, error: type[Exception], match: str, query: str, **options: Any
 ) -> None:
-    """Assert that a write fails with this error and a remedy, and changes nothing."""
-    before = everything(table)
-    with pytest.raises(error, match=match) as caught:
+    """Assert that a write of the rows of `query` fails with this error and a remedy, and changes no file."""
+    content_before = folder_content(table)
+    with pytest.raises(error, match=match) as error_info:
         write_rows(spark, table, query, **options)
-    assert caught.value.remedy and everything(table) == before
+    assert error_info.value.remedy and folder_content(table) == content_before

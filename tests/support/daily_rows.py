@@ -9,11 +9,12 @@ from tests.support.tables import rows, values
 DAY_1, DAY_2, DAY_3 = (dt.date(2026, 1, day) for day in (1, 2, 3))
 
 
-def days(*lines):
-    """Rows of (id, day): `1 2` is id 1 of the second day."""
-    return values("id, day", *(f"{line.split()[0]}, DATE'2026-01-0{line.split()[1]}'" for line in lines))
+def daily_rows_query(*numbers):
+    """A query for rows of (id, day): the text `1 2` is the row with id 1 and 2026-01-02."""
+    pairs = (text.split() for text in numbers)
+    return values("id, day", *(f"{row_id}, DATE'2026-01-0{day}'" for row_id, day in pairs))
 
 
-def by_day(table):
+def ids_and_days(table):
     """The rows of a table as a set of (id, day of the month)."""
-    return {(number, day.day if day else None) for number, day in rows(table)}
+    return {(row_id, day.day if day else None) for row_id, day in rows(table)}

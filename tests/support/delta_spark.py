@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.required import not_here
+from tests.support.required import skip_or_fail
 
 ENVIRONMENT = Path(__file__).resolve().parents[2] / ".venv-reference"
 PROGRAM = Path(__file__).with_name("delta_spark_program.py")
-# Statements on a few rows take longer to compile well than to run.
+# The JVM's optimizing compiler takes longer than the statements, which read a few rows.
 _JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -34,25 +34,25 @@ class DeltaSpark:
         self._process: subprocess.Popen[str] | None = None
 
     def sql(self, statement: str) -> list[list[Any]]:
-        """Run a statement, and return its rows as JSON shows them. Raises `DeltaSparkError`."""
+        """Run a statement; returns its rows as JSON values. Raises `DeltaSparkError` if delta-spark fails."""
         (answer,) = self.all([statement])
         return answer
 
     def all(self, statements: Sequence[str]) -> list[list[list[Any]]]:
-        """Run statements, and return the rows of each. Raises the first `DeltaSparkError` after the last statement."""
+        """Run all statements; returns the rows of each. Raises `DeltaSparkError` for the first one that failed."""
         self.send(statements)
         answers = [self.receive() for _ in statements]
         return [rows_or_raise(answer) for answer in answers]
 
     def send(self, statements: Sequence[str]) -> None:
         """Begin statements, which run one after the other. Call `receive` once for each."""
-        process = self._process = self._process or self._started()
+        process = self._process = self._process or self._start()
         assert process.stdin is not None
         process.stdin.writelines(json.dumps(statement) + "\n" for statement in statements)
         process.stdin.flush()
 
     def receive(self) -> Answer:
-        """Return the answer to the first statement that has none yet: its rows as JSON shows them, or its error."""
+        """Wait for the oldest statement without an answer; returns its rows as JSON values, or its error."""
         assert self._process is not None and self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, f"delta-spark ended: {self._log.read_text()[-4000:]}"
@@ -64,8 +64,8 @@ class DeltaSpark:
 
     def rows(self, table: Path | str, columns: str = "*", *, version: int | None = None) -> list[list[Any]]:
         """The rows of a table in a fixed order."""
-        at = "" if version is None else f" VERSION AS OF {version}"
-        return in_order(self.sql(f"SELECT {columns} FROM delta.`{table}`{at}"))
+        time_travel = "" if version is None else f" VERSION AS OF {version}"
+        return in_order(self.sql(f"SELECT {columns} FROM delta.`{table}`{time_travel}"))
 
     def changes(self, table: Path | str, from_version: int) -> list[list[Any]]:
         """The change feed of a table in a fixed order, with types and versions, and without times."""
@@ -82,10 +82,11 @@ class DeltaSpark:
     def _log(self) -> Path:
         return self._folder / "delta-spark.log"
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _start(self) -> subprocess.Popen[str]:
         jars = sorted(str(jar) for jar in (ENVIRONMENT / "jars").glob("*.jar"))
-        foreign = ("SPARK_", "PYSPARK_", "PYTHON")
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+        # Variables of the tests' Spark and Python would lead delta-spark to the wrong environment.
+        removed_prefixes = ("SPARK_", "PYSPARK_", "PYTHON")
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(removed_prefixes)}
         path = f"{ENVIRONMENT / 'bin'}{os.pathsep}{os.environ['PATH']}"
         with self._log.open("w") as log:
             return subprocess.Popen(
@@ -109,11 +110,11 @@ def rows_or_raise(answer: Answer) -> list[list[Any]]:
 
 
 def in_order(rows: list[list[Any]]) -> list[list[Any]]:
-    """The rows sorted by their text, so that rows with nulls sort too."""
+    """The rows sorted by their text. Python cannot compare nulls with values."""
     return sorted(rows, key=repr)
 
 
 def check_installed() -> None:
-    """Skip the test if delta-spark is not installed, or fail where all tests must run."""
+    """Skip the test if delta-spark is not installed, or fail it if `DELTALITE_REQUIRE_ALL=1` is set."""
     if not (ENVIRONMENT / ".done").exists():
-        not_here("delta-spark is not in .venv-reference: scripts/setup_reference.sh brings it, and needs Maven.")
+        skip_or_fail("delta-spark is not in .venv-reference: run scripts/setup_reference.sh, which needs Maven.")

@@ -1,8 +1,7 @@
 """Runs SQL statements in delta-spark, the reference implementation.
 
 The interpreter of `.venv-reference` runs this file. The arguments are the jars of the session. Each line of the input
-is a statement as a JSON text. The program answers it with one line on its standard output: `{"rows": [...]}`, or
-`{"error": "..."}`.
+is a statement as a JSON text. The program prints one line for each statement: `{"rows": [...]}` or `{"error": "..."}`.
 """
 
 import json
@@ -25,19 +24,19 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.ui.enabled": "false",
 }
-_LONGEST_MESSAGE = 4000
+_MAX_MESSAGE_LENGTH = 4000
 
 
 def answer(spark, statement):
     try:
         return {"rows": [[*row] for row in spark.sql(statement).collect()]}
     except Exception as error:  # noqa: BLE001  the caller decides what an error means
-        return {"error": str(error)[:_LONGEST_MESSAGE]}
+        return {"error": str(error)[:_MAX_MESSAGE_LENGTH]}
 
 
 def main(jars):
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Spark's own output must not stand between the answers
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Spark's output must not stand between the answers
     builder = SparkSession.builder.master("local[1]").config("spark.jars", ",".join(jars))
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)

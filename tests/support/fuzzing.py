@@ -1,8 +1,8 @@
-"""Shared parts of the fuzz tests: seeds that other engines wrote, and the outcome that a damaged seed must have.
+"""Shared parts of the fuzz tests: seeds that other engines wrote, and the rule for calls on a damaged seed.
 
 A seed is the log and the deletion vectors of a golden table, in memory. Data files stay in their folder, so a run costs
 milliseconds. `attempt` checks the rule of all fuzz tests: a call returns a value, or raises an error of the library
-with a remedy. It never raises another exception, and never hangs.
+with a remedy. A call that raises another exception, or hangs, fails the test.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ SEEDS = (
     "gen-deltalake/partition_special_strings", "delta-rs/cdf-table", "delta-kernel-rs/crc-full",
     "delta-golden/basic-with-inserts-deletes-checkpoint", "dat/multi_partitioned_2",
 )  # fmt: skip
-# `make campaign` sets this factor: 50 runs fifty times as many examples.
+# `make campaign` sets this factor. With 50, each test runs fifty times as many examples.
 _FACTOR = float(os.environ.get("DELTALITE_FUZZ", "1"))
 _HANGS_AFTER_SECONDS = 60
 
 
 def examples(count):
-    """Hypothesis settings for `count` examples; a campaign multiplies the count."""
+    """Hypothesis settings for `count` examples, times the factor of the campaign."""
     return settings(max_examples=scaled(count), deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -47,17 +47,17 @@ def scaled(count: int) -> int:
 
 
 class Overlay(MemoryLogStore):
-    """A store with the log in memory and every other file of the table in its folder."""
+    """A store that has some files in memory, such as the log, and reads all other files from the table's folder."""
 
     def __init__(self, folder, files) -> None:
         super().__init__()
-        self._below = LocalLogStore(str(folder))
+        self._folder_store = LocalLogStore(str(folder))
         self.files = {name: (data, 1_700_000_000_000 + at) for at, (name, data) in enumerate(sorted(files.items()))}
 
     def open(self, name):
         if name in self.files or name.startswith("_delta_log/"):
             return super().open(name)
-        return self._below.open(name)
+        return self._folder_store.open(name)
 
 
 @cache
@@ -70,15 +70,20 @@ def _seed(name):
 
 
 def seed_files(name):
+    """The files of a seed by name, as a dictionary that the caller may change."""
     return dict(_seed(name))
 
 
 def store_of(name, files=None):
+    """The store of a seed; `files` replace those that the seed has in memory."""
     return Overlay(GOLDEN / "tables" / name, _seed(name) if files is None else files)
 
 
 def attempt(call):
-    """The value of `call`, or the error of the library that it raised. A hang or another exception fails the test."""
+    """Run `call`; returns its value, or the error of the library that it raised.
+
+    Raises `AssertionError` if the call hangs or raises another exception.
+    """
     outcome: list[Any] = []
 
     def run():
@@ -87,7 +92,7 @@ def attempt(call):
         except DeltaLiteError as error:
             outcome.append(error)
         except BaseException as error:  # noqa: BLE001  the test's thread raises it
-            outcome.append(_Untyped(error))
+            outcome.append(_UnexpectedError(error))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -96,30 +101,32 @@ def attempt(call):
         stack = "".join(traceback.format_stack(sys._current_frames()[thread.ident]))
         raise AssertionError(f"still running after {_HANGS_AFTER_SECONDS} s:\n{stack}")
     [result] = outcome
-    untyped = result.error if isinstance(result, _Untyped) else None
-    if untyped is not None:
-        raise AssertionError(f"an untyped {type(untyped).__name__}: {untyped!s:.300}") from untyped
+    unexpected = result.error if isinstance(result, _UnexpectedError) else None
+    if unexpected is not None:
+        error_text = f"{type(unexpected).__name__}: {unexpected!s:.300}"
+        raise AssertionError(f"not an error of the library: {error_text}") from unexpected
     if isinstance(result, DeltaLiteError):
         assert result.problem and result.remedy
     return result
 
 
-class _Untyped:
+class _UnexpectedError:
+    """An exception that is not an error of the library."""
+
     def __init__(self, error) -> None:
         self.error = error
 
 
 def state_of(snapshot) -> dict[str, Any]:
     """The state that the library reads, in the form of `log_oracle.readings`."""
-    rows = snapshot.files.to_pylist()
     files = {}
-    for row in rows:
+    for row in snapshot.files.to_pylist():
         vector = row["deletionVector"]
         key = (
             canonical_path(row["path"]),
             vector and tuple(vector[k] for k in ("storageType", "pathOrInlineDv", "offset")),
         )
-        assert key not in files, f"{key} is there twice"
+        assert key not in files, f"the snapshot has the file {key} twice"
         files[key] = {k: row[k] for k in ("size", "modificationTime")} | {
             "partitionValues": dict(row["partitionValues"] or ())
         }

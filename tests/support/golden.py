@@ -12,39 +12,43 @@ import pyarrow as pa
 from tests.support.loops import cover, sampled
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-# Tests are collected without this folder, too: `table_names` then has a placeholder, and the fixture `golden` reports
-# the missing folder.
+# pytest collects the tests even if this folder is missing. `table_names` then returns a placeholder, and the fixture
+# `golden` reports the missing folder.
 GOLDEN = Path(os.environ.get("DELTALITE_GOLDEN") or CHECKOUT.parent / "shared" / "golden")
 MANIFEST = GOLDEN / "manifest.jsonl"
-ENTRIES = {e["name"]: e for e in map(json.loads, MANIFEST.read_text().splitlines())} if MANIFEST.is_file() else {}
-EXPECT = {name: entry["expect"] for name, entry in ENTRIES.items()}
-# The prefixes of the features in the manifest that decide how a log is replayed.
+_MANIFEST_LINES = MANIFEST.read_text().splitlines() if MANIFEST.is_file() else []
+ENTRIES = {entry["name"]: entry for entry in map(json.loads, _MANIFEST_LINES)}
+EXPECTED_OUTCOMES = {name: entry["expect"] for name, entry in ENTRIES.items()}
+# A feature in the manifest affects the replay of a log if its name begins with one of these prefixes.
 REPLAY_FEATURES = ("checkpoint:", "dv:")
 MANY_ROWS = 50_000
 
 
 def table_names(*kinds):
-    """The tables whose expected outcome is one of these kinds, sorted by name."""
-    return sorted(name for name, expect in EXPECT.items() if expect in kinds) or ["golden tables are missing"]
+    """The tables that have one of these expected outcomes in the manifest, sorted by name."""
+    return sorted(name for name, expect in EXPECTED_OUTCOMES.items() if expect in kinds) or [
+        "golden tables are missing"
+    ]
 
 
 def one_per_feature(*kinds, prefixes=("",), at_most=None, without=()):
-    """Select a sample of the tables of these kinds that has each feature. The other tables run in the campaign only.
+    """All tables of these kinds, for `parametrize`. `make test` runs a sample of them that has each feature.
 
     Args:
         kinds: expected outcomes in the manifest.
-        prefixes: a feature counts if its name begins with one of these.
-        at_most: the largest size of the sample; it prefers tables with many features.
-        without: names of tables to leave out.
+        prefixes: only features whose names begin with one of these count.
+        at_most: the largest size of the sample. A smaller sample consists of the tables with the most features.
+        without: the names of tables to leave out.
     """
     all_names = [name for name in table_names(*kinds) if name not in without]
     entries = [ENTRIES[name] for name in all_names if name in ENTRIES]
     features = {e["name"]: [f for f in e["features"] if f.startswith(tuple(prefixes))] for e in entries}
-    chosen = cover(features, {e["name"]: e["size_bytes"] for e in entries})[:at_most]
-    return sampled(all_names, chosen) if entries else all_names
+    sample = cover(features, {e["name"]: e["size_bytes"] for e in entries})[:at_most]
+    return sampled(all_names, sample) if entries else all_names
 
 
-def meta_of(golden, name):
+def expected_metadata(golden, name):
+    """The protocol, the version and other facts that the reader must find in a table."""
     return json.loads((golden / "expected" / name / "meta.json").read_text())
 
 
@@ -57,7 +61,8 @@ UNWRITABLE = {
     "trino/deltalake/uniform_hudi": "inCommitTimestamp-preview",
 }
 
-# Tables that are refused for their reader version. Each of the others has one unsupported reader feature.
+# The tables of the kind `must-refuse` that are rejected for their reader version. All others of this kind have one
+# unsupported reader feature.
 UNSUPPORTED_VERSIONS = {
     "delta-golden/deltalog-invalid-protocol-version": "reader version 99",
     "delta-rs/simple_table_features": "reader version 5",
@@ -65,15 +70,15 @@ UNSUPPORTED_VERSIONS = {
 
 
 def unsupported_part(golden, name):
-    """The version or the feature that the error for a table of the kind `must-refuse` must name."""
+    """The text that must be in the error for a table of the kind `must-refuse`: its reader version or its feature."""
     if name in UNSUPPORTED_VERSIONS:
         return UNSUPPORTED_VERSIONS[name]
-    [feature] = meta_of(golden, name)["reader_features"]
+    [feature] = expected_metadata(golden, name)["reader_features"]
     return feature
 
 
 def plain_values(column):
-    """The Python values of a column. Times are numbers, since some exceed Python's calendar; maps are sorted."""
+    """The Python values of a column. Times and dates are numbers, because Python's calendar is too short for some."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         return column.cast(pa.int64()).to_pylist()
@@ -87,6 +92,7 @@ def plain_values(column):
 
 
 def with_sorted_maps(value, kind):
+    """A nested value with each map as a sorted list of pairs, because the order of a map's entries has no meaning."""
     if value is None:
         return None
     if pa.types.is_map(kind):
@@ -107,14 +113,14 @@ def rows_of(table):
 
 
 def assert_same_rows(actual, expected):
+    """Assert that two Arrow tables have the same columns and rows, in any order of rows. Nested types may differ."""
     assert actual.column_names == expected.column_names
-    simple = [f.name for f in expected.schema if not pa.types.is_nested(f.type) and not pa.types.is_null(f.type)]
-    assert [actual.schema.field(n).type for n in simple] == [expected.schema.field(n).type for n in simple]
+    flat_names = [f.name for f in expected.schema if not pa.types.is_nested(f.type) and not pa.types.is_null(f.type)]
+    assert [actual.schema.field(n).type for n in flat_names] == [expected.schema.field(n).type for n in flat_names]
     assert actual.num_rows == expected.num_rows
     if actual.num_rows > MANY_ROWS:  # such tables hold only decimals, which Arrow compares a hundred times faster
-        order = [(n, "ascending") for n in simple]
-        assert simple == expected.column_names and actual.sort_by(order).cast(expected.schema).equals(
-            expected.sort_by(order)
-        )
+        assert flat_names == expected.column_names
+        order = [(name, "ascending") for name in flat_names]
+        assert actual.sort_by(order).cast(expected.schema).equals(expected.sort_by(order))
         return
     assert rows_of(actual) == rows_of(expected)

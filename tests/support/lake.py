@@ -1,4 +1,4 @@
-"""A folder of data files and its file table, for tests of the reader."""
+"""A folder of data files that is read as a table without a log, for tests of the reader."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from tests.unit.builders import schema_from_arrow
 
 
 def struct_of(**columns: DataType) -> StructType:
+    """A schema of nullable columns."""
     return StructType(tuple(StructField(name, kind) for name, kind in columns.items()))
 
 
 def field_with(name: str, kind: DataType, **metadata: Any) -> StructField:
-    """A column with the metadata of column mapping: `physical` and `id`."""
+    """A column with metadata of column mapping: its `physical` name, its `id`, or both."""
     keys = {"physical": "delta.columnMapping.physicalName", "id": "delta.columnMapping.id"}
     return StructField(name, kind, metadata={keys[key]: value for key, value in metadata.items()})
 
 
 def with_id(name: str, kind: pa.DataType, number: int) -> pa.Field:
-    """A field of a file with its Parquet field id."""
+    """A field of a Parquet file with this field id."""
     return pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
 
 
 class Lake:
-    """Data files in a folder, read as one table."""
+    """Data files in a folder, read as one table. `rows` describes the files: path, partition values, vector."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.store = folder, LocalLogStore(str(folder))
@@ -49,18 +50,21 @@ class Lake:
         deletion_vector: Any = None,
         **options: Any,
     ) -> Lake:
+        """Write a Parquet file and list it; `options` are those of `pq.write_table`."""
         (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, self.folder / name, **options)
-        return self.name(encode_path(name), partition_values, deletion_vector)
+        return self.list_file(encode_path(name), partition_values, deletion_vector)
 
-    def name(
+    def list_file(
         self, path: str, partition_values: dict[str, str | None] | None = None, deletion_vector: Any = None
     ) -> Lake:
+        """List a file, which need not exist; `path` is encoded as in the log."""
         self.rows.append((path, list((partition_values or {}).items()), deletion_vector))
         return self
 
     @property
     def files(self) -> pa.Table:
+        """The listed files, as a file table of the library."""
         paths, values, vectors = zip(*self.rows, strict=True) if self.rows else ((), (), ())
         return pa.table(
             {
@@ -70,7 +74,8 @@ class Lake:
             }
         )
 
-    def parts(self, **changes: Any) -> list[DataFile]:
+    def data_files(self, **changes: Any) -> list[DataFile]:
+        """The listed files as the reader takes them, with changed fields."""
         return [dataclasses.replace(file, **changes) for file in data_files(self.files)]
 
     def batches(
@@ -80,16 +85,19 @@ class Lake:
         files: Any = None,
         **options: Any,
     ) -> Any:
+        """Read the files, by default all; yields record batches."""
         if isinstance(schema, pa.Schema):
             schema = schema_from_arrow(schema)
         if isinstance(schema, StructType):
             schema = TableSchema(logical=schema, partition_columns=tuple(partition_columns))
-        return read_files(self.store, self.parts() if files is None else files, schema, **options)
+        return read_files(self.store, self.data_files() if files is None else files, schema, **options)
 
     def read(self, schema: Any, partition_columns: Any = (), **options: Any) -> pa.Table | None:
+        """Read the files; returns a table, or None if the reader yields no batch."""
         batches = list(self.batches(schema, partition_columns, **options))
         return pa.Table.from_batches(batches) if batches else None
 
     def rows_of(self, schema: Any, partition_columns: Any = (), **options: Any) -> list[dict[str, Any]]:
+        """Read the files; returns their rows."""
         table = self.read(schema, partition_columns, **options)
         return [] if table is None else table.to_pylist()

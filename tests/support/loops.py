@@ -1,4 +1,4 @@
-"""The tests of each `make` target, the markers that follow from fixtures and folders, and tests that share a worker.
+"""The selection of tests for each `make` target, and their distribution over the workers of pytest-xdist.
 
 | target | tests |
 |---|---|
@@ -7,8 +7,8 @@
 | `make test` | all but those that are marked `campaign`, or have a parameter outside their marker `sample` |
 | `make campaign` | all |
 
-The markers `spark` and `server` follow from fixtures and folders, so that no file can lack them. So does `slow` for
-folders of slow tests.
+This module sets the markers `spark` and `server` by fixtures and folders, so that no file can lack them. It sets the
+marker `slow` for whole folders. The scheduler gives a folder whose files share an expensive fixture to one worker.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 TESTS = Path(__file__).resolve().parents[1]
-# Folders whose tests use Spark or start servers through several fixtures.
+# Folders of tests that use Spark, or start servers, through other fixtures than `spark`.
 SPARK_FOLDERS = frozenset({"interop", "clusters"})
 SERVER_FOLDERS = frozenset({"storage", "system", "clusters"})
-# Folders whose tests kill processes at each of many steps, or wait for jobs in a cluster.
+# Folders of tests that kill processes at each of many steps, or wait for jobs in a cluster.
 SLOW_FOLDERS = frozenset({"faults", "clusters"})
-# Folders whose files share a fixture of the session that takes a minute: a whole Airflow, runs of example DAGs,
+# Folders of files that share a session fixture, which takes a minute to set up: a whole Airflow, runs of example DAGs,
 # sessions of other engines, and clusters.
 SHARED_FOLDERS = ("tests/clusters/", "tests/examples/", "tests/interop/", "tests/system/")
 
@@ -38,13 +38,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Remove the deadline of random examples: no test measures time, and machines may be busy."""
+    """Remove Hypothesis's deadline for each example: no test measures time, and machines may be busy."""
     settings.register_profile("deltalite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("deltalite")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that need Spark or a server, and deselect the campaign without `--campaign`."""
+    """Set the markers `spark`, `server` and `slow`. Without `--campaign`, deselect the tests of the campaign."""
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
         if folder in SPARK_FOLDERS or "spark" in getattr(item, "fixturenames", ()):
@@ -70,7 +70,7 @@ def _is_outside_sample(item: pytest.Item) -> bool:
 
 
 class FileOrFolderScheduling(LoadFileScheduling):
-    """Give a file to one worker, and a folder of `SHARED_FOLDERS` too."""
+    """Gives all tests of a file to one worker, and all tests of a folder in `SHARED_FOLDERS`."""
 
     def _split_scope(self, nodeid: str) -> str:
         return next((folder for folder in SHARED_FOLDERS if nodeid.startswith(folder)), super()._split_scope(nodeid))
@@ -88,17 +88,22 @@ def sampled(values: Sequence[str], sample: Collection[str]) -> list[object]:
 
 
 def one_in(count: int, cases: Sequence[tuple[object, ...]]) -> list[object]:
-    """All cases for `parametrize`: the first of each `count` in every loop, the others in the campaign only."""
+    """All cases for `parametrize`: `make test` runs the first of every `count` cases, the campaign runs all."""
     campaign = pytest.mark.campaign
-    return [pytest.param(*case, marks=campaign) if n % count else case for n, case in enumerate(cases)]
+    return [pytest.param(*case, marks=campaign) if at % count else case for at, case in enumerate(cases)]
 
 
 def cover(features: dict[str, Collection[str]], cost: dict[str, int]) -> list[str]:
-    """A few names that together have every feature: first the name with the most new features, then the cheapest.
+    """A few names that together have every feature.
 
-    The choice depends on the arguments alone, so that each process and each run makes the same choice.
+    Each step takes the name with the most features that no taken name has; among equals, the one of the lowest cost.
+    The choice depends on the arguments alone, so that all workers make the same choice.
+
+    Args:
+        features: the features of each name.
+        cost: the cost of each name.
     """
-    missing = {feature for members in features.values() for feature in members}
+    missing = {feature for name_features in features.values() for feature in name_features}
     chosen: list[str] = []
     while missing:
         name = min(features, key=lambda name: (-len(missing.intersection(features[name])), cost[name], name))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deltalite import DeltaTable
 from deltalite.commands.merge import merge
 from deltalite.requests import MergeClause, MergeRequest, RunIdentity
-from tests.support.tables import HERE, ordered
+from tests.support.tables import UNUSED_SOURCE, sorted_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +31,11 @@ def merge_into(
     run: str | None = None,
     **options: Any,
 ) -> OperationResult:
-    """Merge the rows of `query`; clauses have the form of a DAG's clauses."""
-    options.setdefault("sources", {"source": HERE})
+    """Merge the rows of `query` into a table.
+
+    Clauses have the form of the operator's parameters; `run` is the app id.
+    """
+    options.setdefault("sources", {"source": UNUSED_SOURCE})
     return merge(
         spark,
         MergeRequest(
@@ -49,10 +52,10 @@ def merge_into(
 
 
 def feed(table: Path | str, version: int) -> list[tuple[Any, ...]]:
-    """The changes of a version, each as its change type and its row."""
+    """The change feed of a version: (change type, values of the row) for each change."""
     batches = DeltaTable(str(table)).changes(from_version=version, to_version=version)
     changed_rows = (row for batch in batches for row in batch.to_pylist())
-    return ordered(
+    return sorted_rows(
         (row.pop("_change_type"), *(value for name, value in row.items() if not name.startswith("_commit_")))
         for row in changed_rows
     )

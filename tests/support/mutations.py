@@ -15,8 +15,9 @@ class Raw(str):
     __slots__ = ()
 
 
-_DEEP = 100_000
-_ARRAYS = '{"type":"array","containsNull":true,"elementType":' * 300 + '"long"' + "}" * 300
+_NESTING_DEPTH = 100_000
+_NESTED_ARRAY_TYPE = '{"type":"array","containsNull":true,"elementType":' * 300 + '"long"' + "}" * 300
+# JSON texts that a careless parser accepts with a wrong meaning, or that exhaust its stack or its memory.
 HOSTILE = tuple(
     map(
         Raw,
@@ -28,16 +29,17 @@ HOSTILE = tuple(
             '"2026-13-45"',
             '"+99999999-01-01 00:00:00"', '"1e999999999"', '"nan"', '"-9999-01-01"', '"id"', '"name"', '"variant"',
             '"' + "a" * 100_000 + '"', "[]", "{}", "[[]]", "[null]", '[""]', '{"a":1}', '{"":null}', '["x",5]',
-            '"decimal(99999,1)"', '"decimal(' + "9" * 5000 + ',1)"', "[" * _DEEP + "]" * _DEEP,
-            '{"a":' * _DEEP + "1" + "}" * _DEEP, "[" * 400 + "]" * 400, '{"a":' * 900 + "1" + "}" * 900,
-            _ARRAYS, json.dumps(_ARRAYS),
+            '"decimal(99999,1)"', '"decimal(' + "9" * 5000 + ',1)"', "[" * _NESTING_DEPTH + "]" * _NESTING_DEPTH,
+            '{"a":' * _NESTING_DEPTH + "1" + "}" * _NESTING_DEPTH,
+            "[" * 400 + "]" * 400, '{"a":' * 900 + "1" + "}" * 900,
+            _NESTED_ARRAY_TYPE, json.dumps(_NESTED_ARRAY_TYPE),
         ],
     )
 )  # fmt: skip
 
 
 def mutate_value(rnd, value):
-    """A JSON value with one hostile change somewhere in it, also inside texts that are JSON themselves."""
+    """A JSON value with one hostile change at any depth. A text that is JSON itself may change inside."""
     if isinstance(value, dict) and value and rnd.random() < 0.93:
         return _mutate_member(rnd, value)
     if isinstance(value, list) and value and rnd.random() < 0.7:
@@ -67,14 +69,14 @@ def _mutate_member(rnd, value):
         case "rename":
             members[rnd.choice([key.upper(), key + " ", "x", ""])] = members.pop(key)
         case "twice":
-            pairs = [(k, v) for k, v in value.items()]
-            pairs.insert(rnd.randrange(len(pairs) + 1), (key, rnd.choice(HOSTILE)))
-            return Raw("{" + ",".join(f"{json.dumps(k)}:{to_text(v)}" for k, v in pairs) + "}")
+            items = list(value.items())
+            items.insert(rnd.randrange(len(items) + 1), (key, rnd.choice(HOSTILE)))
+            return Raw("{" + ",".join(f"{json.dumps(k)}:{to_text(v)}" for k, v in items) + "}")
     return members
 
 
 def to_text(value):
-    """JSON text of a value; `Raw` texts are written unchanged."""
+    """The JSON text of a value; `Raw` texts stay unchanged."""
     if isinstance(value, Raw):
         return str(value)
     if isinstance(value, dict):
@@ -85,31 +87,33 @@ def to_text(value):
 
 
 def mutate_json_lines(rnd, data):
+    """A file of JSON lines with a hostile change in one line, or with a changed copy of one line."""
     lines = [line for line in data.split(b"\n") if line.strip()]
     if not lines:
         return data
     at = rnd.randrange(len(lines))
     try:
-        changed = to_text(mutate_value(rnd, json.loads(lines[at]))).encode("utf-8", "surrogatepass")
+        changed_line = to_text(mutate_value(rnd, json.loads(lines[at]))).encode("utf-8", "surrogatepass")
     except (ValueError, RecursionError):
         return mutate_bytes(rnd, data)
     if rnd.random() < 0.15:
-        lines.insert(rnd.randrange(len(lines) + 1), changed)  # the same action twice, at any position
+        lines.insert(rnd.randrange(len(lines) + 1), changed_line)  # the original action stays, too
     else:
-        lines[at] = changed
+        lines[at] = changed_line
     return b"\n".join(lines) + b"\n"
 
 
 def mutate_lines(rnd, data):
+    """A text file with one change of its lines: one is missing, repeated, moved, new, joined or wrapped."""
     lines = data.split(b"\n")
-    at, other_line = rnd.randrange(len(lines)), rnd.randrange(len(lines))
+    at, other_at = rnd.randrange(len(lines)), rnd.randrange(len(lines))
     match rnd.randrange(9):
         case 0:
             del lines[at]
         case 1:
-            lines.insert(other_line, lines[at])
+            lines.insert(other_at, lines[at])
         case 2:
-            lines[at], lines[other_line] = lines[other_line], lines[at]
+            lines[at], lines[other_at] = lines[other_at], lines[at]
         case 3:
             lines.insert(
                 at, rnd.choice([b"", b" ", b"\t\r", b"\x0c", b"\xc2\xa0", b"\0", b"{}", b"[]", b"5", b'"x"', b"null"])
@@ -128,6 +132,7 @@ def mutate_lines(rnd, data):
 
 
 def mutate_bytes(rnd, data):
+    """A file with one change: cut off, a flipped bit, or bytes that are new, missing, repeated or zero."""
     if not data:
         return rnd.choice([b"\0", b"{", b"\xff\xfe"])
     at = rnd.randrange(len(data))
@@ -152,7 +157,7 @@ def mutate_bytes(rnd, data):
 
 
 def mutate_parquet(rnd, data):
-    """A changed Parquet file: a column is missing, null or of another type, or the rows differ."""
+    """A Parquet file with one change of a column (missing, constant, or changed inside) or of the rows."""
     try:
         table = pq.read_table(io.BytesIO(data))
     except (pa.ArrowException, OSError):
@@ -165,8 +170,9 @@ def mutate_parquet(rnd, data):
             table = table.drop_columns([column])
         case 1:
             constant = rnd.choice([0, "x", None, [1], {"path": 5, "version": "x"}, b"\xff"])
-            new = pa.nulls(len(table), values.type) if constant is None else pa.array([constant] * len(table))
-            table = table.set_column(at, column, new)
+            nulls = pa.nulls(len(table), values.type)
+            new_values = nulls if constant is None else pa.array([constant] * len(table))
+            table = table.set_column(at, column, new_values)
         case 2:
             table = pa.concat_tables([table, table.slice(rnd.randrange(max(1, len(table))), 1)])
         case 3:
@@ -185,19 +191,20 @@ def mutate_parquet(rnd, data):
 
 
 def _mutate_struct(rnd, structs):
-    """The structs without one member, or with other values of it."""
+    """The structs without one member, or with other values of this member."""
     names, members = [f.name for f in structs.type], structs.flatten()
-    which, count = rnd.randrange(len(names)), len(structs)
+    at, count = rnd.randrange(len(names)), len(structs)
     replacement = rnd.choice([None, "drop", "x", 1.5, [None], b"\xff"])
     if replacement == "drop" and len(names) > 1:
-        del names[which], members[which]
+        del names[at], members[at]
     else:
-        kind = members[which].type
-        members[which] = pa.nulls(count, kind) if replacement is None else pa.array([replacement] * count)
+        kind = members[at].type
+        members[at] = pa.nulls(count, kind) if replacement is None else pa.array([replacement] * count)
     return pa.StructArray.from_arrays(members, names=names, mask=structs.is_null())
 
 
 def mutate_file(rnd, name, data):
+    """The bytes of a file with one change that suits the format, which the name's ending tells."""
     if name.endswith(".parquet"):
         return rnd.choice([mutate_bytes, mutate_bytes, mutate_parquet])(rnd, data)
     if name.endswith(".bin"):
@@ -205,11 +212,14 @@ def mutate_file(rnd, name, data):
     return rnd.choice([mutate_bytes, mutate_lines, mutate_json_lines, mutate_json_lines, mutate_json_lines])(rnd, data)
 
 
-def mutate_files(rnd, files, pattern=lambda _name: True, *, whole=True):
-    """The files with one to three changes, and the list of these changes as (change, file, other file)."""
+def mutate_files(rnd, files, may_change=lambda _name: True, *, whole=True):
+    """Change one to three files: their content, or with `whole` also which file has which content.
+
+    Returns the files and the list of changes as (change, file, other file).
+    """
     files, changes = dict(files), []
     for _ in range(rnd.choice([1, 1, 1, 2, 3])):
-        names = sorted(name for name in files if pattern(name))
+        names = sorted(name for name in files if may_change(name))
         if not names:
             break
         name, other_name = rnd.choice(names), rnd.choice(names)

@@ -6,7 +6,7 @@ import socket
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that no process listens on now."""
+    """The numbers of `count` ports that no process uses at this moment."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for listener in sockets:

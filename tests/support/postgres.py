@@ -1,7 +1,7 @@
-"""A PostgreSQL server for one test of a whole Airflow, whose processes write to their database at the same time.
+"""A PostgreSQL server for one test of a whole Airflow. The processes of Airflow write to their database at once.
 
-SQLite has one writer. A process that finds the database locked within a transaction gets an error at once, whatever the
-timeout is. Airflow does not survive this: a scheduler died when such an error rolled a backfill back.
+SQLite has one writer. A transaction that began with a read and finds the database locked fails at once: SQLite ignores
+its timeout in this case. Airflow does not survive this error. A scheduler died when it rolled a backfill back.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.ports import free_ports
-from tests.support.required import not_here
+from tests.support.required import skip_or_fail
 
 USER = "postgres"  # the superuser, and on Debian the system account that runs the server
-_STARTS_WITHIN_SECONDS = 60
+_START_TIMEOUT_SECONDS = 60
 # A test's data need not survive a power cut, so the server may skip every flush to disk.
 _SETTINGS = {
     "fsync": "off",
@@ -34,47 +34,49 @@ _SETTINGS = {
 @contextmanager
 def postgres() -> Iterator[str]:
     """Run a server with an empty database; yields its SQLAlchemy address. Skips the test if PostgreSQL is missing."""
-    programs = _programs()
-    with tempfile.TemporaryDirectory(prefix="deltalite-postgres-") as name:
-        folder = Path(name)
+    programs = _program_folder()
+    with tempfile.TemporaryDirectory(prefix="deltalite-postgres-") as folder_name:
+        folder = Path(folder_name)
         # PostgreSQL refuses to run as root.
         account = {"user": USER, "group": USER, "extra_groups": []} if os.geteuid() == 0 else {}
         if account:
             shutil.chown(folder, USER, USER)
-        quiet = {"cwd": folder, "stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, **account}
-        initialise = [
+        process_options = {"cwd": folder, "stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, **account}
+        initdb = [
             programs / "initdb",
             "--pgdata=data",
             f"--username={USER}",
             "--auth=trust",
             "--no-sync",
-            "-E",
-            "UTF8",
+            "--encoding=UTF8",
+            "--locale=C",
         ]
-        subprocess.run([*initialise, "--locale=C"], stdout=subprocess.DEVNULL, check=True, **quiet)
+        subprocess.run(initdb, stdout=subprocess.DEVNULL, check=True, **process_options)
         (port,) = free_ports(1)
         settings = [f"--{key}={value}" for key, value in _SETTINGS.items()]
         with (folder / "server.log").open("wb") as log:
             server = subprocess.Popen(
-                [programs / "postgres", "-D", "data", "-k", folder, "-p", str(port), *settings], stdout=log, **quiet
+                [programs / "postgres", "-D", "data", "-k", folder, "-p", str(port), *settings],
+                stdout=log,
+                **process_options,
             )
         try:
-            _await(programs, server, port, folder / "server.log")
+            _wait_until_ready(programs, server, port, folder / "server.log")
             yield f"postgresql+psycopg2://{USER}@127.0.0.1:{port}/postgres"
         finally:
             server.send_signal(signal.SIGQUIT)  # an immediate shutdown, without waiting for clients
             server.wait(timeout=30)
 
 
-def _programs() -> Path:
-    """The folder of the server's programs, of the newest version. Debian does not put this folder on the path."""
+def _program_folder() -> Path:
+    """The folder with the server's programs. Debian has one for each version, off the path; the newest is returned."""
     initdb = shutil.which("initdb")
     folders = (
         [Path(initdb).resolve().parent] if initdb else sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version)
     )
     folders = [folder for folder in folders if (folder / "initdb").exists()]
     if not folders:
-        not_here("PostgreSQL's server is not installed ('apt-get install postgresql' on Debian).")
+        skip_or_fail("PostgreSQL's server is not installed ('apt-get install postgresql' on Debian).")
     return folders[-1]
 
 
@@ -82,10 +84,11 @@ def _version(folder: Path) -> int:
     return int(folder.parent.name)
 
 
-def _await(programs: Path, server: subprocess.Popen, port: int, log: Path) -> None:
-    ready = [programs / "pg_isready", "--quiet", "--host=127.0.0.1", f"--port={port}"]
-    end = time.monotonic() + _STARTS_WITHIN_SECONDS
-    while subprocess.run(ready, check=False).returncode != 0:
-        if server.poll() is not None or time.monotonic() > end:
+def _wait_until_ready(programs: Path, server: subprocess.Popen, port: int, log: Path) -> None:
+    """Wait until the server accepts connections. Raises `RuntimeError` if it ends or takes too long."""
+    pg_isready = [programs / "pg_isready", "--quiet", "--host=127.0.0.1", f"--port={port}"]
+    deadline = time.monotonic() + _START_TIMEOUT_SECONDS
+    while subprocess.run(pg_isready, check=False).returncode != 0:
+        if server.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"PostgreSQL did not start: {log.read_text(errors='replace')}")
         time.sleep(0.1)

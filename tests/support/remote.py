@@ -13,18 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.required import not_here
+from tests.support.required import skip_or_fail
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 HADOOP = CHECKOUT / ".hadoop"
 BUCKET = "lake"
-_STARTS_WITHIN_SECONDS = 90
+_START_TIMEOUT_SECONDS = 90
 
 
 def hadoop_jars(part: str) -> list[str]:
-    """The jars that `scripts/fetch_hadoop.sh` downloaded. Without them the test is skipped or fails (`not_here`)."""
+    """The jars that `scripts/fetch_hadoop.sh` downloaded to the folder `part`, such as `s3a`.
+
+    Skips or fails the test if they are missing.
+    """
     if not (HADOOP / ".done").exists():
-        not_here("Hadoop's jars are not in .hadoop: run scripts/fetch_hadoop.sh, which needs Maven.")
+        skip_or_fail("Hadoop's jars are not in .hadoop: run scripts/fetch_hadoop.sh, which needs Maven.")
     return sorted(str(jar) for jar in (HADOOP / part).glob("*.jar"))
 
 
@@ -92,15 +95,15 @@ class S3:
     def keys(self, prefix: str = "") -> list[str]:
         """The keys in the bucket below a prefix."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
-        return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+        return [stored_object["Key"] for page in pages for stored_object in page.get("Contents", ())]
 
 
 @contextlib.contextmanager
-def s3_server(*manners: str) -> Iterator[S3]:
-    """Run an S3 server with an empty bucket; `manners` are arguments of `s3_server.py`."""
+def s3_server(*arguments: str) -> Iterator[S3]:
+    """Run an S3 server with an empty bucket; `arguments` are those of `s3_server.py`."""
     program = Path(__file__).with_name("s3_server.py")
     with subprocess.Popen(
-        [sys.executable, str(program), *manners], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, str(program), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         try:
             s3 = S3(endpoint=f"http://127.0.0.1:{int(process.stdout.readline())}")
@@ -119,7 +122,7 @@ def hdfs_cluster(folder: Path) -> Iterator[str]:
     command += ["-writeDetails", str(details), "-D", f"hadoop.tmp.dir={folder / 'tmp'}", "-D", "dfs.replication=1"]
     with (folder / "log").open("w") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:
         try:
-            deadline = time.monotonic() + _STARTS_WITHIN_SECONDS
+            deadline = time.monotonic() + _START_TIMEOUT_SECONDS
             while not (details.exists() and details.read_text().endswith("}")):
                 assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
                 time.sleep(0.1)

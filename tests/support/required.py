@@ -8,8 +8,8 @@ from typing import NoReturn
 import pytest
 
 
-def not_here(problem: str) -> NoReturn:
-    """Skip a test that cannot run on this machine; fail it if `DELTALITE_REQUIRE_ALL=1` demands all tests."""
+def skip_or_fail(problem: str) -> NoReturn:
+    """Skip a test that cannot run on this machine. Fail it instead if `DELTALITE_REQUIRE_ALL=1` is set."""
     if os.environ.get("DELTALITE_REQUIRE_ALL") == "1":
         pytest.fail(problem)
     pytest.skip(problem)

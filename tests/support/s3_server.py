@@ -1,7 +1,9 @@
 """A program that runs moto's S3 server. It prints its port in one line, and ends when its standard input closes.
 
-In S3, exactly one of several conditional puts wins. moto checks the condition and then writes, with a thread for each
-request, so that two puts could win. This program therefore serves one writing request at a time.
+In S3, exactly one of several conditional puts succeeds. moto runs a thread for each request, and a thread checks the
+condition before it writes. Two puts could therefore succeed, so this program serves one writing request at a time.
+
+With the argument `ignores-conditions`, every conditional put succeeds.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from werkzeug.serving import make_server
 
 
 class OneWriteAtATime:
+    """A WSGI application that passes reads on at once, and writes one after the other."""
+
     def __init__(self, application):
         self._application, self._lock = application, threading.Lock()
 
     def __call__(self, environ, start_response):
-        if "forgets-conditions" in sys.argv:
+        if "ignores-conditions" in sys.argv:
             environ.pop("HTTP_IF_NONE_MATCH", None)
         if environ["REQUEST_METHOD"] in {"GET", "HEAD"}:
             return self._application(environ, start_response)

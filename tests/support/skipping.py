@@ -1,8 +1,8 @@
-"""Random files, statistics and predicates, and an evaluator of predicates that sees rows only.
+"""Random columns, statistics and predicates, and an evaluator that computes the truth of a predicate for a row.
 
-A column is a kind: its type, values that are often equal, and the spelling of these values in partition values and
-statistics, for each writer. Kinds named `a <- b` are columns that were widened from b to a, in files that are older
-than the widening.
+A kind describes a column: its type, a few values, and the text of these values in partition values and statistics. The
+text depends on the writer. A kind named `a <- b` is a column of type a in a file that was written before the column was
+widened from b.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from deltalite.columnar.predicates.predicate import (
 )
 from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType
 
-DELTA, OLD_DELTA, DELTA_RS, CUTTER = WRITERS = ("delta", "old delta", "delta-rs", "a writer that only cuts")
+DELTA, OLD_DELTA, DELTA_RS, TRUNCATING = WRITERS = ("delta", "old delta", "delta-rs", "a writer that truncates")
+"""Writers of statistics. The last one truncates a long maximum and does not increase it, so its bound is too small."""
 
 
 class Raw(str):
@@ -47,20 +48,26 @@ class Raw(str):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Kind:
-    """A column's type and values, and the spelling of a bound (value, writer, whether it is upper) and a partition."""
+    """A column's type, its values, and their forms in the log.
+
+    - `literals`: the values with which predicates compare the column.
+    - `bound(value, writer, upper)`: the JSON value that a writer stores as the column's minimum or maximum (`upper`).
+    - `texts(value)`: the texts that stand for a partition value; None if the column cannot be a partition column.
+    - `is_comparable`: whether predicates can compare the column with a value.
+    """
 
     type: DataType
     values: st.SearchStrategy
     literals: st.SearchStrategy
     bound: Callable[[Any, str, bool], Any]
     texts: Callable[[Any], list[str]] | None = None
-    compares: bool = True
+    is_comparable: bool = True
 
 
-# The spelling of bounds by each writer; None means that the writer stores no bound.
+# Bounds in the statistics of each writer. None means that the writer stores no bound.
 
 
-def plain(value, _writer, _upper):
+def unchanged_bound(value, _writer, _upper):
     return value
 
 
@@ -68,21 +75,21 @@ def no_bound(_value, _writer, _upper):
     return None
 
 
-def of_boolean(value, writer, _upper):
+def boolean_bound(value, writer, _upper):
     return value if writer == DELTA_RS else None
 
 
-def of_floating(value, writer, _upper):
+def double_bound(value, writer, _upper):
     if math.isfinite(value):
         return value
     return str(value).replace("inf", "Infinity").replace("nan", "NaN") if writer == DELTA else None
 
 
-def of_float(value, writer, upper):
-    return Raw(np.float32(value)) if math.isfinite(value) else of_floating(value, writer, upper)
+def float_bound(value, writer, upper):
+    return Raw(np.float32(value)) if math.isfinite(value) else double_bound(value, writer, upper)
 
 
-def of_decimal(value, writer, _upper):
+def decimal_bound(value, writer, _upper):
     if writer != DELTA_RS:
         return Raw(format(value, "f"))
     if value == int(value):
@@ -90,51 +97,54 @@ def of_decimal(value, writer, _upper):
     return float(value)
 
 
-def of_date(value, _writer, _upper):
+def date_bound(value, _writer, _upper):
     return value.isoformat()
 
 
-def of_moment(zone):
-    def spelled(value, writer, _upper):
-        return (
-            value.replace(tzinfo=None).isoformat(timespec="microseconds" if writer == DELTA_RS else "milliseconds")
-            + zone
-        )
+def timestamp_bound(zone):
+    """The function `bound` of a timestamp type; `zone` is the suffix of its texts."""
 
-    return spelled
+    def bound(value, writer, _upper):
+        precision = "microseconds" if writer == DELTA_RS else "milliseconds"
+        return value.replace(tzinfo=None).isoformat(timespec=precision) + zone
+
+    return bound
 
 
-def of_day(value, _writer, _upper):
+def timestamp_bound_as_date(value, _writer, _upper):
     return value.date().isoformat()
 
 
-def of_string(value, writer, upper):
+def string_bound(value, writer, upper):
     match writer:
         case "delta":
-            return delta_cut(value, upper)
+            return delta_string_bound(value, upper)
         case "old delta":
-            prefix = in_java(value, 32)
+            prefix = java_prefix(value, 32)
             return prefix + "\ufffd" if upper and prefix != value else prefix
         case "delta-rs":
-            return value if len(value) <= 64 else incremented(value[:64]) if upper else value[:64]
+            return value if len(value) <= 64 else next_prefix(value[:64]) if upper else value[:64]
         case _:
-            return in_java(value, 32)
+            return java_prefix(value, 32)
 
 
-def incremented(text):
-    """The least text, of at most as many characters, above all texts that begin with `text`; None if none exists."""
+def next_prefix(text):
+    """The least text that is greater than all texts that begin with `text`, and not longer; None if none exists."""
     prefix = text.rstrip("\U0010ffff")
-    return prefix[:-1] + chr({0xD7FF: 0xE000}.get(ord(prefix[-1]), ord(prefix[-1]) + 1)) if prefix else None
+    if not prefix:
+        return None
+    last = ord(prefix[-1])
+    return prefix[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)  # the code points between them are surrogates
 
 
-def in_java(text, units):
-    """The first `units` UTF-16 units of a text; Java writes half a character as a question mark."""
+def java_prefix(text, units):
+    """The first `units` UTF-16 units of a text. Java writes half a character as a question mark."""
     encoded = text.encode("utf-16-le")[: 2 * units]
     return encoded.decode("utf-16-le", "replace").replace("\ufffd", "?") if len(encoded) == 2 * units else text
 
 
-def delta_cut(text, upper):
-    """Delta's rule: cut after 32 UTF-16 units, complete a split character, and append a tie-breaker to a maximum."""
+def delta_string_bound(text, upper):
+    """A bound by Delta's rule: 32 UTF-16 units, without half characters; a truncated maximum gets a greater end."""
     end = next((n for n in range(len(text) + 1) if len(text[:n].encode("utf-16-le")) >= 64), len(text))
     if end == len(text) or not upper:
         return text[:end]
@@ -143,10 +153,10 @@ def delta_cut(text, upper):
     return text if end == len(text) else text[:end] + ("\x7f" if text[end] < "\x7f" else "\U0010ffff")
 
 
-# Values: few distinct ones, so that bounds and literals are often equal, and the limits of each type.
+# Each strategy has few values, so that bounds and literals are often equal, and the limits of its type.
 
-# These moments have no time zone on purpose.
 WIDE = Context(prec=60)
+# These times have no time zone on purpose.
 EPOCH, FIRST, LAST = datetime(1970, 1, 1), datetime.min, datetime.max  # noqa: DTZ001, DTZ901
 small = st.integers(-3, 3)
 moments = st.one_of(
@@ -182,15 +192,15 @@ def decimals(precision, scale):
     )
 
 
-def in_zone(moment):
+def in_utc(moment):
     return moment.replace(tzinfo=UTC)
 
 
-def spellings(moment):
+def timestamp_texts(moment):
     fraction = f".{moment.microsecond:06d}" if moment.microsecond else ""
-    clock = f"{moment.year:04d}-{moment:%m-%d} {moment:%H:%M:%S}"
-    short = (clock + fraction).rstrip("0") if fraction else clock
-    return [clock + fraction, short, f"{clock.replace(' ', 'T')}.{moment.microsecond:06d}Z"]
+    seconds = f"{moment.year:04d}-{moment:%m-%d} {moment:%H:%M:%S}"
+    without_zeros = (seconds + fraction).rstrip("0") if fraction else seconds
+    return [seconds + fraction, without_zeros, f"{seconds.replace(' ', 'T')}.{moment.microsecond:06d}Z"]
 
 
 def floating_text(value):
@@ -204,12 +214,12 @@ def integer_kind(name, bits):
         type=PrimitiveType(name),
         values=values,
         literals=st.one_of(values, fractions),
-        bound=plain,
+        bound=unchanged_bound,
         texts=lambda value: [str(value), f"+{value}"] if value >= 0 else [str(value)],
     )
 
 
-def decimal_kind(precision, scale, values=None, bound=of_decimal):
+def decimal_kind(precision, scale, values=None, bound=decimal_bound):
     return Kind(
         type=DecimalType(precision, scale),
         values=decimals(precision, scale) if values is None else values,
@@ -220,7 +230,7 @@ def decimal_kind(precision, scale, values=None, bound=of_decimal):
 
 
 def nested_kind(data_type, values):
-    return Kind(type=data_type, values=values, literals=st.none(), bound=no_bound, compares=False)
+    return Kind(type=data_type, values=values, literals=st.none(), bound=no_bound, is_comparable=False)
 
 
 KINDS = {
@@ -229,59 +239,61 @@ KINDS = {
     "integer": integer_kind("integer", 32),
     "long": integer_kind("long", 64),
     "float": Kind(type=PrimitiveType("float"), values=singles, literals=st.one_of(singles, doubles, small),
-                  bound=of_float, texts=lambda value: [floating_text(np.float32(value))]),
+                  bound=float_bound, texts=lambda value: [floating_text(np.float32(value))]),
     "double": Kind(type=PrimitiveType("double"), values=doubles, literals=st.one_of(singles, doubles, small),
-                   bound=of_floating, texts=lambda value: [floating_text(value)]),
+                   bound=double_bound, texts=lambda value: [floating_text(value)]),
     "decimal 5": decimal_kind(5, 2),
     "decimal 18": decimal_kind(18, 4),
     "decimal 38": decimal_kind(38, 10),
     "decimal 38.0": decimal_kind(38, 0),
-    "date": Kind(type=PrimitiveType("date"), values=dates, literals=dates, bound=of_date,
-                 texts=lambda v: [v.isoformat()]),
-    "timestamp": Kind(type=PrimitiveType("timestamp"), values=moments.map(in_zone), literals=moments.map(in_zone),
-                      bound=of_moment("Z"), texts=spellings),
-    "timestamp_ntz": Kind(type=PrimitiveType("timestamp_ntz"), values=moments, literals=moments, bound=of_moment(""),
-                          texts=lambda value: spellings(value)[:2]),
-    "string": Kind(type=PrimitiveType("string"), values=texts, literals=texts, bound=of_string, texts=lambda v: [v]),
+    "date": Kind(type=PrimitiveType("date"), values=dates, literals=dates, bound=date_bound,
+                 texts=lambda value: [value.isoformat()]),
+    "timestamp": Kind(type=PrimitiveType("timestamp"), values=moments.map(in_utc), literals=moments.map(in_utc),
+                      bound=timestamp_bound("Z"), texts=timestamp_texts),
+    "timestamp_ntz": Kind(type=PrimitiveType("timestamp_ntz"), values=moments, literals=moments,
+                          bound=timestamp_bound(""), texts=lambda value: timestamp_texts(value)[:2]),
+    "string": Kind(type=PrimitiveType("string"), values=texts, literals=texts, bound=string_bound,
+                   texts=lambda value: [value]),
     "binary": Kind(type=PrimitiveType("binary"), values=texts.map(str.encode), literals=texts.map(str.encode),
                    bound=no_bound, texts=lambda value: [value.decode()]),
-    "boolean": Kind(type=PrimitiveType("boolean"), values=st.booleans(), literals=st.booleans(), bound=of_boolean,
+    "boolean": Kind(type=PrimitiveType("boolean"), values=st.booleans(), literals=st.booleans(), bound=boolean_bound,
                     texts=lambda value: [str(value).lower(), str(value).upper()]),
     "array": nested_kind(ArrayType(PrimitiveType("long"), True), st.lists(st.none() | small, max_size=2)),
     "map": nested_kind(MapType(PrimitiveType("string"), PrimitiveType("long"), True),
-                       st.dictionaries(st.sampled_from("kl"), st.none() | small).map(lambda entry: [*entry.items()])),
+                       st.dictionaries(st.sampled_from("kl"), st.none() | small).map(lambda value: [*value.items()])),
 }  # fmt: skip
 WIDENED = {
     "long <- byte": Kind(type=PrimitiveType("long"), values=integers(-128, 127), literals=KINDS["long"].literals,
-                         bound=plain),
+                         bound=unchanged_bound),
     "double <- integer": Kind(type=PrimitiveType("double"), values=integers(-(2**31), 2**31 - 1).map(float),
                               literals=KINDS["double"].literals, bound=lambda value, _writer, _upper: int(value)),
     "double <- float": Kind(type=PrimitiveType("double"), values=singles, literals=KINDS["double"].literals,
-                            bound=of_float),
+                            bound=float_bound),
     "decimal <- long": decimal_kind(21, 2, integers(-(2**63), 2**63 - 1).map(Decimal),
                                     lambda value, _writer, _upper: int(value)),
     "decimal <- decimal": decimal_kind(38, 10, decimals(18, 4)),
-    "timestamp_ntz <- date": Kind(type=PrimitiveType("timestamp_ntz"), literals=moments, bound=of_day,
+    "timestamp_ntz <- date": Kind(type=PrimitiveType("timestamp_ntz"), literals=moments,
+                                  bound=timestamp_bound_as_date,
                                   values=dates.map(lambda day: datetime.combine(day, time()))),
 }  # fmt: skip
 
 
-# The evaluator of rows. A row maps the path of each column to its value.
+# The evaluator of predicates. A row maps the path of each column to its value.
 
 
-def rank(value):
-    """A sort key with Spark's order: NaN is the greatest value, and -0.0 equals 0.0."""
+def sort_key(value):
+    """A sort key for Spark's order: NaN is the greatest value, and -0.0 equals 0.0."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
     return (0, value)
 
 
-def compared(left, operator, right):
+def comparison(left, operator, right):
     if operator == "<=>":
-        return (left is None) == (right is None) and (left is None or rank(left) == rank(right))
+        return (left is None) == (right is None) and (left is None or sort_key(left) == sort_key(right))
     if left is None or right is None:
         return None
-    a, b = rank(left), rank(right)
+    a, b = sort_key(left), sort_key(right)
     return {"=": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
 
 
@@ -293,8 +305,8 @@ def conjunction(truths):
     return False if False in truths else None if None in truths else True
 
 
-def truth(predicate: Predicate, row: dict[Path, Any], unknown: bool | None) -> bool | None:  # noqa: C901  one arm a kind
-    """The truth of a predicate for a row; `unknown` is the truth of every unknown part."""
+def truth(predicate: Predicate, row: dict[Path, Any], unknown: bool | None) -> bool | None:  # noqa: C901  one case a kind
+    """The truth of a predicate for a row; None is null. `unknown` is the truth of each unknown part."""
     match predicate:
         case Constant(constant):
             return constant
@@ -311,11 +323,11 @@ def truth(predicate: Predicate, row: dict[Path, Any], unknown: bool | None) -> b
         case IsNotNull(column):
             return row[column] is not None
         case In(column, values):
-            return negation(conjunction([negation(compared(row[column], "=", value)) for value in values]))
+            return negation(conjunction([negation(comparison(row[column], "=", value)) for value in values]))
         case StartsWith(column, prefix):
             return None if row[column] is None else row[column].startswith(prefix)
         case Comparison(column=column, operator=operator, literal=literal):
-            return compared(row[column], operator, literal)
+            return comparison(row[column], operator, literal)
 
 
 # Each strategy is created once: creating one costs more than drawing from it.
@@ -333,11 +345,11 @@ def nullable(kind: Kind) -> st.SearchStrategy:
 
 @st.composite
 def leaf_predicates(draw, columns: dict[Path, Kind | None], rows: list[dict[Path, Any]]):
-    """A predicate on one column. Columns without a kind are structs, which are null or not null."""
+    """A predicate on one column. A column without a kind is a struct: its predicates only test for null."""
     paths = sorted(columns)
     column = paths[draw(DIGITS) % len(paths)]
     kind, form = columns[column], draw(DIGITS)
-    if kind is None or not kind.compares:
+    if kind is None or not kind.is_comparable:
         return IsNull(column) if form % 2 else IsNotNull(column)
     row_values = [row[column] for row in rows if row[column] is not None]
 
@@ -357,7 +369,7 @@ def leaf_predicates(draw, columns: dict[Path, Kind | None], rows: list[dict[Path
 
 @st.composite
 def predicates(draw, columns: dict[Path, Kind | None], rows: list[dict[Path, Any]]):
-    """Predicates on these columns, nested or not. Most literals are values of the rows."""
+    """A predicate on one or more columns. Most literals are values of the rows."""
     leaves = leaf_predicates(columns, rows)
     if draw(DIGITS) < 6:
         return draw(leaves)
@@ -375,7 +387,7 @@ def predicates(draw, columns: dict[Path, Kind | None], rows: list[dict[Path, Any
 
 
 def to_json(value: Any) -> str:
-    """JSON of a value; raw numbers keep their digits."""
+    """The JSON text of a value; `Raw` numbers keep their digits."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(key)}:{to_json(item)}" for key, item in value.items()) + "}"
     return str(value) if isinstance(value, Raw) else json.dumps(value)

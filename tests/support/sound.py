@@ -1,7 +1,7 @@
 """A valid local table with everything that `verify` checks, and functions that damage it.
 
 The library's commit writes the table. It has real data files, statistics from their footers, a deletion vector, a
-checkpoint, a log compaction and version checksums. Versions 0 to 5, partitioned by day:
+checkpoint, a log compaction and version checksums. The table is partitioned by day and has six versions:
 
     0  the table, adds a.parquet         3  b.parquet gets a deletion vector (row 0)
     1  adds b.parquet; a checkpoint      4  adds c.parquet
@@ -38,19 +38,21 @@ PROTOCOL = Protocol(
 
 
 def sound_table(folder: Path) -> LocalLogStore:
-    """Create the table of the module's docstring in a folder that does not exist yet."""
+    """Create the table in a folder that does not exist yet; returns its store."""
     store = LocalLogStore(str(folder))
     table_metadata = metadata(schema=SCHEMA, partition_columns=("day",), name="orders")
-    a = data_file(store, "a.parquet", [1, 2], ["x", None])
-    commit_actions(store, PROTOCOL, table_metadata, a, read_version=-1)
-    b = data_file(store, "b.parquet", [3, 4, 5], ["u", "v", "w"])
-    commit_actions(store, b)
+    add_a = write_data_file(store, "a.parquet", [1, 2], ["x", None])
+    commit_actions(store, PROTOCOL, table_metadata, add_a, read_version=-1)
+    add_b = write_data_file(store, "b.parquet", [3, 4, 5], ["u", "v", "w"])
+    commit_actions(store, add_b)
     write_checkpoint(Snapshot.load(store), now_ms=NOON_MS)
-    commit_actions(store, remove(a.path, partition_values=a.partition_values, size_bytes=a.size_bytes))
+    commit_actions(store, remove(add_a.path, partition_values=add_a.partition_values, size_bytes=add_a.size_bytes))
     [vector] = write_vectors(store, [pa.array([0], pa.int64())])
-    fields = {"partition_values": b.partition_values, "size_bytes": b.size_bytes}
-    commit_actions(store, remove(b.path, **fields), add(b.path, **fields, stats=b.stats, deletion_vector=vector))
-    commit_actions(store, data_file(store, "c.parquet", [6, 7], ["a" * 40, "b" * 40]))
+    fields = {"partition_values": add_b.partition_values, "size_bytes": add_b.size_bytes}
+    commit_actions(
+        store, remove(add_b.path, **fields), add(add_b.path, **fields, stats=add_b.stats, deletion_vector=vector)
+    )
+    commit_actions(store, write_data_file(store, "c.parquet", [6, 7], ["a" * 40, "b" * 40]))
     commit_actions(store, txn("run"))
     for version in range(6):
         write_checksum(Snapshot.load(store, version))
@@ -58,7 +60,7 @@ def sound_table(folder: Path) -> LocalLogStore:
     return store
 
 
-def data_file(store: LocalLogStore, name: str, ids: list[int], names: list[str | None]) -> AddFile:
+def write_data_file(store: LocalLogStore, name: str, ids: list[int], names: list[str | None]) -> AddFile:
     """Write a data file to the partition of 2026-01-01; returns the action that adds it."""
     path = Path(store.root) / "day=2026-01-01" / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,20 +73,21 @@ def data_file(store: LocalLogStore, name: str, ids: list[int], names: list[str |
 
 
 def path_of(store: LocalLogStore, name: str) -> Path:
+    """The local path of a file of the table."""
     return Path(store.root) / name
 
 
 def rewrite(store: LocalLogStore, name: str, change: Callable[[str], str]) -> None:
-    """Change the text of a log file."""
+    """Replace the text of a log file by the result of `change`, which must differ."""
     path = path_of(store, name)
-    before = path.read_text()
-    after = change(before)
-    assert after != before, f"nothing was changed in {before:.300}"
-    path.write_text(after)
+    old_text = path.read_text()
+    new_text = change(old_text)
+    assert new_text != old_text, f"`change` left {name} as it was: {old_text:.300}"
+    path.write_text(new_text)
 
 
 def edit_commit(store: LocalLogStore, version: int, kind: str, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Change the body of every action of a kind in a commit."""
+    """Let `change` modify the body of every action of a kind in a commit."""
 
     def edit_text(text: str) -> str:
         actions = [json.loads(line) for line in text.splitlines()]
@@ -97,7 +100,7 @@ def edit_commit(store: LocalLogStore, version: int, kind: str, change: Callable[
 
 
 def edit_stats(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], None]:
-    """A function for `edit_commit` that changes the statistics of an add."""
+    """The `change` for `edit_commit` that modifies the statistics of an add."""
 
     def change_body(body: dict[str, Any]) -> None:
         stats = json.loads(body["stats"])

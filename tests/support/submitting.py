@@ -19,8 +19,8 @@ WRITE_JOB = Path(next(iter(jobs.__path__))) / "write.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """The end of a job: its exit code, its output, and the marker in the last output line that is a marker."""
+class FinishedJob:
+    """The exit code, the output and the last end marker of a job; `errors` is its standard error."""
 
     code: int
     marker: OperationResult | JobError | None
@@ -28,27 +28,33 @@ class Ended:
     errors: str
 
 
-def submission(
+def submit_command(
     folder: Path, request: WriteRequest | str, *, script: Path = WRITE_JOB, conf: dict[str, str] | None = None
 ) -> list[str]:
-    """The command that runs a job on one core. `conftest` puts the interpreter's folder first on the path."""
-    file = folder / "request.json"
-    file.write_text(request if isinstance(request, str) else request.to_json())
-    settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "1g"} | (
-        conf or {}
-    )
-    flags = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
-    return [str(BIN / "spark-submit"), "--master", "local[1]", *flags, str(script), str(file)]
+    """Write the request to a file in `folder`; returns the command that runs its job on one core.
+
+    Spark takes its Python from the path, on which `conftest` puts the interpreter's folder first.
+    """
+    request_file = folder / "request.json"
+    request_file.write_text(request if isinstance(request, str) else request.to_json())
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        **(conf or {}),
+    }
+    flags = [flag for key, value in settings.items() for flag in ("--conf", f"{key}={value}")]
+    return [str(BIN / "spark-submit"), "--master", "local[1]", *flags, str(script), str(request_file)]
 
 
-def submit(
+def run_job(
     folder: Path, request: WriteRequest | str, *, script: Path = WRITE_JOB, conf: dict[str, str] | None = None
-) -> Ended:
+) -> FinishedJob:
     """Run a job and wait for its end."""
-    command = submission(folder, request, script=script, conf=conf)
+    command = submit_command(folder, request, script=script, conf=conf)
     completed = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, cwd=folder)
-    markers = ends(completed.stdout)
-    return Ended(
+    markers = end_markers(completed.stdout)
+    return FinishedJob(
         code=completed.returncode,
         marker=markers[-1] if markers else None,
         output=completed.stdout,
@@ -56,7 +62,7 @@ def submit(
     )
 
 
-def ends(output: str) -> list[OperationResult | JobError]:
+def end_markers(output: str) -> list[OperationResult | JobError]:
     """The markers in a job's output that report a result or an error."""
     markers = map(parse_marker, output.splitlines())
     return [marker for marker in markers if isinstance(marker, OperationResult | JobError)]

@@ -1,8 +1,8 @@
 """Tables with a history: hand-written commits at times that the test chooses, as several engines write them.
 
-`TableHistory` records the expected rows of each version, so that a test needs no reader to know them. The test sets the
-clock; files and commits carry its time. Rows are numbers in a column `id`, beside a partition column `day`. File names
-and partition values need encoding.
+`TableHistory` records the expected rows of each version, so that a test needs no reader to know them. The test moves a
+clock, and files and commits get the clock's time. Rows are numbers in a column `id`, beside a partition column `day`.
+The names of files and the partition values have characters that a path must encode.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DAYS = ("a b", "_c%d")
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A file of a version: its `add`, its rows, and the positions that its deletion vector removes."""
+    """A file of a version: its `add`, the ids in it, and the positions that its deletion vector removes."""
 
     add: dict[str, Any]
     ids: tuple[int, ...]
@@ -47,12 +47,13 @@ class LiveFile:
 
     @property
     def rows(self) -> list[int]:
+        """The ids of the rows that are not deleted."""
         return [row for at, row in enumerate(self.ids) if at not in self.deleted]
 
 
 @dataclass
 class TableHistory:
-    """A table in `folder`. `states` has the files of each version, `times` the commit time of each version."""
+    """A table in `folder`. `states` has the files of each version by path, and `times` has its commit time."""
 
     folder: Path
     properties: dict[str, str] = field(default_factory=dict)
@@ -85,65 +86,71 @@ class TableHistory:
 
     @property
     def live(self) -> dict[str, LiveFile]:
+        """The files of the newest version, by path."""
         return self.states[-1]
 
     def wait(self, hours: float) -> None:
+        """Move the clock forward."""
         self.now_ms += int(hours * HOUR_MS)
 
     def append(self, files: int = 1, *, lag_hours: float = 0) -> None:
         """Commit new files that a job wrote `lag_hours` ago."""
-        new = [self._file(DAYS[number % 2], lag_hours) for number in range(files)]
-        self._commit([{"add": file.add} for file in new], self.live | _by_path(new))
+        new_files = [self._write_data_file(DAYS[number % 2], lag_hours) for number in range(files)]
+        self._commit([{"add": file.add} for file in new_files], self.live | _by_path(new_files))
 
     def replace(self, day: str | None, *, lag_hours: float = 0, dated: bool = True) -> None:
-        """Replace the rows of one partition, or of all. Some writers leave `deletionTimestamp` out: `dated=False`."""
+        """Replace the rows of one partition, or of all, by one new file.
+
+        With `dated=False` the removes have no `deletionTimestamp`, which some writers leave out.
+        """
         removed = {path: f for path, f in self.live.items() if day is None or f.add["partitionValues"]["day"] == day}
-        new = [self._file(day or DAYS[0], lag_hours)]
-        actions = [*self._removes(removed.values(), dated=dated), *({"add": file.add} for file in new)]
-        self._commit(actions, {p: f for p, f in self.live.items() if p not in removed} | _by_path(new))
+        new_file = self._write_data_file(day or DAYS[0], lag_hours)
+        actions = [*self._remove_actions(removed.values(), dated=dated), {"add": new_file.add}]
+        self._commit(actions, {p: f for p, f in self.live.items() if p not in removed} | _by_path([new_file]))
 
     def delete_rows(self, *, files: int = 2) -> None:
-        """Remove the first remaining row of some files, with deletion vectors that share a file."""
-        chosen = [f for _, f in sorted(self.live.items()) if f.rows][:files]
-        deleted = [f.deleted | {f.ids.index(f.rows[0])} for f in chosen]
-        if not chosen:
+        """Delete the first remaining row of some files, with deletion vectors that share a file."""
+        touched_files = [f for _, f in sorted(self.live.items()) if f.rows][:files]
+        deleted = [f.deleted | {f.ids.index(f.rows[0])} for f in touched_files]
+        if not touched_files:
             return
         vectors = write_vectors(self.store, [pa.array(sorted(positions), pa.int64()) for positions in deleted])
-        self._age(self.folder / str(file_name(vectors[0])), 0)
-        new = [
+        self._set_file_time(self.folder / str(file_name(vectors[0])), 0)
+        new_files = [
             LiveFile({**f.add, "deletionVector": vector}, f.ids, positions)
-            for f, vector, positions in zip(chosen, vectors, deleted, strict=True)
+            for f, vector, positions in zip(touched_files, vectors, deleted, strict=True)
         ]
-        actions = [*self._removes(chosen), *({"add": file.add} for file in new)]
-        self._commit(actions, self.live | _by_path(new))
+        actions = [*self._remove_actions(touched_files), *({"add": file.add} for file in new_files)]
+        self._commit(actions, self.live | _by_path(new_files))
 
     def change(self, *, lag_hours: float = 0) -> None:
         """Replace one file by another, with a change data file; a job wrote both `lag_hours` ago."""
         if not self.live:
             return
-        path, old = min(self.live.items())
-        day = old.add["partitionValues"]["day"]
-        new = self._file(day, lag_hours)
-        types = ["delete"] * len(old.rows) + ["insert"] * len(new.rows)
-        changed = pa.table({"id": pa.array([*old.rows, *new.rows], pa.int64()), "_change_type": types})
-        body = self._write(f"_change_data/{_directory(day)}/cdc-{uuid.uuid4()}.parquet", changed, lag_hours)
+        path, old_file = min(self.live.items())
+        day = old_file.add["partitionValues"]["day"]
+        new_file = self._write_data_file(day, lag_hours)
+        types = ["delete"] * len(old_file.rows) + ["insert"] * len(new_file.rows)
+        changed_ids = pa.array([*old_file.rows, *new_file.rows], pa.int64())
+        changes = pa.table({"id": changed_ids, "_change_type": types})
+        body = self._write(f"_change_data/{_directory(day)}/cdc-{uuid.uuid4()}.parquet", changes, lag_hours)
         cdc = {"cdc": {**body, "partitionValues": {"day": day}, "dataChange": False}}
-        files = {p: f for p, f in self.live.items() if p != path} | _by_path([new])
-        self._commit([*self._removes([old]), {"add": new.add}, cdc], files)
+        files = {p: f for p, f in self.live.items() if p != path} | _by_path([new_file])
+        self._commit([*self._remove_actions([old_file]), {"add": new_file.add}, cdc], files)
 
     def restore(self, version: int) -> None:
-        """Commit the files of an older version again, if all of them exist."""
+        """Restore an older version without the library. Do nothing if one of its files is missing."""
         target = self.states[version]
         if all(self._exists(f) for f in target.values()):
             removed = [f for p, f in self.live.items() if target.get(p) != f]
             added = [f for p, f in target.items() if self.live.get(p) != f]
-            self._commit([*self._removes(removed), *({"add": f.add} for f in added)], dict(target))
+            self._commit([*self._remove_actions(removed), *({"add": f.add} for f in added)], dict(target))
 
-    def orphan(self, *, age_hours: float = 0) -> None:
+    def write_orphan(self, *, age_hours: float = 0) -> None:
         """Write a data file that no version names."""
-        self._file(DAYS[0], age_hours)
+        self._write_data_file(DAYS[0], age_hours)
 
-    def staging(self, *, age_hours: float = 0) -> None:
+    def write_staging_file(self, *, age_hours: float = 0) -> None:
         """Write a staging file, as a killed write of this library leaves it."""
         self._write(f"_deltalite_staging/{uuid.uuid4()}/0/part.parquet", pa.table({"id": [1]}), age_hours)
 
@@ -154,13 +161,14 @@ class TableHistory:
         clean_log(Snapshot.load(self.store), now_ms=self.now_ms)
 
     def record_library_commits(self) -> None:
-        """Record the commits that the library wrote. They change no files, and get the time of the clock."""
+        """Record the commits that the library wrote. They change no files. They get the clock's time."""
         while (file := self.folder / commit_name(len(self.states))).exists():
-            self._age(file, 0)
+            self._set_file_time(file, 0)
             self.states.append(self.live)
             self.times.append(self.now_ms)
 
     def rows_of(self, version: int) -> list[int]:
+        """The expected ids of a version, sorted."""
         return sorted(row for f in self.states[version].values() for row in f.rows)
 
     def current_at(self, moment_ms: int) -> int:
@@ -168,7 +176,7 @@ class TableHistory:
         return max((v for v, time in enumerate(self.times) if time <= moment_ms), default=0)
 
     def read(self) -> dict[int, tuple[list[int], list[tuple[Any, ...]] | None]]:
-        """The rows and the changes of each readable version; None for changes that are not readable."""
+        """Read the ids and the changes of each version, without those that are not readable; changes may be None."""
         readable = {}
         for version in range(len(self.states)):
             try:
@@ -181,20 +189,20 @@ class TableHistory:
     def _changes(self, version: int) -> list[tuple[Any, ...]] | None:
         try:
             batches = DeltaTable(str(self.folder)).changes(from_version=version, to_version=version)
-            changed = [row for batch in batches for row in batch.to_pylist()]
-        except Exception:  # noqa: BLE001  as above
+            changes = [row for batch in batches for row in batch.to_pylist()]
+        except Exception:  # noqa: BLE001  the changes of this version are not readable any more
             return None
-        return sorted((row["id"], row["day"], row["_change_type"]) for row in changed)
+        return sorted((row["id"], row["day"], row["_change_type"]) for row in changes)
 
     def files(self) -> set[str]:
-        """The names of all plain files outside the log."""
+        """The names of all files outside the log."""
         names = (f.relative_to(self.folder).as_posix() for f in self.folder.rglob("*") if f.is_file())
         return {name for name in names if not name.startswith(LOG_DIR)}
 
-    def _file(self, day: str, lag_hours: float) -> LiveFile:
+    def _write_data_file(self, day: str, age_hours: float) -> LiveFile:
         ids = tuple(range(self._next_id, self._next_id + 3))
         self._next_id += 3
-        body = self._write(f"{_directory(day)}/part-{uuid.uuid4()} %41.parquet", pa.table({"id": list(ids)}), lag_hours)
+        body = self._write(f"{_directory(day)}/part-{uuid.uuid4()} %41.parquet", pa.table({"id": list(ids)}), age_hours)
         add = {
             **body,
             "partitionValues": {"day": day},
@@ -208,18 +216,18 @@ class TableHistory:
         file = self.folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, file)
-        self._age(file, age_hours)
+        self._set_file_time(file, age_hours)
         return {"path": quote(name), "size": file.stat().st_size}
 
-    def _age(self, file: Path, hours: float) -> None:
-        seconds = self.now_ms / 1000 - hours * 3600
+    def _set_file_time(self, file: Path, age_hours: float) -> None:
+        seconds = self.now_ms / 1000 - age_hours * 3600
         os.utime(file, (seconds, seconds))
 
-    def _removes(self, files: Iterable[LiveFile], *, dated: bool = True) -> list[dict[str, Any]]:
+    def _remove_actions(self, files: Iterable[LiveFile], *, dated: bool = True) -> list[dict[str, Any]]:
         keys = ("path", "partitionValues", "size", "deletionVector")
-        time = {"deletionTimestamp": self.now_ms} if dated else {}
-        shared = {**time, "dataChange": True, "extendedFileMetadata": True}
-        return [{"remove": {k: f.add[k] for k in keys if k in f.add} | shared} for f in files]
+        timestamp = {"deletionTimestamp": self.now_ms} if dated else {}
+        shared_fields = {**timestamp, "dataChange": True, "extendedFileMetadata": True}
+        return [{"remove": {k: f.add[k] for k in keys if k in f.add} | shared_fields} for f in files]
 
     def _exists(self, file: LiveFile) -> bool:
         vector = file.add.get("deletionVector")
@@ -230,7 +238,7 @@ class TableHistory:
         info = {"commitInfo": {"timestamp": self.now_ms, "operation": "TEST"}}
         file = self.folder / commit_name(len(self.states))
         file.write_text("".join(json.dumps(action) + "\n" for action in [info, *actions]))
-        self._age(file, 0)
+        self._set_file_time(file, 0)
         self.states.append(files)
         self.times.append(self.now_ms)
         self.now_ms += 1
@@ -245,10 +253,10 @@ def _directory(day: str) -> str:
 
 
 def restore_history(history: TableHistory, version: int | None = None, **options: Any) -> OperationResult:
-    """Restore the table of a history through the library, which the history does not record."""
+    """Restore the table through the library. The history does not record this commit."""
     return restore(None, RestoreRequest(table=str(history.folder), version=version, **options))
 
 
 def ids(history: TableHistory, version: int | None = None) -> list[int]:
-    """The ids of a table's rows, in order."""
+    """The ids that the library reads from a version, by default the newest, sorted."""
     return sorted(DeltaTable(str(history.folder), version=version).to_arrow()["id"].to_pylist())

@@ -29,18 +29,24 @@ if TYPE_CHECKING:
 
     from deltalite.results import OperationResult
 
-HERE = Source(format="text", path=__file__)
-"""A source for queries that need no source; a request requires one."""
+UNUSED_SOURCE = Source(format="text", path=__file__)
+"""The source of requests that have a query without a source: a request must have one."""
 
 
 def request(table: Path | str, query: str | None = None, *, run: str | None = None, **options: Any) -> WriteRequest:
-    """The request to write the rows of `query`. `run` is the app id; `generation` and `on_rerun` belong to it."""
-    options.setdefault("sources", {"source": HERE})
+    """The request to write the rows of `query`.
+
+    `run` is the app id. With it, the options may have `generation` and `on_rerun`.
+    """
+    options.setdefault("sources", {"source": UNUSED_SOURCE})
     return WriteRequest(table=str(table), query=query, **_with_identity(run, options))
 
 
 def _with_identity(run: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a request, with `generation` and `on_rerun` moved into the run's identity."""
+    """The options of a request with the identity of a run, or unchanged without a run.
+
+    The identity takes `generation` and `on_rerun` from the options.
+    """
     if run is None:
         return options
     identity = RunIdentity(
@@ -55,14 +61,14 @@ def _with_identity(run: str | None, options: dict[str, Any]) -> dict[str, Any]:
 def write_rows(
     spark: SparkSession, table: Path | str, query: str | None = None, *, run: str | None = None, **options: Any
 ) -> OperationResult:
-    """Run the write command for `request`."""
+    """Write the rows of `query`; the parameters are those of `request`."""
     return write(spark, request(table, query, run=run, **options))
 
 
 def delete_rows(
     spark: SparkSession, table: Path | str, condition: str | None = None, *, run: str | None = None, **options: Any
 ) -> OperationResult:
-    """Run the delete command."""
+    """Delete the rows that satisfy a condition, by default all."""
     return delete(spark, DeleteRequest(table=str(table), condition=condition, **_with_identity(run, options)))
 
 
@@ -75,7 +81,7 @@ def update_rows(
     run: str | None = None,
     **options: Any,
 ) -> OperationResult:
-    """Run the update command; `values` has the SQL for each column."""
+    """Update the rows that satisfy a condition, by default all; `values` has the SQL for each column."""
     options = _with_identity(run, options)
     return update(spark, UpdateRequest(table=str(table), set=values, condition=condition, **options))
 
@@ -88,72 +94,72 @@ def optimize_table(
 
 
 def values(names: str, *rows: str) -> str:
-    """A query for literal rows: `values("id, name", "1, 'a'")`."""
+    """The SQL query for literal rows: `values("id, name", "1, 'a'", "2, 'b'")` has two rows."""
     return f"SELECT * FROM VALUES {', '.join(f'({row})' for row in rows)} AS rows({names})"
 
 
-def rows(table: Path | str, **at: Any) -> list[tuple[Any, ...]]:
-    """All rows of a table as tuples, in a fixed order; `at` names the version."""
-    return ordered(tuple(row.values()) for row in DeltaTable(str(table), **at).to_arrow().to_pylist())
+def rows(table: Path | str, **version: Any) -> list[tuple[Any, ...]]:
+    """All rows of a table as tuples, in a fixed order; `version` has the arguments of `DeltaTable`."""
+    return sorted_rows(tuple(row.values()) for row in DeltaTable(str(table), **version).to_arrow().to_pylist())
 
 
 def delta_rs_rows(table: Path | str, version: int | None = None) -> list[tuple[Any, ...]]:
     """All rows of a version as delta-rs reads them, as tuples in the order of `rows`."""
     names = [field.name for field in DeltaTable(str(table), version=version).schema]
     dicts = delta_rs_arrow(table, version).to_pylist()
-    return ordered(tuple(row[name] for name in names) for row in dicts)
+    return sorted_rows(tuple(row[name] for name in names) for row in dicts)
 
 
 def delta_rs_arrow(table: Path | str, version: int | None = None) -> pa.Table:
-    """All rows of a version as delta-rs reads them."""
+    """All rows of a version as delta-rs reads them, as an Arrow table."""
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(table), version=version))
     return pa.table(query.execute("SELECT * FROM t").read_all())
 
 
-def ordered(unordered: Any) -> list[tuple[Any, ...]]:
-    """The rows sorted by their text, so that rows with nulls sort too."""
-    return sorted((tuple(row) for row in unordered), key=repr)
+def sorted_rows(rows: Any) -> list[tuple[Any, ...]]:
+    """The rows as tuples, sorted by their text. Python cannot compare nulls with values."""
+    return sorted((tuple(row) for row in rows), key=repr)
 
 
-def commit(table: Path | str, version: int) -> dict[str, Any]:
-    """The actions of a version by kind: lists for `add`, `remove` and `cdc`, one body for every other kind."""
+def actions_of(table: Path | str, version: int) -> dict[str, Any]:
+    """The actions in a version's commit, by kind: lists of bodies for `add`, `remove` and `cdc`, else one body."""
     actions: dict[str, Any] = {"add": [], "remove": []}
     for line in (Path(table) / "_delta_log" / f"{version:020}.json").read_text().splitlines():
         ((kind, body),) = json.loads(line).items()
         if kind in ("add", "remove", "cdc"):
             actions.setdefault(kind, []).append(body)
         else:
-            assert kind not in actions, f"two {kind} in version {version}"
+            assert kind not in actions, f"version {version} has two actions of the kind {kind}"
             actions[kind] = body
     return actions
 
 
 def data_files(table: Path | str) -> set[str]:
-    """The names of all Parquet files below the table outside the log, live or not."""
+    """The names of all Parquet files in a table's folder outside the log, also of files that no version names."""
     root = Path(table)
     files = (file.relative_to(root).as_posix() for file in root.rglob("*.parquet"))
     return {name for name in files if not name.startswith("_delta_log/")}
 
 
-def everything(folder: Path | str) -> dict[str, bytes | None]:
-    """The content of each file below a folder, and None for each directory; empty if the folder does not exist."""
-    contents: dict[str, bytes | None] = {}
+def folder_content(folder: Path | str) -> dict[str, bytes | None]:
+    """The bytes of each file in a folder, and None for each subfolder, by relative path. Empty without the folder."""
+    content: dict[str, bytes | None] = {}
     for directory, _, names in os.walk(folder):
-        contents[os.path.relpath(directory, folder)] = None
+        content[os.path.relpath(directory, folder)] = None
         for name in names:
-            contents[os.path.relpath(os.path.join(directory, name), folder)] = Path(directory, name).read_bytes()
-    return contents
+            content[os.path.relpath(os.path.join(directory, name), folder)] = Path(directory, name).read_bytes()
+    return content
 
 
-def data_file(folder: Path, file_name: str, table: pa.Table | None = None, **columns: Any) -> dict[str, Any]:
-    """Write a data file; returns `path` and `size` for its `add`."""
+def write_data_file(folder: Path, file_name: str, table: pa.Table | None = None, **columns: Any) -> dict[str, Any]:
+    """Write a data file with these columns; returns `path` and `size` for its `add`."""
     file = folder / file_name
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns) if table is None else table, file)
     return {"path": quote(file_name), "size": file.stat().st_size}
 
 
-def hand_made(
+def write_foreign_table(
     table: Path,
     schema: str,
     adds: list[dict[str, Any]],
@@ -162,9 +168,15 @@ def hand_made(
     features: tuple[str, ...] = (),
     configuration: dict[str, str] | None = None,
 ) -> None:
-    """Write a table of one commit as another engine might.
+    """Write a table of one commit without the library, as another engine might.
 
-    `schema` is the schema's JSON; `features` are table features that readers and writers must know.
+    Args:
+        table: the folder of the table.
+        schema: the schema's JSON.
+        adds: fields of the `add` of each data file; `write_data_file` returns the required ones.
+        partition_columns: the names of the partition columns.
+        features: table features that are both reader and writer features.
+        configuration: the table properties.
     """
     metadata = {
         "id": "hand-made",
@@ -186,34 +198,37 @@ def hand_made(
 
 
 def schema_json(*fields: tuple[str, Any], required: tuple[str, ...] = ()) -> str:
-    """A schema's JSON from names and types."""
-    described = [{"name": n, "type": t, "nullable": n not in required, "metadata": {}} for n, t in fields]
-    return json.dumps({"type": "struct", "fields": described})
+    """The JSON of a schema with these (name, type) fields; the `required` ones are not nullable."""
+    json_fields = [{"name": n, "type": t, "nullable": n not in required, "metadata": {}} for n, t in fields]
+    return json.dumps({"type": "struct", "fields": json_fields})
 
 
-def numbered(table: Path, name: str, first: int, count: int, **columns: Any) -> dict[str, Any]:
-    """A data file of `count` rows with consecutive ids, in several row groups, as `data_file` gives it."""
+def write_numbered_file(table: Path, name: str, first: int, count: int, **columns: Any) -> dict[str, Any]:
+    """Write a data file of `count` rows with ids from `first` on, in row groups of 300 rows.
+
+    Returns `path` and `size` for its `add`.
+    """
     values = pa.table({"id": pa.array(range(first, first + count), pa.int64()), **columns})
     (table / name).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(values, table / name, row_group_size=300)
     return {"path": name, "size": (table / name).stat().st_size}
 
 
-def spark_rows(spark: SparkSession, table: Path | str, **at: Any) -> list[tuple[Any, ...]]:
-    """All rows of a table as Spark reads them, in a fixed order."""
+def spark_rows(spark: SparkSession, table: Path | str, **options: Any) -> list[tuple[Any, ...]]:
+    """All rows of a table as Spark reads them, in a fixed order; `options` are those of `delta.read`."""
     with reading_table(str(table)):
-        return ordered(delta.read(spark, str(table), **at).collect())
+        return sorted_rows(delta.read(spark, str(table), **options).collect())
 
 
-def addresses(spark: SparkSession, table: Path | str) -> list[tuple[str, int]]:
-    """The address of each row of a table: its file as the log spells it, and its position in the file."""
+def row_addresses(spark: SparkSession, table: Path | str) -> list[tuple[str, int]]:
+    """The address of each row of a table: the path of its file as in the log, and its position in the file."""
     snapshot = Snapshot.load(open_store(str(table)))
     scanned = scan_addressed(spark, snapshot, snapshot.files, file="__file", row="__row")
     paths = snapshot.files["path"].to_pylist()
     return [(paths[scanned.numbers[file]], row) for file, row in scanned.frame.select("__file", "__row").collect()]
 
 
-def plan_of(frame: DataFrame) -> str:
-    """The physical plan of a frame."""
+def physical_plan(frame: DataFrame) -> str:
+    """The text of a frame's physical plan."""
     plan: str = frame._jdf.queryExecution().executedPlan().toString()
     return plan

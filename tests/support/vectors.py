@@ -15,18 +15,18 @@ _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=
 
 
 def z85(data: bytes) -> str:
-    """The Z85 text of bytes whose number is a multiple of four."""
+    """The Z85 text of bytes. The number of bytes must be a multiple of four."""
     numbers = (number for (number,) in struct.iter_unpack(">I", data))
     return "".join(_ALPHABET[number // 85**power % 85] for number in numbers for power in (4, 3, 2, 1, 0))
 
 
 def vector(rows: Iterable[int]) -> bytes:
-    """The serialized bitmap of these rows, with its magic number."""
+    """The serialized bitmap of row positions, with its magic number."""
     return struct.pack("<I", PORTABLE_MAGIC) + BitMap64(rows).serialize()
 
 
-def framed(data: bytes) -> bytes:
-    """A serialized bitmap with its size before it and its checksum after it, as in a deletion vector file."""
+def with_size_and_checksum(data: bytes) -> bytes:
+    """A serialized bitmap between its size and its checksum, as a deletion vector file holds it."""
     return struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
 
 
@@ -35,12 +35,12 @@ def vector_file(*vectors: bytes) -> tuple[bytes, list[int]]:
     content, offsets = b"\x01", []
     for data in vectors:
         offsets.append(len(content))
-        content += framed(data)
+        content += with_size_and_checksum(data)
     return content, offsets
 
 
-def inline(rows: Iterable[int]) -> dict[str, Any]:
-    """The descriptor of an inline deletion vector, which the log itself holds."""
+def inline_vector(rows: Iterable[int]) -> dict[str, Any]:
+    """The descriptor of a deletion vector of these row positions that is stored in the log itself."""
     positions = sorted(set(rows))
     data = vector(positions)
     text = z85(data + bytes(-len(data) % 4))

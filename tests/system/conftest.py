@@ -1,4 +1,4 @@
-"""The Airflow that these tests share. The first test starts it, and a failed test prints its state."""
+"""The Airflow that these tests share. The first test starts it. A failed test prints the last lines of its logs."""
 
 from __future__ import annotations
 

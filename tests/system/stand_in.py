@@ -20,6 +20,6 @@ plain(None, request.table, run=identity.app_id, ids=[int(request.user_metadata)]
 
 
 def commit_instead_of_spark(program: Path) -> None:
-    """Make the program `program`, for `spark_binary`. The row's id is the number in `user_metadata`."""
+    """Write an executable that a DAG uses as `spark_binary`. The row's id is the number in `user_metadata`."""
     program.write_text(PROGRAM)
     program.chmod(0o755)

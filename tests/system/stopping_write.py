@@ -1,8 +1,13 @@
 """A `write.py` that stops before or after its commit, as the test has requested.
 
-`GATE` is a folder. A job that starts takes the next number, `1`, `2`, .... If the file `<number>.plan` contains
-`written` (the data files are in place), `before` or `after` (the put of its commit), it makes the file
-`<number>.<that>`, and waits for `<number>.go`.
+The environment variable `GATE` names a folder. Each job that starts takes the next number: `1`, `2`, .... The file
+`<number>.plan` names the point at which the job stops:
+
+- `written`: the data files are in place.
+- `before`: the job is about to write its commit.
+- `after`: the job has written its commit.
+
+At this point the job creates the file `<number>.<point>`, and waits for the file `<number>.go`.
 """
 
 from __future__ import annotations
@@ -23,7 +28,8 @@ GATE = Path(os.environ["GATE"])
 COMMIT = re.compile(r"_delta_log/\d{20}\.json")
 
 
-def numbered() -> int:
+def take_number() -> int:
+    """Return the first number that no other job has taken."""
     number = 1
     while True:
         try:
@@ -34,42 +40,47 @@ def numbered() -> int:
             return number
 
 
-NUMBER = numbered()
+NUMBER = take_number()
 
 
-def stop(where: str) -> None:
+def stop_if_planned(point: str) -> None:
+    """Stop until the test allows the job to continue, if the plan names this point."""
     plan = GATE / f"{NUMBER}.plan"
-    if not plan.exists() or plan.read_text() != where:
+    if not plan.exists() or plan.read_text() != point:
         return
-    (GATE / f"{NUMBER}.{where}").touch()
+    (GATE / f"{NUMBER}.{point}").touch()
     while not (GATE / f"{NUMBER}.go").exists():
         time.sleep(0.05)
 
 
-def stopping(put):
-    def stopped(store, name, data):
+def with_stops_around_commit(write_if_absent):
+    """Return a `write_if_absent` that stops before and after a commit."""
+
+    def write_and_stop(store, name, data):
         if not COMMIT.fullmatch(name):
-            return put(store, name, data)
-        stop("before")
-        committed = put(store, name, data)
-        if committed:  # a lost race has made no commit
-            stop("after")
+            return write_if_absent(store, name, data)
+        stop_if_planned("before")
+        committed = write_if_absent(store, name, data)
+        if committed:  # otherwise another writer has committed this version
+            stop_if_planned("after")
         return committed
 
-    return stopped
+    return write_and_stop
 
 
-def stopping_behind(publish):
-    def published(staging, files):
-        answer = publish(staging, files)
-        stop("written")
-        return answer
+def with_stop_after_files(publish):
+    """Return a `publish` that stops after the data files are in place."""
 
-    return published
+    def publish_and_stop(staging, files):
+        published_files = publish(staging, files)
+        stop_if_planned("written")
+        return published_files
+
+    return publish_and_stop
 
 
-LocalLogStore.write_if_absent = stopping(LocalLogStore.write_if_absent)
-StagedWrite.publish = stopping_behind(StagedWrite.publish)
+LocalLogStore.write_if_absent = with_stops_around_commit(LocalLogStore.write_if_absent)
+StagedWrite.publish = with_stop_after_files(StagedWrite.publish)
 
 if __name__ == "__main__":
     sys.exit(run("write", WriteRequest.from_json, write, sys.argv[1:]))

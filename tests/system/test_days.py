@@ -9,7 +9,7 @@ import pytest
 
 from deltalite import DeltaTable
 from tests.faults.programs import plain
-from tests.support.airflow_processes import at
+from tests.support.airflow_processes import midnight
 from tests.system.stand_in import commit_instead_of_spark
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.campaign]
@@ -32,7 +32,7 @@ with DAG(
 
 
 def ids(table):
-    """The ids of the backfilled days. The scheduler runs the newest day itself."""
+    """Return the ids of the backfilled days, without the newest day, which the scheduler runs itself."""
     return sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist() if row["id"] < 202603040)
 
 
@@ -42,20 +42,24 @@ def test_unordered_days_and_mapped_tasks_write_once_even_after_a_repeated_backfi
     commit_instead_of_spark(program)
     whole_airflow.add_dag("days", DAG.format(table=table, program=str(program)))
     backwards = {"run_backwards": True, "max_active_runs": 1}
-    whole_airflow.backfill("days", at("2026-03-01"), at("2026-03-03"), **backwards)
+    whole_airflow.backfill("days", midnight("2026-03-01"), midnight("2026-03-03"), **backwards)
     expected = [0, *(20260300 * 10 + day * 10 + number for day in (1, 2, 3) for number in (1, 2))]
     assert ids(table) == expected
-    runs = {run["logical_date"][:10]: run["dag_run_id"] for run in whole_airflow.runs("days")}
-    runs = {day: run for day, run in runs.items() if day.startswith("2026-03-0")}
+    all_runs = {run["logical_date"][:10]: run["dag_run_id"] for run in whole_airflow.runs("days")}
+    runs = {day: run for day, run in all_runs.items() if day.startswith("2026-03-0")}
 
     def result_of(day, index):
         return whole_airflow.xcom("days", runs[day], "load", map_index=index)
 
-    first = {(day, index): result_of(day, index) for day in runs for index in (0, 1)}
-    assert len({result["app_id"] for result in first.values()}) == 6
-    assert {result["committed"] for result in first.values()} == {True}
-    assert first["2026-03-03", 0]["version"] < first["2026-03-01", 0]["version"], "the days did not run backwards"
-    whole_airflow.backfill("days", at("2026-03-01"), at("2026-03-03"), reprocess_behavior="completed", **backwards)
+    first_results = {(day, index): result_of(day, index) for day in runs for index in (0, 1)}
+    assert len({result["app_id"] for result in first_results.values()}) == 6
+    assert {result["committed"] for result in first_results.values()} == {True}
+    assert first_results["2026-03-03", 0]["version"] < first_results["2026-03-01", 0]["version"], (
+        "the days did not run backwards"
+    )
+    whole_airflow.backfill(
+        "days", midnight("2026-03-01"), midnight("2026-03-03"), reprocess_behavior="completed", **backwards
+    )
     assert ids(table) == expected
-    for (day, index), before in first.items():
-        assert result_of(day, index) == {**before, "committed": False, "skipped": True}
+    for (day, index), first_result in first_results.items():
+        assert result_of(day, index) == {**first_result, "committed": False, "skipped": True}

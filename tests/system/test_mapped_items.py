@@ -1,4 +1,4 @@
-"""Mapped tasks whose items move between a run and a clear, under a real scheduler and without Spark."""
+"""Mapped tasks with items that move between a run and a clear, under a real scheduler and without Spark."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ def sources(names):
 
 with DAG("mapped_items", schedule=None, default_args={{"retries": 0}}):
     items = sources(files())
-    one = dict(spark_binary={program!r})
-    DeltaWriteOperator.partial(task_id="by_position", table={by_position!r}, **one).expand_kwargs(items)
+    common = dict(spark_binary={program!r})
+    DeltaWriteOperator.partial(task_id="by_position", table={by_position!r}, **common).expand_kwargs(items)
     DeltaWriteOperator.partial(
-        task_id="by_key", table={by_key!r}, idempotency_key="{{{{ task.source['path'] }}}}", **one
+        task_id="by_key", table={by_key!r}, idempotency_key="{{{{ task.source['path'] }}}}", **common
     ).expand_kwargs(items)
 """
 
 
 def ids(table):
+    """Return the ids of all rows, sorted."""
     return sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist())
 
 

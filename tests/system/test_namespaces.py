@@ -35,15 +35,18 @@ def test_the_same_run_of_two_deployments_writes_twice_under_two_namespaces(whole
         airflow.run("nightly", run_id="same", id=number)
         return airflow.xcom("nightly", "same", "load")
 
-    first = run_dag(whole_airflow, 1)
+    first_result = run_dag(whole_airflow, 1)
     variables = {"AIRFLOW__DELTALITE__NAMESPACE": "other/deployment"}
-    with postgres() as database, WholeAirflow(tmp_path / "other", database=database, variables=variables) as other:
-        second = run_dag(other, 2)
-        other.clear("nightly", "same")
-        other.wait_for_run("nightly", "same")
-        after_clear = other.xcom("nightly", "same", "load")
-    assert first["app_id"] == "airflow/nightly/load/-1/same"
-    assert second["app_id"] == "other%2Fdeployment/nightly/load/-1/same"
-    assert (first["committed"], second["committed"]) == (True, True)
-    assert after_clear == {**second, "committed": False, "skipped": True}
+    with (
+        postgres() as database,
+        WholeAirflow(tmp_path / "other", database=database, variables=variables) as other_airflow,
+    ):
+        second_result = run_dag(other_airflow, 2)
+        other_airflow.clear("nightly", "same")
+        other_airflow.wait_for_run("nightly", "same")
+        after_clear = other_airflow.xcom("nightly", "same", "load")
+    assert first_result["app_id"] == "airflow/nightly/load/-1/same"
+    assert second_result["app_id"] == "other%2Fdeployment/nightly/load/-1/same"
+    assert (first_result["committed"], second_result["committed"]) == (True, True)
+    assert after_clear == {**second_result, "committed": False, "skipped": True}
     assert sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist()) == [0, 1, 2]

@@ -16,7 +16,7 @@ from deltalite.results import OperationResult, error_marker, nonce_of, result_ma
 nonce = nonce_of(open(sys.argv[-1]).read())
 if not os.path.exists(os.environ["TRIED"]):
     open(os.environ["TRIED"], "w").close()
-    print(error_marker(os.environ["KIND"], "said by the job", nonce=nonce), flush=True)
+    print(error_marker(os.environ["KIND"], "reported by the job", nonce=nonce), flush=True)
     sys.exit(int(os.environ["CODE"]))
 print(result_marker(OperationResult(table="/t", operation="WRITE", version=1, read_version=0, committed=True,
     skipped=False, app_id="a", txn_version=0, timestamp=5), nonce))
@@ -56,7 +56,7 @@ def test_a_conflict_is_retried_soon_and_other_errors_fail_at_once(whole_airflow,
     program.chmod(0o755)
     whole_airflow.add_dag("policy", DAG.format(errors=ERRORS, lake=str(tmp_path), program=str(program)))
     run_id = whole_airflow.trigger("policy")
-    ends = {
+    expected_states = {
         "conflict": "success",
         "storage": "success",
         "other": "up_for_retry",  # in five hours, the task's own `retry_delay`
@@ -64,8 +64,8 @@ def test_a_conflict_is_retried_soon_and_other_errors_fail_at_once(whole_airflow,
         "unknown": "failed",
         "invalid": "failed",
     }
-    for name, end in ends.items():
-        whole_airflow.wait_for_task("policy", run_id, name, end)
-    tries = {name: whole_airflow.task("policy", run_id, name)["try_number"] for name in ends}
-    assert tries == {"conflict": 2, "storage": 2, "other": 1, "refused": 1, "unknown": 1, "invalid": 1}
-    assert "ConcurrentAppendException: said by the job" in whole_airflow.task_log("policy", run_id, "conflict")
+    for name, state in expected_states.items():
+        whole_airflow.wait_for_task("policy", run_id, name, state)
+    try_numbers = {name: whole_airflow.task("policy", run_id, name)["try_number"] for name in expected_states}
+    assert try_numbers == {"conflict": 2, "storage": 2, "other": 1, "refused": 1, "unknown": 1, "invalid": 1}
+    assert "ConcurrentAppendException: reported by the job" in whole_airflow.task_log("policy", run_id, "conflict")

@@ -1,7 +1,7 @@
 """Killed processes and cleared tasks under a real scheduler: the table has the rows of a run once.
 
-The tasks of one DAG append rows with their task ids to one table. The test decides where a job is killed at its
-commit. The scheduler notices it and starts the next attempt.
+The tasks of one DAG append rows with their task ids to one table. The test kills jobs before or after their commits.
+The scheduler notices a kill and starts the next attempt.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deltalite import DeltaTable
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
-PLANTED = {name: f"planted-{name}-0123456789" for name in ("conf", "env", "option")}
+PLANTED_SECRETS = {name: f"planted-{name}-0123456789" for name in ("conf", "env", "option")}
 JOB = Path(__file__).with_name("stopping_write.py")
 DAG = f"""
 from datetime import datetime, timedelta
@@ -29,19 +29,19 @@ from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 
 LAKE = "{{{{ var.value.lake }}}}"
 
-def load(name, **more):
+def load(name, **parameters):
     defaults = {{
         "table": LAKE + "/runs",
         "source": {{"format": "csv", "path": LAKE + "/in.csv",
-                    "options": {{"header": "true", "api_key": {PLANTED["option"]!r}}}, "schema": "id INT"}},
+                    "options": {{"header": "true", "api_key": {PLANTED_SECRETS["option"]!r}}}, "schema": "id INT"}},
         "query": f"SELECT id, '{{name}}' AS who FROM source",
         "retries": 3, "retry_delay": timedelta(seconds=0),
         "application": {str(JOB)!r},
-        "env_vars": {{"GATE": LAKE + "/gates/" + name, "MY_SECRET": {PLANTED["env"]!r}}},
-        "conf": {{"spark.ui.enabled": "false", "spark.hadoop.fs.s3a.access.key": {PLANTED["conf"]!r}}},
+        "env_vars": {{"GATE": LAKE + "/gates/" + name, "MY_SECRET": {PLANTED_SECRETS["env"]!r}}},
+        "conf": {{"spark.ui.enabled": "false", "spark.hadoop.fs.s3a.access.key": {PLANTED_SECRETS["conf"]!r}}},
         "driver_memory": "512m",
     }}
-    return DeltaWriteOperator(task_id=name, **{{**defaults, **more}})
+    return DeltaWriteOperator(task_id=name, **{{**defaults, **parameters}})
 
 with DAG("runs_once", schedule=None, start_date=datetime(2026, 1, 1), max_active_tasks=2):
     # The tasks run one after another, so a stopped job never takes the slot that a retry needs.
@@ -52,7 +52,7 @@ ROWS = 3
 
 
 class Gates:
-    """The test's side of `stopping_write`: it decides where jobs stop."""
+    """The gates of one task: the test decides where `stopping_write` stops the task's jobs."""
 
     def __init__(self, airflow, folder: Path, task: str) -> None:
         self._airflow = airflow
@@ -60,23 +60,27 @@ class Gates:
         self.task = task
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def plan(self, number: int, where: str) -> None:
-        (self.folder / f"{number}.plan").write_text(where)
+    def plan(self, number: int, point: str) -> None:
+        """Let the job with this number stop at a point: `written`, `before` or `after`."""
+        (self.folder / f"{number}.plan").write_text(point)
 
-    def wait(self, number: int, where: str) -> None:
-        stopped = self.folder / f"{number}.{where}"
-        self._airflow.until(f"job {number} of {self.task} stands {where} its commit", stopped.exists, timeout=240)
+    def wait(self, number: int, point: str) -> None:
+        """Wait until the job has stopped at the point."""
+        stop_file = self.folder / f"{number}.{point}"
+        self._airflow.until(f"job {number} of {self.task} stops at '{point}'", stop_file.exists, timeout=240)
 
     def go(self, number: int) -> None:
+        """Let the job continue."""
         (self.folder / f"{number}.go").touch()
 
     @property
-    def jobs(self) -> int:
+    def started_jobs(self) -> int:
         return len(list(self.folder.glob("*.started")))
 
 
 @pytest.fixture(scope="module")
 def lake(whole_airflow):
+    """The folder of the tables, with the input file."""
     lake = Path(whole_airflow.environment["AIRFLOW_VAR_LAKE"])
     lake.mkdir(parents=True, exist_ok=True)
     (lake / "in.csv").write_text("id\n" + "".join(f"{number}\n" for number in range(ROWS)))
@@ -84,6 +88,7 @@ def lake(whole_airflow):
 
 
 def rows_of(lake) -> Counter:
+    """Return the number of rows that each task has written."""
     return Counter(row["who"] for row in DeltaTable(str(lake / "runs")).to_arrow().to_pylist())
 
 
@@ -108,8 +113,8 @@ def arguments_of_all_processes() -> str:
 
 
 @pytest.fixture(scope="module")
-def run(whole_airflow, lake):
-    """A run in which five jobs are killed at their commits. Returns the observations of the test."""
+def observed_run(whole_airflow, lake):
+    """Run the DAG and kill one job of five tasks. Return the observations."""
     airflow = whole_airflow
     gates = {
         name: Gates(airflow, lake / "gates", name)
@@ -128,82 +133,82 @@ def run(whole_airflow, lake):
     def processes(task):
         return airflow.processes_of_task("runs_once", run_id, task)
 
-    for task, where in {"worker_before": "before", "worker_after": "after"}.items():
-        gates[task].wait(1, where)
+    for task, point in {"worker_before": "before", "worker_after": "after"}.items():
+        gates[task].wait(1, point)
     observed["arguments"] = arguments_of_all_processes()
-    before = processes("worker_before").kill_worker()
+    orphaned_processes = processes("worker_before").kill_worker()
     kill(processes("worker_after").kill_worker())
 
-    gates["worker_before"].wait(2, "before")  # the retry is stopped before its commit, and the orphan continues
+    gates["worker_before"].wait(2, "before")  # the retry stops before its commit, and the orphaned job continues
     gates["worker_before"].go(1)
-    psutil.wait_procs(before, timeout=120)
+    psutil.wait_procs(orphaned_processes, timeout=120)
     gates["worker_before"].go(2)
 
-    for task, where in {"driver_before": "before", "driver_after": "after"}.items():
-        gates[task].wait(1, where)
-        started = processes(task).started
+    for task, point in {"driver_before": "before", "driver_after": "after"}.items():
+        gates[task].wait(1, point)
+        started = processes(task).descendants
         kill([process for process in started if is_jvm(process)] if task == "driver_after" else started)
         observed[f"orphan of {task}"] = [process for process in started if not is_jvm(process)]
     kill(observed["orphan of driver_after"])
 
     gates["killed"].wait(1, "written")
-    doomed = processes("killed").started
-    staged = list(lake.joinpath("runs").rglob("*.parquet"))
+    job_processes = processes("killed").descendants
+    staged_files = list(lake.joinpath("runs").rglob("*.parquet"))
     airflow.ask("PATCH", f"dags/runs_once/dagRuns/{run_id}/taskInstances/killed", {"new_state": "failed"})
-    _, survivors = psutil.wait_procs(doomed, timeout=30)
-    observed["left by the kill"] = survivors
-    observed["files taken back"] = len(set(staged) - set(lake.joinpath("runs").rglob("*.parquet")))
+    _, survivors = psutil.wait_procs(job_processes, timeout=30)
+    observed["processes left by the kill"] = survivors
+    observed["removed files"] = len(set(staged_files) - set(lake.joinpath("runs").rglob("*.parquet")))
     kill(survivors)
     observed["rows after the kill"] = rows_of(lake)["killed"]
     airflow.wait_for_run("runs_once", run_id, state="failed", timeout=300)
     return observed
 
 
-def test_an_orphaned_job_commits_while_the_retry_is_about_to_commit(whole_airflow, lake, run):
+def test_an_orphaned_job_commits_while_the_retry_is_about_to_commit(whole_airflow, lake, observed_run):
     task = whole_airflow.task("runs_once", "once", "worker_before")
     returned = whole_airflow.xcom("runs_once", "once", "worker_before")
-    assert (task["state"], task["try_number"], run["gates"]["worker_before"].jobs) == ("success", 2, 2)
+    assert (task["state"], task["try_number"], observed_run["gates"]["worker_before"].started_jobs) == ("success", 2, 2)
     assert (returned["committed"], returned["skipped"]) == (False, True)
     assert rows_of(lake)["worker_before"] == ROWS
 
 
-def test_a_retry_finds_the_commit_of_a_killed_worker_and_starts_no_job(whole_airflow, lake, run):
+def test_a_retry_finds_the_commit_of_a_killed_worker_and_starts_no_job(whole_airflow, lake, observed_run):
     task = whole_airflow.task("runs_once", "once", "worker_after")
-    assert (task["state"], task["try_number"], run["gates"]["worker_after"].jobs) == ("success", 2, 1)
+    assert (task["state"], task["try_number"], observed_run["gates"]["worker_after"].started_jobs) == ("success", 2, 1)
     assert whole_airflow.xcom("runs_once", "once", "worker_after")["skipped"] is True
     assert rows_of(lake)["worker_after"] == ROWS
 
 
-def test_a_driver_killed_before_its_commit_is_retried(whole_airflow, lake, run):
+def test_a_driver_killed_before_its_commit_is_retried(whole_airflow, lake, observed_run):
     task = whole_airflow.task("runs_once", "once", "driver_before")
-    assert (task["state"], task["try_number"], run["gates"]["driver_before"].jobs) == ("success", 2, 2)
+    assert (task["state"], task["try_number"], observed_run["gates"]["driver_before"].started_jobs) == ("success", 2, 2)
     assert whole_airflow.xcom("runs_once", "once", "driver_before")["committed"] is True
     assert rows_of(lake)["driver_before"] == ROWS
 
 
-def test_a_jvm_killed_after_the_commit_does_not_fail_the_task(whole_airflow, lake, run):
+def test_a_jvm_killed_after_the_commit_does_not_fail_the_task(whole_airflow, lake, observed_run):
     task = whole_airflow.task("runs_once", "once", "driver_after")
-    assert (task["state"], task["try_number"], run["gates"]["driver_after"].jobs) == ("success", 1, 1)
+    assert (task["state"], task["try_number"], observed_run["gates"]["driver_after"].started_jobs) == ("success", 1, 1)
     assert whole_airflow.xcom("runs_once", "once", "driver_after")["committed"] is True
     assert rows_of(lake)["driver_after"] == ROWS
 
 
-def test_a_stopped_task_ends_its_job_which_removes_its_files(run):
-    assert run["left by the kill"] == []
-    assert run["files taken back"] > 0
-    assert run["rows after the kill"] == 0
+def test_a_task_that_a_user_stops_ends_its_job_and_the_job_removes_its_files(observed_run):
+    assert observed_run["processes left by the kill"] == []
+    assert observed_run["removed files"] > 0
+    assert observed_run["rows after the kill"] == 0
 
 
 @pytest.mark.campaign
-def test_cleared_tasks_follow_on_rerun(whole_airflow, lake, run):
+def test_cleared_tasks_follow_on_rerun(whole_airflow, lake, observed_run):
     airflow = whole_airflow
-    first = {name: airflow.xcom("runs_once", "once", name) for name in ("driver_before", "replaced")}
+    first_results = {name: airflow.xcom("runs_once", "once", name) for name in ("driver_before", "replaced")}
     airflow.clear("runs_once", "once", "driver_before", "replaced", "killed")
     airflow.wait_for_run("runs_once", "once", timeout=300)
     skipped = airflow.xcom("runs_once", "once", "driver_before")
-    assert skipped == {**first["driver_before"], "committed": False, "skipped": True}
+    assert skipped == {**first_results["driver_before"], "committed": False, "skipped": True}
     replaced = airflow.xcom("runs_once", "once", "replaced")
-    assert replaced["version"] > first["replaced"]["version"] and replaced["txn_version"] == 1
+    assert replaced["version"] > first_results["replaced"]["version"] and replaced["txn_version"] == 1
     assert airflow.xcom("runs_once", "once", "killed")["committed"] is True
     airflow.clear("runs_once", "once", "killed")
     airflow.wait_for_run("runs_once", "once", timeout=300)
@@ -213,15 +218,15 @@ def test_cleared_tasks_follow_on_rerun(whole_airflow, lake, run):
     }  # fmt: skip
 
 
-def test_the_commit_has_a_link_and_an_ended_application_has_none(whole_airflow, lake, run):
-    place = "dags/runs_once/dagRuns/once/taskInstances/driver_before/links"
-    links = whole_airflow.ask("GET", place)["extra_links"]
+def test_the_commit_has_a_link_and_an_ended_application_has_none(whole_airflow, lake, observed_run):
+    path = "dags/runs_once/dagRuns/once/taskInstances/driver_before/links"
+    links = whole_airflow.ask("GET", path)["extra_links"]
     version = whole_airflow.xcom("runs_once", "once", "driver_before")["version"]
     assert links["Delta commit"] == f"https://files.example{lake}/runs/_delta_log/{version:020}.json"
     assert not links["Spark application"]
 
 
-def test_the_log_of_a_task_has_the_commit_few_groups_and_the_cause_of_a_kill(whole_airflow, run):
+def test_the_log_of_a_task_has_the_commit_few_groups_and_the_cause_of_a_kill(whole_airflow, observed_run):
     events = [
         json.loads(line)["event"] for line in whole_airflow.task_log("runs_once", "once", "driver_before").splitlines()
     ]
@@ -233,18 +238,18 @@ def test_the_log_of_a_task_has_the_commit_few_groups_and_the_cause_of_a_kill(who
     )
 
 
-def test_no_secret_is_in_a_log_a_rendered_field_an_xcom_an_argument_or_the_table(whole_airflow, lake, run):
+def test_no_secret_is_in_a_log_a_rendered_field_an_xcom_an_argument_or_the_table(whole_airflow, lake, observed_run):
     airflow = whole_airflow
-    assert str(JOB) in run["arguments"]
-    places = {"arguments": run["arguments"]}
+    assert str(JOB) in observed_run["arguments"]
+    texts_by_place = {"arguments": observed_run["arguments"]}
     for task in airflow.tasks("runs_once", "once"):
         name = task["task_id"]
-        places[f"the fields of {name}"] = json.dumps(task["rendered_fields"])
-        places[f"the log of {name}"] = airflow.task_log("runs_once", "once", name)
+        texts_by_place[f"the fields of {name}"] = json.dumps(task["rendered_fields"])
+        texts_by_place[f"the log of {name}"] = airflow.task_log("runs_once", "once", name)
         if task["state"] == "success":
-            places[f"what {name} returned"] = json.dumps(airflow.xcom("runs_once", "once", name))
+            texts_by_place[f"the result of {name}"] = json.dumps(airflow.xcom("runs_once", "once", name))
     for file in (lake / "runs" / "_delta_log").glob("*.json"):
-        places[file.name] = file.read_text()
-    matches = {place: re.findall(r"planted-\w+", text) for place, text in places.items()}
+        texts_by_place[file.name] = file.read_text()
+    matches = {place: re.findall(r"planted-\w+", text) for place, text in texts_by_place.items()}
     assert {place: names for place, names in matches.items() if names} == {}
-    assert "***" in places["the fields of killed"]
+    assert "***" in texts_by_place["the fields of killed"]

@@ -23,9 +23,9 @@ LOCAL = {"table": "{{ var.value.lake }}/customers"}
 ON_S3 = {"table": "s3a://lake/customers", "storage_conn_id": "lake_on_s3"}
 with DAG("waits", schedule=None, default_args={"retries": 2, "retry_delay": timedelta(0)}):
     for place, table in {"local": LOCAL, "s3": ON_S3}.items():
-        for manner, how in {"deferred": {"deferrable": True}, "rescheduled": {"mode": "reschedule"}}.items():
+        for mode, parameters in {"deferred": {"deferrable": True}, "rescheduled": {"mode": "reschedule"}}.items():
             DeltaVersionSensor(
-                task_id=f"{manner}_{place}", poke_interval=2, **table, **how,
+                task_id=f"{mode}_{place}", poke_interval=2, **table, **parameters,
                 app_id="{{ macros.deltalite.app_id_of('load', dag_id='feeds', run_id=run_id) }}",
             )
     DeltaVersionSensor(
@@ -41,8 +41,12 @@ with DAG("waits", schedule=None, default_args={"retries": 2, "retry_delay": time
 def s3(whole_airflow):
     """An S3 endpoint. Airflow's database has the connection `lake_on_s3` for it."""
     with s3_server() as server:
-        made = server.airflow_connection()
-        connection = {**made, "connection_id": "lake_on_s3", "extra": json.dumps(made["extra"])}
+        connection_fields = server.airflow_connection()
+        connection = {
+            **connection_fields,
+            "connection_id": "lake_on_s3",
+            "extra": json.dumps(connection_fields["extra"]),
+        }
         whole_airflow.ask("POST", "connections", connection)
         yield server
 

@@ -1,7 +1,12 @@
 """A commit from outside Airflow starts a DAG run, maintenance starts none, and a stopped triggerer loses no commit.
 
-One table goes through all steps, since each step needs the previous one: the watcher starts, another engine commits,
-maintenance commits, a commit without a triggerer, and the recreation of the table.
+One test goes through all steps, because each step needs the previous one:
+
+1. The watcher starts.
+2. Another engine commits.
+3. Maintenance commits.
+4. Another engine commits while no triggerer runs.
+5. The table is dropped and created again.
 """
 
 from __future__ import annotations
@@ -26,18 +31,18 @@ def append(table):
     write_deltalake(str(table), ROWS, mode="append")
 
 
-def position(airflow, table):
-    """The position that the watcher has stored with its asset; None before it started."""
+def stored_position(airflow, table):
+    """Return the position that the watcher has stored with its asset; None before it started."""
     assets = [asset for asset in airflow.ask("GET", "assets")["assets"] if asset["uri"] == asset_uri(str(table))]
     if not assets:
         return None
-    entries = airflow.ask("GET", f"assets/{assets[0]['id']}/state-store")["asset_state_store"]
-    value = entries[0]["value"] if entries else None
+    stored_values = airflow.ask("GET", f"assets/{assets[0]['id']}/state-store")["asset_state_store"]
+    value = stored_values[0]["value"] if stored_values else None
     return json.loads(value) if isinstance(value, str) else value
 
 
 def result_of_run(airflow, number):
-    """The result of the run with this number, counted from 1; the function asserts that it is the last run."""
+    """Return the result of the run with this number, counted from 1, and assert that it is the last run."""
     runs = airflow.wait_for_runs(DAG_ID, number)
     assert len(runs) == number
     airflow.wait_for_run(DAG_ID, runs[-1]["dag_run_id"])
@@ -47,12 +52,16 @@ def result_of_run(airflow, number):
 @pytest.mark.campaign
 def test_commits_of_other_programs_start_runs_that_read_their_versions(whole_airflow):
     airflow, table = whole_airflow, whole_airflow.home / "lake" / "orders"
-    has_polled = lambda version: (kept := position(airflow, table)) is not None and kept["place"]["version"] == version
+
+    def has_polled(version):
+        position = stored_position(airflow, table)
+        return position is not None and position["place"]["version"] == version
+
     append(table)
     source = (EXAMPLES / f"{DAG_ID}.py").read_text()
     airflow.add_dag(DAG_ID, source.replace("poke_interval=30", "poke_interval=1"))
     airflow.parse_again(DAG_ID)
-    airflow.until("the table is watched", lambda: has_polled(0), timeout=90)
+    airflow.until("the watcher has read version 0", lambda: has_polled(0), timeout=90)
 
     append(table)
     assert result_of_run(airflow, 1) == {"from_version": 1, "version": 1, "operations": ["WRITE"], "rows": 20}

@@ -1,4 +1,4 @@
-"""In-memory tables for tests, written by the library's commit, and rival writers that act in the store's hooks."""
+"""Helpers for tests: tables in memory, the actions of their logs, and rival writers."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
 
 
 def struct(**columns: str) -> StructType:
+    """A schema of primitive types. The keywords are the names of columns, and the values are the names of types."""
     return StructType(tuple(StructField(name, PrimitiveType(kind)) for name, kind in columns.items()))
 
 
@@ -79,9 +80,10 @@ def txn(app_id: str, version: int = 0, last_updated_ms: int | None = NOON_MS) ->
     return SetTransaction(app_id=app_id, version=version, last_updated_ms=last_updated_ms)
 
 
-def vector(unique: str, offset: int | None = None) -> dict[str, Any]:
+def vector(encoded_uuid: str, offset: int | None = None) -> dict[str, Any]:
+    """The descriptor of a deletion vector in a file with this UUID."""
     offset_field = {} if offset is None else {"offset": offset}
-    return {"storageType": "u", "pathOrInlineDv": unique, "sizeInBytes": 30, "cardinality": 1, **offset_field}
+    return {"storageType": "u", "pathOrInlineDv": encoded_uuid, "sizeInBytes": 30, "cardinality": 1, **offset_field}
 
 
 def proposal(
@@ -91,47 +93,47 @@ def proposal(
     rules: tuple[Protocol, Metadata] | None = None,
     **operation: Any,
 ) -> Proposal:
-    """A command's proposal with these actions; `rules` are the protocol and metadata of the version that was read."""
+    """The proposal of a command with these actions. `rules` are the protocol and metadata of the read version."""
 
-    def of(kind: type) -> tuple[Any, ...]:
+    def all_of(kind: type) -> tuple[Any, ...]:
         return tuple(a for a in actions if isinstance(a, kind))
 
     protocol, table_metadata = rules or (None, None)
-    only: Callable[[type], Any] = lambda kind: next(iter(of(kind)), None)
+    first_of: Callable[[type], Any] = lambda kind: next(iter(all_of(kind)), None)
     return Proposal(
         base=BaseState(version=read_version, protocol=protocol, metadata=table_metadata),
         operation=Operation(**{"name": "WRITE", "parameters": {"mode": "Append"}, **operation}),
-        adds=of(AddFile),
-        removes=of(RemoveFile),
-        protocol=only(Protocol),
-        metadata=only(Metadata),
-        txn=only(SetTransaction),
+        adds=all_of(AddFile),
+        removes=all_of(RemoveFile),
+        protocol=first_of(Protocol),
+        metadata=first_of(Metadata),
+        txn=first_of(SetTransaction),
         reads=reads or ReadSet(),
     )
 
 
 def commit_actions(store: LogStore, *actions: Action, read_version: int | None = None, **options: Any) -> int:
     """Commit actions on the newest version through the library's commit; returns the version."""
-    base = read_version if read_version is not None else newest(store)
+    base = read_version if read_version is not None else newest_version(store)
     outcome = commit(store, proposal(base, *actions, **options), clock_ms=Clock(), pause=lambda _s: None)
     assert isinstance(outcome, Committed | CommittedByAnotherAttempt)
     return outcome.version
 
 
 def create(store: LogStore, *adds: Action, configuration: Mapping[str, str] | None = None, **changes: Any) -> LogStore:
-    """Commit version 0 with some files."""
+    """Commit version 0 with some files; returns the store."""
     assert commit_actions(store, PROTOCOL, metadata(configuration, **changes), *adds, read_version=-1) == 0
     return store
 
 
-def appended(store: LogStore, count: int) -> LogStore:
-    """Commit one file `f<version>` in each of `count` commits."""
+def append_files(store: LogStore, count: int) -> LogStore:
+    """Commit one file `f<version>` in each of `count` commits; returns the store."""
     for _ in range(count):
-        commit_actions(store, add(f"f{newest(store) + 1}"))
+        commit_actions(store, add(f"f{newest_version(store) + 1}"))
     return store
 
 
-def newest(store: LogStore) -> int:
+def newest_version(store: LogStore) -> int:
     return list_log(store, 0).newest
 
 
@@ -152,14 +154,14 @@ def try_commit(
 
 
 def add_rival(store: MemoryLogStore, *commits: Iterable[Action | Mapping[str, Any]] | bytes) -> None:
-    """Let another writer win: before each put of a commit, it takes this version with the next of `commits`."""
+    """Let another writer win: it puts the next of `commits` before each put of a commit, as the same version."""
     remaining = list(commits)
 
-    def before(operation: str, name: str) -> None:
+    def put_rival_commit(operation: str, name: str) -> None:
         if operation == "write_if_absent" and remaining and name not in store.files:
             put_raw(store, int(name[-25:-5]), remaining.pop(0))
 
-    store.before = before
+    store.before = put_rival_commit
 
 
 def info(**values: Any) -> CommitInfo:
@@ -167,6 +169,7 @@ def info(**values: Any) -> CommitInfo:
 
 
 def paths(snapshot: Snapshot) -> list[str]:
+    """The paths of a version's active files, in order."""
     return sorted(snapshot.files["path"].to_pylist())
 
 
@@ -178,5 +181,5 @@ class Requests:
     """A record of every access to the store, as `(operation, name)` without the folder."""
 
     def __init__(self, store: MemoryLogStore) -> None:
-        self.seen: list[tuple[str, str]] = []
-        store.before = lambda operation, name: self.seen.append((operation, name.rpartition("/")[2]))
+        self.accesses: list[tuple[str, str]] = []
+        store.before = lambda operation, name: self.accesses.append((operation, name.rpartition("/")[2]))

@@ -19,7 +19,7 @@ from deltalite.upkeep.checkpoint import classic_checkpoint
 from tests.unit.builders import NOON_MS, add, load, metadata, new_store, put_raw, remove, txn
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
-_FILES = ("add", "remove")
+_FILE_ACTIONS = ("add", "remove")
 _SIDECAR = pa.struct(
     [("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64()), ("tags", STRING_MAP)]
 )
@@ -27,14 +27,14 @@ _CHECKPOINT_METADATA = pa.struct([("version", pa.int64()), ("tags", STRING_MAP)]
 
 
 def rich_store() -> MemoryLogStore:
-    """A table that uses every kind of action, nulls and odd characters; versions 0 and 1."""
+    """A table with versions 0 and 1 that uses every kind of action, nulls and special characters."""
     store = new_store()
     protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("domainMetadata", "appendOnly"))
-    described = metadata(
+    table_metadata = metadata(
         {"k": "v", "é": ""}, name="n", description="d", created_time_ms=5, partition_columns=("day",),
         format={"provider": "parquet", "options": {}},
     )  # fmt: skip
-    full = add(
+    full_add = add(
         "day=a%20b/f", partition_values={"day": "a b"}, stats='{"numRecords":1}', tags={"t": None, "u": "x"},
         base_row_id=3, default_row_commit_version=0, clustering_provider="liquid",
     )  # fmt: skip
@@ -42,16 +42,17 @@ def rich_store() -> MemoryLogStore:
         store,
         0,
         [
-            protocol, described, full, add("g", partition_values={"day": None}), add("h", partition_values={"day": ""}),
+            protocol, table_metadata, full_add,
+            add("g", partition_values={"day": None}), add("h", partition_values={"day": ""}),
             DomainMetadata(domain="delta.unknown", configuration='{"x": 1}', removed=False),
             DomainMetadata(domain="mine", configuration="", removed=False),
             txn("run/ü", 3), txn("old", 1, None),
         ],
     )  # fmt: skip
-    removed = remove(
+    full_remove = remove(
         "h", deletion_timestamp_ms=NOON_MS, extended_file_metadata=True, partition_values={"day": None}, size_bytes=10
     )
-    put_raw(store, 1, [removed, DomainMetadata(domain="mine", configuration="", removed=True)])
+    put_raw(store, 1, [full_remove, DomainMetadata(domain="mine", configuration="", removed=True)])
     return store
 
 
@@ -77,30 +78,31 @@ def write_v2(
     name: str,
     *,
     sidecars: int = 0,
-    spelled: str = "{}",
-    stated: tuple[int, ...] | None = None,
+    path_format: str = "{}",
+    stated_versions: tuple[int, ...] | None = None,
 ) -> list[str]:
     """Write a checkpoint with V2 content under any name; returns the names of its sidecars.
 
-    Without sidecars, the main file holds the adds and removes. `spelled` is the format of a sidecar's path, and
-    `stated` has the versions in `checkpointMetadata`.
+    Without sidecars, the main file holds the adds and removes. `path_format` takes the name of a sidecar and gives
+    its path. `stated_versions` are the versions in `checkpointMetadata`; None means `version`.
     """
     rows = _checkpoint_rows(store, version)
     is_file = pc.or_(pc.is_valid(rows["add"]), pc.is_valid(rows["remove"]))
-    files = rows.filter(is_file).select(_FILES)
-    main = [rows.filter(pc.invert(is_file)).drop_columns(_FILES)]
-    checkpoint_metadata = [{"version": v, "tags": []} for v in ((version,) if stated is None else stated)]
-    main.append(pa.table({"checkpointMetadata": pa.array(checkpoint_metadata, _CHECKPOINT_METADATA)}))
+    files = rows.filter(is_file).select(_FILE_ACTIONS)
+    main_tables = [rows.filter(pc.invert(is_file)).drop_columns(_FILE_ACTIONS)]
+    stated_versions = (version,) if stated_versions is None else stated_versions
+    checkpoint_metadata = [{"version": v, "tags": []} for v in stated_versions]
+    main_tables.append(pa.table({"checkpointMetadata": pa.array(checkpoint_metadata, _CHECKPOINT_METADATA)}))
     names = [f"{uuid.uuid4()} {number}.parquet" for number in range(sidecars)]
     for number, sidecar in enumerate(names):
-        part = [row % sidecars == number for row in range(files.num_rows)]
-        store.files[f"{SIDECAR_DIR}/{sidecar}"] = (to_parquet(files.filter(pa.array(part, pa.bool_()))), 0)
-    paths = [spelled.format(sidecar.replace(" ", "%20")) for sidecar in names]
+        is_in_sidecar = pa.array([row % sidecars == number for row in range(files.num_rows)], pa.bool_())
+        store.files[f"{SIDECAR_DIR}/{sidecar}"] = (to_parquet(files.filter(is_in_sidecar)), 0)
+    paths = [path_format.format(sidecar.replace(" ", "%20")) for sidecar in names]
     sidecar_actions = [{"path": path, "sizeInBytes": 1, "modificationTime": 0, "tags": None} for path in paths]
-    main.append(pa.table({"sidecar": pa.array(sidecar_actions, _SIDECAR)}))
+    main_tables.append(pa.table({"sidecar": pa.array(sidecar_actions, _SIDECAR)}))
     if not sidecars:
-        main.append(files)
-    table = pa.concat_tables(main, promote_options="default")
+        main_tables.append(files)
+    table = pa.concat_tables(main_tables, promote_options="default")
     store.files[name] = (to_json_lines(table) if name.endswith(".json") else to_parquet(table), 0)
     return [f"{SIDECAR_DIR}/{sidecar}" for sidecar in names]
 
@@ -110,8 +112,8 @@ def write_parts(store: MemoryLogStore, version: int, count: int) -> list[str]:
     rows = _checkpoint_rows(store, version)
     names = [f"{LOG_DIR}/{version:020d}.checkpoint.{part:010d}.{count:010d}.parquet" for part in range(1, count + 1)]
     for part, name in enumerate(names):
-        rows_of_part = pa.array([row % count == part for row in range(rows.num_rows)], pa.bool_())
-        store.files[name] = (to_parquet(rows.filter(rows_of_part)), 0)
+        is_in_part = pa.array([row % count == part for row in range(rows.num_rows)], pa.bool_())
+        store.files[name] = (to_parquet(rows.filter(is_in_part)), 0)
     return names
 
 
@@ -126,17 +128,18 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def to_json_lines(table: pa.Table) -> bytes:
+    """The rows of a checkpoint as the lines of a JSON checkpoint, without nulls."""
     rows = table.to_pylist(maps_as_pydicts="strict")
-    lines = [{kind: _present(body) for kind, body in row.items() if body is not None} for row in rows]
+    lines = [{kind: _without_nulls(body) for kind, body in row.items() if body is not None} for row in rows]
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
-def _present(body: dict[str, Any]) -> dict[str, Any]:
+def _without_nulls(body: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in body.items() if value is not None}
 
 
 def write_compaction(store: MemoryLogStore, first: int, last: int) -> str:
-    """Write `<first>.<last>.compacted.json`: the newest action of these commits for each key. Returns its name."""
+    """Write a compaction with the newest action of these commits for each key; returns the name of the file."""
     newest: dict[tuple[str, ...], dict[str, Any]] = {}
     for version in range(first, last + 1):
         name = commit_name(version)
@@ -178,11 +181,11 @@ def write_checksum(store: MemoryLogStore, version: int, **changes: Any) -> str:
 
 
 def with_damaged_pages(data: bytes, column: str) -> bytes:
-    """A Parquet file in which the pages of a column are damaged; `column` is its dotted path."""
+    """Damage the pages of a column in a Parquet file; returns the new content. `column` is a dotted path."""
     damaged = bytearray(data)
     with pq.ParquetFile(pa.BufferReader(data)) as file:
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-    for chunk in (group.column(at) for group in groups for at in range(group.num_columns)):
+    for chunk in (group.column(number) for group in groups for number in range(group.num_columns)):
         if chunk.path_in_schema == column:
             start = chunk.dictionary_page_offset or chunk.data_page_offset
             damaged[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size

@@ -1,4 +1,4 @@
-"""The change data feed of tables with hand-written commits: its rows, its schema, and versions without a feed."""
+"""The change data feed of tables with hand-written commits has the right rows and schema, or raises an error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from deltalite.protocol.actions import AddCDCFile, Protocol
 from deltalite.protocol.file_names import commit_name
 from deltalite.storage.memory import MemoryLogStore
 from deltalite.upkeep.checkpoint import write_checkpoint
-from tests.support.vectors import inline
+from tests.support.vectors import inline_vector
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
@@ -58,23 +58,24 @@ VECTOR_PROTOCOL = Protocol(
 
 
 def feed_of(*commits, protocol=FEED_PROTOCOL, files=None, **changes) -> MemoryLogStore:
-    """A table whose version 0 enables the feed, then the commits; `files` has the rows of each data file."""
+    """A table that enables the feed in version 0 and then has these commits. `files` has the rows of each data file."""
     store = new_store()
     put_raw(store, 0, [protocol, metadata(FEED_ENABLED, **changes)])
     for version, actions in enumerate(commits, 1):
         put_raw(store, version, actions)
     for name, rows in (files or {}).items():
-        with_rows(store, name, rows)
+        write_rows(store, name, rows)
     return store
 
 
-def with_rows(store, name, rows):
+def write_rows(store, name, rows):
     buffer = io.BytesIO()
     pq.write_table(rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows), buffer)
     store.files[name] = (buffer.getvalue(), NOON_MS)
 
 
 def ids(*numbers):
+    """The rows of a data file with these ids."""
     return pa.table({"id": pa.array(numbers, pa.int64()), "day": pa.nulls(len(numbers), pa.string())})
 
 
@@ -95,7 +96,7 @@ def test_rows_have_the_order_of_versions_and_a_change_type():
         [add("a"), add("b")],
         [remove("a", data_change=False), add("c", data_change=False)],
         [remove("c"), add("d"), cdc("_change_data/1")],
-        [remove("b", deletion_vector=inline([0]))],
+        [remove("b", deletion_vector=inline_vector([0]))],
         files={"a": ids(1), "b": ids(2, 3), "_change_data/1": change_rows},
     )
     assert rows_of(store, 0) == [
@@ -156,7 +157,7 @@ def test_a_version_and_the_changes_after_it_make_the_next_version(states):
     """Rows of a file are deleted and restored at random."""
 
     def vector_of(deleted_rows):
-        return inline(deleted_rows) if deleted_rows else None
+        return inline_vector(deleted_rows) if deleted_rows else None
 
     commits = [[add("a", deletion_vector=vector_of(states[0]))]]
     for old, new in pairwise(states):
@@ -230,7 +231,7 @@ def test_a_cleaned_up_commit_has_no_changes_though_its_version_is_readable():
     store.delete(commit_name(2))
     with pytest.raises(VersionNotFoundError, match="Request changes from version 3 on"):
         plan_changes(store, 2)
-    with pytest.raises(VersionNotFoundError, match="version 2, nor any later one of the range"):
+    with pytest.raises(VersionNotFoundError, match="version 2, or of any later requested version"):
         plan_changes(store, 2, 2)
 
 
@@ -302,7 +303,7 @@ def test_the_feed_finds_missing_partition_values_of_a_remove_in_the_previous_ver
 
 
 def test_a_remove_means_the_file_with_the_same_deletion_vector():
-    first_vector, second_vector = inline([0]), inline([0, 1])
+    first_vector, second_vector = inline_vector([0]), inline_vector([0, 1])
     store = feed_of(
         [add("a", partition_values={"day": "x"}, deletion_vector=first_vector)],
         [remove("a", deletion_vector=second_vector)],
@@ -319,7 +320,7 @@ def test_an_unpartitioned_table_needs_no_lookup_of_partition_values():
     store = feed_of([remove("a")])
     requests = Requests(store)
     assert plan_changes(store, 1).files[0].partition_values == {}
-    assert requests.seen.count(("read", f"{0:020}.json")) <= 2  # the snapshots of both ends
+    assert requests.accesses.count(("read", f"{0:020}.json")) <= 2  # the snapshots of both ends
 
 
 def test_the_feed_loads_the_previous_version_once_for_many_commits_without_partition_values():
@@ -329,8 +330,8 @@ def test_the_feed_loads_the_previous_version_once_for_many_commits_without_parti
         requests = Requests(store)
         plan = plan_changes(store, 2)
         assert [f.partition_values["day"] for f in plan.files] == [str(n) for n in range(count)]
-        assert max(Counter(requests.seen).values()) < 5
-        return requests.seen.count(("read", commit_name(1).rpartition("/")[2]))
+        assert max(Counter(requests.accesses).values()) < 5
+        return requests.accesses.count(("read", commit_name(1).rpartition("/")[2]))
 
     assert reads_of_the_first_commit(4) == reads_of_the_first_commit(12)
 
@@ -347,7 +348,7 @@ def test_partition_values_are_those_of_the_previous_version(commits):
     for days, has_change_file, data_change in commits:
         actions.append([cdc("_change_data/1", partition_values={"day": "x"})] if has_change_file else [])
         for number, day in days.items():
-            vector = inline([number]) if number % 2 else None
+            vector = inline_vector([number]) if number % 2 else None
             if number in live_numbers:
                 actions[-1].append(remove(f"f{number}", deletion_vector=vector, data_change=data_change))
             else:
@@ -379,17 +380,19 @@ def test_a_large_commit_is_read_in_blocks(monkeypatch):
     store = feed_of([add(f"f{n}") for n in range(50)], [cdc("_change_data/1"), *(remove(f"f{n}") for n in range(50))])
     requests = Requests(store)
     assert [f.path for f in plan_changes(store, 0).files] == [*(f"f{n}" for n in range(50)), "_change_data/1"]
-    assert {operation for operation, name in requests.seen if name in (f"{1:020}.json", f"{2:020}.json")} == {"open"}
+    assert {operation for operation, name in requests.accesses if name in (f"{1:020}.json", f"{2:020}.json")} == {
+        "open"
+    }
 
 
 def test_the_feed_uses_the_snapshot_of_the_caller():
     store = feed_of([add("a")], [add("b")])
     snapshot = load(store, 2)
     requests = Requests(store)
-    assert plan_changes(store, 2, 2, loaded=snapshot).snapshot is snapshot
-    assert requests.seen == [("list", f"{0:020}"), ("read", f"{2:020}.json")]
-    assert plan_changes(store, 1, 1, loaded=snapshot).snapshot.version == 1
-    assert plan_changes(store, 1, loaded=load(store, 1)).snapshot.version == 2
+    assert plan_changes(store, 2, 2, loaded_snapshot=snapshot).snapshot is snapshot
+    assert requests.accesses == [("list", f"{0:020}"), ("read", f"{2:020}.json")]
+    assert plan_changes(store, 1, 1, loaded_snapshot=snapshot).snapshot.version == 1
+    assert plan_changes(store, 1, loaded_snapshot=load(store, 1)).snapshot.version == 2
 
 
 def test_a_change_data_file_without_change_types_is_rejected():

@@ -1,4 +1,4 @@
-"""The change data feed of tables of other engines: the same rows or the same rejection as in those engines."""
+"""The change data feed of a table of another engine has the rows that this engine reads, or is also rejected."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from deltalite import DeltaTable
 from deltalite.errors import ChangeFeedUnavailableError, InvalidRequestError, VersionNotFoundError
 from tests.support.golden import GOLDEN
 
-# `table-with-cdf` has no row, and a column that becomes NOT NULL: delta-spark and the kernel refuse its range.
-REFUSED = {
+# `table-with-cdf` has no rows, and one of its columns becomes NOT NULL. delta-spark and the kernel reject its range.
+REJECTED = {
     "delta-golden/deltalog-getChanges": "Version 0 of .* did not record",
     "delta-kernel-rs/table-with-cdf": "in version 4 the column 'id' became NOT NULL",
     "delta-rs/checkpoint-cdf-table": "the oldest after it is version 3",
@@ -31,7 +31,7 @@ def multiset(table):
     return Counter(repr(sorted(row.items())) for row in table.to_pylist())
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in REFUSED] or ["golden tables are missing"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in REJECTED] or ["golden tables are missing"])
 def test_the_feed_has_the_rows_that_other_engines_read(golden, name):
     expected = pq.read_table(golden / "expected" / name / "cdf.parquet")
     table = DeltaTable(str(golden / "tables" / name))
@@ -41,14 +41,14 @@ def test_the_feed_has_the_rows_that_other_engines_read(golden, name):
     assert feed["_commit_timestamp"].null_count == 0
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_a_range_that_no_engine_reads_is_rejected_at_once(golden, name):
-    with pytest.raises((ChangeFeedUnavailableError, VersionNotFoundError), match=REFUSED[name]):
+@pytest.mark.parametrize("name", sorted(REJECTED))
+def test_a_range_that_no_engine_reads_is_rejected_before_rows_are_read(golden, name):
+    with pytest.raises((ChangeFeedUnavailableError, VersionNotFoundError), match=REJECTED[name]):
         DeltaTable(str(golden / "tables" / name)).changes(expectation(name)["start_version"])
 
 
 def test_a_log_that_begins_at_a_checkpoint_gives_the_feed_of_the_whole_log(golden):
-    """The same table with its whole log gives the same rows."""
+    """`checkpoint-cdf-table` is `cdf-table` after a cleanup of its log."""
     cleaned, whole = (
         DeltaTable(str(golden / "tables" / "delta-rs" / n)) for n in ("checkpoint-cdf-table", "cdf-table")
     )

@@ -32,7 +32,7 @@ def test_a_code_finds_its_class_and_an_instance_survives_pickling(cls):
     )
 
 
-def test_a_message_can_be_encoded_whatever_it_quotes():
+def test_a_message_with_any_quoted_text_can_be_encoded():
     error = DeltaLiteError("The log names '\ud800\0ü'.", remedy="Write \udfff anew.")
     assert str(error) == "The log names '\\ud800\\x00ü'. Write \\udfff anew."
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
@@ -50,12 +50,14 @@ def test_only_errors_that_another_attempt_can_solve_are_retryable():
 
 
 def test_the_docstring_shows_the_tree_of_the_classes():
-    drawn = {}
+    parents_in_docstring = {}
     stack = []
     for line in errors.__doc__.splitlines():
         name = line.lstrip(" │├└─").split(" ")[0]
         if name in vars(errors) and line.startswith("    "):
             depth = (len(line) - len(line.lstrip(" │├└─"))) // 4
             stack[depth - 1 :] = [name]
-            drawn[name] = stack[-2] if len(stack) > 1 else None
-    assert drawn == {cls.__name__: None if cls is DeltaLiteError else cls.__base__.__name__ for cls in CLASSES}
+            parents_in_docstring[name] = stack[-2] if len(stack) > 1 else None
+    assert parents_in_docstring == {
+        cls.__name__: None if cls is DeltaLiteError else cls.__base__.__name__ for cls in CLASSES
+    }

@@ -41,7 +41,7 @@ pytestmark = [
     pytest.mark.skipif(not MANIFEST.is_file(), reason="the golden tables are missing"),
 ]
 randoms = st.randoms(use_true_random=False)
-# With statistics, of many types, partitioned, mapped, with deletion vectors.
+# Tables with statistics, many types, partitions, column mapping and deletion vectors.
 TABLES = (
     "dat/multi_partitioned",
     "derived/table-with-dv-small",
@@ -77,20 +77,20 @@ TYPES = (
 )
 
 
-def opened(store):
+def open_table(store):
     with patch.object(table_module, "open_store", lambda _address, **_options: store):
         return DeltaTable("/t")
 
 
 @cache
-def rows(name):
-    return rows_of(opened(store_of(name)).to_arrow())
+def expected_rows(name):
+    return rows_of(open_table(store_of(name)).to_arrow())
 
 
-def nested(levels, make):
+def nested_schema(levels, wrap):
     kind = "long"
     for _ in range(levels):
-        kind = make(kind)
+        kind = wrap(kind)
     return json.dumps({"type": "struct", "fields": [{"name": "a", "type": kind, "nullable": True, "metadata": {}}]})
 
 
@@ -106,11 +106,11 @@ def test_a_decimal_of_thousands_of_digits_is_an_error_of_the_library():
     assert isinstance(attempt(lambda: parse_schema('"decimal(' + "9" * 5000 + ',1)"')), DeltaLiteError)
 
 
-@pytest.mark.parametrize("make", [in_array, in_struct])
+@pytest.mark.parametrize("wrap", [in_array, in_struct])
 @pytest.mark.parametrize("levels", [50, 98, 99, 100, 200, 235, 300])
-def test_a_schema_of_any_depth_is_read_or_rejected(make, levels):
+def test_a_schema_of_any_depth_is_read_or_rejected(wrap, levels):
     def use():
-        schema = parse_schema(nested(levels, make))
+        schema = parse_schema(nested_schema(levels, wrap))
         return schema_to_arrow(schema), schema_to_json(schema), str(schema)
 
     assert levels > 97 or not isinstance(attempt(use), DeltaLiteError)
@@ -132,12 +132,12 @@ def test_a_damaged_schema_parses_as_written_or_raises_an_error(rnd):
             break
     note(text[:1000])
 
-    def parsed():
+    def parse():
         schema = parse_schema(text)
         schema_to_arrow(schema)
         return schema
 
-    outcome = attempt(parsed)
+    outcome = attempt(parse)
     event(type(outcome).__name__)
     assert isinstance(outcome, DeltaLiteError) or parse_schema(schema_to_json(outcome)) == outcome
 
@@ -154,7 +154,7 @@ _NUMBERS = st.from_regex(r"[-+]?[0-9.eE_]{1,12}|nan|inf|1e[0-9]{1,9}", fullmatch
 @example(text="\ud800", data_type=PrimitiveType("string"))
 @example(text="\ud800", data_type=PrimitiveType("binary"))
 @examples(500)
-def test_a_partition_value_is_a_value_or_an_error(text, data_type):
+def test_any_text_is_a_partition_value_or_an_error_of_the_library(text, data_type):
     attempt(lambda: parse_partition_value(text, data_type))
     attempt(lambda: partition_scalar(text, data_type))
 
@@ -195,30 +195,28 @@ def test_malformed_statistics_hide_no_rows(stats):
             if "add" in line:
                 line["add"]["stats"] = str(stats)
         files[path] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    table = attempt(lambda: opened(store_of(name, files)))
+    table = attempt(lambda: open_table(store_of(name, files)))
     if isinstance(table, DeltaLiteError):  # a text that Arrow cannot hold
         assert "\ud83d" in stats
         return
-    assert rows_of(table.to_arrow()) == rows(name)
+    assert rows_of(table.to_arrow()) == expected_rows(name)
     filters = [("id", ">=", 3)]
-    whole = opened(store_of(name)).to_arrow()
-    assert rows_of(table.to_arrow(filter=filters)) == rows_of(whole.filter(pa.compute.field("id") >= 3))
-    assert table.files().num_rows == table.files()["num_records"].null_count + len(
-        table.files()["num_records"].drop_null()
-    )
+    undamaged = open_table(store_of(name)).to_arrow()
+    assert rows_of(table.to_arrow(filter=filters)) == rows_of(undamaged.filter(pa.compute.field("id") >= 3))
+    assert table.files().num_rows == open_table(store_of(name)).files().num_rows
 
 
 @given(data=st.binary(max_size=300), cardinality=st.integers(0, 2**40))
 @example(data=(1681511377).to_bytes(4, "little") + (2**40).to_bytes(8, "little"), cardinality=5)
 @examples(200)
 def test_any_bytes_are_a_bitmap_or_malformed(data, cardinality):
-    for begin in (
+    for prefix in (
         b"",
         (1681511377).to_bytes(4, "little"),
         (1681511377).to_bytes(4, "little") + (1).to_bytes(8, "little"),
     ):
         try:
-            decoded = roaring.decode(begin + data, cardinality)
+            decoded = roaring.decode(prefix + data, cardinality)
         except roaring.MalformedBitmapError:
             continue
         assert len(decoded) == cardinality
@@ -229,9 +227,9 @@ def test_any_bytes_are_a_bitmap_or_malformed(data, cardinality):
 def test_a_damaged_deletion_vector_never_shows_deleted_rows(name, rnd):
     files, changes = mutate_files(rnd, seed_files(name), lambda n: n.endswith(".bin"))
     note(f"{name}: {changes}")
-    rows_read = attempt(lambda: opened(store_of(name, files)).to_arrow())
+    rows_read = attempt(lambda: open_table(store_of(name, files)).to_arrow())
     event(type(rows_read).__name__)
-    assert isinstance(rows_read, DeltaLiteError) or rows_of(rows_read) == rows(name)
+    assert isinstance(rows_read, DeltaLiteError) or rows_of(rows_read) == expected_rows(name)
 
 
 @given(name=st.sampled_from([n for n in TABLES if "dv" in n]), rnd=randoms)
@@ -245,35 +243,35 @@ def test_a_wrong_deletion_vector_descriptor_never_shows_deleted_rows(name, rnd):
             if vector:
                 line["add"]["deletionVector"] = mutate_value(rnd, vector) if rnd.random() < 0.9 else vector
                 if isinstance(line["add"]["deletionVector"], str) and line["add"]["deletionVector"] == "null":
-                    line["add"]["deletionVector"] = vector  # then there is none, which is no lie
+                    line["add"]["deletionVector"] = vector  # a null is a valid log without a vector
         files[path] = b"".join(to_text(line).encode("utf-8", "surrogatepass") + b"\n" for line in lines)
-    rows_read = attempt(lambda: opened(store_of(name, files)).to_arrow())
+    rows_read = attempt(lambda: open_table(store_of(name, files)).to_arrow())
     event(type(rows_read).__name__)
-    assert isinstance(rows_read, DeltaLiteError) or rows_of(rows_read) == rows(name)
+    assert isinstance(rows_read, DeltaLiteError) or rows_of(rows_read) == expected_rows(name)
 
 
 @given(name=st.sampled_from(TABLES), rnd=randoms)
 @examples(150)
 def test_a_damaged_data_file_gives_rows_of_the_schema_or_an_error(name, rnd):
-    whole = opened(store_of(name))
-    path = rnd.choice(sorted(whole.files()["path"].to_pylist()))
+    undamaged = open_table(store_of(name))
+    path = rnd.choice(sorted(undamaged.files()["path"].to_pylist()))
     damaged = mutate_bytes(rnd, (GOLDEN / "tables" / name / path).read_bytes())
     store = store_of(name, {**seed_files(name), path: damaged})
     note(f"{name}: {path}")
-    table = opened(store)
+    table = open_table(store)
 
     def read():
         rows_read = table.to_arrow()
-        rows_read.validate()  # as in Arrow, a text is not looked into
+        rows_read.validate()  # does not check whether texts are UTF-8
         return rows_read
 
     rows_read = attempt(read)
     event(type(rows_read).__name__)
-    assert isinstance(rows_read, DeltaLiteError) or rows_read.schema.equals(whole.schema)
-    attempt(lambda: list(table.to_batches(filter=[(whole.schema.names[0], "!=", None)])))
+    assert isinstance(rows_read, DeltaLiteError) or rows_read.schema.equals(undamaged.schema)
+    attempt(lambda: list(table.to_batches(filter=[(undamaged.schema.names[0], "!=", None)])))
 
 
-_LIAR = """
+_READ_WITH_LIMITS = """
 import resource, sys
 import pyarrow as pa
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
@@ -284,13 +282,13 @@ try:
     print(DeltaTable(sys.argv[1]).to_arrow().num_rows)
 except DeltaLiteError as error:
     print(type(error).__name__)
-grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-assert grown < 300_000 and pa.default_memory_pool().max_memory() < 300_000_000, grown
+growth_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+assert growth_kib < 300_000 and pa.default_memory_pool().max_memory() < 300_000_000, growth_kib
 """
 
 
 @pytest.mark.parametrize(
-    ("name", "where", "lie"),
+    ("name", "key", "wrong_size"),
     [
         ("derived/table-with-dv-small", "size", 2**62),
         ("derived/table-with-dv-small", "size", -(2**62)),
@@ -300,7 +298,7 @@ assert grown < 300_000 and pa.default_memory_pool().max_memory() < 300_000_000, 
         ("derived/dv-inline", "cardinality", 2**62),
     ],
 )
-def test_a_wrong_size_costs_neither_memory_nor_time(name, where, lie, tmp_path):
+def test_a_wrong_size_costs_neither_memory_nor_time(name, key, wrong_size, tmp_path):
     for path in (GOLDEN / "tables" / name).rglob("*"):
         target = tmp_path / path.relative_to(GOLDEN / "tables" / name)
         if path.is_file():
@@ -310,12 +308,12 @@ def test_a_wrong_size_costs_neither_memory_nor_time(name, where, lie, tmp_path):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         for line in lines:
             if "add" in line:
-                body = line["add"] if where == "size" else line["add"].get("deletionVector", {})
-                body[where] = lie
+                body = line["add"] if key == "size" else line["add"].get("deletionVector", {})
+                body[key] = wrong_size
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     environment = {"PYTHONPATH": str(CHECKOUT / "spark_jobs")}
     process = subprocess.run(
-        [sys.executable, "-c", _LIAR, str(tmp_path)],
+        [sys.executable, "-c", _READ_WITH_LIMITS, str(tmp_path)],
         env=environment,
         capture_output=True,
         text=True,
@@ -339,9 +337,9 @@ def test_a_path_that_names_no_file_is_an_error_of_the_library(path):
         )
         for n, data in seed_files(name).items()
     }
-    assert isinstance(attempt(lambda: opened(store_of(name, files)).to_arrow()), DeltaLiteError)
+    assert isinstance(attempt(lambda: open_table(store_of(name, files)).to_arrow()), DeltaLiteError)
 
 
-def test_a_schema_that_exists_is_a_struct():
+def test_the_undamaged_schema_is_a_struct_with_a_map():
     assert isinstance(parse_schema(json.dumps(SCHEMA)), StructType)
     assert isinstance(LEAVES[2][1].type, MapType)

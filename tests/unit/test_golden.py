@@ -17,23 +17,23 @@ from deltalite.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tests.support.golden import assert_same_rows, meta_of, table_names, unsupported_part
+from tests.support.golden import assert_same_rows, expected_metadata, table_names, unsupported_part
 
-LOG_IS_READ = {"read", "log-only"}
+READABLE_LOGS = {"read", "log-only"}
 # Versions that are not read, each with its reason. All tables are read at their latest version.
 UNREAD_VERSIONS = {
     ("delta-rs/delta-live-table", 0): "its metaData has no schemaString, which the protocol requires",
 }
 
 
-def opened(golden, name, **at):
-    return DeltaTable(str(golden / "tables" / name), **at)
+def open_table(golden, name, version=None):
+    return DeltaTable(str(golden / "tables" / name), version=version)
 
 
 @pytest.mark.parametrize("name", table_names("read"))
 def test_a_table_has_the_rows_that_every_reader_sees(golden, name):
-    table = opened(golden, name)
-    assert table.version == meta_of(golden, name)["version"]
+    table = open_table(golden, name)
+    assert table.version == expected_metadata(golden, name)["version"]
     assert_same_rows(table.to_arrow(), pq.read_table(golden / "expected" / name / "data.parquet"))
 
 
@@ -41,11 +41,11 @@ def file_facts(row, path, size):
     return path, size, tuple(sorted((k, v or None) for k, v in dict(row["partition_values"] or ()).items()))
 
 
-@pytest.mark.parametrize("name", table_names(*LOG_IS_READ))
+@pytest.mark.parametrize("name", table_names(*READABLE_LOGS))
 def test_a_log_has_the_files_protocol_and_schema_that_every_reader_sees(golden, name):
-    meta, table = meta_of(golden, name), opened(golden, name)
-    listed = golden / "expected" / name / "files.json"
-    expected = json.loads(listed.read_text()) if listed.is_file() else []
+    meta, table = expected_metadata(golden, name), open_table(golden, name)
+    expected_file = golden / "expected" / name / "files.json"
+    expected = json.loads(expected_file.read_text()) if expected_file.is_file() else []
     assert len(expected) == meta["num_files"]
     live_files = table.files().to_pylist()
     assert Counter(file_facts(row, row["path"], row["size_bytes"]) for row in live_files) == Counter(
@@ -64,7 +64,7 @@ def test_a_log_has_the_files_protocol_and_schema_that_every_reader_sees(golden, 
 
 @pytest.mark.parametrize("name", table_names("log-only"))
 def test_missing_data_files_never_give_fewer_rows(golden, name):
-    table = opened(golden, name)
+    table = open_table(golden, name)
     if table.files().num_rows:
         with pytest.raises(CorruptDataFileError):
             table.to_arrow()
@@ -73,22 +73,22 @@ def test_missing_data_files_never_give_fewer_rows(golden, name):
 @pytest.mark.parametrize("name", table_names("read"))
 def test_earlier_versions_have_their_files_and_rows(golden, name):
     folder = golden / "expected" / name
-    listed = folder / "versions.json"
-    for entry in json.loads(listed.read_text()) if listed.is_file() else ():
-        truth = entry.get("replay") or entry
-        if truth.get("files") is None or "error" in truth:
+    expected_file = folder / "versions.json"
+    for entry in json.loads(expected_file.read_text()) if expected_file.is_file() else ():
+        expected = entry.get("replay") or entry
+        if expected.get("files") is None or "error" in expected:
             continue  # the other readers gave no answer
         if (name, entry["version"]) in UNREAD_VERSIONS:
             with pytest.raises(CorruptLogError, match="without `schemaString`"):
-                opened(golden, name, version=entry["version"])
+                open_table(golden, name, version=entry["version"])
             continue
         try:
-            table = opened(golden, name, version=entry["version"])
+            table = open_table(golden, name, version=entry["version"])
         except VersionNotFoundError:
-            continue  # the log no longer reaches back
-        assert table.files().num_rows == truth["files"], entry
-        if truth["rows"] is not None:
-            assert table.to_arrow(columns=[]).num_rows == truth["rows"], entry
+            continue  # a cleanup has deleted this version from the log
+        assert table.files().num_rows == expected["files"], entry
+        if expected["rows"] is not None:
+            assert table.to_arrow(columns=[]).num_rows == expected["rows"], entry
         rows = folder / "versions" / f"{entry['version']}.parquet"
         if rows.is_file():
             assert_same_rows(table.to_arrow(), pq.read_table(rows))
@@ -97,24 +97,24 @@ def test_earlier_versions_have_their_files_and_rows(golden, name):
 @pytest.mark.parametrize("name", table_names("must-error"))
 def test_an_invalid_table_raises_a_typed_error_and_gives_no_rows(golden, name):
     with pytest.raises(TableError) as caught:
-        opened(golden, name).to_arrow()
+        open_table(golden, name).to_arrow()
     assert caught.value.remedy and not caught.value.retryable
 
 
 @pytest.mark.parametrize("name", table_names("must-refuse"))
 def test_the_error_names_the_unsupported_protocol_feature(golden, name):
     with pytest.raises(UnsupportedFeatureError) as caught:
-        opened(golden, name).to_arrow()
+        open_table(golden, name).to_arrow()
     assert unsupported_part(golden, name) in caught.value.problem
 
 
 @pytest.mark.parametrize("name", table_names("either", "read-count-only"))
 def test_a_table_on_which_readers_differ_gives_the_stated_rows_or_an_error(golden, name):
     try:
-        rows = opened(golden, name).to_arrow()
+        rows = open_table(golden, name).to_arrow()
     except DeltaLiteError:
         return
     data = golden / "expected" / name / "data.parquet"
-    assert rows.num_rows == meta_of(golden, name)["num_rows"]
+    assert rows.num_rows == expected_metadata(golden, name)["num_rows"]
     if data.is_file():
         assert_same_rows(rows, pq.read_table(data))

@@ -1,4 +1,4 @@
-"""Secrets in texts are replaced by stars. Hostile texts take no longer, and names of columns are not secrets."""
+"""Stars replace the secrets in a text, in one pass over any text. Names of columns are not secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPEATED = [
 
 @pytest.mark.parametrize("part", REPEATED)
 def test_a_hostile_text_of_any_length_is_searched_in_one_pass(part):
-    assert len(redacted(part * (300_000 // len(part)))) <= 300_000  # searched from each place anew, it takes minutes
+    assert len(redacted(part * (300_000 // len(part)))) <= 300_000  # a search from each position would take minutes
 
 
 @pytest.mark.slow
@@ -37,7 +37,7 @@ def test_a_condition_on_columns_with_names_like_secrets_is_shown(text):
 
 def test_an_assignment_of_a_column_with_a_secret_name_is_shown():
     assert list(secret_values({"set": {"token": "source.token"}})) == []
-    assert shows_secret("db.password", "password"), "a password may be this word"
+    assert shows_secret("db.password", "password"), "the word may be the value of the secret"
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ DYNAMIC = {"partition_overwrite": PartitionOverwrite.DYNAMIC}
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "problem"),
     [
         ({"table": ""}, "names no table"),
         ({"sources": {}}, "no source"),
@@ -103,14 +103,14 @@ DYNAMIC = {"partition_overwrite": PartitionOverwrite.DYNAMIC}
     ],
     ids=str,
 )
-def test_contradicting_parameters_are_rejected_with_a_remedy(change, says):
-    with pytest.raises(InvalidRequestError, match=says) as caught:
+def test_contradicting_parameters_are_rejected_with_a_remedy(change, problem):
+    with pytest.raises(InvalidRequestError, match=problem) as caught:
         WriteRequest(**PLAIN | change)
     assert caught.value.remedy
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "problem"),
     [
         (lambda: Source(format=""), "no format"),
         (lambda: Source(format="delta"), "no path"),
@@ -138,48 +138,48 @@ def test_contradicting_parameters_are_rejected_with_a_remedy(change, says):
         (lambda: RunIdentity(app_id="x", on_rerun="again"), "on_rerun is 'again'"),
     ],
 )
-def test_an_invalid_source_or_identity_is_rejected(make, says):
-    with pytest.raises(InvalidRequestError, match=says):
+def test_an_invalid_source_or_identity_is_rejected(make, problem):
+    with pytest.raises(InvalidRequestError, match=problem):
         make()
 
 
-def edited(**changes):
+def changed_json(**changes):
     body = json.loads(WriteRequest(**FULL).to_json())
     return json.dumps({k: v for k, v in (body | changes).items() if v != "GONE"})
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "problem"),
     [
         ("{", "not JSON"),
         ("[]", "not a JSON object"),
         ("{}", "of version None"),
-        (edited(schema_version=2), "schema version 1, and got 'write' of version 2"),
-        (edited(kind="merge"), "got 'merge'"),
-        (edited(from_the_future=1, another=2), "unknown fields: another, from_the_future"),
-        (edited(sources={"a": {"format": "csv", "novelty": 1}}), "malformed: .*novelty"),
-        (edited(sources="GONE"), "malformed"),
-        (edited(sources=[1]), "malformed"),
-        (edited(table="GONE"), "malformed: .*table"),
-        (edited(identity={"txn_version": 1}), "malformed: .*app_id"),
-        (edited(identity={"app_id": ""}), "empty app id"),
-        (edited(mode="upsert"), "mode is 'upsert'"),
-        (edited(mode="append"), "replace_where needs mode"),
+        (changed_json(schema_version=2), "schema version 1, and got 'write' of version 2"),
+        (changed_json(kind="merge"), "got 'merge'"),
+        (changed_json(from_the_future=1, another=2), "unknown fields: another, from_the_future"),
+        (changed_json(sources={"a": {"format": "csv", "novelty": 1}}), "malformed: .*novelty"),
+        (changed_json(sources="GONE"), "malformed"),
+        (changed_json(sources=[1]), "malformed"),
+        (changed_json(table="GONE"), "malformed: .*table"),
+        (changed_json(identity={"txn_version": 1}), "malformed: .*app_id"),
+        (changed_json(identity={"app_id": ""}), "empty app id"),
+        (changed_json(mode="upsert"), "mode is 'upsert'"),
+        (changed_json(mode="append"), "replace_where needs mode"),
     ],
 )
-def test_json_of_another_release_or_of_another_program_is_rejected(text, says):
-    with pytest.raises(InvalidRequestError, match=says):
+def test_json_of_another_release_or_of_another_program_is_rejected(text, problem):
+    with pytest.raises(InvalidRequestError, match=problem):
         WriteRequest.from_json(text)
 
 
 def test_a_missing_json_key_has_its_default():
-    assert WriteRequest.from_json(edited(identity="GONE", partition_by="GONE")) == replace(
+    assert WriteRequest.from_json(changed_json(identity="GONE", partition_by="GONE")) == replace(
         WriteRequest(**FULL), identity=None, partition_by=None
     )
 
 
-AGAIN = RunIdentity(app_id="ns/d", txn_version=1, on_rerun=OnRerun.WRITE, details={"try": 2})
-COMMITTED = {"identity": AGAIN, "user_metadata": "who", "conflict_retries": 0, "conflict_seconds": 5}
+RERUN = RunIdentity(app_id="ns/d", txn_version=1, on_rerun=OnRerun.WRITE, details={"try": 2})
+COMMITTED = {"identity": RERUN, "user_metadata": "who", "conflict_retries": 0, "conflict_seconds": 5}
 UPSERT = {
     "table": "/lake/t",
     "sources": {"source": CSV},
@@ -232,44 +232,47 @@ REPLACES = {"identity": RunIdentity(app_id="x", on_rerun=OnRerun.REPLACE)}
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "problem"),
     [
         (lambda **more: DeleteRequest(**{"table": "/t", "condition": "a = 1", **more}), "operation is 'delete'"),
         (lambda **more: UpdateRequest(**{"table": "/t", "set": {"a": "1"}, **more}), "operation is 'update'"),
         (lambda **more: MergeRequest(**UPSERT | more), "operation is 'merge'"),
     ],
 )
-def test_requests_that_change_rows_apply_the_checks_of_every_request(make, says):
-    for change, refused in [
-        (REPLACES, f"on_rerun='replace' applies only to an append, and the {says}"),
+def test_requests_that_change_rows_apply_the_checks_of_every_request(make, problem):
+    for change, error_text in [
+        (REPLACES, f"on_rerun='replace' applies only to an append, but the {problem}"),
         ({"table": ""}, "names no table"),
         ({"conflict_retries": -1}, "conflict_retries is -1"),
         ({"conflict_seconds": -1}, "conflict_seconds is -1"),
     ]:
-        with pytest.raises(InvalidRequestError, match=refused) as caught:
+        with pytest.raises(InvalidRequestError, match=error_text) as caught:
             make(**change)
         assert caught.value.remedy
 
 
 def update(**changes):
+    """Return a function that makes an update request, as the parameter `make` of a test."""
     return lambda: UpdateRequest(**{"table": "/t", "set": {"a": "1"}} | changes)
 
 
 def clause(**values):
+    """Return a function that makes a merge clause."""
     return lambda: MergeClause(**values)
 
 
 def merge(**changes):
+    """Return a function that makes a merge request."""
     return lambda: MergeRequest(**UPSERT | {"when_matched": ()} | changes)
 
 
-DELETE, ALL = MergeClause(delete=True), MergeClause(update="*")
-SOME = MergeClause(delete=True, condition="x")
+DELETE, UPDATE_ALL = MergeClause(delete=True), MergeClause(update="*")
+CONDITIONAL_DELETE = MergeClause(delete=True, condition="x")
 INSERT = MergeClause(insert="*")
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "problem"),
     [
         (lambda: DeleteRequest(table="/t", condition=""), "condition is empty. .*to delete every row"),
         (lambda: DeleteRequest(table="/t", condition=" \n"), "condition is empty"),
@@ -286,8 +289,8 @@ INSERT = MergeClause(insert="*")
         (clause(condition="x"), "has no action"),
         (clause(update="*", delete=True), "has update and delete"),
         (clause(update={"a": "1"}, insert="*", delete=True), "has update and insert and delete"),
-        (clause(update="a = 1"), "update is 'a = 1'. .*expressions by column"),
-        (clause(insert=""), "insert is ''"),
+        (clause(update="a = 1"), "update is the text 'a = 1'. .*expressions by column"),
+        (clause(insert=""), "insert is the text ''"),
         (clause(update={}), "update names no column"),
         (clause(insert={"a": " "}), "insert has 'a': ' '"),
         (clause(insert={"a": "1", "A": "1"}), "insert names a column twice"),
@@ -297,21 +300,30 @@ INSERT = MergeClause(insert="*")
         (merge(when_matched=(DELETE,), sources={}), "no source"),
         (merge(when_matched=(DELETE,), sources={"a": CSV, "b": CSV}), "2 sources but no query"),
         (merge(when_matched=(DELETE,), query=" "), "`query` is empty"),
-        (merge(when_matched=(SOME, INSERT)), r"when_matched\[1\] has the action insert, but only update or delete"),
+        (
+            merge(when_matched=(CONDITIONAL_DELETE, INSERT)),
+            r"when_matched\[1\] has the action insert, but only update or delete",
+        ),
         (merge(when_not_matched=(DELETE,)), r"when_not_matched\[0\] has the action delete, but only insert"),
-        (merge(when_not_matched=(ALL,)), r"when_not_matched\[0\] has the action update, but only insert"),
+        (merge(when_not_matched=(UPDATE_ALL,)), r"when_not_matched\[0\] has the action update, but only insert"),
         (
             merge(when_not_matched_by_source=(INSERT,)),
             r"by_source\[0\] has the action insert, but only update or delete",
         ),
-        (merge(when_not_matched_by_source=(SOME, ALL)), r"by_source\[1\] updates every column from the source"),
-        (merge(when_matched=(SOME, DELETE, ALL)), r"when_matched\[1\] has no condition and takes every row"),
+        (
+            merge(when_not_matched_by_source=(CONDITIONAL_DELETE, UPDATE_ALL)),
+            r"by_source\[1\] updates every column from the source",
+        ),
+        (
+            merge(when_matched=(CONDITIONAL_DELETE, DELETE, UPDATE_ALL)),
+            r"when_matched\[1\] has no condition and takes every row",
+        ),
         (merge(when_not_matched=(INSERT, INSERT)), r"when_not_matched\[0\] has no condition"),
-        (merge(when_not_matched_by_source=(DELETE, SOME)), r"by_source\[0\] has no condition"),
+        (merge(when_not_matched_by_source=(DELETE, CONDITIONAL_DELETE)), r"by_source\[0\] has no condition"),
     ],
 )
-def test_a_request_that_is_invalid_for_every_table_is_rejected_with_a_remedy(make, says):
-    with pytest.raises(InvalidRequestError, match=says) as caught:
+def test_a_request_that_is_invalid_for_every_table_is_rejected_with_a_remedy(make, problem):
+    with pytest.raises(InvalidRequestError, match=problem) as caught:
         make()
     assert caught.value.remedy
 
@@ -322,7 +334,7 @@ def merge_json(**changes):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "problem"),
     [
         (merge_json(on="GONE"), "malformed: .*'on'"),
         (merge_json(when_matched=[{"upsert": "*"}]), "malformed: .*'upsert'"),
@@ -332,6 +344,6 @@ def merge_json(**changes):
         (merge_json(when_matched="GONE"), "no clause"),
     ],
 )
-def test_json_of_a_merge_is_checked_strictly(text, says):
-    with pytest.raises(InvalidRequestError, match=says):
+def test_json_of_a_merge_is_checked_strictly(text, problem):
+    with pytest.raises(InvalidRequestError, match=problem):
         MergeRequest.from_json(text)

@@ -1,4 +1,4 @@
-"""A worker accepts a complete marker in the output of a job, and no incomplete one."""
+"""A worker accepts complete markers in the output of a job and ignores incomplete ones."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_marker_counts_only_with_the_nonce_of_the_request(make):
 @pytest.mark.parametrize(
     "text", ["", "no JSON", "[]", "{}", '{"nonce": 1}', '{"nonce": ""}', '{"nonce": "a b"}', "[" * 9999]
 )
-def test_a_request_without_a_nonce_has_none(text):
+def test_a_request_without_a_valid_nonce_has_a_dash_as_its_nonce(text):
     assert nonce_of(text) == "-"
 
 
@@ -77,39 +77,41 @@ def test_the_nonce_of_a_request_is_read_from_its_json():
     assert nonce_of('{"table": "/t", "nonce": "a1b2"}') == "a1b2"
 
 
-def forged(prefix: str, text: str) -> str:
+def forged_marker(prefix: str, text: str) -> str:
     """A marker of an attacker who knows the format."""
     return f"{prefix} - {zlib.crc32(text.encode()):08x} {text}"
 
 
-def packed(text: bytes) -> str:
+def compress(text: bytes) -> str:
     return b64encode(zlib.compress(text, 9)).decode()
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        forged("DELTALITE-RESULT", packed(b" " * 600_000)),
-        forged("DELTALITE-RESULT", packed(json.dumps(RESULT.as_dict() | {"metrics": {"n" * 70_000: 1}}).encode())),
-        forged("DELTALITE-RESULT", b64encode(b"not zlib").decode()),
-        forged("DELTALITE-RESULT", packed(b"x")[:-8] + "===="),
-        forged("DELTALITE-RESULT", packed(b"[" * 60_000)),
-        forged("DELTALITE-RESULT", "{" + '"a":[' * 100),
-        forged("DELTALITE-RESULT", "{}"),
-        forged("DELTALITE-RESULT", '{"table": "/t"}'),
-        forged("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"version": "4"})),
-        forged("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"committed": 1})),
-        forged("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"metrics": {"numFiles": "1"}})),
-        forged("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"metrics": [1]})),
-        forged("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"table": None})),
-        forged("DELTALITE-ERROR", '{"kind": "E"}'),
-        forged("DELTALITE-ERROR", '{"kind": ["E"], "message": "m"}'),
-        forged("DELTALITE-ERROR", '{"kind": "E", "message": "m", "more": 1}'),
-        forged("DELTALITE-STARTED", '{"application_id": "a"}'),
-        forged("DELTALITE-STARTED", '{"application_id": "../../logout", "ui_url": null}'),
-        forged("DELTALITE-STARTED", '{"application_id": "app-1", "ui_url": 4}'),
-        forged("DELTALITE-STARTED", '"app-1"'),
-        forged("DELTALITE-STARTED", "null"),
+        forged_marker("DELTALITE-RESULT", compress(b" " * 600_000)),
+        forged_marker(
+            "DELTALITE-RESULT", compress(json.dumps(RESULT.as_dict() | {"metrics": {"n" * 70_000: 1}}).encode())
+        ),
+        forged_marker("DELTALITE-RESULT", b64encode(b"not zlib").decode()),
+        forged_marker("DELTALITE-RESULT", compress(b"x")[:-8] + "===="),
+        forged_marker("DELTALITE-RESULT", compress(b"[" * 60_000)),
+        forged_marker("DELTALITE-RESULT", "{" + '"a":[' * 100),
+        forged_marker("DELTALITE-RESULT", "{}"),
+        forged_marker("DELTALITE-RESULT", '{"table": "/t"}'),
+        forged_marker("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"version": "4"})),
+        forged_marker("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"committed": 1})),
+        forged_marker("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"metrics": {"numFiles": "1"}})),
+        forged_marker("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"metrics": [1]})),
+        forged_marker("DELTALITE-RESULT", json.dumps(RESULT.as_dict() | {"table": None})),
+        forged_marker("DELTALITE-ERROR", '{"kind": "E"}'),
+        forged_marker("DELTALITE-ERROR", '{"kind": ["E"], "message": "m"}'),
+        forged_marker("DELTALITE-ERROR", '{"kind": "E", "message": "m", "more": 1}'),
+        forged_marker("DELTALITE-STARTED", '{"application_id": "a"}'),
+        forged_marker("DELTALITE-STARTED", '{"application_id": "../../logout", "ui_url": null}'),
+        forged_marker("DELTALITE-STARTED", '{"application_id": "app-1", "ui_url": 4}'),
+        forged_marker("DELTALITE-STARTED", '"app-1"'),
+        forged_marker("DELTALITE-STARTED", "null"),
         result_marker(RESULT) + " " * MARKER_BYTES,
     ],
 )
@@ -118,10 +120,13 @@ def test_a_malformed_marker_is_an_ordinary_line(line):
 
 
 def test_a_line_that_expands_to_megabytes_is_not_decompressed():
-    bomb = packed(b" " * 50_000_000)
+    bomb = compress(b" " * 50_000_000)
     tracemalloc.start()
     try:
-        for line in (forged("DELTALITE-RESULT", bomb), forged("DELTALITE-RESULT", packed(b" " * 600_000))):
+        for line in (
+            forged_marker("DELTALITE-RESULT", bomb),
+            forged_marker("DELTALITE-RESULT", compress(b" " * 600_000)),
+        ):
             assert parse_marker(line) is None
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
@@ -130,16 +135,16 @@ def test_a_line_that_expands_to_megabytes_is_not_decompressed():
 
 @given(st.text(max_size=MARKER_BYTES), st.sampled_from(["DELTALITE-RESULT", "DELTALITE-ERROR", "DELTALITE-STARTED"]))
 def test_no_line_raises(text, prefix):
-    for line in (text, forged(prefix, text.encode("utf-8", "replace").decode())):
+    for line in (text, forged_marker(prefix, text.encode("utf-8", "replace").decode())):
         assert parse_marker(line) is None
 
 
-@given(cut=st.data())
-def test_a_truncated_line_is_not_a_marker(cut):
+@given(data=st.data())
+def test_a_truncated_line_is_not_a_marker(data):
     line = result_marker(RESULT)
-    end = cut.draw(st.integers(0, len(line) - 1))
+    end = data.draw(st.integers(0, len(line) - 1))
     assert parse_marker(line[:end]) is None
-    noise = cut.draw(st.text(min_size=1, max_size=20).filter(str.strip))
+    noise = data.draw(st.text(min_size=1, max_size=20).filter(str.strip))
     assert parse_marker(line[:end] + noise + line[end:]) in (None, RESULT)
     assert parse_marker(line + noise) is None
 
@@ -163,24 +168,24 @@ numTargetDeletionVectorsUpdated executionTimeMs materializeSourceTimeMs scanTime
 
 def test_the_marker_of_a_large_merge_has_all_metrics():
     app_id = "airflow-production/customers_upsert/merge_the_changes/117/scheduled__2026-01-01T00:00:00+00:00"
-    merged = replace(
+    merge_result = replace(
         RESULT,
         table="abfss://lake@account.dfs.core.windows.net/gold/customers",
         operation="MERGE",
         app_id=app_id,
-        metrics={name: 123_456_789_012 + 7_919 * at for at, name in enumerate(MERGE_METRICS)},
+        metrics={name: 123_456_789_012 + 7_919 * index for index, name in enumerate(MERGE_METRICS)},
     )
-    line = result_marker(merged)
-    assert len(line.encode()) <= MARKER_BYTES < len(json.dumps(merged.as_dict()))
-    assert parse_marker(line) == parse_marker(f"{line}\r\n") == merged
+    line = result_marker(merge_result)
+    assert len(line.encode()) <= MARKER_BYTES < len(json.dumps(merge_result.as_dict()))
+    assert parse_marker(line) == parse_marker(f"{line}\r\n") == merge_result
     assert parse_marker(line[:-1]) is None
 
 
 def test_a_result_that_is_too_long_for_a_line_is_not_printed():
-    long = replace(RESULT, table="/lake/" + "".join(chr(0x4E00 + 37 * n % 20_000) for n in range(MARKER_BYTES)))
-    assert result_marker(long) is None
-    fitting = OperationResult(**{**RESULT.as_dict(), "table": "/" + "x" * 500})
-    assert len(result_marker(fitting).encode()) <= MARKER_BYTES
+    long_result = replace(RESULT, table="/lake/" + "".join(chr(0x4E00 + 37 * n % 20_000) for n in range(MARKER_BYTES)))
+    assert result_marker(long_result) is None
+    short_result = OperationResult(**{**RESULT.as_dict(), "table": "/" + "x" * 500})
+    assert len(result_marker(short_result).encode()) <= MARKER_BYTES
 
 
 @given(message=st.text(max_size=2000), repeat=st.integers(1, 3))
@@ -204,8 +209,8 @@ def test_the_message_is_truncated_before_the_remedy():
     )
 
 
-def test_an_error_whose_message_contains_a_marker_is_one_error():
-    quoted = f"The job said {result_marker(RESULT)[:200]}"
+def test_an_error_with_a_marker_in_its_message_is_one_error():
+    quoted = f"The job printed {result_marker(RESULT)[:200]}"
     assert parse_marker(error_marker("SourceError", quoted)) == JobError(kind="SourceError", message=quoted)
     assert parse_marker(error_marker("DELTALITE-RESULT", "DELTALITE-ERROR")).message == "DELTALITE-ERROR"
 
@@ -214,7 +219,7 @@ def test_a_job_prints_its_spark_application_in_a_line():
     started = JobStarted(application_id="application_1_2", ui_url=None)
     line = started_marker(started)
     assert parse_marker(f"{line}\n") == started
-    assert parse_marker(line.replace("_1_2", "_1_3")) is None, "a torn line is none"
+    assert parse_marker(line.replace("_1_2", "_1_3")) is None, "a damaged line is not a marker"
     assert parse_marker("DELTALITE-STARTED") is None
 
 

@@ -24,7 +24,18 @@ from deltalite.errors import (
 )
 from deltalite.protocol.file_names import commit_name
 from deltalite.storage.local import LocalLogStore
-from tests.unit.builders import NOON_MS, PROTOCOL, add, appended, commit_actions, load, metadata, newest, remove
+from deltalite.upkeep.checkpoint import write_checkpoint
+from tests.unit.builders import (
+    NOON_MS,
+    PROTOCOL,
+    add,
+    append_files,
+    commit_actions,
+    load,
+    metadata,
+    newest_version,
+    remove,
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +48,8 @@ def partitioned(golden):
 def small_table(tmp_path):
     """A local table: version 0 is empty, and each of three versions adds a file of one row, `f1` to `f3`."""
     store = LocalLogStore(str(tmp_path / "a b=ü%"))
-    described = metadata({"team": "lake"}, partition_columns=("day",), name="orders", created_time_ms=NOON_MS)
-    commit_actions(store, PROTOCOL, described, read_version=-1)
+    table_metadata = metadata({"team": "lake"}, partition_columns=("day",), name="orders", created_time_ms=NOON_MS)
+    commit_actions(store, PROTOCOL, table_metadata, read_version=-1)
     for number, day in enumerate(["x", "y z/%", None], 1):
         name = f"f{number} %20.parquet"
         pq.write_table(pa.table({"id": [number]}), Path(store.root) / name)
@@ -63,12 +74,12 @@ def test_to_arrow_selects_columns_and_filters_rows(partitioned):
     table = DeltaTable(partitioned)
     assert table.to_arrow().num_rows == 6
     assert table.to_arrow(columns=["NUMBER", "letter"]).column_names == ["number", "letter"]
-    chosen = table.to_arrow(columns=["number"], filter=[("letter", "=", "a")])
-    of_a = [row["number"] for row in table.to_arrow().to_pylist() if row["letter"] == "a"]
-    assert sorted(chosen["number"].to_pylist()) == sorted(of_a)
+    selected = table.to_arrow(columns=["number"], filter=[("letter", "=", "a")])
+    numbers_of_a = [row["number"] for row in table.to_arrow().to_pylist() if row["letter"] == "a"]
+    assert sorted(selected["number"].to_pylist()) == sorted(numbers_of_a)
     assert sum(batch.num_rows for batch in table.to_batches()) == 6
-    nothing = table.to_arrow(filter=[("letter", "=", "zzz")])
-    assert (nothing.num_rows, nothing.schema) == (0, table.schema)
+    empty = table.to_arrow(filter=[("letter", "=", "zzz")])
+    assert (empty.num_rows, empty.schema) == (0, table.schema)
     with pytest.raises(InvalidRequestError, match="nowhere"):
         table.to_arrow(columns=["nowhere"])
     for read in (table.to_arrow, table.to_batches):
@@ -76,10 +87,10 @@ def test_to_arrow_selects_columns_and_filters_rows(partitioned):
             read(columns="number")
 
 
-@pytest.mark.parametrize("spelled", ["{}", "{}/", "file:{}", "file://{}"])
-@pytest.mark.parametrize(("at", "files"), [({}, 6), ({"version": 0}, 3), ({"version": 1}, 6)])
-def test_a_version_has_its_files(partitioned, spelled, at, files):
-    assert DeltaTable(spelled.format(partitioned), **at).files().num_rows == files
+@pytest.mark.parametrize("address_format", ["{}", "{}/", "file:{}", "file://{}"])
+@pytest.mark.parametrize(("options", "files"), [({}, 6), ({"version": 0}, 3), ({"version": 1}, 6)])
+def test_a_version_has_its_files(partitioned, address_format, options, files):
+    assert DeltaTable(address_format.format(partitioned), **options).files().num_rows == files
 
 
 @pytest.mark.parametrize(("suffix", "version"), [("@v0", 0), ("@v1/", 1)])
@@ -142,14 +153,14 @@ def test_history_lists_commits_up_to_the_version_newest_first_with_times_in_utc(
 def test_the_timestamp_of_a_history_entry_travels_to_its_version(tmp_path):
     store = LocalLogStore(str(tmp_path))
     commit_actions(store, PROTOCOL, metadata(), read_version=-1)
-    appended(store, 20)
+    append_files(store, 20)
     history = DeltaTable(store.root).history()
     assert [DeltaTable(store.root, timestamp=entry["timestamp"]).version for entry in history] == list(
         range(20, -1, -1)
     )
 
 
-def test_a_commit_without_provenance_or_with_an_odd_time_has_the_time_of_its_file(small_table):
+def test_a_commit_without_provenance_or_with_an_invalid_time_has_the_time_of_its_file(small_table):
     for version, body in ((4, {"add": None}), (5, {"commitInfo": {"timestamp": "noon"}})):
         file = Path(small_table.root) / commit_name(version)
         file.write_text(json.dumps(body))
@@ -178,7 +189,7 @@ def test_an_address_may_be_a_path_object(small_table):
 
 
 @pytest.mark.parametrize("limit", [-1, "1", 1.5, True])
-def test_a_limit_is_a_positive_int(small_table, limit):
+def test_a_limit_that_is_negative_or_not_an_int_is_rejected(small_table, limit):
     with pytest.raises(InvalidRequestError, match="limit"):
         DeltaTable(small_table.root).history(limit)
 
@@ -267,11 +278,9 @@ def test_partition_columns_are_found_in_any_case(tmp_path):
 
 
 def test_a_checkpoint_in_between_changes_nothing(small_table):
-    from deltalite.upkeep.checkpoint import write_checkpoint
-
     before = DeltaTable(small_table.root)
     write_checkpoint(load(small_table, 2), now_ms=NOON_MS)
     after = DeltaTable(small_table.root)
     assert sorted(map(str, before.files().to_pylist())) == sorted(map(str, after.files().to_pylist()))
-    appended(small_table, 1)
-    assert newest(small_table) == 4
+    append_files(small_table, 1)
+    assert newest_version(small_table) == 4

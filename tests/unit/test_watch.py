@@ -18,7 +18,7 @@ from tests.unit.builders import (
     NOON_MS,
     Requests,
     add,
-    appended,
+    append_files,
     create,
     info,
     load,
@@ -53,64 +53,64 @@ def test_a_summary_has_only_texts_and_numbers_that_airflow_can_encode(operation,
 
 @pytest.mark.parametrize("length", [1, 30])
 def test_an_empty_poll_takes_two_requests_for_a_log_of_any_length(length):
-    store = appended(create(new_store()), length)
+    store = append_files(create(new_store()), length)
     write_checkpoint(load(store), now_ms=NOON_MS)
-    place = position_at(store, length)
+    position = position_at(store, length)
     requests = Requests(store)
-    assert poll(store, place, ANY) == PollResult(position=place, match=None)
-    assert requests.seen == [commit_file(length + 1), commit_file(length)]
+    assert poll(store, position, ANY) == PollResult(position=position, match=None)
+    assert requests.accesses == [commit_file(length + 1), commit_file(length)]
 
 
-@pytest.mark.parametrize("mark", [None, ""])
-def test_an_empty_poll_for_a_future_version_takes_two_requests_and_one_more_once_the_version_exists(mark):
-    store = appended(create(new_store()), 3)
-    place = LogPosition(version=4, commit_digest=mark)
+@pytest.mark.parametrize("commit_digest", [None, ""])
+def test_an_empty_poll_for_a_future_version_takes_two_requests_and_one_more_once_the_version_exists(commit_digest):
+    store = append_files(create(new_store()), 3)
+    position = LogPosition(version=4, commit_digest=commit_digest)
     requests = Requests(store)
-    assert poll(store, place, ANY) == PollResult(position=place, match=None)
-    assert requests.seen == [commit_file(5), ("list", f"{4:020d}")]
-    appended(store, 1)
-    requests.seen.clear()
-    marked = poll(store, place, ANY).position
-    assert requests.seen == [commit_file(5), ("list", f"{4:020d}"), commit_file(4)]
-    assert marked == position_at(store, 4)
-    requests.seen.clear()
-    assert poll(store, marked, ANY).position == marked
-    assert requests.seen == [commit_file(5), commit_file(4)]
+    assert poll(store, position, ANY) == PollResult(position=position, match=None)
+    assert requests.accesses == [commit_file(5), ("list", f"{4:020d}")]
+    append_files(store, 1)
+    requests.accesses.clear()
+    position_with_digest = poll(store, position, ANY).position
+    assert requests.accesses == [commit_file(5), ("list", f"{4:020d}"), commit_file(4)]
+    assert position_with_digest == position_at(store, 4)
+    requests.accesses.clear()
+    assert poll(store, position_with_digest, ANY).position == position_with_digest
+    assert requests.accesses == [commit_file(5), commit_file(4)]
 
 
 def test_a_poll_for_a_future_version_restarts_at_the_beginning_of_a_recreated_table():
-    store = appended(create(new_store()), 3)
-    place = poll(store, LogPosition(version=4, commit_digest=""), ANY).position
-    appended(store, 1)
-    place = poll(store, place, ANY).position
+    store = append_files(create(new_store()), 3)
+    position = poll(store, LogPosition(version=4, commit_digest=""), ANY).position
+    append_files(store, 1)
+    position = poll(store, position, ANY).position
     recreate(store, 6)
-    assert poll(store, place, ANY).match.version == 0
+    assert poll(store, position, ANY).match.version == 0
 
 
 def test_the_first_empty_poll_adds_the_commit_digest_of_a_given_version():
-    store = appended(create(new_store()), 3)
+    store = append_files(create(new_store()), 3)
     assert poll(store, LogPosition(version=3), ANY).position == position_at(store, 3)
 
 
 def test_a_poll_reads_the_new_commits_up_to_the_first_match():
-    store = appended(create(new_store()), 5)
+    store = append_files(create(new_store()), 5)
     requests = Requests(store)
     result = poll(store, LogPosition(version=1), ANY)
     assert (result.position.version, result.match.version) == (2, 2)
-    assert requests.seen == [commit_file(2)]
-    requests.seen.clear()
-    missed = poll(store, LogPosition(version=1), CommitCondition(app_id="nobody"))
-    assert missed == PollResult(position=position_at(store, 5), match=None)
-    assert requests.seen[:5] == [commit_file(v) for v in (2, 3, 4, 5, 6)]
+    assert requests.accesses == [commit_file(2)]
+    requests.accesses.clear()
+    no_match = poll(store, LogPosition(version=1), CommitCondition(app_id="nobody"))
+    assert no_match == PollResult(position=position_at(store, 5), match=None)
+    assert requests.accesses[:5] == [commit_file(v) for v in (2, 3, 4, 5, 6)]
 
 
 def test_a_poll_of_a_missing_table_finds_nothing():
     store = new_store()
     requests = Requests(store)
     assert latest_version(store) == -1 and version_at(store, NOON_MS) == -1
-    requests.seen.clear()
+    requests.accesses.clear()
     assert poll(store, LogPosition(version=-1), ANY) == PollResult(position=LogPosition(version=-1), match=None)
-    assert requests.seen == [commit_file(0), LISTING]
+    assert requests.accesses == [commit_file(0), LISTING]
     create(store, add("a"))
     assert latest_version(store) == 0
     assert poll(store, LogPosition(version=-1), ANY).match.version == 0
@@ -118,7 +118,7 @@ def test_a_poll_of_a_missing_table_finds_nothing():
 
 @pytest.mark.parametrize("hint", ["as it is", None, b"{torn"], ids=["hint", "no hint", "a torn hint"])
 @pytest.mark.parametrize(
-    "behind",
+    "position",
     [
         LogPosition(version=-1),
         LogPosition(version=1),
@@ -127,8 +127,8 @@ def test_a_poll_of_a_missing_table_finds_nothing():
     ],
     ids=str,
 )
-def test_a_poll_continues_after_the_cleaned_up_commits(behind, hint):
-    store = appended(create(new_store()), 5)
+def test_a_poll_continues_after_the_cleaned_up_commits(position, hint):
+    store = append_files(create(new_store()), 5)
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(4):
         store.delete(commit_name(version))
@@ -136,45 +136,45 @@ def test_a_poll_continues_after_the_cleaned_up_commits(behind, hint):
         store.delete(LAST_CHECKPOINT)
     elif isinstance(hint, bytes):
         store.write(LAST_CHECKPOINT, hint)
-    assert poll(store, behind, ANY).match.version == 4
-    assert poll(store, behind, CommitCondition(app_id="nobody")) == PollResult(
+    assert poll(store, position, ANY).match.version == 4
+    assert poll(store, position, CommitCondition(app_id="nobody")) == PollResult(
         position=position_at(store, 5), match=None
     )
 
 
 def recreate(store, versions):
     store.files.clear()
-    return appended(create(store, add("new")), versions)
+    return append_files(create(store, add("new")), versions)
 
 
 @pytest.mark.parametrize("versions", [0, 3, 5, 9], ids="up to version {}".format)
 def test_a_poll_restarts_at_the_beginning_of_a_recreated_table(versions):
-    store = appended(create(new_store()), 5)
+    store = append_files(create(new_store()), 5)
     position = position_at(store, 5)
     recreate(store, versions)
     result = poll(store, position, ANY)
     assert result.match.version == 0 and result.position.recreated
-    rest = poll(store, result.position, CommitCondition(app_id="nobody"))
-    assert rest.position == replace(position_at(store, versions), recreated=True)
+    result_at_end = poll(store, result.position, CommitCondition(app_id="nobody"))
+    assert result_at_end.position == replace(position_at(store, versions), recreated=True)
 
 
-def test_a_table_that_is_gone_is_waited_for_where_it_was():
-    store = appended(create(new_store()), 5)
-    place, before = position_at(store, 5), dict(store.files)
+def test_a_poll_of_a_deleted_table_keeps_its_position():
+    store = append_files(create(new_store()), 5)
+    position, before = position_at(store, 5), dict(store.files)
     store.files.clear()
-    assert poll(store, place, ANY) == PollResult(position=place, match=None)
-    store.files.update(before)  # a mount that was away for a while
-    assert poll(store, place, ANY) == PollResult(position=place, match=None)
+    assert poll(store, position, ANY) == PollResult(position=position, match=None)
+    store.files.update(before)  # the storage shows the table again
+    assert poll(store, position, ANY) == PollResult(position=position, match=None)
     recreate(store, 0)
-    assert poll(store, place, ANY).match.version == 0
+    assert poll(store, position, ANY).match.version == 0
 
 
 def test_a_table_that_has_not_reached_an_unseen_version_is_not_a_recreated_table():
-    store = appended(create(new_store()), 2)
-    place = poll(store, LogPosition(version=5), ANY).position
-    assert poll(store, place, ANY).match is None
-    appended(store, 4)
-    assert poll(store, place, ANY).match.version == 6
+    store = append_files(create(new_store()), 2)
+    position = poll(store, LogPosition(version=5), ANY).position
+    assert poll(store, position, ANY).match is None
+    append_files(store, 4)
+    assert poll(store, position, ANY).match.version == 6
 
 
 def test_a_corrupt_commit_raises_an_error():
@@ -192,11 +192,11 @@ def test_a_large_commit_is_read_in_blocks_and_its_partitions_are_distinct(monkey
     requests = Requests(store)
     (step,) = follow(store, LogPosition(version=0))
     assert step.summary.partitions == tuple({"day": day} for day in "012")
-    assert requests.seen == [commit_file(1), ("open", commit_file(1)[1]), commit_file(2)]
+    assert requests.accesses == [commit_file(1), ("open", commit_file(1)[1]), commit_file(2)]
 
 
 def test_the_version_at_a_timestamp_is_the_newest_before_it():
-    store = appended(create(new_store()), 2)
+    store = append_files(create(new_store()), 2)
     for version, modified_ms in enumerate([5000, 7000, 6000]):
         store.files[commit_name(version)] = (store.files[commit_name(version)][0], modified_ms)
     assert [version_at(store, ms) for ms in (4999, 5000, 7000, 7001, 10**15)] == [-1, 0, 1, 2, 2]
@@ -251,13 +251,13 @@ COMMITS["no rows"] = NO_ROWS
 )
 def test_all_parts_of_a_condition_must_hold(condition, holds_for):
     commit_condition = CommitCondition(**condition)
-    held = set()
+    matching_commits = set()
     for name, actions in COMMITS.items():
         store = create(new_store())
         put_raw(store, 1, actions)
         if poll(store, LogPosition(version=0), commit_condition).match:
-            held.add(name)
-    assert held == holds_for
+            matching_commits.add(name)
+    assert matching_commits == holds_for
     assert CommitCondition.from_dict(json.loads(json.dumps(commit_condition.as_dict()))) == commit_condition
 
 
@@ -279,7 +279,7 @@ def test_a_table_id_identifies_a_table_and_the_commit_that_creates_it():
     create(store)
     match = poll(store, LogPosition(version=-1), ANY).match
     assert match.table_id == table_id(store) and match.table_id is not None
-    appended(store, 1)
+    append_files(store, 1)
     assert poll(store, LogPosition(version=0), ANY).match.table_id is None
 
 

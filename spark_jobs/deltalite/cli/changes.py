@@ -16,7 +16,7 @@ _DEFAULT_LIMIT = 100
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("from_version", type=int, metavar="FROM", help="the first version whose changes are shown")
+    parser.add_argument("from_version", type=int, metavar="FROM", help="the first version to show changes of")
     parser.add_argument("to_version", type=int, metavar="TO", nargs="?", help="the last version (default: the newest)")
     add_limit(parser, "rows", _DEFAULT_LIMIT)
 

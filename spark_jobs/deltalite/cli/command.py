@@ -25,8 +25,8 @@ Arguments = argparse.Namespace
 class Command:
     """One command of the command line.
 
-    `at_version` is True if the command reads one version; the address may then contain the version. `needs_table` is
-    False if the table is optional. `description` is the help text: the docstring of the module, with the JSON fields.
+    `at_version` is True if the command reads one version. The address may then contain the version. `needs_table` is
+    False if the table is optional. `description` is the help text: the module's docstring, which lists the JSON fields.
     """
 
     name: str
@@ -43,7 +43,8 @@ def add_table_arguments(parser: argparse.ArgumentParser, *, at_version: bool, ne
     parser.add_argument(
         "table",
         nargs=None if needs_table else "?",
-        help="address of the table: a path or a URI" + at_version * ", optionally with a version such as @v3",
+        help="address of the table: a path or a URI"
+        + (", optionally with a version such as @v3" if at_version else ""),
     )
     if at_version:
         parser.add_argument("--version", type=int, metavar="N", help="the version to read (default: the newest)")
@@ -61,7 +62,7 @@ def add_table_arguments(parser: argparse.ArgumentParser, *, at_version: bool, ne
 
 
 def add_limit(parser: argparse.ArgumentParser, noun: str, default: int, *, all_as_json: bool = True) -> None:
-    """Add `--limit`. The default is `default` lines for people; for JSON it is no limit if `all_as_json`."""
+    """Add `--limit`. Without it, the command shows `default` lines, or all as JSON if `all_as_json`."""
     default_text = f"{default}; all with --json" if all_as_json else f"{default}"
     parser.add_argument(
         "-n", "--limit", type=int, metavar="N", help=f"the maximum number of {noun} to show ({default_text})"
@@ -70,7 +71,7 @@ def add_limit(parser: argparse.ArgumentParser, noun: str, default: int, *, all_a
 
 
 def limit_of(args: Arguments) -> int | None:
-    """Return the maximum number of lines, None for all. Raises `InvalidRequestError` for a negative number."""
+    """Return the maximum number of lines, or None for all. Raises `InvalidRequestError` for a negative number."""
     limit: int | None = args.limit
     if limit is not None and limit < 0:
         raise InvalidRequestError(f"--limit is {limit}, which is negative.", remedy="Give 0 or more, or leave it out.")
@@ -97,7 +98,7 @@ def open_log(args: Arguments) -> LogStore:
 
 
 def storage_options(args: Arguments) -> dict[str, str]:
-    """Return the `--storage-option` pairs as a dictionary. Raises `InvalidRequestError` for another form."""
+    """Return the `--storage-option` pairs as a dictionary. Raises `InvalidRequestError` if one is not KEY=VALUE."""
     options = {}
     for pair in args.storage_option:
         key, sign, value = pair.partition("=")

@@ -25,8 +25,8 @@ def _run(args: Arguments, out: Output) -> int:
     fields["partitionColumns"] = ", ".join(detail["partitionColumns"])
     fields["tableFeatures"] = ", ".join(detail["tableFeatures"])
     properties = fields.pop("properties")
-    for moment in ("createdAt", "lastModified"):
-        fields[moment] = f"{detail[moment]:%Y-%m-%d %H:%M:%S}Z" if detail[moment] is not None else None
+    for name in ("createdAt", "lastModified"):
+        fields[name] = f"{detail[name]:%Y-%m-%d %H:%M:%S}Z" if detail[name] is not None else None
     out.facts({name: "" if value is None else value for name, value in fields.items()})
     if properties:
         out.line()

@@ -97,8 +97,8 @@ def _show(out: Output, table_diff: TableDiff, *, with_files: bool) -> None:
         {
             "files": f"+{files.added.num_rows} -{files.removed.num_rows}, {files.kept} kept{vectors}",
             "bytes": f"+{format_bytes(files.added_bytes)} -{format_bytes(files.removed_bytes)}",
-            "rows": f"{_count(rows.before)} -> {_count(rows.after)}"
-            f" (+{_count(rows.in_added_files)} -{_count(rows.in_removed_files)} in these files)",
+            "rows": f"{_format_count(rows.before)} -> {_format_count(rows.after)}"
+            f" (+{_format_count(rows.in_added_files)} -{_format_count(rows.in_removed_files)} in these files)",
         }
     )
     for title in ("schema", "properties", "protocol", "metadata"):
@@ -109,18 +109,18 @@ def _show(out: Output, table_diff: TableDiff, *, with_files: bool) -> None:
             out.table(_COLUMNS, map(_row, changes))
     if with_files:
         out.line()
-        for sign, table in (("-", files.removed), ("+", files.added)):
-            for path in _paths(table):
+        for sign, listed_files in (("-", files.removed), ("+", files.added)):
+            for path in _paths(listed_files):
                 out.line(f"{sign} {path}")
 
 
 def _row(change: Change) -> tuple[Any, ...]:
-    how = change.kind.value if change.aspect is None else f"{change.aspect} {change.kind.value}"
-    before, after = ("" if side is None else side for side in (change.before, change.after))
-    return change.subject, how, before, after
+    kind = change.kind.value if change.aspect is None else f"{change.aspect} {change.kind.value}"
+    before, after = ("" if value is None else value for value in (change.before, change.after))
+    return change.subject, kind, before, after
 
 
-def _count(rows: int | None) -> str:
+def _format_count(rows: int | None) -> str:
     return "?" if rows is None else str(rows)
 
 

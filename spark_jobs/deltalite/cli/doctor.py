@@ -1,8 +1,14 @@
 """`deltalite doctor`: checks the installation of this machine, and a table's storage if you name a table.
 
-It checks Python, Java, Spark and its Python files, package versions against the tested ones, the clients and connectors
-of object stores, the Airflow connection, and whether the storage answers. Run it where tasks run: on a worker, and on
-the triggerer for deferrable sensors and watchers.
+The command checks:
+
+- Python, Java, Spark and its Python files
+- package versions against the tested versions
+- the clients and connectors of object stores
+- the Airflow connection
+- the access to the table's storage
+
+Run the command where tasks run: on a worker, and on the triggerer for deferrable sensors and watchers.
 
 The exit code is 3 if a check found an error, and 0 if there are at most warnings. JSON has one object per check:
 `check`, `status` (`ok`, `warning`, `error` or `skipped`), `message`, and `remedy`, which is empty if nothing is wrong.
@@ -66,7 +72,10 @@ def _checks(args: Arguments) -> Iterator[Check]:
 
 
 def _registered_checks(entry: EntryPoint, scope: Scope) -> list[Check]:
-    """Run the checks of another distribution; its output goes to standard error, to keep JSON on standard output."""
+    """Run the checks that another distribution registers.
+
+    Their output goes to standard error, because standard output may hold JSON.
+    """
     try:
         with redirect_stdout(sys.stderr):
             function: CheckFunction = entry.load()

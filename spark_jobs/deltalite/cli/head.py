@@ -22,7 +22,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="CONDITION",
-        help='show only rows for which the condition is true, such as "day >= 2026-01-01"; repeat it for several',
+        help='show only rows for which the condition is true, such as "day >= 2026-01-01"; repeatable',
     )
 
 

@@ -49,8 +49,8 @@ def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:
         entry["version"],
         time,
         entry.get("operation") or "",
-        _pairs(entry.get("operationParameters")),
-        _pairs(entry.get("operationMetrics")),
+        _format_values(entry.get("operationParameters")),
+        _format_values(entry.get("operationMetrics")),
         writer_text(entry),
     )
 
@@ -60,8 +60,8 @@ def _run_of(entry: Mapping[str, Any]) -> dict[str, Any] | None:
     return None if run is None else run.as_dict()
 
 
-def _pairs(values: Any) -> str:
-    """Format entries as `mode=Append numFiles=1`, without empty and null ones."""
+def _format_values(values: Any) -> str:
+    """Format a mapping as `mode=Append numFiles=1`, without empty and null values."""
     if not isinstance(values, Mapping):
         return ""
     texts = ((key, value if isinstance(value, str) else json_text(value)) for key, value in values.items())

@@ -1,8 +1,8 @@
 """The console script `deltalite`: it parses the arguments, runs one command, and reports an error in one line.
 
-`exit_codes.py` lists the exit codes. An error goes to standard error; with `--json` it is an object with `error`,
-`problem`, `remedy` and `exitCode`. With DELTALITE_TRACEBACK set, an unexpected error (not a `DeltaLiteError`) also
-shows its traceback. Ctrl-C and a closed pipe end the program without a message, as shells expect.
+`exit_codes.py` lists the exit codes. An error goes to standard error. With `--json`, the error is an object with
+`error`, `problem`, `remedy` and `exitCode`. With DELTALITE_TRACEBACK set, an unexpected error (not a `DeltaLiteError`)
+also shows its traceback. Ctrl-C and a closed pipe end the program without a message, as shells expect.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def main(argv: Sequence[str]) -> int:
     """Run a command line (without the program's name), and return its exit code."""
     try:
         args = _parser().parse_args(argv)
-    except SystemExit as ended:  # argparse has printed the error or the help
-        return ended.code if isinstance(ended.code, int) else UNEXPECTED
+    except SystemExit as parser_exit:  # argparse has printed the error or the help
+        return parser_exit.code if isinstance(parser_exit.code, int) else UNEXPECTED
     command: Command = args.command_to_run
     try:
         code = command.run(args, Output(sys.stdout, as_json=args.json))

@@ -1,6 +1,6 @@
 """The output of a command: tables and facts for people, JSON for programs.
 
-JSON is written as it arrives, one object per line. A table for people fits the width of the terminal; if the output is
+JSON is written as the objects arrive, one per line. A table for people fits the width of the terminal; if the output is
 not a terminal, nothing is cut or wrapped. Text is never interpreted as markup.
 """
 
@@ -17,13 +17,16 @@ from rich.text import Text
 
 from deltalite.cli.values import cell, json_text
 
-# The width of an output that is not a terminal.
-_WIDE = 1_000_000
+# The width, in characters, of an output that is not a terminal.
+_UNLIMITED_WIDTH = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table for people. Numbers are aligned to the right; a column that folds wraps its text."""
+    """A column of a table for people.
+
+    A column of numbers is aligned to the right. A column that `folds` wraps its text instead of cutting it.
+    """
 
     name: str
     is_number: bool = False
@@ -37,7 +40,7 @@ class Output:
         self.as_json = as_json
         self._stream = stream
         self._encoding = stream.encoding or "utf-8"
-        width = None if stream.isatty() else _WIDE
+        width = None if stream.isatty() else _UNLIMITED_WIDTH
         self._console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
     def record(self, value: Mapping[str, Any]) -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-Report = Callable[[str, int, int | None], None]
-"""A function that takes the name of a step, the amount done, and the total amount (None if unknown)."""
+from deltalite.inspection.verify import ReportProgress
 
 
 @contextmanager
-def shown_progress(stream: TextIO) -> Iterator[Report]:
-    """Yield a function that reports progress while the block runs."""
+def shown_progress(stream: TextIO) -> Iterator[ReportProgress]:
+    """Show a progress bar while the block runs, and yield the function that reports progress to the bar."""
     if not stream.isatty():
         yield lambda _step, _done, _total: None
         return

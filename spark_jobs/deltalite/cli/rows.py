@@ -18,15 +18,15 @@ from deltalite.cli.values import plain
 
 
 def show_rows(out: Output, schema: pa.Schema, batches: Iterable[pa.RecordBatch], limit: int | None) -> None:
-    """Write at most `limit` rows."""
+    """Write at most `limit` rows, or all rows if `limit` is None."""
     rows = islice(_rows(batches), limit)
     names = schema.names
     if out.as_json:
         out.records(dict(zip(names, row, strict=True)) for row in rows)
         return
-    is_number = [types.is_integer(t) or types.is_floating(t) or types.is_decimal(t) for t in schema.types]
+    are_numbers = [types.is_integer(t) or types.is_floating(t) or types.is_decimal(t) for t in schema.types]
     shown_rows = list(rows)
-    columns = [Column(name, is_number=number) for name, number in zip(names, is_number, strict=True)]
+    columns = [Column(name, is_number=is_number) for name, is_number in zip(names, are_numbers, strict=True)]
     out.table(columns, shown_rows)
     if limit is not None and len(shown_rows) == limit:
         out.line()

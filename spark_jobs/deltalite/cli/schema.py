@@ -15,7 +15,7 @@ from deltalite.protocol.schema import StructField, StructType, parse_schema
 from deltalite.table import DeltaTable
 
 _COLUMNS = (Column("column"), Column("type", folds=True), Column("null"), Column("partition"), Column("comment"))
-_RULES = {
+_RULE_NAMES = {
     "delta.generationExpression": "generated",
     "CURRENT_DEFAULT": "default",
     "delta.identity.start": "identity",
@@ -47,8 +47,8 @@ def _rows(table: DeltaTable) -> Iterator[tuple[str, ...]]:
 
 
 def _column(field: StructField, indent: str, partition_index: str) -> Iterator[tuple[str, ...]]:
-    """Yield a line for the column, and one for each field of a struct."""
-    rules = [f"{name}: {field.metadata[key]}" for key, name in _RULES.items() if key in field.metadata]
+    """Yield the row of a column, and a row for each field of a struct."""
+    rules = [f"{name}: {field.metadata[key]}" for key, name in _RULE_NAMES.items() if key in field.metadata]
     comment = "; ".join([str(field.metadata.get("comment") or ""), *rules]).removeprefix("; ")
     is_struct = isinstance(field.type, StructType)
     kind = "struct" if is_struct else str(field.type)

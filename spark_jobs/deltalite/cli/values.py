@@ -70,7 +70,7 @@ def cell(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape each character of the text that is not printable."""
+    """Return the text with escapes in place of the characters that are not printable."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,6 +1,6 @@
 """`deltalite verify`: checks the whole log of a table, and compares it with the data files and their footers.
 
-The exit code is 3 if it found an error, and 0 if there are at most warnings. JSON is one object:
+The exit code is 3 if there is an error, and 0 if there are at most warnings. JSON is one object:
 
 - `table`, `newestVersion`, `ok`, `errors` and `warnings`
 - `rebuildable`: the versions that the log can rebuild, as a list of ranges `[first, last]`, both inclusive
@@ -75,7 +75,7 @@ def _record(report: VerifyReport) -> dict[str, Any]:
 
 def _show(out: Output, report: VerifyReport) -> None:
     checked = report.checked
-    amounts = [
+    counts_and_nouns = [
         (checked.commits, "commits"),
         (checked.checkpoints, "checkpoints"),
         (checked.compactions, "compactions"),
@@ -92,7 +92,7 @@ def _show(out: Output, report: VerifyReport) -> None:
             "table": report.root,
             "newest version": report.newest_version,
             "readable versions": readable,
-            "checked": ", ".join(f"{count} {noun}" for count, noun in amounts if count),
+            "checked": ", ".join(f"{count} {noun}" for count, noun in counts_and_nouns if count),
         }
     )
     out.line()
@@ -104,14 +104,16 @@ def _show(out: Output, report: VerifyReport) -> None:
         out.line(f"  {finding.message}")
     out.line()
     errors, warnings = report.count(Severity.ERROR), report.count(Severity.WARNING)
-    more = sum(report.counts.values()) - len(report.findings)
-    out.line(f"{errors} errors, {warnings} warnings{f'; {more} of them not shown' if more else ''}", style="bold")
+    hidden_count = sum(report.counts.values()) - len(report.findings)
+    note = f"; {hidden_count} of them not shown" if hidden_count else ""
+    out.line(f"{errors} errors, {warnings} warnings{note}", style="bold")
 
 
 def _headline(finding: Finding) -> str:
     """Format the first line of a finding: `error wrong-size, versions 3-5: part-0.parquet`."""
     is_one_version = len(finding.versions) == 1 and finding.versions[0][0] == finding.versions[0][1]
-    versions = f", version{'s' * (not is_one_version)} {format_ranges(finding.versions)}" if finding.versions else ""
+    noun = "version" if is_one_version else "versions"
+    versions = f", {noun} {format_ranges(finding.versions)}" if finding.versions else ""
     file = f": {finding.file}" if finding.file is not None else ""
     return f"{finding.kind.severity.value} {finding.kind.value}{versions}{file}"
 

@@ -1,9 +1,14 @@
 """The parser of `--where`: one comparison as text, such as `day >= 2026-01-01`.
 
-The forms are `COLUMN OP VALUE` with one of = != < <= > >=, `COLUMN in (A, B)`, `COLUMN not in (A, B)`, `COLUMN is null`
-and `COLUMN is not null`. If `--where` is repeated, all comparisons must hold. A value has the type of its column and
-the format of partition values, and may be quoted. Backticks enclose a column name with blanks. The result is a filter
-for `DeltaTable`, not SQL.
+The forms are:
+
+- `COLUMN OP VALUE`, where OP is one of = != < <= > >=
+- `COLUMN in (A, B)` and `COLUMN not in (A, B)`
+- `COLUMN is null` and `COLUMN is not null`
+
+If `--where` is repeated, all comparisons must hold. A value has the type of its column and the format of partition
+values, and may be quoted. Backticks enclose a column name with blanks. The result is a filter for `DeltaTable`, not
+SQL.
 """
 
 from __future__ import annotations
@@ -25,17 +30,17 @@ _TERM = re.compile(
 _ITEM = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,'"]*)\s*(,|$)""")
 _FORM = 'Write it as COLUMN OP VALUE, such as "day >= 2026-01-01", or COLUMN in (A, B), or COLUMN is null.'
 
-# Parsing a date would drop a time of day, so it is rejected.
+# The parser of dates ignores a time of day, so a date with a time is rejected.
 _HAS_TIME = re.compile(r"\d[ T]+\S")
 
 Term = tuple[str, str, Any]
 
 
 def parse_where(texts: Sequence[str], schema: StructType) -> list[Term] | None:
-    """Parse the texts to a filter for `DeltaTable.to_batches`; return None without texts.
+    """Parse the texts to a filter for `DeltaTable.to_batches`; return None if there are no texts.
 
     Raises:
-        InvalidRequestError: a text has another form, its column does not exist, or its value does not fit the column.
+        InvalidRequestError: a text is not a comparison, names an unknown column, or has a value of another type.
     """
     return [_term(text, schema) for text in texts] or None
 
@@ -55,18 +60,18 @@ def _term(text: str, schema: StructType) -> Term:
         return name, operator, None
     if operator.endswith("in"):
         if not (value.startswith("(") and value.endswith(")")):
-            raise InvalidRequestError(f"The condition {text!r} has no list in brackets.", remedy=_FORM)
+            raise InvalidRequestError(f"The condition {text!r} has no list in parentheses.", remedy=_FORM)
         return name, operator, [_value(item, name, data_type) for item in _items(value[1:-1], text)]
     return name, operator, _value(value, name, data_type)
 
 
 def _items(text: str, condition: str) -> list[str]:
-    items, at = [], 0
-    while match := _ITEM.match(text, at):
+    items, position = [], 0
+    while match := _ITEM.match(text, position):
         items.append(match[1].strip())
         if not match[2]:
             return items
-        at = match.end()
+        position = match.end()
     raise InvalidRequestError(f"Invalid list in the condition {condition!r}.", remedy=_FORM)
 
 

@@ -1,7 +1,7 @@
 """The checkpoint command: writes the checkpoint and the checksum of the newest version, and cleans the log.
 
-It commits nothing, so it records no run. A version that has a checkpoint keeps it, so a second run writes nothing.
-After a commit, a failed checkpoint is only logged; here it fails the task.
+The command commits nothing, so it records no run. It does not replace an existing checkpoint, so a second run writes
+nothing. If the checkpoint fails, the task fails. The post-commit upkeep, in contrast, only logs such an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.upkeep.checkpoint import LARGE_FILES, estimated_files
 from deltalite.upkeep.checksum import write_checksum
-from deltalite.upkeep.cleanup import Cleaned, clean_log
+from deltalite.upkeep.cleanup import CleanupResult, clean_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,15 +41,15 @@ def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResu
     snapshot.check_log()
     check_writable(snapshot.protocol, snapshot.metadata)
     now_ms = time.time_ns() // 1_000_000
-    written = write_any_checkpoint(spark, snapshot, now_ms)
+    new_checkpoint = write_any_checkpoint(spark, snapshot, now_ms)
     write_checksum(snapshot, count_all=estimated_files(snapshot) <= LARGE_FILES)
-    wants_cleanup = request.log_cleanup and props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration)
-    cleaned = clean_log(snapshot, now_ms=now_ms) if wants_cleanup else Cleaned()
+    cleans_log = request.log_cleanup and props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration)
+    cleaned = clean_log(snapshot, now_ms=now_ms) if cleans_log else CleanupResult()
     metrics = {"numDeletedLogFiles": cleaned.log_files, "numDeletedSidecars": cleaned.sidecars}
-    if written is not None:
+    if new_checkpoint is not None:
         metrics |= {
-            "numActions": written.size,
-            "numFiles": written.num_of_add_files or 0,
-            "sizeInBytes": written.size_bytes or 0,
+            "numActions": new_checkpoint.size,
+            "numFiles": new_checkpoint.num_of_add_files or 0,
+            "sizeInBytes": new_checkpoint.size_bytes or 0,
         }
-    return checkpoint_result(store.root, snapshot.version, existed=written is None, metrics=metrics)
+    return checkpoint_result(store.root, snapshot.version, existed=new_checkpoint is None, metrics=metrics)

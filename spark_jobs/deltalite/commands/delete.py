@@ -2,7 +2,7 @@
 
 A delete without a condition, or with a condition on partition columns alone, reads no file and removes whole files.
 Any other condition first selects the files that may hold a matching row. Only files with a matching row are rewritten,
-or get a deletion vector. A row stays if the condition is NULL for it. delta-spark: DeleteCommand.
+or get a deletion vector. Rows for which the condition is NULL stay. delta-spark: DeleteCommand.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from deltalite.commands.row_changes.selected_rows import selected_change
 from deltalite.requests import DeleteRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
-from deltalite.spark.row_changes.row_actions import RowActions
+from deltalite.spark.row_changes.row_actions import RowActionResolver
 from deltalite.txn.proposal import Operation
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def delete(spark: SparkSession, request: DeleteRequest) -> OperationResult:
 def _plan(spark: SparkSession, request: DeleteRequest, base: Snapshot) -> Iterator[RowChange]:
     refuse_append_only(base, "DELETE removes rows", remedy="Append rows only, or unset the property.")
     target = unchanged_target(base)
-    action = RowActions.on_table(spark, base.schema, target.rules).delete(request.condition, "condition")
+    action = RowActionResolver.on_table(spark, base.schema, target.rules).delete(request.condition, "condition")
     if request.condition is not None:
         refuse_every_row(
             spark,
@@ -72,5 +72,5 @@ def _operation(request: DeleteRequest, change: RowChange, written: WrittenChange
     if whole_file_rows is not None:
         changed_rows = 0 if change.touched is None else change.touched.changed_row_count
         metrics["numDeletedRows"] = whole_file_rows + changed_rows
-    metrics["numCopiedRows"] = 0 if written is None else written.data_files.rows
+    metrics["numCopiedRows"] = 0 if written is None else written.data_files.row_count
     return row_operation(request, OPERATION, {"predicate": predicate_parameter([request.condition])}, metrics)

@@ -1,7 +1,7 @@
 """The manifest command: writes the symlink manifests of the newest version, for engines that read lists of files.
 
-It commits nothing, so it records no run, and each run writes all manifests again. An error fails the task. The
-manifests that were written before the error stay, and each of them is complete. delta-spark: DeltaGenerateCommand.
+The command commits nothing, so it records no run, and each run writes all manifests again. An error fails the task. The
+manifests that were written before the error stay, and each manifest is complete. delta-spark: DeltaGenerateCommand.
 """
 
 from __future__ import annotations

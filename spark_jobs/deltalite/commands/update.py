@@ -1,7 +1,7 @@
 """The update command: sets columns of the rows for which a condition is true.
 
 A value is a SQL expression over the columns of the old row. Columns without a new value stay, and generated columns are
-computed again. Files are selected as in a delete. If the condition is on partition columns alone, or there is none,
+computed again. Files are selected as in a delete. Without a condition, or with a condition on partition columns alone,
 every row of the selected files changes. delta-spark: UpdateCommand.
 """
 
@@ -21,7 +21,7 @@ from deltalite.commands.row_changes.selected_rows import selected_change
 from deltalite.requests import UpdateRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
-from deltalite.spark.row_changes.row_actions import RowActions
+from deltalite.spark.row_changes.row_actions import RowActionResolver
 from deltalite.txn.proposal import Operation
 
 if TYPE_CHECKING:
@@ -47,14 +47,15 @@ def update(spark: SparkSession, request: UpdateRequest) -> OperationResult:
 def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot) -> Iterator[RowChange]:
     refuse_append_only(base, "UPDATE changes rows", remedy="Append rows only, or unset the property.")
     target = unchanged_target(base)
-    actions = RowActions.on_table(spark, base.schema, target.rules)
+    actions = RowActionResolver.on_table(spark, base.schema, target.rules)
     assignments = actions.assignments(request.set, "set")
     action = actions.update(request.condition, assignments, "set")
     yield selected_change(spark, base, request.condition, action, target)
 
 
 def _operation(request: UpdateRequest, change: RowChange, written: WrittenChange | None) -> Operation:
-    updated = 0 if change.touched is None else change.touched.changed_row_count
-    copied = 0 if written is None or not written.rewritten_rows else written.rewritten_rows - updated
-    metrics = file_metrics(written) | vector_metrics(written) | {"numUpdatedRows": updated, "numCopiedRows": copied}
+    updated_rows = 0 if change.touched is None else change.touched.changed_row_count
+    copied_rows = 0 if written is None or not written.rewritten_rows else written.rewritten_rows - updated_rows
+    metrics = file_metrics(written) | vector_metrics(written)
+    metrics |= {"numUpdatedRows": updated_rows, "numCopiedRows": copied_rows}
     return row_operation(request, OPERATION, {"predicate": predicate_parameter([request.condition])}, metrics)

@@ -8,7 +8,8 @@ The steps:
 4. Commit VACUUM END with the run's `txn`, even if there was nothing to delete. After a failure, VACUUM END has the
    status FAILED and no `txn`, so that a retry deletes the remaining files.
 
-A killed process leaves a table with intact versions, and a START without an END. delta-spark: VacuumCommand.
+If the process is killed, all versions of the table stay intact, and the log has a VACUUM START without a VACUUM END.
+delta-spark: VacuumCommand.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import BaseState, Operation, Proposal
 from deltalite.txn.winners import VACUUM_END, VACUUM_START
 from deltalite.upkeep.last_vacuum import advance_last_vacuum
-from deltalite.upkeep.vacuum import Swept, full_plan, lite_plan, protected_since, sweep
+from deltalite.upkeep.vacuum import SweepResult, exclude_later_commits, full_plan, lite_plan, sweep
 from deltalite.upkeep.vacuum_plan import VacuumPlan
 from deltalite.upkeep.vacuum_rules import Retention, retention_of
 
@@ -46,26 +47,26 @@ if TYPE_CHECKING:
     from deltalite.storage.trees import TableTree
 
 START, END, DRY_RUN = VACUUM_START, VACUUM_END, "VACUUM DRY RUN"
-_SHOWN_FOLDERS = 10
-_SHOWN_FILES = 100
+_MAX_LOGGED_FOLDERS = 10
+_MAX_LOGGED_FILES = 100
 _MIB = 1024 * 1024
-_MAX_AHEAD_MS = HOUR_MS
+_MAX_CLOCK_LEAD_MS = HOUR_MS
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Started:
-    """The plan, announced by VACUUM START in `version`."""
+class _StartedVacuum:
+    """A vacuum's plan, and the `version` of its VACUUM START."""
 
     plan: VacuumPlan
     version: int
 
 
 def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[], int] = now_ms) -> OperationResult:
-    """Delete dead files, or return the result of an earlier attempt of the same run (`skipped`).
+    """Delete unneeded files, or return the result of an earlier attempt of the same run (`skipped`).
 
-    With `dry_run`, delete and commit nothing, and return the numbers of what a vacuum would delete.
+    With `dry_run`, delete and commit nothing. The result then counts the files and folders that a vacuum would delete.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -73,7 +74,7 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
         InvalidRequestError: the retention is shorter than the table's, and was not confirmed.
         VersionNotFoundError: the log no longer has the commits that a lite vacuum needs.
         CorruptLogError, CorruptDataFileError: the log cannot be read completely; nothing was deleted.
-        StorageError, StoragePermissionError: some files could not be deleted; all others were.
+        StorageError, StoragePermissionError: some files could not be deleted. All other files were deleted.
     """
     refuse_version(request.table)
     if request.dry_run:
@@ -82,7 +83,7 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     tree = tree_of(spark, store.root)
     started = replan_on_conflict(
-        lambda: _begin(spark, request, store, tree, clock_ms()),
+        lambda: _plan_and_commit_start(spark, request, store, tree, clock_ms()),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
         seconds=request.conflict_seconds,
@@ -91,25 +92,25 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
         return started
     try:
         _check_clock(store, started.version)
-        swept = sweep(tree, started.plan)
-        _check_complete(swept, store.root)
+        outcome = sweep(tree, started.plan)
+        _check_complete(outcome, store.root)
     except Exception:  # record any failure in the log before the error propagates
         _record_failure(spark, request, store)
         raise
-    result = _end(spark, request, store, "COMPLETED", _metrics(started.plan, swept))
+    result = _commit_end(spark, request, store, "COMPLETED", _metrics(started.plan, outcome))
     advance_last_vacuum(store, started.plan.swept_version)
     return result
 
 
-def _begin(
-    spark: SparkSession, request: VacuumRequest, store: LogStore, tree: TableTree, at_ms: int
-) -> _Started | OperationResult:
+def _plan_and_commit_start(
+    spark: SparkSession, request: VacuumRequest, store: LogStore, tree: TableTree, time_ms: int
+) -> _StartedVacuum | OperationResult:
     """Plan and commit VACUUM START, or return the result if this run has completed before."""
     base = Snapshot.load(store)
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
-    retention = _retention(request, base, at_ms)
+    retention = _retention(request, base, time_ms)
     plan = _plan(request, base, tree, retention)
     parameters = {"retentionCheckEnabled": not retention.is_short, "defaultRetentionMillis": retention.table_ms}
     if retention.specified_ms is not None:
@@ -120,13 +121,13 @@ def _begin(
         metrics={"numFilesToDelete": plan.files.num_rows, "sizeOfDataToDelete": plan.size_bytes},
         user_metadata=user_metadata(request.identity, request.user_metadata),
     )
-    started = commit_proposal(spark, request, store, _empty_proposal(base, operation))
-    version = started.version if started.version is not None else base.version
-    return _Started(plan=protected_since(plan, store, base=base.version, head=version - 1), version=version)
+    result = commit_proposal(spark, request, store, _empty_proposal(base, operation))
+    version = result.version if result.version is not None else base.version
+    return _StartedVacuum(plan=exclude_later_commits(plan, store, base=base.version, head=version - 1), version=version)
 
 
 def _plan(request: VacuumRequest, base: Snapshot, tree: TableTree, retention: Retention) -> VacuumPlan:
-    """Find the files to delete, and log their number, their size and the largest folders."""
+    """Return the plan, and log the number and the size of its files, and the largest folders."""
     start_s = time.monotonic()
     match request.mode:
         case VacuumMode.FULL:
@@ -134,26 +135,26 @@ def _plan(request: VacuumRequest, base: Snapshot, tree: TableTree, retention: Re
         case VacuumMode.LITE:
             plan = lite_plan(base, retention)
     _log.info(
-        "Found %s files (%.1f MiB) to delete in %s after %.1f s; the largest folders:",
+        "Found %s files (%.1f MiB) to delete in %s after %.1f s. The largest folders:",
         plan.files.num_rows,
         plan.size_bytes / _MIB,
         base.store.root,
         time.monotonic() - start_s,
     )
-    for folder in plan.largest_folders(_SHOWN_FOLDERS):
+    for folder in plan.largest_folders(_MAX_LOGGED_FOLDERS):
         _log.info("  %10.1f MiB in %s files of %s", folder.size_bytes / _MIB, folder.files, folder.name or "the root")
     return plan
 
 
-def _dry_run(request: VacuumRequest, store: LogStore, tree: TableTree, at_ms: int) -> OperationResult:
-    """Return and log the files that a vacuum would delete. Commit nothing, and ignore earlier runs."""
+def _dry_run(request: VacuumRequest, store: LogStore, tree: TableTree, time_ms: int) -> OperationResult:
+    """Log the files that a vacuum would delete, and return their number. Commit nothing, and ignore earlier runs."""
     base = Snapshot.load(store)
     base.check_log()
-    plan = _plan(request, base, tree, _retention(request, base, at_ms))
-    for name in plan.files["name"].slice(0, _SHOWN_FILES).to_pylist():
+    plan = _plan(request, base, tree, _retention(request, base, time_ms))
+    for name in plan.files["name"].slice(0, _MAX_LOGGED_FILES).to_pylist():
         _log.info("  would delete %s", name)
-    if plan.files.num_rows > _SHOWN_FILES:
-        _log.info("  and %s more", plan.files.num_rows - _SHOWN_FILES)
+    if plan.files.num_rows > _MAX_LOGGED_FILES:
+        _log.info("  and %s more files", plan.files.num_rows - _MAX_LOGGED_FILES)
     return operation_result(
         request,
         store,
@@ -169,30 +170,30 @@ def _dry_run(request: VacuumRequest, store: LogStore, tree: TableTree, at_ms: in
     )
 
 
-def _retention(request: VacuumRequest, base: Snapshot, at_ms: int) -> Retention:
+def _retention(request: VacuumRequest, base: Snapshot, time_ms: int) -> Retention:
     return retention_of(
         base.configuration,
         request.retention_hours,
         confirmed=request.confirms_short_retention,
-        now_ms=at_ms,
+        now_ms=time_ms,
         table=base.store.root,
     )
 
 
-def _metrics(plan: VacuumPlan, swept: Swept) -> dict[str, int]:
+def _metrics(plan: VacuumPlan, outcome: SweepResult) -> dict[str, int]:
     """Return the metrics. `numVacuumedDirectories` counts the listed folders, as in delta-spark."""
     return {
-        "numDeletedFiles": swept.files.deleted,
-        "numVacuumedDirectories": plan.seen_folders,
-        "numDeletedDirectories": swept.folders,
+        "numDeletedFiles": outcome.files.deleted,
+        "numVacuumedDirectories": plan.listed_folders,
+        "numDeletedDirectories": outcome.folders,
         "sizeOfDataToDelete": plan.size_bytes,
     }
 
 
-def _end(
+def _commit_end(
     spark: SparkSession, request: VacuumRequest, store: LogStore, status: str, metrics: dict[str, int]
 ) -> OperationResult:
-    """Commit VACUUM END on the newest snapshot; only a completed vacuum records its run."""
+    """Commit VACUUM END on the newest snapshot, and return the result. Only a completed vacuum records its run."""
     operation = Operation(
         name=END,
         parameters={"status": status},
@@ -212,25 +213,25 @@ def _end(
 
 
 def _record_failure(spark: SparkSession, request: VacuumRequest, store: LogStore) -> None:
-    """Commit VACUUM END with status FAILED. Only log an error of this commit, so that the first error is raised."""
+    """Commit VACUUM END with status FAILED. Log an error of this commit, so that the vacuum's own error is raised."""
     try:
-        _end(spark, request, store, "FAILED", {})
+        _commit_end(spark, request, store, "FAILED", {})
     except DeltaLiteError as error:
         _log.warning("Could not record the failed vacuum of %s in its log: %s", store.root, error)
 
 
 def _check_clock(store: LogStore, version: int) -> None:
-    """Raise an error if this machine's clock is far ahead of the clock of the storage.
+    """Check that the clock of this machine is not far ahead of the clock of the storage.
 
-    The storage has stamped VACUUM START, in `version`. With a fast clock, files look older than they are, so the vacuum
-    could delete files of running jobs.
+    The check compares this machine's clock with the modification time of VACUUM START, in `version`. With a fast clock,
+    files look older than they are, so the vacuum could delete files of running jobs.
 
     Raises:
         StorageError: the clock is more than an hour ahead.
     """
-    stored = commit_file(store, version)
-    ahead_ms = 0 if stored is None else now_ms() - stored.modified_ms
-    if ahead_ms > _MAX_AHEAD_MS:
+    start_file = commit_file(store, version)
+    ahead_ms = 0 if start_file is None else now_ms() - start_file.modified_ms
+    if ahead_ms > _MAX_CLOCK_LEAD_MS:
         raise StorageError(
             f"The vacuum of {store.root} deleted nothing: the clock of the driver is {ahead_ms / HOUR_MS:.1f} hours "
             "ahead of the clock of the storage, so the ages of files are wrong.",
@@ -238,15 +239,15 @@ def _check_clock(store: LogStore, version: int) -> None:
         )
 
 
-def _check_complete(swept: Swept, table: str) -> None:
-    """Raise an error if a file could not be deleted; its class is that of the first failure."""
-    first_error = swept.files.error
+def _check_complete(outcome: SweepResult, table: str) -> None:
+    """Raise a `StorageError`, with the class of the first failure, if a file could not be deleted."""
+    first_error = outcome.files.error
     if first_error is None:
         return
     error_class = type(first_error) if isinstance(first_error, StorageError) else StorageError
     raise error_class(
-        f"The vacuum of {table} deleted {swept.files.deleted} files, and could not delete {swept.files.failed}. The "
-        f"first error: {first_error.problem}",
+        f"The vacuum of {table} deleted {outcome.files.deleted} files, and could not delete {outcome.files.failed}. "
+        f"The first error: {first_error.problem}",
         remedy=first_error.remedy,
     ) from first_error
 

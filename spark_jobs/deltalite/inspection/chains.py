@@ -2,15 +2,15 @@
 
 A chain is a range of versions without a gap after one start: a checkpoint, or the empty table before version 0. Further
 checkpoints divide a chain into spans, each from one checkpoint to the next. Such a checkpoint must agree with the
-commits of the span before it. Chains do not use log compactions, although readers may: a version that only a compaction
-can rebuild cannot be verified.
+commits of the span before it. Readers may use log compactions, but chains do not: a version that only a compaction can
+rebuild cannot be verified.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from deltalite.inspection.versions import Range
 from deltalite.log.listing import CheckpointFiles, LogEntry
@@ -22,9 +22,9 @@ from deltalite.storage.log_store import StoredFile
 class Chain:
     """A range of versions without a gap.
 
-    `start` is the checkpoint at its beginning; None is the empty table before version 0. `commits` are the commits
-    after it by version, ascending. `checkpoints` are the other readable checkpoints of these versions, ascending; the
-    preferred one of a version is the last.
+    `start` is the checkpoint at the first version; None is the empty table before version 0. `commits` are the commits
+    after `start` by version, ascending. `checkpoints` are the other readable checkpoints of the chain, ascending. If a
+    version has several checkpoints, the preferred one is the last.
     """
 
     start: CheckpointFiles | None
@@ -38,14 +38,14 @@ class Chain:
         return first, max(self.commits, default=first)
 
     def checkpoint_before(self, version: int) -> CheckpointFiles | None:
-        """Return the newest checkpoint before a version, the preferred one if it has several, or `start`."""
+        """Return the newest checkpoint before a version, by preference; `start` if the chain has none before it."""
         return max((c for c in self.checkpoints if c.version < version), key=lambda c: c.preference, default=self.start)
 
     def segment(self, version: int, *, last: LogEntry | None = None, base_before: int | None = None) -> LogSegment:
         """Return the segment that rebuilds a version from the newest checkpoint before it and the commits.
 
-        With `base_before`, the checkpoint is before that version instead. `last` is a compaction that replaces the last
-        commits.
+        With `base_before`, the checkpoint is before that version instead of before `version`. `last` is a compaction
+        that replaces the last commits.
         """
         base = self.checkpoint_before(version if base_before is None else base_before)
         first = 0 if base is None else base.version + 1
@@ -60,16 +60,18 @@ class Chain:
             self.start,
             *{c.version: c for c in self.checkpoints if c.version > first or self.start is None}.values(),
         ]
-        for number, start in enumerate(starts):
-            next_start = starts[number + 1] if number + 1 < len(starts) else None
-            end = last if next_start is None else next_start.version
-            begin = 0 if start is None else start.version + 1
-            yield Span(start=start, commits={v: self.commits[v] for v in range(begin, end + 1)})
+        for start, next_start in zip_longest(starts, starts[1:]):
+            first_commit = 0 if start is None else start.version + 1
+            last_commit = last if next_start is None else next_start.version
+            yield Span(start=start, commits={v: self.commits[v] for v in range(first_commit, last_commit + 1)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A checkpoint (None: the empty table) and the commits after it up to the next checkpoint's version, inclusive."""
+    """A checkpoint, and the commits after it up to the version of the next checkpoint, inclusive.
+
+    If `start` is None, the span begins with the empty table before version 0.
+    """
 
     start: CheckpointFiles | None
     commits: Mapping[int, StoredFile]
@@ -77,23 +79,25 @@ class Span:
 
 def chains_of(commits: Mapping[int, StoredFile], checkpoints: Collection[CheckpointFiles]) -> tuple[Chain, ...]:
     """Return the chains of readable commits and readable checkpoints, ascending and without overlap."""
-    ordered = sorted(checkpoints, key=lambda c: c.preference)
-    preferred = {c.version: c for c in ordered}
+    sorted_checkpoints = sorted(checkpoints, key=lambda checkpoint: checkpoint.preference)
+    preferred_checkpoints = {c.version: c for c in sorted_checkpoints}
     chains: list[Chain] = []
-    reached = -1
-    starts: list[CheckpointFiles | None] = [*([None] if 0 in commits else []), *preferred.values()]
+    last_version = -1
+    starts: list[CheckpointFiles | None] = [*([None] if 0 in commits else []), *preferred_checkpoints.values()]
     for start in starts:
-        if start is not None and start.version <= reached:
+        if start is not None and start.version <= last_version:
             continue
         first = 0 if start is None else start.version + 1
-        reached = first - 1
-        while reached + 1 in commits:
-            reached += 1
+        last_version = first - 1
+        while last_version + 1 in commits:
+            last_version += 1
         chains.append(
             Chain(
                 start=start,
-                commits={v: commits[v] for v in range(first, reached + 1)},
-                checkpoints=tuple(c for c in ordered if first - 1 <= c.version <= reached and c != start),
+                commits={v: commits[v] for v in range(first, last_version + 1)},
+                checkpoints=tuple(
+                    c for c in sorted_checkpoints if first - 1 <= c.version <= last_version and c != start
+                ),
             )
         )
     return tuple(chains)
@@ -101,7 +105,6 @@ def chains_of(commits: Mapping[int, StoredFile], checkpoints: Collection[Checkpo
 
 def missing_commits(commits: Collection[int]) -> Iterator[Range]:
     """Yield the versions without a commit between the oldest and the newest commit, as ranges."""
-    ordered = sorted(commits)
-    for before, after in pairwise(ordered):
+    for before, after in pairwise(sorted(commits)):
         if after > before + 1:
             yield before + 1, after - 1

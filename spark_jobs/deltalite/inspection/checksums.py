@@ -1,7 +1,7 @@
 """Comparison of version checksums with the log.
 
-Readers ignore an unreadable checksum; old writers omitted the protocol and metadata. Readers trust a readable one, so
-it must be correct. Protocol: Version Checksum File.
+Readers trust a readable checksum, so it must be correct. They ignore an unreadable one, such as that of an old writer
+that omitted the protocol and metadata. Protocol: Version Checksum File.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deltalite.upkeep.checksum import FileCounts
 
 
 def read_checksums(store: LogStore, files: Mapping[int, StoredFile]) -> Iterator[tuple[int, VersionChecksum | None]]:
-    """Yield each version and its checksum, ascending; None for a checksum that is not valid by the protocol."""
+    """Yield each version with its checksum, ascending; None for a checksum that is not valid by the protocol."""
     for version, file in sorted(files.items()):
         data = store.read(file.name)
         if data is not None:
@@ -44,15 +44,16 @@ def wrong_checksums(
 
 
 def _problems(checksum: VersionChecksum, rules: Rules, counts: FileCounts) -> Iterator[str]:
-    in_checksum, in_log = facts_of(checksum.protocol, checksum.metadata), facts_of(rules.protocol, rules.metadata)
-    for name in in_checksum:
-        if in_checksum[name] != in_log[name]:
-            yield f"the {name} {in_checksum[name]!s:.200} where the log has {in_log[name]!s:.200}"
-    for key, claimed, actual in (
+    checksum_facts = facts_of(checksum.protocol, checksum.metadata)
+    log_facts = facts_of(rules.protocol, rules.metadata)
+    for name in checksum_facts:
+        if checksum_facts[name] != log_facts[name]:
+            yield f"the {name} {checksum_facts[name]!s:.200} where the log has {log_facts[name]!s:.200}"
+    for key, checksum_count, log_count in (
         ("numFiles", checksum.num_files, counts.files),
         ("tableSizeBytes", checksum.table_size_bytes, counts.size_bytes),
         ("numDeletionVectorsOpt", checksum.num_deletion_vectors, counts.vectors),
         ("numDeletedRecordsOpt", checksum.num_deleted_records, counts.deleted_records),
     ):
-        if claimed is not None and claimed != actual:
-            yield f"{key} {claimed} where the log gives {actual}"
+        if checksum_count is not None and checksum_count != log_count:
+            yield f"{key} {checksum_count} where the log gives {log_count}"

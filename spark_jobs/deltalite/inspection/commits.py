@@ -25,7 +25,7 @@ _RULES = (Protocol.action, Metadata.action)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The protocol and metadata in force at a version. `schema` is None if it has types unknown to this release."""
+    """The protocol and metadata in force at a version. `schema` is None if this release does not know all its types."""
 
     protocol: Protocol
     metadata: Metadata
@@ -34,9 +34,9 @@ class Rules:
     @classmethod
     def of(cls, protocol: Protocol, metadata: Metadata) -> Self:
         """Create the rules from a protocol and metadata. Raises `CorruptLogError` for an invalid schema."""
-        mapped = "columnMapping" in supported_features(protocol)
+        supports_mapping = "columnMapping" in supported_features(protocol)
         try:
-            schema = table_schema(metadata, parse_schema(metadata.schema_string), mapped=mapped)
+            schema = table_schema(metadata, parse_schema(metadata.schema_string), supports_mapping=supports_mapping)
         except UnsupportedFeatureError:
             schema = None
         return cls(protocol=protocol, metadata=metadata, schema=schema)
@@ -46,7 +46,8 @@ class Rules:
 class CommitFacts:
     """The facts that stay in memory for a commit; `info` has only `inCommitTimestamp` of the commit info.
 
-    `malformed` has the problem of an invalid protocol or metadata by the kind of action. A later valid one replaces it.
+    `malformed` has the problem of an invalid protocol or metadata, by the kind of the action. A valid action of a later
+    commit replaces the invalid one.
     """
 
     protocol: Protocol | None
@@ -65,9 +66,9 @@ def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
     first_actions: dict[str, Any] = {}
     malformed: dict[str, str] = {}
     info: Mapping[str, Any] | None = None
-    for read_bytes, pairs in read_action_blocks(store, commit.name, commit.size_bytes):
+    for read_bytes, actions in read_action_blocks(store, commit.name, commit.size_bytes):
         files = {cls.action: FileTableBuilder(cls) for cls in (AddFile, RemoveFile)}
-        for kind, body in pairs:
+        for kind, body in actions:
             if kind == CommitInfo.action:
                 info = {k: v for k, v in body.items() if k == "inCommitTimestamp"} if info is None else info
                 continue
@@ -82,7 +83,7 @@ def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
                 first_actions.setdefault(kind, action)
             elif kind in files:
                 files[kind].append(body)
-        for builder in files.values():  # the same conversion as a reader's must succeed
+        for builder in files.values():  # a reader does this conversion too, so it must succeed
             builder.end_block(commit.name, read_bytes)
             builder.flush()
     return CommitFacts(
@@ -98,7 +99,7 @@ def rules_after_commits(
 ) -> Iterator[tuple[int, Rules | None, str | None]]:
     """Yield the rules after each commit (None if the log does not define them), and the problem of the commit, if any.
 
-    The items are for commits in ascending order of versions.
+    `commits` are in ascending order of versions, and so are the results.
     """
     rules = start
     current_actions: dict[str, Any] = {}
@@ -122,15 +123,18 @@ def rules_after_commits(
 def time_findings(
     rules: Mapping[int, Rules], facts: Mapping[int, CommitFacts], commits: Mapping[int, StoredFile]
 ) -> Iterator[Finding]:
-    """Yield the commits whose in-commit timestamp is missing, or not after the one before. Versions are ascending."""
+    """Yield a finding for each in-commit timestamp that is missing, or not after that of the commit before.
+
+    `facts` are in ascending order of versions.
+    """
     previous_ms: int | None = None
-    latest: tuple[Rules, InCommitTimes | None] | None = None
+    rules_and_times: tuple[Rules, InCommitTimes | None] | None = None
     for version, name in ((v, commits[v].name) for v in facts if v in rules):
         try:
-            if latest is None or latest[0] is not rules[version]:
-                latest = rules[version], in_commit_times(rules[version].protocol, rules[version].metadata)
-            times = latest[1]
-            if times is None or not times.cover(version):
+            if rules_and_times is None or rules_and_times[0] is not rules[version]:
+                rules_and_times = rules[version], in_commit_times(rules[version].protocol, rules[version].metadata)
+            in_commit = rules_and_times[1]
+            if in_commit is None or not in_commit.cover(version):
                 previous_ms = None
                 continue
             time_ms = in_commit_timestamp(facts[version].info, name)
@@ -143,7 +147,7 @@ def time_findings(
             yield Finding(
                 kind=FindingKind.COMMIT_TIME,
                 message=(
-                    f"The in-commit timestamp {time_ms} ms is not after {previous_ms} ms, the one of the commit before."
+                    f"The in-commit timestamp {time_ms} ms is not after {previous_ms} ms, that of the commit before."
                 ),
                 file=name,
                 versions=((version, version),),

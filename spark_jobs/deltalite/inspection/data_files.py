@@ -48,7 +48,10 @@ _MAX_SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFault:
-    """A fault of a data file. `key` is the file's identity (`file_key`); with `is_fatal` its rows cannot be read."""
+    """A fault of a data file.
+
+    `key` is the file's identity (`file_key`). `is_fatal` is True if the fault makes the file's rows unreadable.
+    """
 
     key: str
     path: str
@@ -89,8 +92,8 @@ class FileChecks:
         """The folders that could not be listed; their files are not checked."""
         return self._presence.inaccessible_folders
 
-    def check(self, adds: pa.Table, table: TableSchema) -> Iterator[FileFault]:
-        """Yield the faults of files, in order. `adds` has `COLUMNS`; `table` is the schema when they were added.
+    def check(self, adds: pa.Table, schema: TableSchema) -> Iterator[FileFault]:
+        """Yield the faults of files, in order. `adds` has `COLUMNS`; `schema` is the table's schema at their version.
 
         Raises:
             StorageError: storage does not answer.
@@ -101,19 +104,22 @@ class FileChecks:
             self.checked_amount.files += len(rows)
             self.checked_amount.size_bytes += sum(row["size"] or 0 for row in rows)
             if self._with_footers:
-                opened = [row for row, size in zip(rows, sizes, strict=True) if isinstance(size, int)]
-                self.checked_amount.footers += len(opened)
-                self.checked_amount.vectors += sum(row["deletionVector"] is not None for row in opened)
+                existing_files = [row for row, size in zip(rows, sizes, strict=True) if isinstance(size, int)]
+                self.checked_amount.footers += len(existing_files)
+                self.checked_amount.vectors += sum(row["deletionVector"] is not None for row in existing_files)
             starts = range(0, len(rows), _FILES_IN_A_TASK)
-            row_parts, size_parts = ([values[at : at + _FILES_IN_A_TASK] for at in starts] for values in (rows, sizes))
-            for faults in self._pool.map(self._check_rows, row_parts, size_parts, repeat(table)):
+            row_parts = [rows[start : start + _FILES_IN_A_TASK] for start in starts]
+            size_parts = [sizes[start : start + _FILES_IN_A_TASK] for start in starts]
+            for faults in self._pool.map(self._check_rows, row_parts, size_parts, repeat(schema)):
                 yield from faults
 
-    def _check_rows(self, rows: list[dict[str, Any]], sizes: list[int | Absent], table: TableSchema) -> list[FileFault]:
-        return [fault for row, size in zip(rows, sizes, strict=True) for fault in self._faults(row, size, table)]
+    def _check_rows(
+        self, rows: list[dict[str, Any]], sizes: list[int | Absent], schema: TableSchema
+    ) -> list[FileFault]:
+        """Return the faults of several files. Runs in a thread."""
+        return [fault for row, size in zip(rows, sizes, strict=True) for fault in self._faults(row, size, schema)]
 
-    def _faults(self, row: Mapping[str, Any], size_bytes: int | Absent, table: TableSchema) -> list[FileFault]:
-        """Return the faults of one file. Runs in a thread."""
+    def _faults(self, row: Mapping[str, Any], size_bytes: int | Absent, schema: TableSchema) -> list[FileFault]:
         key, path = file_key(row["path"], row["deletionVector"]), decode_path(row["path"])
 
         def fault(kind: FindingKind, message: str, *, is_fatal: bool) -> FileFault:
@@ -121,7 +127,7 @@ class FileChecks:
 
         faults = [
             fault(FindingKind.WRONG_PARTITION_VALUE, problem, is_fatal=is_fatal)
-            for problem, is_fatal in _partition_problems(row["partitionValues"] or {}, table)
+            for problem, is_fatal in _partition_problems(row["partitionValues"] or {}, schema)
         ]
         if size_bytes is Absent.MISSING:
             return [*faults, fault(FindingKind.MISSING_FILE, "The data file does not exist.", is_fatal=True)]
@@ -131,12 +137,12 @@ class FileChecks:
         if not self._with_footers or size_bytes is Absent.UNKNOWN:
             return faults
         try:
-            num_rows, problems = self._footer_problems(path, row["stats"], table)
+            num_rows, problems = self._footer_problems(path, row["stats"], schema)
         except (CorruptDataFileError, UnsupportedStorageError) as error:
             return [*faults, fault(FindingKind.UNREADABLE_FILE, error.problem, is_fatal=True)]
         if problems:
-            more = f"; and {len(problems) - _MAX_SHOWN} more" if len(problems) > _MAX_SHOWN else ""
-            message = f"{'; '.join(problems[:_MAX_SHOWN])}{more}."
+            note = f"; and {len(problems) - _MAX_SHOWN} more" if len(problems) > _MAX_SHOWN else ""
+            message = f"{'; '.join(problems[:_MAX_SHOWN])}{note}."
             faults.append(fault(FindingKind.WRONG_STATISTICS, message[0].upper() + message[1:], is_fatal=False))
         if row["deletionVector"] is not None:
             problem = self._vector_problem(row["deletionVector"], num_rows)
@@ -144,22 +150,22 @@ class FileChecks:
                 faults.append(fault(FindingKind.BAD_DELETION_VECTOR, problem, is_fatal=True))
         return faults
 
-    def _footer_problems(self, path: str, stats: str | None, table: TableSchema) -> tuple[int, list[str]]:
+    def _footer_problems(self, path: str, stats: str | None, schema: TableSchema) -> tuple[int, list[str]]:
         """Return the number of rows of a file, and the problems of its statistics."""
         with open_parquet(self._store, path) as parquet:
             footer = parquet.metadata
-            parsed = parse_stats(stats)
-            if parsed is None:
+            parsed_stats = parse_stats(stats)
+            if parsed_stats is None:
                 problems = ["the statistics are not a JSON object"] if stats else []
                 return footer.num_rows, problems
             columns = FileColumns(
                 layout=self._layouts.of(parquet.schema_arrow),
-                mode=table.mode,
+                mode=schema.mode,
                 file=path,
-                leaf=lambda _field, _target: None,
+                leaf_conversion=lambda _field, _target: None,
             )
             footer_leaves = FooterLeaves(columns=columns, footer=footer, calendar=calendar_of(footer.metadata))
-            return footer.num_rows, list(contradictions(parsed, table, footer_leaves))
+            return footer.num_rows, list(contradictions(parsed_stats, schema, footer_leaves))
 
     def _vector_problem(self, descriptor: Mapping[str, Any], num_rows: int) -> str | None:
         try:
@@ -171,19 +177,19 @@ class FileChecks:
         return None
 
 
-def _partition_problems(values: Mapping[str, str | None], table: TableSchema) -> Iterator[tuple[str, bool]]:
-    """Yield the problems of a file's partition values, each with whether it makes the rows unreadable."""
-    if not table.partition_keys:
+def _partition_problems(values: Mapping[str, str | None], schema: TableSchema) -> Iterator[tuple[str, bool]]:
+    """Yield the problems of a file's partition values, and for each whether it makes the rows unreadable."""
+    if not schema.partition_keys:
         return
-    folded = {name.lower(): text for name, text in values.items()}
-    for logical, physical in zip(table.logical, table.physical, strict=True):
-        key = table.partition_keys.get(physical.name)
+    values_by_lower_name = {name.lower(): text for name, text in values.items()}
+    for logical, physical in zip(schema.logical, schema.physical, strict=True):
+        key = schema.partition_keys.get(physical.name)
         if key is None:
             continue
-        if key.lower() not in folded:
+        if key.lower() not in values_by_lower_name:
             yield f"The partition column '{logical.name}' has no value in the log.", False
             continue
         try:
-            partition_scalar(folded[key.lower()], logical.type)
+            partition_scalar(values_by_lower_name[key.lower()], logical.type)
         except (CorruptLogError, UnsupportedFeatureError) as error:
             yield f"Column '{logical.name}': {error.problem}", True

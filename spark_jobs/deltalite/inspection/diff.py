@@ -40,7 +40,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference, with the values on both sides (None if a side has none).
+    """One difference, with the values before and after it; None stands for a missing value.
 
     `subject` is the path of a column, the key of a property, or the name of a field of the protocol or the metadata.
     `aspect` is the changed part of a column: type, nullability, comment or metadata.
@@ -57,8 +57,8 @@ class Change:
 class FilesDiff:
     """The files that are only in one version, as tables with the columns path, size, stats and deletionVector.
 
-    `kept` counts the files in both versions. `vectors_changed` counts the paths in both tables, whose deletion vectors
-    differ.
+    `kept` is the number of files in both versions. `vectors_changed` is the number of paths in both tables: the two
+    versions have the file with different deletion vectors.
     """
 
     added: pa.Table
@@ -79,7 +79,10 @@ class FilesDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsDiff:
-    """The rows of each version, and of the files that are only in one; None if a file has no statistics."""
+    """The number of rows of each version, and of the files that only one version has.
+
+    A number is None if one of its files has no statistics.
+    """
 
     before: int | None
     after: int | None
@@ -113,27 +116,27 @@ def diff(before: Snapshot, after: Snapshot) -> TableDiff:
     Raises:
         CorruptLogError: the log of a snapshot cannot be read.
     """
-    old, new = before.files_with(_COLUMNS), after.files_with(_COLUMNS)
-    files = _files(old, new)
+    old_files, new_files = before.files_with(_COLUMNS), after.files_with(_COLUMNS)
+    files = _files_diff(old_files, new_files)
     return TableDiff(
         from_version=before.version,
         to_version=after.version,
         files=files,
         rows=RowsDiff(
-            before=live_rows(old),
-            after=live_rows(new),
+            before=live_rows(old_files),
+            after=live_rows(new_files),
             in_added_files=live_rows(files.added),
             in_removed_files=live_rows(files.removed),
         ),
-        schema=tuple(_schema(before.schema, after.schema)),
-        properties=tuple(_entries(before.configuration, after.configuration)),
-        protocol=tuple(_protocol(before, after)),
-        metadata=tuple(_metadata(before, after)),
+        schema=tuple(_schema_changes(before.schema, after.schema)),
+        properties=tuple(_value_changes(before.configuration, after.configuration)),
+        protocol=tuple(_protocol_changes(before, after)),
+        metadata=tuple(_metadata_changes(before, after)),
     )
 
 
 def live_rows(files: pa.Table) -> int | None:
-    """Return the rows of files without the soft-deleted ones; None if the statistics of a file do not count records.
+    """Return the number of rows that are not soft-deleted; None if the statistics of a file do not count records.
 
     `files` has the columns `stats` and `deletionVector`.
     """
@@ -143,52 +146,53 @@ def live_rows(files: pa.Table) -> int | None:
     return total(records) - deleted_rows_of(files)
 
 
-def _files(old: pa.Table, new: pa.Table) -> FilesDiff:
-    old_keys, new_keys = key_column(old), key_column(new)
-    added = new.filter(pc.invert(pc.is_in(new_keys, value_set=_distinct(old_keys))))
-    removed = old.filter(pc.invert(pc.is_in(old_keys, value_set=_distinct(new_keys))))
+def _files_diff(old_files: pa.Table, new_files: pa.Table) -> FilesDiff:
+    old_keys, new_keys = key_column(old_files), key_column(new_files)
+    added = new_files.filter(pc.invert(pc.is_in(new_keys, value_set=pc.unique(old_keys))))
+    removed = old_files.filter(pc.invert(pc.is_in(old_keys, value_set=pc.unique(new_keys))))
     added_paths, removed_paths = ({canonical_path(p) for p in files["path"].to_pylist()} for files in (added, removed))
     return FilesDiff(
         added=added,
         removed=removed,
-        kept=new.num_rows - added.num_rows,
+        kept=new_files.num_rows - added.num_rows,
         vectors_changed=len(added_paths & removed_paths),
     )
 
 
-def _distinct(keys: pa.ChunkedArray) -> pa.Array:
-    return pc.unique(keys)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
+    """A column, or a field of a struct, with its full path in the schema."""
+
     path: str
     field: StructField
 
 
-def _schema(old: StructType, new: StructType) -> Iterator[Change]:
-    by_id = _are_mapped(old) and _are_mapped(new)
+def _schema_changes(old: StructType, new: StructType) -> Iterator[Change]:
+    by_id = _all_have_ids(old) and _all_have_ids(new)
     before, after = (dict(_columns(schema, "", "", by_id=by_id)) for schema in (old, new))
     for identity, column in before.items():
         if identity not in after:
-            yield Change(kind=ChangeKind.REMOVED, subject=column.path, before=_type(column.field.type))
+            yield Change(kind=ChangeKind.REMOVED, subject=column.path, before=_format_type(column.field.type))
     for identity, column in after.items():
         if identity not in before:
-            yield Change(kind=ChangeKind.ADDED, subject=column.path, after=_type(column.field.type))
+            yield Change(kind=ChangeKind.ADDED, subject=column.path, after=_format_type(column.field.type))
         else:
-            yield from _column(before[identity], column)
+            yield from _column_changes(before[identity], column)
     common = [identity for identity in before if identity in after]
     if common != [identity for identity in after if identity in before]:
-        order = [", ".join(c.path for c in side.values() if "." not in c.path) for side in (before, after)]
-        yield Change(kind=ChangeKind.CHANGED, subject="order of columns", before=order[0], after=order[1])
+        old_order, new_order = (
+            ", ".join(column.path for column in columns.values() if "." not in column.path)
+            for columns in (before, after)
+        )
+        yield Change(kind=ChangeKind.CHANGED, subject="order of columns", before=old_order, after=new_order)
 
 
-def _column(old: _Column, new: _Column) -> Iterator[Change]:
-    # Renaming a struct also changes the paths of its fields; compare only the last name.
+def _column_changes(old: _Column, new: _Column) -> Iterator[Change]:
+    # A rename of a struct changes the paths of its fields too, so only the last names are compared.
     if old.field.name != new.field.name:
         yield Change(kind=ChangeKind.RENAMED, subject=old.path, before=old.path, after=new.path)
     aspects = {
-        "type": (_type(old.field.type), _type(new.field.type)),
+        "type": (_format_type(old.field.type), _format_type(new.field.type)),
         "nullability": (_nullability(old.field), _nullability(new.field)),
         "comment": (old.field.metadata.get("comment"), new.field.metadata.get("comment")),
         "metadata": (_user_metadata(old.field), _user_metadata(new.field)),
@@ -198,18 +202,19 @@ def _column(old: _Column, new: _Column) -> Iterator[Change]:
             yield Change(kind=ChangeKind.CHANGED, subject=new.path, aspect=aspect, before=before, after=after)
 
 
-def _are_mapped(schema: StructType) -> bool:
+def _all_have_ids(schema: StructType) -> bool:
+    """Whether column mapping has given each column an id."""
     return bool(schema.fields) and all(FIELD_ID in field.metadata for field in schema)
 
 
 def _columns(data_type: DataType, prefix: str, parent: str, *, by_id: bool) -> Iterator[tuple[str, _Column]]:
-    """Yield each field at every depth with its key for the match: its id, or its path in lower case."""
+    """Yield each field at every depth, with the key that matches it: its id, or its path in lower case."""
     match data_type:
         case StructType(fields):
             for field in fields:
                 path = f"{prefix}{field.name}"
-                number = field.metadata.get(FIELD_ID) if by_id else None
-                identity = f"{parent}{field.name.lower()}" if number is None else f"#{number}"
+                field_id = field.metadata.get(FIELD_ID) if by_id else None
+                identity = f"{parent}{field.name.lower()}" if field_id is None else f"#{field_id}"
                 yield identity, _Column(path=path, field=field)
                 yield from _columns(field.type, f"{path}.", f"{identity}.", by_id=by_id)
         case ArrayType(element):
@@ -221,15 +226,15 @@ def _columns(data_type: DataType, prefix: str, parent: str, *, by_id: bool) -> I
             return
 
 
-def _type(data_type: DataType) -> str:
-    """Format the type without the fields of structs, which are compared as columns."""
+def _format_type(data_type: DataType) -> str:
+    """Format the type without the fields of structs, because `_columns` yields these fields separately."""
     match data_type:
         case StructType():
             return "struct"
         case ArrayType(element, contains_null):
-            return f"array<{_type(element)}{'' if contains_null else ' not null'}>"
+            return f"array<{_format_type(element)}{'' if contains_null else ' not null'}>"
         case MapType(key, value, contains_null):
-            return f"map<{_type(key)},{_type(value)}{'' if contains_null else ' not null'}>"
+            return f"map<{_format_type(key)},{_format_type(value)}{'' if contains_null else ' not null'}>"
         case _:
             return str(data_type)
 
@@ -242,7 +247,7 @@ def _user_metadata(field: StructField) -> dict[str, Any]:
     return {key: value for key, value in field.metadata.items() if key != "comment" and key not in _MAPPING_KEYS}
 
 
-def _entries(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     for key in sorted(old.keys() | new.keys()):
         before, after = old.get(key), new.get(key)
         if key not in new:
@@ -253,28 +258,30 @@ def _entries(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]
             yield Change(kind=ChangeKind.CHANGED, subject=key, before=before, after=after)
 
 
-def _protocol(before: Snapshot, after: Snapshot) -> Iterator[Change]:
+def _protocol_changes(before: Snapshot, after: Snapshot) -> Iterator[Change]:
     old, new = before.protocol, after.protocol
     versions = [
         ("minReaderVersion", old.min_reader_version, new.min_reader_version),
         ("minWriterVersion", old.min_writer_version, new.min_writer_version),
     ]
-    for name, was, now in versions:
-        if was != now:
-            yield Change(kind=ChangeKind.CHANGED, subject=name, before=was, after=now)
-    had, has = supported_features(old), supported_features(new)
-    yield from (Change(kind=ChangeKind.ADDED, subject=feature) for feature in sorted(has - had))
-    yield from (Change(kind=ChangeKind.REMOVED, subject=feature) for feature in sorted(had - has))
+    for name, old_version, new_version in versions:
+        if old_version != new_version:
+            yield Change(kind=ChangeKind.CHANGED, subject=name, before=old_version, after=new_version)
+    old_features, new_features = supported_features(old), supported_features(new)
+    yield from (Change(kind=ChangeKind.ADDED, subject=name) for name in sorted(new_features - old_features))
+    yield from (Change(kind=ChangeKind.REMOVED, subject=name) for name in sorted(old_features - new_features))
 
 
-def _metadata(before: Snapshot, after: Snapshot) -> Iterator[Change]:
-    for name, was, now in (
+def _metadata_changes(before: Snapshot, after: Snapshot) -> Iterator[Change]:
+    for name, old_value, new_value in (
         ("id", before.metadata.id, after.metadata.id),
         ("name", before.metadata.name, after.metadata.name),
         ("description", before.metadata.description, after.metadata.description),
         ("partitionColumns", list(before.partition_columns), list(after.partition_columns)),
     ):
-        if was != now:
-            yield Change(kind=ChangeKind.CHANGED, subject=name, before=was, after=now)
-    domains = [{name: d.configuration for name, d in s.domains.items()} for s in (before, after)]
-    yield from _entries(*domains)
+        if old_value != new_value:
+            yield Change(kind=ChangeKind.CHANGED, subject=name, before=old_value, after=new_value)
+    old_domains, new_domains = (
+        {name: domain.configuration for name, domain in snapshot.domains.items()} for snapshot in (before, after)
+    )
+    yield from _value_changes(old_domains, new_domains)

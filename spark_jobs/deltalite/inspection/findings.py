@@ -1,8 +1,8 @@
 """The findings of a verification: kinds, severities and messages.
 
-An error makes a version unreadable, or makes a reader that follows the protocol return wrong rows. Readers cope with a
-warning. A missing file that only older versions need is neither, because VACUUM deletes such files; the report lists
-the readable versions. The names of kinds are a stable interface.
+An error makes a version unreadable, or makes a reader that follows the protocol return wrong rows. A warning does not
+affect the rows that readers return. A missing file that only older versions need is not a finding, because VACUUM
+deletes such files; the report lists the readable versions. The names of kinds are a stable interface.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from deltalite.inspection.versions import Range
 
-MAX_OF_A_KIND = 1_000
-"""The number of findings of one kind that are kept; further ones are only counted."""
+MAX_FINDINGS_OF_A_KIND = 1_000
+"""The maximum number of findings of one kind in memory; all further findings are only counted."""
 
 
 class Severity(StrEnum):
@@ -34,7 +34,7 @@ class FindingKind(StrEnum):
     UNREADABLE_VERSION = "unreadable-version"
     """The newest version, or one between versions that can be read, cannot be rebuilt from the log."""
     UNREADABLE_CHECKPOINT = "unreadable-checkpoint"
-    """A checkpoint, or a sidecar of it, is missing or damaged; readers fall back to others or to the commits."""
+    """A checkpoint, or a sidecar of it, is missing or damaged; readers use another checkpoint or the commits."""
     CHECKPOINT_DIFFERS = "checkpoint-differs"
     """A checkpoint differs from the commits before it."""
     COMPACTION_DIFFERS = "compaction-differs"
@@ -91,14 +91,14 @@ class Finding:
 
 
 class Findings:
-    """The findings so far, in bounded memory."""
+    """A collection of findings in bounded memory: the first ones of each kind, and the count of each kind."""
 
     def __init__(self) -> None:
-        self.kept: list[Finding] = []
+        self.first_of_each_kind: list[Finding] = []
         self.counts: Counter[FindingKind] = Counter()
 
     def add(self, finding: Finding) -> None:
-        """Count a finding, and keep it unless there are too many of its kind."""
+        """Count a finding, and store it if there are at most `MAX_FINDINGS_OF_A_KIND` of its kind."""
         self.counts[finding.kind] += 1
-        if self.counts[finding.kind] <= MAX_OF_A_KIND:
-            self.kept.append(finding)
+        if self.counts[finding.kind] <= MAX_FINDINGS_OF_A_KIND:
+            self.first_of_each_kind.append(finding)

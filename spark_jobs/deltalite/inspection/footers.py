@@ -1,10 +1,10 @@
 """Comparison of a data file's footer with its statistics in the log, as pure functions.
 
-A bound in the log is wrong if data skipping would lose a row because of it. That is the case if the footer has a value
-below the minimum or above the maximum, as a reader interprets them (`columnar/skipping/file_facts.py`). Footers may
-truncate long strings too, so a string contradicts a bound only if its truncated form does. The counts of records must
-be equal. The counts of nulls must be equal unless a deletion vector has made the bounds wide. Protocol: Per-file
-Statistics.
+A minimum in the log is wrong if the footer has a smaller value. A maximum is wrong if the footer has a larger value.
+Data skipping would then lose rows. `columnar/skipping/file_facts.py` defines how a reader interprets the bounds.
+Footers may truncate long strings too, so a string contradicts a bound only if its truncated form does. The counts of
+records must be equal. The counts of nulls must be equal unless a deletion vector has made the bounds wide. Protocol:
+Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ from deltalite.protocol.schema import DataType, leaves
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-# No known writer truncates shorter strings in footers.
+# Characters; no known writer truncates shorter strings in footers.
 _MIN_TRUNCATED = 16
 
 
-def contradictions(stats: FileStats, table: TableSchema, footer_leaves: FooterLeaves) -> Iterator[str]:
-    """Yield the problems of a file's statistics, as sentences.
+def contradictions(stats: FileStats, schema: TableSchema, footer_leaves: FooterLeaves) -> Iterator[str]:
+    """Yield the problems of a file's statistics, as sentences without a capital letter and a full stop.
 
     Raises:
-        CorruptDataFileError: two columns of the file match one of the table, or it lacks the ids that the table uses.
+        CorruptDataFileError: two columns of the file match one column of the table, or the file lacks
+            the column ids that the table uses.
     """
     rows = footer_leaves.footer.num_rows
     if stats.num_records is not None and stats.num_records != rows:
         yield f"the statistics count {stats.num_records} records, the file has {rows}"
-    column_pairs = zip(leaves(table.logical), leaves(table.physical), strict=True)
+    column_pairs = zip(leaves(schema.logical), leaves(schema.physical), strict=True)
     for (path, field), (physical_path, _) in column_pairs:
-        if physical_path[0] in table.partition_keys:
+        if physical_path[0] in schema.partition_keys:
             continue
         null_count = count_of(value_at(stats.null_counts, physical_path))
         bounds = value_at(stats.min_values, physical_path), value_at(stats.max_values, physical_path)
         if null_count is None and bounds == (None, None):
             continue
-        leaf = footer_leaves.find(path, table.logical, table.physical)
+        leaf = footer_leaves.find(path, schema.logical, schema.physical)
         name = ".".join(path)
         if _are_crossed(*bounds, field.type):
             yield f"the minimum of column '{name}' is above its maximum"
@@ -64,44 +65,47 @@ def contradictions(stats: FileStats, table: TableSchema, footer_leaves: FooterLe
             yield f"the statistics count {null_count} nulls in column '{name}', the file has {stored_nulls}"
 
 
-def _are_crossed(smallest: Any, largest: Any, data_type: DataType) -> bool:
+def _are_crossed(minimum: Any, maximum: Any, data_type: DataType) -> bool:
+    """Whether a minimum in the log is above the maximum; False if either is missing or invalid."""
     try:
-        low, high = bound_value(smallest, data_type), bound_value(largest, data_type)
+        low, high = bound_value(minimum, data_type), bound_value(maximum, data_type)
     except (ValueError, ArithmeticError):
         return False
     return low is not None and high is not None and bool(low > high)
 
 
-def _bound_problems(name: str, stated: ColumnFacts, footer: pq.FileMetaData, leaf: LeafColumn) -> Iterator[str]:
+def _bound_problems(name: str, log_facts: ColumnFacts, footer: pq.FileMetaData, leaf: LeafColumn) -> Iterator[str]:
+    """Yield at most one problem of a column's bounds: the first row group with a value outside of them."""
     for group in range(footer.num_row_groups):
-        stored = facts_of_leaf(footer, group, leaf)
-        if stored.low is not None and stated.low is not None and _is_above(stated.low, stored.low):
-            yield f"the minimum of column '{name}' is {stated.low!r:.80}, the file has {stored.low!r:.80}"
+        group_facts = facts_of_leaf(footer, group, leaf)
+        low, high = group_facts.low, group_facts.high
+        if low is not None and log_facts.low is not None and _is_minimum_wrong(log_facts.low, low):
+            yield f"the minimum of column '{name}' is {log_facts.low!r:.80}, the file has {low!r:.80}"
             return
-        if stored.high is not None and stated.high is not None and _is_below(stated, stored.high):
-            yield f"the maximum of column '{name}' is {stated.high!r:.80}, the file has {stored.high!r:.80}"
+        if high is not None and log_facts.high is not None and _is_maximum_wrong(log_facts, high):
+            yield f"the maximum of column '{name}' is {log_facts.high!r:.80}, the file has {high!r:.80}"
             return
 
 
-def _is_above(low: Any, stored: Any) -> bool:
-    """Whether a minimum is certainly above the smallest value."""
-    if isinstance(low, str) and len(stored) >= _MIN_TRUNCATED and low.startswith(stored):
+def _is_minimum_wrong(minimum: Any, footer_low: Any) -> bool:
+    """Whether a minimum in the log is certainly above the smallest value, which the footer may have truncated."""
+    if isinstance(minimum, str) and len(footer_low) >= _MIN_TRUNCATED and minimum.startswith(footer_low):
         return False
-    return bool(low > stored)
+    return bool(minimum > footer_low)
 
 
-def _is_below(stated: ColumnFacts, stored: Any) -> bool:
-    """Whether a maximum is certainly below the largest value."""
-    if isinstance(stored, str):
+def _is_maximum_wrong(log_facts: ColumnFacts, footer_high: Any) -> bool:
+    """Whether the maximum in the log is certainly below the largest value, which the footer may have truncated."""
+    if isinstance(footer_high, str):
         # A writer may have incremented the last character of a long string that it truncated.
-        stored = stored[:-1] if len(stored) >= _MIN_TRUNCATED else stored
-        stored = stored[: len(stated.high)] if stated.high_may_be_cut else stored
-    return bool(stated.high < stored)
+        footer_high = footer_high[:-1] if len(footer_high) >= _MIN_TRUNCATED else footer_high
+        footer_high = footer_high[: len(log_facts.high)] if log_facts.high_may_be_cut else footer_high
+    return bool(log_facts.high < footer_high)
 
 
 def _null_count(footer: pq.FileMetaData, leaf: LeafColumn) -> int | None:
     """Return the number of nulls of a column in all row groups; None if a row group does not count them."""
-    nulls = 0
+    null_count = 0
     for group in range(footer.num_row_groups):
         chunk = footer.row_group(group).column(leaf.position)
         if chunk.num_values == 0:
@@ -109,5 +113,5 @@ def _null_count(footer: pq.FileMetaData, leaf: LeafColumn) -> int | None:
         statistics = chunk.statistics
         if statistics is None or not statistics.has_null_count:
             return None
-        nulls += statistics.null_count
-    return nulls
+        null_count += statistics.null_count
+    return null_count

@@ -35,7 +35,7 @@ class _Folder:
 
 
 class Presence:
-    """The files in a table's folders; listings are cached."""
+    """The sizes of the files in a table's folders, with a cache of the listings."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
@@ -55,10 +55,10 @@ class Presence:
         """The folders that are not accessible."""
         return sorted(folder for folder, listing in self._folders.items() if listing is None)
 
-    def sizes_by_name(self, names: Sequence[str]) -> list[int | Absent]:
-        """Return the same as `sizes`, with a request per file instead of listings. Raises `StorageError`."""
+    def sizes_by_request(self, names: Sequence[str]) -> list[int | Absent]:
+        """Return the same sizes as `sizes`, with a request per file instead of listings. Raises `StorageError`."""
         with ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="size") as pool:
-            sizes = list(pool.map(self._size_by_name, names))
+            sizes = list(pool.map(self._request_size, names))
         inaccessible = (
             name.rpartition("/")[0] for name, size in zip(names, sizes, strict=True) if size is Absent.UNKNOWN
         )
@@ -66,12 +66,12 @@ class Presence:
         return sizes
 
     def _list_folders(self, folders: Iterable[str]) -> None:
-        ordered = sorted(folders)
-        if len(ordered) > 1:
-            with ThreadPoolExecutor(max_workers=min(_MAX_THREADS, len(ordered)), thread_name_prefix="list") as pool:
-                self._folders.update(zip(ordered, pool.map(self._list_folder, ordered), strict=True))
+        names = sorted(folders)
+        if len(names) > 1:
+            with ThreadPoolExecutor(max_workers=min(_MAX_THREADS, len(names)), thread_name_prefix="list") as pool:
+                self._folders.update(zip(names, pool.map(self._list_folder, names), strict=True))
         else:
-            self._folders.update((folder, self._list_folder(folder)) for folder in ordered)
+            self._folders.update((name, self._list_folder(name)) for name in names)
 
     def _list_folder(self, folder: str) -> _Folder | None:
         names: list[str] = []
@@ -92,7 +92,7 @@ class Presence:
         exists = index < len(folder.names) and folder.names[index] == name
         return folder.sizes[index] if exists else Absent.MISSING
 
-    def _size_by_name(self, name: str) -> int | Absent:
+    def _request_size(self, name: str) -> int | Absent:
         try:
             with self._store.open(name) as handle:
                 return int(handle.size())
@@ -107,8 +107,10 @@ class Presence:
             ) from error
 
 
-def costs_less_by_name(names: Sequence[str], all_files: int) -> bool:
-    """Whether a request per name takes no more requests than listing; `all_files` is the table's number of files.
+def costs_less_by_request(names: Sequence[str], all_files: int) -> bool:
+    """Whether one request per name takes at most as many requests as listings.
+
+    `all_files` is the table's number of files.
 
     Listing takes one request per folder, and one more per thousand files.
     """

@@ -1,8 +1,8 @@
 """Comparison of two ways to rebuild a version: a checkpoint or a log compaction, and the commits.
 
-A checkpoint may omit expired transactions, tombstones and removed domains; these do not count as differences. Files are
-compared by identity, size and partition values. Statistics have several valid forms, so `footers.py` compares them with
-the footers instead. Protocol: Action Reconciliation, Checkpoints.
+A checkpoint may omit expired transactions, tombstones and removed domains, so these do not count as differences. Files
+are compared by identity, size and partition values. Statistics have several valid forms, so `footers.py` compares them
+with the footers instead. Protocol: Action Reconciliation, Checkpoints.
 """
 
 from __future__ import annotations
@@ -32,50 +32,55 @@ def differences(actual: ReplayedLog, expected: ReplayedLog) -> Iterator[str]:
     for name in actual_facts:
         if actual_facts[name] != expected_facts[name]:
             yield f"has the {name} {actual_facts[name]!s:.200} where the commits give {expected_facts[name]!s:.200}"
-    yield from _transactions(actual.transactions, expected)
-    configured = [{name: d.configuration for name, d in log.domains.items()} for log in (actual, expected)]
-    for domain in sorted(configured[0].keys() | configured[1].keys()):
-        if configured[0].get(domain) != configured[1].get(domain):
+    yield from _transaction_differences(actual.transactions, expected)
+    actual_domains, expected_domains = (
+        {name: domain.configuration for name, domain in log.domains.items()} for log in (actual, expected)
+    )
+    for domain in sorted(actual_domains.keys() | expected_domains.keys()):
+        if actual_domains.get(domain) != expected_domains.get(domain):
             yield f"has another configuration of the domain '{domain}' than the commits"
-    yield from _files(actual.files(_COLUMNS), expected.files(_COLUMNS))
+    yield from _file_differences(actual.files(_COLUMNS), expected.files(_COLUMNS))
 
 
-def _transactions(actual: Mapping[str, SetTransaction], expected: ReplayedLog) -> Iterator[str]:
+def _transaction_differences(actual: Mapping[str, SetTransaction], expected: ReplayedLog) -> Iterator[str]:
     may_expire = props.SET_TRANSACTION_RETENTION_MS.of(expected.metadata.configuration) is not None
     for app_id, expected_transaction in expected.transactions.items():
         actual_transaction = actual.get(app_id)
         if actual_transaction is None and not may_expire:
             yield f"lacks the transaction of '{app_id}'"
         elif actual_transaction is not None and actual_transaction.version != expected_transaction.version:
-            versions = actual_transaction.version, expected_transaction.version
-            yield f"has version {versions[0]} of the transaction of '{app_id}' where the commits give {versions[1]}"
+            yield (
+                f"has version {actual_transaction.version} of the transaction of '{app_id}' where the commits give "
+                f"{expected_transaction.version}"
+            )
     for app_id in actual.keys() - expected.transactions.keys():
         if not may_expire:
             yield f"has a transaction of '{app_id}' that no commit has"
 
 
-def _files(actual: pa.Table, expected: pa.Table) -> Iterator[str]:
+def _file_differences(actual: pa.Table, expected: pa.Table) -> Iterator[str]:
     actual_rows, expected_rows = (_by_key(files) for files in (actual, expected))
-    if surplus := _keys_only_in(actual_rows, expected_rows):
-        yield f"has {_format_keys(surplus)} that the commits do not have in the table"
-    if lacking := _keys_only_in(expected_rows, actual_rows):
-        yield f"lacks {_format_keys(lacking)} that the commits have in the table"
+    if surplus_keys := _keys_only_in(actual_rows, expected_rows):
+        yield f"has {_format_keys(surplus_keys)} that the commits do not have in the table"
+    if missing_keys := _keys_only_in(expected_rows, actual_rows):
+        yield f"lacks {_format_keys(missing_keys)} that the commits have in the table"
     joined = actual_rows.join(expected_rows, "key", join_type="inner", right_suffix="_expected")
     if joined.num_rows:
         sizes = [pc.fill_null(joined[name], -1) for name in ("size", "size_expected")]
-        different = joined.filter(pc.not_equal(*sizes))
-        if different.num_rows:
-            yield f"has other sizes than the commits for {_format_keys(different['key'].to_pylist())}"
-        different = joined.filter(pc.not_equal(joined["values"], joined["values_expected"]))
-        if different.num_rows:
-            yield f"has other partition values than the commits for {_format_keys(different['key'].to_pylist())}"
+        other_sizes = joined.filter(pc.not_equal(*sizes))
+        if other_sizes.num_rows:
+            yield f"has other sizes than the commits for {_format_keys(other_sizes['key'].to_pylist())}"
+        other_values = joined.filter(pc.not_equal(joined["values"], joined["values_expected"]))
+        if other_values.num_rows:
+            yield f"has other partition values than the commits for {_format_keys(other_values['key'].to_pylist())}"
 
 
 def _by_key(files: pa.Table) -> pa.Table:
-    texts: dict[str, str] = {}  # many files have equal values; share the texts
-    values = (repr(sorted(text or ())) for chunk in files["partitionValues"].chunks for text in chunk.to_pylist())
-    values_texts = pa.array([texts.setdefault(text, text) for text in values], pa.string())
-    return pa.table({"key": key_column(files), "size": files["size"], "values": values_texts})
+    """Return the key, the size, and the partition values as a text, of each file."""
+    shared_texts: dict[str, str] = {}  # many files have equal values, so equal texts are one object
+    texts = (repr(sorted(values or ())) for chunk in files["partitionValues"].chunks for values in chunk.to_pylist())
+    value_texts = pa.array([shared_texts.setdefault(text, text) for text in texts], pa.string())
+    return pa.table({"key": key_column(files), "size": files["size"], "values": value_texts})
 
 
 def _keys_only_in(files: pa.Table, reference: pa.Table) -> list[str]:
@@ -86,6 +91,7 @@ def _keys_only_in(files: pa.Table, reference: pa.Table) -> list[str]:
 
 
 def _format_keys(keys: list[str]) -> str:
-    """Format keys as `2 files ('a', 'b')`."""
-    shown = ", ".join(repr(key.partition("\n")[0]) for key in keys[:_MAX_SHOWN])
-    return f"{len(keys)} file{'s' * (len(keys) != 1)} ({shown}{', ...' * (len(keys) > _MAX_SHOWN)})"
+    """Format keys as `2 files ('a', 'b')`, with at most `_MAX_SHOWN` paths."""
+    paths = ", ".join(repr(key.partition("\n")[0]) for key in keys[:_MAX_SHOWN])
+    noun = "file" if len(keys) == 1 else "files"
+    return f"{len(keys)} {noun} ({paths}{', ...' if len(keys) > _MAX_SHOWN else ''})"

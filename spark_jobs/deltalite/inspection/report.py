@@ -1,4 +1,4 @@
-"""The report of a verification: the checked amount, the findings, and the readable versions."""
+"""The report of a verification: the number of checked objects, the findings, and the readable versions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from deltalite.inspection.versions import Range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """The number of checked commits, files and so on."""
+class CheckedCounts:
+    """The number of checked objects of each kind; `bytes` is the size of the checked data files."""
 
     commits: int
     checkpoints: int
@@ -26,8 +26,8 @@ class Checked:
 class VerifyReport:
     """The result of a verification.
 
-    `rebuildable` are the versions that the log can rebuild; `readable` are those of them whose files can also be read.
-    `counts` is the number of findings of each kind; `findings` has the first `MAX_OF_A_KIND` of each.
+    `rebuildable` are the versions that the log can rebuild. `readable` are the rebuildable versions with readable data
+    files. `counts` is the number of findings of each kind. `findings` has the first `MAX_FINDINGS_OF_A_KIND` of each.
     """
 
     root: str
@@ -36,7 +36,7 @@ class VerifyReport:
     readable: tuple[Range, ...]
     findings: tuple[Finding, ...]
     counts: dict[FindingKind, int]
-    checked: Checked
+    checked: CheckedCounts
 
     @property
     def has_errors(self) -> bool:

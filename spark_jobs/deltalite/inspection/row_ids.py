@@ -1,8 +1,8 @@
 """Comparison of the row ids of files with each other, and with the high water mark.
 
-In a table with row tracking, a file of `n` rows has the row ids from its base row id on, `n` of them. Files never share
-row ids, because each new file gets ids above the high water mark. A row that was copied keeps its id in a column of the
-file, which this check does not read. Protocol: Row Tracking.
+In a table with row tracking, a file of `n` rows has `n` consecutive row ids, which begin at its base row id. Files
+never share row ids, because each new file gets ids above the high water mark. A copied row keeps its old id in a column
+of the file. This check does not read that column. Protocol: Row Tracking.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLUMNS = ("path", "stats", "baseRowId", "defaultRowCommitVersion")
 
 
 def row_id_problems(files: pa.Table, version: int, high_water_mark: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the problem of each file of a version whose row ids break the protocol.
+    """Yield the path and the problem of each file of a version with row ids that break the protocol.
 
     Args:
         files: the files of the version, with `COLUMNS`.
@@ -35,22 +35,29 @@ def row_id_problems(files: pa.Table, version: int, high_water_mark: int) -> Iter
     for path in files["path"].filter(pc.invert(is_complete)).to_pylist():
         yield path, "The file has no base row id, no row commit version, or no number of rows."
     files = files.append_column("rows", counts).filter(is_complete).sort_by("baseRowId")
-    late = files.filter(pc.greater(files["defaultRowCommitVersion"], version))
-    for path, commit_version in zip(late["path"].to_pylist(), late["defaultRowCommitVersion"].to_pylist(), strict=True):
+    files_of_later_versions = files.filter(pc.greater(files["defaultRowCommitVersion"], version))
+    later_paths = files_of_later_versions["path"].to_pylist()
+    later_versions = files_of_later_versions["defaultRowCommitVersion"].to_pylist()
+    for path, commit_version in zip(later_paths, later_versions, strict=True):
         yield path, f"The file has the row commit version {commit_version}, which is after version {version}."
     yield from _wrong_ranges(files, high_water_mark)
 
 
 def _wrong_ranges(files: pa.Table, high_water_mark: int) -> Iterator[tuple[str, str]]:
-    """Yield the files with row ids that another file has too, or that were never assigned. Files are sorted."""
-    first = files["baseRowId"].to_numpy()
+    """Yield the files with row ids that another file has too, or that the table never assigned.
+
+    `files` are sorted by base row id.
+    """
+    first_ids = files["baseRowId"].to_numpy()
     rows = files["rows"].to_numpy()
-    last = np.where(rows > HIGHEST_ROW_ID - first, HIGHEST_ROW_ID, first + rows - 1)
-    highest_before = np.concatenate([[-1], np.maximum.accumulate(last)[:-1]]) if len(last) else last
-    paths = files["path"]
-    for at in np.flatnonzero((first < 0) | (last > high_water_mark) | ((first <= highest_before) & (rows > 0))):
-        ids = f"The row ids of the file are {first[at]} to {last[at]}"
-        if first[at] < 0 or last[at] > high_water_mark:
-            yield paths[at].as_py(), f"{ids}, and the table has assigned only those up to {high_water_mark}."
+    last_ids = np.where(rows > HIGHEST_ROW_ID - first_ids, HIGHEST_ROW_ID, first_ids + rows - 1)
+    highest_before = np.concatenate([[-1], np.maximum.accumulate(last_ids)[:-1]]) if len(last_ids) else last_ids
+    never_assigned = (first_ids < 0) | (last_ids > high_water_mark)
+    shared = (first_ids <= highest_before) & (rows > 0)
+    for index in np.flatnonzero(never_assigned | shared):
+        path = files["path"][index].as_py()
+        ids = f"The row ids of the file are {first_ids[index]} to {last_ids[index]}"
+        if never_assigned[index]:
+            yield path, f"{ids}, but the table has assigned only ids up to {high_water_mark}."
         else:
-            yield paths[at].as_py(), f"{ids}, and another file has the ids up to {highest_before[at]}."
+            yield path, f"{ids}, and another file has the ids up to {highest_before[index]}."

@@ -7,7 +7,8 @@ The steps:
 3. Compare checkpoints and log compactions with the commits.
 4. Check the in-commit timestamps.
 5. Check that every added file exists, and compare its footer and deletion vector with the log.
-6. Find the versions of each faulty file. VACUUM has deleted a missing file that only older versions contain.
+6. Find the versions of each faulty file. A missing file that only older versions contain is not an error, because
+   VACUUM deletes such files.
 7. Compare the row ids of the newest version's files, if the table has row tracking.
 8. Compare version checksums with the counts of their versions.
 
@@ -31,7 +32,7 @@ from deltalite.inspection.commits import CommitFacts, Rules, read_commit, rules_
 from deltalite.inspection.data_files import COLUMNS, CheckedAmount, FileChecks, FileFault
 from deltalite.inspection.findings import Finding, FindingKind, Findings
 from deltalite.inspection.replays import differences
-from deltalite.inspection.report import Checked, VerifyReport
+from deltalite.inspection.report import CheckedCounts, VerifyReport
 from deltalite.inspection.row_ids import COLUMNS as ROW_ID_COLUMNS
 from deltalite.inspection.row_ids import row_id_problems
 from deltalite.inspection.versions import Range, contains, format_ranges, ranges_of, union, without
@@ -50,7 +51,7 @@ from deltalite.protocol.paths import decode_path
 from deltalite.protocol.schema import parse_schema
 from deltalite.storage.log_store import LogStore, StoredFile
 
-Progress = Callable[[str, int, int | None], None]
+ReportProgress = Callable[[str, int, int | None], None]
 """A function that takes the name of a step, the amount done, and the total amount (None if unknown)."""
 
 # Commits are small, so the latency of storage dominates.
@@ -60,14 +61,14 @@ _FILES_IN_A_BATCH = 4_096
 
 
 def verify(
-    store: LogStore, *, with_footers: bool = True, progress: Progress = lambda _step, _done, _of: None
+    store: LogStore, *, with_footers: bool = True, progress: ReportProgress = lambda _step, _done, _total: None
 ) -> VerifyReport:
     """Verify a table.
 
     Args:
         store: the table's storage.
         with_footers: open every data file and deletion vector; otherwise check only existence and size.
-        progress: receives the progress.
+        progress: the function that receives the progress of each step.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -88,7 +89,7 @@ class _Verification:
 
     store: LogStore
     listing: Listing
-    progress: Progress
+    progress: ReportProgress
     findings: Findings = field(default_factory=Findings)
     facts: dict[int, CommitFacts] = field(default_factory=dict)
     checkpoint_rules: dict[CheckpointFiles, Rules] = field(default_factory=dict)
@@ -99,9 +100,9 @@ class _Verification:
         self._read_checkpoints()
         readable_commits = {v: c for v, c in sorted(self.listing.commits.items()) if v in self.facts}
         chains = chains_of(readable_commits, self.checkpoint_rules)
-        self._follow_rules(chains)
+        self._compute_rules(chains)
         rebuildable = ranges_of(v for chain in chains for v in range(*_half_open(chain.versions)) if v in self.rules)
-        self._check_versions(rebuildable)
+        self._report_lost_versions(rebuildable)
         for chain in chains:
             self._check_replays(chain)
         for finding in time_findings(self.rules, self.facts, self.listing.commits):
@@ -115,9 +116,9 @@ class _Verification:
             newest_version=self.listing.newest,
             rebuildable=rebuildable,
             readable=without(rebuildable, unreadable),
-            findings=tuple(self.findings.kept),
+            findings=tuple(self.findings.first_of_each_kind),
             counts=dict(self.findings.counts),
-            checked=Checked(
+            checked=CheckedCounts(
                 commits=len(self.listing.commits),
                 checkpoints=len(self.listing.checkpoints),
                 compactions=len(self.listing.compactions),
@@ -135,15 +136,15 @@ class _Verification:
             self._report(
                 FindingKind.MISSING_COMMIT, "The log has no commit of these versions.", versions=[(first, last)]
             )
-        ordered = sorted(commits)
+        versions = sorted(commits)
         with ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="commit") as pool:
-            for done, (version, facts) in enumerate(zip(ordered, pool.map(self._read_commit, ordered), strict=True)):
+            for done, (version, facts) in enumerate(zip(versions, pool.map(self._read_commit, versions), strict=True)):
                 self.progress("commits", done, len(commits))
                 if isinstance(facts, CommitFacts):
                     self.facts[version] = facts
                 else:
-                    at, name = (version, version), commits[version].name
-                    self._report(FindingKind.UNREADABLE_COMMIT, facts.problem, name, [at])
+                    file_name = commits[version].name
+                    self._report(FindingKind.UNREADABLE_COMMIT, facts.problem, file_name, [(version, version)])
 
     def _read_commit(self, version: int) -> CommitFacts | DeltaLiteError:
         """Read a commit; return the error if it is invalid. Runs in a thread."""
@@ -157,30 +158,29 @@ class _Verification:
     def _read_checkpoints(self) -> None:
         for done, checkpoint in enumerate(self.listing.checkpoints):
             self.progress("checkpoints", done, len(self.listing.checkpoints))
+            file_name, versions = checkpoint.names[0], [(checkpoint.version, checkpoint.version)]
             try:
                 log = self._replay_checkpoint(checkpoint)
                 log.files(COLUMNS)
                 log.tombstones(("path",))
             except (PassOver, CorruptCheckpointError) as error:
                 reason = error.error if isinstance(error, PassOver) else error
-                at, name = (checkpoint.version, checkpoint.version), checkpoint.names[0]
-                self._report(FindingKind.UNREADABLE_CHECKPOINT, reason.problem, name, [at])
+                self._report(FindingKind.UNREADABLE_CHECKPOINT, reason.problem, file_name, versions)
             else:
                 try:
                     self.checkpoint_rules[checkpoint] = Rules.of(log.protocol, log.metadata)
                 except DeltaLiteError as error:  # a reader that starts from this checkpoint trusts it
-                    at, name = (checkpoint.version, checkpoint.version), checkpoint.names[0]
-                    self._report(FindingKind.CHECKPOINT_DIFFERS, error.problem, name, [at])
+                    self._report(FindingKind.CHECKPOINT_DIFFERS, error.problem, file_name, versions)
 
     def _replay_checkpoint(self, checkpoint: CheckpointFiles) -> ReplayedLog:
         """Replay a checkpoint without commits."""
         return replay(self.store, LogSegment(version=checkpoint.version, checkpoint=checkpoint, entries=()))
 
-    def _follow_rules(self, chains: Iterable[Chain]) -> None:
-        """Compute the protocol and metadata of every version.
+    def _compute_rules(self, chains: Iterable[Chain]) -> None:
+        """Compute the protocol and metadata of every version, and report commits that make them invalid.
 
         Raises:
-            UnsupportedFeatureError: the newest ones are not supported.
+            UnsupportedFeatureError: this release does not read the newest protocol or schema.
         """
         for chain in chains:
             start = None if chain.start is None else self.checkpoint_rules[chain.start]
@@ -190,63 +190,67 @@ class _Verification:
                 if rules is not None:
                     self.rules[version] = rules
                 if problem is not None:
-                    name = self.listing.commits[version].name
-                    self._report(FindingKind.UNREADABLE_COMMIT, problem, name, [(version, version)])
+                    file_name = self.listing.commits[version].name
+                    self._report(FindingKind.UNREADABLE_COMMIT, problem, file_name, [(version, version)])
         newest = self.rules.get(max(self.rules, default=-1))
         if newest is not None:
             check_readable(newest.protocol, newest.metadata)
             if newest.schema is None:
                 parse_schema(newest.metadata.schema_string)  # raises with the unsupported type
 
-    def _check_versions(self, rebuildable: tuple[Range, ...]) -> None:
-        """Report the versions after the oldest rebuildable one that cannot be rebuilt."""
+    def _report_lost_versions(self, rebuildable: tuple[Range, ...]) -> None:
+        """Report the versions that the log cannot rebuild, if they are newer than the oldest rebuildable version."""
         oldest = rebuildable[0][0] if rebuildable else 0
-        lost = without([(oldest, self.listing.newest)], rebuildable)
-        if lost:
-            newest = f", the newest ({self.listing.newest}) among them" if lost[-1][1] == self.listing.newest else ""
+        lost_versions = without([(oldest, self.listing.newest)], rebuildable)
+        if lost_versions:
+            is_newest_lost = lost_versions[-1][1] == self.listing.newest
+            note = f", including the newest ({self.listing.newest})" if is_newest_lost else ""
             message = (
-                f"The log cannot rebuild the versions {format_ranges(lost)}{newest}: no checkpoint and no gapless "
-                "sequence of commits leads to them."
+                f"The log cannot rebuild the versions {format_ranges(lost_versions)}{note}: no checkpoint and no "
+                "gapless sequence of commits leads to them."
             )
             if self.listing.compactions:
                 message += " Readers that use log compactions may still read some of them."
-            self._report(FindingKind.UNREADABLE_VERSION, message, versions=lost)
+            self._report(FindingKind.UNREADABLE_VERSION, message, versions=lost_versions)
 
     def _check_replays(self, chain: Chain) -> None:
         """Compare the checkpoints and compactions of a chain with its commits."""
         first, last = chain.versions
-        begins_inside = chain.start is not None
-        checkpoints = [c for c in chain.checkpoints if c.version > first or not begins_inside]
+        starts_at_checkpoint = chain.start is not None
+        checkpoints = [c for c in chain.checkpoints if c.version > first or not starts_at_checkpoint]
         for done, checkpoint in enumerate(checkpoints):
             self.progress("checkpoints against commits", done, len(checkpoints))
-            at, name = (checkpoint.version, checkpoint.version), checkpoint.names[0]
+            file_name, versions = checkpoint.names[0], [(checkpoint.version, checkpoint.version)]
             for problem in self._replay_differences(
                 chain.segment(checkpoint.version), partial(self._replay_checkpoint, checkpoint)
             ):
-                self._report(FindingKind.CHECKPOINT_DIFFERS, f"The checkpoint {problem}.", name, [at])
-        for entry in self.listing.compactions:
-            base = entry.first_version
-            if (begins_inside and base <= first) or base < first or entry.last_version > last:
+                self._report(FindingKind.CHECKPOINT_DIFFERS, f"The checkpoint {problem}.", file_name, versions)
+        for compaction in self.listing.compactions:
+            first_version, last_version = compaction.first_version, compaction.last_version
+            if (starts_at_checkpoint and first_version <= first) or first_version < first or last_version > last:
                 continue
-            by_commits = chain.segment(entry.last_version, base_before=base)
-            compacted = chain.segment(entry.last_version, last=entry, base_before=base)
-            for problem in self._replay_differences(by_commits, partial(replay, self.store, compacted)):
-                at = (base, entry.last_version)
-                self._report(FindingKind.COMPACTION_DIFFERS, f"The log compaction {problem}.", entry.file.name, [at])
+            commits_segment = chain.segment(last_version, base_before=first_version)
+            compaction_segment = chain.segment(last_version, last=compaction, base_before=first_version)
+            versions = [(first_version, last_version)]
+            for problem in self._replay_differences(commits_segment, partial(replay, self.store, compaction_segment)):
+                message = f"The log compaction {problem}."
+                self._report(FindingKind.COMPACTION_DIFFERS, message, compaction.file.name, versions)
 
-    def _replay_differences(self, by_commits: LogSegment, replay_other_way: Callable[[], ReplayedLog]) -> list[str]:
-        """Return the differences of another way to rebuild a version from its commits.
+    def _replay_differences(
+        self, commits_segment: LogSegment, replay_otherwise: Callable[[], ReplayedLog]
+    ) -> list[str]:
+        """Return the differences of a replay without the commits of a version from the replay of these commits.
 
-        Returns nothing if the commits do not define the protocol and metadata, which another step reports.
+        Returns an empty list if the commits do not define the protocol and metadata. Another step reports such commits.
         """
-        if by_commits.version not in self.rules:
+        if commits_segment.version not in self.rules:
             return []
         try:
-            expected = replay(self.store, by_commits)
+            expected = replay(self.store, commits_segment)
         except CorruptLogError:
             return []
         try:
-            return list(differences(replay_other_way(), expected))
+            return list(differences(replay_otherwise(), expected))
         except PassOver as error:
             return [f"cannot be read: {error.error.problem.rstrip('.')}"]
         except CorruptLogError as error:
@@ -281,26 +285,29 @@ class _Verification:
             return unreadable, checks.checked_amount
 
     def _adds(self, chain: Chain) -> Iterator[tuple[int, pa.Table]]:
-        """Yield every file of a chain in batches, with the version whose rules apply to it."""
+        """Yield every file of a chain in batches, with a version that has the rules for it."""
         if chain.start is not None:
             start_files = self._replay_checkpoint(chain.start).files(COLUMNS)
-            for at in range(0, start_files.num_rows, _FILES_IN_A_BATCH):
-                yield chain.start.version, start_files.slice(at, _FILES_IN_A_BATCH)
+            for offset in range(0, start_files.num_rows, _FILES_IN_A_BATCH):
+                yield chain.start.version, start_files.slice(offset, _FILES_IN_A_BATCH)
         for version, commit in chain.commits.items():
             if version in self.rules:
                 for adds in added_files(self.store, commit):
                     yield version, adds
 
     def _report_faults(self, chain: Chain, faults: list[FileFault]) -> list[Range]:
-        """Report the faults that matter; return the versions with unreadable rows."""
-        lives = lifetimes(self.store, chain, {fault.key for fault in faults}) if faults else {}
+        """Report the faults, and return the versions with unreadable rows.
+
+        Does not report a file that no version contains, or a missing file that only older versions contain.
+        """
+        versions_by_key = lifetimes(self.store, chain, {fault.key for fault in faults}) if faults else {}
         unreadable: list[Range] = []
         for fault in faults:
-            versions = lives.get(fault.key, ())
+            versions = versions_by_key.get(fault.key, ())
             if fault.is_fatal:
                 unreadable += versions
-            was_vacuumed = fault.kind is FindingKind.MISSING_FILE and not contains(versions, self.listing.newest)
-            if versions and not was_vacuumed:
+            may_be_vacuumed = fault.kind is FindingKind.MISSING_FILE and not contains(versions, self.listing.newest)
+            if versions and not may_be_vacuumed:
                 self._report(fault.kind, fault.message, fault.path, versions)
         return list(union(unreadable))
 
@@ -311,34 +318,36 @@ class _Verification:
         chain = next((chain for chain in chains if chain.versions[1] == newest), None)
         if chain is None or rules is None or not row_tracking.is_enabled(rules.protocol, rules.metadata):
             return
-        at = [(newest, newest)]
+        versions = [(newest, newest)]
         try:
             log = replay(self.store, chain.segment(newest))
-            mark = row_tracking.high_water_mark(log.domains)
-            for path, problem in row_id_problems(log.files(ROW_ID_COLUMNS), newest, mark):
-                self._report(FindingKind.WRONG_ROW_IDS, problem, decode_path(path), at)
+            high_water_mark = row_tracking.high_water_mark(log.domains)
+            for path, problem in row_id_problems(log.files(ROW_ID_COLUMNS), newest, high_water_mark):
+                self._report(FindingKind.WRONG_ROW_IDS, problem, decode_path(path), versions)
         except PassOver:
-            return  # the checkpoint has a finding
+            return  # an earlier step has reported the checkpoint
         except CorruptLogError as error:
-            self._report(FindingKind.WRONG_ROW_IDS, error.problem, versions=at)
+            self._report(FindingKind.WRONG_ROW_IDS, error.problem, versions=versions)
 
     def _check_checksums(self, chains: Iterable[Chain]) -> None:
         """Compare the version checksums with the counts of their versions."""
         files = self.listing.checksums
-        parsed: dict[int, VersionChecksum] = {}
-        unreadable: list[int] = []
+        checksums: dict[int, VersionChecksum] = {}
+        unreadable_versions: list[int] = []
         for done, (version, checksum) in enumerate(read_checksums(self.store, files)):
             self.progress("checksums", done, len(files))
             if checksum is None:
-                unreadable.append(version)
+                unreadable_versions.append(version)
             else:
-                parsed[version] = checksum
-        if unreadable:
-            message = f"{len(unreadable)} version checksums are not valid by the protocol; readers ignore them."
-            first = files[unreadable[0]].name
-            self._report(FindingKind.UNREADABLE_CHECKSUM, message, first, ranges_of(unreadable))
+                checksums[version] = checksum
+        if unreadable_versions:
+            message = (
+                f"{len(unreadable_versions)} version checksums are not valid by the protocol; readers ignore them."
+            )
+            first_file = files[unreadable_versions[0]].name
+            self._report(FindingKind.UNREADABLE_CHECKSUM, message, first_file, ranges_of(unreadable_versions))
         for chain in chains:
-            for version, problem in wrong_checksums(self.store, chain, parsed, self.rules):
+            for version, problem in wrong_checksums(self.store, chain, checksums, self.rules):
                 message = f"The checksum says {problem}."
                 self._report(FindingKind.CHECKSUM_DIFFERS, message, files[version].name, [(version, version)])
 
@@ -363,9 +372,9 @@ class _Verification:
 
 def added_files(store: LogStore, commit: StoredFile) -> Iterator[pa.Table]:
     """Yield the `add` actions of a commit, one table per block. Raises `CorruptLogError`."""
-    for read_bytes, pairs in read_action_blocks(store, commit.name, commit.size_bytes):
+    for read_bytes, actions in read_action_blocks(store, commit.name, commit.size_bytes):
         builder = FileTableBuilder(AddFile)
-        for kind, body in pairs:
+        for kind, body in actions:
             if kind == AddFile.action:
                 builder.append(body)
         builder.end_block(commit.name, read_bytes)
@@ -375,4 +384,5 @@ def added_files(store: LogStore, commit: StoredFile) -> Iterator[pa.Table]:
 
 
 def _half_open(versions: Range) -> Range:
+    """Return the arguments of `range` for a range of versions."""
     return versions[0], versions[1] + 1

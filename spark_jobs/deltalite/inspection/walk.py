@@ -1,7 +1,7 @@
 """The number of files, bytes and deletion vectors of each version, and the versions that contain a file.
 
-Both are computed in one pass over the commits after a checkpoint. Only the files that these commits add or remove are
-kept by name; for the others the sums of the checkpoint are enough. Protocol: Action Reconciliation.
+Both are computed in one pass over the commits after a checkpoint. Memory holds the names of the files that these
+commits add or remove. The checkpoint's sums cover all other files. Protocol: Action Reconciliation.
 """
 
 from __future__ import annotations
@@ -35,12 +35,15 @@ class _File(NamedTuple):
 
 @dataclass(slots=True)
 class _Sums:
+    """The counts of the active files, updated for each file that a commit adds or removes."""
+
     files: int = 0
     size_bytes: int = 0
     vectors: int = 0
     deleted_records: int = 0
 
-    def count(self, file: _File, sign: int) -> None:
+    def add(self, file: _File, *, sign: int) -> None:
+        """Add a file to the sums with `sign` 1; subtract it with `sign` -1."""
         self.files += sign
         self.size_bytes += sign * file.size_bytes
         if file.removed_rows is not None:
@@ -57,7 +60,7 @@ class _Sums:
 
 
 def counts_by_version(store: LogStore, span: Span, versions: Collection[int]) -> Iterator[tuple[int, FileCounts]]:
-    """Yield the counts of these versions of a span, ascending; they may include its checkpoint's version.
+    """Yield the counts of these versions of a span, ascending. `versions` may include the version of its checkpoint.
 
     Raises:
         PassOver: the span's checkpoint cannot be read.
@@ -66,24 +69,26 @@ def counts_by_version(store: LogStore, span: Span, versions: Collection[int]) ->
     last = max(versions, default=-1)
     commits = {version: commit for version, commit in span.commits.items() if version <= last}
     changes = [(version, *_changed_files(store, commit)) for version, commit in commits.items()]
-    sums, present = _state_at_start(store, span, {key for _, added, removed in changes for key in (*added, *removed)})
+    sums, active_files = _state_at_start(
+        store, span, {key for _, added, removed in changes for key in (*added, *removed)}
+    )
     if span.start is not None and span.start.version in versions:
         yield span.start.version, sums.counts()
     for version, added, removed in changes:
         for key in removed:
-            if (removed_file := present.pop(key, None)) is not None:
-                sums.count(removed_file, -1)
+            if (removed_file := active_files.pop(key, None)) is not None:
+                sums.add(removed_file, sign=-1)
         for key, file in added.items():
-            if (replaced_file := present.get(key)) is not None:
-                sums.count(replaced_file, -1)
-            present[key] = file
-            sums.count(file, 1)
+            if (replaced_file := active_files.get(key)) is not None:
+                sums.add(replaced_file, sign=-1)
+            active_files[key] = file
+            sums.add(file, sign=1)
         if version in versions:
             yield version, sums.counts()
 
 
 def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str, tuple[Range, ...]]:
-    """Return the versions of a chain that contain each file in `keys` (`file_key`), without files that are in none.
+    """Return the versions of a chain that contain each file in `keys` (`file_key`). Omits files that are in no version.
 
     Raises the errors of `counts_by_version`.
     """
@@ -92,7 +97,7 @@ def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str,
     ranges_by_key: dict[str, list[Range]] = {}
     if chain.start is not None:
         first_versions = dict.fromkeys(
-            _present_keys(key_column(_files(store, chain.start.version, chain)), keys), first
+            _present_keys(key_column(_files_at_start(store, chain.start.version, chain)), keys), first
         )
     for version, commit in chain.commits.items():
         added, removed = _changed_files(store, commit)
@@ -107,16 +112,16 @@ def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str,
     return {key: union(file_ranges) for key, file_ranges in ranges_by_key.items()}
 
 
-def _files(store: LogStore, version: int, part: Chain | Span) -> pa.Table:
-    """Return the files of the checkpoint at the start of a chain or a span."""
-    return replay(store, LogSegment(version=version, checkpoint=part.start, entries=())).files(_COLUMNS)
+def _files_at_start(store: LogStore, version: int, span: Chain | Span) -> pa.Table:
+    """Return the files of the checkpoint of `version`, at the start of a chain or a span."""
+    return replay(store, LogSegment(version=version, checkpoint=span.start, entries=())).files(_COLUMNS)
 
 
-def _state_at_start(store: LogStore, span: Span, touched: Collection[str]) -> tuple[_Sums, dict[str, _File]]:
-    """Return the sums of a span's checkpoint, and those of its files that later commits touch."""
+def _state_at_start(store: LogStore, span: Span, touched_keys: Collection[str]) -> tuple[_Sums, dict[str, _File]]:
+    """Return the sums of a span's checkpoint, and the checkpoint's files with a key in `touched_keys`."""
     if span.start is None:
         return _Sums(), {}
-    files = _files(store, span.start.version, span)
+    files = _files_at_start(store, span.start.version, span)
     vectors = files["deletionVector"]
     sums = _Sums(
         files=files.num_rows,
@@ -125,17 +130,17 @@ def _state_at_start(store: LogStore, span: Span, touched: Collection[str]) -> tu
         deleted_records=deleted_rows_of(files),
     )
     keys = key_column(files)
-    mask = pc.is_in(keys, value_set=pa.array(list(touched), pa.string()))
-    rows = files.select(["size", "deletionVector"]).filter(mask).to_pylist()
-    present = {
+    is_touched = pc.is_in(keys, value_set=pa.array(list(touched_keys), pa.string()))
+    rows = files.select(["size", "deletionVector"]).filter(is_touched).to_pylist()
+    touched_files = {
         key: _file(row["size"], row["deletionVector"])
-        for key, row in zip(keys.filter(mask).to_pylist(), rows, strict=True)
+        for key, row in zip(keys.filter(is_touched).to_pylist(), rows, strict=True)
     }
-    return sums, present
+    return sums, touched_files
 
 
 def _changed_files(store: LogStore, commit: StoredFile) -> tuple[dict[str, _File], set[str]]:
-    """Return the files that a commit adds and removes. A file in both stays, because removes apply first."""
+    """Return the files that a commit adds and removes. A file in both stays active, because removes apply first."""
     added: dict[str, _File] = {}
     removed: set[str] = set()
     for kind, body in read_actions(store, commit.name, commit.size_bytes):
@@ -151,6 +156,8 @@ def _file(size_bytes: int | None, vector: Mapping[str, Any] | None) -> _File:
     return _File(size_bytes or 0, None if vector is None else vector.get("cardinality") or 0)
 
 
-def _present_keys(keys: pa.ChunkedArray, requested: Iterable[str]) -> list[str]:
-    present: list[str] = keys.filter(pc.is_in(keys, value_set=pa.array(list(requested), pa.string()))).to_pylist()
-    return present
+def _present_keys(keys: pa.ChunkedArray, requested_keys: Iterable[str]) -> list[str]:
+    present_keys: list[str] = keys.filter(
+        pc.is_in(keys, value_set=pa.array(list(requested_keys), pa.string()))
+    ).to_pylist()
+    return present_keys

@@ -1,8 +1,8 @@
 """The result of one check of an installation: `Check`, with its status, a message and the remedy.
 
 `deltalite doctor` runs the checks of this package. Other distributions add checks with the entry point group
-`CHECKS_GROUP`; each entry is a function that takes a `Scope` and returns checks. The command line therefore does not
-import Airflow or Spark.
+`CHECKS_GROUP`. Each entry point is a function that takes a `Scope` and returns checks. The command line therefore does
+not import Airflow or Spark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STORAGE_CHECK = "storage"
 
 
 class Status(StrEnum):
-    """The outcome of a check. Only `ERROR` makes the installation unusable for what was checked."""
+    """The outcome of a check. `ERROR` means that the checked part does not work; with `WARNING` it may work."""
 
     OK = "ok"
     WARNING = "warning"
@@ -28,7 +28,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The result of one check. The name is a stable interface; the remedy is empty if nothing is wrong."""
+    """The result of one check. `name` is a stable interface. `remedy` is empty if nothing is wrong."""
 
     name: str
     status: Status
@@ -46,6 +46,7 @@ class Scope:
 
 
 CheckFunction = Callable[[Scope], Iterable[Check]]
+"""The function of an entry point in `CHECKS_GROUP`."""
 
 
 def failed_check(name: str, error: DeltaLiteError) -> Check:
@@ -64,5 +65,5 @@ def check_storage(table: str, latest_version: Callable[[], int]) -> Check:
         version = latest_version()
     except DeltaLiteError as error:
         return failed_check(STORAGE_CHECK, error)
-    version_text = "has no table yet" if version < 0 else f"has version {version}"
-    return Check(name=STORAGE_CHECK, status=Status.OK, message=f"{table} answers and {version_text}")
+    version_text = "there is no table yet" if version < 0 else f"the newest version is {version}"
+    return Check(name=STORAGE_CHECK, status=Status.OK, message=f"{table} is accessible; {version_text}")

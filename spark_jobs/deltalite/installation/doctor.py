@@ -1,7 +1,11 @@
 """The checks of `deltalite doctor` that need neither Airflow nor a running Spark.
 
-They cover Python, Java (by running `java -version`), spark-submit and the Spark that it starts, Spark's Python files,
-the connector jar for a table's scheme, the versions of packages, and the clients of object stores.
+They cover:
+
+- Python, and Java by running `java -version`
+- spark-submit, the Spark that it starts, and Spark's Python files
+- the connector jar for a table's scheme
+- the versions of packages, and the clients of object stores
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from pathlib import Path
 from deltalite.errors import InvalidRequestError
 from deltalite.installation.checks import Check, Status, failed_check
 from deltalite.installation.packages import (
-    TESTED,
+    TESTED_VERSIONS,
     check_package,
     check_python,
     check_storage_clients,
@@ -34,8 +38,9 @@ from deltalite.installation.spark import (
 _OLDEST_JAVA = 17
 _TESTED_JAVA = 17
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
-_ANSWER_SECONDS = 30.0
-_PACKAGES = {
+_TIMEOUT_SECONDS = 30.0
+# Package -> whether deltalite needs it without Airflow too.
+_IS_REQUIRED = {
     "pyarrow": True,
     "apache-airflow": False,
     "apache-airflow-providers-apache-spark": False,
@@ -44,7 +49,7 @@ _PACKAGES = {
 
 
 def check_installation(environ: Mapping[str, str], scheme: str | None) -> Iterator[Check]:
-    """Check this machine. The checks are independent, so a missing part does not hide another fault.
+    """Yield the results of the checks. They are independent, so a missing part does not hide another fault.
 
     Args:
         environ: The environment of the process that would start spark-submit.
@@ -53,16 +58,16 @@ def check_installation(environ: Mapping[str, str], scheme: str | None) -> Iterat
     yield check_python()
     yield check_java(environ)
     yield from _check_spark(environ, scheme)
-    yield from (check_package(package, required=required) for package, required in _PACKAGES.items())
+    yield from (check_package(package, required=required) for package, required in _IS_REQUIRED.items())
     yield from check_storage_clients(scheme)
 
 
 def check_java(environ: Mapping[str, str]) -> Check:
-    """Check that the Java that Spark would start exists and is new enough."""
+    """Check that Java exists and is new enough. This is the Java that spark-submit would start."""
     try:
         program = find_spark_submit(SPARK_SUBMIT, environ)
     except InvalidRequestError:
-        program = SPARK_SUBMIT  # search for Java without Spark's configuration
+        program = SPARK_SUBMIT  # then the search for Java ignores Spark's configuration
     try:
         java = find_java(program, environ)
     except InvalidRequestError as error:
@@ -71,22 +76,22 @@ def check_java(environ: Mapping[str, str]) -> Check:
         return Check(name="java", status=Status.SKIPPED, message="spark-env.sh decides which Java Spark starts.")
     remedy = "Install Java 17 (on Debian: apt-get install openjdk-17-jre-headless)."
     try:
-        answer = subprocess.run(  # noqa: S603  the program that Spark would start
-            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=_ANSWER_SECONDS, check=False
+        process = subprocess.run(  # noqa: S603  the program that Spark would start
+            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Check(name="java", status=Status.ERROR, message=f"{java} cannot be run: {error}.", remedy=remedy)
-    version = _JAVA_VERSION.search(answer.stderr + answer.stdout)
+        return Check(name="java", status=Status.ERROR, message=f"{java} does not run: {error}.", remedy=remedy)
+    version = _JAVA_VERSION.search(process.stderr + process.stdout)
     if version is None:
         return Check(name="java", status=Status.ERROR, message=f"{java} does not print its version.", remedy=remedy)
-    number = int(version[1])
-    if number < _OLDEST_JAVA:
-        message = f"{java} is Java {number}, and Spark 4 needs Java {_OLDEST_JAVA} or later."
+    major_version = int(version[1])
+    if major_version < _OLDEST_JAVA:
+        message = f"{java} is Java {major_version}, but Spark 4 needs Java {_OLDEST_JAVA} or later."
         return Check(name="java", status=Status.ERROR, message=message, remedy=remedy)
-    if number != _TESTED_JAVA:
-        message = f"{java} is Java {number}; tested: {_TESTED_JAVA}."
+    if major_version != _TESTED_JAVA:
+        message = f"{java} is Java {major_version}, which is not a tested version; tested: {_TESTED_JAVA}."
         return Check(name="java", status=Status.WARNING, message=message, remedy=remedy)
-    return Check(name="java", status=Status.OK, message=f"Java {number}, {java}")
+    return Check(name="java", status=Status.OK, message=f"Java {major_version}, {java}")
 
 
 def _check_spark(environ: Mapping[str, str], scheme: str | None) -> Iterator[Check]:
@@ -102,7 +107,9 @@ def _check_spark(environ: Mapping[str, str], scheme: str | None) -> Iterator[Che
         remedy = "Check SPARK_HOME, and `spark-submit --version`."
         yield Check(name="spark", status=Status.WARNING, message=message, remedy=remedy)
     else:
-        yield check_version("spark", f"{program} starts Spark in {home}, version", version, tested=TESTED["pyspark"])
+        yield check_version(
+            "spark", f"{program} starts Spark in {home}, version", version, tested=TESTED_VERSIONS["pyspark"]
+        )
     yield _check_pyspark(home, version)
     for jar in missing_connectors(home, environ, [scheme] if scheme else [], ()):
         yield Check(
@@ -118,16 +125,16 @@ def _check_pyspark(home: Path, version: str | None) -> Check:
     """Check that the Python files of Spark belong to its jars."""
     files = installed_pyspark()
     if files is None:
-        message = "This Python has no pyspark; jobs use the Python side of the Spark above."
+        message = f"This Python has no pyspark; jobs use the Python files in {home}."
         return Check(name="pyspark", status=Status.SKIPPED, message=message)
     if files.is_mixed:
         return Check(name="pyspark", status=Status.ERROR, message=files.problem, remedy=files.remedy)
-    if files.jars is None and files.folder == home:
+    if files.jars_version is None and files.folder == home:
         message = f"{files.folder} has no jars: it belongs to pyspark-client, which cannot start Spark."
-        remedy = f"Run: pip install --force-reinstall --no-deps 'pyspark=={TESTED['pyspark'][1]}'"
+        remedy = f"Run: pip install --force-reinstall --no-deps 'pyspark=={TESTED_VERSIONS['pyspark'][1]}'"
         return Check(name="pyspark", status=Status.ERROR, message=message, remedy=remedy)
     client = installed_version("pyspark-client")
-    note = f"; pyspark-client {client} is installed over the same folder" if client and files.jars else ""
-    if files.module != version and version is not None:
-        note += f"; jobs use the Python side of Spark {version}"
-    return Check(name="pyspark", status=Status.OK, message=f"Python files of Spark {files.module}{note}")
+    note = f"; pyspark-client {client} is installed over the same folder" if client and files.jars_version else ""
+    if files.files_version != version and version is not None:
+        note += f"; jobs use the Python files of Spark {version}"
+    return Check(name="pyspark", status=Status.OK, message=f"Python files of Spark {files.files_version}{note}")

@@ -11,8 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from deltalite.installation.checks import Check, Status
 from deltalite.version import VERSION
 
-# Package -> the oldest and the newest tested version: those of constraints-oldest.txt and constraints.txt.
-TESTED: dict[str, tuple[str, str]] = {
+# Package -> the oldest and the newest tested version, as in constraints-oldest.txt and constraints.txt.
+TESTED_VERSIONS: dict[str, tuple[str, str]] = {
     "apache-airflow": ("3.1.8", "3.3.2"),
     "apache-airflow-providers-apache-spark": ("6.3.4", "6.3.4"),
     "apache-airflow-providers-common-compat": ("1.23.0", "1.23.0"),
@@ -20,13 +20,16 @@ TESTED: dict[str, tuple[str, str]] = {
     "pyspark": ("4.0.5", "4.3.0"),
 }
 _OLDEST_PYTHON = (3, 11)
-# The parts of a version that are compared, so that a patch release of a tested version counts as tested.
-_SIGNIFICANT = 2
+# Only major and minor versions are compared, so that a patch release of a tested version counts as tested.
+_COMPARED_NUMBERS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageClient:
-    """The client of a storage outside Spark: the fsspec package, the Airflow provider, and the extra with both."""
+    """The packages that read a storage without Spark: the fsspec client and the Airflow provider.
+
+    `extra` is the extra of airflow-provider-deltalite that installs both.
+    """
 
     schemes: tuple[str, ...]
     package: str
@@ -56,17 +59,20 @@ def installed_version(package: str) -> str | None:
 
 def check_python() -> Check:
     """Check the Python that runs this process."""
-    running = ".".join(map(str, sys.version_info[:3]))
+    python_version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < _OLDEST_PYTHON:
         return Check(
-            name="python", status=Status.ERROR, message=f"Python {running} is too old.", remedy="Use Python 3.11."
+            name="python",
+            status=Status.ERROR,
+            message=f"Python {python_version} is too old.",
+            remedy="Use Python 3.11 or later.",
         )
-    return Check(name="python", status=Status.OK, message=f"Python {running}, deltalite {VERSION}")
+    return Check(name="python", status=Status.OK, message=f"Python {python_version}, deltalite {VERSION}")
 
 
 def check_package(package: str, *, required: bool) -> Check:
     """Check that a package is installed, and in a tested version."""
-    oldest, newest = TESTED[package]
+    oldest, newest = TESTED_VERSIONS[package]
     installed = installed_version(package)
     if installed is None:
         status = Status.ERROR if required else Status.SKIPPED
@@ -76,10 +82,10 @@ def check_package(package: str, *, required: bool) -> Check:
 
 
 def check_version(name: str, label: str, installed: str, *, tested: tuple[str, str]) -> Check:
-    """Check a version against the oldest and the newest tested one; another release is a warning, not an error."""
+    """Check a version against the oldest and the newest tested version. An untested version is a warning."""
     oldest, newest = tested
-    lowest, highest = (_release(version_text)[:_SIGNIFICANT] for version_text in tested)
-    if lowest <= _release(installed)[:_SIGNIFICANT] <= highest:
+    lowest, highest = (_release(version_text)[:_COMPARED_NUMBERS] for version_text in tested)
+    if lowest <= _release(installed)[:_COMPARED_NUMBERS] <= highest:
         return Check(name=name, status=Status.OK, message=f"{label} {installed}")
     tested_range = newest if oldest == newest else f"{oldest} to {newest}"
     return Check(
@@ -91,10 +97,10 @@ def check_version(name: str, label: str, installed: str, *, tested: tuple[str, s
 
 
 def check_storage_clients(scheme: str | None) -> Iterator[Check]:
-    """Check the packages with which workers and the triggerer read tables on object stores.
+    """Check the packages that workers and the triggerer need to read tables on object stores.
 
     Args:
-        scheme: The scheme of the checked table, whose client must be installed; None if no table is checked.
+        scheme: The scheme of the checked table. Its client must be installed. None if no table is checked.
     """
     for client in STORAGE_CLIENTS:
         name = f"storage-{client.extra}"

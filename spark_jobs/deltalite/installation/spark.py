@@ -18,7 +18,7 @@ from deltalite.errors import InvalidRequestError
 
 SPARK_SUBMIT = "spark-submit"
 # The prefix of the connector jar's name, by the scheme of an address.
-_CONNECTORS = {
+_CONNECTOR_JARS = {
     "s3": "hadoop-aws",
     "s3a": "hadoop-aws",
     "s3n": "hadoop-aws",
@@ -26,7 +26,7 @@ _CONNECTORS = {
     "abfss": "hadoop-azure",
     "gs": "gcs-connector",
 }
-_JAR_SETTINGS = ("jars", "packages", "classpath")
+_JAR_SETTING_WORDS = ("jars", "packages", "classpath")
 _SPARK_CORE = re.compile(r"spark-core_[\d.]+-(.+)\.jar")
 _MODULE_VERSION = re.compile(r"""^__version__[^=]*=\s*['"]([^'"]+)['"]""", re.MULTILINE)
 
@@ -35,38 +35,38 @@ _MODULE_VERSION = re.compile(r"""^__version__[^=]*=\s*['"]([^'"]+)['"]""", re.MU
 class PySparkFiles:
     """The folder `pyspark/` of a Python environment, as `pip install pyspark` creates it.
 
-    `module` is the version of its Python files, None if unknown. `jars` is the version of its jars, None without jars,
-    as in the folder of pyspark-client.
+    `files_version` is the version of its Python files; None if unknown. `jars_version` is the version of its jars; None
+    if it has no jars, like the folder of pyspark-client.
     """
 
     folder: Path
-    module: str | None
-    jars: str | None
+    files_version: str | None
+    jars_version: str | None
 
     @property
     def is_mixed(self) -> bool:
         """Whether the Python files and the jars are of different releases."""
-        return self.jars is not None and self.module != self.jars
+        return self.jars_version is not None and self.files_version != self.jars_version
 
     @property
     def problem(self) -> str:
         """The error text for a mixed folder."""
-        files = f"Python files of {self.module}" if self.module else "no complete Python files"
+        files = f"the Python files of {self.files_version}" if self.files_version else "no complete Python files"
         return (
-            f"{self.folder} has the jars of Spark {self.jars} and {files}: "
-            "the packages pyspark and pyspark-client install the same files, and one replaced those of the other."
+            f"{self.folder} has the jars of Spark {self.jars_version}, but {files}. "
+            "The packages pyspark and pyspark-client install the same files, and one replaced the files of the other."
         )
 
     @property
     def remedy(self) -> str:
         """The command that repairs a mixed folder, which `pip check` does not notice."""
-        return f"Run: pip install --force-reinstall --no-deps 'pyspark=={self.jars}'"
+        return f"Run: pip install --force-reinstall --no-deps 'pyspark=={self.jars_version}'"
 
 
 def find_spark_submit(program: str, environ: Mapping[str, str]) -> str:
-    """Return the path of `program` on the PATH; the default program may also be in the folder of this Python.
+    """Return the path of `program` on the PATH. The default program may also be in the folder of this Python.
 
-    `pip install pyspark` puts spark-submit into that folder, which a worker's PATH often does not include.
+    `pip install pyspark` puts spark-submit into the folder of this Python, which is often not on a worker's PATH.
 
     Raises:
         InvalidRequestError: the program does not exist.
@@ -99,10 +99,10 @@ def find_spark_home(program: str, environ: Mapping[str, str]) -> Path:
 def find_java(program: str, environ: Mapping[str, str]) -> str | None:
     """Return the path of Java, searched as in Spark's `bin/spark-class`: in JAVA_HOME, then on the PATH.
 
-    None means that `spark-env.sh` may set JAVA_HOME.
+    Returns None if there is no Java but a `spark-env.sh`, which may set JAVA_HOME.
 
     Args:
-        program: The path of spark-submit, from which the path of `spark-env.sh` follows.
+        program: The path of spark-submit. Its folder determines the path of `spark-env.sh`.
         environ: The environment of spark-submit.
 
     Raises:
@@ -130,7 +130,7 @@ def missing_connectors(
 ) -> list[str]:
     """Return the connector jars that Spark probably lacks for storages of these schemes.
 
-    Returns nothing if a setting or file may add more jars, or if `home` has no folder of jars.
+    Returns an empty list if a setting or file may add more jars, or if `home` has no folder of jars.
 
     Args:
         home: The folder of Spark.
@@ -139,33 +139,35 @@ def missing_connectors(
         settings: Names of the job's settings and parameters that have a value.
     """
     folder = home / "jars"
-    required = {_CONNECTORS[scheme] for scheme in schemes if scheme in _CONNECTORS}
+    required = {_CONNECTOR_JARS[scheme] for scheme in schemes if scheme in _CONNECTOR_JARS}
     if not required or not folder.is_dir():
         return []
     conf = Path(environ.get("SPARK_CONF_DIR") or home / "conf")
-    texts = [*settings, *(_text(conf / name) for name in ("spark-defaults.conf", "spark-env.sh"))]
-    if "SPARK_DIST_CLASSPATH" in environ or any(part in text.lower() for text in texts for part in _JAR_SETTINGS):
+    config_texts = [*settings, *(_read_text(conf / name) for name in ("spark-defaults.conf", "spark-env.sh"))]
+    may_add_jars = any(word in text.lower() for text in config_texts for word in _JAR_SETTING_WORDS)
+    if "SPARK_DIST_CLASSPATH" in environ or may_add_jars:
         return []
-    jars = [jar.name for jar in folder.iterdir()]
-    return sorted(name for name in required if not any(jar.startswith(name) for jar in jars))
+    jar_names = [jar.name for jar in folder.iterdir()]
+    return sorted(prefix for prefix in required if not any(name.startswith(prefix) for name in jar_names))
 
 
 def version_of_jars(home: Path) -> str | None:
-    """Return the version of the Spark in a folder, from the name of its core jar, or None."""
-    names = (match for jar in home.glob("jars/spark-core_*.jar") if (match := _SPARK_CORE.fullmatch(jar.name)))
-    return next((match[1] for match in names), None)
+    """Return the version of the Spark in a folder, from the name of its core jar; None if it has no such jar."""
+    matches = (_SPARK_CORE.fullmatch(jar.name) for jar in home.glob("jars/spark-core_*.jar"))
+    return next((match[1] for match in matches if match is not None), None)
 
 
 def installed_pyspark() -> PySparkFiles | None:
-    """Return the `pyspark/` folder of this Python, or None."""
+    """Return the versions in the `pyspark/` folder of this Python; None if it has no pyspark."""
     folder = _pyspark_folder()
     return None if folder is None else pyspark_files(folder)
 
 
 def pyspark_files(folder: Path) -> PySparkFiles:
     """Return the versions of the files in a folder `pyspark/`."""
-    module = _MODULE_VERSION.search(_text(folder / "version.py"))
-    return PySparkFiles(folder=folder, module=module[1] if module else None, jars=version_of_jars(folder))
+    match = _MODULE_VERSION.search(_read_text(folder / "version.py"))
+    files_version = match[1] if match else None
+    return PySparkFiles(folder=folder, files_version=files_version, jars_version=version_of_jars(folder))
 
 
 def _pyspark_folder() -> Path | None:
@@ -173,7 +175,8 @@ def _pyspark_folder() -> Path | None:
     return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
+    """Return the text of a file; empty if the file does not exist."""
     return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
 
 

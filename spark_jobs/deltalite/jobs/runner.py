@@ -1,10 +1,11 @@
-"""The common course of every job: read the request, open a session, run the command, report the result.
+"""The steps of every job: read the request, open a Spark session, run the command, report the result.
 
-The request is a JSON file. Its path is the only argument: a bare name in cluster modes, where Spark ships the file.
+The request is a JSON file. Its path is the only argument. In cluster modes Spark ships the file, and the argument is
+only its name.
 The job prints marker lines with the nonce of the request to stdout: first its application, then its result or error.
 The process ends with the exit code of the error, so the operator need not parse text. After the command has returned,
-nothing can turn its success into a failure. On SIGTERM the job removes its uncommitted files. The log of the job shows
-no secret of the request. The further lines of a log message are indented, so that they cannot look like other entries.
+no error fails the job. On SIGTERM the job removes its uncommitted files. The log of the job shows no secret of the
+request. The second and later lines of a log message are indented, so that they cannot look like log messages.
 """
 
 from __future__ import annotations
@@ -46,11 +47,18 @@ def run(
     command: Callable[[SparkSession, _Request], OperationResult],
     arguments: list[str],
 ) -> int:
-    """Run one job, and return the exit code of the process."""
+    """Run one job, and return the exit code of the process.
+
+    Args:
+        name: the name of the operation, for Spark's UI.
+        parse: makes the request from its JSON.
+        command: runs the operation.
+        arguments: the arguments of the process: the path of the request file.
+    """
     signal.signal(signal.SIGTERM, _exit_on_signal)
-    hidden: list[str] = []
+    secrets: list[str] = []
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter(hidden))
+    handler.setFormatter(_RedactingFormatter(secrets))
     logging.basicConfig(handlers=[handler])
     _log.setLevel(logging.INFO)
     # PySpark logs each analysis error a second time, as one line of JSON with the whole Java stack.
@@ -58,52 +66,57 @@ def run(
     nonce = NO_NONCE
     try:
         path = Path(arguments[0])
-        text = path.read_text(encoding="utf-8") if path.is_file() else None
-        nonce = nonce_of(text or "")  # set early, so that an error of the session has it too
+        request_json = path.read_text(encoding="utf-8") if path.is_file() else None
+        nonce = nonce_of(request_json or "")  # set early, so that the marker of a session error has it too
         spark = open_session(f"deltalite {name}")
-        text = shipped_file(path.name).read_text(encoding="utf-8") if text is None else text
-        nonce = nonce_of(text)
-        hidden.extend(_secrets_of(text))
+        if request_json is None:
+            request_json = shipped_file(path.name).read_text(encoding="utf-8")
+        nonce = nonce_of(request_json)
+        secrets.extend(_secrets_of(request_json))
         context = spark.sparkContext
         _print_marker(started_marker(JobStarted(application_id=context.applicationId, ui_url=context.uiWebUrl), nonce))
-        request = parse(text)
+        request = parse(request_json)
         check_means_one_file_system(spark, request.table)
         result = command(spark, request)
-    except Exception as error:  # noqa: BLE001  the boundary of the process: every error ends as marker and exit code
-        return _report_failure(error, nonce, hidden)
+    except Exception as error:  # noqa: BLE001  every error must end in a marker and an exit code
+        return _report_failure(error, nonce, secrets)
     marker = result_marker(result, nonce)
     if marker is not None:
         _print_marker(marker)
-    _stop(spark)
+    _stop_spark(spark)
     return 0
 
 
 def _exit_on_signal(signum: int, _frame: object) -> NoReturn:
-    """End the process as after an error: the job removes its uncommitted files, and a commit stays."""
+    """End the process with `SystemExit`, so that the job removes its uncommitted files."""
     raise SystemExit(128 + signum)
 
 
-class _Formatter(logging.Formatter):
-    """A formatter that indents the further lines of a message and replaces secrets with stars."""
+class _RedactingFormatter(logging.Formatter):
+    """A formatter that replaces secrets with stars, and indents the second and later lines of a message.
 
-    def __init__(self, hidden: list[str]) -> None:
+    The caller may add to `secrets` later.
+    """
+
+    def __init__(self, secrets: list[str]) -> None:
         super().__init__("%(levelname)s %(name)s: %(message)s")
-        self._hidden = hidden
+        self._secrets = secrets
 
     def format(self, record: logging.LogRecord) -> str:
-        return "\n    ".join(redacted(super().format(record), self._hidden).splitlines())
+        return "\n    ".join(redacted(super().format(record), self._secrets).splitlines())
 
 
 def _secrets_of(request_json: str) -> list[str]:
     return sorted(set(secret_values(request_json)), key=len, reverse=True)
 
 
-def _report_failure(error: Exception, nonce: str, hidden: list[str]) -> int:
-    sys.stderr.write(redacted("".join(traceback.format_exception(error)), hidden))
+def _report_failure(error: Exception, nonce: str, secrets: list[str]) -> int:
+    """Write the traceback to stderr, print the error marker, and return the exit code."""
+    sys.stderr.write(redacted("".join(traceback.format_exception(error)), secrets))
     sys.stderr.flush()
     remedy = error.remedy if isinstance(error, DeltaLiteError) else ""
     _print_marker(
-        error_marker(type(error).__name__, redacted(str(error), hidden), remedy=redacted(remedy, hidden), nonce=nonce)
+        error_marker(type(error).__name__, redacted(str(error), secrets), remedy=redacted(remedy, secrets), nonce=nonce)
     )
     return error.exit_code if isinstance(error, DeltaLiteError) else _UNEXPECTED
 
@@ -113,8 +126,8 @@ def _print_marker(marker: str) -> None:
     print(f"\n{marker}", flush=True)  # noqa: T201  stdout is the result channel
 
 
-def _stop(spark: SparkSession) -> None:
+def _stop_spark(spark: SparkSession) -> None:
     try:
         spark.stop()
-    except Exception:  # noqa: BLE001  the operation is done
-        _log.warning("Spark did not stop cleanly; the operation is done.", exc_info=True)
+    except Exception:  # noqa: BLE001  the operation has already succeeded
+        _log.warning("Spark did not stop cleanly, but the operation has succeeded.", exc_info=True)

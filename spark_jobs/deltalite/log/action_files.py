@@ -23,7 +23,7 @@ from deltalite.storage.log_store import LogStore
 _DECODER = json.JSONDecoder()
 _BLOCK_BYTES = 1024 * 1024
 _MAX_BODIES = 10_000
-# Arrow's strings end at 2 GiB.
+# An Arrow string array holds at most 2 GiB.
 _LONGEST_LINE_BYTES = 1024 * 1024 * 1024
 _FILE_TYPES: Mapping[type[AddFile | RemoveFile], Mapping[str, pa.DataType]] = {
     AddFile: ADD_TYPES,
@@ -32,7 +32,7 @@ _FILE_TYPES: Mapping[type[AddFile | RemoveFile], Mapping[str, pa.DataType]] = {
 
 
 def read_blocks(store: LogStore, name: str, size_bytes: int | None = None) -> Iterator[bytes]:
-    """Yield the content of a file in blocks of whole lines; a file with a known small size is read at once.
+    """Yield the content of a file in blocks of whole lines; a file that is known to be small is one block.
 
     Raises:
         VersionGapError: the file does not exist.
@@ -42,7 +42,7 @@ def read_blocks(store: LogStore, name: str, size_bytes: int | None = None) -> It
     if size_bytes is not None and size_bytes <= _BLOCK_BYTES:
         data = store.read(name)
         if data is None:
-            raise _deleted_while_read(store, name)
+            raise _deletion_error(store, name)
         yield data
         return
     with open_log_file(store, name) as handle:
@@ -51,12 +51,12 @@ def read_blocks(store: LogStore, name: str, size_bytes: int | None = None) -> It
 
 @contextmanager
 def open_log_file(store: LogStore, name: str) -> Iterator[pa.NativeFile]:
-    """Open a log file; errors in the block are converted to those of `read_blocks`."""
+    """Open a log file. Storage errors in the `with` block become the errors that `read_blocks` raises."""
     try:
         with store.open(name) as handle:
             yield handle
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise _deleted_while_read(store, name) from error
+        raise _deletion_error(store, name) from error
     except PermissionError as error:
         raise StoragePermissionError(
             f"No permission to read {name} of {store.root}: {error}.",
@@ -89,10 +89,11 @@ def _blocks(handle: pa.NativeFile, name: str) -> Iterator[bytes]:
 def read_action_blocks(
     store: LogStore, name: str, size_bytes: int | None = None
 ) -> Iterator[tuple[int, list[tuple[str, dict[str, Any]]]]]:
-    """Yield the (kind, body) pairs of each block of a file, including unknown kinds, with the block's size in bytes.
+    """Yield for each block of a file its size in bytes and its (kind, body) pairs, including unknown kinds.
 
     Raises:
-        CorruptLogError: a line is not a JSON object; and as `read_blocks`.
+        CorruptLogError: a line is not a JSON object, or is too long for an action.
+        VersionGapError, StorageError, StoragePermissionError: as `read_blocks`.
     """
     for read_bytes, pairs in _parsed_blocks(read_blocks(store, name, size_bytes), name):
         yield read_bytes, list(pairs)
@@ -108,7 +109,7 @@ def read_actions(store: LogStore, name: str, size_bytes: int | None = None) -> I
 
 
 def actions_in(data: bytes, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the (kind, body) pairs in the content of a file, including unknown kinds; one block is parsed at a time.
+    """Yield the (kind, body) pairs in the content of a file, including unknown kinds, parsed block by block.
 
     Raises:
         CorruptLogError: a line is not a JSON object; the lines before it have been yielded.
@@ -120,23 +121,26 @@ def actions_in(data: bytes, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _parsed_blocks(blocks: Iterable[bytes], name: str) -> Iterator[tuple[int, Iterable[tuple[str, dict[str, Any]]]]]:
     line = 1
     for block in blocks:
-        pairs = _pairs_of_clean(block)
+        pairs = _parse_well_formed(block)
         yield len(block), iter_raw_actions(block, name, first_line=line) if pairs is None else pairs
         line += block.count(b"\n")
 
 
-def _pairs_of_clean(block: bytes) -> list[tuple[str, dict[str, Any]]] | None:
-    """Return the pairs of a block at half the cost, or None if a line may be malformed."""
+def _parse_well_formed(block: bytes) -> list[tuple[str, dict[str, Any]]] | None:
+    """Return the (kind, body) pairs of a block, or None if a line may be malformed.
+
+    This takes half the time of `iter_raw_actions`, which names the malformed line.
+    """
     pairs: list[tuple[str, dict[str, Any]]] = []
     try:
         text = block.decode()
-        at, length = 0, len(text)
-        while at < length:
-            entry, end = _DECODER.raw_decode(text, at)
-            at = text.find("\n", at) + 1 or length + 1
-            if end != at - 1 or type(entry) is not dict:
+        line_start, length = 0, len(text)
+        while line_start < length:
+            actions, end = _DECODER.raw_decode(text, line_start)
+            line_start = text.find("\n", line_start) + 1 or length + 1
+            if end != line_start - 1 or type(actions) is not dict:
                 return None
-            for kind, body in entry.items():
+            for kind, body in actions.items():
                 if type(body) is not dict:
                     return None
                 pairs.append((kind, body))
@@ -163,7 +167,10 @@ class FileTableBuilder:
         self.append = self._bodies.append
 
     def end_block(self, source: str, read_bytes: int) -> None:
-        """Record that the bodies since the last call come from the file `source`. Raises: as `flush`."""
+        """Record that the bodies since the last call come from the file `source`, and flush large blocks.
+
+        Raises: as `flush`.
+        """
         self._sources.append((len(self._bodies), source))
         self._read_bytes += read_bytes
         if len(self._bodies) >= _MAX_BODIES or self._read_bytes >= _BLOCK_BYTES:
@@ -172,14 +179,14 @@ class FileTableBuilder:
     def flush(self) -> None:
         """Convert the collected bodies to Arrow. Raises `CorruptLogError`, which names the file of a malformed body."""
         if self._bodies:
-            bodies = [self._prepared(body) for body in self._bodies]
+            bodies = [self._convertible(body) for body in self._bodies]
             try:
                 self._tables.append(table_of(bodies, self._types, self._cls))
             except CorruptLogError:
-                first = 0
-                for end, source in self._sources:
-                    table_of(bodies[first:end], self._types, self._cls, source)
-                    first = end
+                start = 0
+                for end, source in self._sources:  # the conversion of the malformed body raises an error with its file
+                    table_of(bodies[start:end], self._types, self._cls, source)
+                    start = end
                 raise
         self._bodies.clear()
         self._sources.clear()
@@ -187,15 +194,16 @@ class FileTableBuilder:
 
     def take(self) -> list[pa.Table]:
         """Return and release the tables that were converted to Arrow since the last call."""
-        taken, self._tables = self._tables, []
-        return taken
+        tables, self._tables = self._tables, []
+        return tables
 
     def table(self) -> pa.Table:
         """Return all rows, in the order of their bodies."""
         self.flush()
         return pa.concat_tables([pa.schema(list(self._types.items())).empty_table(), *self._tables])
 
-    def _prepared(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _convertible(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a body without the left-out columns, and with the text of its `stats_parsed` as `stats`."""
         if self._without:
             return {key: value for key, value in body.items() if key not in self._without}
         return _with_stats(body) if "stats_parsed" in body else body
@@ -205,5 +213,5 @@ def _with_stats(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return body if body.get("stats") is not None else {**body, "stats": stats_of_json(body["stats_parsed"])}
 
 
-def _deleted_while_read(store: LogStore, name: str) -> VersionGapError:
+def _deletion_error(store: LogStore, name: str) -> VersionGapError:
     return VersionGapError(f"{name} of {store.root} was deleted while it was read.", remedy="Read the table again.")

@@ -1,18 +1,23 @@
-"""The actions of a commit, read in bounded memory for a process that serves others, such as Airflow's triggerer.
+"""Reads the actions of a commit in bounded memory, for long-running processes such as Airflow's triggerer.
 
-`action_files` holds a whole line and gives it to the JSON parser, which keeps Python's interpreter lock until the end
-of the line. A line of 60 MB took a gigabyte and stopped all other threads for seconds. This module reads a file in
-small chunks. It parses a line of up to `WHOLE_LINE_BYTES` as a whole, and scans a longer line token by token. The
-scanner keeps the fields that a summary needs and every other short field; a long value becomes an empty one of its
-type. The scanner holds one chunk and the kept fields, and releases the lock after each step. Protocol: Delta Log
-Entries, Actions.
+`action_files` parses a whole line at once, and the JSON parser holds Python's global interpreter lock until the end of
+the line. A line of 60 MB took a gigabyte of memory and stopped all other threads for seconds. This module reads a file
+in small chunks. It parses a line of up to `WHOLE_LINE_BYTES` as a whole, and scans a longer line token by token. The
+scanner holds one chunk and the short fields, and releases the lock after each step. A field with a long value is
+treated by its use:
+
+- A summary needs the field: the read fails.
+- The action requires the field, and a summary does not use it: the value becomes an empty one of its type.
+- Otherwise the field is left out.
+
+Protocol: Delta Log Entries, Actions.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -34,7 +39,7 @@ from deltalite.storage.log_store import LogStore
 
 WHOLE_LINE_BYTES = 64 * 1024
 _CHUNK_BYTES = 64 * 1024
-# Limits for a long line: the bytes of one field that a summary needs, and of all other kept fields together.
+# Limits for a long line: the bytes of one field that a summary uses, and of all other kept fields together.
 _LONGEST_NEEDED_BYTES = 256 * 1024
 _MAX_OTHER_BYTES = 64 * 1024
 _LONGEST_KEY_BYTES = 1024
@@ -48,18 +53,18 @@ _NEEDED: Mapping[str, frozenset[str]] = {
     SetTransaction.action: frozenset({"appId", "version"}),
     Protocol.action: frozenset({"minReaderVersion", "minWriterVersion"}),
 }
-# Fields that a summary uses unless they are too long; they do not count towards the other kept fields.
+# A summary uses these fields unless they are too long. Their bytes do not count as bytes of other kept fields.
 _OPTIONAL: Mapping[str, frozenset[str]] = {CommitInfo.action: frozenset({"userMetadata", "inCommitTimestamp"})}
-# Fields that an action requires and a summary does not use; a value that is too long becomes empty.
+# An action requires these fields, and a summary does not use them. A value that is too long becomes empty.
 _REQUIRED: Mapping[str, frozenset[str]] = {Metadata.action: frozenset({"schemaString", "partitionColumns"})}
 _EMPTY: Mapping[bytes, Any] = {b'"': "", b"{": {}, b"[": []}
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _SCALAR = re.compile(rb'[^"{}\[\],:]++')
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
-_FLAT_TEXT = rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+"
-# The parts of a skipped value: texts, scalars, and lists and objects without nested ones.
-_FLAT = re.compile(
-    rb'(?:[^"{}\[\]]++|' + _STRING + rb"|\[" + _FLAT_TEXT + rb"\]|\{" + _FLAT_TEXT + rb"\})*+", re.DOTALL
+_FLAT_MEMBERS = rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+"
+# The parts of a value that are skipped at once: strings, scalars, and lists and objects that contain only these.
+_SKIPPED = re.compile(
+    rb'(?:[^"{}\[\]]++|' + _STRING + rb"|\[" + _FLAT_MEMBERS + rb"\]|\{" + _FLAT_MEMBERS + rb"\})*+", re.DOTALL
 )
 _REMEDY = "Restore the file from a backup, or repair the log with the engine that wrote it."
 
@@ -81,38 +86,48 @@ def read_bounded_actions(store: LogStore, name: str) -> Iterator[tuple[str, dict
 
 
 def _lines(handle: pa.NativeFile) -> Iterator[bytes | Iterator[bytes]]:
-    """Yield the lines of a file; a long line as its chunks, which the caller reads before the next line."""
-    rest = b""
+    """Yield the lines of a file: a short line as bytes, a long line as an iterator of its chunks.
+
+    The caller reads these chunks before it asks for the next line.
+    """
+    line_start = b""
     while chunk := handle.read(_CHUNK_BYTES):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from whole
-        if len(rest) > WHOLE_LINE_BYTES:
-            rest = yield from _long_line(handle, rest)
-    yield rest
+        *complete_lines, line_start = (line_start + chunk).split(b"\n")
+        yield from complete_lines
+        if len(line_start) > WHOLE_LINE_BYTES:
+            line_start = yield from _long_line(handle, line_start)
+    yield line_start
 
 
 def _long_line(handle: pa.NativeFile, start: bytes) -> Generator[Iterator[bytes], None, bytes]:
-    """Yield one long line that begins with `start`; returns the bytes that were read after its end."""
-    rest = b""
+    """Yield one long line, which begins with `start`, as an iterator of its chunks.
+
+    Returns the bytes that were read after the line.
+    """
+    bytes_after_line = b""
 
     def chunks() -> Iterator[bytes]:
-        nonlocal rest
+        nonlocal bytes_after_line
         yield start
         while chunk := handle.read(_CHUNK_BYTES):
-            end, newline, rest = chunk.partition(b"\n")
-            yield end
+            line_part, newline, bytes_after_line = chunk.partition(b"\n")
+            yield line_part
             if newline:
                 return
 
     line = chunks()
     yield line
-    for _ in line:  # the rest, if an error stopped the caller
+    for _ in line:  # an error may have stopped the caller before the end of the line
         pass
-    return rest
+    return bytes_after_line
 
 
 class _Kind(Enum):
-    """The kind of a JSON token. A string consists of pieces and an end, a scalar of one or more pieces."""
+    """The kind of a JSON token.
+
+    A string consists of an opening quote (`PUNCTUATION`), pieces and an `END`. A number, a boolean or a null consists
+    of one or more `SCALAR` tokens.
+    """
 
     PUNCTUATION = 1
     PIECE = 2
@@ -124,44 +139,48 @@ _Token = tuple[_Kind, bytes]
 
 
 class _Tokens:
-    """The tokens of a text that arrives in chunks. While `skips` is set, values without nested ones are left out."""
+    """The tokens of a text that arrives in chunks.
+
+    While `skips` is set, the iterator leaves out strings, scalars, and lists and objects without nested ones.
+    """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self.skips = False
         self._chunks = chunks
 
     def __iter__(self) -> Iterator[_Token]:
-        in_string, carried = False, b""
+        is_in_string, backslash = False, b""
         for chunk in self._chunks:
-            data, at = carried + chunk, 0
-            carried = b""
-            while at < len(data):
-                if in_string:
-                    end = _end_of(_IN_STRING, data, at)
-                    if end > at:
-                        yield _Kind.PIECE, data[at:end]
+            data, start = backslash + chunk, 0
+            backslash = b""
+            while start < len(data):
+                if is_in_string:
+                    end = _match_end(_IN_STRING, data, start)
+                    if end > start:
+                        yield _Kind.PIECE, data[start:end]
                     if end == len(data):
                         break
-                    if data[end : end + 1] == b"\\":  # its second character is in the next chunk
-                        carried = data[end:]
+                    if data[end : end + 1] == b"\\":  # the character after the backslash is in the next chunk
+                        backslash = data[end:]
                         break
                     yield _Kind.END, b'"'
-                    in_string, at = False, end + 1
+                    is_in_string, start = False, end + 1
                     continue
-                end = _end_of(_FLAT if self.skips else _SCALAR, data, at)
-                if end > at:
-                    if not self.skips and (text := data[at:end].strip()):
+                end = _match_end(_SKIPPED if self.skips else _SCALAR, data, start)
+                if end > start:
+                    if not self.skips and (text := data[start:end].strip()):
                         yield _Kind.SCALAR, text
-                    at = end
+                    start = end
                     continue
-                yield _Kind.PUNCTUATION, data[at : at + 1]
-                in_string = data[at : at + 1] == b'"'
-                at += 1
+                yield _Kind.PUNCTUATION, data[start : start + 1]
+                is_in_string = data[start : start + 1] == b'"'
+                start += 1
 
 
-def _end_of(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
-    matched = pattern.match(data, at)
-    return at if matched is None else matched.end()
+def _match_end(pattern: re.Pattern[bytes], data: bytes, start: int) -> int:
+    """Return where a match of the pattern at `start` ends, or `start` if there is none."""
+    match = pattern.match(data, start)
+    return start if match is None else match.end()
 
 
 class _LongLine:
@@ -176,66 +195,67 @@ class _LongLine:
 
     def actions(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the actions of known kinds, without their long values."""
-        kind, text = self._next()
-        if (kind, text.removeprefix(b"\xef\xbb\xbf")) == (_Kind.SCALAR, b""):
-            kind, text = self._next()
+        kind, text = self._next_token()
+        if (kind, text.removeprefix(b"\xef\xbb\xbf")) == (_Kind.SCALAR, b""):  # a byte order mark
+            kind, text = self._next_token()
         if (kind, text) != (_Kind.PUNCTUATION, b"{"):
-            raise self._malformed("it is not an object")
-        for action in self._keys():
-            first = self._next()
+            raise self._parse_error("it is not an object")
+        for action in self._read_keys():
+            first_token = self._next_token()
             if action not in _NEEDED:
-                self._value(first, 0)
-            elif first == (_Kind.PUNCTUATION, b"{"):
-                yield action, self._body(action)
-            elif self._value(first, len(b"null")) != b"null":
+                self._read_value(first_token, 0)
+            elif first_token == (_Kind.PUNCTUATION, b"{"):
+                yield action, self._read_body(action)
+            elif self._read_value(first_token, len(b"null")) != b"null":
                 raise CorruptLogError(f"The {action} in {self._source} is not an object.", remedy=_REMEDY)
         if next(self._remaining_tokens, None) is not None:
-            raise self._malformed("there is text after the object")
+            raise self._parse_error("there is text after the object")
 
-    def _body(self, action: str) -> dict[str, Any]:
+    def _read_body(self, action: str) -> dict[str, Any]:
         body: dict[str, Any] = {}
-        for field in self._keys():
-            first = self._next()
+        for field in self._read_keys():
+            first_token = self._next_token()
             is_needed = field in _NEEDED[action]
-            is_other = not is_needed and field not in _OPTIONAL.get(action, ())
-            raw = self._value(first, _MAX_OTHER_BYTES - self._other_bytes if is_other else _LONGEST_NEEDED_BYTES)
-            if raw is not None:
-                self._other_bytes += len(raw) + len(field) if is_other else 0
-                body[field] = self._parsed(raw)
+            is_unused = not is_needed and field not in _OPTIONAL.get(action, ())
+            limit = _MAX_OTHER_BYTES - self._other_bytes if is_unused else _LONGEST_NEEDED_BYTES
+            raw_value = self._read_value(first_token, limit)
+            if raw_value is not None:
+                self._other_bytes += len(raw_value) + len(field) if is_unused else 0
+                body[field] = self._parse(raw_value)
             elif is_needed:
                 raise CorruptLogError(
                     f"The `{field}` of the {action} in {self._source} has more than {_LONGEST_NEEDED_BYTES} bytes, "
                     "the limit of a bounded read.",
                     remedy=_REMEDY,
                 )
-            elif first[1] in _EMPTY and field in _REQUIRED.get(action, ()):
-                body[field] = _EMPTY[first[1]]
+            elif first_token[1] in _EMPTY and field in _REQUIRED.get(action, ()):
+                body[field] = _EMPTY[first_token[1]]
         return body
 
-    def _keys(self) -> Iterator[str]:
+    def _read_keys(self) -> Iterator[str]:
         """Yield the keys of an object after its opening brace; the caller reads each value before the next key."""
         separator = b"{"
         while True:
-            token = self._next()
+            token = self._next_token()
             if token == (_Kind.PUNCTUATION, b"}") and separator == b"{":
                 return
             if token != (_Kind.PUNCTUATION, b'"'):
-                raise self._malformed("a key is missing")
-            raw = self._value(token, _LONGEST_KEY_BYTES)
-            if raw is None:
-                raise self._malformed(f"a key has more than {_LONGEST_KEY_BYTES} bytes")
-            if self._next() != (_Kind.PUNCTUATION, b":"):
-                raise self._malformed("a colon is missing")
-            yield str(self._parsed(raw))
-            kind, separator = self._next()
+                raise self._parse_error("a key is missing")
+            raw_key = self._read_value(token, _LONGEST_KEY_BYTES)
+            if raw_key is None:
+                raise self._parse_error(f"a key has more than {_LONGEST_KEY_BYTES} bytes")
+            if self._next_token() != (_Kind.PUNCTUATION, b":"):
+                raise self._parse_error("a colon is missing")
+            yield str(self._parse(raw_key))
+            kind, separator = self._next_token()
             if kind is _Kind.PUNCTUATION and separator == b"}":
                 return
             if (kind, separator) != (_Kind.PUNCTUATION, b","):
-                raise self._malformed("a comma is missing")
+                raise self._parse_error("a comma is missing")
 
-    def _value(self, first: _Token, limit: int) -> bytes | None:
-        """Read one value to its end; return its text, or None if it has more than `limit` bytes."""
-        pieces, size = [first[1]], len(first[1])
+    def _read_value(self, first_token: _Token, limit: int) -> bytes | None:
+        """Read one value to its end. Return its text, or None if the value has more than `limit` bytes."""
+        pieces, size = [first_token[1]], len(first_token[1])
 
         def keep(text: bytes) -> None:
             nonlocal size
@@ -245,46 +265,47 @@ class _LongLine:
             else:
                 pieces.clear()
 
-        match first:
+        match first_token:
             case (_Kind.SCALAR, _):
-                while (token := self._next())[0] is _Kind.SCALAR:
+                while (token := self._next_token())[0] is _Kind.SCALAR:
                     keep(token[1])
                 self._unread.append(token)
             case (_Kind.PUNCTUATION, b'"'):
-                self._string(keep)
+                self._read_string(keep)
             case (_Kind.PUNCTUATION, b"{" | b"["):
                 depth = 1
                 while depth:
                     self._tokens.skips = size > limit
-                    kind, text = self._next()
+                    kind, text = self._next_token()
                     keep(text)
                     if kind is _Kind.PUNCTUATION:
                         depth += (text in b"{[") - (text in b"}]")
                         if text == b'"':
-                            self._string(keep)
+                            self._read_string(keep)
                 self._tokens.skips = False
             case _:
-                raise self._malformed("a value is missing")
+                raise self._parse_error("a value is missing")
         return b"".join(pieces) if size <= limit else None
 
-    def _string(self, keep: Any) -> None:
+    def _read_string(self, keep: Callable[[bytes], None]) -> None:
+        """Read the tokens of a string after its opening quote, and call `keep` with the text of each."""
         while True:
-            kind, text = self._next()
+            kind, text = self._next_token()
             keep(text)
             if kind is _Kind.END:
                 return
 
-    def _next(self) -> _Token:
+    def _next_token(self) -> _Token:
         token = self._unread.pop() if self._unread else next(self._remaining_tokens, None)
         if token is None:
-            raise self._malformed("the line is incomplete")
+            raise self._parse_error("the line is incomplete")
         return token
 
-    def _parsed(self, raw: bytes) -> Any:
+    def _parse(self, raw_value: bytes) -> Any:
         try:
-            return json.loads(raw.decode())
+            return json.loads(raw_value.decode())
         except (ValueError, RecursionError) as error:
-            raise self._malformed(str(error)) from error
+            raise self._parse_error(str(error)) from error
 
-    def _malformed(self, problem: str) -> CorruptLogError:
+    def _parse_error(self, problem: str) -> CorruptLogError:
         return CorruptLogError(f"{self._source} is not JSON: {problem}.", remedy=_REMEDY)

@@ -1,14 +1,14 @@
 """The changes of one commit, as files to read: the rules of the change data feed, without I/O.
 
-1. A commit with `cdc` actions: only these files count, and each of their rows has its change type.
-2. A MERGE whose metrics report no inserted, updated or deleted row: no change, even if it rewrote files.
-3. Otherwise adds with `dataChange` are inserted rows, and removes with `dataChange` are deleted rows. Other actions are
-   no changes.
-4. One path both added and removed: the file stays and its deletion vector changes. Rows only in the new vector were
-   deleted; rows only in the old vector were restored.
+1. If the commit has `cdc` actions, only their files are read. Each row of these files has its change type.
+2. If the metrics of a MERGE report no changed row, the commit changes no row, even if it rewrote files.
+3. Otherwise adds with `dataChange` are inserted rows, and removes with `dataChange` are deleted rows. Other actions
+   change no rows.
+4. If an add and a remove have the same path, the file stays and its deletion vector changes. Rows only in the new
+   vector were deleted; rows only in the old vector were restored.
 
-Actions are processed one by one, and only the fields that identify rows are kept, so a large commit needs little more
-memory than its list of files. Protocol: Change Data Files, Add CDC File; delta-spark's `CDCReader`.
+`CommitChanges` keeps only the fields that identify rows, so a large commit needs little more memory than its list of
+files. Protocol: Change Data Files, Add CDC File; delta-spark's `CDCReader`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHANGED_ROW_METRICS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTar
 
 
 class ChangeType(StrEnum):
-    """The change type of all rows of a file. Each row of a `cdc` file has a change type."""
+    """The change type of all rows of a file. A `cdc` file has none, because its rows have different change types."""
 
     INSERT = "insert"
     DELETE = "delete"
@@ -40,8 +40,8 @@ class ChangedFile:
     - `change_type`: None if the file has a column `_change_type`.
     - `path`: the path as in the log.
     - `partition_values`: None if a remove lacks them.
-    - `only`: a deletion vector with the only rows to read; None means all rows.
-    - `deletion_vector`: the rows to leave out.
+    - `only_rows`: the descriptor of a deletion vector that holds the only rows to read; None means all rows.
+    - `deletion_vector`: the descriptor of a deletion vector that holds the rows to leave out; None means no row.
     """
 
     version: int
@@ -51,7 +51,7 @@ class ChangedFile:
     partition_values: Mapping[str, str | None] | None
     size_bytes: int | None
     deletion_vector: Mapping[str, Any] | None = None
-    only: Mapping[str, Any] | None = None
+    only_rows: Mapping[str, Any] | None = None
 
 
 class _File(NamedTuple):
@@ -74,11 +74,11 @@ class CommitChanges:
         self.metadata: Metadata | None = None
         self.provenance: Mapping[str, Any] | None = None
         self._source = source
-        self._is_idle = False
-        self._recorded: list[_File] = []
+        self._is_merge_without_changes = False
+        self._cdc_files: list[_File] = []
         self._adds: dict[str, _File] = {}
         self._removes: dict[str, _File] = {}
-        self._values: dict[tuple[tuple[str, str | None], ...], Mapping[str, str | None]] = {}
+        self._shared_values: dict[tuple[tuple[str, str | None], ...], Mapping[str, str | None]] = {}
 
     def take(self, kind: str, body: dict[str, Any]) -> None:
         """Record an action. Raises `CorruptLogError` if a relevant action is malformed."""
@@ -88,12 +88,12 @@ class CommitChanges:
             case RemoveFile.action:
                 self._take_data_file(RemoveFile, body, self._removes)
             case AddCDCFile.action:
-                self._recorded.append(self._file(AddCDCFile, body))
+                self._cdc_files.append(self._file(AddCDCFile, body))
                 self._adds.clear()
                 self._removes.clear()
             case CommitInfo.action:
                 self.provenance = body if self.provenance is None else self.provenance
-                self._is_idle = self._is_idle or _is_idle_merge(body)
+                self._is_merge_without_changes = self._is_merge_without_changes or _is_merge_without_changes(body)
             case Protocol.action:
                 self.protocol = self.protocol or from_json(Protocol, body, self._source)
             case Metadata.action:
@@ -105,25 +105,25 @@ class CommitChanges:
         """Yield the files with the rows that the commit changed, deleted rows before inserted ones.
 
         Raises:
-            CorruptLogError: the commit adds and removes one file with one deletion vector.
+            CorruptLogError: the commit adds and removes one file with the same deletion vector.
         """
-        if self._recorded:
-            for cdc in self._recorded:
-                yield _changed_file(cdc, None, version, timestamp_ms)
+        if self._cdc_files:
+            for cdc_file in self._cdc_files:
+                yield _changed_file(cdc_file, None, version, timestamp_ms)
             return
-        if self._is_idle:
+        if self._is_merge_without_changes:
             return
         for path, remove in self._removes.items():
             if path not in self._adds:
-                yield _changed_file(remove, ChangeType.DELETE, version, timestamp_ms, masked=remove.deletion_vector)
+                yield _changed_file(remove, ChangeType.DELETE, version, timestamp_ms, excluded=remove.deletion_vector)
         for path, add in self._adds.items():
             if path not in self._removes:
-                yield _changed_file(add, ChangeType.INSERT, version, timestamp_ms, masked=add.deletion_vector)
+                yield _changed_file(add, ChangeType.INSERT, version, timestamp_ms, excluded=add.deletion_vector)
             else:
-                yield from _changed_vector(add, self._removes[path].deletion_vector, version, timestamp_ms)
+                yield from _vector_changes(add, self._removes[path].deletion_vector, version, timestamp_ms)
 
     def _take_data_file(self, cls: type[AddFile | RemoveFile], body: dict[str, Any], files: dict[str, _File]) -> None:
-        if self._recorded or self._is_idle or body.get("dataChange") is False:
+        if self._cdc_files or self._is_merge_without_changes or body.get("dataChange") is False:
             return
         file = self._file(cls, body)
         files[canonical_path(file.path)] = file
@@ -142,24 +142,24 @@ class CommitChanges:
         if not is_complete:  # a remove may lack fields; for other actions this raises the specific error
             from_json(cls, body, self._source)
         if values is not None:  # many files of a commit have the same values, so they share one object
-            values = self._values.setdefault(tuple(values.items()), values)
+            values = self._shared_values.setdefault(tuple(values.items()), values)
         return _File(body["path"], values, size_bytes, vector)
 
 
-def _changed_vector(
-    add: _File, old: Mapping[str, Any] | None, version: int, timestamp_ms: int
+def _vector_changes(
+    add: _File, old_vector: Mapping[str, Any] | None, version: int, timestamp_ms: int
 ) -> Iterator[ChangedFile]:
-    """Yield the rows that differ between two deletion vectors of one file."""
-    new = add.deletion_vector
-    if _vector_id(old) == _vector_id(new):
+    """Yield the rows that differ between the old and the new deletion vector of one file."""
+    new_vector = add.deletion_vector
+    if _vector_id(old_vector) == _vector_id(new_vector):
         raise CorruptLogError(
-            f"Version {version} adds and removes the file '{add.path}' with one deletion vector.",
+            f"Version {version} adds and removes the file '{add.path}' with the same deletion vector.",
             remedy="Request changes from another version, or repair the log with the engine that wrote it.",
         )
-    if new is not None:
-        yield _changed_file(add, ChangeType.DELETE, version, timestamp_ms, masked=old, only=new)
-    if old is not None:
-        yield _changed_file(add, ChangeType.INSERT, version, timestamp_ms, masked=new, only=old)
+    if new_vector is not None:
+        yield _changed_file(add, ChangeType.DELETE, version, timestamp_ms, excluded=old_vector, only_rows=new_vector)
+    if old_vector is not None:
+        yield _changed_file(add, ChangeType.INSERT, version, timestamp_ms, excluded=new_vector, only_rows=old_vector)
 
 
 def _vector_id(vector: Mapping[str, Any] | None) -> str | None:
@@ -172,8 +172,8 @@ def _changed_file(
     version: int,
     timestamp_ms: int,
     *,
-    masked: Mapping[str, Any] | None = None,
-    only: Mapping[str, Any] | None = None,
+    excluded: Mapping[str, Any] | None = None,
+    only_rows: Mapping[str, Any] | None = None,
 ) -> ChangedFile:
     return ChangedFile(
         version=version,
@@ -182,12 +182,12 @@ def _changed_file(
         path=file.path,
         partition_values=file.partition_values,
         size_bytes=file.size_bytes,
-        deletion_vector=masked,
-        only=only,
+        deletion_vector=excluded,
+        only_rows=only_rows,
     )
 
 
-def _is_idle_merge(info: Mapping[str, Any]) -> bool:
+def _is_merge_without_changes(info: Mapping[str, Any]) -> bool:
     """Whether a MERGE reports that it changed no row; False if a metric is missing."""
     metrics = info.get("operationMetrics")
     if info.get("operation") != "MERGE" or not isinstance(metrics, Mapping):

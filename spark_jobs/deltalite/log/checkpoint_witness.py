@@ -1,8 +1,8 @@
-"""Confirms a checkpoint by `_last_checkpoint` if the version checksum contradicts it.
+"""Compares a checkpoint with `_last_checkpoint` if the version checksum contradicts the checkpoint.
 
-A checksum and a checkpoint both repeat the log. If they disagree and the commits are gone, a third count decides: the
-writer of the checkpoint recorded its number of files and its size in `_last_checkpoint`. Protocol: Last Checkpoint
-File.
+Checksums and checkpoints repeat the content of commits. After log cleanup, the commits cannot show which of the two is
+right. `_last_checkpoint` decides then: the checkpoint's writer recorded the number of files and the checkpoint's size
+in it. Protocol: Last Checkpoint File.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from deltalite.storage.log_store import LogStore
 
 
 def is_confirmed(store: LogStore, checkpoint: CheckpointFiles, sources: Sequence[str]) -> bool | None:
-    """Whether a checkpoint agrees with `_last_checkpoint`; None if that file does not describe it.
+    """Whether a checkpoint agrees with `_last_checkpoint`; None if `_last_checkpoint` does not describe the checkpoint.
 
     `sources` are the files of the checkpoint. Raises `CorruptCheckpointError` if one of them cannot be read.
     """

@@ -1,10 +1,11 @@
 """The commit times that time travel uses.
 
-A commit's time is the modification time of its file. It is adjusted to increase strictly, because clocks jump, files
-are copied, and two versions must never share a time. From the version that enables in-commit timestamps on, the
-in-commit timestamp of a commit is used instead. These increase by themselves, so bisection opens few commits. A time at
-or after the enablement selects a commit with an in-commit timestamp, an earlier time a commit before the enablement.
-Protocol: In-Commit Timestamps; delta-spark's `monotonizeCommitTimestamps` and `getActiveCommitAtTime`.
+A commit's time is the modification time of its file. This module adjusts these times so that they increase strictly,
+because clocks jump and people copy files, but two versions must never share a time. From the version that enables
+in-commit timestamps on, a commit's time is its in-commit timestamp. Writers make sure that in-commit timestamps
+increase, so a binary search opens few commits. A time at or after the enablement selects a commit with an in-commit
+timestamp. An earlier time selects a commit before the enablement. Protocol: In-Commit Timestamps; delta-spark's
+`monotonizeCommitTimestamps` and `getActiveCommitAtTime`.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from deltalite.storage.log_store import LogStore, StoredFile
 
 _FEATURE = "inCommitTimestamp"
 _TIME_KEY = "inCommitTimestamp"
-# Delta 3.2 wrote the feature as a preview: the same rules, with this suffix on the names of feature and properties.
+# Delta 3.2 wrote the feature as a preview. It had the same rules, and names of feature and properties with this suffix.
 _PREVIEW = "-preview"
-_LARGE_BYTES = 64 * 1024
-# The end of the year 9999, the last one that a datetime can hold.
-_LAST_MS = 253_402_300_799_999
+_LARGE_COMMIT_BYTES = 64 * 1024
+# The end of the year 9999, the latest time that a datetime can hold.
+_LATEST_MS = 253_402_300_799_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class CommitTime:
 class InCommitTimes:
     """The first version with an in-commit timestamp.
 
-    `enabled_at_ms` is the time of that commit (milliseconds UTC), None if all commits have in-commit timestamps.
+    `enabled_at_ms` is the time of that commit (milliseconds UTC), or None if all commits have in-commit timestamps.
     """
 
     first_version: int = 0
@@ -72,8 +73,8 @@ def in_commit_times(protocol: Protocol, metadata: Metadata) -> InCommitTimes | N
         enabled = Property(ENABLE_IN_COMMIT_TIMESTAMPS.key + suffix, False, ENABLE_IN_COMMIT_TIMESTAMPS.parse)
         if f"{_FEATURE}{suffix}" not in supported_features(protocol) or not enabled.of(metadata.configuration):
             continue
-        version = _number(metadata, f"{ICT_ENABLEMENT_VERSION}{suffix}")
-        time = _number(metadata, f"{ICT_ENABLEMENT_TIMESTAMP}{suffix}")
+        version = _integer_property(metadata, f"{ICT_ENABLEMENT_VERSION}{suffix}")
+        time = _integer_property(metadata, f"{ICT_ENABLEMENT_TIMESTAMP}{suffix}")
         if version is None and time is None:
             return InCommitTimes()
         if version is None or time is None:
@@ -86,9 +87,9 @@ def in_commit_times(protocol: Protocol, metadata: Metadata) -> InCommitTimes | N
     return None
 
 
-def _number(metadata: Metadata, key: str) -> int | None:
-    declared: Property[int | None] = Property(key, None, int)
-    return declared.of(metadata.configuration)
+def _integer_property(metadata: Metadata, key: str) -> int | None:
+    table_property: Property[int | None] = Property(key, None, int)
+    return table_property.of(metadata.configuration)
 
 
 def in_commit_timestamp(info: Mapping[str, Any] | None, name: str) -> int:
@@ -98,7 +99,7 @@ def in_commit_timestamp(info: Mapping[str, Any] | None, name: str) -> int:
         CorruptLogError: the commit has no valid in-commit timestamp.
     """
     time = (info or {}).get(_TIME_KEY)
-    if not isinstance(time, int) or isinstance(time, bool) or not 0 <= time <= _LAST_MS:
+    if not isinstance(time, int) or isinstance(time, bool) or not 0 <= time <= _LATEST_MS:
         raise CorruptLogError(
             f"{name} has no valid inCommitTimestamp, but in-commit timestamps are enabled.",
             remedy="Read by version, or repair the commit with the engine that wrote it.",
@@ -121,41 +122,42 @@ def commit_times(store: LogStore) -> list[tuple[CommitTime, StoredFile]]:
     return [(time, commits[time.version]) for time in file_times((v, commits[v]) for v in sorted(commits))]
 
 
-def rebuildable(listing: Listing) -> list[int]:
+def rebuildable_versions(listing: Listing) -> list[int]:
     """Return the versions that the listed files can rebuild without a gap, in ascending order.
 
-    As in a segment, a compaction does not count if there is a checkpoint between its versions.
+    A compaction with a checkpoint at one of its versions does not count, because a segment cannot use it either.
     """
     checkpoints = sorted(checkpoint.version for checkpoint in listing.checkpoints)
     steps = [(version, version) for version in listing.commits]
     steps += [(compaction.first_version, compaction.last_version) for compaction in listing.compactions]
-    reached = set(checkpoints)
+    versions = set(checkpoints)
     for first, last in sorted(steps, key=lambda step: step[1]):
         crosses_no_checkpoint = bisect_left(checkpoints, first) == bisect_right(checkpoints, last)
-        if crosses_no_checkpoint and (first == 0 or first - 1 in reached):
-            reached.add(last)
-    return sorted(reached)
+        if crosses_no_checkpoint and (first == 0 or first - 1 in versions):
+            versions.add(last)
+    return sorted(versions)
 
 
 class Timeline:
-    """The commits of a table in the order of their times; by default only versions that can be rebuilt.
+    """The commits of a table in the order of their times, from one listing of the log.
 
-    It is based on one listing. In-commit timestamps are read on demand, once.
+    By default these are only the commits of versions that can be rebuilt. Each in-commit timestamp is read on demand,
+    once.
     """
 
     def __init__(self, store: LogStore, in_commit: InCommitTimes | None, *, rebuildable_only: bool = True) -> None:
         listing = list_log(store, 0)
-        candidates = rebuildable(listing) if rebuildable_only else sorted(listing.commits)
+        candidates = rebuildable_versions(listing) if rebuildable_only else sorted(listing.commits)
         # A version has no time if only its checkpoint is left.
         self.versions: Sequence[int] = [version for version in candidates if version in listing.commits]
         self._store = store
         self._commits = listing.commits
         self._in_commit = in_commit
         # All commits count here, so that time travel gives the same result after log cleanup deletes some of them.
-        by_file = file_times((version, listing.commits[version]) for version in sorted(listing.commits))
+        adjusted_times = file_times((version, listing.commits[version]) for version in sorted(listing.commits))
         self._times = {
             time.version: time.timestamp_ms
-            for time in by_file
+            for time in adjusted_times
             if in_commit is None or not in_commit.cover(time.version)
         }
 
@@ -191,13 +193,13 @@ def commit_file(store: LogStore, version: int) -> StoredFile | None:
 
 
 def read_in_commit_timestamp(store: LogStore, commit: StoredFile) -> int:
-    """Read the in-commit timestamp of a commit. A large commit is read in small chunks, up to its provenance.
+    """Return the in-commit timestamp of a commit. A large commit is read in small chunks, up to its provenance.
 
     Raises:
         CorruptLogError: the commit has no valid in-commit timestamp.
         VersionGapError: the commit was deleted since the listing.
     """
-    if commit.size_bytes > _LARGE_BYTES:
+    if commit.size_bytes > _LARGE_COMMIT_BYTES:
         actions = read_bounded_actions(store, commit.name)
     else:
         actions = read_actions(store, commit.name, commit.size_bytes)

@@ -53,8 +53,8 @@ _MAX_SLICES = 1_000
 _BYTES_AT_A_TIME = 1 << 20
 _ROWS_AT_A_TIME = 4_096
 # Defaults of fields that the protocol requires and some writers leave out.
-LENIENT: Mapping[str, Any] = {"partitionValues": {}, "size": 0, "modificationTime": 0, "dataChange": False}
-LISTING = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
+FIELD_DEFAULTS: Mapping[str, Any] = {"partitionValues": {}, "size": 0, "modificationTime": 0, "dataChange": False}
+LISTED_COLUMNS = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
 """The columns of a snapshot's files, which reads, pruning and listings need."""
 
 
@@ -67,8 +67,8 @@ def file_key(path: str, deletion_vector: Mapping[str, Any] | None) -> str:
 def deletion_vector_id(descriptor: Mapping[str, Any]) -> str:
     """Return `storageType` and `pathOrInlineDv`, with `@offset` if there is one. Protocol: Deletion Vectors."""
     offset = descriptor.get("offset")
-    unique = f"{descriptor.get('storageType')}{descriptor.get('pathOrInlineDv')}"
-    return unique if offset is None else f"{unique}@{offset}"
+    vector_id = f"{descriptor.get('storageType')}{descriptor.get('pathOrInlineDv')}"
+    return vector_id if offset is None else f"{vector_id}@{offset}"
 
 
 def key_column(files: pa.Table) -> pa.ChunkedArray:
@@ -76,11 +76,12 @@ def key_column(files: pa.Table) -> pa.ChunkedArray:
     paths, vectors = respell_paths(files["path"], canonical_path), files["deletionVector"]
     if vectors.null_count == len(vectors):
         return paths
-    names, texts, offsets = (pc.struct_field(vectors, n) for n in ("storageType", "pathOrInlineDv", "offset"))
-    at = pc.coalesce(pc.binary_join_element_wise("@", offsets.cast(pa.string()), ""), "")
-    absent = {"null_handling": "replace", "null_replacement": str(None)}
-    ids = pc.binary_join_element_wise(names, texts, "", **absent)
-    return pc.if_else(pc.is_valid(vectors), pc.binary_join_element_wise(paths, "\n", ids, at, ""), paths)
+    fields = ("storageType", "pathOrInlineDv", "offset")
+    storage_types, locations, offsets = (pc.struct_field(vectors, field) for field in fields)
+    suffixes = pc.coalesce(pc.binary_join_element_wise("@", offsets.cast(pa.string()), ""), "")
+    null_options = {"null_handling": "replace", "null_replacement": str(None)}  # as in `deletion_vector_id`
+    ids = pc.binary_join_element_wise(storage_types, locations, "", **null_options)
+    return pc.if_else(pc.is_valid(vectors), pc.binary_join_element_wise(paths, "\n", ids, suffixes, ""), paths)
 
 
 def table_of(
@@ -95,7 +96,7 @@ def table_of(
         CorruptLogError: a value has the wrong type; `source` names the file.
     """
     schema = pa.schema(list(types.items()))
-    # Arrow reads a list as a map, and `[null]` ends the process: arrow/array/array_nested.cc, MapArray::SetData.
+    # Arrow accepts a list as a map, but `[null]` crashes the process: arrow/array/array_nested.cc, MapArray::SetData.
     maps = [name for name, data_type in types.items() if pa.types.is_map(data_type)]
     if any(list in {type(body.get(name)) for body in bodies} for name in maps):
         _check_each(bodies, cls, source)
@@ -116,7 +117,7 @@ def table_of(
 def _check_each(bodies: Iterable[Mapping[str, Any]], cls: type[AddFile | RemoveFile], source: str) -> None:
     """Raise `CorruptLogError` for the first body with a value of the wrong type."""
     for body in bodies:
-        from_json(cls, {**LENIENT, **{key: value for key, value in body.items() if value is not None}}, source)
+        from_json(cls, {**FIELD_DEFAULTS, **{key: value for key, value in body.items() if value is not None}}, source)
 
 
 def removes_of(files: pa.Table, *, deletion_timestamp_ms: int, data_change: bool) -> Iterator[RemoveFile]:
@@ -200,12 +201,12 @@ def _respell_chunk(paths: pa.StringArray, respell: Callable[[str], str]) -> pa.S
 def _may_be_respelled(paths: pa.ChunkedArray) -> bool:
     """Whether a path may contain a percent sign, or a slash beside another slash or a dot; False is certain.
 
-    It checks the bytes of all strings at once, which costs a fraction of a check of each string.
+    This function checks the bytes of all strings at once, because a check of each string takes much longer.
     """
     for text in (chunk.buffers()[2] for chunk in paths.chunks):
         size = 0 if text is None else text.size
-        for at in range(0, size, _BYTES_AT_A_TIME):
-            block = text.slice(at, min(_BYTES_AT_A_TIME + 1, size - at))  # one more byte, for pairs across blocks
+        for start in range(0, size, _BYTES_AT_A_TIME):
+            block = text.slice(start, min(_BYTES_AT_A_TIME + 1, size - start))  # one more byte, for pairs across blocks
             if b"%" in block.to_pybytes() or _has_odd_pair(block):
                 return True
     return False
@@ -215,40 +216,46 @@ def _has_odd_pair(text: pa.Buffer) -> bool:
     """Whether a text contains `//`, `/.` or `./`."""
     characters = pa.Array.from_buffers(pa.uint8(), text.size, [None, text])
     slashes, dots = (pc.equal(characters, pa.scalar(ord(character), pa.uint8())) for character in "/.")
-    either = pc.or_(slashes, dots)
-    pairs = pc.or_(pc.and_(slashes[:-1], either[1:]), pc.and_(dots[:-1], slashes[1:]))
+    slashes_or_dots = pc.or_(slashes, dots)
+    pairs = pc.or_(pc.and_(slashes[:-1], slashes_or_dots[1:]), pc.and_(dots[:-1], slashes[1:]))
     return bool(pc.any(pairs).as_py())
 
 
-def overridden(files: pa.Table, touched: Iterable[str]) -> pa.ChunkedArray:
-    """Return for each row of a checkpoint whether a newer commit `touched` its key, or an earlier row has the same."""
+def overridden_mask(files: pa.Table, newer_keys: Iterable[str]) -> pa.ChunkedArray:
+    """Return a boolean for each row of a checkpoint: whether another action about the same file overrides the row.
+
+    This is so if the row's `file_key` is among `newer_keys`, the files of newer commits, or if an earlier row has it.
+    """
     keys = key_column(files)
-    mask = _among(keys, touched)
+    mask = _is_among(keys, newer_keys)
     if len(pc.unique(keys)) == len(keys):
         return mask
     positions = pa.array(range(len(keys)), pa.int64())  # the writer listed a file twice
     rows = pa.table({"key": keys, "row": positions})
-    first = rows.group_by("key").aggregate([("row", "min")])["row_min"]
-    return pc.or_(mask, pa.chunked_array([pc.invert(pc.is_in(positions, value_set=first.combine_chunks()))]))
+    first_rows = rows.group_by("key").aggregate([("row", "min")])["row_min"]
+    return pc.or_(mask, pa.chunked_array([pc.invert(pc.is_in(positions, value_set=first_rows.combine_chunks()))]))
 
 
 def without_keys(files: pa.Table, keys: Iterable[str]) -> pa.Table:
-    """Return the rows whose `file_key` is not among `keys`."""
-    return without_rows(files, _among(key_column(files), keys))
+    """Return the rows with a `file_key` that is not among `keys`."""
+    return without_rows(files, _is_among(key_column(files), keys))
 
 
-def _among(keys: pa.ChunkedArray, chosen: Iterable[str]) -> pa.ChunkedArray:
-    return pc.is_in(keys, value_set=pa.array(list(chosen), pa.string()))
+def _is_among(keys: pa.ChunkedArray, searched_keys: Iterable[str]) -> pa.ChunkedArray:
+    return pc.is_in(keys, value_set=pa.array(list(searched_keys), pa.string()))
 
 
-def without_rows(table: pa.Table, dropped: pa.ChunkedArray) -> pa.Table:
-    """Return the rows for which `dropped` is false; without a copy if only a few rows are dropped."""
-    positions = pc.indices_nonzero(dropped).to_pylist() if pc.sum(dropped).as_py() else []
+def without_rows(table: pa.Table, mask: pa.ChunkedArray) -> pa.Table:
+    """Return the rows for which `mask` is false; without a copy if `mask` is true for only a few rows."""
+    positions = pc.indices_nonzero(mask).to_pylist() if pc.sum(mask).as_py() else []
     if not positions:
         return table
     if len(positions) > _MAX_SLICES:
-        return table.filter(pc.invert(dropped))
+        return table.filter(pc.invert(mask))
     starts, ends = [0, *(p + 1 for p in positions)], [*positions, table.num_rows]
     return pa.concat_tables(
-        [table.slice(0, 0), *(table.slice(a, b - a) for a, b in zip(starts, ends, strict=True) if b > a)]
+        [
+            table.slice(0, 0),
+            *(table.slice(start, end - start) for start, end in zip(starts, ends, strict=True) if end > start),
+        ]
     )

@@ -1,12 +1,12 @@
 """Reads a log from a position on, commit by commit. A poll without a new commit takes two requests.
 
-A position holds a digest of its version's commit. The digest of a recreated table at the same address differs. The
-first request reads the next commit by its name, the second the commit of the position. If the log still holds the
-latter, it has lost no later commit; otherwise a third request lists the log.
+A position holds a digest of its version's commit. A recreated table at the same address has another digest. The first
+request reads the next commit by its name, the second request the commit of the position. If the log still holds the
+position's commit, log cleanup has deleted no later commit; otherwise a third request lists the log.
 
-A position has no digest if the log did not hold the commit at the time. Then the second request lists the log from the
-position on, and a third one reads the digest once the commit exists. A table that was recreated before its first commit
-was read cannot be distinguished from its predecessor.
+A position has no digest if the log did not hold the commit when the position was taken. Then the second request lists
+the log from the position on, and a third request reads the digest once the commit exists. If a table is recreated
+before its first commit was read, this module cannot distinguish the two tables.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DIGESTED_BYTES = 4 * 1024
 # The limits of a summary: a commit may have any number of app ids and partitions, of any length.
 _MAX_APP_IDS = 1_000
 _MAX_PARTITIONS = 10_000
-_MAX_TEXT = 512 * 1024
+_MAX_TOTAL_LENGTH = 512 * 1024
 _LONGEST_OPERATION = 1_000
 _LONGEST_PROVENANCE = 20_000
 
@@ -85,71 +85,72 @@ Step = Commit | Gap | Recreated | DigestFound
 
 def position_at(store: LogStore, version: int) -> LogPosition:
     """Return the position after a version, with the digest of its commit."""
-    return LogPosition(version=version, commit_digest=_digest(_start(store, version)) if version >= 0 else None)
+    return LogPosition(version=version, commit_digest=_digest(_read_start(store, version)) if version >= 0 else None)
 
 
 def follow(store: LogStore, position: LogPosition, condition: CommitCondition | None = None) -> Iterator[Step]:
     """Yield the steps after `position`, in order; the caller's loop reads them one by one.
 
-    1. The next commit exists, and the commit of the position does too or was just cleaned up: yield commits.
-    2. The commit of the position has another digest: the table was recreated.
-    3. Neither exists: the listing shows whether log cleanup deleted them, or the table was recreated or dropped.
-    4. The commit of the position was never read: the listing shows whether it exists now, or was deleted.
+    1. The next commit exists, and the position's commit is the same or was just deleted: yield commits.
+    2. The position's commit has another digest: the table was recreated.
+    3. Neither commit exists: the listing shows whether log cleanup deleted them, or the table was recreated or dropped.
+    4. The position has no digest, and no next commit exists: the listing shows whether the position's commit exists
+       now, or was deleted.
 
-    With a condition, the summaries are made for it, see `summarize`.
+    With a condition, the summaries hold what the condition needs; see `summarize`.
 
     Raises:
         CorruptLogError: a commit is malformed.
         StorageError, StoragePermissionError: storage failed to answer, or denied access.
     """
-    following = _start(store, position.version + 1)
-    step = _before_commits(store, position, following)
+    next_start = _read_start(store, position.version + 1)
+    step = _step_before_commits(store, position, next_start)
     if step is not None:
         yield step
-        if isinstance(step, DigestFound):  # there was no commit after it
+        if isinstance(step, DigestFound):  # no commit follows the position yet
             return
         position = step.position
-        following = _start(store, position.version + 1)
-    while following is not None:
-        position = replace(position, version=position.version + 1, commit_digest=_digest(following))
+        next_start = _read_start(store, position.version + 1)
+    while next_start is not None:
+        position = replace(position, version=position.version + 1, commit_digest=_digest(next_start))
         try:
-            summary = _summary(store, position.version, following, condition)
-        except VersionGapError:  # deleted since its start was read; the next poll finds the reason
+            summary = _summary(store, position.version, next_start, condition)
+        except VersionGapError:  # the commit was deleted after its start was read; the next poll finds the reason
             return
         yield Commit(summary=summary, position=position)
-        following = _start(store, position.version + 1)
+        next_start = _read_start(store, position.version + 1)
 
 
-def _before_commits(
-    store: LogStore, position: LogPosition, following: bytes | None
+def _step_before_commits(
+    store: LogStore, position: LogPosition, next_start: bytes | None
 ) -> Gap | Recreated | DigestFound | None:
-    """Return the step before the next commit, if there is one."""
+    """Return the step before the next commit, if there is one; `next_start` holds the first bytes of that commit."""
     if not position.commit_digest:
-        return None if following is not None else _without_digest(store, position)
-    start = _start(store, position.version)
+        return None if next_start is not None else _step_without_digest(store, position)
+    start = _read_start(store, position.version)
     if start is not None:
-        return None if _digest(start) == position.commit_digest else _recreated()
-    return None if following is not None else _missing(store, position)
+        return None if _digest(start) == position.commit_digest else _recreated_step()
+    return None if next_start is not None else _step_without_commits(store, position)
 
 
-def _missing(store: LogStore, position: LogPosition) -> Gap | Recreated | None:
-    """Find out why a commit is missing; None if it is still to come, or if the log is gone or changing."""
+def _step_without_commits(store: LogStore, position: LogPosition) -> Gap | Recreated | None:
+    """Find out why the position's commit and the next one are missing; None if a later poll has to tell."""
     versions = list(_versions_from(store, 0))
     newer = next((version for version in versions if version > position.version), None)
     if newer is not None:
-        return _gap(position, newer)
-    is_other_table = versions and position.version not in versions
-    return _recreated() if is_other_table else None
+        return _gap_before(position, newer)
+    is_recreated = versions and position.version not in versions
+    return _recreated_step() if is_recreated else None
 
 
-def _without_digest(store: LogStore, position: LogPosition) -> Gap | DigestFound | None:
+def _step_without_digest(store: LogStore, position: LogPosition) -> Gap | DigestFound | None:
     """Look up the commit of a position that has no digest and no commit after it."""
     first = next(_versions_from(store, max(position.version, 0)), None)
     if first is None:
         return None
     if first > position.version:
-        return _gap(position, first)
-    digest = _digest(_start(store, position.version))
+        return _gap_before(position, first)
+    digest = _digest(_read_start(store, position.version))
     return DigestFound(position=replace(position, commit_digest=digest)) if digest else None
 
 
@@ -161,24 +162,25 @@ def _versions_from(store: LogStore, version: int) -> Iterator[int]:
             yield parsed.version
 
 
-def _gap(position: LogPosition, newer: int) -> Gap | None:
-    """Return the gap between a position and a newer version; None if that is the next version, which is new."""
+def _gap_before(position: LogPosition, newer: int) -> Gap | None:
+    """Return the gap between a position and a newer version; None if `newer` is the version after the position."""
     if newer == position.version + 1:
         return None
-    after = replace(position, version=newer - 1, commit_digest=None)
-    return Gap(first=position.version + 1, last=after.version, position=after)
+    position_after_gap = replace(position, version=newer - 1, commit_digest=None)
+    return Gap(first=position.version + 1, last=position_after_gap.version, position=position_after_gap)
 
 
-def _recreated() -> Recreated:
+def _recreated_step() -> Recreated:
     return Recreated(position=LogPosition(version=-1, recreated=True))
 
 
-def _start(store: LogStore, version: int) -> bytes | None:
+def _read_start(store: LogStore, version: int) -> bytes | None:
     """Return the first bytes of a commit, None if it does not exist."""
     return store.read_start(commit_name(version), _START_BYTES)
 
 
 def _digest(start: bytes | None) -> str:
+    """Return the digest of a commit by its first bytes; an empty text for a missing commit."""
     return "" if start is None else hashlib.sha256(start[:_DIGESTED_BYTES]).hexdigest()[:32]
 
 
@@ -207,10 +209,10 @@ def summarize(
     """Summarize the (kind, body) pairs of a commit's actions for conditions, in bounded memory.
 
     With a condition, the summary holds only the app ids and partitions that the condition names, and is always
-    complete. Without one it holds as many as the limits allow.
+    complete. Without a condition, it holds as many of them as the limits allow.
 
-    A trigger sends texts and numbers of the summary to Airflow. One that Airflow cannot encode would end the triggerer,
-    so unusual characters are escaped, and a time of more than 64 bits counts as missing.
+    A trigger sends texts and numbers of the summary to Airflow. A value that Airflow cannot encode would end the
+    triggerer. Unusual characters are therefore escaped, and a time of more than 64 bits counts as missing.
 
     Raises:
         CorruptLogError: an action is malformed.
@@ -227,17 +229,17 @@ def summarize(
             case CommitInfo(values=values):
                 if info is None:
                     info = {key: values.get(key) for key in ("operation", "timestamp")}
-                    run = _run(values.get("userMetadata"))
+                    run = _run_texts(values.get("userMetadata"))
             case SetTransaction(app_id=app_id):
                 if condition is None or condition.names_app_id(app_id):
                     app_ids.add(app_id, app_id, len(app_id))
             case AddFile() | RemoveFile() | AddCDCFile() as file:
                 data_changed = data_changed or (file.data_change and not isinstance(file, AddCDCFile))
-                touched = file.partition_values
-                knows_partitions = knows_partitions and (touched is not None or not file.data_change)
-                if touched is not None and (condition is None or condition.names_partition(touched)):
-                    length = sum(len(name) + len(value or "") for name, value in touched.items())
-                    partitions.add(frozenset(touched.items()), touched, length)
+                partition = file.partition_values
+                knows_partitions = knows_partitions and (partition is not None or not file.data_change)
+                if partition is not None and (condition is None or condition.names_partition(partition)):
+                    length = sum(len(name) + len(value or "") for name, value in partition.items())
+                    partitions.add(frozenset(partition.items()), partition, length)
             case Metadata(id=raw_id):
                 table_id = encodable_text(raw_id)
             case Protocol() | DomainMetadata() | None:
@@ -245,7 +247,7 @@ def summarize(
     return CommitSummary(
         version=version,
         timestamp_ms=_timestamp_ms(info or {}),
-        operation=_text((info or {}).get("operation")),
+        operation=_operation_text((info or {}).get("operation")),
         data_changed=data_changed,
         app_ids=frozenset(app_ids.items.values()),
         partitions=tuple(partitions.items.values()),
@@ -257,27 +259,30 @@ def summarize(
 
 
 class _Bounded(Generic[T]):
-    """Distinct values in order, up to a limit for their number and total length; the first one is always kept."""
+    """Distinct values in order, up to a limit for their number and total length; the first value is always kept."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_items: int) -> None:
         self.items: dict[Hashable, T] = {}
         self.is_complete = True
-        self._most = most
-        self._text = 0
+        self._max_items = max_items
+        self._total_length = 0
 
     def add(self, key: Hashable, value: T, length: int) -> None:
-        """Keep the value, or record that one was left out."""
+        """Keep the value, or record that a value was left out. `length` counts towards the total length."""
         if key in self.items:
             return
-        if self.items and (len(self.items) >= self._most or self._text + length > _MAX_TEXT):
+        if self.items and (len(self.items) >= self._max_items or self._total_length + length > _MAX_TOTAL_LENGTH):
             self.is_complete = False
             return
         self.items[key] = value
-        self._text += length
+        self._total_length += length
 
 
-def _run(text: object) -> dict[str, str]:
-    """Return the DAG run properties in a commit's provenance, with times in UTC; empty for too long a text."""
+def _run_texts(text: object) -> dict[str, str]:
+    """Return the DAG run's properties in a commit's `userMetadata`, with times in UTC.
+
+    The result is empty if the metadata is no text, or a very long one.
+    """
     if not isinstance(text, str) or len(text) > _LONGEST_PROVENANCE:
         return {}
     run = RunProvenance.from_text(text)
@@ -288,10 +293,10 @@ def _run(text: object) -> dict[str, str]:
 
 
 def _timestamp_ms(info: Mapping[str, Any]) -> int:
-    """Return the commit's time, or 0: provenance is free-form, so it may be missing, of another type or too large."""
+    """Return the commit's time, or 0 if provenance, which is free-form, has no integer of 64 bits as `timestamp`."""
     timestamp = info.get("timestamp")
     return timestamp if type(timestamp) is int and -(2**63) <= timestamp < 2**63 else 0
 
 
-def _text(operation: Any) -> str | None:
+def _operation_text(operation: Any) -> str | None:
     return encodable_text(operation[:_LONGEST_OPERATION]) if isinstance(operation, str) else None

@@ -1,9 +1,9 @@
 """The `_last_checkpoint` file: a hint for where to start the listing.
 
-A writer replaces it after the checkpoint is complete, so it may be stale, and some stores show it partially written. If
-the file or its checksum is invalid, the result is None and the caller lists the whole log. The checkpoint's kind and
-content come from the listing and from the checkpoint, not from this file. Protocol: Last Checkpoint File, JSON
-checksum.
+A writer replaces the file after the checkpoint is complete, so the file may be stale. Some stores show it partially
+written. If the file or its checksum is invalid, `read_last_checkpoint` returns None and the caller lists the whole log.
+The checkpoint's kind and content come from the listing and from the checkpoint, not from this file. Protocol: Last
+Checkpoint File, JSON checksum.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from deltalite.log.json_values import count, optional_count
-from deltalite.log.last_checkpoint_checksum import canonical_md5, matches
+from deltalite.log.json_values import parse_count, parse_optional_count
+from deltalite.log.last_checkpoint_checksum import canonical_md5, is_intact
 from deltalite.protocol.file_names import LAST_CHECKPOINT
 from deltalite.storage.log_store import LogStore
 
-# delta-spark leaves a schema of more than 20,000 characters out of the file.
+# Valid files are much smaller: delta-spark leaves a schema of more than 20,000 characters out of the file.
 _LARGEST_BYTES = 1024 * 1024
 
 
@@ -39,14 +39,14 @@ def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
         return None
     try:
         body = json.loads(data)
-        if not matches(data):
+        if not is_intact(data):
             return None
         return LastCheckpoint(
-            version=count(body["version"]),
+            version=parse_count(body["version"]),
             size=int(body.get("size", -1)),
-            parts=_parts(body.get("parts")),
-            size_bytes=optional_count(body.get("sizeInBytes")),
-            num_of_add_files=optional_count(body.get("numOfAddFiles")),
+            parts=_parse_parts(body.get("parts")),
+            size_bytes=parse_optional_count(body.get("sizeInBytes")),
+            num_of_add_files=parse_optional_count(body.get("numOfAddFiles")),
         )
     except (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError):
         return None
@@ -72,8 +72,8 @@ def write_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
     store.write(LAST_CHECKPOINT, json.dumps(body, separators=(",", ":")).encode())
 
 
-def _parts(value: Any) -> int | None:
-    parts = optional_count(value)
+def _parse_parts(value: Any) -> int | None:
+    parts = parse_optional_count(value)
     if parts == 0:
         raise ValueError(value)
     return parts

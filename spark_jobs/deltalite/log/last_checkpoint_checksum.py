@@ -1,7 +1,7 @@
 """The checksum inside `_last_checkpoint`: MD5 over a canonical form of its JSON.
 
 The canonical form lists the leaves in the byte order of their paths. Each leaf is its path of keys and array positions,
-joined by `+`, then `=` and its value. Keys and texts are percent-encoded within quotes; numbers keep their spelling.
+joined by `+`, then `=` and its value. Keys and texts are in quotes and percent-encoded; numbers keep their spelling.
 The top-level `checksum` is left out, and an object with a duplicate key is invalid. Protocol: JSON checksum.
 """
 
@@ -22,8 +22,8 @@ class _Number(str):
     __slots__ = ()
 
 
-def matches(data: bytes) -> bool:
-    """Whether the JSON in `data` is valid: it has no `checksum`, or the `checksum` matches its content.
+def is_intact(data: bytes) -> bool:
+    """Whether the JSON in `data` is intact: it has no `checksum`, or the `checksum` matches its content.
 
     False also if `data` is not a JSON object or has a duplicate key.
     """

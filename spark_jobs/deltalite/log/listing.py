@@ -16,7 +16,7 @@ from deltalite.storage.log_store import LogStore, StoredFile
 
 
 class CheckpointKind(IntEnum):
-    """The naming scheme of a checkpoint; the greater kind is preferred. A classic one may have V2 content."""
+    """The naming scheme of a checkpoint; a greater kind is preferred. A classic checkpoint may have V2 content."""
 
     CLASSIC = 0
     MULTI_PART = 1
@@ -33,12 +33,12 @@ class CheckpointFiles:
 
     @property
     def parts(self) -> int | None:
-        """The number of parts of a multi-part checkpoint, None for others."""
+        """The number of parts of a multi-part checkpoint, None for another kind."""
         return len(self.names) if self.kind is CheckpointKind.MULTI_PART else None
 
     @property
     def preference(self) -> tuple[int, int, int, tuple[str, ...]]:
-        """The sort key, greater is better: newer version, then kind, then more parts, then the names."""
+        """The sort key, with the best checkpoint last: by version, kind, number of parts, and names."""
         return self.version, self.kind, len(self.names), self.names
 
     def is_among(self, names: frozenset[str]) -> bool:
@@ -97,7 +97,7 @@ def list_log(store: LogStore, from_version: int) -> Listing:
         match parsed.kind:
             case LogFileKind.COMMIT:
                 commits[version] = stored
-            case _ if stored.size_bytes == 0:
+            case _ if stored.size_bytes == 0:  # from a killed writer
                 pass
             case LogFileKind.CLASSIC_CHECKPOINT:
                 checkpoints.append(_checkpoint(version, CheckpointKind.CLASSIC, stored.name))

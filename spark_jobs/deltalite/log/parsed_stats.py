@@ -1,9 +1,9 @@
 """Converts a checkpoint's statistics struct (`stats_parsed`) to the JSON form that the rest of the library reads.
 
-It is used only if the checkpoint lacks the JSON (`delta.checkpoint.writeStatsAsJson` is false). Times become ISO 8601
-with milliseconds, or with more digits if they have them. Decimals keep their digits. Values that JSON or Python's
-calendar cannot express are left out, because a missing bound is always safe. Protocol: Checkpoints (`stats_parsed`),
-Per-file Statistics.
+The struct is used only if the checkpoint lacks the JSON (`delta.checkpoint.writeStatsAsJson` is false). Times become
+ISO 8601 texts with milliseconds, or with microseconds where a time has them. Decimals keep their digits. Values that
+JSON or Python's calendar cannot express are left out, because a missing bound is always safe. Protocol: Checkpoints
+(`stats_parsed`), Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _BOUNDS = ("minValues", "maxValues")
-_KNOWN = ("numRecords", "tightBounds", *_BOUNDS, "nullCount")
+_FIELDS = ("numRecords", "tightBounds", *_BOUNDS, "nullCount")
 # 0001-01-01 and 9999-12-31, in days and in microseconds since 1970.
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _DAY_MICROS = 86_400_000_000
@@ -27,8 +27,8 @@ _FIRST_MICROS, _LAST_MICROS = _FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_M
 def stats_texts(parsed: pa.ChunkedArray, instants: Collection[str] = ()) -> pa.ChunkedArray:
     """Return the JSON of each struct, null for a null struct.
 
-    `instants` are the dotted paths, below the struct, of times that are instants although their Arrow type has no time
-    zone, such as INT96 times.
+    `instants` are the dotted paths, below the struct, of columns with times in UTC that have no time zone in their
+    Arrow type. INT96 columns are such columns.
     """
     texts = [_texts(chunk, frozenset(instants)) for chunk in parsed.chunks]
     return pa.chunked_array(texts, pa.string())
@@ -41,19 +41,21 @@ def stats_of_json(parsed: Any) -> str | None:
     """
     if not isinstance(parsed, dict):
         return None
-    exact = {key: _without_floats(value) if key in _BOUNDS else value for key, value in parsed.items() if key in _KNOWN}
-    return json.dumps(exact, ensure_ascii=False, separators=(",", ":"))
+    fields = {
+        key: _without_floats(value) if key in _BOUNDS else value for key, value in parsed.items() if key in _FIELDS
+    }
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
 def _texts(chunk: pa.StructArray, instants: frozenset[str]) -> pa.StringArray:
-    known = [f.name for f in chunk.type if f.name in _KNOWN]
-    columns = [_with_json_types(chunk.field(name), name, instants).to_pylist() for name in known]
+    names = [f.name for f in chunk.type if f.name in _FIELDS]
+    columns = [_with_json_types(chunk.field(name), name, instants).to_pylist() for name in names]
     rows = zip(*columns, strict=True) if columns else iter(() for _ in range(len(chunk)))
-    present = pc.is_valid(chunk).to_pylist()
+    validity = pc.is_valid(chunk).to_pylist()
     return pa.array(
         [
-            _text(dict(zip(known, row, strict=True))) if is_valid else None
-            for row, is_valid in zip(rows, present, strict=True)
+            _text(dict(zip(names, row, strict=True))) if is_valid else None
+            for row, is_valid in zip(rows, validity, strict=True)
         ],
         pa.string(),
     )
@@ -61,36 +63,38 @@ def _texts(chunk: pa.StructArray, instants: frozenset[str]) -> pa.StringArray:
 
 def _with_json_types(values: pa.Array, path: str, instants: frozenset[str]) -> pa.Array:
     """Convert values to types that JSON can express; other values become null."""
-    kind = values.type
-    if pa.types.is_struct(kind):
-        children = [_with_json_types(values.field(f.name), f"{path}.{f.name}", instants) for f in kind]
-        names = [f.name for f in kind]
+    data_type = values.type
+    if pa.types.is_struct(data_type):
+        children = [_with_json_types(values.field(f.name), f"{path}.{f.name}", instants) for f in data_type]
+        names = [f.name for f in data_type]
         return pa.StructArray.from_arrays(children, names=names, mask=pc.is_null(values)) if children else values
-    if pa.types.is_timestamp(kind):
-        return _times(values, "Z" if kind.tz is not None or path in instants else "")
-    if pa.types.is_date(kind):
+    if pa.types.is_timestamp(data_type):
+        return _iso_times(values, "Z" if data_type.tz is not None or path in instants else "")
+    if pa.types.is_date(data_type):
         days = values.cast(pa.date32())
-        return _within(days, days.cast(pa.int32()), _FIRST_DAY, _LAST_DAY).cast(pa.string())
-    if pa.types.is_floating(kind):
-        # The detour over text gives a 32-bit float the same few digits as in JSON statistics.
-        doubles = (values if kind == pa.float64() else values.cast(pa.string())).cast(pa.float64())
+        return _null_outside(days, days.cast(pa.int32()), _FIRST_DAY, _LAST_DAY).cast(pa.string())
+    if pa.types.is_floating(data_type):
+        # A cast through text gives a 32-bit float the same few digits as in JSON statistics.
+        doubles = (values if data_type == pa.float64() else values.cast(pa.string())).cast(pa.float64())
         return pc.if_else(pc.is_finite(doubles), doubles, pa.scalar(None, pa.float64()))
-    simple = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_string, pa.types.is_large_string)
-    if pa.types.is_boolean(kind) or any(test(kind) for test in simple):
+    is_kept_type = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_string, pa.types.is_large_string)
+    if pa.types.is_boolean(data_type) or any(is_type(data_type) for is_type in is_kept_type):
         return values
     return pa.nulls(len(values))
 
 
-def _times(values: pa.Array, zone: str) -> pa.Array:
+def _iso_times(values: pa.Array, zone: str) -> pa.Array:
+    """Return times as ISO 8601 texts that end with `zone`; null for a year that Python's calendar does not have."""
     micros = values.cast(pa.timestamp("us"), safe=False)
-    texts = _within(micros, micros.cast(pa.int64()), _FIRST_MICROS, _LAST_MICROS).cast(pa.string())
-    spelled = pc.replace_substring_regex(pc.replace_substring(texts, " ", "T"), r"(\.\d{3})000$", r"\1")
-    return pc.binary_join_element_wise(spelled, zone, "")
+    texts = _null_outside(micros, micros.cast(pa.int64()), _FIRST_MICROS, _LAST_MICROS).cast(pa.string())
+    iso_texts = pc.replace_substring_regex(pc.replace_substring(texts, " ", "T"), r"(\.\d{3})000$", r"\1")
+    return pc.binary_join_element_wise(iso_texts, zone, "")
 
 
-def _within(values: pa.Array, numbers: pa.Array, first: int, last: int) -> pa.Array:
-    inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
-    return pc.if_else(inside, values, pa.scalar(None, values.type))
+def _null_outside(values: pa.Array, numbers: pa.Array, first: int, last: int) -> pa.Array:
+    """Return the values, with a null for each value with a number that is not between `first` and `last`."""
+    is_inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
+    return pc.if_else(is_inside, values, pa.scalar(None, values.type))
 
 
 def _text(value: Any) -> str:

@@ -1,10 +1,10 @@
 """Log replay: builds the state of a version from the files of its segment.
 
-Replay reads commits and compactions newest first. The first action about a subject decides: the protocol, the metadata,
-the transaction of an app id, a domain, and the add or remove of a file. One vector operation then removes the files
-that they touched from the checkpoint. Files are Arrow tables throughout. The checkpoint's files are read on demand, and
-so are the statistics of commits that are too large for memory. An unreadable checkpoint or compaction ends the replay
-with `PassOver`, which names it. Protocol: Action Reconciliation.
+Replay reads commits and compactions newest first. The first action about a subject applies: the protocol, the metadata,
+the transaction of an app id, a domain, or the add or remove of a file. One vector operation then leaves out the
+checkpoint's files that newer commits add or remove. Files are Arrow tables throughout. The checkpoint's files are read
+on demand, and so are the statistics of commits that are too large for memory. If a checkpoint or compaction is
+unreadable, the replay raises `PassOver` with its name. Protocol: Action Reconciliation.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pyarrow as pa
 from deltalite.errors import CorruptCheckpointError, CorruptLogError
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks, read_actions
 from deltalite.log.checkpoint_reader import read_file_blocks, read_files, read_head, read_tombstones
-from deltalite.log.file_table import ADD_TYPES, file_key, key_column, overridden, without_keys, without_rows
+from deltalite.log.file_table import ADD_TYPES, file_key, key_column, overridden_mask, without_keys, without_rows
 from deltalite.log.listing import LogEntry
 from deltalite.log.segment import LogSegment
-from deltalite.log.subjects import SubjectsOnce
+from deltalite.log.subjects import DuplicateCheck
 from deltalite.protocol.actions import (
     Action,
     AddCDCFile,
@@ -38,8 +38,8 @@ from deltalite.protocol.actions import (
 from deltalite.protocol.paths import is_plain
 from deltalite.storage.log_store import LogStore, StoredFile
 
-# If commits and compactions are larger in total, their statistics are not held in memory but read again on demand.
-_HELD_BYTES = 512 * 1024 * 1024
+# If commits and compactions have more bytes in total, their statistics are not held in memory but read again on demand.
+_MAX_HELD_BYTES = 512 * 1024 * 1024
 _STATS = "stats"
 _BLOCK_ROWS = 50_000
 _FILE_KINDS = (AddFile.action, RemoveFile.action)
@@ -59,9 +59,11 @@ class PassOver(Exception):  # noqa: N818  not an error yet: other files may have
 class ReplayedLog:
     """The state of a version; the files of its checkpoint are read on demand.
 
-    - `transactions`, `domains`: the newest of each id, without removed domains. Expired ones are included.
+    - `transactions`: the newest transaction of each app id, including expired transactions.
+    - `domains`: the newest metadata of each domain, without removed domains.
     - `adds`, `removes`: the file actions of the commits with all columns. Statistics are missing if not `holds_stats`.
-    - `touched`: the keys of both, which override the checkpoint's files; empty without a checkpoint.
+    - `touched`: the keys of the files in `adds` and `removes`, which override the checkpoint's files; empty without a
+      checkpoint.
     - `sources`: the files that hold the checkpoint's file actions.
     """
 
@@ -81,43 +83,44 @@ class ReplayedLog:
         """Return the active files, with `columns` of `ADD_TYPES`, in no particular order. Raises `PassOver`."""
         if _STATS in columns and not self.holds_stats:
             return pa.concat_tables(self.file_blocks(columns))
-        return self._reconciled(read_files, columns, self.adds)
+        return self._reconcile_with_checkpoint(read_files, columns, self.adds)
 
-    def file_blocks(self, columns: Sequence[str], most_rows: int = _BLOCK_ROWS) -> Iterator[pa.Table]:
-        """Yield the same files in blocks of at most `most_rows` rows, at least one block, to bound the memory.
+    def file_blocks(self, columns: Sequence[str], max_rows: int = _BLOCK_ROWS) -> Iterator[pa.Table]:
+        """Yield the result of `files` in blocks of at most `max_rows` rows, to bound the memory; at least one block.
 
         Raises `PassOver`, possibly after some blocks.
         """
         yield pa.schema([(name, ADD_TYPES[name]) for name in columns]).empty_table()
         if self.segment.checkpoint is not None:
             with _pass_over_if_corrupt(self.segment.checkpoint.names[0]):
-                yield from self._checkpoint_blocks(self.segment.checkpoint.names[0], columns, most_rows)
-        newer = (self.adds,) if self.holds_stats or _STATS not in columns else self._adds_with_stats()
-        for table in newer:
-            for at in range(0, table.num_rows, most_rows):
-                yield table.slice(at, most_rows).select(list(columns))
+                yield from self._checkpoint_blocks(self.segment.checkpoint.names[0], columns, max_rows)
+        tables_of_commits = (self.adds,) if self.holds_stats or _STATS not in columns else self._adds_with_stats()
+        for table in tables_of_commits:
+            for first_row in range(0, table.num_rows, max_rows):
+                yield table.slice(first_row, max_rows).select(list(columns))
 
-    def _checkpoint_blocks(self, name: str, columns: Sequence[str], most_rows: int) -> Iterator[pa.Table]:
+    def _checkpoint_blocks(self, name: str, columns: Sequence[str], max_rows: int) -> Iterator[pa.Table]:
         """Yield the checkpoint's files that newer commits do not override.
 
         The checkpoint is read twice, and rows are matched by position.
         """
-        needed = ("path", "deletionVector")
-        files = read_files(self.store, self.sources, needed)
-        dropped = overridden(files, self.touched)
-        dropped_keys, at = key_column(files.filter(dropped)), 0
+        columns_of_key = ("path", "deletionVector")
+        files = read_files(self.store, self.sources, columns_of_key)
+        mask = overridden_mask(files, self.touched)
+        overridden_keys, row_number = key_column(files.filter(mask)), 0
         del files
-        for block in read_file_blocks(self.store, self.sources, tuple(dict.fromkeys((*needed, *columns))), most_rows):
-            block_dropped = dropped.slice(at, block.num_rows)
-            block_keys = key_column(block.filter(block_dropped)) if len(block_dropped) == block.num_rows else None
-            if block_keys is None or not block_keys.equals(dropped_keys.slice(0, len(block_keys))):
-                raise self._overwritten(name)
-            yield without_rows(block, block_dropped).select(list(columns))
-            dropped_keys, at = dropped_keys.slice(len(block_keys)), at + block.num_rows
-        if at != len(dropped):
-            raise self._overwritten(name)
+        block_columns = tuple(dict.fromkeys((*columns_of_key, *columns)))
+        for block in read_file_blocks(self.store, self.sources, block_columns, max_rows):
+            block_mask = mask.slice(row_number, block.num_rows)
+            block_keys = key_column(block.filter(block_mask)) if len(block_mask) == block.num_rows else None
+            if block_keys is None or not block_keys.equals(overridden_keys.slice(0, len(block_keys))):
+                raise self._overwritten_error(name)
+            yield without_rows(block, block_mask).select(list(columns))
+            overridden_keys, row_number = overridden_keys.slice(len(block_keys)), row_number + block.num_rows
+        if row_number != len(mask):
+            raise self._overwritten_error(name)
 
-    def _overwritten(self, name: str) -> CorruptCheckpointError:
+    def _overwritten_error(self, name: str) -> CorruptCheckpointError:
         return CorruptCheckpointError(
             f"{name} of {self.store.root} was overwritten while it was read.", remedy="Read the table again."
         )
@@ -137,33 +140,34 @@ class ReplayedLog:
 
         Raises `PassOver`.
         """
-        return self._reconciled(read_tombstones, columns, self.removes)
+        return self._reconcile_with_checkpoint(read_tombstones, columns, self.removes)
 
-    def _reconciled(
+    def _reconcile_with_checkpoint(
         self,
         read: Callable[[LogStore, Sequence[str], Sequence[str]], pa.Table],
         columns: Sequence[str],
-        newer: pa.Table,
+        actions_of_commits: pa.Table,
     ) -> pa.Table:
-        newest = newer.select(list(columns))
+        """Return the actions of commits, and those of the checkpoint (by `read`) that the commits do not override."""
+        newer = actions_of_commits.select(list(columns))
         if self.segment.checkpoint is None:
-            return newest
-        needed = list(dict.fromkeys((*columns, "path", "deletionVector")))
+            return newer
+        columns_with_key = list(dict.fromkeys((*columns, "path", "deletionVector")))
         with _pass_over_if_corrupt(self.segment.checkpoint.names[0]):
-            older = read(self.store, self.sources, needed)
-            older = without_rows(older, overridden(older, self.touched)).select(list(columns))
-        return pa.concat_tables([older, newest])
+            older = read(self.store, self.sources, columns_with_key)
+            older = without_rows(older, overridden_mask(older, self.touched)).select(list(columns))
+        return pa.concat_tables([older, newer])
 
 
 def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
-    """Replay a segment.
+    """Replay a segment, and return the state of its version.
 
     Raises:
         CorruptLogError: a commit is not valid JSON, or there is no protocol or metadata.
-        VersionGapError: a commit was deleted meanwhile.
+        VersionGapError: a commit was deleted after the segment was listed.
         PassOver: the checkpoint or a compaction cannot be read; the caller may try another segment.
     """
-    holds_stats = sum(entry.file.size_bytes for entry in segment.entries) <= _HELD_BYTES
+    holds_stats = sum(entry.file.size_bytes for entry in segment.entries) <= _MAX_HELD_BYTES
     state = _State(without=() if holds_stats else (_STATS,))
     for entry in reversed(segment.entries):
         if not entry.is_compaction:
@@ -194,7 +198,7 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
         transactions=state.transactions,
         domains={name: domain for name, domain in state.domains.items() if not domain.removed},
         adds=state.adds.table(),
-        removes=without_keys(state.removes.table(), state.retracted),
+        removes=without_keys(state.removes.table(), state.overridden_removes),
         touched=frozenset(state.touched) if segment.checkpoint is not None else frozenset(),
         sources=sources,
         holds_stats=holds_stats,
@@ -221,7 +225,10 @@ def read_commit_info(store: LogStore, commit: StoredFile) -> Mapping[str, Any] |
 
 
 class _State:
-    """The state that the newer commits define so far; adds lack the columns `without`."""
+    """The state that the commits applied so far define, newest first; adds lack the columns `without`.
+
+    `overridden_removes` are the keys of removes that an add in the same commit overrides.
+    """
 
     def __init__(self, without: Sequence[str] = ()) -> None:
         self.protocol: Protocol | None = None
@@ -231,7 +238,7 @@ class _State:
         self.adds = FileTableBuilder(AddFile, without=without)
         self.removes = FileTableBuilder(RemoveFile)
         self.touched: set[str] = set()
-        self.retracted: set[str] = set()
+        self.overridden_removes: set[str] = set()
 
     def apply_entry(self, store: LogStore, entry: LogEntry) -> None:
         """Apply the actions of a commit that no newer commit overrides."""
@@ -245,18 +252,18 @@ class _State:
         and added with another, because their keys differ. A compaction has one action per file. Raises
         `CorruptLogError`.
         """
-        name, removed_here = entry.file.name, set[str]()
-        once = SubjectsOnce(name) if entry.is_compaction else None
+        name, removed_in_commit = entry.file.name, set[str]()
+        duplicate_check = DuplicateCheck(name) if entry.is_compaction else None
         for read_bytes, pairs in read_action_blocks(store, name, entry.file.size_bytes):
             for kind, body in pairs:
                 if kind in _FILE_KINDS:
                     key = _key_of(kind, body, name)
-                    if once is not None:
-                        once.take_file(key)
-                    (self._add if kind == AddFile.action else self._remove)(key, body, removed_here)
+                    if duplicate_check is not None:
+                        duplicate_check.take_file(key)
+                    (self._add if kind == AddFile.action else self._remove)(key, body, removed_in_commit)
                     continue
-                if once is not None:
-                    once.take(kind, body)
+                if duplicate_check is not None:
+                    duplicate_check.take(kind, body)
                 if not self._is_settled(kind):
                     action = parse_action(kind, body, name)
                     if action is not None:
@@ -265,19 +272,19 @@ class _State:
             self.removes.end_block(name, read_bytes)
             yield
 
-    def _add(self, key: str, body: Mapping[str, Any], removed_here: set[str]) -> None:
+    def _add(self, key: str, body: Mapping[str, Any], removed_in_commit: set[str]) -> None:
         if key not in self.touched:
             self.touched.add(key)
             self.adds.append(body)
-        elif key in removed_here:
-            removed_here.discard(key)
-            self.retracted.add(key)
+        elif key in removed_in_commit:
+            removed_in_commit.discard(key)
+            self.overridden_removes.add(key)
             self.adds.append(body)
 
-    def _remove(self, key: str, body: Mapping[str, Any], removed_here: set[str]) -> None:
+    def _remove(self, key: str, body: Mapping[str, Any], removed_in_commit: set[str]) -> None:
         if key not in self.touched:
             self.touched.add(key)
-            removed_here.add(key)
+            removed_in_commit.add(key)
             self.removes.append(body)
 
     def flush(self) -> None:
@@ -286,7 +293,7 @@ class _State:
         self.removes.flush()
 
     def _is_settled(self, kind: str) -> bool:
-        """Whether an action of this kind has no effect any more, so that it may be malformed."""
+        """Whether actions of this kind have no effect any more. Such an action is not parsed, and may be malformed."""
         return (
             kind == CommitInfo.action
             or (kind == Metadata.action and self.metadata is not None)
@@ -294,7 +301,7 @@ class _State:
         )
 
     def apply_small(self, action: Action) -> None:
-        """Apply an action other than a file action, unless a newer one about its subject is known."""
+        """Apply an action other than a file action, unless a newer action about the same subject was applied."""
         match action:
             case Protocol():
                 self.protocol = self.protocol or action
@@ -318,9 +325,10 @@ def _pass_over_if_corrupt(name: str) -> Iterator[None]:
 
 
 def _key_of(kind: str, body: Mapping[str, Any], name: str) -> str:
+    """Return the `file_key` of an add or remove in the log file `name`. Raises `CorruptLogError`."""
     path, vector = body.get("path"), body.get("deletionVector")
     if type(path) is str and vector is None and is_plain(path):
-        return path  # equals `file_key`, and is faster for nearly all files
+        return path  # the same as `file_key`, but faster, for nearly all files
     if not isinstance(path, str) or not (vector is None or isinstance(vector, dict)):
         raise CorruptLogError(
             f"{name} has a {kind} without a path, or with a malformed deletion vector.", remedy=_REMEDY

@@ -1,10 +1,9 @@
 """The log files of one version: a checkpoint and the commits after it, or all commits from 0 on.
 
-`LogSegment` guarantees that its commits and compactions reach its version without a gap or an overlap, and that its
-checkpoint is complete. `find_segment` selects it from a listing: the newest complete checkpoint at or below the
-version, then the fewest files that cover the later commits. It skips files that the caller found unreadable.
-`_last_checkpoint` only tells where the listing starts. Protocol: Action Reconciliation, Checkpoints, Log Compaction
-Files.
+The commits and compactions of a `LogSegment` reach its version without a gap or an overlap, and its checkpoint is
+complete. `find_segment` selects the files from a listing: the newest complete checkpoint at or below the version, then
+the fewest files that cover the later commits. It skips files that the caller found unreadable. `_last_checkpoint` only
+tells where the listing starts. Protocol: Action Reconciliation, Checkpoints, Log Compaction Files.
 """
 
 from __future__ import annotations
@@ -35,23 +34,24 @@ class LogSegment:
     checksum: StoredFile | None = None
 
     def __post_init__(self) -> None:
-        following = 0 if self.checkpoint is None else self.checkpoint.version + 1
-        rest = list(reversed(self.entries))
-        while rest and rest[-1].first_version == following:
-            following = rest.pop().last_version + 1
-        if rest or following != self.version + 1:
-            missing_count = self.version + 1 - following - sum(e.last_version + 1 - e.first_version for e in rest)
+        next_version = 0 if self.checkpoint is None else self.checkpoint.version + 1
+        later_entries = list(reversed(self.entries))
+        while later_entries and later_entries[-1].first_version == next_version:
+            next_version = later_entries.pop().last_version + 1
+        if later_entries or next_version != self.version + 1:
+            later_count = sum(entry.last_version + 1 - entry.first_version for entry in later_entries)
+            missing_count = self.version + 1 - next_version - later_count
             raise VersionGapError(
-                f"Could not read version {self.version}: commit {following} is missing"
+                f"Could not read version {self.version}: commit {next_version} is missing"
                 + (f" ({missing_count} commits in all)." if missing_count > 1 else "."),
                 remedy="Restore the missing commits, or read a version below the gap.",
             )
 
     @property
     def own_checkpoint(self) -> CheckpointFiles | None:
-        """The checkpoint of `version` itself, None if the segment uses an older one or none."""
-        is_own = self.checkpoint is not None and self.checkpoint.version == self.version
-        return self.checkpoint if is_own else None
+        """The checkpoint of `version` itself; None if the segment uses an older checkpoint or none."""
+        is_of_version = self.checkpoint is not None and self.checkpoint.version == self.version
+        return self.checkpoint if is_of_version else None
 
     @property
     def commits(self) -> tuple[StoredFile, ...]:
@@ -65,14 +65,14 @@ class LogSegment:
 
 
 def find_segment(store: LogStore, version: int | None = None, *, unreadable: Collection[str] = ()) -> LogSegment:
-    """Find the segment of `version`, or of the newest version if it is None.
+    """Find the segment of `version`, or of the newest version if `version` is None.
 
     Checkpoints and compactions with a file named in `unreadable` are skipped.
 
     Raises:
         TableNotFoundError: the log is empty or absent.
         VersionNotFoundError: the version is newer than the table, or older than the oldest version in the log.
-        VersionGapError: a commit in between is missing, or only unreadable files lead to the version.
+        VersionGapError: a commit below the version is missing, or only unreadable files could replace it.
     """
     excluded = frozenset(unreadable)
     hint = read_last_checkpoint(store)
@@ -93,12 +93,12 @@ def find_segment(store: LogStore, version: int | None = None, *, unreadable: Col
         )
     checkpoint = _best_checkpoint(listing, target, excluded)
     if checkpoint is None:
-        _check_reaches_back(store.root, target, listing)
+        _check_not_deleted(store.root, target, listing)
     first = 0 if checkpoint is None else checkpoint.version + 1
     return LogSegment(
         version=target,
         checkpoint=checkpoint,
-        entries=_cover(listing, first, target, excluded),
+        entries=_covering_entries(listing, first, target, excluded),
         newest_file=listing.commits.get(target),
         checksum=listing.checksums.get(target),
     )
@@ -109,7 +109,7 @@ def _best_checkpoint(listing: Listing, version: int | None, excluded: frozenset[
     return max(usable, key=lambda c: c.preference, default=None)
 
 
-def _cover(listing: Listing, first: int, last: int, excluded: frozenset[str]) -> tuple[LogEntry, ...]:
+def _covering_entries(listing: Listing, first: int, last: int, excluded: frozenset[str]) -> tuple[LogEntry, ...]:
     """Return the fewest commits and compactions that cover `first` to `last`, or all commits if there is a gap."""
     commits = [_entry(v, listing.commits[v]) for v in sorted(listing.commits) if first <= v <= last]
     compactions = [
@@ -124,21 +124,23 @@ def _shortest_path(entries: Iterable[LogEntry], first: int, last: int) -> tuple[
     """Return the fewest consecutive entries from `first` to `last`, or all commits if there is a gap.
 
     The search runs backwards: the best path from a version is one entry plus the best path from the end of that entry.
+    `best_paths` holds for each version the number of entries to `last`, and the first of these entries.
     """
     entries = list(entries)
     best_paths: dict[int, tuple[int, LogEntry | None]] = {last + 1: (0, None)}
     for entry in sorted(entries, key=lambda e: e.first_version, reverse=True):
-        rest = best_paths.get(entry.last_version + 1)
-        if rest is not None and (
-            entry.first_version not in best_paths or rest[0] + 1 < best_paths[entry.first_version][0]
-        ):
-            best_paths[entry.first_version] = (rest[0] + 1, entry)
+        path_after_entry = best_paths.get(entry.last_version + 1)
+        if path_after_entry is None:
+            continue
+        length = path_after_entry[0] + 1
+        if entry.first_version not in best_paths or length < best_paths[entry.first_version][0]:
+            best_paths[entry.first_version] = (length, entry)
     if first not in best_paths:
         return tuple(entry for entry in entries if not entry.is_compaction)
     path: list[LogEntry] = []
-    while (step := best_paths[first][1]) is not None:
-        path.append(step)
-        first = step.last_version + 1
+    while (entry_at_first := best_paths[first][1]) is not None:
+        path.append(entry_at_first)
+        first = entry_at_first.last_version + 1
     return tuple(path)
 
 
@@ -146,8 +148,11 @@ def _entry(version: int, commit: StoredFile) -> LogEntry:
     return LogEntry(first_version=version, last_version=version, file=commit)
 
 
-def _check_reaches_back(root: str, target: int, listing: Listing) -> None:
-    """Raise the most specific error if the segment has no checkpoint and its commits do not begin at 0."""
+def _check_not_deleted(root: str, target: int, listing: Listing) -> None:
+    """Raise `VersionNotFoundError` if the log has no commit 0, and its oldest checkpoint is newer than `target`.
+
+    The caller found no checkpoint at or below `target`.
+    """
     if 0 in listing.commits or any(c.first_version == 0 for c in listing.compactions):
         return
     oldest = min((c.version for c in listing.checkpoints), default=None)

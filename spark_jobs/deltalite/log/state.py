@@ -1,9 +1,9 @@
 """The state of a version: protocol and metadata from its checksum file if there is one, the rest by log replay.
 
 If a checkpoint or compaction is unreadable or contradicts the version's checksum, other files with the same content
-replace it: another checkpoint of the version, an older one, or the commits from 0 on, which override the checksum. It
-is an error only if no other files can rebuild the version. Other writers have left checksums with wrong file counts, so
-a wrong checksum is dropped if the log is known to be right (see `_check_counts`). The version itself never changes.
+replace it: another checkpoint of the version, an older one, or the commits from 0 on, which override the checksum. The
+read fails only if no other files can rebuild the version. Some writers store checksums with wrong file counts, so a
+wrong checksum is dropped if the log is known to be right (see `_check_counts`). The version itself never changes.
 Protocol: Action Reconciliation, Version Checksum File.
 """
 
@@ -24,21 +24,21 @@ from deltalite.log.segment import LogSegment, find_segment
 from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
 from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from deltalite.storage.log_store import LogStore
-from deltalite.version import is_ours
+from deltalite.version import is_this_library
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-# A larger checksum is not read. Spark lists the files themselves in a checksum only if they are few.
+# A larger checksum is not read. Spark lists the table's files in a checksum only if there are few.
 _LARGEST_CHECKSUM_BYTES = 64 * 1024 * 1024
 _MAX_SHOWN_CHARACTERS = 300
 
 
-class StartAgain(Exception):  # noqa: N818  not an error: a caller that reads blocks starts again
+class StartAgain(Exception):  # noqa: N818  not an error: a caller that reads blocks reads them again
     """The signal that all previous blocks are invalid, because other log files now rebuild the version."""
 
 
 class LogState:
-    """The state of one version by the log; use `open` to create it."""
+    """The state of one version, as the log defines it; `open` creates it."""
 
     def __init__(self, store: LogStore, segment: LogSegment, checksum: VersionChecksum | None) -> None:
         self.store = store
@@ -47,7 +47,7 @@ class LogState:
         self._excluded: frozenset[str] = frozenset()
         self._replayed: ReplayedLog | None = None
         self._commit_info: tuple[Mapping[str, Any] | None] | None = None
-        self._miscount: CorruptLogError | None = None
+        self._count_error: CorruptLogError | None = None
 
     @classmethod
     def open(cls, store: LogStore, version: int | None = None) -> LogState:
@@ -87,7 +87,7 @@ class LogState:
     def commit_info(self) -> Mapping[str, Any] | None:
         """The provenance of the version's commit; None if it has none, or the log no longer holds the commit.
 
-        It is read once. `Snapshot.files` explains why this is not a `cached_property`.
+        The commit is read once. `Snapshot.files` explains why this is not a `cached_property`.
         """
         if self._commit_info is None:
             newest = self.segment.newest_file
@@ -102,8 +102,8 @@ class LogState:
         """
         return self._read(lambda log: self._check_counts(log, log.files(columns)))
 
-    def file_blocks(self, columns: Sequence[str], most_rows: int) -> Iterator[pa.Table]:
-        """Yield the active files in blocks of at most `most_rows` rows, at least one block.
+    def file_blocks(self, columns: Sequence[str], max_rows: int) -> Iterator[pa.Table]:
+        """Yield the active files in blocks of at most `max_rows` rows, at least one block.
 
         The number of files is not compared with the checksum file.
 
@@ -113,7 +113,7 @@ class LogState:
         """
         log = self._read(lambda log: log)
         try:
-            yield from log.file_blocks(columns, most_rows)
+            yield from log.file_blocks(columns, max_rows)
         except PassOver as unusable:
             self._pass_over(unusable)
             raise StartAgain from unusable
@@ -138,11 +138,16 @@ class LogState:
                 self._pass_over(unusable)
 
     def _pass_over(self, unusable: PassOver) -> None:
+        """Replace an unusable file by other files, or drop the checksum that contradicts it.
+
+        Raises:
+            CorruptLogError: neither is possible; the error is that of the unusable file.
+        """
         excluded = self._excluded | {unusable.name}
         try:
             segment = find_segment(self.store, self.segment.version, unreadable=excluded)
         except (VersionGapError, VersionNotFoundError):
-            if unusable.error is self._miscount and self._is_foreign():
+            if unusable.error is self._count_error and self._is_from_another_writer():
                 self._drop_checksum(unusable.error)
                 return
             raise unusable.error from None  # more specific than the error of the failed search
@@ -161,12 +166,12 @@ class LogState:
             in_log = facts_of(log.protocol, log.metadata)
             key = next((key for key in in_checksum if in_checksum[key] != in_log[key]), None)
             if key is not None:
-                error = self._contradiction(
+                error = self._contradiction_error(
                     f"the {key} {in_checksum[key]!s:.{_MAX_SHOWN_CHARACTERS}}",
                     f"{in_log[key]!s:.{_MAX_SHOWN_CHARACTERS}}",
                 )
-                self._blame_other_files(error)
-                raise error  # callers already got the protocol and metadata of the checksum
+                self._pass_over_replaceable_file(error)
+                raise error  # the checksum cannot be dropped: callers may already use its protocol and metadata
         return log
 
     def _check_counts(self, log: ReplayedLog, files: pa.Table) -> pa.Table:
@@ -174,17 +179,17 @@ class LogState:
 
         1. The checksum only repeats the commits, so commits from 0 on override it.
         2. A checkpoint that `_last_checkpoint` confirms overrides it too.
-        3. Otherwise other files of the log are tried.
-        4. If there are none, the checksum of another writer's commit is dropped, and that of our own commit causes an
-           error.
+        3. Otherwise `PassOver` makes the caller try other files of the log.
+        4. If there are no other files, the caller drops the checksum if another writer committed the version. If this
+           library committed the version, the read fails.
         """
         error = None if self.checksum is None else self._count_mismatch(files, self.checksum)
         if error is not None:
             checkpoint = self.segment.checkpoint
             confirmed = None if checkpoint is None else is_confirmed(self.store, checkpoint, log.sources)
             if self.segment.compactions or (checkpoint is not None and not confirmed):
-                self._miscount = None if confirmed is False else error
-                self._blame_other_files(error)
+                self._count_error = None if confirmed is False else error
+                self._pass_over_replaceable_file(error)
             self._drop_checksum(error)
         return files
 
@@ -192,21 +197,22 @@ class LogState:
         _log.warning("Ignoring the version checksum: %s", error.problem)
         self.checksum = None
 
-    def _is_foreign(self) -> bool:
+    def _is_from_another_writer(self) -> bool:
         """Whether another or an unknown writer committed the version."""
         info = self.commit_info
-        return info is None or not is_ours(info.get("engineInfo"))
+        return info is None or not is_this_library(info.get("engineInfo"))
 
     def _count_mismatch(self, files: pa.Table, checksum: VersionChecksum) -> CorruptLogError | None:
         if checksum.num_files != files.num_rows:
-            return self._contradiction(f"{checksum.num_files} files", f"{files.num_rows}")
+            return self._contradiction_error(f"{checksum.num_files} files", f"{files.num_rows}")
         if "size" in files.column_names:
             size_bytes = bytes_of(files)
             if checksum.table_size_bytes != size_bytes:
-                return self._contradiction(f"files of {checksum.table_size_bytes} bytes in all", f"{size_bytes} bytes")
+                in_checksum = f"files of {checksum.table_size_bytes} bytes in all"
+                return self._contradiction_error(in_checksum, f"{size_bytes} bytes")
         return None
 
-    def _contradiction(self, in_checksum: str, in_log: str) -> CorruptLogError:
+    def _contradiction_error(self, in_checksum: str, in_log: str) -> CorruptLogError:
         name = "The version checksum" if self.segment.checksum is None else self.segment.checksum.name
         return CorruptLogError(
             f"{name} of {self.store.root} has {in_checksum} for version {self.segment.version}, but the log has "
@@ -214,8 +220,8 @@ class LogState:
             remedy="Restore the log from a backup. If the log is right, delete the checksum file.",
         )
 
-    def _blame_other_files(self, error: CorruptLogError) -> None:
-        """Raise `PassOver` for a compaction or the checkpoint, if the segment has one."""
+    def _pass_over_replaceable_file(self, error: CorruptLogError) -> None:
+        """Raise `PassOver` for a compaction or the checkpoint, if the segment has one; other files may replace it."""
         for file in self.segment.compactions:
             raise PassOver(file.name, error)
         if self.segment.checkpoint is not None:
@@ -235,7 +241,7 @@ def _read_checksum(store: LogStore, segment: LogSegment) -> VersionChecksum | No
 
 
 def facts_of(protocol: Protocol, metadata: Metadata) -> dict[str, object]:
-    """Return the content of a protocol and metadata independent of spelling, under readable names."""
+    """Return the content of a protocol and metadata by readable names; different spellings have equal values."""
     return {
         "reader version": protocol.min_reader_version,
         "writer version": protocol.min_writer_version,

@@ -1,8 +1,8 @@
-"""The subjects of actions. Of all actions about one subject, the newest one applies.
+"""The subjects of actions. Of all actions about one subject, the newest action applies.
 
 Adds and removes of one file have the same subject, and so have all metadata actions. A log compaction is reconciled, so
-it names each subject once. A compaction that names a subject twice is invalid, because its lines have no order that
-decides which one applies. Protocol: Action Reconciliation, Log Compaction Files.
+it names each subject once. A compaction that names a subject twice is invalid, because the order of its lines does not
+tell which action is newer. Protocol: Action Reconciliation, Log Compaction Files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def subject_of(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
             return kind, ""
 
 
-class SubjectsOnce:
+class DuplicateCheck:
     """A check that a compaction names each subject once; `name` is its file."""
 
     def __init__(self, name: str) -> None:

@@ -1,7 +1,7 @@
-"""The table's id and metadata, read in bounded memory for a process that serves others, such as Airflow's triggerer.
+"""Reads the table's id and metadata in bounded memory, for long-running processes such as Airflow's triggerer.
 
-`LogState` provides them too, but it parses whole log files at once. This module parses a checksum only if it is small,
-scans commits in chunks, and reads only the id column of a Parquet checkpoint. Protocol: Change Metadata.
+`LogState` provides id and metadata too, but it parses whole log files at once. This module parses a checksum only if it
+is small, scans commits in chunks, and reads only the id column of a Parquet checkpoint. Protocol: Change Metadata.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def read_table_id(store: LogStore) -> str | None:
         segment = find_segment(store)
     except TableNotFoundError:
         return None
-    return _from_checksum(store, segment) or _from_commits(store, segment) or _from_checkpoint(store, segment)
+    return _id_in_checksum(store, segment) or _id_in_commits(store, segment) or _id_in_checkpoint(store, segment)
 
 
 def read_bounded_metadata(store: LogStore) -> Metadata | None:
-    """Return the metadata at the newest version.
+    """Return the metadata at the newest version; None if there is no table.
 
-    None if there is no table, or if only a checkpoint or a large checksum holds the metadata.
+    The result is None also if only a checkpoint or a large checksum holds the metadata.
 
     Raises: as `read_table_id`.
     """
@@ -61,7 +61,7 @@ def read_bounded_metadata(store: LogStore) -> Metadata | None:
     return None
 
 
-def _from_checksum(store: LogStore, segment: LogSegment) -> str | None:
+def _id_in_checksum(store: LogStore, segment: LogSegment) -> str | None:
     metadata = _checksum_metadata(store, segment)
     return None if metadata is None else metadata.id
 
@@ -77,14 +77,14 @@ def _checksum_metadata(store: LogStore, segment: LogSegment) -> Metadata | None:
     return None if checksum is None else checksum.metadata
 
 
-def _from_commits(store: LogStore, segment: LogSegment) -> str | None:
+def _id_in_commits(store: LogStore, segment: LogSegment) -> str | None:
     for entry in reversed(segment.entries):
         if (table_id := _newest_id(read_bounded_actions(store, entry.file.name))) is not None:
             return table_id
     return None
 
 
-def _from_checkpoint(store: LogStore, segment: LogSegment) -> str | None:
+def _id_in_checkpoint(store: LogStore, segment: LogSegment) -> str | None:
     for name in () if segment.checkpoint is None else segment.checkpoint.names:
         is_json = name.endswith(".json")
         table_id = _newest_id(read_bounded_actions(store, name)) if is_json else _id_in_parquet(store, name)

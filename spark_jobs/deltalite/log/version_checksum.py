@@ -1,8 +1,8 @@
 """The version checksum (`<version>.crc`): a summary of the table that a writer stores after its commit.
 
 It repeats the protocol and metadata of a version, so a reader can use them without log replay. It also counts the
-files, so a replay can be verified. The file is optional. If it is invalid, the result is None and the reader replays
-the log. Its transactions are neither read nor written, because a wrong one would make a run write twice or not at all.
+files, so a reader can verify its replay. The file is optional, and a reader replays the log if the file is invalid.
+This module neither reads nor writes its transactions: a wrong transaction would make a run write twice or not at all.
 Protocol: Version Checksum File.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltalite.errors import CorruptLogError
-from deltalite.log.json_values import count, optional_count, optional_text
+from deltalite.log.json_values import parse_count, parse_optional_count, parse_optional_text
 from deltalite.protocol.actions import Metadata, Protocol, from_json, to_json
 
 
@@ -21,8 +21,8 @@ from deltalite.protocol.actions import Metadata, Protocol, from_json, to_json
 class VersionChecksum:
     """The content of the file.
 
-    `num_deleted_records` counts soft-deleted rows, and `num_deletion_vectors` the vectors. `txn_id` identifies the
-    commit. Each of them is None if the file lacks it.
+    `num_deleted_records` counts soft-deleted rows, and `num_deletion_vectors` counts their deletion vectors. `txn_id`
+    identifies the commit. Each of these three is None if the file lacks it.
     """
 
     protocol: Protocol
@@ -47,8 +47,8 @@ class VersionChecksum:
             "metadata": to_json(self.metadata),
             "protocol": to_json(self.protocol),
         }
-        known = {key: value for key, value in body.items() if value is not None}
-        return json.dumps(known, ensure_ascii=False, separators=(",", ":")).encode()
+        fields = {key: value for key, value in body.items() if value is not None}
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def parse_version_checksum(data: bytes, source: str) -> VersionChecksum | None:
@@ -58,16 +58,16 @@ def parse_version_checksum(data: bytes, source: str) -> VersionChecksum | None:
     """
     try:
         body = json.loads(data)
-        if not isinstance(body, dict) or count(body["numProtocol"]) != 1 or count(body["numMetadata"]) != 1:
+        if not isinstance(body, dict) or parse_count(body["numProtocol"]) != 1 or parse_count(body["numMetadata"]) != 1:
             return None
         return VersionChecksum(
             protocol=from_json(Protocol, _object(body["protocol"]), source),
             metadata=from_json(Metadata, _object(body["metadata"]), source),
-            num_files=count(body["numFiles"]),
-            table_size_bytes=count(body["tableSizeBytes"]),
-            num_deleted_records=optional_count(body.get("numDeletedRecordsOpt")),
-            num_deletion_vectors=optional_count(body.get("numDeletionVectorsOpt")),
-            txn_id=optional_text(body.get("txnId")),
+            num_files=parse_count(body["numFiles"]),
+            table_size_bytes=parse_count(body["tableSizeBytes"]),
+            num_deleted_records=parse_optional_count(body.get("numDeletedRecordsOpt")),
+            num_deletion_vectors=parse_optional_count(body.get("numDeletionVectorsOpt")),
+            txn_id=parse_optional_text(body.get("txnId")),
         )
     except (ValueError, KeyError, TypeError, RecursionError, CorruptLogError):
         return None

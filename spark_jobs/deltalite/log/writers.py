@@ -1,4 +1,4 @@
-"""The writer of a commit, read from the commit's provenance: `written_by` for programs, `writer_text` for people.
+"""The writer of a commit, read from the commit's provenance: `task_run` for programs, `writer_text` for people.
 
 Tasks put their run into `commitInfo.userMetadata` as JSON (`commands/common/run_identity.py`). Other writers put any
 text there, so the metadata counts as a run only if it names a DAG and a task. Protocol: Commit Provenance Information.
@@ -16,7 +16,7 @@ _NOT_MAPPED = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRun:
-    """The task attempt behind a commit; a value is None if the commit does not have it in the expected type."""
+    """The task attempt that made a commit; a field is None if the commit lacks it, or has it in an unexpected type."""
 
     dag_id: str
     task_id: str
@@ -53,9 +53,9 @@ def task_run(info: Mapping[str, Any]) -> TaskRun | None:
 def writer_text(info: Mapping[str, Any]) -> str:
     """Describe the writer of a commit: DAG, task, run and try number, or the user and engine of another writer."""
     if run := task_run(info):
-        mapped = "" if run.map_index in (None, _NOT_MAPPED) else f"[{run.map_index}]"
+        map_suffix = "" if run.map_index in (None, _NOT_MAPPED) else f"[{run.map_index}]"
         attempt = "" if run.try_number is None else f"try {run.try_number}"
-        return " ".join(part for part in (f"{run.dag_id}.{run.task_id}{mapped}", run.run_id, attempt) if part)
+        return " ".join(text for text in (f"{run.dag_id}.{run.task_id}{map_suffix}", run.run_id, attempt) if text)
     names = (info.get("userName"), info.get("engineInfo"))
     return ", ".join(name for name in names if isinstance(name, str) and name)
 

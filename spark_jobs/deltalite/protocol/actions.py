@@ -26,7 +26,15 @@ _TEXT_OR_NULL = (str, type(None))
 def _key(
     json_key: str, *types: type, items: tuple[type, ...] | None = None, largest: int = _LARGEST_LONG, **options: Any
 ) -> Any:
-    """Return a field of an action: its key, its types, the types of its elements or map values, its largest integer."""
+    """Return a dataclass field for a key of an action.
+
+    Args:
+        json_key: the key in the log.
+        types: the Python types of the value.
+        items: the types of the elements of a list or the values of a map.
+        largest: the largest integer; the smallest is its negative.
+        options: arguments of `dataclasses.field`, such as the default.
+    """
     return field(metadata={"json": json_key, "types": types, "items": items, "largest": largest}, **options)
 
 
@@ -105,7 +113,7 @@ class RemoveFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddCDCFile:
-    """A file of changed rows. Never part of a snapshot. Protocol: Add CDC File."""
+    """A file of changed rows, which is never part of a snapshot. Protocol: Add CDC File."""
 
     action: ClassVar[str] = "cdc"
     path: str = _key("path", str)
@@ -166,7 +174,7 @@ def commit_to_bytes(actions: Iterable[Action]) -> bytes:
 def iter_raw_actions(data: bytes, source: str, *, first_line: int = 1) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the raw (kind, body) pairs of a commit file, including unknown kinds.
 
-    An unknown kind whose value is not an object is left out, because its form is not known.
+    The value of an unknown kind is left out if it is not an object.
 
     Args:
         data: the content of the file, or a part of it.
@@ -180,12 +188,12 @@ def iter_raw_actions(data: bytes, source: str, *, first_line: int = 1) -> Iterat
         if not line.strip():
             continue
         try:
-            entry = json.loads(line.decode("utf-8-sig"))  # json.loads would accept invalid characters in bytes
+            bodies = json.loads(line.decode("utf-8-sig"))  # json.loads would accept invalid characters in bytes
         except (ValueError, RecursionError) as error:
             raise CorruptLogError(f"Line {number} of {source} is not JSON: {error}.", remedy=_REMEDY) from error
-        if not isinstance(entry, dict):
+        if not isinstance(bodies, dict):
             raise CorruptLogError(f"Line {number} of {source} is not a JSON object.", remedy=_REMEDY)
-        for kind, body in entry.items():
+        for kind, body in bodies.items():
             if body is None:
                 continue
             if isinstance(body, dict):
@@ -196,8 +204,8 @@ def iter_raw_actions(data: bytes, source: str, *, first_line: int = 1) -> Iterat
 
 def parse_commit(data: bytes, source: str) -> list[Action]:
     """Return all actions of known kinds in a commit file, in order."""
-    parsed = (parse_action(kind, body, source) for kind, body in iter_raw_actions(data, source))
-    return [action for action in parsed if action is not None]
+    actions = (parse_action(kind, body, source) for kind, body in iter_raw_actions(data, source))
+    return [action for action in actions if action is not None]
 
 
 def parse_action(kind: str, body: Mapping[str, Any], source: str) -> Action | None:
@@ -214,28 +222,29 @@ def from_json(cls: type[_T], body: Mapping[str, Any], source: str) -> _T:
     Raises:
         CorruptLogError: a required key is missing, or a value has the wrong type or is out of range.
     """
-    make: Any = cls  # each class has other fields, so the constructor call cannot be typed
-    keys, rules = _parse_rules(make)
+    action_class: Any = cls  # the classes have different fields, so the constructor call cannot be typed
+    keys, rules = _parse_rules(action_class)
     values: dict[str, Any] = {}
     for key, name, types, items, largest, is_required in rules:
         value = body.get(key)
         if value is None:
             if is_required:
-                raise CorruptLogError(f"{source} has a {make.action} without `{key}`.", remedy=_REMEDY)
+                raise CorruptLogError(f"{source} has a {action_class.action} without `{key}`.", remedy=_REMEDY)
             continue
         if (items is not None or type(value) not in types) and not _is_of_type(value, types, items):
             raise CorruptLogError(
-                f"{source} has a {make.action} whose `{key}` is {value!r:.80}, which has the wrong type.",
+                f"{source} has a {action_class.action} whose `{key}` is {value!r:.80}, which has the wrong type.",
                 remedy=_REMEDY,
             )
         if type(value) is int and not -largest <= value <= largest:
             raise CorruptLogError(
-                f"{source} has a {make.action} whose `{key}` is {value!r:.80}, which is out of range.", remedy=_REMEDY
+                f"{source} has a {action_class.action} whose `{key}` is {value!r:.80}, which is out of range.",
+                remedy=_REMEDY,
             )
         values[name] = tuple(value) if type(value) is list else value
     if not body.keys() <= keys:
         values["unknown"] = {key: value for key, value in body.items() if key not in keys}
-    action: _T = make(**values)
+    action: _T = action_class(**values)
     return action
 
 
@@ -247,9 +256,9 @@ def _parse_rules(cls: type[Any]) -> tuple[frozenset[str], tuple[_ParseRule, ...]
     """Return the JSON keys of a class, and the rule of each key.
 
     A rule is the key, the field, its types, the types of its items, its largest integer, and whether it is required.
-    These are tuples, created once for each class, because a commit may have a million adds.
+    The rules are tuples, created once for each class, because a commit may have a million adds.
     """
-    hashable: Any = cls
+    hashable_class: Any = cls
     rules = tuple(
         (
             f.metadata["json"],
@@ -259,7 +268,7 @@ def _parse_rules(cls: type[Any]) -> tuple[frozenset[str], tuple[_ParseRule, ...]
             f.metadata["largest"],
             f.default is MISSING and f.default_factory is MISSING,
         )
-        for f in _json_fields(hashable)
+        for f in _json_fields(hashable_class)
     )
     return frozenset(rule[0] for rule in rules), rules
 
@@ -269,8 +278,8 @@ def _is_of_type(value: Any, types: tuple[type, ...], items: tuple[type, ...] | N
         return False
     if items is None:
         return True
-    contents: Any = value.values() if isinstance(value, dict) else value
-    return all(isinstance(item, items) for item in contents)
+    elements: Any = value.values() if isinstance(value, dict) else value
+    return all(isinstance(element, items) for element in elements)
 
 
 def to_json(action: Action) -> dict[str, Any]:
@@ -278,16 +287,16 @@ def to_json(action: Action) -> dict[str, Any]:
     if isinstance(action, CommitInfo):
         return dict(action.values)
     body: dict[str, Any] = {}
-    kind: Any = type(action)
-    for f in _json_fields(kind):
-        value = getattr(action, f.name)
+    action_class: Any = type(action)
+    for json_field in _json_fields(action_class):
+        value = getattr(action, json_field.name)
         if value is None:
             continue
         if isinstance(value, Mapping):
             value = dict(value)
         elif isinstance(value, tuple):
             value = list(value)
-        body[f.metadata["json"]] = value
+        body[json_field.metadata["json"]] = value
     return body | dict(action.unknown)
 
 

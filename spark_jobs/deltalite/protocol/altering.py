@@ -1,11 +1,11 @@
 """The schema of a table after a task has declared its columns.
 
-The declaration adds and changes columns; it removes none. Columns are matched by name in any case, and the table's
-spelling and order stay. For a column that the table has:
+The declaration adds and changes columns, and never removes a column. Columns are matched by name in any case, and the
+table's spelling and order stay. For a column that the table has:
 
 - A wider type replaces the type, if the table has type widening.
 - NOT NULL is added or removed, as declared.
-- A declared comment or default replaces that of the table. Without a declared one, the table keeps its own.
+- A declared comment or default replaces the comment or default in the table. Otherwise these stay.
 - The expression of a generated column and the series of an identity column cannot change.
 
 delta-spark: AlterTableAddColumnsDeltaCommand, AlterTableChangeColumnDeltaCommand.
@@ -23,8 +23,8 @@ from deltalite.protocol.schema import CHAR_VARCHAR, ArrayType, DataType, MapType
 from deltalite.protocol.type_changes import is_widening
 from deltalite.protocol.type_widening import with_wider_type
 
-_FIXED = (GENERATION, START, STEP, ALLOW_EXPLICIT)
-_REPLACED = ("comment", DEFAULT)
+_UNCHANGEABLE_KEYS = (GENERATION, START, STEP, ALLOW_EXPLICIT)
+_REPLACEABLE_KEYS = ("comment", DEFAULT)
 
 
 def altered_schema(table: StructType, declared: StructType, *, widens: bool, has_rows: bool) -> StructType:
@@ -34,39 +34,41 @@ def altered_schema(table: StructType, declared: StructType, *, widens: bool, has
         table: the table's schema.
         declared: the declared columns.
         widens: whether the table has type widening (`type_widening.is_enabled`).
-        has_rows: whether the table has data files. New columns are then NULL in their rows.
+        has_rows: whether the table has data files. New columns are then NULL in the existing rows.
 
     Raises:
-        SchemaMismatchError: the table's files cannot be read with the declared column; the message names it.
+        SchemaMismatchError: the table's files cannot be read with a declared column; the message names the column.
     """
     return _Alteration(widens=widens, has_rows=has_rows).struct(table, declared, ())
 
 
 def is_computed(field: StructField) -> bool:
     """Whether the column has a default, or the table computes its values."""
-    return any(key in field.metadata for key in (*_FIXED, DEFAULT))
+    return any(key in field.metadata for key in (*_UNCHANGEABLE_KEYS, DEFAULT))
 
 
 def changed_columns(before: StructType, after: StructType) -> tuple[str, ...]:
     """Return the names of the top-level columns that both schemas have and that differ."""
-    return tuple(f.name for f in after if (old := before.find(f.name)) is not None and old != f)
+    return tuple(f.name for f in after if (old_field := before.find(f.name)) is not None and old_field != f)
 
 
-def newly_required(before: StructType, after: StructType) -> frozenset[str]:
-    """Return the top-level columns that are NOT NULL in `after`, themselves or in a member, and were not before."""
+def newly_required_columns(before: StructType, after: StructType) -> frozenset[str]:
+    """Return the names of the top-level columns that became NOT NULL, or that have a member that became NOT NULL."""
     columns = ((f, before.find(f.name)) for f in after)
-    return frozenset(f.name for f, old in columns if set(_required(f, ())) - set(_required(old, ())))
+    return frozenset(
+        f.name for f, old_field in columns if set(_required_paths(f, ())) - set(_required_paths(old_field, ()))
+    )
 
 
-def _required(field: StructField | None, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the path of each field that is NOT NULL."""
+def _required_paths(field: StructField | None, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the path of each NOT NULL field: the field itself and its members. `path` leads to the field."""
     if field is None:
         return
     if not field.nullable:
         yield (*path, field.name)
-    for inner, members in _structs(field.type, (*path, field.name)):
-        for member in members:
-            yield from _required(member, inner)
+    for struct_path, struct in _structs(field.type, (*path, field.name)):
+        for member in struct:
+            yield from _required_paths(member, struct_path)
 
 
 def _structs(data_type: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], StructType]]:
@@ -83,22 +85,24 @@ def _structs(data_type: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Alteration:
+    """The conditions of `altered_schema`. Each method returns a part of the new schema; `path` leads to that part."""
+
     widens: bool
     has_rows: bool
 
     def struct(self, table: StructType, declared: StructType, path: tuple[str, ...]) -> StructType:
-        kept = (self._field(f, declared.find(f.name), (*path, f.name)) for f in table)
-        added = (self._new(f, (*path, f.name)) for f in declared if table.find(f.name) is None)
-        return StructType((*kept, *added))
+        table_fields = (self._field(f, declared.find(f.name), (*path, f.name)) for f in table)
+        new_fields = (self._new_field(f, (*path, f.name)) for f in declared if table.find(f.name) is None)
+        return StructType((*table_fields, *new_fields))
 
     def _field(self, field: StructField, declared: StructField | None, path: tuple[str, ...]) -> StructField:
         if declared is None:
             return field
-        _check_fixed(field, declared, path)
-        replaced = {key: declared.metadata[key] for key in _REPLACED if key in declared.metadata}
+        _check_unchangeable(field, declared, path)
+        new_metadata = {key: declared.metadata[key] for key in _REPLACEABLE_KEYS if key in declared.metadata}
         new_type = self._type(field.type, declared.type, path)
-        altered = replace(field, nullable=declared.nullable, metadata={**field.metadata, **replaced})
-        return with_wider_type(altered, new_type)
+        new_field = replace(field, nullable=declared.nullable, metadata={**field.metadata, **new_metadata})
+        return with_wider_type(new_field, new_type)
 
     def _type(self, table: DataType, declared: DataType, path: tuple[str, ...]) -> DataType:
         match table, declared:
@@ -122,7 +126,7 @@ class _Alteration:
                     remedy=_remedy(table, declared),
                 )
 
-    def _new(self, field: StructField, path: tuple[str, ...]) -> StructField:
+    def _new_field(self, field: StructField, path: tuple[str, ...]) -> StructField:
         if not self.has_rows:
             return field
         name = ".".join(path)
@@ -150,20 +154,20 @@ def _remedy(table: DataType, declared: DataType) -> str:
     return f"Declare it as {table}, or write the rows to a new table."
 
 
-def _check_fixed(field: StructField, declared: StructField, path: tuple[str, ...]) -> None:
-    """Refuse another generation, series or text length than the table has."""
+def _check_unchangeable(field: StructField, declared: StructField, path: tuple[str, ...]) -> None:
+    """Raise `SchemaMismatchError` if the declaration changes the expression, identity or text length of a column."""
     name = ".".join(path)
-    is_declared = any(key in declared.metadata for key in _FIXED)
-    if is_declared and any(declared.metadata.get(key) != field.metadata.get(key) for key in _FIXED):
+    is_declared = any(key in declared.metadata for key in _UNCHANGEABLE_KEYS)
+    if is_declared and any(declared.metadata.get(key) != field.metadata.get(key) for key in _UNCHANGEABLE_KEYS):
         raise SchemaMismatchError(
             f"The column '{name}' is {_generation(field)} in the table and {_generation(declared)} in `schema`.",
             remedy="Declare it as it is in the table, or write the rows to a new table.",
         )
-    old_text, new_text = (f.metadata.get(CHAR_VARCHAR, str(f.type)) for f in (field, declared))
-    if (CHAR_VARCHAR in field.metadata or CHAR_VARCHAR in declared.metadata) and old_text != new_text:
+    old_type, new_type = (f.metadata.get(CHAR_VARCHAR, str(f.type)) for f in (field, declared))
+    if (CHAR_VARCHAR in field.metadata or CHAR_VARCHAR in declared.metadata) and old_type != new_type:
         raise SchemaMismatchError(
-            f"The column '{name}' is {old_text} in the table and {new_text} in `schema`.",
-            remedy=f"Declare it as {old_text}.",
+            f"The column '{name}' is {old_type} in the table and {new_type} in `schema`.",
+            remedy=f"Declare it as {old_type}.",
         )
 
 

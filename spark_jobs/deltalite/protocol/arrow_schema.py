@@ -6,9 +6,10 @@ Each Delta type has exactly one Arrow type:
 - Strings and lists are the small variants.
 - A `variant` is a struct of two binaries, as Parquet stores it. `void` is null.
 
-The conversion from Arrow accepts each type whose values Delta can hold. Large, view, dictionary and run-end encodings
-are equivalent, and other units of time become microseconds. It rejects every other type with the column's path. An
-Arrow schema does not carry the metadata of Delta fields. Protocol: Schema Serialization Format.
+The conversion from Arrow accepts an Arrow type if a Delta type can hold its values. Large, view, dictionary and run-end
+encodings are equivalent, and other units of time become microseconds. For every other type, the conversion raises an
+error with the column's path. An Arrow schema does not carry the metadata of Delta fields. Protocol: Schema
+Serialization Format.
 """
 
 from __future__ import annotations
@@ -130,27 +131,28 @@ def type_from_arrow(data_type: pa.DataType, column: str) -> DataType:
             return PrimitiveType(name)
     raise SchemaMismatchError(
         f"Column '{column}' has the Arrow type {data_type}, which Delta Lake cannot store.",
-        remedy=f"Cast it first, for example to {_advice(data_type)}.",
+        remedy=f"Cast it first, for example to {_suggested_type(data_type)}.",
     )
 
 
-def _field_to_arrow(f: StructField) -> pa.Field:
-    return pa.field(f.name, type_to_arrow(f.type), f.nullable)
+def _field_to_arrow(field: StructField) -> pa.Field:
+    return pa.field(field.name, type_to_arrow(field.type), field.nullable)
 
 
 def _struct_from_arrow(fields: Iterable[pa.Field], parent: str) -> StructType:
     members: dict[str, StructField] = {}
-    for f in fields:
-        path = f"{parent}.{f.name}" if parent else f.name
-        if f.name.lower() in members:
+    for field in fields:
+        path = f"{parent}.{field.name}" if parent else field.name
+        if field.name.lower() in members:
             raise SchemaMismatchError(
                 f"Two columns are called '{path}' (case does not count).", remedy="Rename one of them."
             )
-        members[f.name.lower()] = StructField(f.name, type_from_arrow(f.type, path), f.nullable)
+        members[field.name.lower()] = StructField(field.name, type_from_arrow(field.type, path), field.nullable)
     return StructType(tuple(members.values()))
 
 
-def _advice(data_type: pa.DataType) -> str:
+def _suggested_type(data_type: pa.DataType) -> str:
+    """Return the type to which the user can cast a column that Delta Lake cannot store."""
     if types.is_unsigned_integer(data_type):
         return "decimal128(20, 0)" if types.is_uint64(data_type) else "the next wider signed integer"
     if types.is_float16(data_type):

@@ -1,8 +1,8 @@
 """The clustering columns of a table, in its domain metadata.
 
-Writers keep the clustering columns in the schema and write their statistics. An optimize orders the rows. delta-spark
-writes each column as a list of names, and the example in the protocol as one name; both are accepted. Names are
-physical. Protocol: Writer Requirements for Clustered Table.
+Writers keep the clustering columns in the schema and write statistics for these columns. An optimize orders the rows.
+delta-spark writes each column as a list of names, and the protocol's example as one name; this module accepts both. The
+names are physical names. Protocol: Writer Requirements for Clustered Table.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def clustering_columns(domains: Mapping[str, DomainMetadata]) -> tuple[tuple[str
     if domain is None:
         return ()
     try:
-        return tuple(map(_path, _list(json.loads(domain.configuration)["clusteringColumns"])))
+        return tuple(map(_parse_path, _check_list(json.loads(domain.configuration)["clusteringColumns"])))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptLogError(
             f"The domain {CLUSTERING_DOMAIN} is {domain.configuration!r:.200}, which names no clustering columns.",
@@ -44,7 +44,7 @@ def clustering_columns(domains: Mapping[str, DomainMetadata]) -> tuple[tuple[str
 
 
 def clustering_domain(columns: Sequence[Sequence[str]]) -> DomainMetadata:
-    """Return the domain for the physical paths of the clustering columns. Without columns nothing is clustered."""
+    """Return the domain for the physical paths of the clustering columns; no paths mean an unclustered table."""
     body = {"clusteringColumns": [list(path) for path in columns], "domainName": CLUSTERING_DOMAIN}
     return DomainMetadata(
         domain=CLUSTERING_DOMAIN, configuration=json.dumps(body, separators=(",", ":")), removed=False
@@ -61,8 +61,8 @@ def logical_paths(columns: Sequence[tuple[str, ...]], table: TableSchema) -> tup
     missing = next((path for path in columns if path not in by_physical), None)
     if missing is not None:
         raise CorruptLogError(
-            f"The table is clustered by {'.'.join(missing)} (physical name), and its schema has no such column with "
-            "bounds in statistics.",
+            f"The table is clustered by {'.'.join(missing)} (physical name), but the schema lacks the column or gives "
+            "it a type without bounds in statistics.",
             remedy="Set other clustering columns with DeltaTableOperator.",
         )
     return tuple(by_physical[path] for path in columns)
@@ -82,7 +82,7 @@ def check_keeps_clustering(columns: tuple[tuple[str, ...], ...], table: TableSch
     """
     if columns and table.partition_columns:
         raise SchemaMismatchError(
-            f"The table is clustered by {_shown(columns)}, so it cannot be partitioned by "
+            f"The table is clustered by {_joined_paths(columns)}, so it cannot be partitioned by "
             f"{', '.join(table.partition_columns)} too.",
             remedy="Leave partition_by out.",
         )
@@ -90,8 +90,8 @@ def check_keeps_clustering(columns: tuple[tuple[str, ...], ...], table: TableSch
     missing = tuple(path for path in columns if path not in schema_leaves)
     if missing:
         raise SchemaMismatchError(
-            f"The table is clustered by {_shown(missing)} (physical names), and the new schema lacks the column or "
-            "gives it a type without bounds in statistics.",
+            f"The table is clustered by {_joined_paths(missing)} (physical names), but the new schema lacks the column "
+            "or gives it a type without bounds in statistics.",
             remedy="Keep the column, or change the clustering first with DeltaTableOperator.",
         )
 
@@ -109,18 +109,19 @@ def has_bounds(data_type: DataType) -> bool:
             assert_never(data_type)
 
 
-def _path(column: Any) -> tuple[str, ...]:
-    names = [column] if isinstance(column, str) else _list(column)
+def _parse_path(column: Any) -> tuple[str, ...]:
+    names = [column] if isinstance(column, str) else _check_list(column)
     if not names or not all(isinstance(name, str) for name in names):
         raise TypeError(column)
     return tuple(names)
 
 
-def _list(value: Any) -> list[Any]:
+def _check_list(value: Any) -> list[Any]:
+    """Return the value if it is a list. Raises `TypeError` otherwise."""
     if not isinstance(value, list):
         raise TypeError(value)
     return value
 
 
-def _shown(columns: tuple[tuple[str, ...], ...]) -> str:
+def _joined_paths(columns: tuple[tuple[str, ...], ...]) -> str:
     return ", ".join(".".join(path) for path in columns)

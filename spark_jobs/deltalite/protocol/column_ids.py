@@ -1,9 +1,9 @@
 """Assignment of column ids and physical names in tables with column mapping.
 
-Each field at every depth has both from the commit that adds it. Neither is ever reused, so a reader never takes a
-column of an old file for a new one: a table property keeps the highest id, and names are random UUIDs. If a new schema
-replaces the whole table, a field of the same path and type keeps both. Protocol: Writer Requirements for Column
-Mapping; delta-spark: DeltaColumnMapping.
+A commit that adds a field, at any depth, gives the field an id and a physical name. No later field gets the same id or
+name: a table property keeps the highest id, and names are random UUIDs. A reader therefore never takes a column of an
+old file for a new column. If a new schema replaces the whole table, a field of the same path and type keeps its id and
+its name. Protocol: Writer Requirements for Column Mapping; delta-spark: DeltaColumnMapping.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from deltalite.protocol.schema import (
     StructField,
     StructType,
     all_fields,
-    bare,
+    names_and_types,
     parse_schema,
     schema_to_json,
 )
@@ -51,8 +51,8 @@ def with_column_ids(
     Args:
         metadata: the new metadata of the table.
         previous: the current schema of the table, None for a new table.
-        keeps_files: whether the table keeps files that were written under `previous`. If column mapping was disabled
-            then, these files have the logical column names.
+        keeps_files: whether the table keeps files that were written under `previous`. If `previous` has no column
+            mapping, these files have the logical column names.
         new_name: creates physical names.
 
     Raises:
@@ -61,28 +61,28 @@ def with_column_ids(
     """
     mode = MappingMode(COLUMN_MAPPING_MODE.of(metadata.configuration))
     if previous is not None:
-        _check_may_follow(previous.mode, mode)
+        _check_mode_change(previous.mode, mode)
     if mode is MappingMode.NONE:
         return metadata
     schema = parse_schema(metadata.schema_string)
-    known = StructType(()) if previous is None else previous.logical
+    previous_schema = StructType(()) if previous is None else previous.logical
     if previous is not None and previous.mode is MappingMode.NONE:
-        _check_unmapped(schema)
-        known = _with_logical_names_as_physical(known) if keeps_files else StructType(())
-    highest = max([HIGHEST_COLUMN_ID.of(metadata.configuration), *_ids(schema), *_ids(known)])
-    assigner = _IdAssigner(highest, known, new_name, keeps_files=keeps_files)
-    mapped = assigner.struct(schema, ())
+        _check_has_no_physical_names(schema)
+        previous_schema = _with_logical_names_as_physical(previous_schema) if keeps_files else StructType(())
+    highest = max([HIGHEST_COLUMN_ID.of(metadata.configuration), *_ids(schema), *_ids(previous_schema)])
+    assigner = _IdAssigner(highest, previous_schema, new_name, keeps_files=keeps_files)
+    schema_with_ids = assigner.struct(schema, ())
     recorded_highest = metadata.configuration.get(COLUMN_MAPPING_MAX_ID)
-    if mapped == schema and recorded_highest == str(assigner.highest):
+    if schema_with_ids == schema and recorded_highest == str(assigner.highest):
         return metadata
     return replace(
         metadata,
-        schema_string=metadata.schema_string if mapped == schema else schema_to_json(mapped),
+        schema_string=metadata.schema_string if schema_with_ids == schema else schema_to_json(schema_with_ids),
         configuration={**metadata.configuration, COLUMN_MAPPING_MAX_ID: str(assigner.highest)},
     )
 
 
-def _check_may_follow(before: MappingMode, after: MappingMode) -> None:
+def _check_mode_change(before: MappingMode, after: MappingMode) -> None:
     if before is after or (before, after) == (MappingMode.NONE, MappingMode.NAME):
         return
     raise InvalidRequestError(
@@ -92,25 +92,27 @@ def _check_may_follow(before: MappingMode, after: MappingMode) -> None:
     )
 
 
-def _check_unmapped(schema: StructType) -> None:
+def _check_has_no_physical_names(schema: StructType) -> None:
     """Reject physical names in a table without column mapping: its files could have the column under either name."""
-    named = next((f.name for f in all_fields(schema) if PHYSICAL_NAME in f.metadata), None)
-    if named is not None:
+    column = next((f.name for f in all_fields(schema) if PHYSICAL_NAME in f.metadata), None)
+    if column is not None:
         raise InvalidRequestError(
-            f"The column '{named}' has a physical name, but the table does not have column mapping yet.",
+            f"The column '{column}' has a physical name, but the table does not have column mapping yet.",
             remedy="Write the rows to a new table, with column mapping from the beginning.",
         )
 
 
 class _IdAssigner:
-    """Assigns ids and physical names in a schema. `highest` is the highest id so far; `known` the previous schema.
+    """An assigner of ids and physical names. `highest` is the highest id so far.
 
-    With `keeps_files`, a field of the same path is the same column, also if its type has changed.
+    A field of the same path and type in `previous_schema` is the same column. With `keeps_files`, the type may differ.
     """
 
-    def __init__(self, highest: int, known: StructType, new_name: Callable[[], str], *, keeps_files: bool) -> None:
+    def __init__(
+        self, highest: int, previous_schema: StructType, new_name: Callable[[], str], *, keeps_files: bool
+    ) -> None:
         self.highest = highest
-        self._known = known
+        self._previous_schema = previous_schema
         self._new_name = new_name
         self._keeps_files = keeps_files
 
@@ -132,9 +134,11 @@ class _IdAssigner:
     def _field(self, field: StructField, path: tuple[str, ...]) -> StructField:
         metadata = dict(field.metadata)
         if FIELD_ID not in metadata or PHYSICAL_NAME not in metadata:
-            before = _field_at(self._known, path)
-            if before is not None and (self._keeps_files or bare(before.type) == bare(field.type)):
-                metadata = {**{k: v for k, v in before.metadata.items() if k in _ASSIGNED_KEYS}, **metadata}
+            previous = _field_at(self._previous_schema, path)
+            if previous is not None and (
+                self._keeps_files or names_and_types(previous.type) == names_and_types(field.type)
+            ):
+                metadata = {**{k: v for k, v in previous.metadata.items() if k in _ASSIGNED_KEYS}, **metadata}
         if FIELD_ID not in metadata:
             self.highest += 1
             metadata[FIELD_ID] = self.highest
@@ -146,21 +150,21 @@ class _IdAssigner:
 def _with_logical_names_as_physical(schema: StructType) -> StructType:
     """Return the schema with each field's name as its physical name."""
 
-    def renamed(data_type: DataType) -> DataType:
+    def with_names(data_type: DataType) -> DataType:
         match data_type:
             case StructType(fields):
                 return StructType(
-                    tuple(replace(f, type=renamed(f.type), metadata={PHYSICAL_NAME: f.name}) for f in fields)
+                    tuple(replace(f, type=with_names(f.type), metadata={PHYSICAL_NAME: f.name}) for f in fields)
                 )
             case ArrayType(element):
-                return replace(data_type, element=renamed(element))
+                return replace(data_type, element=with_names(element))
             case MapType(key, value):
-                return replace(data_type, key=renamed(key), value=renamed(value))
+                return replace(data_type, key=with_names(key), value=with_names(value))
             case PrimitiveType() | DecimalType():
                 return data_type
 
-    named = renamed(schema)
-    return named if isinstance(named, StructType) else schema
+    schema_with_names = with_names(schema)
+    return schema_with_names if isinstance(schema_with_names, StructType) else schema
 
 
 def _field_at(schema: StructType, path: tuple[str, ...]) -> StructField | None:
@@ -188,6 +192,6 @@ def _ids(schema: StructType) -> list[int]:
     for field in all_fields(schema):
         column_id = field_id(field.metadata)
         ids += [] if column_id is None else [column_id]
-        nested = field.metadata.get(NESTED_IDS)
-        ids += [n for n in nested.values() if isinstance(n, int)] if isinstance(nested, dict) else []
+        nested_ids = field.metadata.get(NESTED_IDS)
+        ids += [n for n in nested_ids.values() if isinstance(n, int)] if isinstance(nested_ids, dict) else []
     return ids

@@ -21,7 +21,7 @@ from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType,
 
 FIELD_ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
-# The field ids of the elements, keys and values of a column, by their path. Protocol: Iceberg Compatibility V2.
+# The metadata key for the field ids of a column's elements, keys and values. Protocol: Iceberg Compatibility V2.
 NESTED_IDS = "delta.columnMapping.nested.ids"
 
 
@@ -62,7 +62,7 @@ class TableSchema:
     def partition_keys(self) -> dict[str, str]:
         """The keys of partition values in the log, by the physical names of the columns in `physical`.
 
-        Key and name differ only in case, if the metadata spells a partition column differently than the schema.
+        A key differs from its column's name only in case: the metadata may spell a partition column differently.
         """
         keys = {}
         for name in self.partition_columns:
@@ -92,23 +92,23 @@ class TableSchema:
         return tuple(names)
 
 
-def table_schema(metadata: Metadata, schema: StructType, *, mapped: bool) -> TableSchema:
+def table_schema(metadata: Metadata, schema: StructType, *, supports_mapping: bool) -> TableSchema:
     """Return the schema of a table.
 
     Args:
         metadata: the table's metadata.
         schema: the parsed schema of the metadata.
-        mapped: whether the protocol supports column mapping; if not, the mode in the metadata has no effect.
+        supports_mapping: whether the protocol supports column mapping; if not, the mode in the metadata has no effect.
 
     Raises:
         CorruptLogError: a partition column does not exist, or a mapped field has no physical name.
     """
-    mode = MappingMode(props.COLUMN_MAPPING_MODE.of(metadata.configuration)) if mapped else MappingMode.NONE
-    return TableSchema(logical=schema, partition_columns=metadata.partition_columns, mode=mode)
+    mode = props.COLUMN_MAPPING_MODE.of(metadata.configuration) if supports_mapping else MappingMode.NONE
+    return TableSchema(logical=schema, partition_columns=metadata.partition_columns, mode=MappingMode(mode))
 
 
 def physical_name(field: StructField) -> str:
-    """Return the name of a mapped field in data files. Raises `CorruptLogError` if it has none."""
+    """Return the name of a mapped field in data files. Raises `CorruptLogError` if the field has no physical name."""
     name = field.metadata.get(PHYSICAL_NAME)
     if not isinstance(name, str) or not name:
         raise CorruptLogError(

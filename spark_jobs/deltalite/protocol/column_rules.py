@@ -1,7 +1,7 @@
 """The rules of a table for its rows: invariants, CHECK constraints, generated, default and identity columns.
 
 This module lists the rules with their columns. Conditions and expressions are SQL texts, which Spark evaluates. A rule
-whose feature the protocol does not support has no effect. Protocol: Column Invariants, CHECK Constraints, Generated
+has no effect if the protocol does not support its feature. Protocol: Column Invariants, CHECK Constraints, Generated
 Columns, Default Columns, Identity Columns.
 """
 
@@ -50,7 +50,7 @@ class ColumnRules:
 
 
 def column_rules(protocol: Protocol, metadata: Metadata) -> ColumnRules:
-    """Return the rules whose features the protocol supports.
+    """Return the rules of a table, without rules of features that the protocol does not support.
 
     Raises:
         CorruptLogError: a rule is malformed.

@@ -1,9 +1,9 @@
 """The protocol and metadata of a table that drops a table feature.
 
-Commits before the drop still use the feature. So the table gets `checkpointProtection`: clients without the feature
-read later versions from protected checkpoints. The commit that drops the feature records the version before which they
-are protected. Protocol: Checkpoint Protection (RFC), Type Widening; delta-spark: AlterTableDropFeatureDeltaCommand,
-TypeWideningPreDowngradeCommand.
+Commits before the drop still use the feature. The table therefore gets the feature `checkpointProtection`: clients that
+do not support the dropped feature read later versions from protected checkpoints. The commit that drops the feature
+records the version before which checkpoints are protected. Protocol: Checkpoint Protection (RFC), Type Widening;
+delta-spark: AlterTableDropFeatureDeltaCommand, TypeWideningPreDowngradeCommand.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _PROPERTIES = dict.fromkeys(("typeWidening", "typeWidening-preview"), ENABLE_TYP
 
 
 def droppable_features(names: Collection[str]) -> frozenset[str]:
-    """Return the features of these names, whose case does not matter.
+    """Return the features with these names, which may be in any case.
 
     Raises:
         InvalidRequestError: this release does not know a feature, or cannot drop it.
     """
-    known = {name.lower(): name for name in FEATURES}
-    features = frozenset(known.get(name.lower(), name) for name in names)
-    other = next((name for name in sorted(features) if name not in _PROPERTIES), None)
-    if other is not None:
+    features_by_lower_name = {name.lower(): name for name in FEATURES}
+    features = frozenset(features_by_lower_name.get(name.lower(), name) for name in names)
+    undroppable = next((name for name in sorted(features) if name not in _PROPERTIES), None)
+    if undroppable is not None:
         raise InvalidRequestError(
-            f"drop_features names {other}, which this release cannot drop.",
+            f"drop_features names {undroppable}, which this release cannot drop.",
             remedy=f"It drops {' and '.join(_PROPERTIES)}. delta-spark drops others with ALTER TABLE … DROP FEATURE.",
         )
     return features
@@ -46,8 +46,8 @@ def enabling_properties(features: Collection[str]) -> frozenset[str]:
 def without_features(protocol: Protocol, metadata: Metadata, features: Collection[str]) -> tuple[Protocol, Metadata]:
     """Return the protocol and the metadata without the features. The data files must not need them."""
     kept_features = supported_features(protocol).difference(features) | {"checkpointProtection"}
-    unset = enabling_properties(features)
-    kept_properties = {key: text for key, text in metadata.configuration.items() if key not in unset}
+    removed_keys = enabling_properties(features)
+    kept_properties = {key: text for key, text in metadata.configuration.items() if key not in removed_keys}
     schema_string = without_type_changes(metadata.schema_string)
     return (
         protocol_with(protocol, kept_features),

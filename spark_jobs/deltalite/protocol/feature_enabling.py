@@ -29,8 +29,9 @@ from deltalite.protocol.features import (
 from deltalite.protocol.properties import FEATURE_PREFIX, MIN_READER_VERSION, MIN_WRITER_VERSION, is_protocol_property
 from deltalite.protocol.schema import parse_schema
 
-_LEAST = Protocol(min_reader_version=1, min_writer_version=2)
-_MAPPED_READER_VERSION = 2
+_LOWEST_PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
+_COLUMN_MAPPING_READER_VERSION = 2
+# The features that a feature requires.
 _REQUIRED = {
     "clustering": ("domainMetadata",),
     "icebergCompatV1": ("columnMapping",),
@@ -38,7 +39,7 @@ _REQUIRED = {
     "rowTracking": ("domainMetadata",),
     "variantShredding": ("variantType",),
 }
-# "enabled" is an older word of Delta for "supported".
+# Older versions of Delta wrote "enabled" instead of "supported".
 _SUPPORTED = ("supported", "enabled")
 
 
@@ -52,13 +53,13 @@ class RequestedProtocol:
 
 
 def requested_protocol(properties: Mapping[str, str]) -> RequestedProtocol:
-    """Return the request of the protocol properties among `properties`.
+    """Return the versions and features that the protocol properties among `properties` request.
 
     Raises:
         InvalidRequestError: a version, a state or a feature does not exist, or a feature cannot be enabled by name.
     """
-    reader = _version(properties, MIN_READER_VERSION, READER_FEATURES_VERSION)
-    writer = _version(properties, MIN_WRITER_VERSION, WRITER_FEATURES_VERSION)
+    reader = _requested_version(properties, MIN_READER_VERSION, READER_FEATURES_VERSION)
+    writer = _requested_version(properties, MIN_WRITER_VERSION, WRITER_FEATURES_VERSION)
     if reader == READER_FEATURES_VERSION and MIN_WRITER_VERSION in properties and writer < WRITER_FEATURES_VERSION:
         raise InvalidRequestError(
             f"{MIN_READER_VERSION} is {reader} and {MIN_WRITER_VERSION} is {writer}: reader version 3 needs writer "
@@ -69,7 +70,7 @@ def requested_protocol(properties: Mapping[str, str]) -> RequestedProtocol:
     return RequestedProtocol(
         min_reader_version=reader,
         min_writer_version=WRITER_FEATURES_VERSION if reader == READER_FEATURES_VERSION else writer,
-        features=frozenset(_feature(key, text) for key, text in feature_properties.items()),
+        features=frozenset(_requested_feature(key, text) for key, text in feature_properties.items()),
     )
 
 
@@ -96,34 +97,35 @@ def protocol_for(
         UnsupportedFeatureError: this release does not write a needed feature.
     """
     requested = requested or RequestedProtocol()
-    base = current or _LEAST
+    base = current or _LOWEST_PROTOCOL
     schema = parse_schema(metadata.schema_string)
-    active = {f.name for f in FEATURES.values() if is_requested(f, metadata, schema)}
-    used = active | requested.features
-    required = used | {name for feature in used for name in _REQUIRED.get(feature, ())}
-    # A table with the preview of a feature keeps it: readers of the preview may not know the feature.
-    needed = {name for name in required if f"{name}-preview" not in supported_features(base)} | requested.features
-    unwritable = sorted(name for name in needed if not FEATURES[name].writable_active)
+    metadata_features = {f.name for f in FEATURES.values() if is_requested(f, metadata, schema)}
+    used_features = metadata_features | requested.features
+    required_features = used_features | {name for feature in used_features for name in _REQUIRED.get(feature, ())}
+    # A table with the preview of a feature keeps the preview: its readers may not know the feature.
+    new_features = {name for name in required_features if f"{name}-preview" not in supported_features(base)}
+    features = new_features | requested.features
+    unwritable = sorted(name for name in features if not FEATURES[name].writable_active)
     if unwritable:
         raise UnsupportedFeatureError(
             "The schema or the properties need table features that this release does not write: "
             f"{', '.join(unwritable)}.",
             remedy="Leave out the properties, or create the table with an engine that supports them.",
         )
-    raised = _with_versions(base, requested.min_reader_version, requested.min_writer_version)
-    missing = needed - supported_features(raised)
-    return _with_features(raised, missing) if missing else raised
+    with_versions = _with_versions(base, requested.min_reader_version, requested.min_writer_version)
+    missing = features - supported_features(with_versions)
+    return _with_features(with_versions, missing) if missing else with_versions
 
 
 def merged_protocol(current: Protocol, other: Protocol) -> Protocol:
-    """Return the lowest protocol that supports the features of both; this release must know each of them."""
-    raised = _with_versions(current, other.min_reader_version, other.min_writer_version)
-    missing = supported_features(other) - supported_features(raised)
-    return _with_features(raised, missing) if missing else raised
+    """Return the lowest protocol that supports the features of both; this release must know each feature."""
+    with_versions = _with_versions(current, other.min_reader_version, other.min_writer_version)
+    missing = supported_features(other) - supported_features(with_versions)
+    return _with_features(with_versions, missing) if missing else with_versions
 
 
 def protocol_with(current: Protocol, features: frozenset[str]) -> Protocol:
-    """Return the protocol with exactly these features, listed by name; this release must know each of them."""
+    """Return the protocol with exactly these features, listed by name; this release must know each feature."""
     lowest = replace(current, min_reader_version=1, reader_features=None, writer_features=())
     return _with_feature_lists(replace(lowest, min_writer_version=WRITER_FEATURES_VERSION), features, 1)
 
@@ -139,45 +141,48 @@ def _with_versions(base: Protocol, reader: int, writer: int) -> Protocol:
 
 
 def _with_features(base: Protocol, missing: Iterable[str]) -> Protocol:
-    added = [FEATURES[name] for name in missing]
-    numbers = [f.implied_by for f in added if f.implied_by is not None]
-    readers = [f.reader_implied_by or 1 for f in added]
-    if base.min_writer_version < WRITER_FEATURES_VERSION and len(numbers) == len(added):
-        return _with_versions(base, max(readers), max(numbers))
-    return _with_feature_lists(base, supported_features(base) | {f.name for f in added}, base.min_reader_version)
+    """Return the protocol with the missing features: by legacy versions if these imply all of them, else by lists."""
+    new_features = [FEATURES[name] for name in missing]
+    writer_versions = [f.implied_by for f in new_features if f.implied_by is not None]
+    reader_versions = [f.reader_implied_by or 1 for f in new_features]
+    if base.min_writer_version < WRITER_FEATURES_VERSION and len(writer_versions) == len(new_features):
+        return _with_versions(base, max(reader_versions), max(writer_versions))
+    features = supported_features(base) | {f.name for f in new_features}
+    return _with_feature_lists(base, features, base.min_reader_version)
 
 
 def _with_feature_lists(base: Protocol, features: frozenset[str], reader: int) -> Protocol:
-    """Return the protocol that lists `features`.
+    """Return the protocol that lists `features`, with at least the version `reader`.
 
-    It has no list of reader features if a legacy reader version implies all of them.
+    The protocol has no list of reader features if a legacy reader version implies all of them.
     """
-    readers = {n for n in features if n in FEATURES and FEATURES[n].is_reader_feature} | supported_reader_features(base)
-    unnumbered = [n for n in readers if n not in FEATURES or FEATURES[n].reader_implied_by is None]
-    if unnumbered or reader >= READER_FEATURES_VERSION:
-        reader, names = READER_FEATURES_VERSION, tuple(sorted(readers))
+    reader_features = {name for name in features if name in FEATURES and FEATURES[name].is_reader_feature}
+    reader_features |= supported_reader_features(base)
+    not_implied = [n for n in reader_features if n not in FEATURES or FEATURES[n].reader_implied_by is None]
+    if not_implied or reader >= READER_FEATURES_VERSION:
+        reader, reader_list = READER_FEATURES_VERSION, tuple(sorted(reader_features))
     else:
-        reader, names = max(reader, _MAPPED_READER_VERSION) if readers else reader, None
+        reader, reader_list = max(reader, _COLUMN_MAPPING_READER_VERSION) if reader_features else reader, None
     return replace(
         base,
         min_reader_version=reader,
         min_writer_version=WRITER_FEATURES_VERSION,
-        reader_features=names,
+        reader_features=reader_list,
         writer_features=tuple(sorted(features)),
     )
 
 
-def _version(properties: Mapping[str, str], key: str, most: int) -> int:
+def _requested_version(properties: Mapping[str, str], key: str, highest: int) -> int:
     text = properties.get(key, "1")
-    if text not in {str(version) for version in range(1, most + 1)}:
+    if text not in {str(version) for version in range(1, highest + 1)}:
         raise InvalidRequestError(
-            f"The table property {key} is {text!r}; valid versions are 1 to {most}.",
+            f"The table property {key} is {text!r}; valid versions are 1 to {highest}.",
             remedy="Set a valid version, or leave the property out.",
         )
     return int(text)
 
 
-def _feature(key: str, text: str) -> str:
+def _requested_feature(key: str, text: str) -> str:
     name = next((n for n in FEATURES if n.lower() == key.removeprefix(FEATURE_PREFIX).lower()), None)
     if name is None:
         raise InvalidRequestError(

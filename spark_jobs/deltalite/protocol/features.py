@@ -31,7 +31,7 @@ def _always(_metadata: Metadata, _schema: StructType) -> bool:
     return True
 
 
-def _when(prop: props.Property[bool]) -> Callable[[Metadata, StructType], bool]:
+def _is_true(prop: props.Property[bool]) -> Callable[[Metadata, StructType], bool]:
     return lambda metadata, _schema: prop.of(metadata.configuration)
 
 
@@ -51,9 +51,9 @@ class Feature:
     - `implied_by`, `reader_implied_by`: the legacy writer and reader version that imply it.
     - `active`: whether the metadata uses it.
     - `requested`: whether the metadata requires it, if that differs from `active`.
-    - `unreadable`: why this release cannot read tables that list it; None if it can.
-    - `writable_inactive`, `writable_active`: whether this release writes tables that list it while it is inactive, or
-      active.
+    - `unreadable_reason`: why this release cannot read tables that list the feature; None if it can.
+    - `writable_inactive`: whether this release writes tables that list the feature while it is inactive.
+    - `writable_active`: whether this release writes tables while the feature is active.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Feature:
     reader_implied_by: int | None = None
     active: Callable[[Metadata, StructType], bool] = _never
     requested: Callable[[Metadata, StructType], bool] | None = None
-    unreadable: str | None = None
+    unreadable_reason: str | None = None
     writable_inactive: bool = True
     writable_active: bool = False
 
@@ -80,15 +80,20 @@ def _v2_checkpoints(metadata: Metadata, _schema: StructType) -> bool:
 
 
 _UDT = re.compile(r'"type"\s*:\s*"udt"')
-_BY_CATALOG = "a catalog decides which commits are valid, and the log in storage does not contain its decisions"
+_DECIDED_BY_CATALOG = "a catalog decides which commits are valid, and the log in storage does not contain its decisions"
 
 FEATURES = {
     feature.name: feature
     for feature in (
-        Feature(name="appendOnly", implied_by=2, active=_when(props.APPEND_ONLY), writable_active=True),
+        Feature(name="appendOnly", implied_by=2, active=_is_true(props.APPEND_ONLY), writable_active=True),
         Feature(name="invariants", implied_by=2, active=_field_has("delta.invariants"), writable_active=True),
         Feature(name="checkConstraints", implied_by=3, active=_constraints, writable_active=True),
-        Feature(name="changeDataFeed", implied_by=4, active=_when(props.ENABLE_CHANGE_DATA_FEED), writable_active=True),
+        Feature(
+            name="changeDataFeed",
+            implied_by=4,
+            active=_is_true(props.ENABLE_CHANGE_DATA_FEED),
+            writable_active=True,
+        ),
         Feature(
             name="generatedColumns", implied_by=4, active=_field_has("delta.generationExpression"), writable_active=True
         ),
@@ -111,7 +116,7 @@ FEATURES = {
             name="deletionVectors",
             is_reader_feature=True,
             active=_always,
-            requested=_when(props.ENABLE_DELETION_VECTORS),
+            requested=_is_true(props.ENABLE_DELETION_VECTORS),
             writable_active=True,
         ),
         Feature(
@@ -134,15 +139,15 @@ FEATURES = {
         Feature(
             name="rowTracking",
             active=_always,
-            requested=_when(props.ENABLE_ROW_TRACKING),
+            requested=_is_true(props.ENABLE_ROW_TRACKING),
             writable_active=True,
         ),
-        Feature(name="inCommitTimestamp", active=_when(props.ENABLE_IN_COMMIT_TIMESTAMPS), writable_active=True),
+        Feature(name="inCommitTimestamp", active=_is_true(props.ENABLE_IN_COMMIT_TIMESTAMPS), writable_active=True),
         Feature(
             name="typeWidening",
             is_reader_feature=True,
             active=_always,
-            requested=_when(props.ENABLE_TYPE_WIDENING),
+            requested=_is_true(props.ENABLE_TYPE_WIDENING),
             writable_active=True,
         ),
         Feature(name="typeWidening-preview", is_reader_feature=True, active=_always, writable_active=True),
@@ -152,22 +157,22 @@ FEATURES = {
             name="variantShredding",
             is_reader_feature=True,
             active=_always,
-            requested=_when(props.ENABLE_VARIANT_SHREDDING),
+            requested=_is_true(props.ENABLE_VARIANT_SHREDDING),
             writable_active=True,
         ),
         Feature(name="variantShredding-preview", is_reader_feature=True, active=_always, writable_active=True),
         *(
-            Feature(name=name, is_reader_feature=True, active=_always, unreadable=_BY_CATALOG)
+            Feature(name=name, is_reader_feature=True, active=_always, unreadable_reason=_DECIDED_BY_CATALOG)
             for name in ("catalogManaged", "catalogOwned", "catalogOwned-preview")
         ),
         Feature(
             name="materializePartitionColumns",
             active=_always,
-            requested=_when(props.ENABLE_MATERIALIZED_PARTITION_COLUMNS),
+            requested=_is_true(props.ENABLE_MATERIALIZED_PARTITION_COLUMNS),
             writable_active=True,
         ),
-        Feature(name="icebergCompatV1", active=_when(props.ENABLE_ICEBERG_COMPAT_V1), writable_active=True),
-        Feature(name="icebergCompatV2", active=_when(props.ENABLE_ICEBERG_COMPAT_V2), writable_active=True),
+        Feature(name="icebergCompatV1", active=_is_true(props.ENABLE_ICEBERG_COMPAT_V1), writable_active=True),
+        Feature(name="icebergCompatV2", active=_is_true(props.ENABLE_ICEBERG_COMPAT_V2), writable_active=True),
     )
 }
 
@@ -176,22 +181,24 @@ def check_readable(protocol: Protocol, metadata: Metadata) -> None:
     """Check that this release can read the table.
 
     Raises:
-        UnsupportedFeatureError: it cannot; the message names the protocol version or the features.
+        UnsupportedFeatureError: this release cannot read the table; the message names the version or the features.
     """
     if protocol.min_reader_version not in (1, 2, READER_FEATURES_VERSION):
         raise UnsupportedFeatureError(
             f"The table needs reader version {protocol.min_reader_version}, but this release reads only 1, 2 and 3.",
-            remedy="Read it with an engine of that version.",
+            remedy="Read the table with an engine that supports this reader version.",
         )
     unsupported = [
         name
         for name in sorted(supported_reader_features(protocol))
-        if name not in FEATURES or FEATURES[name].unreadable is not None
+        if name not in FEATURES or FEATURES[name].unreadable_reason is not None
     ]
     if unsupported:
-        described = [f"{name} ({FEATURES[name].unreadable})" if name in FEATURES else name for name in unsupported]
+        names_and_reasons = [
+            f"{name} ({FEATURES[name].unreadable_reason})" if name in FEATURES else name for name in unsupported
+        ]
         raise UnsupportedFeatureError(
-            f"The table uses table features that this release does not read: {', '.join(described)}.",
+            f"The table uses table features that this release does not read: {', '.join(names_and_reasons)}.",
             remedy=remedy_for("Read", unsupported),
         )
     check_type_changes(parse_schema(metadata.schema_string))
@@ -201,30 +208,30 @@ def check_writable(protocol: Protocol, metadata: Metadata) -> None:
     """Check that this release can read the table and commit to it.
 
     Raises:
-        UnsupportedFeatureError: it cannot; the message names the protocol version or the features.
+        UnsupportedFeatureError: this release cannot do so; the message names the protocol version or the features.
     """
     check_readable(protocol, metadata)
     if not 1 <= protocol.min_writer_version <= WRITER_FEATURES_VERSION:
         raise UnsupportedFeatureError(
             f"The table needs writer version {protocol.min_writer_version}, but this release writes only 1 to 7.",
-            remedy="Write it with an engine of that version.",
+            remedy="Write the table with an engine that supports this writer version.",
         )
     schema = parse_schema(metadata.schema_string)
-    unsupported = sorted(name for name in supported_features(protocol) if not _writable(name, metadata, schema))
+    unsupported = sorted(name for name in supported_features(protocol) if not _is_writable(name, metadata, schema))
     if unsupported:
         raise UnsupportedFeatureError(
             f"The table uses table features that this release does not write: {', '.join(unsupported)}.",
             remedy=remedy_for("Write", unsupported),
         )
     if contains_type(schema, "void"):
-        raise _unwritable_columns("columns of type void")
-    if _UDT.search(metadata.schema_string):  # it is read as its storage type, so a write would lose it
-        raise _unwritable_columns("columns of a user-defined type")
+        raise _unwritable_columns_error("columns of type void")
+    if _UDT.search(metadata.schema_string):  # reads replace the type by its storage type, so a write would lose it
+        raise _unwritable_columns_error("columns of a user-defined type")
 
 
-def _unwritable_columns(kind: str) -> UnsupportedFeatureError:
+def _unwritable_columns_error(columns: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"The table has {kind}, and this release does not write such tables.",
+        f"The table has {columns}, and this release does not write such tables.",
         remedy="Write the table with the engine that created it.",
     )
 
@@ -261,7 +268,7 @@ def supported_reader_features(protocol: Protocol) -> frozenset[str]:
 
 
 def is_in_force(name: str, protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether the protocol supports the feature and it is active; otherwise its property has no effect."""
+    """Whether the protocol supports the feature, and the feature is active."""
     feature = FEATURES[name]
     return name in supported_features(protocol) and feature.active(metadata, parse_schema(metadata.schema_string))
 
@@ -273,7 +280,8 @@ def is_requested(feature: Feature, metadata: Metadata, schema: StructType) -> bo
     return feature.active is not _always and feature.active(metadata, schema)
 
 
-def _writable(name: str, metadata: Metadata, schema: StructType) -> bool:
+def _is_writable(name: str, metadata: Metadata, schema: StructType) -> bool:
+    """Whether this release writes tables that list the feature, with this metadata."""
     feature = FEATURES.get(name)
     if feature is None:
         return False

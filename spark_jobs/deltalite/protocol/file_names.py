@@ -39,8 +39,8 @@ class LogFileKind(StrEnum):
 class LogFileName:
     """A parsed name.
 
-    `part` and `parts` are set for multi-part checkpoints; parts count from 1. A compaction covers `version` to
-    `last_version`, both inclusive.
+    `part` and `parts` are set for multi-part checkpoints: the number of the part, from 1 on, and the number of parts. A
+    compaction covers `version` to `last_version`, both inclusive.
     """
 
     name: str
@@ -69,32 +69,35 @@ _PATTERNS = (
 
 
 def commit_name(version: int) -> str:
-    """`_delta_log/00000000000000000010.json` for version 10."""
+    """Return `_delta_log/00000000000000000010.json` for version 10."""
     return f"{LOG_DIR}/{version:020d}.json"
 
 
 def checkpoint_name(version: int) -> str:
-    """`_delta_log/00000000000000000010.checkpoint.parquet` for version 10."""
+    """Return `_delta_log/00000000000000000010.checkpoint.parquet` for version 10."""
     return f"{LOG_DIR}/{version:020d}.checkpoint.parquet"
 
 
-def uuid_checkpoint_name(version: int, unique: str) -> str:
-    """`_delta_log/00000000000000000010.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet` for version 10."""
-    return f"{LOG_DIR}/{version:020d}.checkpoint.{unique}.parquet"
+def uuid_checkpoint_name(version: int, checkpoint_uuid: str) -> str:
+    """Return `_delta_log/00000000000000000010.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet` for version 10.
+
+    The uuid is `checkpoint_uuid`.
+    """
+    return f"{LOG_DIR}/{version:020d}.checkpoint.{checkpoint_uuid}.parquet"
 
 
 def part_name(version: int, part: int, parts: int) -> str:
-    """`_delta_log/00000000000000000010.checkpoint.0000000001.0000000003.parquet` for part 1 of 3 of version 10."""
+    """Return `_delta_log/00000000000000000010.checkpoint.0000000001.0000000003.parquet` for part 1 of 3, version 10."""
     return f"{LOG_DIR}/{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
 
 
 def checksum_name(version: int) -> str:
-    """`_delta_log/00000000000000000010.crc` for version 10."""
+    """Return `_delta_log/00000000000000000010.crc` for version 10."""
     return f"{LOG_DIR}/{version:020d}.crc"
 
 
 def compaction_name(first_version: int, last_version: int) -> str:
-    """`_delta_log/00000000000000000004.00000000000000000006.compacted.json` for versions 4 to 6."""
+    """Return `_delta_log/00000000000000000004.00000000000000000006.compacted.json` for versions 4 to 6."""
     return f"{LOG_DIR}/{first_version:020d}.{last_version:020d}.compacted.json"
 
 
@@ -114,11 +117,11 @@ def first_name_of(version: int) -> str:
 
 def parse_log_name(name: str) -> LogFileName | None:
     """Parse a name relative to the table's root; return None if it is not a log file of a known kind."""
-    folder, _, base = name.rpartition("/")
+    folder, _, base_name = name.rpartition("/")
     if folder != LOG_DIR:
         return None
     for kind, pattern in _PATTERNS:
-        match = pattern.fullmatch(base)
+        match = pattern.fullmatch(base_name)
         if match:
             groups = match.groupdict()
             part, parts, last = groups.get("part"), groups.get("parts"), groups.get("last")

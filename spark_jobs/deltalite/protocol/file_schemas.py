@@ -1,9 +1,9 @@
 """The common schema of files that were written over time.
 
 Columns are matched by name. Columns that only later files have are appended. Byte, short and int may widen, because
-Parquet stores all three in 32 bits and every engine reads the narrower files with the wider type. Each other difference
-is a conflict, and the error names both files. A name in another case is a conflict too, because some readers find
-columns by their exact names. delta-spark: SchemaMergingUtils.mergeSchemas, as CONVERT calls it.
+Parquet stores all three in 32 bits and every engine reads the narrower files with the wider type. Every other
+difference is a conflict, and the error names both files. A name in another case is a conflict too, because some readers
+find columns by their exact names. delta-spark: SchemaMergingUtils.mergeSchemas, as CONVERT calls it.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class FileSchemas:
                     self._type(key, new_key, (*path, "key"), file),
                     self._type(value, new_value, (*path, "value"), file),
                 )
-            case PrimitiveType(a), PrimitiveType(b) if a in _IN_32_BITS and b in _IN_32_BITS:
-                if _IN_32_BITS.index(a) >= _IN_32_BITS.index(b):
+            case PrimitiveType(name), PrimitiveType(new_name) if {name, new_name} <= set(_IN_32_BITS):
+                if _IN_32_BITS.index(name) >= _IN_32_BITS.index(new_name):
                     return merged
                 self._origins[path] = file
                 return new
@@ -78,17 +78,20 @@ class FileSchemas:
                 self._record_origin(member, (*path, member.name), file)
 
     def _conflict(self, path: Path, new: str, earlier: str) -> SchemaMismatchError:
-        """Return the error for a column: `new` is a clause about the current file, `earlier` its value before."""
-        longest = next((path[:n] for n in range(len(path), 0, -1) if path[:n] in self._origins), path)
+        """Return the error for a column: `new` is a clause about the current file, `earlier` the earlier value."""
+        recorded_path = next((path[:n] for n in range(len(path), 0, -1) if path[:n] in self._origins), path)
+        earlier_file = self._origins.get(recorded_path, "an earlier file")
         return SchemaMismatchError(
-            f"The column '{'.'.join(path)}' {new}, and {earlier} in {self._origins.get(longest, 'an earlier file')}: "
-            "no table can have both.",
+            f"The column '{'.'.join(path)}' {new}, and {earlier} in {earlier_file}: no table can have both.",
             remedy="Rewrite the files of one kind, or write all rows to a new table with DeltaWriteOperator.",
         )
 
 
 def with_partition_columns(data: StructType, partitions: StructType) -> StructType:
-    """Append the columns of the folders to those of the data; a column in both has the folder's name and type."""
+    """Return the columns of the data, then the columns of the folders.
+
+    A column in both stays among the columns of the data, with the folder's name and type.
+    """
     data_columns = tuple(partitions.find(f.name) or f for f in data)
     return StructType((*data_columns, *(f for f in partitions if data.find(f.name) is None)))
 

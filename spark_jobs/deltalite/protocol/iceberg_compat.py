@@ -1,4 +1,4 @@
-"""Iceberg compatibility V1 and V2: the rules of a table whose data files an Iceberg table can share.
+"""Iceberg compatibility V1 and V2: the rules of a table that can share its data files with an Iceberg table.
 
 The rules concern the schema, the properties and the data files: field ids through column mapping, partition columns in
 the files, and the number of rows in the log. No rule asks a writer for Iceberg metadata. Engines with UniForm create it
@@ -42,7 +42,10 @@ from deltalite.protocol.schema import (
 from deltalite.protocol.type_changes import INTEGERS, recorded_changes
 
 VERSION_TAG = "ICEBERG_COMPAT_VERSION"
-"""The tag of a data file for the version whose rules it follows. delta-spark's REORG rewrites files without it."""
+"""The tag that names the version of the rules that a data file follows.
+
+delta-spark's REORG rewrites files without the tag.
+"""
 _UNIFORM_FORMATS = "delta.universalFormat.enabledFormats"
 _V2_TYPES = frozenset({
     "byte", "short", "integer", "long", "float", "double", "string", "binary", "boolean", "timestamp", "timestamp_ntz",
@@ -64,7 +67,7 @@ V2 = IcebergCompat(version=2, feature="icebergCompatV2", property=ENABLE_ICEBERG
 
 
 def active_iceberg_compat(protocol: Protocol, metadata: Metadata) -> IcebergCompat | None:
-    """Return the active version, None if there is none. `check_iceberg_compat` rejects two."""
+    """Return the active version, None if there is none. `check_iceberg_compat` rejects two active versions."""
     return next((compat for compat in (V2, V1) if is_in_force(compat.feature, protocol, metadata)), None)
 
 
@@ -114,7 +117,7 @@ def check_iceberg_compat(protocol: Protocol, metadata: Metadata) -> None:
     _check_type_changes(compat, schema)
 
 
-def newly_active(before: IcebergCompat | None, protocol: Protocol, metadata: Metadata) -> IcebergCompat | None:
+def newly_active_version(before: IcebergCompat | None, protocol: Protocol, metadata: Metadata) -> IcebergCompat | None:
     """Return the active version if it is not the one that was active `before`; None if there is none."""
     compat = active_iceberg_compat(protocol, metadata)
     return None if compat is before else compat
@@ -170,16 +173,16 @@ def _check_has_no_deletion_vectors(compat: IcebergCompat, protocol: Protocol, me
     if compat is V1:
         raise InvalidRequestError(
             "icebergCompatV1 does not allow the table feature deletionVectors in the protocol of a table.",
-            remedy=f"Enable {V2.property.key} instead, which only requires that they are disabled.",
+            remedy=f"Enable {V2.property.key} instead, which only requires that deletion vectors are disabled.",
         )
 
 
 def _check_types(compat: IcebergCompat, schema: StructType) -> None:
     for field in all_fields(schema):
-        wrong = next((t for t in _types_outside_structs(field.type) if not _is_allowed(compat, t)), None)
-        if wrong is not None:
+        rejected_type = next((t for t in _types_outside_structs(field.type) if not _is_allowed(compat, t)), None)
+        if rejected_type is not None:
             raise SchemaMismatchError(
-                f"The column '{field.name}' has the type {wrong}, which {compat.feature} does not allow.",
+                f"The column '{field.name}' has the type {rejected_type}, which {compat.feature} does not allow.",
                 remedy=f"Cast the column to another type, leave it out, or unset {compat.property.key}.",
             )
     if compat is V2:
@@ -208,7 +211,7 @@ def _is_allowed(compat: IcebergCompat, data_type: DataType) -> bool:
 
 
 def _refuse_nested(fields: Iterable[StructField]) -> None:
-    """Refuse the first of the fields whose type is an array or a map."""
+    """Raise `UnsupportedFeatureError` for the first of the fields that is an array or a map, if there is one."""
     field = next((f for f in fields if isinstance(f.type, ArrayType | MapType)), None)
     if field is not None:
         raise UnsupportedFeatureError(
@@ -229,10 +232,10 @@ def _check_type_changes(compat: IcebergCompat, schema: StructType) -> None:
 
 
 def _is_promotion(old: DataType, new: DataType) -> bool:
-    """Whether Iceberg V2 allows the type change, which Delta allows. Iceberg: Schema Evolution."""
+    """Whether Iceberg V2 allows a type change that Delta allows. Iceberg: Schema Evolution."""
     match old, new:
-        case PrimitiveType(a), PrimitiveType(b):
-            return (a in INTEGERS and b in INTEGERS) or (a, b) == ("float", "double")
+        case PrimitiveType(old_name), PrimitiveType(new_name):
+            return {old_name, new_name} <= set(INTEGERS) or (old_name, new_name) == ("float", "double")
         case DecimalType(_, old_scale), DecimalType(_, new_scale):
             return old_scale == new_scale
         case _:

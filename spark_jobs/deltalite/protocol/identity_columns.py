@@ -1,9 +1,9 @@
 """Identity columns and their next values.
 
-The writer assigns values `start + k * step`, always beyond the last assigned one. The column's metadata keeps this high
-water mark, and the commit of the rows moves it. A column may allow explicit values in rows, which do not move the mark.
-Python's integers do not overflow, so the writer detects an overflow of 64 bits before it writes a row. Protocol:
-Identity Columns; delta-spark: IdentityColumn.
+The writer assigns values `start + k * step`, always beyond the last assigned value. The column's metadata keeps the
+last value as its high water mark, and the commit of the rows moves the mark. A column may allow explicit values in
+rows, which do not move the mark. Python's integers do not overflow, so the writer detects an overflow of 64 bits before
+it writes a row. Protocol: Identity Columns; delta-spark: IdentityColumn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ START = "delta.identity.start"
 STEP = "delta.identity.step"
 HIGH_WATER_MARK = "delta.identity.highWaterMark"
 ALLOW_EXPLICIT = "delta.identity.allowExplicitInsert"
-_LEAST, _MOST = -(2**63), 2**63 - 1
+_MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +46,17 @@ class IdentityColumn:
             ConstraintViolationError: a value does not fit in 64 bits.
         """
         last = self.first + (count - 1) * self.step
-        if not (_LEAST <= self.first <= _MOST and _LEAST <= last <= _MOST):
+        if not (_MIN_LONG <= self.first <= _MAX_LONG and _MIN_LONG <= last <= _MAX_LONG):
             raise ConstraintViolationError(
                 f"Nothing was written: the identity column '{self.name}' has no values left for {count} rows after "
                 f"{self.high_water_mark} in steps of {self.step}.",
-                remedy="Write the rows to a new table whose column starts elsewhere.",
+                remedy="Write the rows to a new table, with another start of the column.",
             )
         return last
 
 
 def identity_columns(schema: StructType) -> tuple[IdentityColumn, ...]:
-    """Return the identity columns of a table whose protocol supports them.
+    """Return the identity columns of a table; its protocol must support them.
 
     Raises:
         CorruptLogError: the metadata of an identity column is malformed.
@@ -95,4 +95,4 @@ def _column(field: StructField) -> IdentityColumn:
 
 
 def _is_long(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and _LEAST <= value <= _MOST
+    return isinstance(value, int) and not isinstance(value, bool) and _MIN_LONG <= value <= _MAX_LONG

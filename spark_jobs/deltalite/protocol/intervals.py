@@ -17,7 +17,7 @@ _NUMBER = r"(?P<sign>[+-]?)\s*(?P<whole>\d*)(?P<fraction>\.\d{0,9})?"
 _PART = re.compile(rf"\s*{_NUMBER}\s+(?P<unit>{_UNITS})s?(?=\s|$)", re.ASCII)
 _PREFIX = re.compile(r"interval\s+", re.ASCII)
 _WHITE_SPACE = " \t\n\r\x0b\x0c"
-# Spark holds days in 32 bits and microseconds in 64.
+# Spark holds days in 32 bits and microseconds in 64 bits.
 _MAX_DAYS, _MAX_MICROS = 2**31 - 1, 2**63 - 1
 
 
@@ -29,26 +29,26 @@ def parse_interval_ms(text: str) -> int:
     """
     body = text.strip(_WHITE_SPACE).lower()
     prefix = _PREFIX.match(body)
-    at = 0 if prefix is None else prefix.end()
-    months = days = micros = parts = 0
-    while at < len(body):
-        part = _PART.match(body, at)
+    position = 0 if prefix is None else prefix.end()
+    months = days = micros = part_count = 0
+    while position < len(body):
+        part = _PART.match(body, position)
         if part is None or part["whole"] + (part["fraction"] or "") in ("", "."):
-            raise _invalid_interval(text)
+            raise _invalid_interval_error(text)
         unit, fraction = part["unit"], part["fraction"] or ""
         if fraction and unit != "second":
-            raise _invalid_interval(text)
+            raise _invalid_interval_error(text)
         sign = -1 if part["sign"] == "-" else 1
         count = int(part["whole"] or 0)
         months += sign * count * _MONTHS.get(unit, 0)
         days += sign * count * _DAYS.get(unit, 0)
         micros += sign * (count * _MICROS.get(unit, 0) + int(fraction[1:7].ljust(6, "0") if fraction else 0))
-        parts, at = parts + 1, part.end()
-    total = days * _DAY_MICROS + micros
-    if not parts or months or total < 0 or abs(days) > _MAX_DAYS or abs(micros) > _MAX_MICROS:
-        raise _invalid_interval(text)
-    return total // 1000
+        part_count, position = part_count + 1, part.end()
+    total_micros = days * _DAY_MICROS + micros
+    if not part_count or months or total_micros < 0 or abs(days) > _MAX_DAYS or abs(micros) > _MAX_MICROS:
+        raise _invalid_interval_error(text)
+    return total_micros // 1000
 
 
-def _invalid_interval(text: str) -> ValueError:
+def _invalid_interval_error(text: str) -> ValueError:
     return ValueError(f"{text!r} is not an interval of a fixed length such as 'interval 7 days'")

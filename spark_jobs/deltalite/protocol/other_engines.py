@@ -1,4 +1,4 @@
-"""The engines that support the table features which this release does not, for the remedies of errors."""
+"""The engines that support table features that this release does not support, for the remedies of errors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _DATABRICKS = "Databricks Runtime 16.4 or later"
 DELTA_SPARK = frozenset({
     "coordinatedCommits-preview", "geospatial", "geospatial-dev", "icebergCompatV3",
 })  # fmt: skip
-"""The features that delta-spark 4.4 supports and this release does not, or not on write."""
-_OTHERS = {
+"""The features that delta-spark 4.4 supports, and that this release does not support or does not write."""
+_OTHER_ENGINES = {
     "catalogManaged": _CATALOG,
     "catalogOwned": _CATALOG,
     "catalogOwned-preview": _CATALOG,
@@ -29,9 +29,9 @@ def remedy_for(verb: str, features: Iterable[str]) -> str:
     """
     by_engine: dict[str | None, list[str]] = defaultdict(list)
     for name in sorted(features):
-        by_engine["delta-spark 4.4" if name in DELTA_SPARK else _OTHERS.get(name)].append(name)
-    unknown = by_engine.pop(None, [])
+        by_engine["delta-spark 4.4" if name in DELTA_SPARK else _OTHER_ENGINES.get(name)].append(name)
+    unknown_features = by_engine.pop(None, [])
     sentences = [f"{engine} supports {', '.join(names)}." for engine, names in by_engine.items()]
-    if unknown:
-        sentences.append(f"For {', '.join(unknown)}, use the engine that added it to the table.")
+    if unknown_features:
+        sentences.append(f"For {', '.join(unknown_features)}, use the engine that added the feature to the table.")
     return " ".join([f"{verb} the table with another engine.", *sentences])

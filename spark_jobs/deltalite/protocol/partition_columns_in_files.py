@@ -15,7 +15,7 @@ FEATURE = "materializePartitionColumns"
 
 
 def materializes_partition_columns(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether new data files have the partition columns: a feature requires them, or a property asks for them."""
+    """Whether new data files have the partition columns, because of a table feature or a property."""
     return (
         FEATURE in supported_features(protocol)
         or active_iceberg_compat(protocol, metadata) is not None

@@ -44,18 +44,18 @@ def parse_partition_schema(text: str) -> StructType:
         InvalidRequestError: the text is not a list of columns, a type cannot partition a table, or a name is repeated.
     """
     fields: list[StructField] = []
-    at, ended = 0, False
-    while not ended:
-        column = _COLUMN.match(text, at)
+    position, is_at_end = 0, False
+    while not is_at_end:
+        column = _COLUMN.match(text, position)
         if column is None:
             raise InvalidRequestError(
-                f"partition_schema is {text!r}, which is invalid from {text[at:]!r} on.", remedy=_REMEDY
+                f"partition_schema is {text!r}, which is invalid from {text[position:]!r} on.", remedy=_REMEDY
             )
         name = column["plain"] or column["quoted"].replace("``", "`")
         if any(field.name.lower() == name.lower() for field in fields):
             raise InvalidRequestError(f"partition_schema names '{name}' twice.", remedy="Name each column once.")
         fields.append(StructField(name, _type(column)))
-        at, ended = column.end(), column["end"] == ""
+        position, is_at_end = column.end(), column["end"] == ""
     return StructType(tuple(fields))
 
 

@@ -53,9 +53,9 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  arithmetic without zones
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _LAST_PLAIN_YEAR: Final = 9_999
 _DAY_US: Final = 86_400_000_000
-# Far more than a valid decimal can have.
+# A valid decimal has far fewer digits.
 _MAX_DIGITS: Final = 1_000
-# Python's int and float accept more than engines write, such as digits of other scripts, `1_000` and blanks.
+# Python's int and float accept texts that no engine writes, such as digits of other scripts, `1_000` and blanks.
 _NUMBER: Final = re.compile(r"[-+]?[0-9A-Za-z.][-+0-9A-Za-z.]*")
 
 
@@ -119,7 +119,7 @@ def partition_scalar(text: str | None, data_type: DataType) -> pa.Scalar:
 
 
 def canonical_text(text: str | None, data_type: DataType) -> str | None:
-    """Return the value in a spelling that every engine reads; null for the empty string.
+    """Return the value in a spelling that every engine reads; None for null and the empty string.
 
     Dates become `2020-01-01`. Times have six fractional digits, and a `timestamp` is in UTC with a `Z`. Years after
     9999 have a plus sign. Values of other types stay unchanged.
@@ -135,22 +135,23 @@ def canonical_text(text: str | None, data_type: DataType) -> str | None:
         return text or None
     if data_type == PrimitiveType("date"):
         return _day_text(int(scalar.value))
-    days, of_day = divmod(int(scalar.value), _DAY_US)
-    clock = (_EPOCH + timedelta(microseconds=of_day)).time().isoformat(timespec="microseconds")
-    return f"{_day_text(days)} {clock}{'Z' if data_type == PrimitiveType('timestamp') else ''}"
+    days, day_us = divmod(int(scalar.value), _DAY_US)
+    time_text = (_EPOCH + timedelta(microseconds=day_us)).time().isoformat(timespec="microseconds")
+    return f"{_day_text(days)} {time_text}{'Z' if data_type == PrimitiveType('timestamp') else ''}"
 
 
-def in_file(
+def with_location(
     error: CorruptLogError | UnsupportedFeatureError, column: str, path: str | None
 ) -> CorruptLogError | UnsupportedFeatureError:
-    """Return an error about a partition value with the column, and the file if it is known."""
+    """Return an error like `error`, with a message that also names the column, and the file if `path` is known."""
     file = "" if path is None else f" of the file '{path}'"
     return type(error)(f"{error.problem} It belongs to the column '{column}'{file}.", remedy=error.remedy)
 
 
 def _day_text(days: int) -> str:
-    cycles, of_cycle = divmod(days, _CYCLE_DAYS)
-    day = date.fromordinal(_EPOCH.toordinal() - _CYCLE_DAYS + of_cycle)  # in the years 1570 to 1970
+    """Return the date of a number of days since 1970."""
+    cycles, cycle_day = divmod(days, _CYCLE_DAYS)
+    day = date.fromordinal(_EPOCH.toordinal() - _CYCLE_DAYS + cycle_day)  # in the years 1570 to 1970
     year = day.year + (cycles + 1) * _CYCLE_YEARS
     sign = "-" if year < 0 else "+" if year > _LAST_PLAIN_YEAR else ""
     return f"{sign}{abs(year):04d}-{day:%m-%d}"
@@ -168,7 +169,7 @@ def _parse_by_type(text: str, data_type: DataType) -> Any:  # noqa: C901  one ar
     match data_type:
         case DecimalType():
             value = Decimal(_number(text))
-            # Arrow ends the process if the scale does not fit in 32 bits.
+            # Arrow crashes the process if the scale does not fit in 32 bits.
             if not value.is_finite() or abs(value.adjusted()) > _MAX_DIGITS or len(text) > _MAX_DIGITS:
                 raise ValueError("not a finite decimal, or too many digits")
             return value
@@ -218,7 +219,7 @@ def _microseconds(text: str, *, has_zone: bool) -> int:
 
 
 def _days_since_1970(match: re.Match[str]) -> int:
-    """Return the day of a match of `_DAY` or `_MOMENT`; a missing month or day is the first."""
+    """Return the days since 1970 of a match of `_DAY` or `_MOMENT`; a missing month or day counts as 1."""
     cycles, year = divmod(int(match["year"]) - 1, _CYCLE_YEARS)
     day = date(year + 1, int(match["month"] or 1), int(match["day"] or 1))
     return day.toordinal() - _EPOCH.toordinal() + cycles * _CYCLE_DAYS
@@ -235,14 +236,14 @@ def _offset_us(zone: str, local_us: int) -> int:
     offset = _OFFSET.fullmatch(zone)
     if offset is not None:
         minutes, seconds = int(offset["minutes"] or offset["minute"] or 0), int(offset["seconds"] or 0)
-        size = int(offset["hours"]) * 3_600 + minutes * 60 + seconds
-        if minutes >= 60 or seconds >= 60 or size > _MAX_OFFSET_S:  # noqa: PLR2004  minutes and seconds
+        offset_s = int(offset["hours"]) * 3_600 + minutes * 60 + seconds
+        if minutes >= 60 or seconds >= 60 or offset_s > _MAX_OFFSET_S:  # noqa: PLR2004  minutes and seconds
             raise ValueError("not an offset of a zone")
-        return (-size if offset["sign"] == "-" else size) * 1_000_000
+        return (-offset_s if offset["sign"] == "-" else offset_s) * 1_000_000
     if not _REGION.fullmatch(zone):
         raise ValueError("not a zone")
-    ahead = (_EPOCH + timedelta(microseconds=local_us)).replace(tzinfo=ZoneInfo(zone)).utcoffset()
-    return 0 if ahead is None else ahead // timedelta(microseconds=1)
+    utc_offset = (_EPOCH + timedelta(microseconds=local_us)).replace(tzinfo=ZoneInfo(zone)).utcoffset()
+    return 0 if utc_offset is None else utc_offset // timedelta(microseconds=1)
 
 
 def _number(text: str) -> str:

@@ -3,8 +3,8 @@
 A path in the log is a URI reference (RFC 2396), so the log names the file `day=2026-01-01/a b%20.parquet` as
 `day=2026-01-01/a%20b%2520.parquet`. Partition values are escaped twice: once for the name of the directory, as in Hive
 and Spark, and again as a part of the path. Engines on Hadoop normalise a path before they use it or write it back, so
-`d//x`, `./d/x` and `e/../d/x` name the file `d/x`. Decoding therefore normalises first, as Hadoop's `Path(URI)` does.
-Protocol: Add File and Remove File.
+`d//x`, `./d/x` and `e/../d/x` name the file `d/x`. `decode_path` therefore normalises a path before it decodes it, as
+Hadoop's `Path(URI)` does. Protocol: Add File and Remove File.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def encode_path(path: str) -> str:
 
 
 def decode_path(path: str) -> str:
-    """Return the real name of a file from its path in the log: normalised, then decoded."""
-    return _decoded(_normalised(path))
+    """Return the name of a file in storage from its path in the log. The path is normalised, then decoded."""
+    return _decode(_normalise(path))
 
 
-def _decoded(path: str) -> str:
+def _decode(path: str) -> str:
     return unquote(path) if "%" in path else path
 
 
-def _normalised(path: str) -> str:
+def _normalise(path: str) -> str:
     """Remove empty segments, `.` and resolvable `..` from a path, by the rules of `java.net.URI.normalize`.
 
     Percent-encoded characters are not decoded. A `..` that leads out of the path stays, and so does a slash at the end.
@@ -58,20 +58,20 @@ def _normalised(path: str) -> str:
     match = SCHEME_AND_AUTHORITY.match(path)
     prefix = "" if match is None else match[0]
     path_part = path[len(prefix) :]
-    segments, ends_open = list[str](), False
+    segments, ends_with_slash = list[str](), False
     for segment in path_part.split("/"):
-        ends_open = segment in ("", ".", "..")
+        ends_with_slash = segment in ("", ".", "..")
         if segment == ".." and (not segments or segments[-1] == ".."):
             segments.append(segment)
-            ends_open = False
+            ends_with_slash = False
         elif segment == "..":
             segments.pop()
-        elif not ends_open:
+        elif not ends_with_slash:
             segments.append(segment)
-    normal = "/".join(segments) + ("/" if ends_open and segments else "")
+    normal_part = "/".join(segments) + ("/" if ends_with_slash and segments else "")
     if path_part.startswith("/"):
-        return f"{prefix}/{normal}"
-    return f"./{normal}" if SCHEME.match(normal) and not SCHEME.match(path) else prefix + normal
+        return f"{prefix}/{normal_part}"
+    return f"./{normal_part}" if SCHEME.match(normal_part) and not SCHEME.match(path) else prefix + normal_part
 
 
 def is_plain(path: str) -> bool:
@@ -81,12 +81,12 @@ def is_plain(path: str) -> bool:
 
 def canonical_path(path: str) -> str:
     """Return the canonical spelling of a path: normalised, decoded, and `/x` for `file:/x` and `file:///x`."""
-    normal = _normalised(path)
-    if normal.startswith("file:/"):
-        normal = "/" + normal.removeprefix("file:").lstrip("/")
-    elif ":///" in normal:
-        normal = NO_AUTHORITY.sub(r"\1:/", normal)
-    return _decoded(normal)
+    normal_path = _normalise(path)
+    if normal_path.startswith("file:/"):
+        normal_path = "/" + normal_path.removeprefix("file:").lstrip("/")
+    elif ":///" in normal_path:
+        normal_path = NO_AUTHORITY.sub(r"\1:/", normal_path)
+    return _decode(normal_path)
 
 
 def is_absolute(path: str) -> bool:
@@ -97,12 +97,14 @@ def is_absolute(path: str) -> bool:
 def partition_dir(values: Mapping[str, str | None]) -> str:
     """Return the directory of Hive and Spark for partition values, in order: `day=2026-01-01/country=de`.
 
-    Without values it is the empty string. Null and the empty string have the same name.
+    Without values, the directory is the empty string. Null and the empty string have the same name.
     """
-    return "/".join(f"{_hive_escaped(column)}={_hive_escaped(text or HIVE_NULL)}" for column, text in values.items())
+    return "/".join(
+        f"{_escape_for_hive(column)}={_escape_for_hive(text or HIVE_NULL)}" for column, text in values.items()
+    )
 
 
-def _hive_escaped(text: str) -> str:
+def _escape_for_hive(text: str) -> str:
     return HIVE_ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 

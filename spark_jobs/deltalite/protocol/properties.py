@@ -1,7 +1,8 @@
 """Table properties: their keys, defaults and parsers.
 
-Writers reject an undeclared key that begins with `delta.`, as Delta does, and readers ignore it. All other keys belong
-to the user. Protocol: Table Properties (appendix); defaults as in delta-spark.
+A key that begins with `delta.` and is not declared here is unknown. Writers reject unknown keys, as Delta does, and
+readers ignore them. All other keys belong to the user. Protocol: Table Properties (appendix); defaults as in
+delta-spark.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ DAY_MS = 24 * HOUR_MS
 _SIZE = re.compile(r"(\d+)\s*(?:([kmgtp]?)b?)")
 
 
-def _boolean(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     lowered = text.strip().lower()
     if lowered not in ("true", "false"):
         raise ValueError(f"{text!r} is neither 'true' nor 'false'")
     return lowered == "true"
 
 
-def _positive(text: str) -> int:
+def _parse_positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise ValueError(f"{text!r} is not positive")
     return value
 
 
-def _not_negative(text: str) -> int:
+def _parse_not_negative(text: str) -> int:
     value = int(text)
     if value < 0:
         raise ValueError(f"{text!r} is below 0")
     return value
 
 
-def _at_least_minus_one(text: str) -> int:
+def _parse_minus_one_or_more(text: str) -> int:
     value = int(text)
     if value < -1:
         raise ValueError(f"{text!r} is below -1")
@@ -52,7 +53,7 @@ def _at_least_minus_one(text: str) -> int:
 _MAX_BYTES = 2**62
 
 
-def _bytes(text: str) -> int:
+def _parse_bytes(text: str) -> int:
     """Parse a size such as `134217728`, `128mb` or `1 GB` as Spark does: units are powers of 1024."""
     match = _SIZE.fullmatch(text.strip().lower())
     value = 0 if match is None else int(match[1]) * 1024 ** " kmgtp".index(match[2] or " ")
@@ -61,7 +62,7 @@ def _bytes(text: str) -> int:
     return value
 
 
-def _one_of(*allowed: str) -> Callable[[str], str]:
+def _parser_of(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         choice = next((choice for choice in allowed if choice.lower() == text.lower()), None)
         if choice is None:
@@ -92,37 +93,39 @@ class Property(Generic[_T]):
             ) from error
 
 
-APPEND_ONLY = Property("delta.appendOnly", False, _boolean)
-CHECKPOINT_INTERVAL = Property("delta.checkpointInterval", 10, _positive)
-CHECKPOINT_PROTECTION_VERSION = Property("delta.requireCheckpointProtectionBeforeVersion", 0, _not_negative)
-CHECKPOINT_STATS_AS_JSON = Property("delta.checkpoint.writeStatsAsJson", True, _boolean)
-CHECKPOINT_STATS_AS_STRUCT = Property("delta.checkpoint.writeStatsAsStruct", True, _boolean)
-CHECKPOINT_POLICY = Property("delta.checkpointPolicy", "classic", _one_of("classic", "v2"))
-COLUMN_MAPPING_MODE = Property("delta.columnMapping.mode", "none", _one_of("none", "name", "id"))
+APPEND_ONLY = Property("delta.appendOnly", False, _parse_boolean)
+CHECKPOINT_INTERVAL = Property("delta.checkpointInterval", 10, _parse_positive)
+CHECKPOINT_PROTECTION_VERSION = Property("delta.requireCheckpointProtectionBeforeVersion", 0, _parse_not_negative)
+CHECKPOINT_STATS_AS_JSON = Property("delta.checkpoint.writeStatsAsJson", True, _parse_boolean)
+CHECKPOINT_STATS_AS_STRUCT = Property("delta.checkpoint.writeStatsAsStruct", True, _parse_boolean)
+CHECKPOINT_POLICY = Property("delta.checkpointPolicy", "classic", _parser_of("classic", "v2"))
+COLUMN_MAPPING_MODE = Property("delta.columnMapping.mode", "none", _parser_of("none", "name", "id"))
 DELETED_FILE_RETENTION_MS = Property("delta.deletedFileRetentionDuration", 7 * DAY_MS, parse_interval_ms)
-ENABLE_CHANGE_DATA_FEED = Property("delta.enableChangeDataFeed", False, _boolean)
-ENABLE_DELETION_VECTORS = Property("delta.enableDeletionVectors", False, _boolean)
-ENABLE_EXPIRED_LOG_CLEANUP = Property("delta.enableExpiredLogCleanup", True, _boolean)
-ENABLE_ICEBERG_COMPAT_V1 = Property("delta.enableIcebergCompatV1", False, _boolean)
-ENABLE_ICEBERG_COMPAT_V2 = Property("delta.enableIcebergCompatV2", False, _boolean)
-ENABLE_IN_COMMIT_TIMESTAMPS = Property("delta.enableInCommitTimestamps", False, _boolean)
-ENABLE_MATERIALIZED_PARTITION_COLUMNS = Property("delta.enableMaterializePartitionColumnsFeature", False, _boolean)
-ENABLE_ROW_TRACKING = Property("delta.enableRowTracking", False, _boolean)
-ENABLE_TYPE_WIDENING = Property("delta.enableTypeWidening", False, _boolean)
-ENABLE_VARIANT_SHREDDING = Property("delta.enableVariantShredding", False, _boolean)
-ROW_TRACKING_SUSPENDED = Property("delta.rowTrackingSuspended", False, _boolean)
-ISOLATION_LEVEL = Property("delta.isolationLevel", "Serializable", _one_of("Serializable", "WriteSerializable"))
+ENABLE_CHANGE_DATA_FEED = Property("delta.enableChangeDataFeed", False, _parse_boolean)
+ENABLE_DELETION_VECTORS = Property("delta.enableDeletionVectors", False, _parse_boolean)
+ENABLE_EXPIRED_LOG_CLEANUP = Property("delta.enableExpiredLogCleanup", True, _parse_boolean)
+ENABLE_ICEBERG_COMPAT_V1 = Property("delta.enableIcebergCompatV1", False, _parse_boolean)
+ENABLE_ICEBERG_COMPAT_V2 = Property("delta.enableIcebergCompatV2", False, _parse_boolean)
+ENABLE_IN_COMMIT_TIMESTAMPS = Property("delta.enableInCommitTimestamps", False, _parse_boolean)
+ENABLE_MATERIALIZED_PARTITION_COLUMNS = Property(
+    "delta.enableMaterializePartitionColumnsFeature", False, _parse_boolean
+)
+ENABLE_ROW_TRACKING = Property("delta.enableRowTracking", False, _parse_boolean)
+ENABLE_TYPE_WIDENING = Property("delta.enableTypeWidening", False, _parse_boolean)
+ENABLE_VARIANT_SHREDDING = Property("delta.enableVariantShredding", False, _parse_boolean)
+ROW_TRACKING_SUSPENDED = Property("delta.rowTrackingSuspended", False, _parse_boolean)
+ISOLATION_LEVEL = Property("delta.isolationLevel", "Serializable", _parser_of("Serializable", "WriteSerializable"))
 LOG_RETENTION_MS = Property("delta.logRetentionDuration", 30 * DAY_MS, parse_interval_ms)
-NUM_INDEXED_COLUMNS = Property("delta.dataSkippingNumIndexedCols", 32, _at_least_minus_one)
-RANDOM_FILE_PREFIXES = Property("delta.randomizeFilePrefixes", False, _boolean)
+NUM_INDEXED_COLUMNS = Property("delta.dataSkippingNumIndexedCols", 32, _parse_minus_one_or_more)
+RANDOM_FILE_PREFIXES = Property("delta.randomizeFilePrefixes", False, _parse_boolean)
 SET_TRANSACTION_RETENTION_MS: Property[int | None] = Property(
     "delta.setTransactionRetentionDuration", None, parse_interval_ms
 )
 STATS_COLUMNS: Property[str | None] = Property("delta.dataSkippingStatsColumns", None, str)
-SYMLINK_MANIFESTS = Property("delta.compatibility.symlinkFormatManifest.enabled", False, _boolean)
-STRING_PREFIX_LENGTH = Property("delta.dataSkippingStringPrefixLength", 32, _not_negative)
-TARGET_FILE_SIZE: Property[int | None] = Property("delta.targetFileSize", None, _bytes)
-WRITE_PARTITION_COLUMNS_TO_PARQUET = Property("delta.writePartitionColumnsToParquet", False, _boolean)
+SYMLINK_MANIFESTS = Property("delta.compatibility.symlinkFormatManifest.enabled", False, _parse_boolean)
+STRING_PREFIX_LENGTH = Property("delta.dataSkippingStringPrefixLength", 32, _parse_not_negative)
+TARGET_FILE_SIZE: Property[int | None] = Property("delta.targetFileSize", None, _parse_bytes)
+WRITE_PARTITION_COLUMNS_TO_PARQUET = Property("delta.writePartitionColumnsToParquet", False, _parse_boolean)
 
 MIN_READER_VERSION = "delta.minReaderVersion"
 MIN_WRITER_VERSION = "delta.minWriterVersion"
@@ -178,8 +181,8 @@ def check_new_properties(properties: Mapping[str, str]) -> None:
 def check_manifests_are_possible(configuration: Mapping[str, str]) -> None:
     """Check that the other properties allow symlink manifests, if they are enabled.
 
-    A manifest names whole files and no columns. Its readers would see soft-deleted rows, and could not resolve physical
-    names. delta-spark: Protocol.assertTablePropertyConstraintsSatisfied.
+    A manifest names whole files and no columns. Readers of a manifest would see soft-deleted rows, and could not
+    resolve physical names. delta-spark: Protocol.assertTablePropertyConstraintsSatisfied.
 
     Raises:
         InvalidRequestError: another property excludes manifests; the message names it.
@@ -191,5 +194,5 @@ def check_manifests_are_possible(configuration: Mapping[str, str]) -> None:
         raise InvalidRequestError(
             f"{SYMLINK_MANIFESTS.key} and {excluding[0]} exclude each other: readers of manifests support neither "
             "deletion vectors nor column mapping, and would see wrong rows.",
-            remedy="Set one of the two.",
+            remedy="Set only one of the two.",
         )

@@ -1,8 +1,8 @@
-"""The check whether a reader can read the rows of an older schema with a newer schema of the table.
+"""Checks whether a reader can read the rows of an older schema with a newer schema of the table.
 
-Three changes are compatible: a new nullable column, a wider type, and a dropped NOT NULL. Each row then fits exactly in
-the newer schema. Other changes are incompatible: a dropped or renamed column, a narrower or different type, a new NOT
-NULL, and different partition columns. Columns are matched by physical name. delta-spark:
+Three changes are compatible: a new nullable column, a wider type, and a dropped NOT NULL. The newer schema can then
+hold each row exactly. Other changes are incompatible: a dropped or renamed column, a narrower or different type, a new
+NOT NULL, and different partition columns. Columns are matched by physical name. delta-spark:
 `checkBatchCdfReadSchemaIncompatibility`, which rejects widened types too.
 """
 
@@ -16,11 +16,14 @@ _VOID = PrimitiveType("void")
 
 
 def incompatibility(older: TableSchema, newer: TableSchema) -> str | None:
-    """Return the first reason why the newer schema cannot read rows of the older, as a clause; None if it can."""
+    """Return the first reason why the newer schema cannot read rows of the older schema, as a clause.
+
+    The result is None if the newer schema can read the rows.
+    """
     if older.mode is not MappingMode.NONE and older.mode is not newer.mode:
         return f"the column mapping mode changed from {older.mode} to {newer.mode}"
     reason = _struct_incompatibility((older.logical, older.physical), (newer.logical, newer.physical), "")
-    if reason is None and _folded(older.partition_columns) != _folded(newer.partition_columns):
+    if reason is None and _lower_case(older.partition_columns) != _lower_case(newer.partition_columns):
         return (
             f"the partition columns changed from ({', '.join(older.partition_columns)}) to "
             f"({', '.join(newer.partition_columns)})"
@@ -28,22 +31,22 @@ def incompatibility(older: TableSchema, newer: TableSchema) -> str | None:
     return reason
 
 
-def _folded(names: tuple[str, ...]) -> list[str]:
+def _lower_case(names: tuple[str, ...]) -> list[str]:
     return [name.lower() for name in names]
 
 
 def _struct_incompatibility(
     older: tuple[StructType, StructType], newer: tuple[StructType, StructType], prefix: str
 ) -> str | None:
-    """Compare structs, each a pair of its logical and its physical schema; `prefix` is the path to them."""
-    unmatched = {physical.name.lower(): (logical, physical) for logical, physical in zip(*newer, strict=True)}
+    """Compare structs, each a pair of its logical and its physical schema; `prefix` is the path to the structs."""
+    unmatched_fields = {physical.name.lower(): (logical, physical) for logical, physical in zip(*newer, strict=True)}
     for logical, physical in zip(*older, strict=True):
-        newer_field = unmatched.pop(physical.name.lower(), None)
+        newer_field = unmatched_fields.pop(physical.name.lower(), None)
         reason = _field_incompatibility((logical, physical), newer_field, prefix + logical.name)
         if reason is not None:
             return reason
-    required = next((logical.name for logical, _ in unmatched.values() if not logical.nullable), None)
-    return None if required is None else f"the column '{prefix}{required}' was added as NOT NULL"
+    required_name = next((logical.name for logical, _ in unmatched_fields.values() if not logical.nullable), None)
+    return None if required_name is None else f"the column '{prefix}{required_name}' was added as NOT NULL"
 
 
 def _field_incompatibility(

@@ -1,8 +1,8 @@
 """The protocol, metadata and domains of a table after a restore to an older version.
 
 - The older version determines the schema, the partition columns, the properties and the clustering columns.
-- The protocol, the highest column id, the high water marks of identity columns and the version before which checkpoints
-  are protected are never lowered.
+- These values are never lowered: the protocol, the highest column id, the high water marks of identity columns, and the
+  version before which checkpoints are protected.
 - The table id, the start of in-commit timestamps and the other domains stay as they are.
 
 Protocol: Protocol Evolution, Column Mapping, Identity Columns, In-Commit Timestamps; delta-spark: RestoreTableCommand.
@@ -28,7 +28,7 @@ from deltalite.protocol.properties import (
 )
 from deltalite.protocol.schema import StructField, StructType, parse_schema, schema_to_json
 
-_GROWING = {prop.key: prop for prop in (HIGHEST_COLUMN_ID, CHECKPOINT_PROTECTION_VERSION)}
+_NEVER_LOWERED = {prop.key: prop for prop in (HIGHEST_COLUMN_ID, CHECKPOINT_PROTECTION_VERSION)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def restored_rules(current: Rules, target: Rules) -> RestoredRules:
 
     Raises:
         UnsupportedFeatureError: this release cannot write one of the two versions.
-        InvalidRequestError, SchemaMismatchError: the older version contradicts its Iceberg compatibility by now.
+        InvalidRequestError, SchemaMismatchError: the restored table would break the rules of its Iceberg compatibility.
         CorruptLogError: an identity column or the clustering is malformed.
     """
     for rules in (current, target):
@@ -69,15 +69,17 @@ def restored_rules(current: Rules, target: Rules) -> RestoredRules:
 
 
 def _restored_metadata(current: Rules, target: Rules) -> Metadata:
-    """Return the older metadata with the current table id, and the higher of the numbers that only grow."""
-    now, then = current.metadata, target.metadata
-    highest = {key: max(prop.of(now.configuration), prop.of(then.configuration)) for key, prop in _GROWING.items()}
-    configuration = dict(then.configuration) | {key: str(number) for key, number in highest.items() if number}
-    old_schema = schema = parse_schema(then.schema_string)
+    """Return the older metadata with the current table id, and the greater of each number that is never lowered."""
+    new, old = current.metadata, target.metadata
+    greatest = {
+        key: max(prop.of(new.configuration), prop.of(old.configuration)) for key, prop in _NEVER_LOWERED.items()
+    }
+    configuration = dict(old.configuration) | {key: str(number) for key, number in greatest.items() if number}
+    old_schema = schema = parse_schema(old.schema_string)
     if _supports_identity_columns(current) and _supports_identity_columns(target):
-        schema = _with_current_marks(old_schema, parse_schema(now.schema_string))
-    text = then.schema_string if schema == old_schema else schema_to_json(schema)
-    return replace(then, id=now.id, schema_string=text, configuration=configuration)
+        schema = _with_current_marks(old_schema, parse_schema(new.schema_string))
+    schema_string = old.schema_string if schema == old_schema else schema_to_json(schema)
+    return replace(old, id=new.id, schema_string=schema_string, configuration=configuration)
 
 
 def _supports_identity_columns(rules: Rules) -> bool:
@@ -85,27 +87,27 @@ def _supports_identity_columns(rules: Rules) -> bool:
 
 
 def _with_current_marks(old: StructType, current: StructType) -> StructType:
-    """Return the older schema with high water marks beyond each value that an identity column has assigned since."""
+    """Return the older schema with the current high water marks, so that no identity column repeats a value."""
     current_columns = {_physical_name(f): c for f in current for c in identity_columns(StructType((f,)))}
     marks = {}
     for field in old:
         for column in identity_columns(StructType((field,))):
-            versions = (column, current_columns.get(_physical_name(field), column))
-            known_marks = [version.high_water_mark for version in versions if version.high_water_mark is not None]
-            if known_marks:
-                marks[column.name] = max(known_marks) if column.step > 0 else min(known_marks)
+            both = (column, current_columns.get(_physical_name(field), column))
+            column_marks = [version.high_water_mark for version in both if version.high_water_mark is not None]
+            if column_marks:
+                marks[column.name] = max(column_marks) if column.step > 0 else min(column_marks)
     return with_high_water_marks(old, marks)
 
 
 def _physical_name(field: StructField) -> str:
-    """Return the physical name in lower case, or the logical name if the column has none yet."""
+    """Return the physical name in lower case, or the logical name if the column has no physical name yet."""
     return str(field.metadata.get(PHYSICAL_NAME, field.name)).lower()
 
 
 def _with_current_timestamp_start(current: Rules, protocol: Protocol, metadata: Metadata) -> Metadata:
-    """Return the metadata with the current start of in-commit timestamps, if they stay enabled.
+    """Return the metadata with the current start of in-commit timestamps, if in-commit timestamps stay enabled.
 
-    If the restore enables them, its commit records the start.
+    If the restore enables in-commit timestamps, its commit records the start.
     """
     feature = "inCommitTimestamp"
     if not (is_in_force(feature, protocol, metadata) and is_in_force(feature, current.protocol, current.metadata)):
@@ -117,7 +119,10 @@ def _with_current_timestamp_start(current: Rules, protocol: Protocol, metadata: 
 
 
 def _domains(current: Rules, target: Rules, protocol: Protocol) -> tuple[DomainMetadata, ...]:
-    """Return the older clustering if it differs; an unclustered table gets an empty list, as in delta-spark."""
+    """Return the older clustering if the current one differs; empty clustering for an unclustered older version.
+
+    delta-spark does the same.
+    """
     if "clustering" not in supported_features(protocol):
         return ()
     target_columns = clustering_columns(target.domains) if "clustering" in supported_features(target.protocol) else ()

@@ -37,8 +37,8 @@ COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnNam
 class RowIdColumns:
     """The columns of data files that hold the row ids and row commit versions of copied rows.
 
-    They are not part of the table's schema. Both are `long`. A null means the value that the file's `add` action gives
-    the row, and so does a file without the column.
+    The columns are not part of the table's schema. Both are `long`. If the value is null, or the file lacks the column,
+    the row has the value that the file's `add` action gives it.
     """
 
     row_id: str
@@ -75,11 +75,11 @@ def row_id_columns(protocol: Protocol, metadata: Metadata) -> RowIdColumns | Non
         return None
     row_id, commit_version = (metadata.configuration.get(key) for key in (ROW_ID_COLUMN, COMMIT_VERSION_COLUMN))
     fields = parse_schema(metadata.schema_string)
-    taken = {name.lower() for f in fields for name in (f.name, str(f.metadata.get(PHYSICAL_NAME)))}
+    column_names = {name.lower() for f in fields for name in (f.name, str(f.metadata.get(PHYSICAL_NAME)))}
     if not row_id or not commit_version or row_id.lower() == commit_version.lower():
         problem = f"the properties {ROW_ID_COLUMN} and {COMMIT_VERSION_COLUMN} do not name two columns"
-    elif clash := taken & {row_id.lower(), commit_version.lower()}:
-        problem = f"the table has a column '{clash.pop()}', which is to hold row ids"
+    elif conflicting_names := column_names & {row_id.lower(), commit_version.lower()}:
+        problem = f"the table has a column '{conflicting_names.pop()}', and this name is reserved for row ids"
     else:
         return RowIdColumns(row_id=row_id, commit_version=commit_version)
     raise CorruptLogError(
@@ -89,12 +89,12 @@ def row_id_columns(protocol: Protocol, metadata: Metadata) -> RowIdColumns | Non
 
 
 def row_id_names(columns: RowIdColumns | None) -> tuple[str, ...]:
-    """Return the names of the columns, none if row tracking is not enabled."""
+    """Return the names of the columns; no names if row tracking is not enabled."""
     return () if columns is None else columns.names
 
 
 def with_row_id_columns(protocol: Protocol, metadata: Metadata) -> Metadata:
-    """Return the metadata with names for the columns of `RowIdColumns`, if row tracking is enabled and has none.
+    """Return the metadata with names for the columns of `RowIdColumns`, if row tracking is enabled without names.
 
     Raises:
         InvalidRequestError: row tracking is both enabled and suspended.
@@ -110,7 +110,7 @@ def with_row_id_columns(protocol: Protocol, metadata: Metadata) -> Metadata:
 
 
 def check_not_suspended(configuration: Mapping[str, str]) -> None:
-    """Refuse properties that suspend row ids, for a table that is to have row tracking.
+    """Check that the properties of a table with row tracking do not suspend row ids.
 
     Raises:
         InvalidRequestError: `delta.rowTrackingSuspended` is true.
@@ -118,7 +118,7 @@ def check_not_suspended(configuration: Mapping[str, str]) -> None:
     if props.ROW_TRACKING_SUSPENDED.of(configuration):
         raise InvalidRequestError(
             f"{props.ENABLE_ROW_TRACKING.key} and {props.ROW_TRACKING_SUSPENDED.key} are both true.",
-            remedy="Set one of them.",
+            remedy="Set only one of them.",
         )
 
 

@@ -34,8 +34,8 @@ PRIMITIVES = frozenset(
 )
 MAX_PRECISION = 38
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
-"""The metadata key for the SQL type of a field with char or varchar; the type of the field itself has strings."""
-_CHAR = re.compile(r"\bchar\s*\(", re.IGNORECASE)
+"""The metadata key for the SQL type of a field with char or varchar. `StructField.type` has strings instead."""
+_CHAR_TYPE = re.compile(r"\bchar\s*\(", re.IGNORECASE)
 _BOUNDED_TEXT = re.compile(r"(?:char|varchar)\(\s*\d{1,9}\s*\)", re.ASCII)
 # Other names that Spark accepts.
 _ALIASES = {"null": "void", "timestamp_ltz": "timestamp"}
@@ -108,10 +108,10 @@ class StructType:
 
     def __post_init__(self) -> None:
         indices: dict[str, int] = {}
-        for index, f in enumerate(self.fields):
-            if indices.setdefault(f.name.lower(), index) != index:
+        for index, member in enumerate(self.fields):
+            if indices.setdefault(member.name.lower(), index) != index:
                 raise CorruptLogError(
-                    f"The schema has two columns called '{f.name.lower()}' (case does not count).",
+                    f"The schema has two columns called '{member.name.lower()}' (case does not count).",
                     remedy="Rename one of them.",
                 )
         object.__setattr__(self, "_indices", indices)
@@ -143,14 +143,14 @@ DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
 def member_at(schema: StructType, path: Sequence[str]) -> tuple[tuple[str, ...], DataType] | None:
     """Return the names of a path as the schema spells them, and its type; None if the path does not exist."""
     data_type: DataType = schema
-    spelled = []
+    names = []
     for name in path:
         member = data_type.find(name) if isinstance(data_type, StructType) else None
         if member is None:
             return None
-        spelled.append(member.name)
+        names.append(member.name)
         data_type = member.type
-    return tuple(spelled), data_type
+    return tuple(names), data_type
 
 
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
@@ -161,15 +161,15 @@ def parse_schema(text: str) -> StructType:
 
     Raises:
         CorruptLogError: the text is not a valid schema.
-        UnsupportedFeatureError: it has an unknown type.
+        UnsupportedFeatureError: the schema has an unknown type.
     """
     try:
-        parsed = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CorruptLogError(
             f"The table's schema is not JSON: {error}.", remedy="Repair the table's metadata."
         ) from error
-    schema = parse_type(parsed)
+    schema = parse_type(value)
     if not isinstance(schema, StructType):
         raise CorruptLogError("The table's schema is not a struct.", remedy="Repair the table's metadata.")
     return schema
@@ -187,7 +187,7 @@ def parse_type(value: Any, levels: int = _MAX_LEVELS) -> DataType:  # noqa: C901
         if decimal:
             precision, scale = int(decimal[1]), int(decimal[2])
             if not (1 <= precision <= MAX_PRECISION and 0 <= scale <= precision):
-                raise _malformed(value)
+                raise _malformed_type_error(value)
             return DecimalType(precision, scale)
         if value == "decimal":
             return DecimalType(10, 0)
@@ -215,11 +215,11 @@ def parse_type(value: Any, levels: int = _MAX_LEVELS) -> DataType:  # noqa: C901
                     bool(value["valueContainsNull"]),
                 )
     except (KeyError, TypeError, ValueError) as error:
-        raise _malformed(value) from error
-    raise _malformed(value)
+        raise _malformed_type_error(value) from error
+    raise _malformed_type_error(value)
 
 
-def _malformed(value: Any) -> CorruptLogError:
+def _malformed_type_error(value: Any) -> CorruptLogError:
     return CorruptLogError(
         f"The table's schema has a malformed type: {value!r:.120}.", remedy="Repair the table's metadata."
     )
@@ -232,7 +232,7 @@ def _parse_field(value: Mapping[str, Any], levels: int) -> StructField:
     name.encode()  # raises a ValueError for half of a surrogate pair, which JSON allows
     data_type, metadata = parse_type(value["type"], levels), dict(value.get("metadata") or {})
     if _has_bounded_text(value["type"]):
-        metadata.setdefault(CHAR_VARCHAR, _in_sql(value["type"]))
+        metadata.setdefault(CHAR_VARCHAR, _sql_type(value["type"]))
     return StructField(name, data_type, bool(value.get("nullable", True)), metadata)
 
 
@@ -240,19 +240,19 @@ def _has_bounded_text(value: Any) -> bool:
     """Whether a valid JSON type is char or varchar, alone or in arrays and maps, but not in structs."""
     if isinstance(value, str):
         return _BOUNDED_TEXT.fullmatch(value) is not None
-    below = {"array": ("elementType",), "map": ("keyType", "valueType")}.get(value["type"], ())
-    return any(_has_bounded_text(value[key]) for key in below)
+    nested_keys = {"array": ("elementType",), "map": ("keyType", "valueType")}.get(value["type"], ())
+    return any(_has_bounded_text(value[key]) for key in nested_keys)
 
 
-def _in_sql(value: Any) -> str:
-    """Return a type with char or varchar in SQL; other nested types are placeholders."""
+def _sql_type(value: Any) -> str:
+    """Return the SQL text of a JSON type with char or varchar; a nested struct becomes a placeholder."""
     if isinstance(value, str):
         return value if _BOUNDED_TEXT.fullmatch(value) else str(parse_type(value))
     match value["type"]:
         case "array":
-            return f"array<{_in_sql(value['elementType'])}>"
+            return f"array<{_sql_type(value['elementType'])}>"
         case "map":
-            return f"map<{_in_sql(value['keyType'])},{_in_sql(value['valueType'])}>"
+            return f"map<{_sql_type(value['keyType'])},{_sql_type(value['valueType'])}>"
         case _:
             return "string"
 
@@ -290,12 +290,12 @@ def schema_to_json(schema: StructType) -> str:
 
 def leaves(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], StructField]]:
     """Yield each leaf column with its path, depth first; arrays and maps are leaves, structs are not."""
-    for f in schema:
-        path = (*prefix, f.name)
-        if isinstance(f.type, StructType):
-            yield from leaves(f.type, path)
+    for column in schema:
+        path = (*prefix, column.name)
+        if isinstance(column.type, StructType):
+            yield from leaves(column.type, path)
         else:
-            yield path, f
+            yield path, column
 
 
 def contains_type(data_type: DataType, name: str) -> bool:
@@ -316,16 +316,16 @@ def contains_type(data_type: DataType, name: str) -> bool:
 def holds_char(field: StructField) -> bool:
     """Whether a column has char(n) in its type at any depth, according to the metadata of its fields."""
     texts = (f.metadata.get(CHAR_VARCHAR) for f in (field, *all_fields(field.type)))
-    return any(text is not None and _CHAR.search(str(text)) is not None for text in texts)
+    return any(text is not None and _CHAR_TYPE.search(str(text)) is not None for text in texts)
 
 
 def all_fields(data_type: DataType) -> Iterator[StructField]:
     """Yield each field at every depth, also in arrays and maps; a field comes before its members."""
     match data_type:
         case StructType(members):
-            for f in members:
-                yield f
-                yield from all_fields(f.type)
+            for member in members:
+                yield member
+                yield from all_fields(member.type)
         case ArrayType(element):
             yield from all_fields(element)
         case MapType(key, value):
@@ -335,14 +335,14 @@ def all_fields(data_type: DataType) -> Iterator[StructField]:
             return
 
 
-def bare(data_type: DataType) -> DataType:
-    """Return the type with names and types only: each member is nullable and has no metadata."""
+def names_and_types(data_type: DataType) -> DataType:
+    """Return the type without other properties of its fields: each field is nullable and has no metadata."""
     match data_type:
         case StructType(fields):
-            return StructType(tuple(StructField(f.name, bare(f.type)) for f in fields))
+            return StructType(tuple(StructField(f.name, names_and_types(f.type)) for f in fields))
         case ArrayType(element):
-            return ArrayType(bare(element))
+            return ArrayType(names_and_types(element))
         case MapType(key, value):
-            return MapType(bare(key), bare(value))
+            return MapType(names_and_types(key), names_and_types(value))
         case PrimitiveType() | DecimalType():
             return data_type

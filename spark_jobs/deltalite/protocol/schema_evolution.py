@@ -1,14 +1,14 @@
 """Schema enforcement and schema evolution: whether a table accepts data, and its schema afterwards.
 
-Columns are matched by name in any case, and the table's spelling stays. A column accepts a type if it can hold each of
-its values exactly; every type accepts void. An error names the column, both types and the parameter that would allow
-the data. delta-spark: schema enforcement and mergeSchema.
+Columns are matched by name in any case, and the table's spelling stays. A column accepts a type if the column can hold
+each value of the type exactly; every column accepts void. An error names the column, both types and the parameter that
+would allow the data. delta-spark: schema enforcement and mergeSchema.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from deltalite.errors import SchemaMismatchError
@@ -17,12 +17,12 @@ from deltalite.protocol.type_changes import is_widening
 from deltalite.protocol.type_widening import widens_automatically, with_wider_type
 
 VOID = PrimitiveType("void")
-# A write may use these exact conversions, although a column cannot widen this way.
+# A write may use these exact conversions, although a column's type cannot change from one to the other.
 _EXACT_IN_FLOAT = frozenset({("byte", "float"), ("short", "float")})
 # Names that need no backticks in SQL.
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Prefixes of metadata keys that describe the source table, not the values.
-_TABLE_BOUND = ("delta.", "__", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
+_SOURCE_TABLE_PREFIXES = ("delta.", "__", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 
 
 def new_table_schema(data: StructType, path: tuple[str, ...] = ()) -> StructType:
@@ -35,12 +35,13 @@ def new_table_schema(data: StructType, path: tuple[str, ...] = ()) -> StructType
     Raises:
         SchemaMismatchError: a column has the type void (`SELECT NULL AS x`).
     """
-    for column, void in _void_columns(data, path):
+    void_path = next(_void_paths(data, path), None)
+    if void_path is not None:
         raise SchemaMismatchError(
-            f"The column '{'.'.join(column)}' has the type {void}, which cannot be stored.",
+            f"The column '{'.'.join(void_path)}' has the type {VOID}, which cannot be stored.",
             remedy="Cast it to a type in `query`, for example CAST(NULL AS STRING).",
         )
-    return StructType(tuple(_adopted(f) for f in data))
+    return StructType(tuple(_new_table_field(f) for f in data))
 
 
 def evolved_schema(
@@ -59,7 +60,7 @@ def evolved_schema(
         SchemaMismatchError: a column is unknown, NOT NULL but missing, or of a type that would lose values.
     """
     evolution = _Evolution(adds=merge_schema, widens=merge_schema and widens)
-    return _merged(table, data, (), evolution, computed=computed)
+    return _merge_structs(table, data, (), evolution, computed=computed)
 
 
 def with_new_columns(table: StructType, data: StructType, *, widens: bool = False) -> StructType:
@@ -70,7 +71,7 @@ def with_new_columns(table: StructType, data: StructType, *, widens: bool = Fals
     Raises:
         SchemaMismatchError: a new column has the type void.
     """
-    return _with_new(table, data, (), widens=widens)
+    return _add_columns(table, data, (), widens=widens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +87,13 @@ def fits(from_type: DataType, to_type: DataType) -> bool:
     if from_type in (to_type, VOID) or is_widening(from_type, to_type):
         return True
     match from_type, to_type:
-        case PrimitiveType(a), PrimitiveType(b):
-            return (a, b) in _EXACT_IN_FLOAT
+        case PrimitiveType(from_name), PrimitiveType(to_name):
+            return (from_name, to_name) in _EXACT_IN_FLOAT
         case _:
             return False
 
 
-def _merged(
+def _merge_structs(
     table: StructType,
     data: StructType,
     path: tuple[str, ...],
@@ -108,54 +109,54 @@ def _merged(
                 _check_may_be_missing(field, (*path, field.name))
             fields.append(field)
         else:
-            merged_type = _merged_type(field.type, data_field.type, (*path, field.name), evolution)
+            merged_type = _merge_types(field.type, data_field.type, (*path, field.name), evolution)
             fields.append(with_wider_type(field, merged_type))
-    added = [f for f in data if table.find(f.name) is None]
-    if added and not evolution.adds:
+    new_fields = [f for f in data if table.find(f.name) is None]
+    if new_fields and not evolution.adds:
         raise SchemaMismatchError(
-            f"The data has columns that the table does not have: {_listed(added, path)}. "
+            f"The data has columns that the table does not have: {_columns_text(new_fields, path)}. "
             f"The table has: {', '.join(table.names)}.",
             remedy="Set merge_schema=True to add them, or leave them out in `query`.",
         )
-    return StructType((*fields, *new_table_schema(StructType(tuple(added)), path)))
+    return StructType((*fields, *new_table_schema(StructType(tuple(new_fields)), path)))
 
 
-def _with_new(table: StructType, data: StructType, path: tuple[str, ...], *, widens: bool) -> StructType:
+def _add_columns(table: StructType, data: StructType, path: tuple[str, ...], *, widens: bool) -> StructType:
     fields = []
     for field in table:
         data_field = data.find(field.name)
         if data_field is None:
             fields.append(field)
         else:
-            new_type = _type_with_new(field.type, data_field.type, (*path, field.name), widens=widens)
+            new_type = _add_members(field.type, data_field.type, (*path, field.name), widens=widens)
             fields.append(with_wider_type(field, new_type))
-    added = StructType(tuple(f for f in data if table.find(f.name) is None))
-    return StructType((*fields, *new_table_schema(added, path)))
+    new_fields = StructType(tuple(f for f in data if table.find(f.name) is None))
+    return StructType((*fields, *new_table_schema(new_fields, path)))
 
 
-def _type_with_new(table: DataType, data: DataType, path: tuple[str, ...], *, widens: bool) -> DataType:
+def _add_members(table: DataType, data: DataType, path: tuple[str, ...], *, widens: bool) -> DataType:
     match table, data:
         case StructType(), StructType():
-            return _with_new(table, data, path, widens=widens)
+            return _add_columns(table, data, path, widens=widens)
         case ArrayType(element, contains_null), ArrayType(data_element):
-            return ArrayType(_type_with_new(element, data_element, (*path, "element"), widens=widens), contains_null)
+            return ArrayType(_add_members(element, data_element, (*path, "element"), widens=widens), contains_null)
         case MapType(key, value, contains_null), MapType(data_key, data_value):
             new_key = data_key if widens and widens_automatically(key, data_key) else key
-            return MapType(new_key, _type_with_new(value, data_value, (*path, "value"), widens=widens), contains_null)
+            return MapType(new_key, _add_members(value, data_value, (*path, "value"), widens=widens), contains_null)
         case _:
             return data if widens and widens_automatically(table, data) else table
 
 
-def _merged_type(table: DataType, data: DataType, path: tuple[str, ...], evolution: _Evolution) -> DataType:
+def _merge_types(table: DataType, data: DataType, path: tuple[str, ...], evolution: _Evolution) -> DataType:
     match table, data:
         case StructType(), StructType():
-            return _merged(table, data, path, evolution)
+            return _merge_structs(table, data, path, evolution)
         case ArrayType(element, contains_null), ArrayType(data_element, _):
-            return ArrayType(_merged_type(element, data_element, (*path, "element"), evolution), contains_null)
+            return ArrayType(_merge_types(element, data_element, (*path, "element"), evolution), contains_null)
         case MapType(key, value, contains_null), MapType(data_key, data_value, _):
             return MapType(
-                _merged_type(key, data_key, (*path, "key"), evolution),
-                _merged_type(value, data_value, (*path, "value"), evolution),
+                _merge_types(key, data_key, (*path, "key"), evolution),
+                _merge_types(value, data_value, (*path, "value"), evolution),
                 contains_null,
             )
         case _ if fits(data, table):
@@ -172,14 +173,14 @@ def _merged_type(table: DataType, data: DataType, path: tuple[str, ...], evoluti
 
 
 def _widening_advice(table: DataType, data: DataType) -> str:
-    """Return the advice to widen the column, if the type of the data is one to which it could widen."""
+    """Return the advice to widen the column, or an empty text if the column cannot widen to the type of the data."""
     if not widens_automatically(table, data):
         return ""
     return "; or write with merge_schema=True to a table with delta.enableTypeWidening, which widens the column"
 
 
 def _conversion(table: DataType, data: DataType, path: tuple[str, ...]) -> str:
-    """Return the advice that makes the data fit: a cast if the column has a simple type."""
+    """Return the advice to convert the data in `query`: a cast if the column has a simple type."""
     column = path[0] if _PLAIN_NAME.fullmatch(path[0]) else "`" + path[0].replace("`", "``") + "`"
     match table, data:
         case _ if len(path) > 1:
@@ -198,37 +199,38 @@ def _check_may_be_missing(field: StructField, path: tuple[str, ...]) -> None:
         )
 
 
-def _listed(fields: Iterable[StructField], path: tuple[str, ...]) -> str:
+def _columns_text(fields: Iterable[StructField], path: tuple[str, ...]) -> str:
     return ", ".join(f"{'.'.join((*path, f.name))} ({f.type})" for f in fields)
 
 
-def _adopted(field: StructField) -> StructField:
-    metadata = {k: v for k, v in field.metadata.items() if not k.startswith(_TABLE_BOUND)}
-    return StructField(field.name, _nullable(field.type), nullable=True, metadata=metadata)
+def _new_table_field(field: StructField) -> StructField:
+    metadata = {k: v for k, v in field.metadata.items() if not k.startswith(_SOURCE_TABLE_PREFIXES)}
+    return StructField(field.name, _with_nullable_members(field.type), nullable=True, metadata=metadata)
 
 
-def _nullable(data_type: DataType) -> DataType:
+def _with_nullable_members(data_type: DataType) -> DataType:
     match data_type:
         case StructType(fields):
-            return StructType(tuple(_adopted(f) for f in fields))
+            return StructType(tuple(_new_table_field(f) for f in fields))
         case ArrayType(element):
-            return ArrayType(_nullable(element), contains_null=True)
+            return ArrayType(_with_nullable_members(element), contains_null=True)
         case MapType(key, value):
-            return MapType(_nullable(key), _nullable(value), value_contains_null=True)
+            return MapType(_with_nullable_members(key), _with_nullable_members(value), value_contains_null=True)
         case PrimitiveType() | DecimalType():
             return data_type
 
 
-def _void_columns(data_type: DataType, path: tuple[str, ...]) -> Iterable[tuple[tuple[str, ...], DataType]]:
+def _void_paths(data_type: DataType, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of all columns and members of type void; `path` leads to `data_type`."""
     match data_type:
         case StructType(fields):
-            for f in fields:
-                yield from _void_columns(f.type, (*path, f.name))
+            for field in fields:
+                yield from _void_paths(field.type, (*path, field.name))
         case ArrayType(element):
-            yield from _void_columns(element, (*path, "element"))
+            yield from _void_paths(element, (*path, "element"))
         case MapType(key, value):
-            yield from _void_columns(key, (*path, "key"))
-            yield from _void_columns(value, (*path, "value"))
+            yield from _void_paths(key, (*path, "key"))
+            yield from _void_paths(value, (*path, "value"))
         case PrimitiveType() | DecimalType():
             if data_type == VOID:
-                yield path, data_type
+                yield path

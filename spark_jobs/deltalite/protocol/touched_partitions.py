@@ -33,20 +33,24 @@ def partition_names(
     """Name partitions, sorted and without repeats; `partitions` are the `partitionValues` of file actions.
 
     The names have the logical column names, in the order of the table's partition columns. The result is empty if the
-    table is not partitioned. It is None if there are more than `MAX_PARTITIONS`, a name is longer than `LONGEST_NAME`
-    or cannot be encoded, or a value is unknown.
+    table is not partitioned. The result is None in these cases:
+
+    - There are more than `MAX_PARTITIONS` partitions.
+    - A name is longer than `LONGEST_NAME`, or cannot be encoded.
+    - A value is unknown.
     """
     if not metadata.partition_columns:
         return None if any(partitions) else ()
     try:
-        columns_by_key = [_columns_by_key(metadata, mapped=mapped) for mapped in (True, False)]
+        # The protocol is not known here, so the keys may be physical or logical names.
+        key_maps = [_columns_by_key(metadata, supports_mapping=supports_mapping) for supports_mapping in (True, False)]
     except DeltaLiteError:
         return None
     names: set[str] = set()
     for values in partitions:
         if values is None:
             return None
-        columns = next((columns for columns in columns_by_key if columns.keys() == values.keys()), None)
+        columns = next((columns for columns in key_maps if columns.keys() == values.keys()), None)
         if columns is None:
             return None
         name = partition_dir({column: values[key] for key, column in columns.items()})
@@ -61,7 +65,7 @@ def partition_values_of_name(name: str) -> dict[str, str | None]:
     return partition_values_of_dir(name)
 
 
-def _columns_by_key(metadata: Metadata, *, mapped: bool) -> dict[str, str]:
+def _columns_by_key(metadata: Metadata, *, supports_mapping: bool) -> dict[str, str]:
     """Return the logical partition columns by their keys in the log, in the table's order."""
-    schema = table_schema(metadata, parse_schema(metadata.schema_string), mapped=mapped)
+    schema = table_schema(metadata, parse_schema(metadata.schema_string), supports_mapping=supports_mapping)
     return dict(zip(schema.partition_keys.values(), metadata.partition_columns, strict=True))

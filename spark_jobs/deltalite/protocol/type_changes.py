@@ -1,8 +1,8 @@
-"""Type widening: the check that a reader can follow each change of a column's type.
+"""Type widening: the check that a reader can read the files from before each change of a column's type.
 
 The field metadata `delta.typeChanges` keeps the history of a widened column. Older files have the narrower type, so a
 reader casts their values, and each cast must be exact. A change that the protocol does not define is rejected, because
-the meaning of old files is then undefined. Protocol: Type Widening, Reader Requirements.
+readers could not agree on the values of older files. Protocol: Type Widening, Reader Requirements.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def recorded_changes(schema: StructType) -> Iterator[tuple[str, DataType, DataTy
 def _changes_of_field(field: StructField, path: str) -> Iterator[tuple[str, DataType, DataType]]:
     changes = field.metadata.get(TYPE_CHANGES) or []
     if not isinstance(changes, list):
-        raise _malformed(path, changes)
+        raise _malformed_error(path, changes)
     for change in changes:
         yield path, *_types_of(change, path)
     yield from _changes_below(field.type, path)
@@ -110,10 +110,10 @@ def _types_of(change: Any, path: str) -> tuple[DataType, DataType]:
             remedy=error.remedy,
         ) from error
     except (KeyError, TypeError, AttributeError, DeltaLiteError) as error:
-        raise _malformed(path, change) from error
+        raise _malformed_error(path, change) from error
 
 
-def _malformed(path: str, change: Any) -> CorruptLogError:
+def _malformed_error(path: str, change: Any) -> CorruptLogError:
     return CorruptLogError(
         f"The column '{path}' has a malformed {TYPE_CHANGES}: {change!r:.120}.", remedy="Repair the table's metadata."
     )

@@ -27,8 +27,8 @@ _OTHER_CHANGES = frozenset({("float", "double"), ("date", "timestamp_ntz")})
 def is_enabled(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether writers may widen the table's columns.
 
-    They may not if the table has only the preview of the feature. There each change names the version of its commit,
-    which is not known before the commit.
+    Writers may not do so if the table has only the preview of the feature. In the preview, each change names the
+    version of its commit, and the writer does not know this version before the commit.
     """
     return FEATURE in supported_features(protocol) and ENABLE_TYPE_WIDENING.of(metadata.configuration)
 
@@ -36,12 +36,13 @@ def is_enabled(protocol: Protocol, metadata: Metadata) -> bool:
 def widens_automatically(old: DataType, new: DataType) -> bool:
     """Whether a write or merge with schema evolution changes the type of a column from `old` to `new`.
 
-    It does so within a family only: integers, floating-point numbers, decimals, and dates to timestamps without a time
-    zone. An INT column does not become DOUBLE because some rows have that type. delta-spark: TypeWideningMode.
+    The type changes only within a family: integers, floating-point numbers, decimals, and dates to timestamps without a
+    time zone. An INT column does not become DOUBLE, even if some rows have that type. delta-spark: TypeWideningMode.
     """
     match old, new:
-        case PrimitiveType(a), PrimitiveType(b):
-            return a != b and is_widening(old, new) and ({a, b} <= set(INTEGERS) or (a, b) in _OTHER_CHANGES)
+        case PrimitiveType(old_name), PrimitiveType(new_name):
+            is_in_family = {old_name, new_name} <= set(INTEGERS) or (old_name, new_name) in _OTHER_CHANGES
+            return old_name != new_name and is_widening(old, new) and is_in_family
         case DecimalType(), DecimalType():
             return old != new and is_widening(old, new)
         case _:
@@ -56,8 +57,8 @@ def with_wider_type(field: StructField, new_type: DataType) -> StructField:
     changes = [_record(path, old, new) for path, old, new in _changes(field.type, new_type)]
     if not changes:
         return replace(field, type=new_type)
-    recorded = [*(field.metadata.get(TYPE_CHANGES) or ()), *changes]
-    return replace(field, type=new_type, metadata={**field.metadata, TYPE_CHANGES: recorded})
+    all_changes = [*(field.metadata.get(TYPE_CHANGES) or ()), *changes]
+    return replace(field, type=new_type, metadata={**field.metadata, TYPE_CHANGES: all_changes})
 
 
 def without_type_changes(schema_string: str) -> str:
@@ -72,7 +73,7 @@ def without_type_changes(schema_string: str) -> str:
 
 
 def check_no_rule_uses_widened(base: StructType, schema: StructType, rules: ColumnRules) -> None:
-    """Refuse to widen a column that a CHECK constraint, an invariant or a generated column may use.
+    """Check that no CHECK constraint, invariant or generated column may use a column that the operation widens.
 
     The value of an expression such as `hash(a)` depends on the type of its column.
     delta-spark: checkDependentExpressions.
@@ -90,32 +91,32 @@ def check_no_rule_uses_widened(base: StructType, schema: StructType, rules: Colu
     expressions |= {f"generated column '{name}'": text for name, text in rules.generated.items()}
     for old, new in columns:
         name = re.compile(rf"(?<!\w){re.escape(old.name)}(?!\w)", re.IGNORECASE)
-        user = next((rule for rule, text in expressions.items() if name.search(text)), None)
-        if user is not None or old.name in rules.generated:
+        rule_name = next((rule for rule, text in expressions.items() if name.search(text)), None)
+        if rule_name is not None or old.name in rules.generated:
             raise SchemaMismatchError(
                 f"The column '{old.name}' cannot widen from {old.type} to {new.type}: the "
-                f"{user or 'expression that generates it'} depends on its type.",
+                f"{rule_name or 'expression that generates it'} depends on its type.",
                 remedy=f"Keep the type {old.type}: a write can cast its values. Or drop the rule first.",
             )
 
 
 def _is_widened(old: StructField, new: StructField) -> bool:
-    """Whether the type of a field or of anything in it has changed."""
+    """Whether the type of a field, or of a field in it, has changed."""
     if any(True for _ in _changes(old.type, new.type)):
         return True
-    return any(_is_widened(a, b) for a, b in _members(old.type, new.type))
+    return any(_is_widened(old_member, new_member) for old_member, new_member in _members(old.type, new.type))
 
 
 def _members(old: DataType, new: DataType) -> Iterator[tuple[StructField, StructField]]:
-    """Yield the members of the structs in a type that both versions of it have."""
+    """Yield the members that structs in the old and the new type have in common, each as an (old, new) pair."""
     match old, new:
         case StructType(), StructType():
             for member in old:
-                after = new.find(member.name)
-                if after is not None:
-                    yield member, after
-        case ArrayType(a), ArrayType(b):
-            yield from _members(a, b)
+                new_member = new.find(member.name)
+                if new_member is not None:
+                    yield member, new_member
+        case ArrayType(element), ArrayType(new_element):
+            yield from _members(element, new_element)
         case MapType(key, value), MapType(new_key, new_value):
             yield from _members(key, new_key)
             yield from _members(value, new_value)
@@ -126,8 +127,8 @@ def _changes(
 ) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
     """Yield each changed simple type outside of structs, with its path in arrays and maps."""
     match old, new:
-        case ArrayType(a), ArrayType(b):
-            yield from _changes(a, b, (*path, "element"))
+        case ArrayType(element), ArrayType(new_element):
+            yield from _changes(element, new_element, (*path, "element"))
         case MapType(key, value), MapType(new_key, new_value):
             yield from _changes(key, new_key, (*path, "key"))
             yield from _changes(value, new_value, (*path, "value"))

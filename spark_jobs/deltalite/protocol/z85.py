@@ -1,9 +1,9 @@
 """Z85: an encoding of bytes as text for JSON.
 
 Five characters of an alphabet of 85 encode four bytes, most significant first, so the length of a text is a multiple of
-five. Delta encodes the uuid of a deletion vector's file this way (20 characters), and small inline deletion vectors.
-These are padded to a multiple of four bytes, and the descriptor holds their true length. Invalid text is rejected,
-including a group above 32 bits. Protocol: Deletion Vectors; RFC 32/Z85 of ZeroMQ.
+five. Delta uses this encoding for the uuid of a deletion vector's file (20 characters), and for small inline deletion
+vectors. Inline vectors are padded to a multiple of four bytes, and the descriptor holds their true length. `decode`
+rejects invalid text, including a group above 32 bits. Protocol: Deletion Vectors; RFC 32/Z85 of ZeroMQ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The base of all requests: a frozen dataclass whose constructor validates its fields, and its JSON form.
+"""The base of all requests: a frozen dataclass that validates its fields in its constructor, and its JSON form.
 
 The constructor checks everything that does not depend on the table; the command checks the rest. `from_json` reads the
 output of `to_json`. The JSON carries a schema version, because the worker that writes a request and the job that reads
@@ -41,15 +41,15 @@ class OutOfOrder(StrEnum):
 class RunIdentity:
     """The identity of a run: the key of idempotency, and the details that history shows.
 
-    `app_id` is derived from the DAG run and the task, or is the author's `idempotency_key`. `txn_version` is the lowest
-    transaction version that the run may commit. It is the generation if a cleared task writes again, else 0.
+    `app_id` is made from the DAG run and the task, or from the author's `idempotency_key`. `txn_version` is the lowest
+    transaction version that the run may commit: the generation if a cleared task writes again, else 0.
     Protocol: Transaction Identifiers.
 
-    `details` (DAG, task, run, try, map index, data interval), `generation` and the digests go to
+    The commit stores `details` (DAG, task, run, try, map index, data interval), `generation` and the digests in
     `commitInfo.userMetadata`. `request_digest` is the digest of the request, and `parameter_digests` has a short digest
     of each parameter. `sibling_ids` is the prefix and suffix of the app ids of the other mapped tasks in the DAG run;
     None if the map index does not identify the task. `is_of_cleared_run` is True if tasks of the DAG run may have been
-    cleared. Mapped items may then have changed their map index.
+    cleared. A mapped item may then have another map index than before.
     """
 
     app_id: str
@@ -63,7 +63,7 @@ class RunIdentity:
     is_of_cleared_run: bool = True
 
     def __post_init__(self) -> None:
-        choose(self, "on_rerun", OnRerun)
+        convert_to_enum(self, "on_rerun", OnRerun)
         if not self.app_id:
             raise InvalidRequestError("The run has an empty app id.", remedy="Set the app id of the run that writes.")
         if self.txn_version < 0:
@@ -91,8 +91,8 @@ class RunIdentity:
 class Request:
     """The base class of all requests. `table` is the table's address, and `kind` names the class in JSON.
 
-    With `single_writer`, the author asserts that no other process writes to the table. Storage without atomic creation
-    is then accepted.
+    With `single_writer`, the author asserts that no other process writes to the table. The job then accepts storage
+    without atomic creation of files.
     """
 
     kind: ClassVar[str]
@@ -107,7 +107,7 @@ class Request:
     def to_json(self, *, nonce: str | None = None) -> str:
         """Serialize the request to one line of JSON, which `from_json` reads.
 
-        The job repeats the nonce in its marker lines.
+        The job prints `nonce` in its marker lines.
         """
         head = {"schema_version": SCHEMA_VERSION, "kind": self.kind} | ({} if nonce is None else {"nonce": nonce})
         return json.dumps({**head, **_to_plain_json(self)}, sort_keys=True)
@@ -116,7 +116,9 @@ class Request:
     def from_json(cls, text: str) -> Self:
         """Parse the output of `to_json`.
 
-        Raises `InvalidRequestError` for invalid JSON, another kind or schema version, and an unknown or invalid field.
+        Raises:
+            InvalidRequestError: the text is not JSON, is of another kind or schema version, or has an unknown or
+                invalid field.
         """
         try:
             body = json.loads(text)
@@ -132,17 +134,19 @@ class Request:
                 f"and got {kind!r} of version {version!r}.",
                 remedy=_SAME_RELEASE,
             )
-        unknown = sorted(set(body) - {f.name for f in fields(cls)})
-        if unknown:
-            raise InvalidRequestError(f"The request has unknown fields: {', '.join(unknown)}.", remedy=_SAME_RELEASE)
+        unknown_fields = sorted(set(body) - {f.name for f in fields(cls)})
+        if unknown_fields:
+            raise InvalidRequestError(
+                f"The request has unknown fields: {', '.join(unknown_fields)}.", remedy=_SAME_RELEASE
+            )
         try:
-            return cls(**cls._typed(body))
+            return cls(**cls._convert_values(body))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidRequestError(f"The request is malformed: {error}.", remedy=_SAME_RELEASE) from error
 
     @classmethod
-    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
-        """Convert JSON values to the types of the fields."""
+    def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
+        """Convert the JSON values of the fields to the types of the fields."""
         return body
 
 
@@ -151,10 +155,10 @@ class CommitRequest(Request):
     """A request that ends in a commit; the commit carries the identity of the run.
 
     After a conflict, the command replans the operation up to `conflict_retries` times within the first
-    `conflict_seconds` seconds. `user_metadata` goes to `commitInfo`.
+    `conflict_seconds` seconds. The commit stores `user_metadata` in `commitInfo`.
     """
 
-    incidental: ClassVar[frozenset[str]] = frozenset(
+    incidental_fields: ClassVar[frozenset[str]] = frozenset(
         {
             "identity",
             "table",
@@ -174,55 +178,56 @@ class CommitRequest(Request):
     conflict_seconds: int = 600
 
     def __post_init__(self) -> None:
+        Request.__post_init__(self)
         for problem, remedy in self.contradictions():
             raise InvalidRequestError(problem, remedy=remedy)
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the faults of the request, each with its remedy, the most important first."""
-        if not self.table:
-            yield "The request names no table.", "Give the table's address."
         for name in ("conflict_retries", "conflict_seconds"):
-            limit = getattr(self, name)
-            if limit < 0:
-                yield f"{name} is {limit}, which is negative.", "Give 0 or more."
+            maximum = getattr(self, name)
+            if maximum < 0:
+                yield f"{name} is {maximum}, which is negative.", "Give 0 or more."
 
     @classmethod
-    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
+    def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
         if body.get("identity") is not None:
             identity = body["identity"]
-            siblings = identity.get("sibling_ids")
-            body["identity"] = RunIdentity(**{**identity, "sibling_ids": siblings and tuple(siblings)})
+            sibling_ids = identity.get("sibling_ids")
+            body["identity"] = RunIdentity(**{**identity, "sibling_ids": sibling_ids and tuple(sibling_ids)})
         return body
 
 
-def replace_faults(identity: RunIdentity | None, reason: str, remedy: str) -> Iterator[Contradiction]:
-    """Yield the fault of `on_rerun='replace'` in a request that is not an append; `reason` says what it is instead."""
+def faults_of_replace(identity: RunIdentity | None, reason: str, remedy: str) -> Iterator[Contradiction]:
+    """Yield a fault if `on_rerun` is 'replace', which only an append supports.
+
+    `reason` says that the request is not an append, such as "the operation is 'delete'".
+    """
     if identity is not None and identity.on_rerun is OnRerun.REPLACE:
-        yield f"on_rerun='replace' applies only to an append, and {reason}.", remedy
+        yield f"on_rerun='replace' applies only to an append, but {reason}.", remedy
 
 
 def repeated_name(names: Iterable[str]) -> str | None:
-    """Return the first name that occurs again, ignoring case; None if there is none."""
-    seen: dict[str, int] = {}
-    spellings = list(names)
-    for number, name in enumerate(spellings):
-        first = seen.setdefault(name.lower(), number)
-        if first != number:
-            return spellings[first]
+    """Return the first name that occurs again in any case, as the first occurrence spells it; None if there is none."""
+    first_spellings: dict[str, str] = {}
+    for name in names:
+        if name.lower() in first_spellings:
+            return first_spellings[name.lower()]
+        first_spellings[name.lower()] = name
     return None
 
 
-def choose(record: Any, name: str, choices: type[StrEnum]) -> None:
-    """Convert the text in a field to its enum, because commands compare members by identity.
+def convert_to_enum(request: Any, name: str, enum: type[StrEnum]) -> None:
+    """Convert the text in the field `name` to a member of `enum`, because commands compare members by identity.
 
-    Raises `InvalidRequestError` for a text that is not a member.
+    Raises `InvalidRequestError` if no member has this text.
     """
-    value = getattr(record, name)
+    value = getattr(request, name)
     try:
-        object.__setattr__(record, name, choices(value))
+        object.__setattr__(request, name, enum(value))
     except ValueError:
         raise InvalidRequestError(
-            f"{name} is {value!r}, which is not a valid value.", remedy=f"Choose one of {', '.join(choices)}."
+            f"{name} is {value!r}, which is not a valid value.", remedy=f"Choose one of {', '.join(enum)}."
         ) from None
 
 

@@ -10,8 +10,9 @@ from deltalite.requests.base import Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRequest(Request):
-    """A request to write the checkpoint of the newest version of `table`; `log_cleanup` also cleans its log.
+    """A request to write the checkpoint of the newest version of `table`.
 
+    With `log_cleanup`, the job also deletes expired files of the log.
     See `DeltaCheckpointOperator` for the meaning of each parameter.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, replace_faults
+from deltalite.requests.base import CommitRequest, Contradiction, faults_of_replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class ConvertRequest(CommitRequest):
                 f"The property {constraint} is a constraint on rows, and a conversion does not read rows to check it.",
                 "Convert without it. Then add it with the `constraints` of DeltaTableOperator, which checks the rows.",
             )
-        yield from replace_faults(
+        yield from faults_of_replace(
             self.identity,
             f"the operation is '{self.kind}'",
-            "Leave on_rerun out: a second conversion leaves the table as it is.",
+            "Leave on_rerun out: a second conversion does not change the table.",
         )

@@ -12,7 +12,7 @@ from deltalite.requests.base import Request
 class GenerateManifestRequest(Request):
     """A request to write the symlink manifests of the newest version of `table`.
 
-    See `DeltaGenerateManifestOperator`.
+    See `DeltaGenerateManifestOperator` for the meaning of each parameter.
     """
 
     kind: ClassVar[str] = "generate_manifest"

@@ -27,5 +27,5 @@ def parse_moment_ms(moment: str | datetime) -> int:
             f"The timestamp is {moment!r}, which is neither text nor a datetime.",
             remedy="Give ISO 8601 text such as '2026-01-01T00:00:00Z', or a datetime.",
         )
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(milliseconds=1)
+    zoned_moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (zoned_moment - _EPOCH) // timedelta(milliseconds=1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Contradiction, replace_faults
+from deltalite.requests.base import CommitRequest, Contradiction, faults_of_replace
 
 _MAX_BYTES = 2**62
 
@@ -20,7 +20,8 @@ _MAX_BYTES = 2**62
 class OptimizeRequest(CommitRequest):
     """A request to compact small files of `table`, or to order its rows along a Z curve with `z_order_by`.
 
-    The rows of a clustered table are ordered by its clustering columns; with `full`, those of all files.
+    In a clustered table, the job orders rows by the clustering columns. With `full`, it also rewrites the files that
+    are clustered by other columns.
     `where` (SQL on partition columns) selects partitions. See `DeltaOptimizeOperator` for the meaning of each
     parameter.
     """
@@ -51,28 +52,34 @@ class OptimizeRequest(CommitRequest):
             yield "where is empty.", "Give a predicate on partition columns, or leave it out for the whole table."
         for column in self.z_order_by:
             if not column.strip():
-                yield f"z_order_by has {column!r}.", "Give names of columns."
+                yield f"z_order_by has the empty name {column!r}.", "Give names of columns."
         for name in ("target_file_size", "max_commit_bytes"):
             size = getattr(self, name)
             if size is not None and not 1 <= size <= _MAX_BYTES:
-                yield f"{name} is {size}.", "Give a number of bytes."
+                yield f"{name} is {size}, which is out of range.", f"Give a number of bytes from 1 to {_MAX_BYTES}."
         if self.min_file_size is not None and not 0 <= self.min_file_size <= _MAX_BYTES:
-            yield f"min_file_size is {self.min_file_size}.", "Give 0 bytes or more."
+            yield (
+                f"min_file_size is {self.min_file_size}, which is out of range.",
+                f"Give a number of bytes from 0 to {_MAX_BYTES}.",
+            )
         if self.min_file_size is not None and self.z_order_by:
             yield (
                 f"min_file_size is {self.min_file_size}, but z_order_by reads files of any size.",
                 "Leave one of them out.",
             )
         if not 0 <= self.max_deleted_rows_ratio <= 1:
-            yield f"max_deleted_rows_ratio is {self.max_deleted_rows_ratio}.", "Give a share, from 0 to 1."
-        yield from replace_faults(
+            yield (
+                f"max_deleted_rows_ratio is {self.max_deleted_rows_ratio}, which is out of range.",
+                "Give a ratio from 0 to 1.",
+            )
+        yield from faults_of_replace(
             self.identity,
             f"the operation is '{self.kind}'",
-            "Use on_rerun='write' to run it again on the table as it is then, or 'skip'.",
+            "Use on_rerun='write' to run the operation again on the newest version, or 'skip'.",
         )
 
     @classmethod
-    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
-        body = super(OptimizeRequest, cls)._typed(body)  # slots=True replaces the class; plain super() has the old one
+    def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
+        body = super(OptimizeRequest, cls)._convert_values(body)  # slots=True makes a new class, so plain super() fails
         body["z_order_by"] = tuple(body.get("z_order_by", ()))
         return body

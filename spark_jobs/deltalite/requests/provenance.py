@@ -1,7 +1,8 @@
 """The run behind a commit: the JSON object in `commitInfo.userMetadata`.
 
-`RunIdentity.provenance` writes the object, and `RunProvenance` reads it. With it, a run compares itself with the run
-behind an earlier commit. Other writers also set this field, so a value of an unexpected type counts as absent.
+`RunIdentity.provenance` makes the object, and `RunProvenance` parses it. A run compares the object with its identity to
+decide whether it made an earlier commit. Other writers also set this field, so a value of an unexpected type counts as
+absent.
 Protocol: Commit Provenance Information.
 """
 
@@ -21,10 +22,10 @@ DIGEST_SCHEME = "1:"
 class RunProvenance:
     """The run behind a commit. A field is None if the commit does not have it; earlier releases wrote fewer fields.
 
-    `generation` counts how often the task was cleared before it committed. `request` is the digest of the task's
+    `generation` is the number of clears of the task before the commit. `request` is the digest of the task's
     request, and `parameters` has a short digest of each parameter. `run_start` is the start of the DAG run; it differs
-    if the run was deleted and created again under the same id. `out_of_order` is True if runs of later data intervals
-    had committed before.
+    if the run was deleted and created again with the same id. `out_of_order` is True if runs of later data intervals
+    had committed earlier.
     """
 
     dag_id: str | None = None
@@ -56,28 +57,28 @@ class RunProvenance:
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Return the provenance in a parsed JSON object."""
 
-        def text(name: str) -> str | None:
+        def text_of(name: str) -> str | None:
             value = values.get(name)
             return value if isinstance(value, str) else None
 
-        def number(name: str) -> int | None:
+        def number_of(name: str) -> int | None:
             value = values.get(name)
             return value if isinstance(value, int) and not isinstance(value, bool) else None
 
         parameters = values.get("parameters")
         return cls(
-            dag_id=text("dag_id"),
-            task_id=text("task_id"),
-            run_id=text("run_id"),
-            map_index=number("map_index"),
-            idempotency_key=text("idempotency_key"),
-            generation=number("generation"),
-            request=text("request"),
-            parameters=_texts(parameters) if isinstance(parameters, Mapping) else {},
-            run_start=text("run_start"),
-            logical_date=text("logical_date"),
-            data_interval_start=text("data_interval_start"),
-            data_interval_end=text("data_interval_end"),
+            dag_id=text_of("dag_id"),
+            task_id=text_of("task_id"),
+            run_id=text_of("run_id"),
+            map_index=number_of("map_index"),
+            idempotency_key=text_of("idempotency_key"),
+            generation=number_of("generation"),
+            request=text_of("request"),
+            parameters=_text_values(parameters) if isinstance(parameters, Mapping) else {},
+            run_start=text_of("run_start"),
+            logical_date=text_of("logical_date"),
+            data_interval_start=text_of("data_interval_start"),
+            data_interval_end=text_of("data_interval_end"),
             out_of_order=values.get("out_of_order") is True,
         )
 
@@ -87,15 +88,15 @@ class RunProvenance:
         return self.request is not None and self.request.startswith(DIGEST_SCHEME)
 
     def is_same_task_instance(self, other: RunProvenance) -> bool:
-        """Whether both name the same task instance: DAG, task, DAG run and map index."""
+        """Whether both runs are of the same task instance: DAG, task, DAG run and map index."""
         return self._task_instance == other._task_instance
 
     def has_same_request(self, other: RunProvenance) -> bool:
-        """Whether both have the same request digest."""
+        """Whether both runs have the same request digest, and this release can compare it."""
         return self.has_digest and self.request == other.request
 
     def differing_parameters(self, other: RunProvenance) -> list[str]:
-        """Return the sorted names of the parameters whose digests differ."""
+        """Return the sorted names of the parameters with different digests."""
         names = self.parameters.keys() | other.parameters.keys()
         return sorted(name for name in names if self.parameters.get(name) != other.parameters.get(name))
 
@@ -114,11 +115,11 @@ def moment(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        parsed = datetime.fromisoformat(text)
-        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+        time = datetime.fromisoformat(text)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
 
-def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+def _text_values(values: Mapping[str, Any]) -> dict[str, str]:
     return {name: value for name, value in values.items() if isinstance(value, str)}

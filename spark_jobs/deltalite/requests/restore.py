@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Contradiction, replace_faults
+from deltalite.requests.base import CommitRequest, Contradiction, faults_of_replace
 from deltalite.requests.moments import parse_moment_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreRequest(CommitRequest):
-    """A request to restore `table` to `version`, or to the version at `timestamp` (ISO 8601, UTC without a zone).
+    """A request to restore `table` to `version`, or to the newest version at `timestamp`.
 
-    Exactly one of the two is set. See `DeltaRestoreOperator` for the meaning of each parameter.
+    Exactly one of the two is set. `timestamp` is ISO 8601, and in UTC if it has no zone.
+    See `DeltaRestoreOperator` for the meaning of each parameter.
     """
 
     kind: ClassVar[str] = "restore"
@@ -32,7 +33,7 @@ class RestoreRequest(CommitRequest):
         if self.version is not None and self.timestamp is not None:
             yield "The request names both a version and a time to restore.", "Keep one of them."
         if self.version is not None and self.version < 0:
-            yield f"version is {self.version}.", "Give 0 or more."
+            yield f"version is {self.version}, which is negative.", "Give 0 or more."
         if self.timestamp is not None and not self.timestamp.strip():
             yield "timestamp is empty.", "Write it as 2026-01-01T00:00:00Z."
         elif self.timestamp is not None:
@@ -40,7 +41,7 @@ class RestoreRequest(CommitRequest):
                 parse_moment_ms(self.timestamp)
             except InvalidRequestError as error:
                 yield error.problem, error.remedy
-        yield from replace_faults(
+        yield from faults_of_replace(
             self.identity,
             f"the operation is '{self.kind}'",
             "Use on_rerun='write' to restore again, or 'skip'.",

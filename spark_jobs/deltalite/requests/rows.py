@@ -1,8 +1,14 @@
 """The requests that change rows of an existing table: delete, update and merge.
 
 Conditions and values are Spark SQL, which the commands parse. The classes here reject faults that do not depend on the
-table: an empty predicate (it never means "every row"), a clause without an action, an action that its kind of clause
-does not allow, and a clause after one without a condition. An error names a clause as in the DAG: `when_matched[1]`.
+table:
+
+- an empty predicate, which never means "every row"
+- a clause without an action
+- an action that its kind of clause does not allow
+- a clause after a clause without a condition
+
+An error names a clause as in the DAG: `when_matched[1]`.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Contradiction, OutOfOrder, choose, replace_faults
+from deltalite.requests.base import CommitRequest, Contradiction, OutOfOrder, convert_to_enum, faults_of_replace
 from deltalite.requests.source import Source, query_contradictions, sources_of
 
 ALL_COLUMNS = "*"
@@ -32,13 +38,13 @@ class RowsRequest(CommitRequest):
 
     def __post_init__(self) -> None:
         if self.out_of_order is not None:
-            choose(self, "out_of_order", OutOfOrder)
+            convert_to_enum(self, "out_of_order", OutOfOrder)
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.contradictions(self)
-        yield from replace_faults(
+        yield from faults_of_replace(
             self.identity,
             f"the operation is '{self.kind}'",
             "Use on_rerun='write' to run the operation again on the newest version, or 'skip'.",
@@ -91,7 +97,7 @@ class UpdateRequest(RowsRequest):
 class MergeClause:
     """One clause of a merge: exactly one of `update`, `insert` and `delete`, for rows that satisfy `condition` (SQL).
 
-    `update` and `insert` map columns to expressions, or are `"*"`: every column from the source's column of that name.
+    `update` and `insert` map columns to expressions. `"*"` sets every column to the source column of the same name.
     """
 
     condition: str | None = None
@@ -113,13 +119,13 @@ class MergeClause:
 class MergeRequest(RowsRequest):
     """A request to merge the rows of `sources`, or of the `query` over them, into `table`.
 
-    In SQL, `source` and `target` name the rows of both sides. Among the clauses of one kind, the first one whose
-    condition is true applies. A target row that satisfies none stays as it is. `create_if_missing` creates a missing
+    In SQL, `source` and `target` name the rows of both sides. For each row, the first clause of its kind with a
+    true condition applies. A target row without such a clause does not change. `create_if_missing` creates a missing
     table with `partition_by` and `properties`.
     """
 
     kind: ClassVar[str] = "merge"
-    incidental: ClassVar[frozenset[str]] = CommitRequest.incidental | {
+    incidental_fields: ClassVar[frozenset[str]] = CommitRequest.incidental_fields | {
         "create_if_missing",
         "partition_by",
         "properties",
@@ -143,13 +149,13 @@ class MergeRequest(RowsRequest):
         yield from query_contradictions(self.sources, self.query, self.query_params)
         if not self.on.strip():
             yield "`on` is empty.", "Give the condition on which rows match: 'target.id = source.id'."
-        kinds = {name: getattr(self, name) for name in _ACTIONS}
-        if not any(kinds.values()):
+        clauses_by_kind = {name: getattr(self, name) for name in _ALLOWED_ACTIONS}
+        if not any(clauses_by_kind.values()):
             yield (
                 "The merge has no clause, so it would do nothing.",
-                f"Give at least one of {', '.join(_ACTIONS)}.",
+                f"Give at least one of {', '.join(_ALLOWED_ACTIONS)}.",
             )
-        for name, clauses in kinds.items():
+        for name, clauses in clauses_by_kind.items():
             yield from _clause_list_faults(name, clauses)
         if self.create_if_missing and not self.when_not_matched:
             yield (
@@ -163,17 +169,17 @@ class MergeRequest(RowsRequest):
             )
 
     @classmethod
-    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
-        body = super(MergeRequest, cls)._typed(body)  # slots=True replaces the class; plain super() has the old one
+    def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
+        body = super(MergeRequest, cls)._convert_values(body)  # slots=True makes a new class, so plain super() fails
         body["sources"] = sources_of(body["sources"])
         if body.get("partition_by") is not None:
             body["partition_by"] = tuple(body["partition_by"])
-        for name in _ACTIONS:
+        for name in _ALLOWED_ACTIONS:
             body[name] = tuple(MergeClause(**clause) for clause in body.get(name, ()))
         return body
 
 
-_ACTIONS: Mapping[str, tuple[str, ...]] = {
+_ALLOWED_ACTIONS: Mapping[str, tuple[str, ...]] = {
     "when_matched": ("update", "delete"),
     "when_not_matched": ("insert",),
     "when_not_matched_by_source": ("update", "delete"),
@@ -185,7 +191,7 @@ def _clause_faults(clause: MergeClause) -> Iterator[Contradiction]:
     if len(clause.actions) != 1:
         yield (
             f"The clause has {' and '.join(clause.actions) or 'no action'}.",
-            "Give it one of update, insert and delete.",
+            "Give exactly one of update, insert and delete.",
         )
         return
     (action,) = clause.actions
@@ -194,7 +200,7 @@ def _clause_faults(clause: MergeClause) -> Iterator[Contradiction]:
             pass
         case str() as text:
             yield (
-                f"{action} is {text!r}.",
+                f"{action} is the text {text!r}.",
                 f"Give expressions by column, or '{ALL_COLUMNS}' for all columns of the source.",
             )
         case assignments:
@@ -204,12 +210,12 @@ def _clause_faults(clause: MergeClause) -> Iterator[Contradiction]:
 
 def _clause_list_faults(name: str, clauses: tuple[MergeClause, ...]) -> Iterator[Contradiction]:
     """Yield the faults of the clauses of one kind, numbered as in the DAG."""
-    allowed = _ACTIONS[name]
+    allowed_actions = _ALLOWED_ACTIONS[name]
     for number, clause in enumerate(clauses):
-        if not set(clause.actions) <= set(allowed):
+        if not set(clause.actions) <= set(allowed_actions):
             (action,) = clause.actions
             yield (
-                f"{name}[{number}] has the action {action}, but only {' or '.join(allowed)} is allowed there.",
+                f"{name}[{number}] has the action {action}, but only {' or '.join(allowed_actions)} is allowed there.",
                 "Move or change the clause.",
             )
         if name == "when_not_matched_by_source" and clause.update == ALL_COLUMNS:
@@ -224,9 +230,10 @@ def _clause_list_faults(name: str, clauses: tuple[MergeClause, ...]) -> Iterator
             )
 
 
-def _condition_faults(name: str, condition: str | None, meaning: str) -> Iterator[Contradiction]:
+def _condition_faults(name: str, condition: str | None, reason_to_omit: str) -> Iterator[Contradiction]:
+    """Yield the fault of an empty condition. `reason_to_omit` ends the remedy "Give a predicate, or leave it out"."""
     if condition is not None and not condition.strip():
-        yield f"{name} is empty.", f"Give a predicate, or leave it out {meaning}."
+        yield f"{name} is empty.", f"Give a predicate, or leave it out {reason_to_omit}."
 
 
 def _assignment_faults(name: str, values: Assignments) -> Iterator[Contradiction]:
@@ -234,7 +241,7 @@ def _assignment_faults(name: str, values: Assignments) -> Iterator[Contradiction
         yield f"{name} names no column.", "Give an expression for each column that gets a value."
     for column, expression in values.items():
         if not column.strip() or not expression.strip():
-            yield f"{name} has {column!r}: {expression!r}.", "Give the column a name, and an SQL expression."
+            yield f"{name} has {column!r}: {expression!r}.", "Give the name of the column and an SQL expression."
     if len({column.lower() for column in values}) < len(values):
         yield (
             f"{name} names a column twice, in another case: {', '.join(values)}.",

@@ -10,7 +10,7 @@ from typing import Any
 from deltalite.errors import InvalidRequestError
 from deltalite.requests.base import Contradiction
 
-_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _READ_ROW_IDS = "readrowids"
 
@@ -20,9 +20,9 @@ class Source:
     """One source: any Spark data source, a Delta table at a version or time, or the changes of a Delta table.
 
     `version_as_of` and `timestamp_as_of` (ISO 8601) need the format `delta` and exclude each other.
-    `changes_from_version` and `changes_to_version` also need it, and read the change data feed. Both are inclusive, and
-    without the second one the newest version is the end. `schema` is Spark DDL. A Delta source takes no `schema`, and
-    only the option `readRowIds`.
+    `changes_from_version` and `changes_to_version` need the format `delta` too. They select versions of the change data
+    feed, both inclusive; without `changes_to_version`, the range ends with the newest version. `schema` is Spark DDL. A
+    Delta source takes no `schema`, and only the option `readRowIds`.
     """
 
     format: str
@@ -63,16 +63,16 @@ class Source:
 
     @property
     def reads_row_ids(self) -> bool:
-        """Whether the rows of a table have the columns `_row_id` and `_row_commit_version`."""
-        return any(key.lower() == _READ_ROW_IDS and text.lower() == "true" for key, text in self.options.items())
+        """Whether the rows of the source have the columns `_row_id` and `_row_commit_version`."""
+        return any(key.lower() == _READ_ROW_IDS and value.lower() == "true" for key, value in self.options.items())
 
     def _check_delta_options(self) -> None:
-        for key, text in self.options.items():
-            if key.lower() != _READ_ROW_IDS or text.lower() not in ("true", "false"):
+        for key, value in self.options.items():
+            if key.lower() != _READ_ROW_IDS or value.lower() not in ("true", "false"):
                 raise InvalidRequestError(
-                    f"A source of format 'delta' has the option {key!r} with the value {text!r}. Its only option is "
+                    f"A source of format 'delta' has the option {key!r} with the value {value!r}. Its only option is "
                     "readRowIds, which is 'true' or 'false'.",
-                    remedy="Remove it from `options`.",
+                    remedy="Remove the option, or correct its value.",
                 )
         if self.reads_row_ids and self.changes_from_version is not None:
             raise InvalidRequestError(
@@ -81,8 +81,8 @@ class Source:
             )
 
     def _check_changes(self, *, has_version: bool) -> None:
-        first, last = self.changes_from_version, self.changes_to_version
-        if first is None and last is None:
+        from_version, to_version = self.changes_from_version, self.changes_to_version
+        if from_version is None and to_version is None:
             return
         if self.format.lower() != "delta":
             raise InvalidRequestError(
@@ -95,13 +95,14 @@ class Source:
                 "The source names both a version or time of the table and a range of its changes.",
                 remedy="Keep one of them.",
             )
-        if first is None:
+        if from_version is None:
             raise InvalidRequestError(
                 "The source has changes_to_version without changes_from_version.", remedy="Give the first version too."
             )
-        if first < 0 or (last is not None and last < first):
+        if from_version < 0 or (to_version is not None and to_version < from_version):
             raise InvalidRequestError(
-                f"Invalid range of changes: from version {first} to {'the newest' if last is None else last}.",
+                f"Invalid range of changes: from version {from_version} to "
+                f"{'the newest' if to_version is None else to_version}.",
                 remedy="Give versions of 0 or more, the lower one first.",
             )
 
@@ -127,7 +128,7 @@ def query_contradictions(
     if query_params and query is None:
         yield "The request has query_params but no query.", "Give a `query` with a `:name` for each, or leave them out."
     for name, value in query_params.items():
-        if not _PARAMETER.fullmatch(name):
+        if not _PARAMETER_NAME.fullmatch(name):
             yield f"Invalid name {name!r} in query_params.", "Use letters, digits and underscores."
         if not isinstance(value, str | int | float | None):
             yield (

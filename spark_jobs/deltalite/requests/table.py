@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, repeated_name, replace_faults
+from deltalite.requests.base import CommitRequest, Contradiction, faults_of_replace, repeated_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRequest(CommitRequest):
-    """A request that `table` exists with this schema, partitioning, properties, constraints and description.
+    """A request to create or alter `table`, so that it has the declared schema, properties and other parts.
 
-    `schema` is Spark DDL. `unset_properties`, `drop_constraints` and `drop_features` name what the table must not have.
+    `schema` is Spark DDL. `unset_properties`, `drop_constraints` and `drop_features` name parts that the
+    table must not have.
     See `DeltaTableOperator` for the meaning of each parameter.
     """
 
@@ -32,14 +33,19 @@ class TableRequest(CommitRequest):
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.contradictions(self)
-        declared = (self.properties, self.unset_properties, self.constraints, self.drop_constraints)
-        if not (any(declared) or self.drop_features) and all(
-            value is None for value in (self.schema, self.partition_by, self.cluster_by, self.description)
-        ):
+        collections = (
+            self.properties,
+            self.unset_properties,
+            self.constraints,
+            self.drop_constraints,
+            self.drop_features,
+        )
+        single_values = (self.schema, self.partition_by, self.cluster_by, self.description)
+        if not any(collections) and all(value is None for value in single_values):
             yield "The request declares nothing about the table.", "Give `schema`, `properties` or another parameter."
         if self.schema is not None and not self.schema.strip():
             yield "schema is empty.", "Write it as DDL, such as 'id BIGINT NOT NULL, day DATE'."
-        for name, values in self._names().items():
+        for name, values in self._unique_names().items():
             if not all(isinstance(value, str) for value in values):
                 yield f"{name} is {values!r}, and its items must be texts.", "Give names."
                 return
@@ -51,14 +57,14 @@ class TableRequest(CommitRequest):
                 yield f"The constraint '{name}' has no name or no condition.", "Give both."
         if self.partition_by and self.cluster_by:
             yield "The request has both partition_by and cluster_by.", "Keep one of them."
-        yield from replace_faults(
+        yield from faults_of_replace(
             self.identity,
             f"the operation is '{self.kind}'",
             "Use on_rerun='write' to apply the request again, or 'skip'.",
         )
 
-    def _names(self) -> dict[str, list[str]]:
-        """Return the names that a parameter, or two that exclude each other, may have only once."""
+    def _unique_names(self) -> dict[str, list[str]]:
+        """Return the names that must not repeat, by the parameter or the two parameters that have them."""
         return {
             "partition_by": list(self.partition_by or ()),
             "cluster_by": list(self.cluster_by or ()),
@@ -68,7 +74,7 @@ class TableRequest(CommitRequest):
         }
 
     @classmethod
-    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
-        body = super(TableRequest, cls)._typed(body)  # slots=True replaces the class; plain super() has the old one
-        lists = ("partition_by", "cluster_by", "unset_properties", "drop_constraints", "drop_features")
-        return body | {name: tuple(body[name]) for name in lists if body.get(name) is not None}
+    def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
+        body = super(TableRequest, cls)._convert_values(body)  # slots=True makes a new class, so plain super() fails
+        list_fields = ("partition_by", "cluster_by", "unset_properties", "drop_constraints", "drop_features")
+        return body | {name: tuple(body[name]) for name in list_fields if body.get(name) is not None}

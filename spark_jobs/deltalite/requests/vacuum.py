@@ -1,8 +1,8 @@
 """The request of a vacuum task.
 
 A retention shorter than the table's can break queries, streams and time travel of other users. The author therefore
-confirms it with the table's name, so that the confirmation does not apply to the other tables of a mapped task. The
-command compares the retention with the table's property.
+confirms the short retention with the table's name. The confirmation then does not apply to other tables of a mapped
+task. The command compares the retention with the table's property.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, choose, replace_faults
+from deltalite.requests.base import CommitRequest, Contradiction, convert_to_enum, faults_of_replace
 
 
 class VacuumMode(StrEnum):
-    """The place where a vacuum searches for files to delete: `full` the table's folder, `lite` only its log."""
+    """The search for files to delete: `full` lists the table's folder, `lite` only reads its log."""
 
     FULL = "full"
     LITE = "lite"
@@ -38,7 +38,7 @@ class VacuumRequest(CommitRequest):
     confirm_short_retention: str | None = None
 
     def __post_init__(self) -> None:
-        choose(self, "mode", VacuumMode)
+        convert_to_enum(self, "mode", VacuumMode)
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -49,12 +49,12 @@ class VacuumRequest(CommitRequest):
                 f"retention_hours is {self.retention_hours}, which is negative.",
                 "Give 0 or more, or leave it out to use the table's retention.",
             )
-        if self.confirm_short_retention is not None and self.confirm_short_retention not in self._names:
+        if self.confirm_short_retention is not None and self.confirm_short_retention not in self._confirming_names:
             yield (
                 f"confirm_short_retention names '{self.confirm_short_retention}', but the table is {self.table}.",
-                f"Give '{self._names[-1]}' to confirm a short retention for this table, or leave it out.",
+                f"Give '{self._confirming_names[-1]}' to confirm a short retention for this table, or leave it out.",
             )
-        yield from replace_faults(
+        yield from faults_of_replace(
             self.identity,
             f"the operation is '{self.kind}'",
             "Use on_rerun='write' to run the vacuum again, or 'skip'.",
@@ -66,6 +66,6 @@ class VacuumRequest(CommitRequest):
         return self.confirm_short_retention is not None
 
     @property
-    def _names(self) -> tuple[str, str]:
-        """The names that confirm: the table's address and its last part."""
+    def _confirming_names(self) -> tuple[str, str]:
+        """The names that confirm a short retention: the table's address, and the last part of the address."""
         return self.table, self.table.rstrip("/").rpartition("/")[2]

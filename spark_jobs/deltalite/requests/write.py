@@ -7,12 +7,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, OutOfOrder, choose, repeated_name, replace_faults
+from deltalite.requests.base import (
+    CommitRequest,
+    Contradiction,
+    OutOfOrder,
+    convert_to_enum,
+    faults_of_replace,
+    repeated_name,
+)
 from deltalite.requests.source import Source, query_contradictions, sources_of
 
 
 class WriteMode(StrEnum):
-    """The effect of a write on a table that exists."""
+    """The effect of a write if the table exists."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -31,11 +38,12 @@ class PartitionOverwrite(StrEnum):
 class WriteRequest(CommitRequest):
     """A request to write the rows of `sources`, or of the `query` over them, to `table`.
 
-    Column names are those of the written rows. See `DeltaWriteOperator` for the meaning of each parameter.
+    Parameters that name columns use the column names of the written rows.
+    See `DeltaWriteOperator` for the meaning of each parameter.
     """
 
     kind: ClassVar[str] = "write"
-    incidental: ClassVar[frozenset[str]] = CommitRequest.incidental | {
+    incidental_fields: ClassVar[frozenset[str]] = CommitRequest.incidental_fields | {
         "max_records_per_file",
         "optimize_write",
         "properties",
@@ -58,35 +66,35 @@ class WriteRequest(CommitRequest):
     out_of_order: OutOfOrder | None = None
 
     def __post_init__(self) -> None:
-        choose(self, "mode", WriteMode)
-        choose(self, "partition_overwrite", PartitionOverwrite)
+        convert_to_enum(self, "mode", WriteMode)
+        convert_to_enum(self, "partition_overwrite", PartitionOverwrite)
         if self.out_of_order is not None:
-            choose(self, "out_of_order", OutOfOrder)
+            convert_to_enum(self, "out_of_order", OutOfOrder)
         CommitRequest.__post_init__(self)
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.contradictions(self)
         yield from query_contradictions(self.sources, self.query, self.query_params)
-        yield from _contradictions(self)
+        yield from _combination_faults(self)
 
     @classmethod
-    def _typed(cls, body: dict[str, Any]) -> dict[str, Any]:
-        body = super(WriteRequest, cls)._typed(body)  # slots=True replaces the class; plain super() has the old one
+    def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
+        body = super(WriteRequest, cls)._convert_values(body)  # slots=True makes a new class, so plain super() fails
         body["sources"] = sources_of(body["sources"])
         if body.get("partition_by") is not None:
             body["partition_by"] = tuple(body["partition_by"])
         return body
 
 
-def _contradictions(request: WriteRequest) -> list[Contradiction]:
-    """Return the faults of the combination of parameters, each with its remedy."""
+def _combination_faults(request: WriteRequest) -> list[Contradiction]:
+    """Return the faults of single parameters and of combinations of parameters, each with its remedy."""
     overwrites = request.mode is WriteMode.OVERWRITE
-    dynamic = request.partition_overwrite is PartitionOverwrite.DYNAMIC
+    is_dynamic = request.partition_overwrite is PartitionOverwrite.DYNAMIC
     faults: list[Contradiction] = []
 
-    def add_fault_if(when: bool, problem: str, remedy: str) -> None:  # noqa: FBT001  reads as "add fault if"
-        if when:
+    def add_fault_if(condition: bool, problem: str, remedy: str) -> None:  # noqa: FBT001  reads as "add fault if"
+        if condition:
             faults.append((problem, remedy))
 
     add_fault_if(
@@ -100,12 +108,12 @@ def _contradictions(request: WriteRequest) -> list[Contradiction]:
         "Give a predicate, or leave it out to overwrite the whole table.",
     )
     add_fault_if(
-        request.replace_where is not None and dynamic,
+        request.replace_where is not None and is_dynamic,
         "replace_where and partition_overwrite='dynamic' both select the rows to replace.",
         "Keep one of them.",
     )
     add_fault_if(
-        dynamic and not overwrites,
+        is_dynamic and not overwrites,
         f"partition_overwrite='dynamic' needs mode 'overwrite', and the mode is '{request.mode}'.",
         "Set mode='overwrite', or leave partition_overwrite out.",
     )
@@ -115,7 +123,7 @@ def _contradictions(request: WriteRequest) -> list[Contradiction]:
         "Set mode='overwrite', or use merge_schema to add columns.",
     )
     add_fault_if(
-        request.overwrite_schema and (dynamic or request.replace_where is not None),
+        request.overwrite_schema and (is_dynamic or request.replace_where is not None),
         "overwrite_schema replaces the schema of the whole table, but the request replaces only a part of the rows.",
         "Leave out overwrite_schema, or overwrite the whole table.",
     )
@@ -129,12 +137,14 @@ def _contradictions(request: WriteRequest) -> list[Contradiction]:
         "data_change=False declares that the write only rearranges rows, which needs mode 'overwrite'.",
         "Set mode='overwrite', or leave data_change out.",
     )
-    repeated = repeated_name(request.partition_by or ())
-    add_fault_if(repeated is not None, f"partition_by names '{repeated}' twice.", "Name each column once.")
+    repeated_column = repeated_name(request.partition_by or ())
+    add_fault_if(
+        repeated_column is not None, f"partition_by names '{repeated_column}' twice.", "Name each column once."
+    )
     if request.mode is not WriteMode.APPEND:
-        faults += replace_faults(
+        faults += faults_of_replace(
             request.identity,
             f"the mode is '{request.mode}'",
-            "Use on_rerun='write': an overwrite replaces the rows of the earlier run anyway.",
+            "Use on_rerun='write': an overwrite replaces the rows of the earlier run.",
         )
     return faults

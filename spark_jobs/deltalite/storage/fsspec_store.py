@@ -19,14 +19,14 @@ from deltalite.redaction import redacted
 from deltalite.storage.locations import resolve_path
 from deltalite.storage.log_store import StoredFile
 
-# The read-ahead of each request; the default of s3fs is 50 MB.
+# The bytes that one request reads ahead; the default of s3fs is 50 MB.
 _BLOCK_BYTES = 4 * 1024 * 1024
 # The keys of the modification time in s3fs, adlfs, gcsfs, local and memory file systems.
-_TIMES = ("LastModified", "last_modified", "updated", "mtime", "created")
-_NO_CREDENTIALS = frozenset({"NoCredentialsError", "ClientAuthenticationError", "DefaultCredentialsError"})
-# HTTP status codes for denied access, and for a range outside the file.
-_REFUSED, _OUT_OF_RANGE = frozenset({401, 403}), 416
-_READ_ONLY = "Write through Spark: the operators and jobs do."
+_TIME_KEYS = ("LastModified", "last_modified", "updated", "mtime", "created")
+_CREDENTIAL_ERRORS = frozenset({"NoCredentialsError", "ClientAuthenticationError", "DefaultCredentialsError"})
+# HTTP status codes for denied access, and for a range outside of the file.
+_DENIED_STATUSES = frozenset({401, 403})
+_OUT_OF_RANGE_STATUS = 416
 
 
 class FsspecLogStore:
@@ -43,22 +43,22 @@ class FsspecLogStore:
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
         """Yield the files in the folder of `name`, from `name` on, in name order."""
-        folder, _, first = name.rpartition("/")
+        folder, _, first_base = name.rpartition("/")
         path, entries = self.entries(folder)
         files = []
         for entry in entries:
             parent, _, base = entry["name"].rpartition("/")
             is_inside = parent.strip("/") == path.strip("/")
-            if entry["type"] == "file" and is_inside and base >= first and base and not base.startswith("."):
+            if entry["type"] == "file" and is_inside and base >= first_base and base and not base.startswith("."):
                 files.append((base, entry))
         for base, entry in sorted(files, key=lambda pair: pair[0]):
-            full = f"{folder}/{base}" if folder else base
-            yield StoredFile(name=full, size_bytes=entry["size"] or 0, modified_ms=modified_ms(entry))
+            full_name = f"{folder}/{base}" if folder else base
+            yield StoredFile(name=full_name, size_bytes=entry["size"] or 0, modified_ms=modified_ms(entry))
 
     def entries(self, folder: str) -> tuple[str, list[dict[str, Any]]]:
-        """Return fsspec's path of a folder, and its entries; none if the folder does not exist."""
+        """Return fsspec's path of a folder, and the entries of the folder; none if it does not exist."""
         path = self._path(folder)
-        with self._errors(f"list {folder or self._root}"):
+        with self._converted_errors(f"list {folder or self._root}"):
             self._fs.invalidate_cache(path)
             try:
                 return path, self._fs.ls(path, detail=True)
@@ -67,7 +67,7 @@ class FsspecLogStore:
 
     def read(self, name: str) -> bytes | None:
         """Return the whole file, or None if it does not exist."""
-        with self._errors(f"read {name}"):
+        with self._converted_errors(f"read {name}"):
             try:
                 data: bytes = self._fs.cat_file(self._path(name))
             except (FileNotFoundError, IsADirectoryError):
@@ -75,8 +75,8 @@ class FsspecLogStore:
             return data
 
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
-        """Return the first bytes, or None; one request, while `read` and `open` request the length first."""
-        with self._errors(f"read {name}"):
+        """Return the first bytes, or None. Takes one request; `read` and `open` request the length first."""
+        with self._converted_errors(f"read {name}"):
             path = self._path(name)
             try:
                 start: bytes = self._fs.cat_file(path, start=0, end=size_bytes)
@@ -98,7 +98,7 @@ class FsspecLogStore:
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[pa.NativeFile]:
         """Open a file for random access through Python."""
-        with self._errors(f"open {name}"):
+        with self._converted_errors(f"open {name}"):
             try:
                 file = self._fs.open(self._path(name), "rb", block_size=_BLOCK_BYTES, cache_type="readahead")
             except IsADirectoryError as error:
@@ -121,7 +121,7 @@ class FsspecLogStore:
     def _reject_write(self, name: str) -> NoReturn:
         raise UnsupportedStorageError(
             f"Could not change {name} of {self._root}: without Spark this storage is read-only.",
-            remedy=_READ_ONLY,
+            remedy="Write through Spark: use an operator, or run a job.",
         )
 
     def _path(self, name: str) -> str:
@@ -129,33 +129,34 @@ class FsspecLogStore:
         return str(self._fs._strip_protocol(path))  # noqa: SLF001  fsspec has no public function for this
 
     @contextlib.contextmanager
-    def _errors(self, doing: str) -> Iterator[None]:
-        """Convert the client's errors, which may have any type, to `StorageError`; keep `FileNotFoundError`."""
+    def _converted_errors(self, action: str) -> Iterator[None]:
+        """Convert the client's errors, which may have any type, to `StorageError`, except `FileNotFoundError`."""
         try:
             yield
         except (FileNotFoundError, DeltaLiteError):
             raise
         except Exception as error:
-            if _is_refusal(error):
+            if _is_access_denied(error):
                 raise StoragePermissionError(
-                    f"No permission to {doing} of {self._root}: {_error_text(error)}.",
-                    remedy="Name the Airflow connection of the storage in storage_conn_id, or give the worker's own "
+                    f"No permission to {action} of {self._root}: {_error_text(error)}.",
+                    remedy="Name the Airflow connection of the storage in storage_conn_id, or give the worker's "
                     "identity access to the table.",
                 ) from error
             raise StorageError(
-                f"Could not {doing} of {self._root}: {type(error).__name__}: {_error_text(error)}.",
-                remedy="Check the storage and the network; the task may be retried.",
+                f"Could not {action} of {self._root}: {type(error).__name__}: {_error_text(error)}.",
+                remedy="Check the storage and the network, then retry the task.",
             ) from error
 
 
-def _is_refusal(error: Exception) -> bool:
-    """Whether an error means denied access: s3fs has a type for it, other clients have a status code."""
-    is_typed = isinstance(error, PermissionError) or type(error).__name__ in _NO_CREDENTIALS
-    return is_typed or _status(error) in _REFUSED or str(error).startswith("Forbidden")  # gcsfs's message
+def _is_access_denied(error: Exception) -> bool:
+    """Whether an error means denied access, by its type (s3fs) or its status code (other clients)."""
+    is_typed = isinstance(error, PermissionError) or type(error).__name__ in _CREDENTIAL_ERRORS
+    return is_typed or _status(error) in _DENIED_STATUSES or str(error).startswith("Forbidden")  # gcsfs's message
 
 
 def _is_out_of_range(error: Exception) -> bool:
-    return _status(error) == _OUT_OF_RANGE or "range" in str(error).lower()
+    """Whether an error means that the requested range is outside of the file."""
+    return _status(error) == _OUT_OF_RANGE_STATUS or "range" in str(error).lower()
 
 
 def _status(error: Exception) -> int | None:
@@ -168,7 +169,7 @@ def _status(error: Exception) -> int | None:
 
 
 def _error_text(error: Exception) -> str:
-    """Return the text of an error for use within a sentence, with secrets redacted: it may quote a signed address."""
+    """Return the text of an error for use within a sentence, without secrets: an error may quote a signed address."""
     return redacted(str(error)).rstrip(".")
 
 
@@ -181,7 +182,7 @@ class _Reader:
         self._store, self._name, self._file = store, name, file
 
     def read(self, size: int = -1) -> bytes:
-        with self._store._errors(f"read {self._name}"):  # noqa: SLF001  two halves of one store
+        with self._store._converted_errors(f"read {self._name}"):  # noqa: SLF001  a class of this module
             data: bytes = self._file.read(size)
             return data
 
@@ -203,7 +204,7 @@ class _Reader:
 
 def modified_ms(entry: dict[str, Any]) -> int:
     """Return the modification time of an entry (milliseconds UTC), 0 if the file system has none."""
-    value = next((entry[key] for key in _TIMES if entry.get(key) is not None), 0)
+    value = next((entry[key] for key in _TIME_KEYS if entry.get(key) is not None), 0)
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
     return int((value.timestamp() if isinstance(value, datetime) else float(value)) * 1000)

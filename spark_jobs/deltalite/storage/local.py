@@ -1,7 +1,7 @@
 """The log store of tables in a local or mounted file system.
 
 To commit, the store writes a complete temporary file and links it to its final name. `link()` fails if the name is
-taken, so exactly one writer wins, even across processes and over NFS, and readers never see a partial file. The file
+taken, so exactly one writer wins, even across processes and over NFS. Readers never see a partial file. The file
 and its folder are synced before the commit counts. Names of temporary files begin with a dot, so listings and other
 engines ignore them.
 """
@@ -24,8 +24,8 @@ from deltalite.storage.log_store import StoredFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
-_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
+_NO_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class LocalLogStore:
@@ -45,21 +45,23 @@ class LocalLogStore:
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
         """Yield the files in the folder of `name`, from `name` on, in order; hidden ones only if `name` is hidden."""
-        folder, _, first = name.rpartition("/")
-        shows_hidden = first.startswith(".")
+        folder, _, first_base = name.rpartition("/")
+        shows_hidden = first_base.startswith(".")
         try:
             with os.scandir(self._path(folder)) as entries:
-                names = sorted(e.name for e in entries if e.name >= first and (shows_hidden or e.name[0] != "."))
+                bases = sorted(e.name for e in entries if e.name >= first_base and (shows_hidden or e.name[0] != "."))
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
             raise storage_error(error, f"list {folder or self.root}") from error
-        for base in names:
-            full = f"{folder}/{base}" if folder else base
+        for base in bases:
+            full_name = f"{folder}/{base}" if folder else base
             with contextlib.suppress(FileNotFoundError):  # deleted since the listing
-                status = os.stat(self._path(full))
+                status = os.stat(self._path(full_name))
                 if stat.S_ISREG(status.st_mode):
-                    yield StoredFile(name=full, size_bytes=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+                    yield StoredFile(
+                        name=full_name, size_bytes=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000
+                    )
 
     def read(self, name: str) -> bytes | None:
         """Return the whole file, or None if it does not exist."""
@@ -86,18 +88,18 @@ class LocalLogStore:
         return pa.OSFile(str(self._path(name)), "rb")
 
     def write_if_absent(self, name: str, data: bytes) -> bool:
-        """Link a complete temporary file to `name`; False if the name is taken.
+        """Link a complete temporary file to `name`. Returns False if the name is taken.
 
-        The store first checks the name, so that a writer that has already lost does not write and sync a file.
+        The store first checks the name, so that it does not write and sync a file in vain.
         """
         target = self._path(name)
         try:
             if os.path.lexists(target):
                 return False
-            with self._temporary(target, data) as temporary:
-                created = self._link(temporary, target)
+            with self._temporary_file(target, data) as temporary:
+                is_created = self._link(temporary, target)
                 _sync_folder(target.parent)
-                return created
+                return is_created
         except OSError as error:
             raise storage_error(error, f"create {name}") from error
 
@@ -105,7 +107,7 @@ class LocalLogStore:
         """Rename a complete temporary file to `name`."""
         target = self._path(name)
         try:
-            with self._temporary(target, data) as temporary:
+            with self._temporary_file(target, data) as temporary:
                 os.replace(temporary, target)
         except OSError as error:
             raise storage_error(error, f"write {name}") from error
@@ -118,7 +120,7 @@ class LocalLogStore:
             raise storage_error(error, f"delete {name}") from error
 
     @contextlib.contextmanager
-    def _temporary(self, target: Path, data: bytes) -> Iterator[str]:
+    def _temporary_file(self, target: Path, data: bytes) -> Iterator[str]:
         """Create a complete, synced file beside `target`, and delete it afterwards unless it was renamed."""
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.parent / f".{target.name}.{uuid.uuid4()}.tmp"
@@ -132,13 +134,15 @@ class LocalLogStore:
             temporary.unlink(missing_ok=True)
 
     def _link(self, temporary: str, target: Path) -> bool:
+        """Link a file to the name `target`; return False if another writer has taken the name."""
         try:
             os.link(temporary, target)
         except FileExistsError:
-            # An NFS client may send the request twice; the second then fails. A link count of two shows our success.
+            # An NFS client may send the request twice, and the second then fails. A link count of two shows that the
+            # first request succeeded.
             return os.stat(temporary).st_nlink > 1
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            if error.errno not in _NO_HARD_LINKS:
                 raise
             if self._single_writer:
                 return _rename_if_absent(temporary, target)
@@ -156,6 +160,7 @@ class LocalLogStore:
 
 
 def _rename_if_absent(temporary: str, target: Path) -> bool:
+    """Rename a file to `target` unless it exists; return whether it was renamed. Not safe with several writers."""
     if target.exists():
         return False
     os.rename(temporary, target)
@@ -171,8 +176,8 @@ def _sync_folder(folder: Path) -> None:
 
 
 def storage_error(error: OSError, action: str) -> DeltaLiteError:
-    """Return the typed error of an operating system's error; `action` says what failed, such as `read <name>`."""
-    if error.errno in _FORBIDDEN:
+    """Return the library's error for an error of the operating system; `action` is what failed: `read <name>`."""
+    if error.errno in _NO_PERMISSION:
         return StoragePermissionError(
             f"No permission to {action}: {error}.",
             remedy="Give the user that runs the task access to the table's folder.",

@@ -2,7 +2,7 @@
 
 Files are deleted through a handle of their folder, which is opened part by part without following links. A folder that
 was replaced by a link after the listing is therefore never entered. Hadoop keeps a checksum in `.name.crc` beside each
-local file; it is deleted with its file.
+local file; the tree deletes it together with the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import groupby
 from deltalite.storage.local import storage_error
 from deltalite.storage.trees import Deletion, Folder
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY
 _BATCH = 500
 # A local disk needs only one thread; a mount benefits from several.
 _THREADS = 4
@@ -68,7 +68,7 @@ class LocalTree:
         return Folder(name=folder, bases=bases, sizes=sizes, times_ms=times_ms, folders=folders, has_more=has_more)
 
     def delete_files(self, names: Sequence[str]) -> Deletion:
-        """Delete files, folder by folder."""
+        """Delete plain files and Hadoop's checksum files beside them, folder by folder."""
         outcome = Deletion()
         for folder, folder_names in groupby(names, lambda name: name.rpartition("/")[0]):
             bases = [name.rpartition("/")[2] for name in folder_names]
@@ -95,12 +95,12 @@ class LocalTree:
     @contextlib.contextmanager
     def _open_folder(self, folder: str) -> Iterator[int]:
         """Open a handle of a folder. Raises `NotADirectoryError` if a part of its name is a link."""
-        handle = os.open(self._root, _FOLDER)
+        handle = os.open(self._root, _FOLDER_FLAGS)
         try:
             for part in folder.split("/") if folder else ():
-                inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+                subfolder_handle = os.open(part, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=handle)
                 os.close(handle)
-                handle = inner
+                handle = subfolder_handle
             yield handle
         finally:
             os.close(handle)
@@ -118,6 +118,7 @@ class LocalTree:
 
 
 def _is_text(base: str) -> bool:
+    """Whether a file name is valid UTF-8."""
     try:
         base.encode()
     except UnicodeEncodeError:

@@ -16,17 +16,17 @@ from deltalite.errors import InvalidTableAddressError, UnsupportedStorageError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SEPARATORS = re.compile(r"[/\\{},:;=&?#|\[\]\"'`]")
-_DECODINGS = 8
+_MAX_DECODINGS = 8
 _JSON_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
 _INNERMOST_BRACES = re.compile(r"\{([^{}]*)\}")
-_NAME = re.compile(r"\.*[^./\\{},][^/\\{},]*")  # any name that is not only dots
+_ORDINARY_NAME = re.compile(r"\.*[^./\\{},][^/\\{},]*")  # a name that is not only dots
 _MAX_ALTERNATIVES = 1_000
 _PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@]*:[^/]*@")
-_HELP = "Give a local path such as /lake/orders, or a URI such as s3://bucket/orders."
+_ADDRESS_REMEDY = "Give a local path such as /lake/orders, or a URI such as s3://bucket/orders."
 # Engines use several schemes for one storage. Addresses are compared by the canonical scheme.
 _SAME_STORAGE = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
 # Hadoop takes the authority of such an address from its configuration (`fs.defaultFS`).
-_DEFAULT_AUTHORITY = frozenset({"hdfs", "viewfs"})
+_DEFAULT_AUTHORITY_SCHEMES = frozenset({"hdfs", "viewfs"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,17 +69,17 @@ def resolve_path(root: str, path: str) -> str:
         return f"{root}/{path}"
     if not _SCHEME.match(root):
         return path
-    parts = urlsplit(root)
-    return f"{parts.scheme}://{parts.netloc}{path}"
+    root_uri = urlsplit(root)
+    return f"{root_uri.scheme}://{root_uri.netloc}{path}"
 
 
 def parse_location(address: str) -> TableLocation:
     """Return the canonical location of a table.
 
     Raises:
-        InvalidTableAddressError: the address is empty, an unrendered template, a bare scheme, or contains control
-            characters or a password. Passwords are rejected because logs, events and the table's history show the
-            address.
+        InvalidTableAddressError: the address is empty, is an unrendered template, is not a complete URI, or contains
+            control characters or a password. Logs, events and the table's history show the address, so it must not
+            contain a password.
     """
     if _PASSWORD.match(address):
         raise InvalidTableAddressError(
@@ -87,28 +87,29 @@ def parse_location(address: str) -> TableLocation:
             remedy="Remove user and password, and put them into the connection that `storage_conn_id` names.",
         )
     if not address.strip():
-        raise InvalidTableAddressError(f"The table's address is {address!r}.", remedy=_HELP)
+        raise InvalidTableAddressError(f"The table's address is {address!r}.", remedy=_ADDRESS_REMEDY)
     if address != address.strip() or not address.isprintable():
         raise InvalidTableAddressError(
             f"The table's address {address!r} begins or ends with white space, or contains control characters.",
-            remedy=_HELP,
+            remedy=_ADDRESS_REMEDY,
         )
     if "{{" in address or "{%" in address:
         raise InvalidTableAddressError(
             f"The table's address {address!r} still contains a template.", remedy="Check the quoting of the template."
         )
     if address.startswith("file:"):
-        return TableLocation(scheme="file", path=_local(unquote(_file_path(address))))
+        return TableLocation(scheme="file", path=_absolute_path(unquote(_file_path(address))))
     if _SCHEME.match(address):
-        parts = urlsplit(address)
-        scheme = parts.scheme.lower()
-        has_authority = bool(parts.netloc) or (scheme in _DEFAULT_AUTHORITY and parts.path.strip("/"))
-        if not has_authority or parts.query or parts.fragment:
+        uri = urlsplit(address)
+        scheme = uri.scheme.lower()
+        has_authority = bool(uri.netloc) or (scheme in _DEFAULT_AUTHORITY_SCHEMES and uri.path.strip("/"))
+        if not has_authority or uri.query or uri.fragment:
             raise InvalidTableAddressError(
-                f"The table's address {_redacted(address)!r} is not a usable URI.", remedy=_HELP
+                f"The table's address {_redacted(address)!r} has no bucket or host, or has a query or a fragment.",
+                remedy=_ADDRESS_REMEDY,
             )
         return TableLocation(scheme=scheme, path=scheme + address[len(scheme) :].rstrip("/"))
-    return TableLocation(scheme="file", path=_local(address))
+    return TableLocation(scheme="file", path=_absolute_path(address))
 
 
 def reject_parent_segments(address: str) -> None:
@@ -133,28 +134,28 @@ def has_parent_segment(text: str) -> bool:
     - Braces and their commas count as separators, because Hadoop reads `{a,../b}` as two addresses. Each address that
       Hadoop expands from braces is checked too: `{x/.,y}./b` includes `x/../b`.
     """
-    for _ in range(_DECODINGS):
-        for spelled in (text, text.replace("\\", "")):
-            if any(part.strip() == ".." for part in _SEPARATORS.split(spelled)) or _braces_have_parent_segment(spelled):
+    for _ in range(_MAX_DECODINGS):
+        for variant in (text, text.replace("\\", "")):
+            if any(part.strip() == ".." for part in _SEPARATORS.split(variant)) or _braces_have_parent_segment(variant):
                 return True
         if (decoded := unquote(_JSON_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text))) == text:
             return False
         text = decoded
-    return True  # no legitimate address is encoded so many times
+    return True  # no valid address is encoded so many times
 
 
 def _braces_have_parent_segment(text: str) -> bool:
     """Whether a pattern with braces expands to an address with the part `..`; True if it has too many expansions.
 
-    Names are shortened to one letter first, so that a list of names has one expansion.
+    The function first shortens names to one letter, so that a list of names has one expansion.
     """
-    patterns = {_NAME.sub("x", text)}
+    patterns = {_ORDINARY_NAME.sub("x", text)}
     while patterns:
         pattern = patterns.pop()
         braces = _INNERMOST_BRACES.search(pattern)
         if braces is not None:
-            begin, end = pattern[: braces.start()], pattern[braces.end() :]
-            patterns |= {begin + name + end for name in braces[1].split(",")}
+            prefix, suffix = pattern[: braces.start()], pattern[braces.end() :]
+            patterns |= {prefix + alternative + suffix for alternative in braces[1].split(",")}
             if len(patterns) > _MAX_ALTERNATIVES:
                 return True
         elif ".." in pattern.split("/"):
@@ -163,28 +164,26 @@ def _braces_have_parent_segment(text: str) -> bool:
 
 
 def is_same_table(address: str, other_address: str) -> bool:
-    """Whether two addresses are the same table. For existing local tables this follows links and mounts."""
-    first, second = parse_location(address), parse_location(other_address)
-    if _comparable(first) == _comparable(second):
+    """Whether two addresses are of the same table. Follows links and mounts of local tables that exist."""
+    location, other_location = parse_location(address), parse_location(other_address)
+    if _comparison_key(location) == _comparison_key(other_location):
         return True
-    both_exist = first.is_local and second.is_local and os.path.exists(first.path) and os.path.exists(second.path)
-    return both_exist and os.path.samefile(first.path, second.path)
+    exist_locally = all(item.is_local and os.path.exists(item.path) for item in (location, other_location))
+    return exist_locally and os.path.samefile(location.path, other_location.path)
 
 
-def _comparable(location: TableLocation) -> tuple[str, str]:
+def _comparison_key(location: TableLocation) -> tuple[str, str]:
     return _SAME_STORAGE.get(location.scheme, location.scheme), location.path.removeprefix(location.scheme)
 
 
 def _file_path(address: str) -> str:
-    """Return the path in `file:/x`, `file:///x` or `file://localhost/x`."""
-    rest = address.removeprefix("file:")
-    if not rest.startswith("//"):
-        path = rest
-    else:
-        host, slash, tail = rest[2:].partition("/")
-        path = slash + tail if host in ("", "localhost") else ""
+    """Return the path in `file:/x`, `file:///x` or `file://localhost/x`. Raises `InvalidTableAddressError`."""
+    path = address.removeprefix("file:")
+    if path.startswith("//"):
+        host, slash, path_in_host = path[2:].partition("/")
+        path = slash + path_in_host if host in ("", "localhost") else ""
     if not path.startswith("/"):
-        raise InvalidTableAddressError(f"The table's address {address!r} has no absolute path.", remedy=_HELP)
+        raise InvalidTableAddressError(f"The table's address {address!r} has no absolute path.", remedy=_ADDRESS_REMEDY)
     return path
 
 
@@ -194,5 +193,5 @@ def _redacted(address: str) -> str:
     return redacted(address)
 
 
-def _local(path: str) -> str:
+def _absolute_path(path: str) -> str:
     return os.path.normpath(os.path.abspath(os.path.expanduser(path)))

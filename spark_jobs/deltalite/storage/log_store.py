@@ -1,14 +1,15 @@
 """The interface to storage.
 
-A store belongs to one table: names are relative to its root and use `/`; absolute paths stay as they are. It guarantees
-what the protocol requires:
+A store belongs to one table. Names are relative to the table's root and use `/`; a store accepts absolute paths too.
+Each store gives these guarantees, which the protocol requires:
 
 - A file is complete or absent.
 - `write_if_absent` succeeds for exactly one writer of a name.
 - `list_from` returns every file that was complete before the call.
 
-A lost put is a return value, not an error. After a `StorageError`, the put may have succeeded but cannot succeed later.
-If storage may still be processing the put, for example after a timeout, the store raises `CommitStateUnknownError`.
+If another writer has created the file, `write_if_absent` returns False and raises no error. After a `StorageError`, the
+put may have succeeded, but it cannot succeed later. If storage may still be processing the put, for example after a
+timeout, the store raises `CommitStateUnknownError`.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ class LogStore(Protocol):
         ...
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Return the files in the folder of `name`, without subfolders, whose names sort at or after it, in order.
+        """Return the files in the folder of `name`, from `name` on, in name order and without subfolders.
 
-        A folder that does not exist is empty. Files whose names begin with a dot are included only if `name` begins
-        with a dot: they are temporary files of writers, and Hadoop's checksums.
+        A folder that does not exist is empty. The result has names that begin with a dot only if `name` begins with a
+        dot, because these are temporary files of writers, and Hadoop's checksums.
         """
         ...
 
@@ -54,8 +55,8 @@ class LogStore(Protocol):
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
         """Return the first bytes of a file, or the whole file if it is shorter; None if the file does not exist.
 
-        This is the cheapest read of a file that may be absent or large. It takes one request if the storage can be read
-        without a request for the length.
+        This is the cheapest read of a file that may be absent or large. It takes one request, unless the storage needs
+        another request for the length of the file.
         """
         ...
 
@@ -64,7 +65,7 @@ class LogStore(Protocol):
         ...
 
     def write_if_absent(self, name: str, data: bytes) -> bool:
-        """Create the complete file unless it exists. Returns True for the writer that created it, else False."""
+        """Create the complete file unless it exists. Returns whether this call created the file."""
         ...
 
     def write(self, name: str, data: bytes) -> None:

@@ -1,8 +1,8 @@
 """A store in memory with injected faults, for tests.
 
 It implements the whole contract of `LogStore`, so a test can reproduce a race or a crash step by step. The store calls
-`before` ahead of each access and `after` after it, both with the operation and the name. A test can raise an error
-there, or write the commit of another writer. Times come from the injected clock.
+the hook `before` before each access and the hook `after` after it, both with the operation and the name. A test can
+raise an error in a hook, or write the commit of another writer. Times come from the injected clock.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Hook = Callable[[str, str], None]
+"""A function that takes the operation and the name of the file."""
 
 
 def _no_hook(_operation: str, _name: str) -> None:
@@ -40,10 +41,10 @@ class MemoryLogStore:
     def list_from(self, name: str) -> Iterator[StoredFile]:
         """Yield the files in the folder of `name`, from `name` on, in order; hidden ones only if `name` is hidden."""
         self.before("list", name)
-        folder, _, first = name.rpartition("/")
+        folder, _, first_base = name.rpartition("/")
         for stored_name in sorted(self.files):
             base = stored_name.rpartition("/")[2]
-            is_shown = first.startswith(".") or not base.startswith(".")
+            is_shown = first_base.startswith(".") or not base.startswith(".")
             if stored_name.rpartition("/")[0] == folder and stored_name >= name and is_shown:
                 data, modified_ms = self.files[stored_name]
                 yield StoredFile(name=stored_name, size_bytes=len(data), modified_ms=modified_ms)
@@ -65,7 +66,7 @@ class MemoryLogStore:
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a reader over the content."""
-        import pyarrow as pa  # noqa: PLC0415  as in the local store
+        import pyarrow as pa  # noqa: PLC0415  the store's other methods do not need pyarrow
 
         self.before("open", name)
         if name not in self.files:

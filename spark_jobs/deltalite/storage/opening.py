@@ -1,7 +1,7 @@
 """Opens the store of an address without Spark. Only this module knows which storage this release reads, and how.
 
 Local tables have their own store, which can also write. All other tables are read through fsspec, which finds the
-client of each scheme. fsspec and the clients are optional packages, which the extras named here install.
+client of each scheme. fsspec and the clients are optional packages. The extras in `_EXTRAS` install them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from deltalite.storage.trees import ListedTree
 
 # fsspec's spelling of schemes that have several names.
 _FSSPEC_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+# fsspec's scheme -> the extra of airflow-provider-deltalite that installs its client.
 _EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 
 
@@ -41,23 +42,27 @@ def open_store(address: str, *, storage_options: Mapping[str, Any] | None = None
     from deltalite.storage.fsspec_store import FsspecLogStore  # noqa: PLC0415
 
     if filesystem is None:
-        filesystem = _client(location, storage_options or {})
+        filesystem = _make_client(location, storage_options or {})
     return FsspecLogStore(location.path, filesystem)
 
 
 def listed_tree(store: LogStore) -> ListedTree:
-    """Return the folder of a table that `open_store` opened, for listing."""
+    """Return the folder tree of a table that `open_store` opened.
+
+    Raises:
+        UnsupportedStorageError: another function made the store.
+    """
     if isinstance(store, LocalLogStore):
         return LocalTree(store.root)
-    # As in `open_store`.
+    # These imports load fsspec too.
     from deltalite.storage.fsspec_store import FsspecLogStore  # noqa: PLC0415
     from deltalite.storage.fsspec_tree import FsspecTree  # noqa: PLC0415
 
     if isinstance(store, FsspecLogStore):
         return FsspecTree(store)
     raise UnsupportedStorageError(
-        f"Could not list {store.root}: this kind of store is not listed without Spark.",
-        remedy="Open the table by its address.",
+        f"Could not list {store.root} without Spark: a {type(store).__name__} has no folder tree.",
+        remedy="Open the table by its address with `open_store`.",
     )
 
 
@@ -71,7 +76,7 @@ def fsspec_uri(location: TableLocation) -> str:
     return fsspec_scheme(location) + location.path[len(location.scheme) :]
 
 
-def _client(location: TableLocation, options: Mapping[str, Any]) -> Any:
+def _make_client(location: TableLocation, options: Mapping[str, Any]) -> Any:
     uri = fsspec_uri(location)
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415  optional
@@ -83,7 +88,7 @@ def _client(location: TableLocation, options: Mapping[str, Any]) -> Any:
 
 
 def no_client_error(location: TableLocation, reason: str) -> UnsupportedStorageError:
-    """Return the error for a storage that no installed client reads; its remedy names the package to install."""
+    """Return the error for a storage that no installed client reads. The remedy names the package to install."""
     extra = _EXTRAS.get(fsspec_scheme(location))
     return UnsupportedStorageError(
         f"Could not open {location.path} without Spark: no client for '{location.scheme}' works here: {reason}.",

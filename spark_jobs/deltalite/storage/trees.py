@@ -1,9 +1,9 @@
 """The folder tree of a table: parallel listing, and deletion of files and empty folders.
 
 `LogStore` accesses files by name; a tree discovers files. A listing contains plain files and folders. Symbolic links
-and other entries are not followed, listed or deleted; for these, `has_more` says that the folder is not empty. Names
-are relative to the table's root and use `/`, so they cannot name anything outside it. Only plain files that are
-reachable without a link are deleted.
+and other entries are not followed, listed or deleted; `has_more` is then True. Names are relative to the table's root
+and use `/`, so they cannot name a file outside of the root. Only plain files that are reachable without a link are
+deleted.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from deltalite.errors import DeltaLiteError
 class Folder:
     """The direct content of a folder; the root's name is empty. Times are milliseconds UTC.
 
-    `bases` are the file names inside the folder; `sizes` and `times_ms` belong to them. `folders` are the whole names
-    of subfolders with their modification times, 0 if the storage has none. `has_more` says that the folder holds other
-    entries, such as links.
+    `bases` are the names of the files inside the folder. `sizes` and `times_ms` are the sizes and modification times of
+    these files. `folders` are the whole names of subfolders with their modification times, 0 if the storage has none.
+    `has_more` is True if the folder has other entries, such as links.
     """
 
     name: str
@@ -36,7 +36,10 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """The outcome of a deletion of files; a missing file counts neither as deleted nor as failed."""
+    """The outcome of a deletion of files. `deleted` and `failed` count files; neither counts a missing file.
+
+    `error` is the first error.
+    """
 
     deleted: int = 0
     failed: int = 0
@@ -81,7 +84,7 @@ class TableTree(ListedTree, Protocol):
         ...
 
     def delete_files(self, names: Sequence[str]) -> Deletion:
-        """Delete the plain files among `names` that exist. A failure is part of the result and does not raise."""
+        """Delete the plain files among `names` that exist. Reports a failure in the result and raises no error."""
         ...
 
     def remove_folder(self, name: str) -> bool:
@@ -92,22 +95,22 @@ class TableTree(ListedTree, Protocol):
 def walk(tree: ListedTree, visit: Callable[[Folder], Iterable[str]]) -> None:
     """List the root, and then each folder that `visit` returns for the content of its parent folder.
 
-    `visit` is called for one folder at a time. A folder comes after its parent; otherwise the order is arbitrary. A few
-    listings per thread are held at once.
+    `walk` calls `visit` for one folder at a time. A folder comes after its parent; otherwise the order is arbitrary.
+    Memory holds a few listings per thread.
 
     Raises: as `ListedTree.list`, because an incomplete listing is useless.
     """
     threads = tree.threads
-    waiting: deque[str] = deque([""])
+    unlisted_folders: deque[str] = deque([""])
     running: set[Future[Folder]] = set()
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="list") as pool:
         try:
-            while waiting or running:
-                while waiting and len(running) < 2 * threads:
-                    running.add(pool.submit(tree.list, waiting.popleft()))
+            while unlisted_folders or running:
+                while unlisted_folders and len(running) < 2 * threads:
+                    running.add(pool.submit(tree.list, unlisted_folders.popleft()))
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
-                    waiting.extend(visit(future.result()))
+                    unlisted_folders.extend(visit(future.result()))
         finally:
             for future in running:
                 future.cancel()

@@ -19,7 +19,7 @@ _MOMENT = re.compile(r"(?P<path>.+)@(?P<digits>\d{17})/?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionedPath:
-    """An address with at most one of a version and a time (milliseconds UTC)."""
+    """An address with a version, a time (milliseconds UTC), or neither."""
 
     path: str
     version: int | None = None
@@ -27,10 +27,11 @@ class VersionedPath:
 
 
 def parse_versioned_path(address: str) -> VersionedPath:
-    """Split the version or time off an address.
+    """Return the address without its version or time, and the version or time as a value.
 
     Raises:
-        InvalidRequestError: the address is not text, or ends with digits that are not a valid time.
+        InvalidTableAddressError: the address is not text.
+        InvalidRequestError: the address ends with `@` and digits that are not a valid time.
     """
     if not isinstance(address, str):
         raise InvalidTableAddressError(
@@ -41,13 +42,13 @@ def parse_versioned_path(address: str) -> VersionedPath:
     if match := _MOMENT.fullmatch(address):
         digits = match["digits"]
         try:
-            seconds = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+            moment = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
         except ValueError as error:
             raise InvalidRequestError(
                 f"Invalid time at the end of the address {address!r}: {error}.",
                 remedy="Write @yyyyMMddHHmmssSSS in UTC, or @v and a version.",
             ) from error
-        return VersionedPath(path=match["path"], timestamp_ms=int(seconds.timestamp()) * 1000 + int(digits[14:]))
+        return VersionedPath(path=match["path"], timestamp_ms=int(moment.timestamp()) * 1000 + int(digits[14:]))
     return VersionedPath(path=address)
 
 
@@ -57,11 +58,11 @@ def refuse_version(address: str) -> None:
     Raises:
         InvalidRequestError: the address ends with a version or a time.
     """
-    parsed = parse_versioned_path(address)
-    if parsed.version is not None or parsed.timestamp_ms is not None:
+    target = parse_versioned_path(address)
+    if target.version is not None or target.timestamp_ms is not None:
         raise InvalidRequestError(
             f"Could not write to {address!r}: the address names a version, and only the newest version can be written.",
-            remedy=f"Write to {parsed.path!r}.",
+            remedy=f"Write to {target.path!r}.",
         )
 
 
@@ -69,11 +70,11 @@ def resolve_version(address: str, version: int | None, timestamp: str | datetime
     """Combine an address with a separate version or time.
 
     Raises:
-        InvalidRequestError: more than one version or time is given, one has the wrong type, or the time is invalid.
+        InvalidRequestError: there is more than one version or time, or the version or time is invalid.
     """
-    parsed = parse_versioned_path(address)
-    selectors = [c for c in (parsed.version, parsed.timestamp_ms, version, timestamp) if c is not None]
-    if len(selectors) > 1:
+    target = parse_versioned_path(address)
+    selectors = (target.version, target.timestamp_ms, version, timestamp)
+    if sum(selector is not None for selector in selectors) > 1:
         raise InvalidRequestError(
             f"The request for {address!r} has more than one version or time.",
             remedy="Keep one, either in the address or as an argument.",
@@ -83,7 +84,7 @@ def resolve_version(address: str, version: int | None, timestamp: str | datetime
             raise InvalidRequestError(
                 f"The version is {version!r}, which is not an int.", remedy="Give an int such as 3, or leave it out."
             )
-        return VersionedPath(path=parsed.path, version=version)
+        return VersionedPath(path=target.path, version=version)
     if timestamp is not None:
-        return VersionedPath(path=parsed.path, timestamp_ms=parse_moment_ms(timestamp))
-    return parsed
+        return VersionedPath(path=target.path, timestamp_ms=parse_moment_ms(timestamp))
+    return target

@@ -1,7 +1,7 @@
 """Optimistic commit: put the next version if it is absent; otherwise compare with the winning commits.
 
-A lost race is an error only if the winning commit conflicts with ours. The module creates the commit's `txnId`. If
-storage does not answer a put (`put.py`), this id in the log tells whether the put succeeded. An error after the put
+A lost race is an error only if the winning commit conflicts with the proposal. This module gives the commit a `txnId`.
+If storage does not answer a put (`put.py`), this id in the log shows that the put succeeded. An error after the put
 does not fail the commit. Protocol: Delta Log Entries (atomic creation), Commit Provenance Information.
 """
 
@@ -37,7 +37,7 @@ from deltalite.txn.put import put_commit
 from deltalite.txn.record_counts import needs_record_counts, with_record_counts
 from deltalite.txn.row_ids import PRESERVED_TAG, has_row_ids, needs_row_ids, with_row_ids
 from deltalite.txn.row_level import RowMerger
-from deltalite.txn.winners import AlreadyDone, IsOurs, NoConflict, Verdict, Winner, judge, read_winner
+from deltalite.txn.winners import AlreadyDone, IsThisCommit, NoConflict, Verdict, Winner, judge, read_winner
 from deltalite.version import ENGINE_INFO
 
 # Seconds between two puts. A commit takes about ten milliseconds, so a longer pause would leave the table idle.
@@ -48,7 +48,7 @@ _RESOLVABLE_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadExceptio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """The outcome that our actions were committed as `version`, at `timestamp_ms` (milliseconds UTC)."""
+    """The outcome that the proposal was committed as `version`, at `timestamp_ms` (milliseconds UTC)."""
 
     version: int
     timestamp_ms: int
@@ -56,7 +56,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedByAnotherAttempt:
-    """The outcome that another attempt of the run `app_id` committed `version`; ours was not written."""
+    """The outcome that another attempt of the run `app_id` committed `version`; the proposal was not committed."""
 
     version: int
     app_id: str
@@ -70,7 +70,9 @@ def commit(
     max_attempts: int = 1000,
     pause: Callable[[float], None] = time.sleep,
 ) -> Committed | CommittedByAnotherAttempt:
-    """Commit a proposal on top of its read version, or on top of later commits that do not conflict with it.
+    """Commit a proposal on top of its read version, or on top of later commits without a conflict.
+
+    Returns the outcome: `Committed`, or `CommittedByAnotherAttempt` if another attempt of the same run was faster.
 
     Raises:
         ConcurrentModificationException: a winning commit conflicts with the proposal, all attempts failed, or the log
@@ -100,19 +102,19 @@ def _put_until_settled(
 ) -> tuple[Committed | CommittedByAnotherAttempt, Proposal | None]:
     """Put the commit until it succeeds or fails for good.
 
-    Returns the outcome and the proposal as committed; None if another attempt of the run has committed.
+    Returns the outcome, and the proposal in its committed form. The latter is None if another attempt has committed.
     """
     txn_id = str(uuid.uuid4())
     version = proposal.base.version + 1
-    below: Winner | None = None
-    earliest = earliest_ms(store, proposal, below)
+    winner_below: Winner | None = None
+    earliest_time_ms = earliest_ms(store, proposal, winner_below)
     for attempt in range(max_attempts):
-        timestamp_ms = max(clock_ms(), earliest)
+        timestamp_ms = max(clock_ms(), earliest_time_ms)
         data = commit_to_bytes(_actions(proposal, version, txn_id, timestamp_ms))
         existing = put_commit(store, version, data, pause=pause)
         if existing is None:
             if attempt > 0:
-                _check_on_top_of(store, version)
+                _check_version_below(store, version)
             return Committed(version=version, timestamp_ms=timestamp_ms), proposal
         for winner in _winners(store, version, existing):
             verdict = judge(proposal, winner, txn_id)
@@ -120,16 +122,16 @@ def _put_until_settled(
                 proposal, verdict = _judge_row_by_row(merger, proposal, winner, txn_id, verdict)
             match verdict:
                 case NoConflict(reads=reads):
-                    version, proposal, below = winner.version + 1, _on_top_of(winner, proposal, reads), winner
-                case IsOurs():
+                    version, proposal, winner_below = winner.version + 1, _rebase_on(winner, proposal, reads), winner
+                case IsThisCommit():
                     return Committed(version=winner.version, timestamp_ms=timestamp_ms), proposal
                 case AlreadyDone(app_id=app_id):
                     return CommittedByAnotherAttempt(version=winner.version, app_id=app_id), None
                 case ConcurrentModificationException():
                     raise verdict
-        earliest = earliest_ms(store, proposal, below)
-        longest = min(0.01 * 2 ** min(attempt, 6), _LONGEST_PAUSE_SECONDS)
-        pause(random.uniform(0, longest))  # noqa: S311  jitter, not a secret
+        earliest_time_ms = earliest_ms(store, proposal, winner_below)
+        longest_pause = min(0.01 * 2 ** min(attempt, 6), _LONGEST_PAUSE_SECONDS)
+        pause(random.uniform(0, longest_pause))  # noqa: S311  jitter, not a secret
     raise ConcurrentWriteException(
         f"Could not commit to {store.root}: other writers won all {max_attempts} attempts, the last one for version "
         f"{version}.",
@@ -140,12 +142,13 @@ def _put_until_settled(
 def _judge_row_by_row(
     merger: RowMerger, proposal: Proposal, winner: Winner, txn_id: str, verdict: ConcurrentModificationException
 ) -> tuple[Proposal, Verdict]:
-    """Return the proposal and verdict after a merge of deletion vectors, or the old ones if a merge is impossible."""
-    merged = merger.merge(proposal, winner)
-    if merged is None:
+    """Return the proposal and the verdict after a merge of deletion vectors; unchanged if a merge is impossible."""
+    merge_result = merger.merge(proposal, winner)
+    if merge_result is None:
         return proposal, verdict
-    merged_verdict = judge(merged[0], merged[1], txn_id)
-    return (merged[0], merged_verdict) if isinstance(merged_verdict, NoConflict) else (proposal, merged_verdict)
+    merged_proposal, merged_winner = merge_result
+    merged_verdict = judge(merged_proposal, merged_winner, txn_id)
+    return (merged_proposal, merged_verdict) if isinstance(merged_verdict, NoConflict) else (proposal, merged_verdict)
 
 
 def _check_base(store: LogStore, version: int) -> None:
@@ -173,14 +176,14 @@ def _check_base(store: LogStore, version: int) -> None:
     )
 
 
-def _check_on_top_of(store: LogStore, version: int) -> None:
-    """Check that the version below our commit exists, so that our commit did not take a name freed by log cleanup.
+def _check_version_below(store: LogStore, version: int) -> None:
+    """Check that the version below a new commit exists. If it is missing, log cleanup had freed the commit's name.
 
-    We read winners in ascending order, and cleanup deletes in ascending order. If cleanup has overtaken us, the version
-    below is missing too.
+    The commit loop reads winners in ascending order, and log cleanup deletes commits in the same order. If log cleanup
+    has deleted a commit that the loop did not read yet, it has deleted the version below too.
 
     Raises:
-        ConcurrentWriteException: log cleanup had freed the name. Our commit is deleted.
+        ConcurrentWriteException: log cleanup had freed the name. The new commit is deleted.
     """
     try:
         if _has_version(store, version - 1):
@@ -211,8 +214,8 @@ def _winners(store: LogStore, version: int, data: bytes | None) -> Iterator[Winn
         data = store.read(commit_name(version))
 
 
-def _on_top_of(winner: Winner, proposal: Proposal, reads: ReadSet) -> Proposal:
-    """Return the proposal on top of the winner's version, with its read set and the table state there."""
+def _rebase_on(winner: Winner, proposal: Proposal, reads: ReadSet) -> Proposal:
+    """Return the proposal on top of the winner's version: with the read set `reads`, and the table state there."""
     domains = {a.domain: a for a in winner.small_actions if isinstance(a, DomainMetadata)}
     base = replace(
         proposal.base,
@@ -224,7 +227,10 @@ def _on_top_of(winner: Winner, proposal: Proposal, reads: ReadSet) -> Proposal:
 
 
 def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -> Iterator[Action]:
-    """Yield the provenance first, as the protocol requires, then the actions that file actions depend on."""
+    """Yield the actions of the commit, with the provenance first, as the protocol requires.
+
+    The actions that file actions depend on come before these.
+    """
     yield CommitInfo(values=_commit_info(proposal, txn_id, timestamp_ms))
     metadata = metadata_to_commit(proposal, version, timestamp_ms)
     if proposal.protects_checkpoints and metadata is not None:
@@ -232,7 +238,7 @@ def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -
     yield from (a for a in (proposal.protocol, metadata, proposal.txn) if a is not None)
     yield from proposal.domains
     yield from proposal.removes
-    yield from _added_files(proposal, version)
+    yield from _adds_and_mark(proposal, version)
     yield from proposal.changes
 
 
@@ -241,8 +247,8 @@ def _with_protected_checkpoints(metadata: Metadata, version: int) -> Metadata:
     return replace(metadata, configuration={**metadata.configuration, CHECKPOINT_PROTECTION_VERSION.key: str(version)})
 
 
-def _added_files(proposal: Proposal, version: int) -> Iterable[Action]:
-    """Return the added files, and the high water mark of row ids if it rises."""
+def _adds_and_mark(proposal: Proposal, version: int) -> Iterable[Action]:
+    """Return the added files, and the high water mark of row ids if the mark rises."""
     actions: Iterable[Action] = with_row_ids(proposal, version) if needs_row_ids(proposal) else proposal.adds
     return with_record_counts(actions) if needs_record_counts(proposal) else actions
 

@@ -87,9 +87,9 @@ def conflict_in_protocol(
     active. A new protocol may activate a feature that a property had enabled before.
     """
     metadata = new_metadata or read_metadata
-    dropped = supported_features(read_protocol) - supported_features(new_protocol)
-    if dropped:
-        return f"it no longer has {', '.join(sorted(dropped))}"
+    dropped_features = supported_features(read_protocol) - supported_features(new_protocol)
+    if dropped_features:
+        return f"it no longer has {', '.join(sorted(dropped_features))}"
     try:
         check_writable(new_protocol, metadata)
     except UnsupportedFeatureError as error:
@@ -110,9 +110,9 @@ def files_stay_valid(
 
     Changes of `_COMMIT_PROPERTIES` are compatible here, because the next attempt makes a new commit for the files.
     """
-    read_part, new_part = _file_metadata(read_metadata), _file_metadata(new_metadata)
-    protocol_conflict = conflict_in_protocol(read_protocol, new_protocol, read_part, new_part)
-    return protocol_conflict is None and conflict_in_metadata(read_part, new_part) is None
+    read_metadata, new_metadata = _file_metadata(read_metadata), _file_metadata(new_metadata)
+    protocol_conflict = conflict_in_protocol(read_protocol, new_protocol, read_metadata, new_metadata)
+    return protocol_conflict is None and conflict_in_metadata(read_metadata, new_metadata) is None
 
 
 def _file_metadata(metadata: Metadata) -> Metadata:
@@ -123,7 +123,7 @@ def _file_metadata(metadata: Metadata) -> Metadata:
 
 
 def conflict_in_metadata(read_metadata: Metadata, new_metadata: Metadata) -> str | None:
-    """Return the change of the metadata that conflicts with a commit made under `read_metadata`, or None."""
+    """Return the change of the metadata that conflicts with a commit made under `read_metadata`, as a noun; or None."""
     if read_metadata.id != new_metadata.id:
         return "it is another table"
     if not _is_same_for_rows(read_metadata.schema_string, new_metadata.schema_string):
@@ -146,8 +146,8 @@ def _is_harmless(key: str) -> bool:
 def _is_same_for_rows(schema_string: str, other_schema_string: str) -> bool:
     """Whether two schemas (JSON) differ at most in comments and in the high-water marks of IDENTITY columns.
 
-    The marks do not matter here: a commit that generates IDENTITY values sets the metadata, and so conflicts with every
-    other commit that sets it.
+    The marks do not matter here. A commit that generates IDENTITY values sets the metadata, so it conflicts with every
+    other commit that sets the metadata.
     """
 
     def without_ignored_metadata(members: dict[str, Any]) -> dict[str, Any]:
@@ -157,9 +157,9 @@ def _is_same_for_rows(schema_string: str, other_schema_string: str) -> bool:
         return {**members, "metadata": {key: value for key, value in metadata.items() if key not in _NOT_ROW_METADATA}}
 
     try:
-        parsed = [
+        schema, other_schema = (
             json.loads(text, object_hook=without_ignored_metadata) for text in (schema_string, other_schema_string)
-        ]
-        return bool(parsed[0] == parsed[1])
+        )
+        return bool(schema == other_schema)
     except (ValueError, RecursionError):
         return False

@@ -1,4 +1,4 @@
-"""File actions that are created during iteration, so that a commit holds a million files as columns, not objects."""
+"""File actions that are created during iteration, so that a commit of a million files holds columns and no objects."""
 
 from __future__ import annotations
 

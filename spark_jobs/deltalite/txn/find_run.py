@@ -1,6 +1,6 @@
-"""Finds the commit of a run by app id, newest commits first. `resuming` decides whether the run resumes it.
+"""Finds the commit of a run by app id, newest commits first. `resuming` decides whether the run resumes the commit.
 
-The commit's provenance holds the result of the run. A task whose result was lost, or that runs again, therefore reports
+The commit's provenance holds the result of the run. A task that lost its result, or that runs again, therefore reports
 the same version and metrics. Protocol: Transaction Identifiers.
 """
 
@@ -34,7 +34,7 @@ from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.proposal import SOURCE_VERSIONS
-from deltalite.txn.resuming import EarlierCommit, Rerun, decide, is_before, refuse_moved_item
+from deltalite.txn.resuming import EarlierCommit, Rerun, check_requests_differ, decide, is_before
 
 _log = logging.getLogger(__name__)
 CLOCK_SKEW_SECONDS = 600
@@ -46,9 +46,9 @@ _INTEGER = re.compile(r"-?[0-9]{1,19}")
 class RunCommit:
     """A commit with the app id of a run: its provenance and the paths of its added files, as in the log.
 
-    - `changes_rows`: whether it added or removed rows. Every run commits its transaction, even without rows.
+    - `changes_rows`: whether the commit added or removed rows. Every run commits its transaction, even without rows.
     - `changed_partitions`: the distinct partition values of the files that change rows, at most one more than a result
-      names.
+      may name.
     - `metadata`: the metadata that the commit sets, if any.
     """
 
@@ -85,7 +85,10 @@ def run_commits(store: LogStore, app_id: str, *, at_or_below: int) -> Iterator[R
 
 
 def run_commit_of(store: LogStore, version: int, app_id: str, size_bytes: int | None = None) -> RunCommit | None:
-    """Return the commit of `version` if the log holds it and it has the app id; a known size saves a request."""
+    """Return the commit of `version`; None if the log does not hold it, or if it lacks the app id.
+
+    A known size saves a request.
+    """
     name = commit_name(version)
     try:
         txn = _transaction(store, name, size_bytes, app_id)
@@ -96,18 +99,18 @@ def run_commit_of(store: LogStore, version: int, app_id: str, size_bytes: int | 
 
 def _transaction(store: LogStore, name: str, size_bytes: int | None, app_id: str) -> SetTransaction | None:
     """Return the transaction of `app_id` in a commit, if any; only blocks that contain the app id are parsed."""
-    app_id_json, line = json.dumps(app_id).encode(), 1
+    app_id_json, first_line = json.dumps(app_id).encode(), 1
     for block in read_blocks(store, name, size_bytes):
-        for kind, body in iter_raw_actions(block, name, first_line=line) if app_id_json in block else ():
+        for kind, body in iter_raw_actions(block, name, first_line=first_line) if app_id_json in block else ():
             if kind == SetTransaction.action and body.get("appId") == app_id:
                 return from_json(SetTransaction, body, name)
-        line += block.count(b"\n")
+        first_line += block.count(b"\n")
     return None
 
 
 def _run_commit(store: LogStore, name: str, size_bytes: int | None, version: int, txn: SetTransaction) -> RunCommit:
     info: Mapping[str, Any] | None = None
-    added: set[str] = set()
+    added_paths: set[str] = set()
     changes_rows = False
     partitions: dict[Hashable, Mapping[str, str | None] | None] = {}
     metadata: Metadata | None = None
@@ -115,7 +118,7 @@ def _run_commit(store: LogStore, name: str, size_bytes: int | None, version: int
         if kind == CommitInfo.action:
             info = body if info is None else info
         elif kind == AddFile.action:
-            added.add(from_json(AddFile, body, name).path)
+            added_paths.add(from_json(AddFile, body, name).path)
         elif kind == Metadata.action:
             metadata = from_json(Metadata, body, name)
         if kind in (AddFile.action, RemoveFile.action) and body.get("dataChange") is not False:
@@ -127,7 +130,7 @@ def _run_commit(store: LogStore, name: str, size_bytes: int | None, version: int
         version=version,
         txn=txn,
         info=info or {},
-        added_paths=frozenset(added),
+        added_paths=frozenset(added_paths),
         changes_rows=changes_rows,
         changed_partitions=tuple(partitions.values()),
         metadata=metadata,
@@ -135,19 +138,19 @@ def _run_commit(store: LogStore, name: str, size_bytes: int | None, version: int
 
 
 def earlier_result(snapshot: Snapshot, table: str, identity: RunIdentity) -> OperationResult | None:
-    """Return the commit that this run resumes, as a result marked as skipped; None if the run has to do its work.
+    """Return the result of the commit that this run resumes, marked as skipped; None if the run has to do its work.
 
     Raises:
         RerunDiffersError: an earlier commit with the run's app id was made for a different request, or another position
             of the same mapped task committed this task's request.
     """
-    stored = snapshot.transactions.get(identity.app_id)
-    if stored is None:
-        _refuse_moved_item(snapshot, table, identity)
+    stored_txn = snapshot.transactions.get(identity.app_id)
+    if stored_txn is None:
+        _check_item_has_not_moved(snapshot, table, identity)
         return None
     commit = _commit_to_compare(snapshot, identity)
     if commit is None:
-        earlier = EarlierCommit(table=table, txn=stored, version=None, run=RunProvenance())
+        earlier = EarlierCommit(table=table, txn=stored_txn, version=None, run=RunProvenance())
     else:
         earlier = EarlierCommit(table=table, txn=commit.txn, version=commit.version, run=commit.run)
     if decide(identity, earlier) is Rerun.WORK:
@@ -157,7 +160,10 @@ def earlier_result(snapshot: Snapshot, table: str, identity: RunIdentity) -> Ope
 
 
 def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit | None:
-    """Return the newest commit of the app id. Under an idempotency key, prefer the newest commit of this run."""
+    """Return the newest commit of the app id; under an idempotency key, the newest commit of this run if there is one.
+
+    None if the log holds no commit of the app id.
+    """
     current = RunProvenance.from_values(identity.provenance)
     newest = None
     for commit in run_commits(snapshot.store, identity.app_id, at_or_below=snapshot.version):
@@ -170,32 +176,35 @@ def _commit_to_compare(snapshot: Snapshot, identity: RunIdentity) -> RunCommit |
 
 
 def _is_long_before(commit: RunCommit, current: RunProvenance) -> bool:
-    """Whether the commit is older than our DAG run by more than the clock skew, so no commit below it is of the run."""
+    """Whether the commit is older than the current DAG run by more than the clock skew.
+
+    No commit below it can then belong to the current DAG run.
+    """
     start, committed_ms = moment(current.run_start), _long(commit.info.get("timestamp"))
     return (
         start is not None and committed_ms is not None and committed_ms / 1000 < start.timestamp() - CLOCK_SKEW_SECONDS
     )
 
 
-def _refuse_moved_item(snapshot: Snapshot, table: str, identity: RunIdentity) -> None:
-    """Reject a mapped task whose request another position of its DAG run has committed.
+def _check_item_has_not_moved(snapshot: Snapshot, table: str, identity: RunIdentity) -> None:
+    """Check that no other position of the mapped task has committed the request of this position.
 
-    Two positions may have equal items as long as nothing was cleared. Without a clear, only commits of a deleted DAG
-    run with the same id count. They are older than the current DAG run.
+    Two positions of one DAG run may have equal items. Without a clear, the check therefore ignores commits of the
+    current DAG run. It compares only commits of a deleted DAG run with the same id, which are older.
 
     Raises:
         RerunDiffersError: another position has committed this request.
     """
     if identity.sibling_ids is None or identity.on_rerun is OnRerun.WRITE:
         return
-    begin, end = identity.sibling_ids
+    prefix, suffix = identity.sibling_ids
     current = RunProvenance.from_values(identity.provenance)
     start = moment(current.run_start)
     siblings = {
         app_id
         for app_id, txn in snapshot.transactions.items()
-        if app_id.startswith(begin)
-        and app_id.endswith(end)
+        if app_id.startswith(prefix)
+        and app_id.endswith(suffix)
         and (identity.is_of_cleared_run or (start is not None and is_before(txn, start)))
     }
     for version, commit in sorted(list_log(snapshot.store, 0).commits.items(), reverse=True):
@@ -210,10 +219,10 @@ def _refuse_moved_item(snapshot: Snapshot, table: str, identity: RunIdentity) ->
         run = RunProvenance.from_text(info.get("userMetadata"))
         if (run.dag_id, run.task_id, run.run_id) != (current.dag_id, current.task_id, current.run_id):
             continue
-        app_id = f"{begin}{run.map_index}{end}"
+        app_id = f"{prefix}{run.map_index}{suffix}"
         txn = snapshot.transactions.get(app_id)
         if txn is not None and app_id in siblings:
-            refuse_moved_item(identity, EarlierCommit(table=table, txn=txn, version=version, run=run))
+            check_requests_differ(identity, EarlierCommit(table=table, txn=txn, version=version, run=run))
         siblings.discard(app_id)
 
 
@@ -223,7 +232,7 @@ def _warn_of_other_request(identity: RunIdentity, earlier: EarlierCommit) -> Non
         return
     if earlier.run.has_digest:
         _log.warning(
-            "Resuming %s, although the request of this retry differs from that of the commit. These parameters "
+            "Resuming %s, although the request of this retry differs from the request of the commit. These parameters "
             "differ: %s.",
             earlier,
             ", ".join(current.differing_parameters(earlier.run)),
@@ -283,7 +292,7 @@ def _skipped_result(
 
 
 def _partitions(commit: RunCommit | None, metadata: Metadata | None) -> tuple[str, ...] | None:
-    """Name the partitions whose rows the commit changed; None if they are too many or unknown."""
+    """Name the partitions in which the commit changed rows; None if there are too many, or if they are unknown."""
     metadata = metadata if commit is None or commit.metadata is None else commit.metadata
     if metadata is None or (commit is None and metadata.partition_columns):
         return None
@@ -307,7 +316,7 @@ def _long(value: Any) -> int | None:
 def source_versions_of(parameters: Any) -> dict[str, int]:
     """Return the versions of the Delta tables that an operation read, from the operation parameters of its commit.
 
-    The result is empty if the parameters lack them, or hold another value under that name.
+    The result is empty if the parameters have no valid value for `SOURCE_VERSIONS`.
     """
     text = parameters.get(SOURCE_VERSIONS) if isinstance(parameters, Mapping) else None
     if not isinstance(text, str):
@@ -322,7 +331,7 @@ def source_versions_of(parameters: Any) -> dict[str, int]:
 
 
 def find_run(store: LogStore, identity: RunIdentity) -> OperationResult | None:
-    """Return `earlier_result` for the newest snapshot; None also if there is no table.
+    """Return `earlier_result` for the newest snapshot, or None if there is no table.
 
     Raises: as `earlier_result`.
     """

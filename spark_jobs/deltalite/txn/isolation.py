@@ -1,10 +1,11 @@
-"""Isolation levels: how far a commit may be reordered among the commits of other writers.
+"""Isolation levels of a commit among the commits of other writers.
 
 - `Serializable`: the table's history is the order of its versions.
-- `WriteSerializable`: a blind append that was committed before ours may count as later than ours.
-- `SnapshotIsolation`: only the files that we remove can conflict. It is sufficient for a commit that changes no rows.
+- `WriteSerializable`: a blind append that won against this commit may count as a later commit.
+- `SnapshotIsolation`: only the files that this commit removes can conflict. This level is sufficient for a commit that
+  changes no rows.
 
-The table property `delta.isolationLevel` selects one of the first two. delta-spark: isolationLevels.
+The table property `delta.isolationLevel` selects `Serializable` or `WriteSerializable`. delta-spark: isolationLevels.
 """
 
 from __future__ import annotations

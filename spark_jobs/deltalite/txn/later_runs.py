@@ -1,9 +1,9 @@
 """Finds runs of later data intervals that committed before this run and may have touched the same rows.
 
 For example, a cleared merge of day 2 that runs after day 5 would bring back rows that the later days deleted. Each
-commit names its task and its data interval. A later commit counts only if this operation could touch rows that it
-added or removed. The read set decides this, as it does for conflicts. Usually there is no later run, which the
-transactions of the snapshot show without a request.
+commit names its task and its data interval. A later commit counts only if this operation could touch rows that the
+later commit added or removed. The read set decides this, as it does for conflicts. Usually the transactions of the
+snapshot show that there is no later run, so the search sends no request.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from deltalite.txn.find_run import CLOCK_SKEW_SECONDS, run_commits
 from deltalite.txn.proposal import ReadSet
 from deltalite.txn.winners import Winner, read_winner
 
-_MAX_NAMED = 5
+_MAX_RUNS = 5
 _SKEW_MS = CLOCK_SKEW_SECONDS * 1000
 
 
@@ -48,7 +48,7 @@ class LaterRuns:
 
     - `runs`: the newest later runs that may have touched the same rows, a few at most.
     - `has_committed_before`: this run has committed before, so this is a rerun.
-    - `unreadable`: app ids of the same task whose commits may belong to later runs, but are no longer in the log.
+    - `unreadable`: app ids of the same task with commits that are no longer in the log, and may belong to later runs.
     """
 
     runs: tuple[LaterRun, ...] = ()
@@ -76,36 +76,38 @@ class _Search:
         self._current = current
         self._start = start
         self._reads = reads
-        # A later run commits after the end of its interval, so it cannot commit before the end of ours.
+        # A later run commits after the end of its data interval, so it cannot commit before the end of this interval.
         end = moment(current.data_interval_end) or start
         self._earliest_ms = int(end.timestamp() * 1000) - _SKEW_MS
 
     @property
     def result(self) -> LaterRuns:
         last_version = self._last_version
-        is_known = last_version is not None
-        has_committed = is_known or self._is_recorded
+        has_committed = last_version is not None or self._is_recorded
         if not self._may_have_later_runs:
             return LaterRuns(has_committed_before=has_committed)
         runs = []
         for later in self._later_commits(-1 if last_version is None else last_version):
             if self._may_share_rows(later.version):
                 runs.append(later)
-            if len(runs) == _MAX_NAMED:
+            if len(runs) == _MAX_RUNS:
                 break
-        unreadable = () if is_known else tuple(self._unreadable)
+        unreadable = () if last_version is not None else tuple(self._unreadable_app_ids())
         return LaterRuns(runs=tuple(runs), has_committed_before=has_committed, unreadable=unreadable)
 
     @property
     def _is_recorded(self) -> bool:
-        """Whether the table has a transaction of this run; one under an idempotency key may belong to another run."""
+        """Whether the table certainly has a transaction of this run.
+
+        A transaction under an idempotency key may belong to another run.
+        """
         return self._current.idempotency_key is None and self._identity.app_id in self._base.transactions
 
     @cached_property
     def _last_version(self) -> int | None:
         """The version of this run's last commit that changed rows.
 
-        None if there is none, or the log no longer holds it. Later runs cannot depend on a commit without rows.
+        None if no commit changed rows, or if the log no longer holds it. No later run depends on a commit without rows.
         """
         if self._identity.app_id not in self._base.transactions:
             return None
@@ -119,28 +121,29 @@ class _Search:
     def _may_have_later_runs(self) -> bool:
         retention_ms = props.SET_TRANSACTION_RETENTION_MS.of(self._base.configuration)
         if retention_ms is not None and self._earliest_ms < self._base.loaded_at_ms - retention_ms:
-            return True  # their transactions may have expired
+            return True  # the transactions of later runs may have expired
         return any(True for _ in self._transactions_of_task())
 
     def _transactions_of_task(self) -> Iterator[tuple[str, int | None]]:
         """Yield the app ids that may belong to later runs of the task, with the times of their commits."""
         namespace_and_dag = self._identity.app_id.split("/")[:2]
         for app_id, txn in self._base.transactions.items():
-            parts = app_id.split("/")
+            segments = app_id.split("/")
             is_of_task = (
-                len(parts) == 5  # noqa: PLR2004
-                and parts[2] == self._current.task_id
-                and parts[4:] != self._run_part
+                len(segments) == 5  # noqa: PLR2004
+                and segments[2] == self._current.task_id
+                and segments[4:] != self._run_segments
             )
-            is_of_key = len(parts) == 3  # noqa: PLR2004  only its commit names the task
-            if parts[:2] != namespace_and_dag or not (is_of_task or is_of_key):
+            # An app id with an idempotency key does not name the task.
+            is_of_key = len(segments) == 3  # noqa: PLR2004
+            if segments[:2] != namespace_and_dag or not (is_of_task or is_of_key):
                 continue
             if txn.last_updated_ms is None or txn.last_updated_ms >= self._earliest_ms:
                 yield app_id, txn.last_updated_ms
 
     @property
-    def _run_part(self) -> list[str]:
-        """The part of the app id that names the DAG run; all mapped tasks of the DAG run share it."""
+    def _run_segments(self) -> list[str]:
+        """The segments of the app id that name the DAG run; all mapped tasks of the DAG run share these segments."""
         return self._identity.app_id.split("/")[4:]
 
     def _later_commits(self, after: int) -> Iterator[LaterRun]:
@@ -173,10 +176,10 @@ class _Search:
 
     def _may_share_rows(self, version: int) -> bool:
         data = self._base.store.read(commit_name(version))
-        return data is not None and _touches(self._reads, read_winner(version, data))
+        return data is not None and _may_touch(self._reads, read_winner(version, data))
 
-    @property
-    def _unreadable(self) -> Iterator[str]:
+    def _unreadable_app_ids(self) -> Iterator[str]:
+        """Yield the app ids of the task with transactions that are older than the oldest commit in the log."""
         commits = list_log(self._base.store, 0).commits
         oldest = min(commits, default=0)
         if oldest == 0:
@@ -193,7 +196,7 @@ class _Search:
                 yield app_id
 
 
-def _touches(reads: ReadSet, winner: Winner) -> bool:
+def _may_touch(reads: ReadSet, winner: Winner) -> bool:
     """Whether the operation could touch rows that the commit added or removed."""
     removes = (remove for remove in winner.removes if remove.data_change)
     return any(reads.would_have_read(add) for add in winner.new_rows) or any(

@@ -34,8 +34,8 @@ class RowTest(Protocol):
 class ReadSet:
     """The data that the operation read: the whole table, or certain files and rows.
 
-    - `keys`: the files that it read (see `file_key`).
-    - `rows`: tests for rows that it would have read if they had existed.
+    - `keys`: the files that the operation read (see `file_key`).
+    - `rows`: tests for rows that the operation would have read if the rows had existed.
     """
 
     whole_table: bool = False
@@ -68,9 +68,10 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseState:
-    """The table state that an operation read: a version, and its protocol and metadata; -1 and None without a table.
+    """The table state that an operation read: a version, and its protocol and metadata.
 
-    `row_id_mark` is the highest row id that the table has assigned; see `protocol.row_tracking`.
+    Without a table, `version` is -1, and `protocol` and `metadata` are None. `row_id_mark` is the highest row id that
+    the table has assigned; see `protocol.row_tracking`.
     """
 
     version: int = -1
@@ -95,13 +96,13 @@ class BaseState:
 class Proposal:
     """The actions of one commit, and the table state that they are based on.
 
-    - `row_level`: the operation decided on each row independently, so removed rows of the same file would not change
-      its effect on the other rows. True for some DELETE and UPDATE operations. Never true for a MERGE, because a source
-      row may match one row or another.
-    - `revives_files`: the commit adds removed files again, which a vacuum may delete.
-    - `keeps_row_ids`: rows that the commit updates or copies keep their row ids.
-    - `protects_checkpoints`: the commit protects the checkpoints before its version, because it drops a table feature.
-      It must have `metadata`.
+    - `row_level`: whether the operation decided on each row independently, so that removed rows of the same file would
+      not change its effect on the other rows. This is true for some DELETE and UPDATE operations. It is never true for
+      a MERGE, because a source row may match one row or another.
+    - `revives_files`: whether the commit adds removed files again, which a vacuum may delete.
+    - `keeps_row_ids`: whether rows that the commit updates or copies keep their row ids.
+    - `protects_checkpoints`: whether the commit protects the checkpoints before its version, because it drops a table
+      feature. The proposal then must have `metadata`.
     """
 
     base: BaseState
@@ -128,7 +129,7 @@ class Proposal:
             )
 
     @property
-    def level(self) -> IsolationLevel:
+    def _table_isolation(self) -> IsolationLevel:
         """The isolation level that the table's properties require."""
         if self.base.metadata is None:
             return IsolationLevel.SERIALIZABLE
@@ -136,7 +137,7 @@ class Proposal:
 
     @property
     def is_blind_append(self) -> bool:
-        """Whether the commit only adds files and read nothing; delta-spark's definition of `isBlindAppend`."""
+        """Whether the commit removes no file, and the operation read nothing; as delta-spark's `isBlindAppend`."""
         return not self.removes and self.reads.is_empty
 
     @property
@@ -150,6 +151,6 @@ class Proposal:
 
         A transaction identifier does not raise the level, because the conflict rules check it separately.
         """
-        rules = self.protocol is not None or self.metadata is not None or bool(self.domains)
-        only_files = not rules and bool(self.adds or self.removes)
-        return IsolationLevel.SNAPSHOT if only_files and not self.data_change else self.level
+        changes_rules = self.protocol is not None or self.metadata is not None or bool(self.domains)
+        only_rearranges_rows = bool(self.adds or self.removes) and not changes_rules and not self.data_change
+        return IsolationLevel.SNAPSHOT if only_rearranges_rows else self._table_isolation

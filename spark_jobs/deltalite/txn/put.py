@@ -1,9 +1,11 @@
 """The put of one commit to storage that may not answer, or may answer incorrectly.
 
-A commit has its own `txnId`, so the same bytes can be put several times: at most one put succeeds. If a put fails or is
-not answered, the function reads the name and repeats the put, because every storage bases the answer to a put on the
-file that exists. The state of the commit is unknown in two cases after the last try: the name is taken and cannot be
-read, or a put was not answered and may still succeed.
+Every commit has a different `txnId`, and at most one put of a name succeeds, so the same bytes can be put several
+times. If a put fails or is not answered, `put_commit` reads the name and repeats the put. This is safe, because storage
+answers a put by the file that exists. The state of the commit is unknown in two cases after the last put:
+
+- The name is taken, and the file cannot be read.
+- A put was not answered, and may still succeed.
 """
 
 from __future__ import annotations
@@ -48,16 +50,16 @@ def put_commit(store: LogStore, version: int, data: bytes, *, pause: Callable[[f
     if isinstance(content, bytes):
         return content
     observation = "storage does not show it" if content is None else f"it could not be read ({content.problem})"
-    if is_taken:  # perhaps by this run: a storage client may put twice, and its first put then rejects the second
-        raise _state_unknown(
+    if is_taken:  # perhaps by this run: a storage client may send a put twice, and the first one rejects the second
+        raise _unknown_state_error(
             f"Could not find out whether this run committed version {version} of {store.root}: the version exists, and "
             f"{observation}."
         )
-    unanswered = next((error for error in errors if isinstance(error, CommitStateUnknownError)), None)
-    if content is None and unanswered is None:
+    unanswered_error = next((error for error in errors if isinstance(error, CommitStateUnknownError)), None)
+    if content is None and unanswered_error is None:
         raise errors[0]
-    cause = unanswered or errors[0]
-    raise _state_unknown(
+    cause = unanswered_error or errors[0]
+    raise _unknown_state_error(
         f"Could not find out whether this run committed version {version} of {store.root}: storage did not answer the "
         f"write ({cause.problem}), and {observation}."
     ) from cause
@@ -71,7 +73,7 @@ def _read_or_error(store: LogStore, name: str) -> bytes | StorageError | None:
         return error
 
 
-def _state_unknown(problem: str) -> CommitStateUnknownError:
+def _unknown_state_error(problem: str) -> CommitStateUnknownError:
     return CommitStateUnknownError(
         problem, remedy="Check whether the table's history shows this run before you run the task again."
     )

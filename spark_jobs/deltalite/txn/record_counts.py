@@ -1,4 +1,4 @@
-"""The number of records in the statistics of an added file, and the tables whose commits need it."""
+"""The number of records in the statistics of an added file, which commits to some tables need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Action = TypeVar("_Action")
 
 
 def record_count(add: AddFile) -> int | None:
-    """Return `numRecords` of the file's statistics, None if they lack it."""
+    """Return `numRecords` of the file's statistics, None if the statistics lack it."""
     stats = parse_stats(add.stats)
     return None if stats is None else stats.num_records
 
@@ -27,10 +27,10 @@ def needs_record_counts(proposal: Proposal) -> bool:
 
 
 def with_record_counts(actions: Iterable[_Action]) -> Iterator[_Action]:
-    """Yield the actions; each added file has the number of its records.
+    """Yield the actions, and check that each added file has the number of its records.
 
     Raises:
-        InvalidRequestError: a file lacks it.
+        InvalidRequestError: the statistics of a file lack the number.
     """
     for action in actions:
         if isinstance(action, AddFile) and record_count(action) is None:

@@ -1,10 +1,10 @@
 """Decides whether a run resumes the commit with its app id, or does its work.
 
-A retry resumes the commit: it is the same task of the same DAG run in the same generation. Any other run with this app
-id (a clear, another run under the same idempotency key, a DAG run that was deleted and created again) may only resume
-a commit of the same request. If the request differs, `on_rerun` decides: with `write` and `replace` the run does its
-work; with `skip` it fails, because the commit did not do this request. The functions here do no I/O.
-Protocol: Transaction Identifiers.
+A retry is the same task of the same DAG run in the same generation, and resumes the commit. Any other run with this app
+id is a clear, another run under the same idempotency key, or a DAG run that was deleted and created again. It may only
+resume a commit of the same request. If the request differs, `on_rerun` decides. With `write` and `replace` the run does
+its work. With `skip` the run fails, because the commit did not do this request. The functions here do no I/O. Protocol:
+Transaction Identifiers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Rerun(Enum):
     """The decision of a run that finds an earlier commit with its app id."""
 
     RESUME = auto()
-    """The run returns the result of that commit."""
+    """The run returns the result of the earlier commit."""
     WORK = auto()
-    """The run does its work on top of that commit."""
+    """The run does its work on top of the earlier commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def decide(identity: RunIdentity, earlier: EarlierCommit) -> Rerun:
     current = RunProvenance.from_values(identity.provenance)
     # Case 1: the commit has no digest, because an earlier release made it or the log no longer holds it.
     if not current.has_digest or not earlier.run.has_digest:
-        return _without_digests(identity, current, earlier)
+        return _decide_without_digests(identity, current, earlier)
     same_request = current.has_same_request(earlier.run)
     generation = earlier.run.generation or 0
     if current.is_same_task_instance(earlier.run) and not _is_later_dag_run(current, earlier.run):
@@ -73,11 +73,11 @@ def decide(identity: RunIdentity, earlier: EarlierCommit) -> Rerun:
         return Rerun.WORK
     if identity.on_rerun is OnRerun.REPLACE and not identity.is_mapped_by_position:
         return Rerun.WORK
-    raise _request_differs(identity, current, earlier)
+    raise _request_differs_error(identity, current, earlier)
 
 
 def resumes_concurrent_commit(current: RunProvenance, winner: RunProvenance) -> bool:
-    """Whether a winning commit with our app id did the work of this run; True if one of them has no digest."""
+    """Whether a winning commit with the app id of this run did its work; True if either has no digest."""
     if not current.has_digest or not winner.has_digest:
         return True
     if current.is_same_task_instance(winner) and current.generation == winner.generation:
@@ -85,11 +85,11 @@ def resumes_concurrent_commit(current: RunProvenance, winner: RunProvenance) -> 
     return current.has_same_request(winner) and current.run_id == winner.run_id
 
 
-def refuse_moved_item(identity: RunIdentity, sibling: EarlierCommit) -> None:
-    """Reject a run whose request another position of the same mapped task has committed.
+def check_requests_differ(identity: RunIdentity, sibling: EarlierCommit) -> None:
+    """Check that another position of the same mapped task has not committed the request of this position.
 
     Raises:
-        RerunDiffersError: the other position committed the same request.
+        RerunDiffersError: the other position committed the same request, so the items have changed their positions.
     """
     current = RunProvenance.from_values(identity.provenance)
     if current.has_same_request(sibling.run):
@@ -106,7 +106,7 @@ _KEY_REMEDY = (
 )
 
 
-def _without_digests(identity: RunIdentity, current: RunProvenance, earlier: EarlierCommit) -> Rerun:
+def _decide_without_digests(identity: RunIdentity, current: RunProvenance, earlier: EarlierCommit) -> Rerun:
     if earlier.txn.version < identity.txn_version:
         return Rerun.WORK
     may_write_again = identity.on_rerun is not OnRerun.SKIP
@@ -122,12 +122,12 @@ def is_before(txn: SetTransaction, time: datetime) -> bool:
 
 
 def _is_later_dag_run(current: RunProvenance, earlier: RunProvenance) -> bool:
-    """Whether our DAG run began after that of the commit, because it was cleared or created again under the same id."""
+    """Whether the current DAG run began after the commit's DAG run: it was cleared, or created again under one id."""
     start, earlier_start = moment(current.run_start), moment(earlier.run_start)
     return start is not None and earlier_start is not None and start > earlier_start
 
 
-def _request_differs(identity: RunIdentity, current: RunProvenance, earlier: EarlierCommit) -> RerunDiffersError:
+def _request_differs_error(identity: RunIdentity, current: RunProvenance, earlier: EarlierCommit) -> RerunDiffersError:
     names = ", ".join(current.differing_parameters(earlier.run)) or "unknown"
     remedy = (
         _KEY_REMEDY

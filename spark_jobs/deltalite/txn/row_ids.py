@@ -1,9 +1,9 @@
-"""Fresh row ids and row commit versions of the files that a commit adds.
+"""New row ids and row commit versions of the files that a commit adds.
 
 The base row id of a new file is one above the high water mark. Its rows have the ids from there on, by their position.
 The file also records the version that added it. A file that the log already has keeps both values.
 
-Each attempt of a commit assigns them anew, because a winning commit may have raised the mark. Protocol: Writer
+Each attempt of a commit assigns both values again, because a winning commit may have raised the mark. Protocol: Writer
 Requirements for Row Tracking; delta-spark: RowId, ConflictChecker.reassignOverlappingRowIds.
 """
 
@@ -19,22 +19,23 @@ from deltalite.txn.proposal import Proposal
 from deltalite.txn.record_counts import record_count
 
 PRESERVED_TAG = "delta.rowTracking.preserved"
-"""The tag of a commit that says whether its updated and copied rows keep their row ids."""
+"""The tag of a commit that tells whether its updated and copied rows keep their row ids."""
 
 
 def needs_row_ids(proposal: Proposal) -> bool:
     """Whether the commit of the proposal assigns row ids."""
-    return _is_tracked(proposal, assigns_row_ids)
+    return _meets(proposal, assigns_row_ids)
 
 
 def has_row_ids(proposal: Proposal) -> bool:
     """Whether every row has a row id after the commit."""
-    return _is_tracked(proposal, is_enabled)
+    return _meets(proposal, is_enabled)
 
 
-def _is_tracked(proposal: Proposal, test: Callable[[Protocol, Metadata], bool]) -> bool:
+def _meets(proposal: Proposal, condition: Callable[[Protocol, Metadata], bool]) -> bool:
+    """Whether the table meets the condition after the commit."""
     protocol, metadata = proposal.protocol or proposal.base.protocol, proposal.metadata or proposal.base.metadata
-    return protocol is not None and metadata is not None and test(protocol, metadata)
+    return protocol is not None and metadata is not None and condition(protocol, metadata)
 
 
 def with_row_ids(proposal: Proposal, version: int) -> Iterator[AddFile | DomainMetadata]:
@@ -43,14 +44,14 @@ def with_row_ids(proposal: Proposal, version: int) -> Iterator[AddFile | DomainM
     `version` is the version of the attempt. The files are created one at a time.
 
     Raises:
-        InvalidRequestError: a file without a row id has no number of records in its statistics.
+        InvalidRequestError: a file needs a row id, and its statistics lack the number of records.
         ConstraintViolationError: the table has used up its row ids.
     """
     mark = proposal.base.row_id_mark
     for add in proposal.adds:
         base_row_id = mark + 1 if add.base_row_id is None else add.base_row_id
-        if base_row_id > mark:  # also a restored file, if the feature was dropped and its mark with it
-            mark = max(mark, base_row_id + _records(add) - 1)
+        if base_row_id > mark:  # a new file, or a restored file after a drop of the feature reset the mark
+            mark = max(mark, base_row_id + _required_record_count(add) - 1)
         if mark > HIGHEST_ROW_ID:
             raise ConstraintViolationError(
                 f"Could not add {add.path}: the table has used up its row ids, which have 64 bits.",
@@ -62,7 +63,7 @@ def with_row_ids(proposal: Proposal, version: int) -> Iterator[AddFile | DomainM
         yield mark_domain(mark)
 
 
-def _records(add: AddFile) -> int:
+def _required_record_count(add: AddFile) -> int:
     count = record_count(add)
     if count is None:
         raise InvalidRequestError(

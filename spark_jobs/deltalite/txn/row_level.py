@@ -1,15 +1,15 @@
 """Row-level concurrency: two commits soft-delete different rows of the same file, and both succeed.
 
-Both commits remove the file with its old deletion vector, so delta-spark reports a conflict. Here our commit gets a
-merged vector if four conditions hold:
+Both commits remove the file with its old deletion vector, so delta-spark reports a conflict. Here the current
+transaction gets a merged vector if four conditions hold:
 
-1. Our operation decided on each row independently of other rows (`Proposal.row_level`).
-2. Each commit removes the file with the old vector and adds it again with a new one.
-3. The winner soft-deleted rows of the file, and restored none.
+1. The operation decided on each row independently of other rows (`Proposal.row_level`).
+2. Each commit removes the file with the old vector and adds it again with a new vector.
+3. The winning commit soft-deleted rows of the file, and restored none.
 4. No row is soft-deleted by both commits.
 
-A file of which only the winner soft-deletes rows does not conflict under the conditions 1 and 3. The usual rules apply
-to all other actions of the winner. Protocol: Deletion Vectors, Add File and Remove File.
+If only the winning commit soft-deletes rows of a file, the file does not conflict under the conditions 1 and 3. The
+usual rules apply to all other actions of the winning commit. Protocol: Deletion Vectors, Add File and Remove File.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from deltalite.txn.winners import Winner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SoftDeletion:
-    """A file that a commit removes with one deletion vector and adds again with another."""
+    """A file that a commit removes with one deletion vector and adds again with another vector."""
 
     remove: RemoveFile
     add: AddFile
@@ -46,51 +46,52 @@ class RowMerger:
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
-        # Names of files by `pathOrInlineDv`: those with merged vectors, and those whose vectors a merged one replaces.
+        # The names of files with merged vectors, and of files with vectors that merged vectors replace. The keys are
+        # `pathOrInlineDv`.
         self._merged_vector_files: dict[str, str] = {}
         self._replaced_vector_files: dict[str, str] = {}
 
-    def merge(self, ours: Proposal, winner: Winner) -> tuple[Proposal, Winner] | None:
-        """Merge the vectors of both commits, and write the merged ones.
+    def merge(self, proposal: Proposal, winner: Winner) -> tuple[Proposal, Winner] | None:
+        """Merge the vectors of both commits, and write the merged vectors.
 
-        Returns our proposal, changed to follow the winner, and the winner without its soft deletions. None if a
-        condition does not hold.
+        Returns the proposal with the merged vectors, and the winner without its soft deletions. Returns None if a
+        condition of this module does not hold.
 
         Raises:
             CorruptDataFileError: a vector cannot be read.
             StorageError: the merged vectors cannot be written.
         """
         # Condition 1
-        if not ours.row_level:
+        if not proposal.row_level:
             return None
-        our_deletions = _soft_deletions(ours.adds, ours.removes)
+        deletions = _soft_deletions(proposal.adds, proposal.removes)
         winner_deletions = _soft_deletions(winner.adds, winner.removes)
         # Condition 2
-        removed_keys = {file_key(remove.path, remove.deletion_vector) for remove in ours.removes} - our_deletions.keys()
-        if not removed_keys.isdisjoint(winner_deletions):
+        removed_keys = {file_key(remove.path, remove.deletion_vector) for remove in proposal.removes}
+        if not (removed_keys - deletions.keys()).isdisjoint(winner_deletions):
             return None
         merged_rows: dict[str, pa.Int64Array] = {}
-        for key, deletion in winner_deletions.items():
+        for key, winner_deletion in winner_deletions.items():
             # Condition 3
-            winner_rows = self._newly_deleted_rows(deletion)
+            winner_rows = self._newly_deleted_rows(winner_deletion)
             if winner_rows is None:
                 return None
             # Condition 4
-            if key in our_deletions:
-                our_rows = self._rows(our_deletions[key].add.deletion_vector)
-                if pc.any(pc.is_in(winner_rows, value_set=our_rows)).as_py():
+            if key in deletions:
+                rows = self._rows(deletions[key].add.deletion_vector)
+                if pc.any(pc.is_in(winner_rows, value_set=rows)).as_py():
                     return None
-                merged_rows[key] = pa.concat_arrays([our_rows, winner_rows]).sort()
+                merged_rows[key] = pa.concat_arrays([rows, winner_rows]).sort()
         vectors = self._write_vectors(merged_rows)
-        self._replaced_vector_files |= _vector_file_names(our_deletions[key].add.deletion_vector for key in vectors)
-        rebased = _rebased(ours, our_deletions, winner_deletions, vectors)
-        return rebased, _without_soft_deletions(winner, winner_deletions.values())
+        self._replaced_vector_files |= _vector_file_names(deletions[key].add.deletion_vector for key in vectors)
+        merged_proposal = _with_merged_vectors(proposal, deletions, winner_deletions, vectors)
+        return merged_proposal, _without_soft_deletions(winner, winner_deletions.values())
 
     def delete_unused_vectors(self, *, committed: Proposal | None = None) -> None:
         """Delete the merged vector files, except those that the `committed` proposal uses.
 
-        With a committed proposal, also delete our vector files that it no longer uses. If a file cannot be deleted, a
-        vacuum deletes it later.
+        With a committed proposal, also delete the files of the vectors that merged vectors replaced. If a file cannot
+        be deleted, a vacuum deletes it later.
         """
         vectors = [] if committed is None else [add.deletion_vector for add in committed.adds]
         used_paths = {vector.get("pathOrInlineDv") for vector in vectors if vector is not None}
@@ -101,14 +102,14 @@ class RowMerger:
                     self._store.delete(name)
 
     def _newly_deleted_rows(self, deletion: _SoftDeletion) -> pa.Int64Array | None:
-        """Return the rows that the winner soft-deleted in a file, None if it restored rows."""
-        before, after = self._rows(deletion.remove.deletion_vector), self._rows(deletion.add.deletion_vector)
-        if len(before) and not pc.all(pc.is_in(before, value_set=after)).as_py():
+        """Return the rows that the winner soft-deleted in a file, None if the winner restored rows."""
+        old_rows, new_rows = self._rows(deletion.remove.deletion_vector), self._rows(deletion.add.deletion_vector)
+        if len(old_rows) and not pc.all(pc.is_in(old_rows, value_set=new_rows)).as_py():
             return None
-        return after.filter(pc.invert(pc.is_in(after, value_set=before)))
+        return new_rows.filter(pc.invert(pc.is_in(new_rows, value_set=old_rows)))
 
     def _write_vectors(self, rows: Mapping[str, pa.Int64Array]) -> dict[str, dict[str, Any]]:
-        """Write deletion vectors by file key, and return their descriptors by file key."""
+        """Write a deletion vector for the rows of each file key, and return the descriptors by file key."""
         if not rows:
             return {}
         descriptors = write_vectors(self._store, list(rows.values()))
@@ -116,6 +117,7 @@ class RowMerger:
         return dict(zip(rows, descriptors, strict=True))
 
     def _rows(self, descriptor: Mapping[str, Any] | None) -> pa.Int64Array:
+        """Return the positions of the rows that a vector soft-deletes; none without a vector."""
         return pa.array([], pa.int64()) if descriptor is None else deleted_rows(self._store, descriptor)
 
 
@@ -128,31 +130,31 @@ def _vector_file_names(vectors: Iterable[Mapping[str, Any] | None]) -> dict[str,
 def _soft_deletions(adds: Iterable[AddFile], removes: Iterable[RemoveFile]) -> dict[str, _SoftDeletion]:
     """Return the soft deletions of a commit, by the key of the removed file."""
     adds_by_path = {canonical_path(add.path): add for add in adds if add.deletion_vector is not None}
-    pairs = ((remove, adds_by_path.get(canonical_path(remove.path))) for remove in removes)
+    removes_and_adds = ((remove, adds_by_path.get(canonical_path(remove.path))) for remove in removes)
     return {
         file_key(remove.path, remove.deletion_vector): _SoftDeletion(remove=remove, add=add)
-        for remove, add in pairs
+        for remove, add in removes_and_adds
         if add is not None
     }
 
 
-def _rebased(
-    ours: Proposal,
-    our_deletions: Mapping[str, _SoftDeletion],
+def _with_merged_vectors(
+    proposal: Proposal,
+    deletions: Mapping[str, _SoftDeletion],
     winner_deletions: Mapping[str, _SoftDeletion],
     vectors: Mapping[str, dict[str, Any]],
 ) -> Proposal:
-    """Return our proposal with removes that have the winner's vectors, and adds that have the merged ones."""
+    """Return the proposal with the winner's vectors in its removes, and the merged `vectors` in its adds."""
     removes: dict[int, RemoveFile] = {}
     adds: dict[int, AddFile] = {}
     for key, vector in vectors.items():
-        remove, add = our_deletions[key].remove, our_deletions[key].add
+        remove, add = deletions[key].remove, deletions[key].add
         removes[id(remove)] = replace(remove, deletion_vector=winner_deletions[key].add.deletion_vector)
         adds[id(add)] = replace(add, deletion_vector=vector)
     return replace(
-        ours,
-        removes=tuple(removes.get(id(remove), remove) for remove in ours.removes),
-        adds=tuple(adds.get(id(add), add) for add in ours.adds),
+        proposal,
+        removes=tuple(removes.get(id(remove), remove) for remove in proposal.removes),
+        adds=tuple(adds.get(id(add), add) for add in proposal.adds),
     )
 
 
@@ -164,7 +166,7 @@ def _without_soft_deletions(winner: Winner, deletions: Iterable[_SoftDeletion]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OtherActions:
-    """The actions whose `_action_key` is not in `excluded_keys`. Each iteration filters `actions` again."""
+    """The actions without those with a key in `excluded_keys`. Each iteration filters `actions` again."""
 
     actions: Iterable[Action]
     excluded_keys: frozenset[tuple[str, str]]

@@ -1,14 +1,19 @@
 """The conflict rules: whether the current transaction may commit on top of a winning commit.
 
-`judge` compares our proposal with one winning commit and does no I/O. The attempt fails if the winning commit changed
-the table's rules, added rows that we would have read, or removed files that we depend on. The error names the winning
-commit. Otherwise our commit goes on top of it.
+`judge` compares a proposal with one winning commit and does no I/O. It returns a conflict that names the winning commit
+in three cases:
 
-Files that a winning commit only rearranged hold the same rows as before. They do not conflict, unless we remove the
-same files. Our read set then follows the rows to their new files.
+- The winning commit changed the table's rules.
+- The winning commit added rows that the operation would have read.
+- The winning commit removed files that the proposal depends on.
 
-delta-spark: ConflictChecker. It is stricter than `_append_conflict`, `_judge_removes` and `compatible_changes`, as
-their docstrings say.
+Otherwise the proposal goes on top of the winning commit.
+
+A winning commit may only move rows to new files. Such files do not conflict, unless the proposal removes the old files
+too. The read set then follows the rows to their new files.
+
+delta-spark's ConflictChecker reports more conflicts; `_append_conflict`, `_judge_removes` and `compatible_changes`
+describe the differences.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from deltalite.errors import (
     ProtocolChangedException,
 )
 from deltalite.log.action_files import actions_in
-from deltalite.log.file_table import LENIENT, file_key
+from deltalite.log.file_table import FIELD_DEFAULTS, file_key
 from deltalite.protocol.actions import (
     Action,
     AddCDCFile,
@@ -50,21 +55,21 @@ from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.txn.resuming import resumes_concurrent_commit
 
 # Fields that a snapshot accepts as missing. Here a missing `dataChange` counts as a change of rows.
-_LENIENT: Mapping[str, Mapping[str, Any]] = {
-    AddFile.action: {**LENIENT, "dataChange": True},
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    AddFile.action: {**FIELD_DEFAULTS, "dataChange": True},
     RemoveFile.action: {"dataChange": True},
 }
 VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"
-"""The operations that a vacuum commits before and after it deletes."""
+"""The operations that a vacuum commits before and after it deletes files."""
 _RETRY = "Run the task again: it starts from the newest version."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """A winning commit: it took the version of our attempt.
+    """A winning commit: it took the version of an attempt to commit.
 
-    Each property about files iterates `actions` again, so that the files of a large commit are parsed again each time
-    and never held in memory. The winner holds only the other actions, and which kinds of actions there are.
+    Each property about files iterates `actions` again, so that the files of a large commit are parsed each time and
+    never held in memory. The winner holds only the other actions, and the kinds of all actions.
     """
 
     version: int
@@ -129,7 +134,7 @@ class Winner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoConflict:
-    """The verdict that our commit may go on top of the winning commit. `reads` is our read set from there on."""
+    """The verdict that the proposal may go on top of the winning commit, with `reads` as its read set."""
 
     reads: ReadSet
 
@@ -158,37 +163,40 @@ class _ParsedActions:
 
 
 def _with_data_change(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    lenient = _LENIENT.get(kind)
-    if lenient is None or all(body.get(key) is not None for key in lenient):
+    defaults = _DEFAULTS.get(kind)
+    if defaults is None or all(body.get(key) is not None for key in defaults):
         return body
-    return {**lenient, **{key: value for key, value in body.items() if value is not None}}
+    return {**defaults, **{key: value for key, value in body.items() if value is not None}}
 
 
-class IsOurs:
-    """The verdict that the winner is our own commit: the put succeeded, but storage did not answer."""
+class IsThisCommit:
+    """The verdict that the winner is the commit of this proposal: the put succeeded, but storage did not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlreadyDone:
-    """The verdict that the winner is another attempt of the same run, so nothing is left to do."""
+    """The verdict that another attempt of the same run made the winning commit, so this attempt has no work to do."""
 
     app_id: str
 
 
-Verdict = NoConflict | IsOurs | AlreadyDone | ConcurrentModificationException
+Verdict = NoConflict | IsThisCommit | AlreadyDone | ConcurrentModificationException
 
 
-def judge(ours: Proposal, winner: Winner, txn_id: str) -> Verdict:
-    """Decide whether our proposal may go on top of one winner; a conflict is returned, not raised."""
+def judge(proposal: Proposal, winner: Winner, txn_id: str) -> Verdict:
+    """Decide whether a proposal, with the `txnId` `txn_id`, may go on top of a winner.
+
+    A conflict is returned, not raised.
+    """
     # Case 1: the put succeeded, but storage did not answer.
     if winner.info.get("txnId") == txn_id:
-        return IsOurs()
+        return IsThisCommit()
     # Case 2: the same run has committed meanwhile, such as an orphaned job of an earlier task attempt.
-    winner_txn = _txn_of_same_app(ours, winner)
-    if winner_txn is not None and ours.txn is not None:
-        if not _is_of_our_run(ours, winner):
+    winner_txn = _txn_of_same_app(proposal, winner)
+    if winner_txn is not None and proposal.txn is not None:
+        if not _is_of_same_run(proposal, winner):
             writer = "Another run of the same idempotency key"
-        elif winner_txn.version >= ours.txn.version:
+        elif winner_txn.version >= proposal.txn.version:
             return AlreadyDone(app_id=winner_txn.app_id)
         else:
             writer = "An earlier attempt of this run"
@@ -196,17 +204,19 @@ def judge(ours: Proposal, winner: Winner, txn_id: str) -> Verdict:
             f"{writer} committed {winner} while this task was running.", remedy=_RETRY
         )
     # Case 3: the winner changed rules, rows or files that our proposal depends on.
-    conflict = _vacuum_conflict(ours, winner) or _rule_conflict(ours, winner) or _append_conflict(ours, winner)
-    return conflict or _judge_removes(ours, winner)
+    conflict = (
+        _vacuum_conflict(proposal, winner) or _rule_conflict(proposal, winner) or _append_conflict(proposal, winner)
+    )
+    return conflict or _judge_removes(proposal, winner)
 
 
-def _rule_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
+def _rule_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificationException | None:
     protocol, metadata = winner.protocol, winner.metadata
     if protocol is not None:
         reason = (
             "this operation sets it too"
-            if ours.protocol is not None or ours.base.protocol is None or ours.base.metadata is None
-            else conflict_in_protocol(ours.base.protocol, protocol, ours.base.metadata, metadata)
+            if proposal.protocol is not None or proposal.base.protocol is None or proposal.base.metadata is None
+            else conflict_in_protocol(proposal.base.protocol, protocol, proposal.base.metadata, metadata)
         )
         if reason is not None:
             return ProtocolChangedException(
@@ -215,101 +225,101 @@ def _rule_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationExce
     if metadata is not None:
         reason = (
             "this operation sets it too"
-            if ours.metadata is not None or ours.base.metadata is None
-            else conflict_in_metadata(ours.base.metadata, metadata)
+            if proposal.metadata is not None or proposal.base.metadata is None
+            else conflict_in_metadata(proposal.base.metadata, metadata)
         )
         if reason is not None:
             return MetadataChangedException(
                 f"The winning commit, {winner}, changed the table's metadata: {reason}.", remedy=_RETRY
             )
     winner_domains = {a.domain for a in winner.small_actions if isinstance(a, DomainMetadata)}
-    shared_domains = sorted(winner_domains & {domain.domain for domain in ours.domains})
+    shared_domains = sorted(winner_domains & {domain.domain for domain in proposal.domains})
     if shared_domains:
         return MetadataChangedException(
             f"The winning commit, {winner}, changed the domain metadata {shared_domains[0]}, which this operation "
             "sets too.",
             remedy=_RETRY,
         )
-    if ours.adds and CLUSTERING_DOMAIN in winner_domains:
-        # Our files may lack the statistics of a new clustering column; delta-spark accepts them.
+    if proposal.adds and CLUSTERING_DOMAIN in winner_domains:
+        # The added files may lack the statistics of a new clustering column; delta-spark accepts such files.
         return MetadataChangedException(
             f"The winning commit, {winner}, changed the table's clustering columns.", remedy=_RETRY
         )
     return None
 
 
-def _vacuum_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
-    """Return the conflict with a vacuum that started and may delete files that our commit brings back."""
-    if ours.revives_files and winner.info.get("operation") == VACUUM_START:
+def _vacuum_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificationException | None:
+    """Return the conflict with a vacuum that started and may delete files that the proposal brings back."""
+    if proposal.revives_files and winner.info.get("operation") == VACUUM_START:
         return ConcurrentWriteException(
             f"A vacuum started in {winner}, and may delete files that this operation brings back.", remedy=_RETRY
         )
     return None
 
 
-def _append_conflict(ours: Proposal, winner: Winner) -> ConcurrentModificationException | None:
-    """Return the conflict with added rows that we would have read.
+def _append_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificationException | None:
+    """Return the conflict with added rows that the operation would have read.
 
     The check uses partition values and statistics. delta-spark uses partition values only.
     """
-    if ours.metadata is None:  # a commit that changes the metadata must have read all rows that it applies to
-        if ours.isolation is IsolationLevel.SNAPSHOT:
+    if proposal.metadata is None:  # a commit that changes the metadata must have read all rows that it applies to
+        if proposal.isolation is IsolationLevel.SNAPSHOT:
             return None
-        if ours.isolation is IsolationLevel.WRITE_SERIALIZABLE and winner.is_blind_append:
+        if proposal.isolation is IsolationLevel.WRITE_SERIALIZABLE and winner.is_blind_append:
             return None
-    if not (ours.reads.whole_table or ours.reads.rows):
+    if not (proposal.reads.whole_table or proposal.reads.rows):
         return None
-    file = next((a for a in winner.new_rows if ours.reads.would_have_read(a)), None)
+    file = next((a for a in winner.new_rows if proposal.reads.would_have_read(a)), None)
     if file is None:
         return None
     return ConcurrentAppendException(
-        f"{ours.operation.name} read the table at version {ours.base.version}, and the winning commit, {winner}, added "
-        f"{_text_of_rows(file)} that this operation would have read.",
+        f"{proposal.operation.name} read the table at version {proposal.base.version}, and the winning commit, "
+        f"{winner}, added {_text_of_rows(file)} that this operation would have read.",
         remedy=_RETRY,
     )
 
 
-def _judge_removes(ours: Proposal, winner: Winner) -> ConcurrentModificationException | NoConflict:
+def _judge_removes(proposal: Proposal, winner: Winner) -> ConcurrentModificationException | NoConflict:
     """Decide on the files that the winner removed, which is the last check.
 
     delta-spark also reports a conflict if the winner only moved rows to other files. Here the read set follows such
     rows. A row-level operation does not conflict with the removal of rows that it did not change.
     """
-    verbs = {file_key(r.path, r.deletion_vector): "removes" for r in ours.removes}
+    verbs = {file_key(r.path, r.deletion_vector): "removes" for r in proposal.removes}
     # A backfill of row ids re-adds files with other values, and without a change of data.
-    verbs |= {file_key(a.path, a.deletion_vector): "re-adds" for a in ours.adds if not a.data_change}
-    if not (verbs or ours.reads.whole_table or ours.reads.keys):
-        return NoConflict(reads=ours.reads)
+    verbs |= {file_key(a.path, a.deletion_vector): "re-adds" for a in proposal.adds if not a.data_change}
+    if not (verbs or proposal.reads.whole_table or proposal.reads.keys):
+        return NoConflict(reads=proposal.reads)
     moved_rows = False
     for remove in winner.removes:
         key = file_key(remove.path, remove.deletion_vector)
         if key in verbs:
             return ConcurrentDeleteDeleteException(
-                f"{ours.operation.name} {verbs[key]} the file {remove.path}, but the winning commit, {winner}, removed "
-                "it first.",
+                f"{proposal.operation.name} {verbs[key]} the file {remove.path}, but the winning commit, {winner}, "
+                "removed it first.",
                 remedy=_RETRY,
             )
-        if remove.data_change and not ours.row_level and (ours.reads.whole_table or key in ours.reads.keys):
+        if remove.data_change and not proposal.row_level and (proposal.reads.whole_table or key in proposal.reads.keys):
             return ConcurrentDeleteReadException(
-                f"{ours.operation.name} read the file {remove.path} at version {ours.base.version}, and the winning "
-                f"commit, {winner}, removed it.",
+                f"{proposal.operation.name} read the file {remove.path} at version {proposal.base.version}, and the "
+                f"winning commit, {winner}, removed it.",
                 remedy=_RETRY,
             )
-        moved_rows = moved_rows or key in ours.reads.keys
+        moved_rows = moved_rows or key in proposal.reads.keys
     re_added = (a for a in winner.adds if not a.data_change and file_key(a.path, a.deletion_vector) in verbs)
     file = next(re_added, None)
-    if file is not None:  # our actions on the file lack the new values
+    if file is not None:  # the proposal's actions on the file lack the new values
         verb = verbs[file_key(file.path, file.deletion_vector)]
         return ConcurrentDeleteReadException(
-            f"{ours.operation.name} {verb} the file {file.path}, and the winning commit, {winner}, re-added it with "
-            "other values, such as row ids.",
+            f"{proposal.operation.name} {verb} the file {file.path}, and the winning commit, {winner}, re-added it "
+            "with other values, such as row ids.",
             remedy=_RETRY,
         )
-    return NoConflict(reads=_follow_moved_rows(ours.reads, winner) if moved_rows else ours.reads)
+    return NoConflict(reads=_follow_moved_rows(proposal.reads, winner) if moved_rows else proposal.reads)
 
 
 def _follow_moved_rows(reads: ReadSet, winner: Winner) -> ReadSet:
-    """Return the read set, extended by the files to which the winner moved rows that we have read."""
+    """Return the read set, extended by the files to which the winner moved rows that the operation read."""
     moved_to = (a for a in winner.adds if not a.data_change)
     return replace(reads, keys=reads.keys | {file_key(a.path, a.deletion_vector) for a in moved_to})
 
@@ -319,15 +329,15 @@ def _text_of_rows(added: AddFile) -> str:
     return f"rows to the partition {partition}" if partition else "rows"
 
 
-def _is_of_our_run(ours: Proposal, winner: Winner) -> bool:
-    """Whether a winner with our app id is another attempt of our run. Several runs may share an idempotency key."""
-    current = RunProvenance.from_text(ours.operation.user_metadata)
+def _is_of_same_run(proposal: Proposal, winner: Winner) -> bool:
+    """Whether a winner with the proposal's app id is of the same run. Several runs may share an idempotency key."""
+    current = RunProvenance.from_text(proposal.operation.user_metadata)
     return resumes_concurrent_commit(current, RunProvenance.from_text(winner.info.get("userMetadata")))
 
 
-def _txn_of_same_app(ours: Proposal, winner: Winner) -> SetTransaction | None:
-    if ours.txn is None:
+def _txn_of_same_app(proposal: Proposal, winner: Winner) -> SetTransaction | None:
+    if proposal.txn is None:
         return None
     return next(
-        (a for a in winner.small_actions if isinstance(a, SetTransaction) and a.app_id == ours.txn.app_id), None
+        (a for a in winner.small_actions if isinstance(a, SetTransaction) and a.app_id == proposal.txn.app_id), None
     )

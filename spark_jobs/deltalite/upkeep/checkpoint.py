@@ -3,7 +3,7 @@
 1. The writer counts the files in the encoded data before it publishes the checkpoint.
 2. It writes sidecars first, then the checkpoint in one put, and `_last_checkpoint` last. A killed process therefore
    leaves no partial checkpoint.
-3. A readable checkpoint of the version stays; an unreadable one is replaced.
+3. It keeps a readable checkpoint of the version, and replaces an unreadable checkpoint.
 
 Protocol: Checkpoints, V2 Spec, Sidecar Files, Last Checkpoint File.
 """
@@ -29,10 +29,10 @@ from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import SIDECAR_DIR, checkpoint_name, uuid_checkpoint_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
-from deltalite.upkeep.checkpoint_rows import SMALL_TYPES, V2_TYPES, CheckpointRows
+from deltalite.upkeep.checkpoint_rows import NON_FILE_TYPES, V2_TYPES, CheckpointRows
 
 LARGE_FILES = 1_000_000
-"""The number of files above which Spark writes checkpoints in parallel, instead of one process in its memory."""
+"""The maximum number of files in a checkpoint that one process writes in its memory; Spark writes larger ones."""
 
 _SIDECAR_ACTIONS = 50_000
 _MAX_IN_MEMORY_BYTES = 64 * 1024 * 1024
@@ -49,8 +49,8 @@ class EncodedActions:
     @classmethod
     def none(cls, types: Mapping[str, pa.StructType]) -> EncodedActions:
         """Return a file without rows."""
-        with closing(_Sink(types)) as sink:
-            return cls(data=sink.finish(), actions=0, adds=0)
+        with closing(_ActionWriter(types)) as writer:
+            return cls(data=writer.finish(), actions=0, adds=0)
 
     @classmethod
     def of(cls, data: bytes) -> EncodedActions:
@@ -88,7 +88,7 @@ def write_checkpoint(
     Raises:
         CorruptLogError: the encoded checkpoint does not hold the files of the snapshot; nothing is published.
     """
-    file_count = _file_count(snapshot)  # ignores an unreadable checkpoint
+    file_count = _file_count(snapshot)  # also removes an unreadable checkpoint from the segment
     existing = snapshot.segment.own_checkpoint
     if existing is not None:
         announce_existing(snapshot.store, existing, file_count=file_count)
@@ -113,38 +113,40 @@ def _write_new_checkpoint(
     store, name = snapshot.store, checkpoint_name(snapshot.version)
     if not store.write_if_absent(name, encoded.data):
         reloaded = Snapshot.load(store, snapshot.version)
-        reloaded_count, concurrent = _file_count(reloaded), reloaded.segment.own_checkpoint
-        if concurrent is not None and reloaded_count == file_count:
-            announce_existing(store, concurrent, file_count=file_count)
+        reloaded_count, existing = _file_count(reloaded), reloaded.segment.own_checkpoint
+        if existing is not None and reloaded_count == file_count:
+            announce_existing(store, existing, file_count=file_count)
             return None
-        store.write(name, encoded.data)
+        store.write(name, encoded.data)  # replaces an unreadable checkpoint
     return announce(snapshot, Totals().plus(encoded))
 
 
 def estimated_files(snapshot: Snapshot) -> int:
-    """Return the approximate number of files: those of the checkpoint by `_last_checkpoint`, and those added later."""
+    """Return the approximate number of files: the number in `_last_checkpoint`, plus the files added later."""
     hint = read_last_checkpoint(snapshot.store)
-    in_checkpoint = 0 if hint is None else hint.size if hint.num_of_add_files is None else hint.num_of_add_files
-    return max(0, in_checkpoint) + snapshot.files_of_commits
+    if hint is None:
+        return snapshot.files_of_commits
+    checkpoint_files = hint.size if hint.num_of_add_files is None else hint.num_of_add_files
+    return max(0, checkpoint_files) + snapshot.files_of_commits
 
 
 def classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
     """Encode the whole checkpoint as one file. Raises `StartAgain`, as `Snapshot.file_blocks`."""
     rows = CheckpointRows(snapshot, now_ms=now_ms)
-    types = {**SMALL_TYPES, **rows.file_types}
-    with closing(_Sink(types)) as sink:
-        for kind, bodies in rows.small_bodies().items():
-            sink.write(kind, pa.array(bodies, types[kind]))
+    types = {**NON_FILE_TYPES, **rows.file_types}
+    with closing(_ActionWriter(types)) as writer:
+        for kind, bodies in rows.non_file_actions().items():
+            writer.write(kind, pa.array(bodies, types[kind]))
         for kind, structs in rows.files():
-            sink.write(kind, structs)
-        data = sink.finish()
+            writer.write(kind, structs)
+        data = writer.finish()
     return EncodedActions.of(data)
 
 
 def publish_v2(
     snapshot: Snapshot, rows: CheckpointRows, sidecars: Iterable[EncodedActions], *, file_count: int, now_ms: int
 ) -> LastCheckpoint:
-    """Publish a V2 checkpoint with the given sidecars; only one sidecar is held in memory at a time.
+    """Publish a V2 checkpoint with the given sidecars. Memory holds only one sidecar at a time.
 
     The main file also has the columns for file actions, without values.
 
@@ -160,18 +162,18 @@ def publish_v2(
         references.append({"path": name, "sizeInBytes": len(encoded.data), "modificationTime": now_ms, "tags": {}})
     check_count(snapshot, totals.adds, file_count)
     # delta-spark 4.4 cannot read the table if this file's schema has no field `add`.
-    types = {**SMALL_TYPES, **V2_TYPES, **rows.file_types}
+    types = {**NON_FILE_TYPES, **V2_TYPES, **rows.file_types}
     bodies: Mapping[str, list[dict[str, Any]]] = {
         "checkpointMetadata": [{"version": snapshot.version, "tags": _tags(totals)}],
-        **rows.small_bodies(),
+        **rows.non_file_actions(),
         "sidecar": references,
     }
-    with closing(_Sink(types)) as sink:
+    with closing(_ActionWriter(types)) as writer:
         for kind, kind_bodies in bodies.items():
-            sink.write(kind, pa.array(kind_bodies, types[kind]))
-        main = EncodedActions.of(sink.finish())
-    store.write_if_absent(uuid_checkpoint_name(snapshot.version, str(uuid.uuid4())), main.data)
-    return announce(snapshot, totals.plus(main))
+            writer.write(kind, pa.array(kind_bodies, types[kind]))
+        main_file = EncodedActions.of(writer.finish())
+    store.write_if_absent(uuid_checkpoint_name(snapshot.version, str(uuid.uuid4())), main_file.data)
+    return announce(snapshot, totals.plus(main_file))
 
 
 def check_count(snapshot: Snapshot, adds: int, expected: int) -> None:
@@ -186,22 +188,22 @@ def check_count(snapshot: Snapshot, adds: int, expected: int) -> None:
 
 def _encoded_files(rows: CheckpointRows, max_actions: int) -> Iterator[EncodedActions]:
     """Yield the files and tombstones, in Parquet files of at most `max_actions` actions."""
-    sink = _Sink(rows.file_types)
+    writer = _ActionWriter(rows.file_types)
     try:
         for kind, structs in rows.files():
-            at = 0
-            while at < len(structs):
-                piece = structs.slice(at, max_actions - sink.actions)
-                sink.write(kind, piece)
-                at += len(piece)
-                if sink.actions == max_actions:
-                    yield EncodedActions.of(sink.finish())
-                    sink.close()
-                    sink = _Sink(rows.file_types)
-        if sink.actions:
-            yield EncodedActions.of(sink.finish())
+            start = 0
+            while start < len(structs):
+                piece = structs.slice(start, max_actions - writer.actions)
+                writer.write(kind, piece)
+                start += len(piece)
+                if writer.actions == max_actions:
+                    yield EncodedActions.of(writer.finish())
+                    writer.close()
+                    writer = _ActionWriter(rows.file_types)
+        if writer.actions:
+            yield EncodedActions.of(writer.finish())
     finally:
-        sink.close()
+        writer.close()
 
 
 def _tags(sidecars: Totals) -> dict[str, str]:
@@ -246,20 +248,21 @@ def _file_count(snapshot: Snapshot) -> int:
     return count
 
 
-class _Sink:
-    """A Parquet file of actions under construction: one struct column per kind, exactly one of them set in each row.
+class _ActionWriter:
+    """A writer of a Parquet file of actions: one struct column per kind of action; each row sets exactly one column.
 
-    A large file is kept on disk, because a growing memory buffer temporarily needs twice its size.
+    A large file is on disk until `finish`, because a growing memory buffer temporarily needs twice its size.
     """
 
     def __init__(self, types: Mapping[str, pa.StructType]) -> None:
         self._schema = pa.schema(list(types.items()))
-        self._file = SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES)  # noqa: SIM115  until `close`
+        self._file = SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES)  # noqa: SIM115  `close` closes it
         self._sink = pa.PythonFile(self._file, mode="w")
         self._writer = pq.ParquetWriter(self._sink, self._schema, compression="snappy")
         self.actions = 0
 
     def write(self, kind: str, structs: pa.StructArray) -> None:
+        """Write actions of one kind."""
         if not len(structs):
             return
         self.actions += len(structs)

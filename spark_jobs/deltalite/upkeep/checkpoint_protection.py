@@ -7,7 +7,7 @@ checkpoints. Cleanup may delete protected history in two cases:
 - This release supports the protocol of each version that it deletes, and of the version that becomes the oldest.
 - Cleanup deletes all versions before the protected one, without a limit to the number of files.
 
-The checksum of a version tells its protocol. Protocol: Checkpoint Protection (RFC); delta-spark: MetadataCleanup.
+The checksum of a version holds its protocol. Protocol: Checkpoint Protection (RFC); delta-spark: MetadataCleanup.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from deltalite.storage.log_store import LogStore
 
 
 def protected_before(snapshot: Snapshot) -> int:
-    """Return the version before which checkpoints are protected, 0 if none is."""
+    """Return the version before which checkpoints are protected; 0 if no checkpoint is protected."""
     if "checkpointProtection" not in supported_features(snapshot.protocol):
         return 0
     return props.CHECKPOINT_PROTECTION_VERSION.of(snapshot.configuration)
@@ -33,7 +33,8 @@ def protected_before(snapshot: Snapshot) -> int:
 def supports_each_version(store: LogStore, versions: Iterable[int]) -> bool:
     """Whether each version has a checksum, and this release can write a table with its protocol and metadata.
 
-    It reads the newest version first, because the versions just before the protected one used the dropped feature.
+    The function reads the newest version first, because the last versions before the protected one used the dropped
+    feature.
     """
     return all(_supports_version(store, version) for version in sorted(set(versions), reverse=True))
 

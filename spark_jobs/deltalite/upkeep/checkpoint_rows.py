@@ -1,10 +1,10 @@
 """The rows of a checkpoint: the state of a version, one action per row.
 
 The rows are the protocol, the metadata, the unexpired transactions, the domains, the active files and the unexpired
-tombstones; never provenance or change files. Files are processed in blocks, so the statistics of a large table are
-never in memory all at once. The table's properties select statistics as JSON, as a struct, or both. The Parquet schema
-has no columns for unknown fields of actions, so a checkpoint drops them. Protocol: Checkpoints, Checkpoint Schema,
-Action Reconciliation (tombstone and transaction expiry).
+tombstones. A checkpoint holds no provenance and no change files. Files are processed in blocks, so that memory never
+holds all statistics of a large table. The table's properties select statistics as JSON, as a struct, or both. The
+Parquet schema has no columns for unknown fields of actions, so a checkpoint drops them. Protocol: Checkpoints,
+Checkpoint Schema, Action Reconciliation (tombstone and transaction expiry).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BLOCK_ROWS = 50_000
 _READ_ROWS = 10_000
 _BLOCK_BYTES = 32 * 1024 * 1024
 _STRINGS = pa.list_(pa.string())
-SMALL_TYPES: Mapping[str, pa.StructType] = {
+NON_FILE_TYPES: Mapping[str, pa.StructType] = {
     "txn": pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]),
     "metaData": pa.struct(
         [
@@ -77,8 +77,8 @@ class CheckpointRows:
         """The columns `add` and `remove`."""
         return {"add": self.layout.type, "remove": _with_data_change(REMOVE_TYPES)}
 
-    def small_bodies(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the actions other than file actions, by kind."""
+    def non_file_actions(self) -> dict[str, list[dict[str, Any]]]:
+        """Return all actions except file actions as JSON values, by kind."""
         snapshot = self._snapshot
         return {
             "protocol": [to_json(snapshot.protocol)],
@@ -93,9 +93,9 @@ class CheckpointRows:
         Raises `StartAgain`, as `Snapshot.file_blocks`.
         """
         columns = [name for name in ADD_TYPES if name != "stats" or self.layout.has_statistics]
-        for block in _even_blocks(self._snapshot.file_blocks(columns, most_rows=_READ_ROWS)):
+        for block in _even_blocks(self._snapshot.file_blocks(columns, max_rows=_READ_ROWS)):
             yield "add", self.layout.rows(block)
-        tombstones = _unexpired(self._snapshot.tombstones(list(REMOVE_TYPES)), self.oldest_tombstone_ms)
+        tombstones = _unexpired_tombstones(self._snapshot.tombstones(list(REMOVE_TYPES)), self.oldest_tombstone_ms)
         for block in tombstones.to_batches(max_chunksize=_BLOCK_ROWS):
             yield "remove", _as_structs(pa.Table.from_batches([block]), self.file_types["remove"])
 
@@ -103,8 +103,8 @@ class CheckpointRows:
 class AddLayout:
     """The columns of a table's active files in a checkpoint, as its properties require.
 
-    `statistics` and `partition_values` create the structs, and are None if the properties disable them. `as_json` says
-    whether the checkpoint holds statistics as JSON.
+    `statistics` and `partition_values` create the structs, and are None if the properties disable them. `as_json` is
+    True if the checkpoint holds statistics as JSON.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -112,10 +112,10 @@ class AddLayout:
         as_struct = props.CHECKPOINT_STATS_AS_STRUCT.of(configuration)
         features = supported_features(snapshot.protocol)
         clustering = clustering_columns(snapshot.domains) if "clustering" in features else ()
-        indexed = indexed_columns(schema, configuration, always=clustering).leaves
-        may_be_wide = "deletionVectors" in features
+        indexed_leaves = indexed_columns(schema, configuration, always=clustering).leaves
+        may_have_wide_bounds = "deletionVectors" in features
         self.as_json = props.CHECKPOINT_STATS_AS_JSON.of(configuration)
-        self.statistics = StatsStruct(indexed, with_tight_bounds=may_be_wide) if as_struct else None
+        self.statistics = StatsStruct(indexed_leaves, with_tight_bounds=may_have_wide_bounds) if as_struct else None
         self.partition_values = PartitionStruct(schema) if as_struct and schema.partition_columns else None
         columns = {name: kind for name, kind in ADD_TYPES.items() if name != "stats" or self.as_json}
         if self.partition_values is not None:
@@ -132,23 +132,23 @@ class AddLayout:
     def rows(self, files: pa.Table) -> pa.StructArray:
         """Convert a table of active files to the `add` rows of a checkpoint."""
         if self.partition_values is not None:
-            parsed = self.partition_values.parse(files["partitionValues"])
-            files = files.append_column("partitionValues_parsed", parsed)
+            structs = self.partition_values.parse(files["partitionValues"])
+            files = files.append_column("partitionValues_parsed", structs)
         if self.statistics is not None:
             files = files.append_column("stats_parsed", self.statistics.parse(files["stats"]))
         return _as_structs(files, self.type)
 
 
 def _even_blocks(blocks: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Split and merge blocks to a good size for one row group; only the last block may be much smaller.
+    """Split and merge blocks to the size of one row group; only the last block may be much smaller.
 
-    Statistics of many columns take kilobytes per file, and the same again as a struct.
+    The bytes are limited too, because statistics of many columns take kilobytes per file, as JSON and as a struct.
     """
     parts, rows, size_bytes = list[pa.Table](), 0, 0
     for block in blocks:
-        step = max(1, block.num_rows * _BLOCK_BYTES // max(block.nbytes, _BLOCK_BYTES))
-        for at in range(0, block.num_rows, step):
-            parts.append(block.slice(at, step))
+        part_rows = max(1, block.num_rows * _BLOCK_BYTES // max(block.nbytes, _BLOCK_BYTES))
+        for start in range(0, block.num_rows, part_rows):
+            parts.append(block.slice(start, part_rows))
             rows, size_bytes = rows + parts[-1].num_rows, size_bytes + parts[-1].nbytes
             if rows >= _BLOCK_ROWS or size_bytes >= _BLOCK_BYTES:
                 yield pa.concat_tables(parts)
@@ -168,7 +168,7 @@ def _as_structs(table: pa.Table, target: pa.StructType) -> pa.StructArray:
     return columns.to_struct_array().combine_chunks()
 
 
-def _unexpired(tombstones: pa.Table, oldest_ms: int) -> pa.Table:
+def _unexpired_tombstones(tombstones: pa.Table, oldest_ms: int) -> pa.Table:
     """Return the unexpired tombstones. A tombstone without a time is expired. Protocol: Action Reconciliation."""
     deleted_ms = pc.fill_null(tombstones["deletionTimestamp"], 0)
     return tombstones.filter(pc.greater(deleted_ms, oldest_ms))

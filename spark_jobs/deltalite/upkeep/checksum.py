@@ -1,9 +1,10 @@
 """Writes the version checksum after a commit.
 
-The file counts are those of an earlier checksum, updated by the later commits. This requires that the checksum and all
-these commits are our own: they remove only existing files and add only new ones. Checksums of other writers may have
-wrong counts, and their commits may add an existing file again. In that case all files are counted. Protocol and
-metadata always come from log replay, and transactions are left out. Protocol: Version Checksum File.
+The file counts are those of an earlier checksum, updated by the later commits. This requires that this library made
+the checksum and all these commits: its commits remove only existing files and add only new files. A checksum of another
+writer may have wrong counts, and a commit of another writer may add an existing file again. In that case all files are
+counted. Protocol and metadata always come from log replay, and transactions are left out. Protocol: Version Checksum
+File.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from deltalite.protocol.actions import AddFile, CommitInfo, RemoveFile
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import checksum_name, commit_name
 from deltalite.snapshot import Snapshot
-from deltalite.version import is_ours
+from deltalite.version import is_this_library
 
 _MAX_COMMITS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCounts:
-    """The numbers of active files, of their bytes, of deletion vectors, and of soft-deleted rows of a version."""
+    """The numbers of active files, their bytes, deletion vectors and soft-deleted rows of a version."""
 
     files: int
     size_bytes: int
@@ -79,15 +80,19 @@ def _count_all_files(snapshot: Snapshot) -> FileCounts:
 
 
 def _update_earlier_counts(snapshot: Snapshot) -> FileCounts | None:
-    """Update the counts of the newest earlier checksum by the later commits; None if not all of them are ours."""
+    """Return the counts of the newest earlier checksum, updated by the later commits.
+
+    None if this library did not make the checksum and all these commits.
+    """
     store, version = snapshot.store, snapshot.version
     listing = list_log(store, max(0, version - _MAX_COMMITS))
-    base = max((v for v in listing.checksums if v < version), default=None)
-    if base is None or not all(v in listing.commits for v in range(base, version + 1)):
+    base_version = max((v for v in listing.checksums if v < version), default=None)
+    if base_version is None or not all(v in listing.commits for v in range(base_version, version + 1)):
         return None
-    data = store.read(listing.checksums[base].name)
-    checksum = None if data is None else parse_version_checksum(data, listing.checksums[base].name)
-    if checksum is None or not _is_ours_and_current(checksum, read_commit_info(store, listing.commits[base])):
+    file_name = listing.checksums[base_version].name
+    data = store.read(file_name)
+    checksum = None if data is None else parse_version_checksum(data, file_name)
+    if checksum is None or not _is_trusted(checksum, read_commit_info(store, listing.commits[base_version])):
         return None
     has_vectors = "deletionVectors" in supported_features(checksum.protocol)
     if has_vectors and (checksum.num_deletion_vectors is None or checksum.num_deleted_records is None):
@@ -98,7 +103,7 @@ def _update_earlier_counts(snapshot: Snapshot) -> FileCounts | None:
         vectors=checksum.num_deletion_vectors or 0,
         deleted_records=checksum.num_deleted_records or 0,
     )
-    for later_version in range(base + 1, version + 1):
+    for later_version in range(base_version + 1, version + 1):
         commit = listing.commits[later_version]
         new_counts = _counts_after_commit(counts, read_actions(store, commit.name, commit.size_bytes))
         if new_counts is None:
@@ -107,24 +112,25 @@ def _update_earlier_counts(snapshot: Snapshot) -> FileCounts | None:
     return counts
 
 
-def _is_ours_and_current(checksum: VersionChecksum, info: Mapping[str, Any] | None) -> bool:
-    """Whether this library wrote the checksum: it names the version's commit, and that commit is ours."""
-    if info is None or not is_ours(info.get("engineInfo")):
+def _is_trusted(checksum: VersionChecksum, info: Mapping[str, Any] | None) -> bool:
+    """Whether this library wrote the checksum: it names the version's commit, and this library made that commit."""
+    if info is None or not is_this_library(info.get("engineInfo")):
         return False
     return checksum.txn_id is not None and checksum.txn_id == info.get("txnId")
 
 
 def _counts_after_commit(counts: FileCounts, actions: Iterable[tuple[str, Mapping[str, Any]]]) -> FileCounts | None:
-    """Return the counts after a commit of ours, or None if they are unknown.
+    """Return the counts after a commit, or None if they are unknown.
 
-    They are unknown if another writer made the commit, if a removed file has no size, or if the commit may add existing
-    files again.
+    They are unknown in three cases: another writer made the commit, a file has no size, or the commit may add
+    existing files again.
     """
-    files, size_bytes, vectors, deleted = counts.files, counts.size_bytes, counts.vectors, counts.deleted_records
-    by_us, may_add_again, has_removes = False, False, False
+    files, size_bytes = counts.files, counts.size_bytes
+    vectors, deleted_records = counts.vectors, counts.deleted_records
+    is_by_this_library = may_add_again = has_removes = False
     for kind, body in actions:
         if kind == CommitInfo.action:
-            by_us = is_ours(body.get("engineInfo"))
+            is_by_this_library = is_this_library(body.get("engineInfo"))
         if kind not in (AddFile.action, RemoveFile.action):
             continue
         sign = 1 if kind == AddFile.action else -1
@@ -135,7 +141,7 @@ def _counts_after_commit(counts: FileCounts, actions: Iterable[tuple[str, Mappin
             return None
         files, size_bytes = files + sign, size_bytes + sign * size
         if vector is not None:
-            vectors, deleted = vectors + sign, deleted + sign * int(vector["cardinality"])
-    if not by_us or (may_add_again and not has_removes) or files < 0 or size_bytes < 0:
+            vectors, deleted_records = vectors + sign, deleted_records + sign * int(vector["cardinality"])
+    if not is_by_this_library or (may_add_again and not has_removes) or files < 0 or size_bytes < 0:
         return None
-    return FileCounts(files=files, size_bytes=size_bytes, vectors=vectors, deleted_records=deleted)
+    return FileCounts(files=files, size_bytes=size_bytes, vectors=vectors, deleted_records=deleted_records)

@@ -1,15 +1,15 @@
 """Log cleanup: deletes log files that no readable version needs and that are older than the retention.
 
 1. The cutoff is midnight (UTC) of the day `delta.logRetentionDuration` ago.
-2. The newest version at or before the cutoff, and all later versions, stay readable. Cleanup reads that version, and
-   keeps the checkpoint below it, the commit of the checkpoint, and all later files. Without such a checkpoint it
-   deletes nothing.
+2. The newest version at or before the cutoff, and all later versions, stay readable. Cleanup reads that version. It
+   keeps the checkpoint that the version is built from, the commit of the checkpoint's version, and all later files.
+   Without a checkpoint, cleanup deletes nothing.
 3. Cleanup first updates `_last_checkpoint` if it names a file to delete.
 4. It deletes files in the order of their versions, so a killed cleanup leaves no gap above the files that it deleted.
    It deletes a commit before the checkpoint of its version.
-5. It keeps the log if checkpoint protection forbids the deletion (`checkpoint_protection`).
-6. It deletes a sidecar if no remaining checkpoint names it and it is older than a day, because a writer publishes the
-   checkpoint after its sidecars.
+5. It deletes no log file if checkpoint protection forbids the deletion (`checkpoint_protection`).
+6. It deletes a sidecar if no remaining checkpoint names it and it is older than a day. The checkpoint of a younger
+   sidecar may still be in progress, because a writer publishes the sidecars first.
 7. It deletes temporary files of killed writers that are older than the retention and older than a day.
 
 Protocol: Metadata Cleanup, Handling Backward compatibility while moving to UUID-named v2 Checkpoints.
@@ -45,9 +45,10 @@ from deltalite.upkeep.checkpoint_protection import protected_before, supports_ea
 # The names of incomplete files of this library and of Delta's Hadoop stores, such as
 # `.00000000000000000010.json.80a083e8-7026-4e79-81be-64bd76c43a11.tmp`. On local disks, Hadoop keeps the checksum of
 # such a file in `..<name>.crc`.
-_TEMPORARY = re.compile(r"\.{1,2}[^.].*\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp(?:\.crc)?")
-# Within a version, a checkpoint goes after its commit, and the checksum last: it tells a later cleanup the protocol.
-_DELETED_LATER = {
+_TEMPORARY_NAME = re.compile(r"\.{1,2}[^.].*\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp(?:\.crc)?")
+# Within a version, cleanup deletes the commit, then the checkpoint, and the checksum last. After a cleanup that
+# was killed, the next cleanup reads the protocol of the version from the checksum.
+_DELETION_ORDER = {
     LogFileKind.CLASSIC_CHECKPOINT: 1,
     LogFileKind.MULTI_PART_CHECKPOINT: 1,
     LogFileKind.UUID_CHECKPOINT: 1,
@@ -57,84 +58,86 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaned:
+class CleanupResult:
     """The numbers of files that a cleanup deleted: log files, sidecars, and temporary files of killed writers."""
 
     log_files: int = 0
     sidecars: int = 0
-    temporary: int = 0
+    temporary_files: int = 0
 
 
-def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) -> Cleaned:
+def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) -> CleanupResult:
     """Delete the expired log files of a table; `snapshot` is its newest known version.
 
-    It deletes at most `at_most` log files, the oldest first, and sidecars only once no expired log file is left. It
-    ignores `at_most` if checkpoint protection requires that all protected history goes at once.
+    It deletes at most `at_most` log files, the oldest first, and sidecars only if no expired log file remains. It
+    ignores `at_most` if checkpoint protection requires the deletion of all protected history at once.
 
     Raises:
         DeltaLiteError: the log cannot be read, or a file cannot be deleted. The remaining log is valid.
     """
     store = snapshot.store
-    temporary = _clean_temporary(store, min(_cutoff_ms(snapshot, now_ms), _midnight(now_ms - props.DAY_MS)))
+    temporary_files = _delete_temporary_files(
+        store, min(_cutoff_ms(snapshot, now_ms), _midnight(now_ms - props.DAY_MS))
+    )
     base_and_expired = _find_expired(snapshot, now_ms)
     if base_and_expired is None:
-        return Cleaned(temporary=temporary)
+        return CleanupResult(temporary_files=temporary_files)
     base, expired = base_and_expired
-    boundary = protected_before(snapshot)
-    if not supports_each_version(store, _protected_versions(base, expired, boundary)):
-        if base.version < boundary:
+    protection_version = protected_before(snapshot)
+    if not supports_each_version(store, _protected_versions(base, expired, protection_version)):
+        if base.version < protection_version:
             _log.info(
                 "Keeping the log of %s: checkpoints before version %s are protected, and this release does not know or "
                 "support the protocol of each expired version.",
                 store.root,
-                boundary,
+                protection_version,
             )
-            return Cleaned(temporary=temporary)
-        at_most = None  # the protected history must go at once
+            return CleanupResult(temporary_files=temporary_files)
+        at_most = None  # all protected history must be deleted at once
     announce_existing(store, base)
     _ensure_classic_checkpoint(store, base)
     for name in expired[:at_most]:
         store.delete(name)
     if at_most is not None and len(expired) > at_most:
-        return Cleaned(log_files=at_most, temporary=temporary)
-    sidecars = _clean_sidecars(store, _midnight(now_ms - props.DAY_MS))
-    return Cleaned(log_files=len(expired), sidecars=sidecars, temporary=temporary)
+        return CleanupResult(log_files=at_most, temporary_files=temporary_files)
+    sidecars = _delete_sidecars(store, _midnight(now_ms - props.DAY_MS))
+    return CleanupResult(log_files=len(expired), sidecars=sidecars, temporary_files=temporary_files)
 
 
 def expired_names(names: Iterable[str], base_version: int) -> list[str]:
-    """Return the log files that a checkpoint of `base_version` makes superfluous, in ascending order.
+    """Return the log files that no version needs after a checkpoint of `base_version`, in the order of deletion.
 
-    The commit of that version stays, for its provenance. A compaction that begins at or before the version is included,
-    because no remaining version can use it.
+    The commit of that version is not included, because it holds the provenance of the version. A compaction that begins
+    at or before the version is included, because no remaining version can use it.
     """
     expired = []
     for name in names:
-        parsed = parse_log_name(name)
-        if parsed is None:
+        log_name = parse_log_name(name)
+        if log_name is None:
             continue
-        last = base_version if parsed.kind is LogFileKind.COMPACTION else base_version - 1
-        if parsed.version <= last:
-            expired.append((parsed.version, _DELETED_LATER.get(parsed.kind, 0), name))
+        last_version = base_version if log_name.kind is LogFileKind.COMPACTION else base_version - 1
+        if log_name.version <= last_version:
+            expired.append((log_name.version, _DELETION_ORDER.get(log_name.kind, 0), name))
     return [name for _version, _order, name in sorted(expired)]
 
 
-def _protected_versions(base: CheckpointFiles, expired: Iterable[str], boundary: int) -> set[int]:
-    """Return the versions before `boundary` among those to delete and the one that becomes the oldest."""
-    parsed_names = [parse_log_name(name) for name in expired]
-    versions = {parsed.version for parsed in parsed_names if parsed is not None} | {base.version}
-    return {version for version in versions if version < boundary}
+def _protected_versions(base: CheckpointFiles, expired: Iterable[str], protection_version: int) -> set[int]:
+    """Return the versions of the expired files, and that of `base`, if they are before `protection_version`."""
+    log_names = [parse_log_name(name) for name in expired]
+    versions = {log_name.version for log_name in log_names if log_name is not None} | {base.version}
+    return {version for version in versions if version < protection_version}
 
 
 def _find_expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, list[str]] | None:
-    """Return the checkpoint to keep and the expired files before it, None if no file has expired."""
+    """Return the checkpoint to keep and the names of the expired files; None if no file has expired."""
     store = snapshot.store
     timeline = Timeline(store, in_commit_times(snapshot.protocol, snapshot.metadata))
     newest_expired = timeline.newest_at(_cutoff_ms(snapshot, now_ms))
     if newest_expired is None:
         return None
-    names = [stored.name for stored in store.list_from(first_name_of(0))]
-    nearest = find_segment(store, newest_expired.version).checkpoint
-    if nearest is None or not expired_names(names, nearest.version):
+    names = [file.name for file in store.list_from(first_name_of(0))]
+    checkpoint = find_segment(store, newest_expired.version).checkpoint
+    if checkpoint is None or not expired_names(names, checkpoint.version):
         return None
     try:
         oldest_readable = Snapshot.load(store, newest_expired.version)
@@ -146,7 +149,7 @@ def _find_expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, lis
             error.problem,
         )
         return None
-    oldest_readable.files_with(["path"])
+    oldest_readable.files_with(["path"])  # also removes an unreadable checkpoint from the segment
     base = oldest_readable.segment.checkpoint
     expired = [] if base is None else expired_names(names, base.version)
     return (base, expired) if base is not None and expired else None
@@ -167,46 +170,51 @@ def _ensure_classic_checkpoint(store: LogStore, base: CheckpointFiles) -> None:
         store.write_if_absent(checkpoint_name(base.version), data)
 
 
-def _clean_sidecars(store: LogStore, oldest_ms: int) -> int:
-    """Delete the sidecars that no checkpoint names, and return their number; 0 if a checkpoint is unreadable."""
-    stored = [sidecar for sidecar in store.list_from(f"{SIDECAR_DIR}/") if sidecar.modified_ms < oldest_ms]
-    if not stored:
+def _delete_sidecars(store: LogStore, before_ms: int) -> int:
+    """Delete the sidecars that no checkpoint names, if they were written before `before_ms`; return their number.
+
+    If a checkpoint is unreadable, the function deletes no sidecar.
+    """
+    old_sidecars = [sidecar for sidecar in store.list_from(f"{SIDECAR_DIR}/") if sidecar.modified_ms < before_ms]
+    if not old_sidecars:
         return 0
     try:
-        referenced = {
+        referenced_names = {
             name for checkpoint in list_log(store, 0).checkpoints for name in sidecar_names(store, checkpoint)
         }
     except CorruptCheckpointError as error:
         _log.warning("Keeping all sidecars of %s: %s", store.root, error.problem)
         return 0
-    unreferenced = [sidecar.name for sidecar in stored if sidecar.name not in referenced]
+    unreferenced = [sidecar.name for sidecar in old_sidecars if sidecar.name not in referenced_names]
     for name in unreferenced:
         store.delete(name)
     return len(unreferenced)
 
 
-def _clean_temporary(store: LogStore, oldest_ms: int) -> int:
+def _delete_temporary_files(store: LogStore, before_ms: int) -> int:
     """Delete the temporary log files last written before a time (milliseconds UTC), and return their number."""
-    old = [
-        stored.name
+    old_names = [
+        file.name
         for folder in (LOG_DIR, SIDECAR_DIR)
-        for stored in _dot_files(store, folder)
-        if stored.modified_ms < oldest_ms and _TEMPORARY.fullmatch(stored.name.rpartition("/")[2])
+        for file in _dot_files(store, folder)
+        if file.modified_ms < before_ms and _TEMPORARY_NAME.fullmatch(file.name.rpartition("/")[2])
     ]
-    for name in old:
+    for name in old_names:
         store.delete(name)
-    return len(old)
+    return len(old_names)
 
 
 def _dot_files(store: LogStore, folder: str) -> Iterator[StoredFile]:
-    """Return the files of a folder whose names begin with a dot."""
-    first = f"{folder}/."
-    return takewhile(lambda stored: stored.name.startswith(first), store.list_from(first))
+    """Return the files of a folder with names that begin with a dot."""
+    prefix = f"{folder}/."
+    return takewhile(lambda file: file.name.startswith(prefix), store.list_from(prefix))
 
 
 def _cutoff_ms(snapshot: Snapshot, now_ms: int) -> int:
+    """Return the time before which commits have expired by the table's log retention."""
     return _midnight(now_ms - props.LOG_RETENTION_MS.of(snapshot.configuration))
 
 
 def _midnight(moment_ms: int) -> int:
+    """Return the start of the day (UTC) of a time."""
     return moment_ms - moment_ms % props.DAY_MS

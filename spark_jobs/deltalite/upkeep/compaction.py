@@ -1,9 +1,9 @@
 """Writes log compactions: one file that replaces several commits for readers between two checkpoints.
 
 If checkpoints are far apart, a reader opens one file instead of ten. The file holds the reconciled actions of the
-commits: the newest protocol, metadata, transaction of each app id, domain, and add or remove of each file. Removes
-stay, because their files may have been added before the range. Actions are copied with their unknown fields. A
-compaction is optional, so a large or incomplete range gets none. Protocol: Log Compaction Files, Action Reconciliation.
+commits: the newest protocol, the newest metadata, and the newest action of each app id, domain and data file. Removes
+stay, because an earlier commit may have added their files. Actions are copied with their unknown fields. A compaction
+is optional, so a large or incomplete range gets none. Protocol: Log Compaction Files, Action Reconciliation.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ def write_compaction(store: LogStore, first_version: int, last_version: int) -> 
 
 
 def reconciled_actions(store: LogStore, commits: Sequence[StoredFile]) -> list[dict[str, Any]]:
-    """Return the reconciled actions of commits, which are given in ascending order."""
-    newest: dict[tuple[str, str], dict[str, Any]] = {}
+    """Return the reconciled actions of `commits`, which are in ascending order of versions."""
+    newest_actions: dict[tuple[str, str], dict[str, Any]] = {}
     for commit in reversed(commits):
         actions = read_actions(store, commit.name, commit.size_bytes)
-        kept_actions = [(kind, body) for kind, body in actions if kind in RECONCILED_KINDS]
-        kept_actions.sort(key=lambda action: action[0] != AddFile.action)  # adds win within a commit
-        for kind, body in kept_actions:
-            newest.setdefault(subject_of(kind, body), {kind: body})
-    return sorted(newest.values(), key=lambda action: RECONCILED_KINDS.index(next(iter(action))))
+        reconciled = [(kind, body) for kind, body in actions if kind in RECONCILED_KINDS]
+        # Within a commit, the add of a file takes precedence over a remove of the same file.
+        reconciled.sort(key=lambda action: action[0] != AddFile.action)
+        for kind, body in reconciled:
+            newest_actions.setdefault(subject_of(kind, body), {kind: body})
+    return sorted(newest_actions.values(), key=lambda action: RECONCILED_KINDS.index(next(iter(action))))

@@ -2,7 +2,7 @@
 
 A lite vacuum, which reads only the log, begins after that version. delta-spark also writes the file, but leaves it
 empty after a full vacuum. Here a full vacuum records its version too, so the next vacuum can be lite. If the file is
-invalid, the result is None and the vacuum begins with the oldest commit. delta-spark: LastVacuumInfo.
+invalid, a lite vacuum begins with the oldest commit. delta-spark: LastVacuumInfo.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_last_vacuum(store: LogStore) -> int | None:
-    """Return the recorded version, or None."""
+    """Return the recorded version; None if the file is missing or invalid."""
     data = store.read(LAST_VACUUM)
     if data is None:
         return None
@@ -33,8 +33,9 @@ def read_last_vacuum(store: LogStore) -> int | None:
 def advance_last_vacuum(store: LogStore, version: int | None) -> None:
     """Record a version as vacuumed, unless a newer one is recorded. Never raises, because the file is only a hint."""
     try:
-        recorded = read_last_vacuum(store)
-        if version is not None and version >= 0 and (recorded is None or recorded < version):
+        recorded_version = read_last_vacuum(store)
+        is_newer = version is not None and version > (-1 if recorded_version is None else recorded_version)
+        if is_newer:
             store.write(LAST_VACUUM, json.dumps({_KEY: version}, separators=(",", ":")).encode())
     except DeltaLiteError as error:
         _log.warning("Could not record the start version of the next lite vacuum of %s: %s", store.root, error)

@@ -2,9 +2,10 @@
 
 1. A manifest is `_symlink_format_manifest/<partition directory>/manifest`. Each line is the full, unescaped address of
    a file.
-2. After a commit, the manifests of the touched partitions are written. All manifests are written if there were none, or
-   if the commit has metadata, because the partitioning may have changed. A partition without files loses its manifest.
-3. Each manifest is replaced as a whole; two manifests may belong to different versions for a while.
+2. After a commit, the writer writes the manifests of the touched partitions. It writes all manifests if there were
+   none, or if the commit has metadata, because the partitioning may have changed. It deletes the manifest of a
+   partition without files.
+3. Each manifest is replaced as a whole. Two manifests may belong to different versions for a short time.
 4. Each writer then checks for newer commits, and writes the manifests of the partitions that they touched. Once all
    writers have finished, no manifest is older than the last commit of any of them.
 5. Tables with deletion vectors or column mapping have no manifests, because readers of manifests would see wrong rows.
@@ -35,16 +36,19 @@ from deltalite.storage.locations import resolve_path
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.trees import Folder, TableTree, walk
 
-_BASE = "manifest"
+_MANIFEST_BASE = "manifest"
 # Each later round writes only the partitions of new commits, so it is short.
 _MAX_ROUNDS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifests:
-    """The outcome: the numbers of manifests written, of files that they name, and of manifests deleted.
+    """The outcome of writing manifests.
 
-    `version` is the newest version that they represent.
+    - `version`: the newest version that the manifests represent.
+    - `manifests`: the number of written manifests.
+    - `files`: the number of files in the written manifests.
+    - `deleted`: the number of deleted manifests.
     """
 
     version: int
@@ -59,7 +63,7 @@ def generate_manifests(store: LogStore, tree: TableTree) -> Manifests:
     Raises:
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table cannot have manifests; nothing was written.
-        ConcurrentWriteException: other writers committed in every round; each manifest is of a recent version.
+        ConcurrentWriteException: other writers committed in every round. Some manifests may be of older versions.
         DeltaLiteError: the log cannot be read, or a manifest cannot be written or deleted.
     """
     snapshot = Snapshot.load(store)
@@ -68,24 +72,24 @@ def generate_manifests(store: LogStore, tree: TableTree) -> Manifests:
 
 
 def update_manifests(store: LogStore, tree: TableTree, version: int) -> Manifests | None:
-    """Write the manifests of the partitions that the commit of `version` touched; None if it touched none.
+    """Write the manifests of the partitions that the commit of `version` touched; return None if it touched none.
 
     Raises: as `generate_manifests`.
     """
-    touched = _touched_since(Snapshot.load(store, version), version)
-    if touched is not None and not touched:
+    directories = _touched_since(Snapshot.load(store, version), version)
+    if directories is not None and not directories:
         return None
     manifest_folder = tree.list(MANIFEST_DIR)
-    has_any = manifest_folder.bases or manifest_folder.folders
-    return _write_until_newest(Snapshot.load(store), tree, touched if has_any else None)
+    has_manifests = bool(manifest_folder.bases or manifest_folder.folders)
+    return _write_until_newest(Snapshot.load(store), tree, directories if has_manifests else None)
 
 
 def touched_directories(
     actions: Iterable[tuple[str, Mapping[str, Any]]], columns: Collection[str]
 ) -> frozenset[str] | None:
-    """Return the partition directories whose files a commit adds or removes.
+    """Return the partition directories in which a commit adds or removes files.
 
-    None if they are unknown, because the partitioning may have changed or a remove lacks its partition values.
+    None if they are unknown: the partitioning may have changed, or a `remove` action lacks its partition values.
     """
     directories = set()
     for kind, body in actions:
@@ -101,26 +105,29 @@ def touched_directories(
 
 def manifest_name(directory: str) -> str:
     """Return the name of the manifest of a partition directory; empty for a table without partitions."""
-    return f"{MANIFEST_DIR}/{directory}/{_BASE}" if directory else f"{MANIFEST_DIR}/{_BASE}"
+    return f"{MANIFEST_DIR}/{directory}/{_MANIFEST_BASE}" if directory else f"{MANIFEST_DIR}/{_MANIFEST_BASE}"
 
 
 def addresses_by_directory(
     snapshot: Snapshot, directories: Collection[str] | None = None
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield each partition directory that has files, with their sorted addresses; only those in `directories` if given.
+    """Yield each partition directory that has files, with the sorted addresses of its files.
 
-    A table without partitions has one directory, the empty string, even if it has no files.
+    If `directories` is not None, the result contains only these directories. A table without partitions has one
+    directory, the empty string, even if it has no files.
 
     Raises:
-        UnsupportedFeatureError: a manifest would show other rows than the table has.
+        UnsupportedFeatureError: a reader of the manifests would see other rows than the table has.
     """
     root, columns = snapshot.store.root, snapshot.partition_columns
     if snapshot.table_schema.mode is not MappingMode.NONE:
-        raise _unsupported(snapshot, "column mapping", "Read it with an engine that reads Delta tables.")
+        raise _unsupported_error(snapshot, "column mapping", "Read it with an engine that reads Delta tables.")
     files = snapshot.files_with(["path", "partitionValues", "deletionVector"])
     if files["deletionVector"].null_count < files.num_rows:
-        raise _unsupported(
-            snapshot, "deletion vectors", "Rewrite the files that have one (optimize, or an overwrite), and try again."
+        raise _unsupported_error(
+            snapshot,
+            "deletion vectors",
+            "Rewrite the files with deletion vectors (optimize or overwrite the table), and try again.",
         )
     if not columns:
         yield "", sorted(_addresses(root, files["path"]))
@@ -129,17 +136,18 @@ def addresses_by_directory(
     directory_names = pa.array(map(partition_dir, partitions.combinations), pa.string()).dictionary_encode()
     # Null and the empty string are two groups, but one directory.
     directory_of_row = directory_names.indices.take(partitions.group_of_row)
-    order = pc.sort_indices(directory_of_row)
-    paths, runs = files["path"].take(order), pc.run_end_encode(directory_of_row.take(order))
-    first = 0
+    row_order = pc.sort_indices(directory_of_row)
+    paths, runs = files["path"].take(row_order), pc.run_end_encode(directory_of_row.take(row_order))
+    start = 0
     for index, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
         directory = directory_names.dictionary[index].as_py()
         if directories is None or directory in directories:
-            yield directory, sorted(_addresses(root, paths.slice(first, end - first)))
-        first = end
+            yield directory, sorted(_addresses(root, paths.slice(start, end - start)))
+        start = end
 
 
 def _addresses(root: str, paths: pa.ChunkedArray) -> Iterator[str]:
+    """Yield the addresses of files. Raises `UnsupportedFeatureError` for a line break in an address."""
     for path in paths.to_pylist():
         address = resolve_path(root, decode_path(path))
         if not {"\n", "\r"}.isdisjoint(address):
@@ -151,7 +159,7 @@ def _addresses(root: str, paths: pa.ChunkedArray) -> Iterator[str]:
         yield f"file:{address}" if address.startswith("/") else address
 
 
-def _unsupported(snapshot: Snapshot, feature: str, remedy: str) -> UnsupportedFeatureError:
+def _unsupported_error(snapshot: Snapshot, feature: str, remedy: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"The table at {snapshot.store.root} cannot have manifests, because version {snapshot.version} uses {feature}: "
         "readers of manifests ignore this feature and would return wrong rows.",
@@ -160,13 +168,13 @@ def _unsupported(snapshot: Snapshot, feature: str, remedy: str) -> UnsupportedFe
 
 
 def _write_until_newest(snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None) -> Manifests:
-    """Write the manifests of the given directories, or all for None, until they represent the newest version."""
-    done = Manifests(version=snapshot.version)
+    """Write the manifests of `directories`, or all if None, until the manifests represent the newest version."""
+    outcome = Manifests(version=snapshot.version)
     for _ in range(_MAX_ROUNDS):
-        done = _write_manifests(snapshot, tree, directories, done)
+        outcome = _write_manifests(snapshot, tree, directories, outcome)
         newest = Snapshot.load(snapshot.store)
         if newest.version == snapshot.version:
-            return done
+            return outcome
         directories, snapshot = _touched_since(newest, snapshot.version + 1), newest
     raise ConcurrentWriteException(
         f"Could not complete the manifests of {snapshot.store.root}: other writers committed in each of "
@@ -175,38 +183,42 @@ def _write_until_newest(snapshot: Snapshot, tree: TableTree, directories: frozen
     )
 
 
-def _touched_since(newest: Snapshot, since: int) -> frozenset[str] | None:
-    """Return `touched_directories` of all commits from a version up to that of a snapshot."""
-    touched: frozenset[str] = frozenset()
-    for version in range(since, newest.version + 1):
+def _touched_since(newest: Snapshot, first_version: int) -> frozenset[str] | None:
+    """Return the `touched_directories` of all commits from `first_version` up to the version of `newest`.
+
+    None if they are unknown.
+    """
+    directories: frozenset[str] = frozenset()
+    for version in range(first_version, newest.version + 1):
         try:
             actions = read_actions(newest.store, commit_name(version))
-            touched_by_commit = touched_directories(actions, newest.partition_columns)
-        except VersionGapError:  # deleted by log cleanup meanwhile
+            commit_directories = touched_directories(actions, newest.partition_columns)
+        except VersionGapError:  # log cleanup has deleted the commit
             return None
-        if touched_by_commit is None:
+        if commit_directories is None:
             return None
-        touched |= touched_by_commit
-    return touched
+        directories |= commit_directories
+    return directories
 
 
 def _write_manifests(
-    snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None, done: Manifests
+    snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None, earlier_rounds: Manifests
 ) -> Manifests:
+    """Write the manifests of `directories`, or all if None; return the outcome of this round and of earlier rounds."""
     contents: dict[str, bytes] = {}
-    files = 0
+    file_count = 0
     for directory, addresses in addresses_by_directory(snapshot, directories):
         contents[directory] = "".join(f"{address}\n" for address in addresses).encode()
-        files += len(addresses)
+        file_count += len(addresses)
     names = map(manifest_name, contents)
     with ThreadPoolExecutor(max_workers=tree.threads, thread_name_prefix="manifest") as pool:
         list(pool.map(snapshot.store.write, names, contents.values()))
-    existing = _existing_directories(tree) if directories is None else directories
+    possible_directories = _existing_directories(tree) if directories is None else directories
     return Manifests(
         version=snapshot.version,
-        manifests=done.manifests + len(contents),
-        files=done.files + files,
-        deleted=done.deleted + _delete_manifests(tree, existing - contents.keys()),
+        manifests=earlier_rounds.manifests + len(contents),
+        files=earlier_rounds.files + file_count,
+        deleted=earlier_rounds.deleted + _delete_manifests(tree, possible_directories - contents.keys()),
     )
 
 
@@ -217,7 +229,7 @@ def _existing_directories(tree: TableTree) -> frozenset[str]:
     def visit(folder: Folder) -> Iterable[str]:
         if not folder.name:
             return [MANIFEST_DIR]
-        if _BASE in folder.bases:
+        if _MANIFEST_BASE in folder.bases:
             directories.add(folder.name.removeprefix(MANIFEST_DIR).lstrip("/"))
         return [name for name, _ in folder.folders]
 
@@ -226,7 +238,7 @@ def _existing_directories(tree: TableTree) -> frozenset[str]:
 
 
 def _delete_manifests(tree: TableTree, directories: Collection[str]) -> int:
-    """Delete the manifests of partitions without files, and the folders that this leaves empty."""
+    """Delete the manifests of `directories`, and the folders that are then empty; return the number of manifests."""
     deletion = tree.delete_files(sorted(map(manifest_name, directories)))
     if deletion.error is not None:
         raise deletion.error

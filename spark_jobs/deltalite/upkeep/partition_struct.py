@@ -1,8 +1,8 @@
 """Partition values as a struct (`partitionValues_parsed`): typed columns in addition to the texts of the log.
 
 Each distinct text is parsed once. The struct's fields are the partition columns by their physical names, in the order
-of the metadata. A text that is not a valid value becomes null in the struct, because one value must not prevent all
-checkpoints of a table; the checkpoint still holds the text. Protocol: Checkpoints (`partitionValues_parsed`), Partition
+of the metadata. A text that is not a valid value becomes null in the struct, so that it does not prevent all
+checkpoints of a table. The checkpoint still holds the text. Protocol: Checkpoints (`partitionValues_parsed`), Partition
 Value Serialization.
 """
 
@@ -21,13 +21,13 @@ from deltalite.protocol.schema import DataType
 class PartitionStruct:
     """The struct of a partitioned table's partition values: its Arrow `type`, and `parse`.
 
-    `columns` are its members: the name, the key of the value in the log, and the type.
+    `columns` has the physical name, the key of the value in the log, and the type of each partition column.
     """
 
     def __init__(self, table_schema: TableSchema) -> None:
-        physical = {f.name: f.type for f in table_schema.physical}
+        types_by_name = {field.name: field.type for field in table_schema.physical}
         self.columns: list[tuple[str, str, DataType]] = [
-            (name, key, physical[name]) for name, key in table_schema.partition_keys.items()
+            (name, key, types_by_name[name]) for name, key in table_schema.partition_keys.items()
         ]
         self.type: pa.StructType = pa.struct([(name, type_to_arrow(kind)) for name, _, kind in self.columns])
 
@@ -36,27 +36,31 @@ class PartitionStruct:
         return pa.chunked_array([self._parse_chunk(chunk) for chunk in values.chunks], self.type)
 
     def _parse_chunk(self, values: pa.MapArray) -> pa.StructArray:
-        children = [_column(_texts(values, key), kind) for _, key, kind in self.columns]
+        children = [_parse_texts(_texts(values, key), kind) for _, key, kind in self.columns]
         return pa.StructArray.from_arrays(children, fields=list(self.type))
 
 
 def _texts(values: pa.MapArray, key: str) -> pa.StringArray:
-    """Return the texts of one column; rows whose key is missing or in another case are handled one by one."""
+    """Return the texts of one column.
+
+    If a row has no such key, `partition_text` looks for the key in another case.
+    """
     texts = pc.map_lookup(values, pa.scalar(key), "first")
-    missing = pc.is_null(texts)
-    rows = values.filter(missing).to_pylist()
+    is_missing = pc.is_null(texts)
+    rows = values.filter(is_missing).to_pylist()
     individual_texts = [None if row is None else partition_text(dict(row), key) for row in rows]
-    return pc.replace_with_mask(texts, missing, pa.array(individual_texts, pa.string()))
+    return pc.replace_with_mask(texts, is_missing, pa.array(individual_texts, pa.string()))
 
 
-def _column(texts: pa.StringArray, kind: DataType) -> pa.Array:
+def _parse_texts(texts: pa.StringArray, data_type: DataType) -> pa.Array:
+    """Convert texts to a type; parse each distinct text once."""
     encoded = texts.dictionary_encode()
-    distinct = [_scalar_or_null(text, kind) for text in encoded.dictionary.to_pylist()]
-    return pa.array(distinct, type_to_arrow(kind)).take(encoded.indices)
+    distinct_values = [_scalar_or_null(text, data_type) for text in encoded.dictionary.to_pylist()]
+    return pa.array(distinct_values, type_to_arrow(data_type)).take(encoded.indices)
 
 
-def _scalar_or_null(text: str | None, kind: DataType) -> pa.Scalar:
+def _scalar_or_null(text: str | None, data_type: DataType) -> pa.Scalar:
     try:
-        return partition_scalar(text, kind)
+        return partition_scalar(text, data_type)
     except CorruptLogError:
-        return partition_scalar(None, kind)
+        return partition_scalar(None, data_type)

@@ -1,10 +1,9 @@
 """Upkeep after a commit: version checksum, symlink manifests, checkpoint, log cleanup and log compaction.
 
-The commit has succeeded, so an error here must not fail the task. A failed step is logged as a warning, the other steps
-still run, and the upkeep after a later commit does the missing work. Cleanup runs together with a checkpoint but does
-not depend on it. A checkpoint is due every `delta.checkpointInterval` versions, and after a commit that drops a
-feature. Protocol: Checkpoints, Version Checksum
-File, Metadata Cleanup, Log Compaction Files.
+The commit has succeeded, so an error here must not fail the task. If a step fails, a warning is logged and the other
+steps still run. The upkeep after a later commit does the missing work. A checkpoint is due every
+`delta.checkpointInterval` versions, and after a commit that drops a feature. Cleanup runs if a checkpoint is due, even
+if the checkpoint fails. Protocol: Checkpoints, Version Checksum File, Metadata Cleanup, Log Compaction Files.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from deltalite.upkeep.cleanup import clean_log
 from deltalite.upkeep.compaction import write_compaction
 from deltalite.upkeep.manifests import update_manifests
 
-# The number of commits in one log compaction. It applies if the checkpoint interval is longer.
+# The number of commits in one log compaction. A shorter checkpoint interval leaves no compaction to write.
 _COMPACTED_COMMITS = 10
 # The first cleanup of a long log must not delay a task; the cleanup after the next checkpoint continues.
 _MAX_DELETIONS = 1_000
 
 CheckpointWriter = Callable[[Snapshot, int], LastCheckpoint | None]
-"""Writes the checkpoint of a snapshot at a time (milliseconds UTC), as `write_checkpoint` does."""
+"""A function like `write_checkpoint`, which takes a snapshot and the current time (milliseconds UTC)."""
 
 _log = logging.getLogger(__name__)
 
 
-def _in_this_process(snapshot: Snapshot, now_ms: int) -> LastCheckpoint | None:
+def _write_in_this_process(snapshot: Snapshot, now_ms: int) -> LastCheckpoint | None:
     return write_checkpoint(snapshot, now_ms=now_ms)
 
 
@@ -46,37 +45,38 @@ def after_commit(
     store: LogStore,
     version: int,
     *,
-    checkpoint: CheckpointWriter = _in_this_process,
+    checkpoint: CheckpointWriter = _write_in_this_process,
     tree: Callable[[str], TableTree] = LocalTree,
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> None:
     """Do the upkeep that is due after the commit of `version`. Never raises.
 
-    `checkpoint` writes a checkpoint, and `tree` opens the folder of a table by its address.
+    `checkpoint` writes a checkpoint, `tree` opens the folder of a table by its address, and `clock_ms` returns the
+    current time.
     """
     now_ms = clock_ms()
-    with _only_warning("Post-commit work", store, version):
+    with _warn_on_error("Post-commit work", store, version):
         snapshot = Snapshot.load(store, version)
         since_checkpoint = version % props.CHECKPOINT_INTERVAL.of(snapshot.configuration)
-        is_due = version > 0 and (since_checkpoint == 0 or protected_before(snapshot) == version)
-        with _only_warning("Writing the checksum", store, version):
-            write_checksum(snapshot, count_all=is_due and estimated_files(snapshot) <= LARGE_FILES)
+        is_checkpoint_due = version > 0 and (since_checkpoint == 0 or protected_before(snapshot) == version)
+        with _warn_on_error("Writing the checksum", store, version):
+            write_checksum(snapshot, count_all=is_checkpoint_due and estimated_files(snapshot) <= LARGE_FILES)
         if props.SYMLINK_MANIFESTS.of(snapshot.configuration):
-            with _only_warning("Updating the symlink manifests", store, version):
+            with _warn_on_error("Updating the symlink manifests", store, version):
                 update_manifests(store, tree(store.root), version)
-        if is_due:
-            with _only_warning("Writing the checkpoint", store, version):
+        if is_checkpoint_due:
+            with _warn_on_error("Writing the checkpoint", store, version):
                 checkpoint(snapshot, now_ms)
-            with _only_warning("Cleaning the log", store, version):
+            with _warn_on_error("Cleaning the log", store, version):
                 if props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration):
                     clean_log(snapshot, now_ms=now_ms, at_most=_MAX_DELETIONS)
         elif since_checkpoint % _COMPACTED_COMMITS == 0 and since_checkpoint > 0:
-            with _only_warning("Writing the log compaction", store, version):
+            with _warn_on_error("Writing the log compaction", store, version):
                 write_compaction(store, version - _COMPACTED_COMMITS + 1, version)
 
 
 @contextmanager
-def _only_warning(step: str, store: LogStore, version: int) -> Iterator[None]:
+def _warn_on_error(step: str, store: LogStore, version: int) -> Iterator[None]:
     """Log an error of the block as a warning, because the commit succeeded and a failed task would run again."""
     try:
         yield

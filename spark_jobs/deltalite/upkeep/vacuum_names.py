@@ -1,10 +1,14 @@
 """The file names in the log, for a vacuum: names to keep, and names of files removed before the retention.
 
-A vacuum keeps the files of the newest version, files removed within the retention, and all files that a commit within
-the retention names, including change files and deletion vectors. Every version that was current within the retention
-therefore stays complete. The commits are read in addition to the state, because checkpoints drop tombstones by the
-table's retention, hold no change files, and have times by the clocks of writers. Names are kept in Arrow, about a
-hundred bytes each. Any unreadable part of the log ends the vacuum. Protocol: Add File and Remove File, Deletion
+A vacuum keeps these files, so every version that was current within the retention stays complete:
+
+- the files of the newest version
+- the files that were removed within the retention
+- all files in the commits within the retention, including change files and deletion vectors
+
+The state of the newest version is not enough: its checkpoint drops tombstones by the table's retention, holds no change
+files, and has times by the clocks of writers. So the vacuum also reads the commits. Memory holds about a hundred bytes
+per name. Any unreadable part of the log ends the vacuum. Protocol: Add File and Remove File, Deletion
 Vectors.
 """
 
@@ -29,8 +33,8 @@ from deltalite.storage.log_store import LogStore, StoredFile
 from deltalite.upkeep.vacuum_rules import deletable_name, is_inside, protected_names
 
 FILE_KINDS = (AddFile.action, RemoveFile.action, AddCDCFile.action)
-REMOVED = pa.schema([("name", pa.string()), ("deleted_ms", pa.int64())])
-# A path that may differ from the name in the file system: encoded, absolute, or with superfluous parts.
+REMOVED_SCHEMA = pa.schema([("name", pa.string()), ("deleted_ms", pa.int64())])
+# Paths that may differ from the name in the file system: encoded or absolute paths, and paths with superfluous parts.
 _UNUSUAL_PATH = r"%|//|^/|^file:|(^|/)\.{1,2}(/|$)|/$"
 _READERS = 8
 _COMMITS_AT_ONCE = 64
@@ -40,23 +44,23 @@ _COMMITS_AT_ONCE = 64
 class NamesInLog:
     """The names in the log, relative to the table.
 
-    - `kept`: names to keep.
-    - `kept_bases`: base names to keep in any folder.
-    - `removed`: names removed before the retention, and the times of removal, with the columns of `REMOVED`. Some of
-      them may also be in `kept`.
+    - `names_to_keep`: names to keep.
+    - `bases_to_keep`: base names to keep in any folder.
+    - `removed`: names removed before the retention, and the times of removal, with the columns of `REMOVED_SCHEMA`.
+      Some of these names may also be in `names_to_keep`.
     """
 
-    kept: pa.ChunkedArray
-    kept_bases: pa.Array
+    names_to_keep: pa.ChunkedArray
+    bases_to_keep: pa.Array
     removed: pa.Table
 
     def keeps(self, names: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return for each name whether to keep it."""
         bases = pc.replace_substring_regex(names, r"^.*/", "")
-        return pc.or_(pc.is_in(names, value_set=self.kept), pc.is_in(bases, value_set=self.kept_bases))
+        return pc.or_(pc.is_in(names, value_set=self.names_to_keep), pc.is_in(bases, value_set=self.bases_to_keep))
 
 
-class KeptNames:
+class NamesToKeep:
     """A collection of names to keep."""
 
     def __init__(self) -> None:
@@ -74,8 +78,8 @@ class KeptNames:
         """Add paths as in the log, and the real names of vector files."""
         names: list[str] = []
         for path in paths:
-            protected, base = protected_names(path)
-            names += protected
+            names_in_table, base = protected_names(path)
+            names += names_in_table
             if base is not None:
                 self._bases.add(base)
         for vector in vectors:
@@ -85,10 +89,13 @@ class KeptNames:
                 self._bases.add(vector.rpartition("/")[2])
         self._chunks.append(pa.array(names, pa.string()))
 
-    def with_removed(self, removed: pa.Table) -> NamesInLog:
+    def with_removed_names(self, removed: pa.Table) -> NamesInLog:
         """Return all names to keep, together with the `removed` names."""
-        kept = pa.chunked_array(self._chunks, pa.string())
-        return NamesInLog(kept=kept, kept_bases=pa.array(sorted(self._bases), pa.string()), removed=removed)
+        return NamesInLog(
+            names_to_keep=pa.chunked_array(self._chunks, pa.string()),
+            bases_to_keep=pa.array(sorted(self._bases), pa.string()),
+            removed=removed,
+        )
 
 
 def names_in_log(snapshot: Snapshot, commits: Sequence[StoredFile], cutoff_ms: int) -> NamesInLog:
@@ -97,25 +104,26 @@ def names_in_log(snapshot: Snapshot, commits: Sequence[StoredFile], cutoff_ms: i
     Raises:
         CorruptLogError, CorruptCheckpointError, CorruptDataFileError: a part of the log is unreadable.
     """
-    kept_names = KeptNames()
-    kept_names.add_files(snapshot.files_with(["path", "deletionVector"]))
+    names_to_keep = NamesToKeep()
+    names_to_keep.add_files(snapshot.files_with(["path", "deletionVector"]))
     tombstones = snapshot.tombstones(["path", "deletionTimestamp", "deletionVector"])
     deleted_ms = pc.fill_null(tombstones["deletionTimestamp"], 0)
-    expired = pc.less(deleted_ms, cutoff_ms)
-    kept_names.add_files(tombstones.filter(pc.invert(expired)))
-    protect_commits(snapshot.store, commits, kept_names)
-    return kept_names.with_removed(_removed_names(tombstones.filter(expired), snapshot.store.root))
+    is_expired = pc.less(deleted_ms, cutoff_ms)
+    names_to_keep.add_files(tombstones.filter(pc.invert(is_expired)))
+    protect_commits(snapshot.store, commits, names_to_keep)
+    return names_to_keep.with_removed_names(_removed_names(tombstones.filter(is_expired), snapshot.store.root))
 
 
-def protect_commits(store: LogStore, commits: Sequence[StoredFile], kept_names: KeptNames) -> None:
-    """Keep the names in commits, which are read several at a time. Raises: as `named_in`."""
+def protect_commits(store: LogStore, commits: Sequence[StoredFile], names_to_keep: NamesToKeep) -> None:
+    """Add the names in commits to `names_to_keep`; read several commits at a time. Raises: as `paths_and_vectors`."""
     with ThreadPoolExecutor(max_workers=_READERS, thread_name_prefix="commits") as pool:
-        for at in range(0, len(commits), _COMMITS_AT_ONCE):
-            for paths, vectors in pool.map(lambda commit: named_in(store, commit), commits[at : at + _COMMITS_AT_ONCE]):
-                kept_names.add_names(paths, vectors)
+        for start in range(0, len(commits), _COMMITS_AT_ONCE):
+            batch = commits[start : start + _COMMITS_AT_ONCE]
+            for paths, vectors in pool.map(lambda commit: paths_and_vectors(store, commit), batch):
+                names_to_keep.add_names(paths, vectors)
 
 
-def named_in(store: LogStore, commit: StoredFile) -> tuple[set[str], set[str]]:
+def paths_and_vectors(store: LogStore, commit: StoredFile) -> tuple[set[str], set[str]]:
     """Return the paths of a commit's file actions, and the names of the files with their deletion vectors.
 
     Raises:
@@ -134,12 +142,15 @@ def named_in(store: LogStore, commit: StoredFile) -> tuple[set[str], set[str]]:
 
 
 def path_and_vector(body: Mapping[str, Any], source: str) -> tuple[str, str | None]:
-    """Return the path of a file action, and the real name of the file with its deletion vector, if any."""
+    """Return the path of a file action, and the real name of the file with its deletion vector, if any.
+
+    `source` is the name of the commit. Raises `CorruptLogError` if the action has no path or a malformed vector.
+    """
     path, vector = body.get("path"), body.get("deletionVector")
     if not isinstance(path, str) or not (vector is None or isinstance(vector, dict)):
         raise CorruptLogError(
-            f"{source} has an action of a file without a path, or with a malformed deletion vector.",
-            remedy="Repair the log with the engine that wrote it; until then nothing is deleted.",
+            f"{source} has a file action without a path, or with a malformed deletion vector.",
+            remedy="Repair the log with the engine that wrote it. The vacuum deleted nothing.",
         )
     return path, None if vector is None else file_name(vector)
 
@@ -162,17 +173,23 @@ def _removed_names(tombstones: pa.Table, root: str) -> pa.Table:
     times = pc.fill_null(tombstones["deletionTimestamp"], 0)
     is_unusual = pc.match_substring_regex(tombstones["path"], _UNUSUAL_PATH)
     is_plain = pc.invert(is_unusual)
-    tables = [pa.Table.from_arrays([tombstones["path"].filter(is_plain), times.filter(is_plain)], schema=REMOVED)]
-    other_times = {name: time for name, time in _other_names(tombstones, times, is_unusual, root) if name is not None}
-    tables.append(pa.table({"name": list(other_times), "deleted_ms": list(other_times.values())}, schema=REMOVED))
-    newest = pa.concat_tables(tables).group_by("name").aggregate([("deleted_ms", "max")])
-    return newest.rename_columns({"deleted_ms_max": "deleted_ms"}).select(REMOVED.names)
+    plain_columns = [tombstones["path"].filter(is_plain), times.filter(is_plain)]
+    tables = [pa.Table.from_arrays(plain_columns, schema=REMOVED_SCHEMA)]
+    unusual_names = _unusual_names(tombstones, times, is_unusual, root)
+    times_by_name = {name: time for name, time in unusual_names if name is not None}
+    columns = {"name": list(times_by_name), "deleted_ms": list(times_by_name.values())}
+    tables.append(pa.table(columns, schema=REMOVED_SCHEMA))
+    last_removals = pa.concat_tables(tables).group_by("name").aggregate([("deleted_ms", "max")])
+    return last_removals.rename_columns({"deleted_ms_max": "deleted_ms"}).select(REMOVED_SCHEMA.names)
 
 
-def _other_names(
+def _unusual_names(
     tombstones: pa.Table, times: pa.ChunkedArray, is_unusual: pa.ChunkedArray, root: str
 ) -> Iterator[tuple[str | None, int]]:
-    """Yield the names that need individual handling, with times in ascending order."""
+    """Yield the names of unusual paths and of deletion vectors' files, with times in ascending order.
+
+    A name is None if the file is not in the table.
+    """
     paths = zip(tombstones["path"].filter(is_unusual).to_pylist(), times.filter(is_unusual).to_pylist(), strict=True)
     names_and_times = [(deletable_name(path, root), time) for path, time in paths]
     has_vector = pc.is_valid(tombstones["deletionVector"])
@@ -188,18 +205,21 @@ def _other_names(
 def commits_within_retention(snapshot: Snapshot, cutoff_ms: int) -> list[StoredFile]:
     """Return the commits after a time that the log still holds, including those newer than the snapshot.
 
-    The version that was current at that time is not included: each of its files is still active, or one of these
-    commits removed it.
+    The commit of the version that was current at that time is not included. Each file of that version is still active,
+    or one of the later commits removed it.
 
     Raises:
         CorruptLogError: one of these commits is missing, or lacks its required in-commit timestamp.
     """
-    last = newest_at(snapshot, cutoff_ms)
+    version_at_cutoff = newest_at(snapshot, cutoff_ms)
     commits = list_log(snapshot.store, 0).commits
-    later_versions = [version for version in sorted(commits) if last is None or version > last]
-    newest = max(snapshot.version, *later_versions) if later_versions else snapshot.version
-    first_later = later_versions[0] if later_versions else newest + 1
-    check_complete(snapshot, commits, first_later if last is None else last + 1, newest)
+    later_versions = [v for v in sorted(commits) if version_at_cutoff is None or v > version_at_cutoff]
+    newest_version = max([snapshot.version, *later_versions])
+    if version_at_cutoff is not None:
+        first_version = version_at_cutoff + 1
+    else:
+        first_version = later_versions[0] if later_versions else newest_version + 1
+    _check_no_commit_is_missing(snapshot, commits, first_version, newest_version)
     return [commits[version] for version in later_versions]
 
 
@@ -210,12 +230,14 @@ def newest_at(snapshot: Snapshot, moment_ms: int) -> int | None:
     return None if commit is None else commit.version
 
 
-def check_complete(snapshot: Snapshot, commits: Mapping[int, StoredFile], first: int, last: int) -> None:
-    """Check that the log holds every commit from `first` to `last`. Raises `CorruptLogError`."""
-    missing = next((version for version in range(first, last + 1) if version not in commits), None)
+def _check_no_commit_is_missing(
+    snapshot: Snapshot, commits: Mapping[int, StoredFile], first_version: int, last_version: int
+) -> None:
+    """Check that the log holds every commit of a range of versions. Raises `CorruptLogError`."""
+    missing = next((version for version in range(first_version, last_version + 1) if version not in commits), None)
     if missing is not None:
         raise CorruptLogError(
-            f"The log of {snapshot.store.root} lacks commit {missing}, though it has older and newer ones. The vacuum "
+            f"The log of {snapshot.store.root} lacks commit {missing}, but has older and newer commits. The vacuum "
             "deletes nothing, because it does not know the files of that commit.",
             remedy="Restore the commit from a backup, or wait until log cleanup has deleted the commits before it.",
         )

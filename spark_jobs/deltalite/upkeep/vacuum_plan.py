@@ -1,8 +1,8 @@
 """The plan of a vacuum, from a listing of the folder, the names in the log, and the retention; it does no I/O.
 
-1. A name that the log keeps stays.
-2. A file that the log removed before the retention is deleted, with any modification time. Exception: a file
-   written after that removal and within the last day is a different file, and stays.
+1. A file stays if the log keeps its name (`NamesInLog`).
+2. A file that the log removed before the retention is deleted, with any modification time. Exception: a file that was
+   written after the removal and within the last day is another file with the same name, and stays.
 3. Any other file is deleted by its modification time.
 4. A staging folder is deleted as a whole, once everything in it is old.
 5. A folder is deleted if nothing in it stays. A folder that was already empty stays while it is recent.
@@ -22,10 +22,16 @@ from deltalite.log.file_table import bytes_of
 from deltalite.protocol.file_names import STAGING_DIR
 from deltalite.storage.trees import Folder
 from deltalite.upkeep.vacuum_names import NamesInLog
-from deltalite.upkeep.vacuum_rules import HiddenNames, Retention, checksum_of, holds_a_log, is_staged
+from deltalite.upkeep.vacuum_rules import (
+    HiddenNames,
+    Retention,
+    hadoop_checksum_name,
+    is_log_of_another_table,
+    is_staged,
+)
 
-LISTED = pa.schema([("name", pa.string()), ("size", pa.int64()), ("modified_ms", pa.int64())])
-PLANNED = pa.schema([("name", pa.string()), ("size", pa.int64())])
+LISTED_SCHEMA = pa.schema([("name", pa.string()), ("size", pa.int64()), ("modified_ms", pa.int64())])
+PLANNED_SCHEMA = pa.schema([("name", pa.string()), ("size", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +47,15 @@ class FolderSize:
 class VacuumPlan:
     """The files and folders to delete.
 
-    - `files`: the files, with the columns of `PLANNED`.
+    - `files`: the files, with the columns of `PLANNED_SCHEMA`.
     - `folders`: the folders to remove if they are empty, in this order.
-    - `seen_folders`: the number of listed folders, including the root.
-    - `swept_version`: the version up to which all removed files will be deleted, None if unknown.
+    - `listed_folders`: the number of listed folders, including the root.
+    - `swept_version`: the vacuum deletes all files that commits up to this version removed; None if unknown.
     """
 
     files: pa.Table
     folders: Sequence[str] = ()
-    seen_folders: int = 1
+    listed_folders: int = 1
     swept_version: int | None = None
 
     @property
@@ -61,8 +67,8 @@ class VacuumPlan:
         """Return the folders with the most bytes to delete, the largest first."""
         parents = pc.replace_substring_regex(self.files["name"], r"/?[^/]*$", "")
         sizes = pa.table({"name": parents, "size": self.files["size"]})
-        sums = sizes.group_by("name").aggregate([("size", "sum"), ("size", "count")])
-        largest = sums.sort_by([("size_sum", "descending"), ("name", "ascending")]).slice(0, count).to_pylist()
+        totals = sizes.group_by("name").aggregate([("size", "sum"), ("size", "count")])
+        largest = totals.sort_by([("size_sum", "descending"), ("name", "ascending")]).slice(0, count).to_pylist()
         return [FolderSize(name=row["name"], files=row["size_count"], size_bytes=row["size_sum"]) for row in largest]
 
     def without(self, names: NamesInLog) -> VacuumPlan:
@@ -71,8 +77,8 @@ class VacuumPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SeenFolder:
-    """The time of a folder, and whether it was empty or holds entries that a vacuum never deletes."""
+class _ListedFolder:
+    """The modification time of a folder, and whether it was empty or holds entries that a vacuum never deletes."""
 
     modified_ms: int
     was_empty: bool
@@ -81,47 +87,56 @@ class _SeenFolder:
 
 @dataclass(frozen=True, slots=True)
 class TreeListing:
-    """The content of a table's folder: `files` with the columns of `LISTED`, and the folders below the root."""
+    """The content of a table's folder: `files` with the columns of `LISTED_SCHEMA`, and the folders below the root."""
 
     files: pa.Table
-    folders: Mapping[str, _SeenFolder]
+    folders: Mapping[str, _ListedFolder]
 
 
 @dataclass(slots=True)
 class ListingBuilder:
-    """A builder of a listing from the folders of a walk, parents first, without entries that a vacuum never deletes."""
+    """A builder of a listing without the entries that a vacuum never deletes.
+
+    The caller adds each folder before its subfolders.
+    """
 
     hidden: HiddenNames
     _tables: list[pa.Table] = field(default_factory=list)
     _times: dict[str, int] = field(default_factory=dict)
-    _folders: dict[str, _SeenFolder] = field(default_factory=dict)
+    _folders: dict[str, _ListedFolder] = field(default_factory=dict)
 
     def add(self, folder: Folder) -> list[str]:
         """Add the content of a folder, and return the subfolders to list.
 
-        Hidden subfolders are left out, and so are all subfolders of another table.
+        The result contains no hidden subfolder, and no subfolder of another table.
         """
-        is_another_table = bool(folder.name) and any(holds_a_log(name) for name, _ in folder.folders)
-        hidden = {base for base in folder.bases if self._hides(folder.name, base)}
-        kept = [] if is_another_table else [at for at, base in enumerate(folder.bases) if base not in hidden]
-        subfolders = [] if is_another_table else [item for item in folder.folders if not self._hides(*_split(item[0]))]
+        is_another_table = bool(folder.name) and any(is_log_of_another_table(name) for name, _ in folder.folders)
+        hidden_bases = {base for base in folder.bases if self._hides(folder.name, base)}
+        indexes: list[int] = []
+        subfolders: list[tuple[str, int]] = []
+        if not is_another_table:
+            indexes = [index for index, base in enumerate(folder.bases) if base not in hidden_bases]
+            subfolders = [item for item in folder.folders if not self._hides(*_folder_and_base(item[0]))]
         self._times.update(subfolders)
         if folder.name:
-            companions = {checksum_of(folder.bases[at]) for at in kept} if hidden else set()
-            more_files = hidden - companions or len(subfolders) < len(folder.folders)
-            self._folders[folder.name] = _SeenFolder(
+            # A vacuum deletes the checksum file of a file together with the file.
+            checksum_bases = {hadoop_checksum_name(folder.bases[index]) for index in indexes} if hidden_bases else set()
+            has_hidden_entries = bool(hidden_bases - checksum_bases) or len(subfolders) < len(folder.folders)
+            self._folders[folder.name] = _ListedFolder(
                 modified_ms=self._times.get(folder.name, 0),
-                was_empty=not (kept or subfolders),
-                has_more=folder.has_more or is_another_table or bool(more_files),
+                was_empty=not (indexes or subfolders),
+                has_more=folder.has_more or is_another_table or has_hidden_entries,
             )
-        if kept:
+        if indexes:
             columns: tuple[Sequence[object], ...] = (folder.bases, folder.sizes, folder.times_ms)
-            if len(kept) < len(folder.bases):
-                columns = tuple([column[at] for at in kept] for column in columns)
-            arrays = [pa.array(column, kind) for column, kind in zip(columns, LISTED.types, strict=True)]
+            if len(indexes) < len(folder.bases):
+                columns = tuple([column[index] for index in indexes] for column in columns)
+            arrays = [
+                pa.array(column, data_type) for column, data_type in zip(columns, LISTED_SCHEMA.types, strict=True)
+            ]
             if folder.name:
                 arrays[0] = pc.binary_join_element_wise(folder.name, arrays[0], "/")
-            self._tables.append(pa.Table.from_arrays(arrays, schema=LISTED))
+            self._tables.append(pa.Table.from_arrays(arrays, schema=LISTED_SCHEMA))
         return [name for name, _ in subfolders]
 
     def _hides(self, folder: str, base: str) -> bool:
@@ -130,7 +145,7 @@ class ListingBuilder:
 
     def listing(self) -> TreeListing:
         """Return the whole listing."""
-        return TreeListing(pa.concat_tables([LISTED.empty_table(), *self._tables]), self._folders)
+        return TreeListing(pa.concat_tables([LISTED_SCHEMA.empty_table(), *self._tables]), self._folders)
 
 
 def plan_full_vacuum(
@@ -138,25 +153,27 @@ def plan_full_vacuum(
 ) -> VacuumPlan:
     """Return the plan of a full vacuum."""
     is_staging = pc.starts_with(listing.files["name"], f"{STAGING_DIR}/")
-    data, staging = listing.files.filter(pc.invert(is_staging)), listing.files.filter(is_staging)
-    is_deleted = _deletion_mask(data, names, retention)
-    recent = _recent_stagings(staging, listing.folders, retention.unnamed_before_ms)
-    is_recent = pa.array([_staging_of(name) in recent for name in staging["name"].to_pylist()], pa.bool_())
-    deleted = pa.concat_tables([data.filter(is_deleted), staging.filter(pc.invert(is_recent))])
-    remaining = pa.concat_tables([data.filter(pc.invert(is_deleted)), staging.filter(is_recent)])["name"]
+    data_files, staged_files = listing.files.filter(pc.invert(is_staging)), listing.files.filter(is_staging)
+    is_deleted = _deletion_mask(data_files, names, retention)
+    recent_stagings = _recent_stagings(staged_files, listing.folders, retention.unnamed_before_ms)
+    is_recent = pa.array(
+        [_staging_of(name) in recent_stagings for name in staged_files["name"].to_pylist()], pa.bool_()
+    )
+    files_to_delete = pa.concat_tables([data_files.filter(is_deleted), staged_files.filter(pc.invert(is_recent))])
+    files_to_keep = pa.concat_tables([data_files.filter(pc.invert(is_deleted)), staged_files.filter(is_recent)])
     return VacuumPlan(
-        files=deleted.select(PLANNED.names),
-        folders=_empty_folders(listing.folders, remaining, recent, retention.unnamed_before_ms),
-        seen_folders=len(listing.folders) + 1,
+        files=files_to_delete.select(PLANNED_SCHEMA.names),
+        folders=_empty_folders(listing.folders, files_to_keep["name"], recent_stagings, retention.unnamed_before_ms),
+        listed_folders=len(listing.folders) + 1,
         swept_version=swept_version,
     )
 
 
 def _deletion_mask(files: pa.Table, names: NamesInLog, retention: Retention) -> pa.ChunkedArray:
     """Return for each file whether to delete it, by rules 1 to 3."""
-    position = pc.index_in(files["name"], value_set=names.removed["name"])
-    has_tombstone = pc.is_valid(position)
-    deleted_ms = names.removed["deleted_ms"].take(position)
+    tombstone_index = pc.index_in(files["name"], value_set=names.removed["name"])
+    has_tombstone = pc.is_valid(tombstone_index)
+    deleted_ms = names.removed["deleted_ms"].take(tombstone_index)
     modified_ms = files["modified_ms"]
     is_new = pc.and_(
         pc.greater(modified_ms, pc.fill_null(deleted_ms, 0)),
@@ -167,7 +184,7 @@ def _deletion_mask(files: pa.Table, names: NamesInLog, retention: Retention) -> 
     return pc.and_(pc.invert(names.keeps(files["name"])), pc.or_(is_removed, is_old))
 
 
-def _recent_stagings(files: pa.Table, folders: Mapping[str, _SeenFolder], before_ms: int) -> set[str]:
+def _recent_stagings(files: pa.Table, folders: Mapping[str, _ListedFolder], before_ms: int) -> set[str]:
     """Return the staging folders that hold an entry modified at or after a time."""
     times = zip(files["name"].to_pylist(), files["modified_ms"].to_pylist(), strict=True)
     entries = [*times, *((name, folder.modified_ms) for name, folder in folders.items() if is_staged(name))]
@@ -175,25 +192,28 @@ def _recent_stagings(files: pa.Table, folders: Mapping[str, _SeenFolder], before
 
 
 def _staging_of(name: str) -> str:
-    """Return the folder of one write, directly in the staging folder."""
+    """Return the staging folder of one write, which contains a name."""
     return "/".join(name.split("/", 2)[:2])
 
 
 def _empty_folders(
-    folders: Mapping[str, _SeenFolder], remaining: pa.ChunkedArray, recent: Collection[str], before_ms: int
+    folders: Mapping[str, _ListedFolder],
+    names_to_keep: pa.ChunkedArray,
+    recent_stagings: Collection[str],
+    before_ms: int,
 ) -> tuple[str, ...]:
     """Return the folders in which nothing stays, the deepest first."""
-    inside = remaining.filter(pc.match_substring(remaining, "/"))
-    occupied = set(pc.unique(pc.replace_substring_regex(inside, r"/[^/]*$", "")).to_pylist())
+    names_in_folders = names_to_keep.filter(pc.match_substring(names_to_keep, "/"))
+    occupied = set(pc.unique(pc.replace_substring_regex(names_in_folders, r"/[^/]*$", "")).to_pylist())
     for name, folder in folders.items():
         is_recent = folder.was_empty and folder.modified_ms >= before_ms
-        if folder.has_more or is_recent or (is_staged(name) and _staging_of(name) in recent):
+        if folder.has_more or is_recent or (is_staged(name) and _staging_of(name) in recent_stagings):
             occupied.add(name)
     parents = {parent for name in occupied for parent in _parents(name)}
     return tuple(sorted(folders.keys() - occupied - parents, key=lambda name: (-name.count("/"), name)))
 
 
-def _split(name: str) -> tuple[str, str]:
+def _folder_and_base(name: str) -> tuple[str, str]:
     folder, _, base = name.rpartition("/")
     return folder, base
 

@@ -1,11 +1,11 @@
-"""The rules of a vacuum: the retention, hidden names, and the names that the paths of the log stand for.
+"""The rules of a vacuum: the retention, hidden names, and the file names that the paths in the log mean.
 
 1. A removed file is kept until the retention has passed since its removal.
 2. A file that no version names may belong to a commit in progress. It is kept until it is older than the retention and
    older than a day.
 3. Names that begin with `_` or `.` are hidden and stay, with everything below them. Exceptions are change data,
    indexes, directories of partition columns with such names, and temporary files of this library.
-4. A path of the log protects every name that it may stand for, and allows the deletion of only its exact name inside
+4. A path in the log protects every name that the path may mean. It allows the deletion of only its exact name inside
    the table.
 
 delta-spark: DeltaTableUtils.isHiddenDirectory, VacuumCommand. Protocol: Add File and Remove File.
@@ -27,16 +27,19 @@ from deltalite.protocol.paths import canonical_path, decode_path, is_absolute
 from deltalite.snapshot import Snapshot
 
 IN_FLIGHT_MS = props.DAY_MS
-"""The minimum age of a file that no version names before a vacuum deletes it, for any retention."""
+"""The minimum age of a deleted file that no version names, for any retention; a younger file may be in flight."""
 
-_NOT_HIDDEN = ("_change_data", "_delta_index")
+_VISIBLE_PREFIXES = ("_change_data", "_delta_index")
 # The temporary file of a killed writer of this library: `.deletion_vector_<uuid>.bin.<uuid>.tmp`.
-_OWN_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp")
+_TEMPORARY_NAME = re.compile(r"\..+\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The retention of removed files. `specified_ms` is the requested retention, None for that of the table."""
+    """The retention of removed files at the time `now_ms`.
+
+    `table_ms` is the retention of the table. `specified_ms` is the requested retention; None means that of the table.
+    """
 
     now_ms: int
     table_ms: int
@@ -44,17 +47,17 @@ class Retention:
 
     @property
     def cutoff_ms(self) -> int:
-        """Versions that were current at this time or later stay complete; files removed before it are deleted."""
+        """The start of the retention: a version that was current at this time or later stays complete."""
         return self.now_ms - (self.table_ms if self.specified_ms is None else self.specified_ms)
 
     @property
     def in_flight_since_ms(self) -> int:
-        """A file that was modified at this time or later may belong to a commit in progress."""
+        """The earliest modification time of a file that may belong to a commit in progress."""
         return self.now_ms - IN_FLIGHT_MS
 
     @property
     def unnamed_before_ms(self) -> int:
-        """Files that no version names are deleted if they are older than this time."""
+        """The time before which a file that no version names must be modified to be deleted."""
         return min(self.cutoff_ms, self.in_flight_since_ms)
 
     @property
@@ -106,7 +109,7 @@ class HiddenNames:
         """Whether a vacuum ignores files and folders with this base name."""
         if base == "metadata" and self.has_iceberg_metadata:
             return True
-        if not base.startswith((".", "_")) or base.startswith(_NOT_HIDDEN) or _OWN_TEMPORARY.fullmatch(base):
+        if not base.startswith((".", "_")) or base.startswith(_VISIBLE_PREFIXES) or _TEMPORARY_NAME.fullmatch(base):
             return False
         column, equals, _ = base.partition("=")
         return not (equals and unquote(column) in self.partition_columns)
@@ -117,25 +120,25 @@ class HiddenNames:
 
 
 def is_staged(name: str) -> bool:
-    """Whether a name is the staging folder or below it; a vacuum deletes its content by age."""
+    """Whether a name is the staging folder or below it. A vacuum deletes the content of this folder by its age."""
     return name == STAGING_DIR or name.startswith(f"{STAGING_DIR}/")
 
 
-def checksum_of(base: str) -> str:
-    """Return the name of Hadoop's checksum file for a local file; it is deleted together with the file."""
+def hadoop_checksum_name(base: str) -> str:
+    """Return the name of Hadoop's checksum file for a local file; both are deleted together."""
     return f".{base}.crc"
 
 
-def holds_a_log(folder: str) -> bool:
-    """Whether a folder is the log of another table by its name; its parent folder is then that table."""
+def is_log_of_another_table(folder: str) -> bool:
+    """Whether the name of a folder below the root is that of a log; its parent folder is then another table."""
     return folder.endswith(f"/{LOG_DIR}")
 
 
 def protected_names(path: str) -> tuple[tuple[str, ...], str | None]:
-    """Return the names in the table that a path of the log may stand for, or a base name to keep in any folder.
+    """Return the names in the table that a path in the log may mean, or a base name to keep in any folder.
 
-    Some writers encode less than the protocol requires. Some name a file of the table by an absolute path, through
-    another scheme, mount or link. Base names of data files are unique, so the base name is sufficient in that case.
+    Some writers encode less than the protocol requires. Other writers use an absolute path for a file of the table,
+    with another scheme, mount or link. Base names of data files are unique, so the base name is enough for such a path.
     """
     names = {posixpath.normpath(name) for name in (decode_path(path), path)}
     is_elsewhere = is_absolute(path) or any(is_absolute(name) or name.startswith("../") for name in names)
@@ -143,7 +146,7 @@ def protected_names(path: str) -> tuple[tuple[str, ...], str | None]:
 
 
 def deletable_name(path: str, root: str) -> str | None:
-    """Return the name in the table that a path of the log stands for; None if it is outside, or the root itself."""
+    """Return the name in the table that a path in the log means; None if it is outside of the table, or the root."""
     name = canonical_path(path)
     if is_absolute(name):
         if not name.startswith(f"{root}/"):

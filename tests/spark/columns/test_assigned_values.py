@@ -1,4 +1,4 @@
-"""Values of UPDATE and MERGE: texts that convert to the type of a column, and the keyword DEFAULT."""
+"""UPDATE and MERGE convert a text to the type of its column if nothing is lost, and accept the keyword DEFAULT."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pytest
-from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql import functions as F  # noqa: N812  the usual name
 
 from deltalite import DeltaTable
 from deltalite.errors import ConstraintViolationError, InvalidRequestError, SourceError
@@ -20,11 +20,13 @@ from tests.support.tables import update_rows, write_rows
 pytestmark = pytest.mark.spark
 
 ON = "target.id = source.id"
-ALL = (
-    "SELECT 1L AS id, 1S AS small, 1 AS n, 1L AS big, 1.00BD AS price, 1.5F AS f, 1.5D AS x, true AS b, "
+ROW_OF_ALL_TYPES = (
+    "SELECT 1L AS id, 1S AS small, 1 AS n, 1L AS big, CAST(1 AS DECIMAL(10,2)) AS price, 1.5F AS f, 1.5D AS x, "
+    "true AS b, "
     "DATE'2020-01-01' AS day, TIMESTAMP'2020-01-01 00:00:00' AS at, TIMESTAMP_NTZ'2020-01-01 00:00:00' AS local, "
     "X'00' AS raw"
 )
+# For each column: a text in SQL, and the value to which it converts.
 TEXTS = {
     "small": ("'-32768'", -32768),
     "n": ("' 7 '", 7),
@@ -35,22 +37,22 @@ TEXTS = {
     "b": ("'true'", True),
     "day": ("'2024-01-02'", dt.date(2024, 1, 2)),
     "at": ("'2024-01-02'", dt.datetime(2024, 1, 2, tzinfo=dt.UTC)),
-    "local": ("'2024-01-02 03:04:05'", dt.datetime(2024, 1, 2, 3, 4, 5)),  # noqa: DTZ001  it has no zone
+    "local": ("'2024-01-02 03:04:05'", dt.datetime(2024, 1, 2, 3, 4, 5)),  # noqa: DTZ001  the column has no time zone
     "raw": ("'ab'", b"ab"),
 }
 
 
 def test_literal_texts_are_converted_to_the_types_of_columns(spark, tmp_path):
     table = tmp_path / "t"
-    write_rows(spark, table, ALL.replace("1.00BD", "CAST(1 AS DECIMAL(10,2))"))
-    wanted = {"id": 1, **{column: value for column, (_, value) in TEXTS.items()}}
+    write_rows(spark, table, ROW_OF_ALL_TYPES)
+    expected = {"id": 1, **{column: value for column, (_, value) in TEXTS.items()}}
     update_rows(spark, table, {column: text for column, (text, _) in TEXTS.items()})
-    assert DeltaTable(str(table)).to_arrow().to_pylist() == [wanted]
+    assert DeltaTable(str(table)).to_arrow().to_pylist() == [expected]
     source = "SELECT " + ", ".join(f"{text} AS {column}" for column, (text, _) in TEXTS.items()) + ", '2' AS id"
     merge_into(spark, table, source, "false", inserts=[{"insert": "*"}])
     assert sorted(DeltaTable(str(table)).to_arrow().to_pylist(), key=lambda row: row["id"]) == [
-        wanted,
-        wanted | {"id": 2},
+        expected,
+        expected | {"id": 2},
     ]
     with pytest.raises(SourceError, match=r"'x' is double, and the value abc \(string\) does not convert to it"):
         update_rows(spark, table, {"x": "'abc'"})
@@ -58,8 +60,8 @@ def test_literal_texts_are_converted_to_the_types_of_columns(spark, tmp_path):
         merge_into(spark, table, "SELECT '5.5' AS v", "true", matched=[{"update": {"big": "source.v"}}])
 
 
+# For each type: texts that convert without loss, and texts that do not.
 CONVERSIONS = {
-    # type: texts that convert without loss, and texts that do not
     "integer": (["5", "-7", "+1"], ["5.5", "5.0", "3000000000", "x", "", "1e3"]),
     "double": (
         ["8", "0.1", "-1e-3", "1e300", "-0", "0e9", "5.", "NaN", "-Infinity", "1.7976931348623157E308"],
@@ -87,8 +89,8 @@ CONVERSIONS = {
 def test_a_text_that_cannot_be_converted_without_loss_is_rejected(spark):
     for name, (exact, lossy) in CONVERSIONS.items():
         texts = spark.createDataFrame([(text,) for text in [*exact, *lossy]], "value STRING")
-        converted = texts.select("value", text_value(F.col("value"), parse_type(name)).alias("made")).collect()
-        assert [row["value"] for row in converted if row["made"] is not None] == exact, name
+        values = texts.select("value", text_value(F.col("value"), parse_type(name)).alias("converted")).collect()
+        assert [row["value"] for row in values if row["converted"] is not None] == exact, name
 
 
 def test_the_keyword_default_gives_the_default_of_the_column(spark, tmp_path):
@@ -109,7 +111,7 @@ def test_the_keyword_default_gives_the_default_of_the_column(spark, tmp_path):
         update_rows(spark, table, {"n": "DEFAULT"})
 
 
-def test_a_column_called_default_is_that_column(spark, tmp_path):
+def test_default_names_a_column_if_the_table_has_a_column_of_this_name(spark, tmp_path):
     write_rows(spark, tmp_path / "t", "SELECT 1 AS a, 7 AS `default`")
     update_rows(spark, tmp_path / "t", {"a": "DEFAULT"})
     assert rows_of(tmp_path / "t") == [(7, 7)]

@@ -1,4 +1,4 @@
-"""Extreme values of every type: deltalite, delta-rs and Spark read the written values, and the statistics are right."""
+"""Extreme values of every type: this library, delta-rs and Spark read them, and the statistics never exclude them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as OtherTable
+from deltalake import DeltaTable as DeltaRsTable
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
@@ -18,7 +18,7 @@ from deltalite.columnar.skipping.file_facts import facts_from_stats, parse_stats
 from deltalite.protocol.schema import parse_schema
 from deltalite.requests import Source
 from tests.support.loops import sampled
-from tests.support.tables import commit, values, write_rows
+from tests.support.tables import actions_of, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
@@ -29,7 +29,7 @@ MOMENTS = [
     dt.datetime(2026, 3, 8, 2, 30, 0, 123456, tzinfo=UTC),
     dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
 ]
-# name, Arrow type, values; the first and the last of the sorted values are the extremes of the column.
+# The Arrow type and the values of each column.
 COLUMNS = {
     "tiny": (pa.int8(), [-128, 0, 127, None]),
     "small": (pa.int16(), [-(2**15), 0, 2**15 - 1, None]),
@@ -69,7 +69,7 @@ ROWS = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*(v for _, v in COLU
 
 
 def comparable(value):
-    """Convert a value of any reader so that equal values compare as equal: NaN, maps, structs and bytes differ."""
+    """A form of a value that is equal for all readers, which differ in NaN, maps, structs and bytes."""
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if isinstance(value, dict):
@@ -95,36 +95,37 @@ def table(spark, tmp_path_factory):
 def test_every_reader_sees_the_same_rows(spark, table, tmp_path):
     expected = [comparable(row) for row in ROWS]
     assert [comparable(row) for row in DeltaTable(str(table)).to_arrow().to_pylist()] == expected
-    assert [comparable(row) for row in OtherTable(str(table)).to_pyarrow_table().to_pylist()] == expected
-    # Times as text: Python's datetime has no zone in a Spark row, and no year 1 in most zones.
-    texts = {"at": "unix_micros(at)", "local": "CAST(local AS STRING)", "map": "map_entries(map)"}
-    quick = [name for name in COLUMNS if name != "list_of"]
-    rows_read = delta.read(spark, str(table)).selectExpr(*(f"{texts.get(n, n)} AS {n}" for n in quick)).collect()
-    for row, original in zip(rows_read, ROWS, strict=True):
-        seen = row.asDict(recursive=True)
-        at = original["at"]
-        assert seen.pop("at") == (
-            None if at is None else (at - dt.datetime(1970, 1, 1, tzinfo=UTC)) // dt.timedelta(microseconds=1)
-        )
-        local = original["local"]
-        shown = (
+    assert [comparable(row) for row in DeltaRsTable(str(table)).to_pyarrow_table().to_pylist()] == expected
+    # Spark gives times to Python in the local time zone, and Python's calendar has no year 1 in most zones.
+    expressions = {"at": "unix_micros(at)", "local": "CAST(local AS STRING)", "map": "map_entries(map)"}
+    names = [name for name in COLUMNS if name != "list_of"]
+    selection = [f"{expressions.get(name, name)} AS {name}" for name in names]
+    spark_rows = delta.read(spark, str(table)).selectExpr(*selection).collect()
+    for spark_row, row in zip(spark_rows, ROWS, strict=True):
+        spark_values = spark_row.asDict(recursive=True)
+        epoch = dt.datetime(1970, 1, 1, tzinfo=UTC)
+        microseconds = None if row["at"] is None else (row["at"] - epoch) // dt.timedelta(microseconds=1)
+        assert spark_values.pop("at") == microseconds
+        local = row["local"]
+        local_text = (
             None if local is None else f"{local:%Y}".zfill(4) + f"{local:-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".")
         )
-        assert seen.pop("local") == shown
-        pairs = seen.pop("map")
-        assert (None if pairs is None else [(p["key"], p["value"]) for p in pairs]) == original["map"]
-        assert comparable(seen) == comparable({k: v for k, v in original.items() if k in seen})
+        assert spark_values.pop("local") == local_text
+        map_entries = spark_values.pop("map")
+        pairs = None if map_entries is None else [(entry["key"], entry["value"]) for entry in map_entries]
+        assert pairs == row["map"]
+        assert comparable(spark_values) == comparable({name: row[name] for name in spark_values})
 
 
-def test_a_copy_through_spark_is_the_same_table(spark, table, tmp_path):
+def test_a_copy_through_spark_has_the_same_schema_and_rows(spark, table, tmp_path):
     write_rows(spark, tmp_path / "copy", sources={"source": Source(format="delta", path=str(table))})
     assert DeltaTable(str(tmp_path / "copy")).schema == DeltaTable(str(table)).schema
-    copied = DeltaTable(str(tmp_path / "copy")).to_arrow().to_pylist()
-    assert [comparable(row) for row in copied] == [comparable(row) for row in ROWS]
+    copied_rows = DeltaTable(str(tmp_path / "copy")).to_arrow().to_pylist()
+    assert [comparable(row) for row in copied_rows] == [comparable(row) for row in ROWS]
 
 
 def test_a_table_with_every_type_has_the_protocol_and_schema_that_it_needs(table):
-    actions = commit(table, 0)
+    actions = actions_of(table, 0)
     assert actions["protocol"] == {
         "minReaderVersion": 3,
         "minWriterVersion": 7,
@@ -132,8 +133,8 @@ def test_a_table_with_every_type_has_the_protocol_and_schema_that_it_needs(table
         "writerFeatures": ["appendOnly", "invariants", "timestampNtz"],
     }
     types = {f["name"]: f["type"] for f in json.loads(actions["metaData"]["schemaString"])["fields"]}
-    simple = {name: t for name, t in types.items() if isinstance(t, str)}
-    assert simple == {
+    primitive_types = {name: data_type for name, data_type in types.items() if isinstance(data_type, str)}
+    assert primitive_types == {
         "tiny": "byte",
         "small": "short",
         "normal": "integer",
@@ -152,19 +153,20 @@ def test_a_table_with_every_type_has_the_protocol_and_schema_that_it_needs(table
     }
     assert DeltaTable(str(table)).schema.types == [data_type for data_type, _ in COLUMNS.values()]
     (add,) = actions["add"]
-    stored = pq.read_schema(table / add["path"])
-    assert stored.field("at").type == pa.timestamp("us", "UTC") and stored.field("local").type == pa.timestamp("us")
+    file_schema = pq.read_schema(table / add["path"])
+    assert file_schema.field("at").type == pa.timestamp("us", "UTC")
+    assert file_schema.field("local").type == pa.timestamp("us")
 
 
 def test_the_statistics_have_the_count_nulls_and_bounds_of_each_column(table):
-    (add,) = commit(table, 0)["add"]
+    (add,) = actions_of(table, 0)["add"]
     stats = json.loads(add["stats"], parse_float=Decimal)
     assert stats["numRecords"] == 4
     low, high, nulls = stats["minValues"], stats["maxValues"], stats["nullCount"]
-    exact = ("tiny", "small", "normal", "big", "narrow", "wide")
-    for name in exact:
-        present = [v for v in COLUMNS[name][1] if v is not None]
-        assert (Decimal(low[name]), Decimal(high[name])) == (Decimal(min(present)), Decimal(max(present)))
+    exact_columns = ("tiny", "small", "normal", "big", "narrow", "wide")
+    for name in exact_columns:
+        not_null = [value for value in COLUMNS[name][1] if value is not None]
+        assert (Decimal(low[name]), Decimal(high[name])) == (Decimal(min(not_null)), Decimal(max(not_null)))
     assert (float(low["double"]), float(high["double"])) == (-1.7976931348623157e308, 0.1)
     assert "special" not in low and "special" not in high
     assert (low["text"], high["text"]) == ("", "Łódź 🚲🚲")
@@ -173,15 +175,15 @@ def test_the_statistics_have_the_count_nulls_and_bounds_of_each_column(table):
     assert (low["local"], high["local"]) == ("0001-01-01T00:00:00.000", "9999-12-31T23:59:59.999")
     assert {low["struct"]["a"], high["struct"]["a"]} == {-1, 1}
     assert not {"bytes", "flag", "list", "map", "list_of"} & (set(low) | set(high))
-    for name in (*exact, "special", "text", "bytes", "flag", "day", "at", "local"):
+    for name in (*exact_columns, "special", "text", "bytes", "flag", "day", "at", "local"):
         assert nulls[name] == 1, name
     assert nulls["struct"] == {"a": 2, "deep": {"b c": 3}}
 
 
 def test_statistics_never_exclude_a_stored_value(table):
-    (add,) = commit(table, 0)["add"]
+    (add,) = actions_of(table, 0)["add"]
     stats = parse_stats(add["stats"])
-    schema = parse_schema(commit(table, 0)["metaData"]["schemaString"])
+    schema = parse_schema(actions_of(table, 0)["metaData"]["schemaString"])
     for field in schema:
         if field.name not in ("list", "map", "struct", "list_of", "bytes", "special"):
             facts = facts_from_stats(stats, (field.name,), field.type)
@@ -199,22 +201,19 @@ def test_statistics_never_exclude_a_stored_value(table):
     ),
 )
 def test_a_table_can_be_partitioned_by_every_simple_type(spark, table, tmp_path, name):
-    """A partition value cannot hold the empty string, so an empty string becomes null."""
+    """A partition value cannot be the empty string, so an empty string becomes null."""
     target = tmp_path / "p"
     source = {"source": Source(format="delta", path=str(table))}
     write_rows(spark, target, f"SELECT normal, {name} FROM source", sources=source, partition_by=(name,))
     expected = {row["normal"]: comparable(row[name]) or (None if name == "text" else row[name]) for row in ROWS}
-    ours = {row["normal"]: comparable(row[name]) for row in DeltaTable(str(target)).to_arrow().to_pylist()}
-    assert ours == {k: comparable(v) for k, v in expected.items()}
+    values_read = {row["normal"]: comparable(row[name]) for row in DeltaTable(str(target)).to_arrow().to_pylist()}
+    assert values_read == {number: comparable(value) for number, value in expected.items()}
     if name not in ("narrow", "wide"):  # delta-rs puts a second minus sign into a negative decimal's fraction
-        theirs = {
-            row["normal"]: comparable(row[name]) for row in OtherTable(str(target)).to_pyarrow_table().to_pylist()
-        }
-        assert theirs == ours
+        delta_rs_rows = DeltaRsTable(str(target)).to_pyarrow_table().to_pylist()
+        assert {row["normal"]: comparable(row[name]) for row in delta_rs_rows} == values_read
     text = f"CAST({name} AS STRING)"
-    before = {r[0]: r[1] or None for r in delta.read(spark, str(table)).selectExpr("normal", text).collect()}
-    after = dict(delta.read(spark, str(target)).selectExpr("normal", text).collect())
-    assert after == before
+    source_texts = {r[0]: r[1] or None for r in delta.read(spark, str(table)).selectExpr("normal", text).collect()}
+    assert dict(delta.read(spark, str(target)).selectExpr("normal", text).collect()) == source_texts
     # The overwrite replaces only the partition of this value.
     write_rows(
         spark,
@@ -224,13 +223,14 @@ def test_a_table_can_be_partitioned_by_every_simple_type(spark, table, tmp_path,
         mode="overwrite",
         partition_overwrite="dynamic",
     )
-    same = [row["normal"] for row in ROWS if comparable(expected[row["normal"]]) == comparable(expected[0])]
-    left = sorted((row["normal"] for row in DeltaTable(str(target)).to_arrow().to_pylist()), key=str)
-    assert left == sorted([row["normal"] for row in ROWS if row["normal"] not in same] + [-1], key=str)
+    replaced_value = comparable(expected[0])
+    remaining = [row["normal"] for row in ROWS if comparable(expected[row["normal"]]) != replaced_value]
+    numbers = sorted((row["normal"] for row in DeltaTable(str(target)).to_arrow().to_pylist()), key=str)
+    assert numbers == sorted([*remaining, -1], key=str)
 
 
-def test_only_the_first_32_columns_have_statistics(spark, tmp_path):
+def test_only_the_first_32_columns_have_bounds_and_null_counts(spark, tmp_path):
     names = [f"c{n}" for n in range(40)]
     write_rows(spark, tmp_path / "t", values(", ".join(names), ", ".join(["1"] * 40)))
-    stats = json.loads(commit(tmp_path / "t", 0)["add"][0]["stats"])
+    stats = json.loads(actions_of(tmp_path / "t", 0)["add"][0]["stats"])
     assert list(stats["minValues"]) == names[:32] and list(stats["nullCount"]) == names[:32]

@@ -1,8 +1,9 @@
-"""Reads with a condition, DELETE, UPDATE, MERGE and replace_where find every row of floating point.
+"""Reads with a condition, DELETE, UPDATE, MERGE and replace_where find all rows with -0.0 and NaN.
 
-Spark's own scan of Parquet does not:
-Spark asks a dictionary that has -0.0 for 0.0 and passes over its rows, and it passes over NaN above bounds that
-leave it out, as those of pyarrow do.
+Spark's scan of Parquet files misses such rows, for two reasons:
+
+- Spark searches the dictionary of a row group for 0.0. It skips the row group if the dictionary has only -0.0.
+- Spark skips a row group if the condition is above its bounds. pyarrow, for example, leaves NaN out of the bounds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from deltalite.commands.merge import merge
 from deltalite.commands.update import update
 from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, UpdateRequest
 from tests.support.loops import one_in
-from tests.support.tables import HERE, hand_made, numbered, schema_json, write_rows
+from tests.support.tables import UNUSED_SOURCE, schema_json, write_foreign_table, write_numbered_file, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
@@ -31,8 +32,8 @@ SCHEMA = schema_json(
 )  # fmt: skip
 
 
-def made(table, value, **options):
-    """A file of another writer, whose rows all have the value at each depth but for one that has 1."""
+def write_table_of(table, value, **options):
+    """Write a table of one file of another writer. All rows but the last have the value in `x` and in `s.f`."""
     floats = [value] * (ROWS - 1) + [1.0]
     table.mkdir()
     data = pa.table({
@@ -41,20 +42,20 @@ def made(table, value, **options):
         "s": pa.StructArray.from_arrays([pa.array(floats, pa.float32())], ["f"]),
     })  # fmt: skip
     pq.write_table(data, table / "f.parquet", use_dictionary=True)
-    hand_made(table, SCHEMA, [{"path": "f.parquet", "size": (table / "f.parquet").stat().st_size}], **options)
+    write_foreign_table(table, SCHEMA, [{"path": "f.parquet", "size": (table / "f.parquet").stat().st_size}], **options)
     return str(table)
 
 
 @pytest.mark.sample("native")
-def test_a_condition_finds_negative_zero_and_nan(spark, tmp_path, way):
+def test_an_update_and_a_delete_find_negative_zero_and_nan(spark, tmp_path, relation_kind):
     for name, value, condition in (("zero", -0.0, "{} = 0.0"), ("nan", math.nan, "{} > 5")):
         for column in ("x", "s.f"):
             where = condition.format(column)
-            table = made(tmp_path / f"{name} {column}", value)
-            done = update(spark, UpdateRequest(table=table, set={"id": "-1"}, condition=where))
-            assert done.metrics["numUpdatedRows"] == ROWS - 1, where
-            done = delete(spark, DeleteRequest(table=table, condition=where))
-            assert done.metrics["numDeletedRows"] == ROWS - 1, where
+            table = write_table_of(tmp_path / f"{name} {column}", value)
+            result = update(spark, UpdateRequest(table=table, set={"id": "-1"}, condition=where))
+            assert result.metrics["numUpdatedRows"] == ROWS - 1, where
+            result = delete(spark, DeleteRequest(table=table, condition=where))
+            assert result.metrics["numDeletedRows"] == ROWS - 1, where
             assert DeltaTable(table).to_arrow()["id"].to_pylist() == [ROWS - 1]
 
 
@@ -72,43 +73,47 @@ def test_a_condition_finds_negative_zero_and_nan(spark, tmp_path, way):
         ],
     ),
 )
-def test_a_read_with_a_condition_finds_negative_zero_and_nan(spark, tmp_path, way, value, condition):
+def test_a_read_with_a_condition_finds_negative_zero_and_nan(spark, tmp_path, relation_kind, value, condition):
     feed = {"delta.enableChangeDataFeed": "true"}
-    table = made(tmp_path / "t", value, features=("changeDataFeed",), configuration=feed)
+    table = write_table_of(tmp_path / "t", value, features=("changeDataFeed",), configuration=feed)
     for column in ("x", "s.f"):
         assert delta.read(spark, table, where=condition.format(column)).count() == ROWS - 1, column
-    changes = {"readChangeFeed": True, "startingVersion": 0}
-    assert delta.read(spark, table, where=condition.format("x"), options=changes).count() == ROWS - 1
+    feed_options = {"readChangeFeed": True, "startingVersion": 0}
+    assert delta.read(spark, table, where=condition.format("x"), options=feed_options).count() == ROWS - 1
 
 
 def test_merge_and_replace_where_find_negative_zero(spark, tmp_path):
-    table = made(tmp_path / "merge", -0.0)
+    table = write_table_of(tmp_path / "merge", -0.0)
     request = MergeRequest(
         table=table,
-        sources={"source": HERE},
+        sources={"source": UNUSED_SOURCE},
         query="SELECT 1 AS one",
         on="target.x = 0.0",
         when_matched=(MergeClause(delete=True, condition="target.s.f = 0.0"),),
     )
     assert merge(spark, request).metrics["numTargetRowsDeleted"] == ROWS - 1
-    table = made(tmp_path / "replaced", -0.0)
+    table = write_table_of(tmp_path / "replaced", -0.0)
     write_rows(spark, table, "SELECT -5L AS id, 0D AS x", mode="overwrite", replace_where="x = 0.0", merge_schema=False)
     assert sorted(DeltaTable(table).to_arrow()["id"].to_pylist()) == [-5, ROWS - 1]
 
 
-def partitioned(table):
-    """Three files of a row each; the first two are of partitions that are one value and two texts."""
+def write_partitioned_table(table):
+    """Write a table of three files with one row each. Their partition values are 0.0, -0.0 and 1.0."""
     table.mkdir()
-    schema = schema_json(("id", "long"), ("p", "double"))
-    hand_made(table, schema, [{**numbered(table, f"{n}.parquet", n, 1), "partitionValues": {"p": text}}
-                              for n, text in enumerate(["0.0", "-0.0", "1.0"])], ("p",))  # fmt: skip
+    adds = [
+        {**write_numbered_file(table, f"{n}.parquet", n, 1), "partitionValues": {"p": text}}
+        for n, text in enumerate(["0.0", "-0.0", "1.0"])
+    ]
+    write_foreign_table(table, schema_json(("id", "long"), ("p", "double")), adds, ("p",))
     return str(table)
 
 
 @pytest.mark.parametrize(
-    ("condition", "left"), [("p = 0.0", [2]), ("p <=> -0.0", [2]), ("CAST(p AS STRING) = '-0.0'", [0, 2])]
+    ("condition", "remaining_ids"), [("p = 0.0", [2]), ("p <=> -0.0", [2]), ("CAST(p AS STRING) = '-0.0'", [0, 2])]
 )
-def test_a_condition_on_partitions_tells_the_two_zeros_apart_only_where_sql_does(spark, tmp_path, condition, left):
-    table = partitioned(tmp_path / "t")
+def test_a_condition_on_a_partition_column_compares_the_two_zeros_as_sql_does(
+    spark, tmp_path, condition, remaining_ids
+):
+    table = write_partitioned_table(tmp_path / "t")
     delete(spark, DeleteRequest(table=table, condition=condition))
-    assert sorted(DeltaTable(table).to_arrow()["id"].to_pylist()) == left
+    assert sorted(DeltaTable(table).to_arrow()["id"].to_pylist()) == remaining_ids

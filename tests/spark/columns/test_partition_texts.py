@@ -1,4 +1,4 @@
-"""Dates and times in partition values, as other engines spell them, have the value that Spark's CAST gives them."""
+"""The texts that other engines write for dates and times in partition values have the value of Spark's CAST."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql import functions as F  # noqa: N812  the usual name
 
 import deltalite.spark as delta
 from deltalite import DeltaTable
@@ -46,28 +46,31 @@ def test_a_text_has_the_value_of_sparks_cast(spark, name):
     kind = PrimitiveType(name)
     maps = pa.array([[("p", text)] for text in TEXTS], pa.map_(pa.string(), pa.string()))
     frame = spark.createDataFrame(pa.table({"text": TEXTS, "values": maps}))
-    in_checkpoint = typed_partition_value(F.col("values"), "p", kind)
-    table = frame.select("text", F.col("text").try_cast(name).alias("cast"), in_checkpoint.alias("parsed")).toArrow()
-    columns = [table["text"], *(table[column].cast(type_to_arrow(kind)) for column in ("cast", "parsed"))]
+    by_spark_reader = typed_partition_value(F.col("values"), "p", kind)
+    table = frame.select(
+        "text", F.col("text").try_cast(name).alias("by_cast"), by_spark_reader.alias("by_spark_reader")
+    ).toArrow()
+    casts, spark_values = (table[column].cast(type_to_arrow(kind)) for column in ("by_cast", "by_spark_reader"))
     differences = []
-    for text, by_cast, parsed in zip(*columns, strict=True):
+    for text, cast, spark_value in zip(table["text"], casts, spark_values, strict=True):
         try:
-            ours = partition_scalar(text.as_py(), kind)
+            arrow_value = partition_scalar(text.as_py(), kind)
         except CorruptLogError:
-            ours = pa.scalar(None, type_to_arrow(kind))
-        if not ours == by_cast == parsed:
-            differences.append((text, ours, by_cast, parsed))
+            arrow_value = pa.scalar(None, type_to_arrow(kind))
+        if not arrow_value == cast == spark_value:
+            differences.append((text, arrow_value, cast, spark_value))
     assert not differences
 
 
-def table_with(tmp_path, name: str, *texts: str) -> Any:
-    """A table of one file for each text, whose rows are numbered like the texts."""
+def write_partitioned_table(tmp_path, type_name: str, *texts: str) -> Any:
+    """Write a table with a file for each text, which is its partition value; the rows have the ids 0, 1, 2, ..."""
     root, log = tmp_path / "table", tmp_path / "table" / "_delta_log"
     log.mkdir(parents=True)
-    schema = StructType((StructField("id", PrimitiveType("long")), StructField("p", PrimitiveType(name))))
-    body = {"schemaString": schema_to_json(schema), "partitionColumns": ["p"]}
-    body |= {"id": "t", "format": {"provider": "parquet"}, "configuration": {"delta.enableChangeDataFeed": "true"}}
-    actions: list[dict[str, Any]] = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 4}}, {"metaData": body}]
+    schema = StructType((StructField("id", PrimitiveType("long")), StructField("p", PrimitiveType(type_name))))
+    metadata = {"schemaString": schema_to_json(schema), "partitionColumns": ["p"]}
+    metadata |= {"id": "t", "format": {"provider": "parquet"}, "configuration": {"delta.enableChangeDataFeed": "true"}}
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 4}
+    actions: list[dict[str, Any]] = [{"protocol": protocol}, {"metaData": metadata}]
     for n, text in enumerate(texts):
         pq.write_table(pa.table({"id": [n]}), root / f"{n}.parquet")
         size = (root / f"{n}.parquet").stat().st_size
@@ -77,33 +80,35 @@ def table_with(tmp_path, name: str, *texts: str) -> Any:
     return root
 
 
-def test_both_readers_the_change_feed_and_pruning_read_days_of_other_engines(spark, tmp_path, way):
-    root = table_with(tmp_path, "date", "2020-1-1", "2020-01-01 00:00:00", "2020-1-02", "2020-01-01")
+def test_both_readers_the_change_feed_and_pruning_read_days_of_other_engines(spark, tmp_path, relation_kind):
+    root = write_partitioned_table(tmp_path, "date", "2020-1-1", "2020-01-01 00:00:00", "2020-1-02", "2020-01-01")
     first, second = date(2020, 1, 1), date(2020, 1, 2)
     expected = [(0, first), (1, first), (2, second), (3, first)]
     assert rows(root) == expected
     assert sorted(map(tuple, delta.read(spark, str(root)).collect())) == expected
     assert DeltaTable(str(root)).to_arrow(filter=[("p", "=", second)]).to_pylist() == [{"id": 2, "p": second}]
     assert sorted(r.id for r in delta.read(spark, str(root), where="p = '2020-01-01'").collect()) == [0, 1, 3]
-    changed = delta.changes(spark, str(root), from_version=0).select("id", "p").collect()
-    assert sorted(map(tuple, changed)) == expected
+    changed_rows = delta.changes(spark, str(root), from_version=0).select("id", "p").collect()
+    assert sorted(map(tuple, changed_rows)) == expected
     batches = DeltaTable(str(root)).changes(from_version=0)
     assert sorted((row["id"], row["p"]) for batch in batches for row in batch.to_pylist()) == expected
 
 
-def test_both_readers_read_times_of_other_engines(spark, tmp_path, way):
-    root = table_with(tmp_path, "timestamp", "2020-1-1 1:2:3", "2020-1-1 1:2:3 UTC", "2020-01-01 02:02:03 +0100")
+def test_both_readers_read_times_of_other_engines(spark, tmp_path, relation_kind):
+    root = write_partitioned_table(
+        tmp_path, "timestamp", "2020-1-1 1:2:3", "2020-1-1 1:2:3 UTC", "2020-01-01 02:02:03 +0100"
+    )
     moment = datetime(2020, 1, 1, 1, 2, 3, tzinfo=UTC)
     assert rows(root) == [(n, moment) for n in range(3)]
     assert delta.read(spark, str(root)).toArrow()["p"].cast(pa.timestamp("us", "UTC")).to_pylist() == [moment] * 3
 
 
-def test_an_invalid_partition_value_fails_only_reads_of_its_file(spark, tmp_path, way):
-    root = table_with(tmp_path, "date", "2020-1-1", "yesterday")
-    named = r"'yesterday'.*'p' of the file '1\.parquet'"
-    with pytest.raises(CorruptLogError, match=named):
+def test_an_invalid_partition_value_fails_reads_of_rows_but_not_of_the_list_of_files(spark, tmp_path, relation_kind):
+    root = write_partitioned_table(tmp_path, "date", "2020-1-1", "yesterday")
+    problem = r"'yesterday'.*'p' of the file '1\.parquet'"
+    with pytest.raises(CorruptLogError, match=problem):
         rows(root)
-    with pytest.raises(CorruptLogError, match=named):
+    with pytest.raises(CorruptLogError, match=problem):
         delta.read(spark, str(root)).collect()
     store = open_store(str(root))
     write_checkpoint(Snapshot.load(store), now_ms=0)

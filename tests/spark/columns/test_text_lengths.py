@@ -1,4 +1,4 @@
-"""The types char(n) and varchar(n): lengths are enforced on new rows, and every operation keeps the types."""
+"""The types char(n) and varchar(n): new rows must have the lengths, reads pad, and every operation keeps the types."""
 
 from __future__ import annotations
 
@@ -13,22 +13,33 @@ from deltalite.errors import ConstraintViolationError, UnsupportedFeatureError
 from deltalite.protocol.schema import CHAR_VARCHAR, parse_schema
 from deltalite.requests import MergeClause, MergeRequest
 from deltalite.spark.runtime.session import settings
-from tests.support.tables import HERE, delete_rows, hand_made, optimize_table, rows, update_rows, write_rows
+from tests.support.tables import (
+    UNUSED_SOURCE,
+    delete_rows,
+    optimize_table,
+    rows,
+    update_rows,
+    write_foreign_table,
+    write_rows,
+)
 
 pytestmark = pytest.mark.spark
 
 MEMBER = {"type": "struct", "fields": [{"name": "x", "type": "varchar(2)", "nullable": True, "metadata": {}}]}
-LIST = {"type": "array", "elementType": "string", "containsNull": True}
+LIST_OF_STRINGS = {"type": "array", "elementType": "string", "containsNull": True}
 LENGTHS = {"v": "varchar(3)", "c": "char(3)", "l": "array<varchar(2)>"}
 
 
 @pytest.fixture
 def table(tmp_path):
-    """`v` has its type as a name, `c` and `l` in the metadata, as delta-spark writes them, and `s` inside."""
+    """An empty table. `v` and the member of `s` have varchar as their type.
+
+    `c` and `l` have strings as their type and the length in the metadata of the field, as delta-spark writes them.
+    """
     root = tmp_path / "t"
     root.mkdir()
-    fields = [("id", "long"), ("v", "varchar(3)"), ("c", "string"), ("l", LIST), ("s", MEMBER)]
-    described = [
+    fields = [("id", "long"), ("v", "varchar(3)"), ("c", "string"), ("l", LIST_OF_STRINGS), ("s", MEMBER)]
+    json_fields = [
         {
             "name": name,
             "type": kind,
@@ -37,28 +48,29 @@ def table(tmp_path):
         }
         for name, kind in fields
     ]
-    hand_made(root, json.dumps({"type": "struct", "fields": described}), [])
+    write_foreign_table(root, json.dumps({"type": "struct", "fields": json_fields}), [])
     return root
 
 
-def new_row(number, v="NULL", c="NULL", items="NULL", member="NULL"):
+def row_query(row_id, v="NULL", c="NULL", items="NULL", member="NULL"):
+    """The query for one row of the table; the values are SQL."""
     return (
-        f"SELECT {number}L AS id, CAST({v} AS STRING) AS v, CAST({c} AS STRING) AS c, "
+        f"SELECT {row_id}L AS id, CAST({v} AS STRING) AS v, CAST({c} AS STRING) AS c, "
         f"CAST({items} AS ARRAY<STRING>) AS l, named_struct('x', CAST({member} AS STRING)) AS s"
     )
 
 
 def upsert(spark, table, query):
     clauses = {"when_matched": (MergeClause(update="*"),), "when_not_matched": (MergeClause(insert="*"),)}
-    return merge(spark, MergeRequest(table=str(table), sources={"source": HERE}, query=query,
+    return merge(spark, MergeRequest(table=str(table), sources={"source": UNUSED_SOURCE}, query=query,
         on="target.id = source.id", **clauses))  # fmt: skip
 
 
 def test_blanks_beyond_the_length_are_removed_and_the_types_are_kept(spark, table):
-    write_rows(spark, table, new_row(1, "'ab   '", "'ab'", "array('a', 'b   ', NULL)", "'é    '"))
+    write_rows(spark, table, row_query(1, "'ab   '", "'ab'", "array('a', 'b   ', NULL)", "'é    '"))
     assert rows(table) == [(1, "ab ", "ab ", ["a", "b ", None], {"x": "é "})]
-    upsert(spark, table, new_row(2, "'abc '", "'é'", "array()", "'x'"))
-    upsert(spark, table, new_row(1, "'ab  '", "''"))
+    upsert(spark, table, row_query(2, "'abc '", "'é'", "array()", "'x'"))
+    upsert(spark, table, row_query(1, "'ab  '", "''"))
     assert rows(table) == [
         (1, "ab ", "   ", None, {"x": None}),
         (2, "abc", "é  ", [], {"x": "x"}),
@@ -67,25 +79,25 @@ def test_blanks_beyond_the_length_are_removed_and_the_types_are_kept(spark, tabl
     optimize_table(spark, table)
     assert rows(table)[1] == (2, "w  ", "q  ", [], {"x": "x"})
     assert ("w  ", "q  ") in [(r.v, r.c) for r in delta.read(spark, str(table)).collect()]
-    write_rows(spark, table, new_row(3) + ", 1 AS more", merge_schema=True)
-    kept = parse_schema(DeltaTable(str(table)).metadata.schema_string)
-    assert {f.name: f.metadata.get(CHAR_VARCHAR) for f in kept if f.name in LENGTHS} == LENGTHS
-    assert kept.find("s").type.find("x").metadata == {CHAR_VARCHAR: "varchar(2)"}
+    write_rows(spark, table, row_query(3) + ", 1 AS more", merge_schema=True)
+    schema = parse_schema(DeltaTable(str(table)).metadata.schema_string)
+    assert {f.name: f.metadata.get(CHAR_VARCHAR) for f in schema if f.name in LENGTHS} == LENGTHS
+    assert schema.find("s").type.find("x").metadata == {CHAR_VARCHAR: "varchar(2)"}
 
 
 @pytest.mark.parametrize(
-    ("row", "named"),
+    ("row", "problem"),
     [
-        (new_row(1, "'abcd'"), r"'v' has the type varchar\(3\)"),
-        (new_row(1, c="'abcd'"), r"'c' has the type char\(3\)"),
-        (new_row(1, items="array('a', 'abc')"), r"'l\.element' has the type varchar\(2\)"),
-        (new_row(1, member="'abc'"), r"'s\.x' has the type varchar\(2\)"),
+        (row_query(1, "'abcd'"), r"'v' has the type varchar\(3\)"),
+        (row_query(1, c="'abcd'"), r"'c' has the type char\(3\)"),
+        (row_query(1, items="array('a', 'abc')"), r"'l\.element' has the type varchar\(2\)"),
+        (row_query(1, member="'abc'"), r"'s\.x' has the type varchar\(2\)"),
     ],
 )
-def test_a_text_that_is_too_long_is_rejected(spark, table, row, named):
-    for verb in (write_rows, upsert):
-        with pytest.raises(ConstraintViolationError, match=named):
-            verb(spark, table, row)
+def test_a_text_that_is_too_long_is_rejected(spark, table, row, problem):
+    for operation in (write_rows, upsert):
+        with pytest.raises(ConstraintViolationError, match=problem):
+            operation(spark, table, row)
     assert rows(table) == []
 
 
@@ -94,7 +106,7 @@ def test_an_invalid_char_type_is_rejected_on_write_and_read_as_text(spark, table
     log.write_text(log.read_text().replace('"char(3)', '"nonsense(').replace('\\"char(3)', '\\"nonsense('))
     assert rows(table) == []
     with pytest.raises(UnsupportedFeatureError, match="'c' has the type"):
-        write_rows(spark, table, new_row(1))
+        write_rows(spark, table, row_query(1))
 
 
 CHARS = {"c": "char(5)", "p": "char(3)", "l": "array<char(3)>", "s": "struct<x:char(3)>"}
@@ -102,7 +114,7 @@ CHARS = {"c": "char(5)", "p": "char(3)", "l": "array<char(3)>", "s": "struct<x:c
 
 @pytest.fixture
 def unpadded(spark, tmp_path):
-    """A table with texts of char(n) as delta-spark 4.4 inserts them: some filled with blanks, others not."""
+    """A table with texts of char(n) as delta-spark 4.4 inserts them: it pads some of them with blanks."""
     root = tmp_path / "u"
     query = (
         "SELECT * FROM VALUES (1L, 'ab', 'x', array('a'), named_struct('x', 'b')), "
@@ -119,13 +131,16 @@ def unpadded(spark, tmp_path):
             field["metadata"] = {CHAR_VARCHAR: CHARS[field["name"]]}
     metadata["schemaString"] = json.dumps(schema)
     log.write_text("".join(json.dumps(action) + "\n" for action in actions))
-    for helper in root.glob("_delta_log/*.crc"):
-        helper.unlink()
+    for checksum in root.glob("_delta_log/*.crc"):
+        checksum.unlink()
     return root
 
 
 def read_ids(spark, table, where):
-    """The ids of the rows, read in two ways that must agree: with `where` of `read`, and with Spark's filter."""
+    """The ids of the rows that satisfy a condition.
+
+    The parameter `where` of `read` and Spark's filter must select the same rows.
+    """
     ids_read = sorted(row.id for row in delta.read(spark, str(table), where=where).collect())
     assert ids_read == sorted(row.id for row in delta.read(spark, str(table)).where(where).collect())
     return ids_read
@@ -139,7 +154,7 @@ def test_a_shorter_char_is_padded_on_read(spark, unpadded):
     ]
 
 
-# The answers of delta-spark 4.4 on Spark 4.2 for the same rows.
+# The expected ids are those that delta-spark 4.4 on Spark 4.2 selects.
 @pytest.mark.sample("c = 'ab'", "c IN ('ab', 'zz')", "c LIKE 'ab'", "length(c) = 5", "s.x = 'b'", "c <> 'ab'", "c = p")
 @pytest.mark.parametrize(
     ("where", "ids"),
@@ -164,7 +179,7 @@ def test_conditions_of_operations_match_the_same_rows_as_a_read(spark, unpadded,
     assert read_ids(spark, unpadded, "true") == [3]
 
 
-def test_a_replacement_of_a_partition_finds_files_without_the_blanks(spark, unpadded):
+def test_a_replacement_of_a_partition_finds_files_with_unpadded_partition_values(spark, unpadded):
     write_rows(spark, unpadded, "SELECT 9L AS id, 'q' AS c, 'x' AS p", mode="overwrite", partition_overwrite="dynamic")
     assert read_ids(spark, unpadded, "true") == [3, 9]
     write_rows(spark, unpadded, "SELECT 8L AS id, 'q' AS c, 'x' AS p", mode="overwrite", replace_where="p = 'x'")
@@ -174,15 +189,15 @@ def test_a_replacement_of_a_partition_finds_files_without_the_blanks(spark, unpa
 
 
 def test_a_merge_compares_padded_texts_of_the_table(spark, unpadded):
-    def merged(on):
+    def merge_on(on):
         query = "SELECT 'ab' AS k, 1 AS n"
-        return merge(spark, MergeRequest(table=str(unpadded), sources={"source": HERE}, query=query, on=on,
+        return merge(spark, MergeRequest(table=str(unpadded), sources={"source": UNUSED_SOURCE}, query=query, on=on,
             when_matched=(MergeClause(update={"id": "target.id + 10"}, condition="target.p = 'x'"),)))  # fmt: skip
 
-    merged("target.c = source.k")  # matches nothing, as in a join of Spark's
+    merge_on("target.c = source.k")  # no row matches, as in a join in Spark
     assert read_ids(spark, unpadded, "true") == [1, 2, 3]
-    assert merged("target.c = rpad(source.k, 5, ' ')").metrics["numTargetRowsUpdated"] == 2
-    assert merged("target.c = 'ab' AND source.n = 1").metrics["numTargetRowsUpdated"] == 2
+    assert merge_on("target.c = rpad(source.k, 5, ' ')").metrics["numTargetRowsUpdated"] == 2
+    assert merge_on("target.c = 'ab' AND source.n = 1").metrics["numTargetRowsUpdated"] == 2
     assert read_ids(spark, unpadded, "true") == [3, 21, 22]
 
 
@@ -192,12 +207,12 @@ def test_check_constraints_compare_padded_texts(spark, table):
     log.write_text(
         text.replace('"configuration": {}', '"configuration": {"delta.constraints.k": "c IN (\'ab\', \'cd\')"}')
     )
-    write_rows(spark, table, new_row(1, c="'ab'"))
-    upsert(spark, table, new_row(2, c="'cd'"))
+    write_rows(spark, table, row_query(1, c="'ab'"))
+    upsert(spark, table, row_query(2, c="'cd'"))
     update_rows(spark, table, {"c": "'cd'"}, "c = 'ab'")
     assert [row[2] for row in rows(table)] == ["cd ", "cd "]
     with pytest.raises(ConstraintViolationError, match="'cd'"):
-        write_rows(spark, table, new_row(3, c="'ef'"))
+        write_rows(spark, table, row_query(3, c="'ef'"))
 
 
 def test_settings_of_spark_can_disable_the_padding(spark, unpadded):

@@ -1,4 +1,4 @@
-"""Folders that Spark has written have the same rows for every reader, before as Parquet files and after as a table."""
+"""A folder that Spark has written has the same rows before and after its conversion, for every reader."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ FROM RANGE(1, 6)
 """
 
 
-def shown(frame):
+def row_texts(frame):
+    """The rows of a frame as sorted texts, so that NaN equals NaN."""
     return sorted(json.dumps(row.asDict(recursive=True), default=repr, sort_keys=True) for row in frame.collect())
 
 
 @pytest.mark.smoke
 def test_a_converted_folder_of_spark_has_the_same_rows(spark, tmp_path):
     folder = str(tmp_path / "t")
-    kinds = {"spark.sql.parquet.outputTimestampType": "INT96", "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED"}
-    with settings(spark, kinds):
+    int96 = {"spark.sql.parquet.outputTimestampType": "INT96", "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED"}
+    with settings(spark, int96):
         spark.sql(ROWS).write.partitionBy("p", "day").parquet(folder)
     spark.sql(ROWS).selectExpr("*", "1.5 AS new").write.mode("append").partitionBy("p", "day").parquet(folder)
-    plain = spark.read.schema(spark.read.option("mergeSchema", True).parquet(folder).schema).parquet(folder)
-    before = shown(plain)
+    parquet = spark.read.schema(spark.read.option("mergeSchema", True).parquet(folder).schema).parquet(folder)
+    rows_before = row_texts(parquet)
     result = convert(spark, ConvertRequest(table=folder, partition_schema="p STRING, day DATE"))
-    assert result.metrics["numConvertedRows"] == len(before) == 10
+    assert result.metrics["numConvertedRows"] == len(rows_before) == 10
     table = delta.read(spark, folder)
-    assert shown(table.select(*plain.columns)) == before
+    assert row_texts(table.select(*parquet.columns)) == rows_before
     assert table.where("at > TIMESTAMP'2026-01-04'").count() == 6
     assert table.where("isnan(x)").count() == 10
     assert table.where("p IS NULL AND old < DATE'1300-01-01'").count() == 2
-    by_delta_rs = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(folder))
-    rows_read = pa.table(by_delta_rs.execute("SELECT id, text, p, tiny FROM t").read_all()).to_pylist()
-    key = lambda row: str(sorted(row.items()))
-    assert sorted(rows_read, key=key) == sorted(
-        (row.asDict() for row in table.select("id", "text", "p", "tiny").collect()), key=key
-    )
+    delta_rs = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(folder))
+    rows_by_delta_rs = pa.table(delta_rs.execute("SELECT id, text, p, tiny FROM t").read_all()).to_pylist()
+    rows_by_spark = [row.asDict() for row in table.select("id", "text", "p", "tiny").collect()]
+    sort_key = lambda row: str(sorted(row.items()))
+    assert sorted(rows_by_delta_rs, key=sort_key) == sorted(rows_by_spark, key=sort_key)
     assert verify(LocalLogStore(folder)).findings == ()
     write_rows(spark, folder, "SELECT * EXCEPT (id), 99 AS id FROM source LIMIT 1", mode="append", merge_schema=True,
         sources={"source": Source(format="delta", path=folder)})  # fmt: skip
     delete_rows(spark, folder, "id < 99")
-    assert delta.read(spark, folder).count() == 1, "it is a table like any other"
+    assert delta.read(spark, folder).count() == 1, "a converted table can be changed like any other"
     restore(spark, RestoreRequest(table=folder, version=0))
-    assert shown(delta.read(spark, folder).select(*plain.columns)) == before
+    assert row_texts(delta.read(spark, folder).select(*parquet.columns)) == rows_before
 
 
 def test_narrow_integers_of_old_files_are_read_under_the_wider_type(spark, tmp_path):

@@ -1,4 +1,4 @@
-"""A run does not undo the changes of runs of later data intervals, unless its policy `out_of_order` allows it."""
+"""A run does not undo the changes of a run of a later data interval, unless its policy `out_of_order` allows it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from deltalite.requests import DeleteRequest, OnRerun, RunIdentity, UpdateReques
 from deltalite.storage.opening import open_store
 from deltalite.txn.find_run import find_run
 from tests.support.merging import merge_into
-from tests.support.tables import everything, values, write_rows
+from tests.support.tables import folder_content, values, write_rows
 
 pytestmark = pytest.mark.spark
 
 
-def of(day, generation=0):
-    """Return the identity of the run for a day of January 2026."""
+def run_of_day(day, generation=0):
+    """The identity of the run for a day of January 2026."""
     interval = {
         f"data_interval_{end}": f"2026-01-{day + n:02}T00:00:00+00:00" for n, end in enumerate(("start", "end"))
     }
@@ -46,42 +46,44 @@ def upsert(spark, table, identity, **options):
     return merge_into(
         spark,
         table,
-        f"SELECT abs(id) AS id, 9 AS day, id < 0 AS gone FROM ({source})",
+        f"SELECT abs(id) AS id, 9 AS day, id < 0 AS is_deleted FROM ({source})",
         "target.id = source.id",
-        matched=[{"delete": True, "condition": "source.gone"}, {"update": "*"}],
-        inserts=[{"insert": {"id": "source.id", "day": "source.day"}, "condition": "NOT source.gone"}],
+        matched=[{"delete": True, "condition": "source.is_deleted"}, {"update": "*"}],
+        inserts=[{"insert": {"id": "source.id", "day": "source.day"}, "condition": "NOT source.is_deleted"}],
         identity=identity,
         **options,
     )
 
 
 def test_a_cleared_merge_does_not_bring_back_rows_that_a_later_day_deleted(spark, table):
-    upsert(spark, table, of(1))
-    upsert(spark, table, of(2))
-    before = everything(table)
+    upsert(spark, table, run_of_day(1))
+    upsert(spark, table, run_of_day(2))
+    content_before = folder_content(table)
     assert (10, 9) not in rows(table) and (11, 9) in rows(table)
-    with pytest.raises(OutOfOrderError) as refused:
-        upsert(spark, table, of(1, generation=1))
-    assert everything(table) == before
-    assert "version 2 (run day 2, of data interval 2026-01-02T00:00:00+00:00 to" in refused.value.problem
-    for way in ("on_rerun='skip'", "out_of_order='allow'", "clear the later runs too"):
-        assert way in refused.value.remedy
-    warned = upsert(spark, table, of(1, generation=1), out_of_order="warn")
-    assert warned.as_dict()["out_of_order"] is True
-    assert find_run(open_store(str(table)), of(1, generation=1)).out_of_order is True
+    with pytest.raises(OutOfOrderError) as error_info:
+        upsert(spark, table, run_of_day(1, generation=1))
+    assert folder_content(table) == content_before
+    assert "version 2 (run day 2, of data interval 2026-01-02T00:00:00+00:00 to" in error_info.value.problem
+    for option in ("on_rerun='skip'", "out_of_order='allow'", "clear the later runs too"):
+        assert option in error_info.value.remedy
+    late_result = upsert(spark, table, run_of_day(1, generation=1), out_of_order="warn")
+    assert late_result.as_dict()["out_of_order"] is True
+    assert find_run(open_store(str(table)), run_of_day(1, generation=1)).out_of_order is True
     assert (10, 9) in rows(table)
-    again = upsert(spark, table, of(2, generation=1))
-    assert "out_of_order" not in again.as_dict() and (10, 9) not in rows(table)
-    allowed = upsert(spark, table, of(1, generation=2), out_of_order="allow")
-    assert allowed.committed and "out_of_order" not in allowed.as_dict()
+    later_result = upsert(spark, table, run_of_day(2, generation=1))
+    assert "out_of_order" not in later_result.as_dict() and (10, 9) not in rows(table)
+    allowed_result = upsert(spark, table, run_of_day(1, generation=2), out_of_order="allow")
+    assert allowed_result.committed and "out_of_order" not in allowed_result.as_dict()
 
 
 def test_a_late_first_run_logs_a_warning_or_fails_on_request(spark, table, caplog):
-    write_rows(spark, table, values("id, day", "10, 9"), mode="overwrite", replace_where="day = 9", identity=of(2))
+    write_rows(
+        spark, table, values("id, day", "10, 9"), mode="overwrite", replace_where="day = 9", identity=run_of_day(2)
+    )
     with pytest.raises(OutOfOrderError):
-        upsert(spark, table, of(1), out_of_order="fail")
-    done = upsert(spark, table, of(1))
-    assert done.committed and done.out_of_order
+        upsert(spark, table, run_of_day(1), out_of_order="fail")
+    result = upsert(spark, table, run_of_day(1))
+    assert result.committed and result.out_of_order
     assert "This run is older" in caplog.text
 
 
@@ -106,26 +108,26 @@ OPERATIONS = {
 @pytest.mark.parametrize("name", ["replace_where", "dynamic", "update"])
 def test_a_cleared_day_that_no_later_run_changed_is_written_again(spark, table, name):
     for day in (1, 2, 3):
-        OPERATIONS[name](spark, table, of(day), day)
-    again = OPERATIONS[name](spark, table, of(2, generation=1), 2)
-    assert again.committed and not again.out_of_order
-    OPERATIONS[name](spark, table, of(3, generation=1), 2)  # a later run wrote that day
+        OPERATIONS[name](spark, table, run_of_day(day), day)
+    rerun = OPERATIONS[name](spark, table, run_of_day(2, generation=1), 2)
+    assert rerun.committed and not rerun.out_of_order
+    OPERATIONS[name](spark, table, run_of_day(3, generation=1), 2)  # the run of day 3 writes day 2
     with pytest.raises(OutOfOrderError, match=r"version 5 \(run day 3"):
-        OPERATIONS[name](spark, table, of(2, generation=2), 2)
+        OPERATIONS[name](spark, table, run_of_day(2, generation=2), 2)
 
 
 def test_a_cleared_delete_of_rows_of_a_later_day_is_rejected(spark, table):
-    OPERATIONS["delete"](spark, table, of(1), 1)
-    write_rows(spark, table, values("id, day", "7, 1"), identity=of(2))
+    OPERATIONS["delete"](spark, table, run_of_day(1), 1)
+    write_rows(spark, table, values("id, day", "7, 1"), identity=run_of_day(2))
     with pytest.raises(OutOfOrderError):
-        OPERATIONS["delete"](spark, table, of(1, generation=1), 1)
+        OPERATIONS["delete"](spark, table, run_of_day(1, generation=1), 1)
     assert (7, 1) in rows(table)
 
 
 def test_a_cleared_overwrite_of_the_whole_table_is_rejected_before_a_row_is_written(spark, table, monkeypatch):
-    write_rows(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=of(1))
-    write_rows(spark, table, values("id, day", "2, 2"), mode="overwrite", identity=of(2))
+    write_rows(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=run_of_day(1))
+    write_rows(spark, table, values("id, day", "2, 2"), mode="overwrite", identity=run_of_day(2))
     monkeypatch.setattr("deltalite.spark.write.staging.StagedWrite.write", None)
     with pytest.raises(OutOfOrderError):
-        write_rows(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=of(1, generation=1))
+        write_rows(spark, table, values("id, day", "1, 1"), mode="overwrite", identity=run_of_day(1, generation=1))
     assert rows(table) == [(2, 2)]

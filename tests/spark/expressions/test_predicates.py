@@ -168,9 +168,9 @@ def test_a_timestamp_literal_is_the_same_instant_in_each_session_time_zone(spark
     ],
 )
 def test_an_unsupported_predicate_is_rejected_with_the_parameter_and_the_reason(spark, text, reason):
-    with pytest.raises(InvalidRequestError, match=f"(?i){reason.removeprefix('(?i)')}") as caught:
+    with pytest.raises(InvalidRequestError, match=f"(?i){reason.removeprefix('(?i)')}") as error_info:
         parse_predicate(spark, text, SCHEMA, parameter="replace_where")
-    assert "replace_where" in str(caught.value)
+    assert "replace_where" in str(error_info.value)
 
 
 def test_reads_only_tells_whether_a_predicate_uses_only_the_given_columns():

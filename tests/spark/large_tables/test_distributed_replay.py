@@ -31,7 +31,7 @@ NTZ = Protocol(
 
 
 def comparable_row(row):
-    """Return the content of a row as text: maps have no order, and statistics compare by value."""
+    """The text of a row, without the order of maps and with statistics by their values."""
     fields = {**row, "partitionValues": sorted((row["partitionValues"] or {}).items())}
     fields["deletionVector"] = json.dumps(row["deletionVector"], sort_keys=True)
     fields["tags"] = sorted((row.get("tags") or {}).items())
@@ -40,7 +40,7 @@ def comparable_row(row):
 
 
 def normalised_statistics(stats):
-    """Remove what only Spark's JSON of a statistics struct has: zeros after the milliseconds, NaN and infinities."""
+    """The statistics without the parts that only Spark writes: zeros after the milliseconds, NaN and infinities."""
     if isinstance(stats, dict):
         members = ((key, normalised_statistics(value)) for key, value in sorted(stats.items()))
         return {key: value for key, value in members if value not in ("NaN", "Infinity", "-Infinity")}
@@ -48,6 +48,7 @@ def normalised_statistics(stats):
 
 
 def counted_rows(rows):
+    """The rows as a multiset, regardless of their order."""
     return Counter(comparable_row(row) for row in rows)
 
 
@@ -97,7 +98,7 @@ def test_spark_does_not_use_a_compaction_that_was_never_reconciled(spark, tmp_pa
         commit_actions(store, action)
     commits = [commit_name(version) for version in range(1, 4)]
     store.write(compaction_name(1, 3), b"".join(store.read(name) or b"" for name in commits))
-    write_checksum(load(store))  # with a checksum, no other replay happens before Spark's
+    write_checksum(load(store))  # with a checksum, the library does not replay the log before Spark does
     snapshot = load(store)
     assert snapshot.segment.compactions
     assert replayed_files(spark, store, snapshot.segment).count() == 0

@@ -1,4 +1,4 @@
-"""Spark writes the same checkpoint as the local process, possibly in several files."""
+"""A checkpoint that Spark writes, in one or several files, has the actions of one that the local process writes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ FEATURES = ("deletionVectors", "timestampNtz")
 
 
 def create_table(path, policy):
-    """Create a table with every kind of action in three commits."""
+    """Create a table with every kind of action in three commits; returns its store."""
     features = (*FEATURES, "v2Checkpoint") if policy == "v2" else FEATURES
     protocol = Protocol(min_reader_version=3, min_writer_version=7, reader_features=features, writer_features=features)
     store = LocalLogStore(str(path))
@@ -68,6 +68,7 @@ def create_table(path, policy):
 
 
 def sorted_actions(data, kind):
+    """The actions of a kind in a checkpoint file, as sorted texts; `data` are the bytes of the file."""
     checkpoint_rows = pq.read_table(pa.BufferReader(data))
     if kind not in checkpoint_rows.column_names:
         return []
@@ -79,9 +80,10 @@ def sorted_actions(data, kind):
 
 
 def _without_nulls(value):
-    """Drop the null members of a row: a null struct and a struct of nulls mean the same."""
+    """A row without its null members, because a null struct and a struct of nulls have the same meaning."""
     if isinstance(value, dict):
-        return {key: compact for key, member in value.items() if (compact := _without_nulls(member)) not in (None, {})}
+        members = {key: _without_nulls(member) for key, member in value.items()}
+        return {key: member for key, member in members.items() if member not in (None, {})}
     return value
 
 
@@ -92,7 +94,7 @@ def _dates_as_numbers(kind):
 
 
 def comparable_type(kind):
-    """Describe a Parquet type without what a writer may choose: nullability, and names inside lists and maps."""
+    """A Parquet type without the details that a writer may choose: nullability, and names inside lists and maps."""
     if pa.types.is_struct(kind):
         return [(field.name, comparable_type(field.type)) for field in kind]
     if pa.types.is_map(kind):

@@ -1,4 +1,4 @@
-"""A clustered table is ordered by its clustering columns along a Hilbert curve, and again only as far as needed."""
+"""An optimize orders a clustered table along a Hilbert curve, and does not order files again that are clustered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltalite.protocol.clustering import clustering_columns
 from deltalite.requests import TableRequest
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import commit, everything, optimize_table, rows, write_rows
+from tests.support.tables import actions_of, folder_content, optimize_table, rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("one_task")]
 
@@ -25,25 +25,25 @@ QUERY = (
 )
 
 
-def defined(spark, table, **parameters):
+def define(spark, table, **parameters):
+    """Create or alter a table; the parameters are those of `TableRequest`."""
     return define_table(spark, TableRequest(table=str(table), **parameters))
 
 
 @pytest.fixture
 def table(spark, tmp_path):
     path = tmp_path / "t"
-    defined(spark, path, schema=SCHEMA, cluster_by=["x", "s.y"])
+    define(spark, path, schema=SCHEMA, cluster_by=["x", "s.y"])
     return path
 
 
-def columns_of(table):
+def clustering_columns_of(table):
     return clustering_columns(Snapshot.load(LocalLogStore(str(table))).domains)
 
 
-def kept(table, column, value):
-    """The number of files that may hold the value, by their statistics."""
-    files = DeltaTable(str(table)).files()["stats"].to_pylist()
-    stats = [json.loads(text) for text in files]
+def count_possible_files(table, column, value):
+    """The number of files with bounds around the value."""
+    stats_of_files = [json.loads(text) for text in DeltaTable(str(table)).files()["stats"].to_pylist()]
     path = column.split(".")
 
     def bound(values):
@@ -51,66 +51,66 @@ def kept(table, column, value):
             values = values[name]
         return values
 
-    return sum(bound(one["minValues"]) <= value <= bound(one["maxValues"]) for one in stats)
+    return sum(bound(stats["minValues"]) <= value <= bound(stats["maxValues"]) for stats in stats_of_files)
 
 
 def test_files_can_be_skipped_by_each_clustering_column(spark, table):
     write_rows(spark, table, QUERY.format(0, 100_000, 4))
-    before = rows(table)
+    rows_before = rows(table)
     size = sum(DeltaTable(str(table)).files()["size_bytes"].to_pylist())
     result = optimize_table(spark, table, target_file_size=size // 16)
     files = result.metrics["numAddedFiles"]
-    assert 14 <= files <= 18 and rows(table) == before
+    assert 14 <= files <= 18 and rows(table) == rows_before
     for column in ("x", "s.y"):
-        counts = [kept(table, column, value) for value in range(5, 1000, 90)]
-        assert sum(counts) <= 0.4 * files * len(counts), f"of {files} files, so many may hold a {column}: {counts}"
-    made = commit(table, result.version)
-    assert made["commitInfo"]["operationParameters"]["clusterBy"] == '["x", "s.y"]'
-    assert {json.dumps(json.loads(add["tags"]["ZCUBE_ZORDER_BY"])) for add in made["add"]} == {'["x", "s.y"]'}
-    assert {add["clusteringProvider"] for add in made["add"]} == {"liquid"}
-    assert len({add["tags"]["ZCUBE_ID"] for add in made["add"]}) == 1
+        counts = [count_possible_files(table, column, value) for value in range(5, 1000, 90)]
+        assert sum(counts) <= 0.4 * files * len(counts), f"files that may have each value of {column}: {counts}"
+    actions = actions_of(table, result.version)
+    assert actions["commitInfo"]["operationParameters"]["clusterBy"] == '["x", "s.y"]'
+    assert {json.dumps(json.loads(add["tags"]["ZCUBE_ZORDER_BY"])) for add in actions["add"]} == {'["x", "s.y"]'}
+    assert {add["clusteringProvider"] for add in actions["add"]} == {"liquid"}
+    assert len({add["tags"]["ZCUBE_ID"] for add in actions["add"]}) == 1
     assert not optimize_table(spark, table, target_file_size=size // 16).committed
 
 
-def test_new_rows_are_clustered_without_the_old_ones(spark, table):
+def test_an_optimize_clusters_only_new_files_unless_it_is_full(spark, table):
     write_rows(spark, table, QUERY.format(0, 20_000, 1))
     optimize_table(spark, table)
     write_rows(spark, table, QUERY.format(20_000, 22_000, 1))
-    before = rows(table)
+    rows_before = rows(table)
     result = optimize_table(spark, table)
     assert (result.metrics["numRemovedFiles"], result.metrics["numAddedFiles"]) == (1, 1)
     result = optimize_table(spark, table, full=True)
     assert (result.metrics["numRemovedFiles"], result.metrics["numAddedFiles"]) == (2, 1)
     assert not optimize_table(spark, table, full=True).committed
-    assert rows(table) == before
+    assert rows(table) == rows_before
 
 
 def test_the_clustering_columns_can_be_changed_and_removed(spark, table):
     write_rows(spark, table, QUERY.format(0, 1_000, 1))
     optimize_table(spark, table)
-    defined(spark, table, cluster_by=["id"])
-    assert columns_of(table) == (("id",),)
-    assert not defined(spark, table, cluster_by=["ID"]).committed
+    define(spark, table, cluster_by=["id"])
+    assert clustering_columns_of(table) == (("id",),)
+    assert not define(spark, table, cluster_by=["ID"]).committed
     assert not optimize_table(spark, table).committed, "files that are clustered by other columns stay"
     assert optimize_table(spark, table, full=True).metrics["numAddedFiles"] == 1
-    result = defined(spark, table, cluster_by=[])
-    assert columns_of(table) == ()
-    assert json.loads(commit(table, result.version)["domainMetadata"]["configuration"])["clusteringColumns"] == []
-    assert not defined(spark, table, cluster_by=[]).committed
+    result = define(spark, table, cluster_by=[])
+    assert clustering_columns_of(table) == ()
+    assert json.loads(actions_of(table, result.version)["domainMetadata"]["configuration"])["clusteringColumns"] == []
+    assert not define(spark, table, cluster_by=[]).committed
     with pytest.raises(InvalidRequestError, match="no clustering columns"):
         optimize_table(spark, table, full=True)
 
 
-def test_a_table_gets_clustering_columns_later_with_physical_names(spark, tmp_path):
+def test_a_table_with_column_mapping_records_physical_names_of_its_clustering_columns(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, QUERY.format(0, 1_000, 2), properties={"delta.columnMapping.mode": "name"})
-    defined(spark, table, cluster_by=["s.y"])
-    ((struct, member),) = columns_of(table)
+    define(spark, table, cluster_by=["s.y"])
+    ((struct, member),) = clustering_columns_of(table)
     assert struct.startswith("col-") and member.startswith("col-")
-    before = rows(table)
+    rows_before = rows(table)
     result = optimize_table(spark, table)
-    assert json.loads(commit(table, result.version)["add"][0]["tags"]["ZCUBE_ZORDER_BY"]) == ["s.y"]
-    assert rows(table) == before
+    assert json.loads(actions_of(table, result.version)["add"][0]["tags"]["ZCUBE_ZORDER_BY"]) == ["s.y"]
+    assert rows(table) == rows_before
 
 
 @pytest.mark.parametrize(
@@ -125,62 +125,62 @@ def test_a_table_gets_clustering_columns_later_with_physical_names(spark, tmp_pa
         ({"properties": {"delta.feature.clustering": "supported"}}, InvalidRequestError, "`cluster_by`"),
     ],
 )
-def test_wrong_clustering_columns_are_rejected(spark, table, parameters, error, text):
-    before = everything(table)
-    with pytest.raises(error) as caught:
-        defined(spark, table, **parameters)
-    assert text in f"{caught.value.problem} {caught.value.remedy}"
-    assert everything(table) == before
+def test_invalid_clustering_columns_and_properties_are_rejected(spark, table, parameters, error, text):
+    content_before = folder_content(table)
+    with pytest.raises(error) as error_info:
+        define(spark, table, **parameters)
+    assert text in f"{error_info.value.problem} {error_info.value.remedy}"
+    assert folder_content(table) == content_before
 
 
 def test_a_partitioned_table_cannot_be_clustered(spark, tmp_path):
     write_rows(spark, tmp_path / "t", "SELECT 1 AS id, 2 AS part", partition_by=("part",))
     with pytest.raises(SchemaMismatchError, match="cannot be partitioned"):
-        defined(spark, tmp_path / "t", cluster_by=["id"])
+        define(spark, tmp_path / "t", cluster_by=["id"])
 
 
 @pytest.mark.parametrize("options", [{"z_order_by": ["x"]}, {"min_file_size": 5}])
-def test_an_optimize_of_a_clustered_table_takes_no_other_order(spark, table, options):
+def test_an_optimize_of_a_clustered_table_rejects_a_z_order_and_a_minimum_file_size(spark, table, options):
     with pytest.raises(InvalidRequestError, match="is a clustered table"):
         optimize_table(spark, table, **options)
 
 
-def test_an_overwrite_gives_a_clustering_column_no_type_that_cannot_be_ordered(spark, table):
+def test_an_overwrite_cannot_give_a_clustering_column_a_type_without_an_order(spark, table):
     write_rows(spark, table, QUERY.format(0, 10, 1))
-    before = everything(table)
+    content_before = folder_content(table)
     query = "SELECT id, map(1, 2) AS x, named_struct('y', 1) AS s FROM range(10)"
     with pytest.raises(SchemaMismatchError, match="clustered by x"):
         write_rows(spark, table, query, mode="overwrite", overwrite_schema=True)
-    assert everything(table) == before
+    assert folder_content(table) == content_before
 
 
-def test_clustering_columns_that_the_table_lacks_can_be_replaced(spark, table):
+def test_clustering_columns_that_do_not_exist_can_be_replaced(spark, table):
     domain = json.dumps({"clusteringColumns": [["nope"]], "domainName": "delta.clustering"})
     action = {"domainMetadata": {"domain": "delta.clustering", "configuration": domain, "removed": False}}
     (table / "_delta_log" / f"{1:020}.json").write_text(f'{{"commitInfo": {{}}}}\n{json.dumps(action)}\n')
     with pytest.raises(CorruptLogError, match="clustered by nope"):
         optimize_table(spark, table)
-    defined(spark, table, cluster_by=["x"])
-    assert columns_of(table) == (("x",),)
+    define(spark, table, cluster_by=["x"])
+    assert clustering_columns_of(table) == (("x",),)
 
 
-def test_a_change_of_the_columns_between_two_commits_leads_to_a_new_plan(spark, table, monkeypatch):
+def test_an_optimize_replans_if_the_clustering_columns_change_between_two_commits(spark, table, monkeypatch):
     for start in (0, 1_000, 2_000):
         write_rows(spark, table, QUERY.format(start, start + 1_000, 1))
-    before = rows(table)
-    real = command.commit_proposal
+    rows_before = rows(table)
+    commit_proposal = command.commit_proposal
 
-    def commit_then_change(*arguments):
-        monkeypatch.setattr(command, "commit_proposal", real)
-        result = real(*arguments)
-        defined(spark, table, cluster_by=["id"])
+    def commit_and_change_columns(*arguments):
+        monkeypatch.setattr(command, "commit_proposal", commit_proposal)
+        result = commit_proposal(*arguments)
+        define(spark, table, cluster_by=["id"])
         return result
 
-    monkeypatch.setattr(command, "commit_proposal", commit_then_change)
+    monkeypatch.setattr(command, "commit_proposal", commit_and_change_columns)
     result = optimize_table(spark, table, max_commit_bytes=1)
-    last_commits = [commit(table, version)["add"] for version in (result.version - 1, result.version)]
+    last_commits = [actions_of(table, version)["add"] for version in (result.version - 1, result.version)]
     assert [add["tags"]["ZCUBE_ZORDER_BY"] for adds in last_commits for add in adds] == ['["id"]', '["id"]']
-    assert rows(table) == before
+    assert rows(table) == rows_before
 
 
 def test_a_second_full_run_of_several_commits_does_nothing(spark, table):
@@ -190,9 +190,9 @@ def test_a_second_full_run_of_several_commits_does_nothing(spark, table):
     assert not optimize_table(spark, table, full=True, max_commit_bytes=1).committed
 
 
-def test_files_of_a_z_order_are_clustered(spark, tmp_path):
+def test_an_optimize_clusters_files_that_were_z_ordered_before(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, QUERY.format(0, 100, 1))
     optimize_table(spark, table, z_order_by=["x"])
-    defined(spark, table, cluster_by=["id"])
+    define(spark, table, cluster_by=["id"])
     assert optimize_table(spark, table).metrics["numAddedFiles"] == 1

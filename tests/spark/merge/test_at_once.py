@@ -17,7 +17,7 @@ from deltalite.commands.merge import merge
 from deltalite.protocol.file_names import LogFileKind, parse_log_name
 from deltalite.requests import MergeClause, MergeRequest, RunIdentity
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import HERE, commit, rows, write_rows
+from tests.support.tables import UNUSED_SOURCE, actions_of, rows, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -52,7 +52,7 @@ def interleaved_ids(number: int) -> range:
 
 
 def source_query(number: int, ids) -> str:
-    """Query the source rows that delete the first row of a day, update its middle row and insert a row.
+    """The query for source rows that delete the first row of a day, update its middle row and insert a row.
 
     If ids are interleaved, the id of the middle row lies within the bounds of every other day's files.
     """
@@ -63,6 +63,7 @@ def source_query(number: int, ids) -> str:
 
 
 def expected_rows(number: int, ids) -> list[tuple]:
+    """The rows of a day after the merge of its source rows."""
     unchanged_rows = [(key, DAYS[number], 1) for key in ids[1:] if key != ids[MIDDLE]]
     return [*unchanged_rows, (ids[MIDDLE], DAYS[number], 5), (ids[-1] + ids.step, DAYS[number], 7)]
 
@@ -71,7 +72,7 @@ def expected_rows(number: int, ids) -> list[tuple]:
 def hold_first_commits(monkeypatch):
     """Return `hold(tasks)`, which delays the first commit of each thread until all threads have planned."""
     thread_state, barriers = threading.local(), []
-    original = LocalLogStore.write_if_absent
+    write_if_absent = LocalLogStore.write_if_absent
 
     def write_after_all_threads_planned(store, name, data):
         parsed_name = parse_log_name(name)
@@ -79,7 +80,7 @@ def hold_first_commits(monkeypatch):
         if is_commit and not getattr(thread_state, "planned", False):
             thread_state.planned = True
             barriers[0].wait()
-        return original(store, name, data)
+        return write_if_absent(store, name, data)
 
     def hold(tasks=TASKS):
         barriers.append(threading.Barrier(tasks, timeout=120))
@@ -98,7 +99,7 @@ def merge_concurrently(spark, table, on, ids, tasks=TASKS):
             spark.newSession(),
             MergeRequest(
                 table=str(table),
-                sources={"source": HERE},
+                sources={"source": UNUSED_SOURCE},
                 query=source_query(number, ids(number)),
                 on=on.format(day=DAYS[number]),
                 identity=RunIdentity(app_id=f"ns/dag/merge/{number}/run"),
@@ -145,7 +146,7 @@ def test_concurrent_merges_of_separate_partitions_commit_without_a_replan(
     merged_rows = [row for n in range(TASKS) for row in expected_rows(n, contiguous_ids(n))]
     assert rows(table) == sorted(merged_rows, key=repr)
     for result, day in zip(results, DAYS, strict=True):
-        actions = commit(table, result.version)
+        actions = actions_of(table, result.version)
         assert {file["partitionValues"]["day"] for file in actions["add"] + actions["remove"]} == {str(day)}
 
 

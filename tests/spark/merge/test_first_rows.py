@@ -9,7 +9,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.opening import open_store
 from tests.support.merging import merge_into
 from tests.support.racing import run_before_commits
-from tests.support.tables import commit, rows, write_rows
+from tests.support.tables import actions_of, rows, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -17,7 +17,7 @@ ON = "target.id = source.id"
 UPSERT = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}], "create_if_missing": True}
 
 
-def source(*lines):
+def source_query(*lines):
     return f"SELECT * FROM VALUES {', '.join(f'({line})' for line in lines)} AS rows(id, name, day)"
 
 
@@ -25,15 +25,15 @@ def test_the_first_run_creates_the_table_and_the_next_run_merges_into_it(spark, 
     table = tmp_path / "t"
     options = {**UPSERT, "partition_by": ("day",), "properties": {"delta.enableChangeDataFeed": "true"}}
     with pytest.raises(TableNotFoundError):
-        merge_into(spark, table, source("1, 'a', 'x'"), ON, matched=UPSERT["matched"])
-    first = merge_into(spark, table, source("1, 'a', 'x'", "2, 'b', 'y'"), ON, run="one", **options)
+        merge_into(spark, table, source_query("1, 'a', 'x'"), ON, matched=UPSERT["matched"])
+    first = merge_into(spark, table, source_query("1, 'a', 'x'", "2, 'b', 'y'"), ON, run="one", **options)
     assert (first.version, first.operation, first.committed) == (0, "MERGE", True)
     assert first.metrics["numTargetRowsInserted"] == 2
-    actions = commit(table, 0)
+    actions = actions_of(table, 0)
     assert actions["metaData"]["partitionColumns"] == ["day"] and actions["txn"]["appId"] == "one" and actions["add"]
     assert actions["metaData"]["configuration"] == {"delta.enableChangeDataFeed": "true"}
-    assert merge_into(spark, table, source("9, 'z', 'z'"), ON, run="one", **options).skipped
-    second = merge_into(spark, table, source("2, 'c', 'y'", "3, 'd', 'y'"), ON, run="two", **options)
+    assert merge_into(spark, table, source_query("9, 'z', 'z'"), ON, run="one", **options).skipped
+    second = merge_into(spark, table, source_query("2, 'c', 'y'", "3, 'd', 'y'"), ON, run="two", **options)
     assert second.metrics["numTargetRowsUpdated"] == 1
     assert rows(table) == [(1, "a", "x"), (2, "c", "y"), (3, "d", "y")]
 
@@ -44,12 +44,17 @@ def test_the_insert_clauses_define_the_columns_of_the_created_table(spark, tmp_p
         {"insert": {"id": "source.id", "kind": "'x'"}, "condition": "day = 'x'"},
         {"insert": {"id": "id", "`full name`": "upper(name)"}, "condition": "id < 3 -- not three"},
     ]
-    query = source("1, 'a', 'x'", "2, 'b', 'y'", "3, 'c', 'y'", "4, 'd', NULL") + ";"
+    query = source_query("1, 'a', 'x'", "2, 'b', 'y'", "3, 'c', 'y'", "4, 'd', NULL") + ";"
     merge_into(spark, table, query, ON, inserts=inserts, create_if_missing=True)
     assert rows(table) == [(1, "x", None), (2, None, "B")]
     two_inserts = [{"insert": {"id": "-id"}, "condition": "day = 'x'"}, {"insert": "*"}]
     merge_into(
-        spark, tmp_path / "both", source("1, 'a', 'x'", "2, 'b', 'y'"), ON, inserts=two_inserts, create_if_missing=True
+        spark,
+        tmp_path / "both",
+        source_query("1, 'a', 'x'", "2, 'b', 'y'"),
+        ON,
+        inserts=two_inserts,
+        create_if_missing=True,
     )
     assert rows(tmp_path / "both") == [(-1, None, None), (2, "b", "y")]
 
@@ -59,7 +64,9 @@ def test_the_keyword_default_is_null_in_a_table_without_defaults(spark, tmp_path
         {"insert": {"id": "id", "name": "default"}, "condition": "id = 1"},
         {"insert": {"id": "id", "name": "name"}},
     ]
-    merge_into(spark, tmp_path / "t", source("1, 'a', 'x'", "2, 'b', 'y'"), ON, inserts=inserts, create_if_missing=True)
+    merge_into(
+        spark, tmp_path / "t", source_query("1, 'a', 'x'", "2, 'b', 'y'"), ON, inserts=inserts, create_if_missing=True
+    )
     assert rows(tmp_path / "t") == [(1, None), (2, "b")]
 
 
@@ -74,15 +81,15 @@ def test_invalid_options_are_rejected_before_the_table_is_created(spark, tmp_pat
     for overrides, message in rejected_overrides:
         options = {"on": ON, **UPSERT, **overrides}
         with pytest.raises(InvalidRequestError, match=message):
-            merge_into(spark, table, source("1, 'a', 'x'"), options.pop("on"), **options)
+            merge_into(spark, table, source_query("1, 'a', 'x'"), options.pop("on"), **options)
     assert not table.exists()
 
 
 def test_a_merge_updates_a_table_that_another_writer_creates_concurrently(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
-    rival_rows = source("1, 'rival', 'x'", "7, 'rival', 'x'")
+    rival_rows = source_query("1, 'rival', 'x'", "7, 'rival', 'x'")
     run_before_commits(monkeypatch, lambda: write_rows(spark, table, rival_rows))
-    result = merge_into(spark, table, source("1, 'ours', 'x'"), ON, run="r", **UPSERT)
+    result = merge_into(spark, table, source_query("1, 'ours', 'x'"), ON, run="r", **UPSERT)
     assert (result.version, result.metrics["numTargetRowsUpdated"]) == (1, 1)
     assert rows(table) == [(1, "ours", "x"), (7, "rival", "x")]
     assert Snapshot.load(open_store(str(table))).transactions["r"].version == 0

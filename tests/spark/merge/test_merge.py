@@ -9,7 +9,7 @@ from deltalite.requests import Source
 from tests.support.loops import one_in
 from tests.support.merging import feed, merge_into
 from tests.support.properties import FEED, VECTORS
-from tests.support.tables import delta_rs_rows, everything, ordered, rows, spark_rows, values, write_rows
+from tests.support.tables import delta_rs_rows, folder_content, rows, sorted_rows, spark_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -83,11 +83,12 @@ STEPS = {
 """Merges that run one after the other.
 
 Each has the source rows, the clauses, the updated and inserted rows by key, the keys of the deleted rows, and the
-inserted rows whose key is null.
+inserted rows with a null key.
 """
 
 
-def literals(table_rows):
+def query_for(table_rows):
+    """The query for literal rows."""
     return values(NAMES, *[str(row)[1:-1].replace("None", "NULL") for row in table_rows])
 
 
@@ -104,7 +105,7 @@ def literals(table_rows):
 def test_each_clause_changes_exactly_the_rows_that_it_covers(spark, tmp_path, kind, partition_by):
     table = tmp_path / "t"
     expected_rows = [(key, *row) for key, row in START.items()]
-    write_rows(spark, table, literals(expected_rows), properties=KINDS[kind], partition_by=partition_by)
+    write_rows(spark, table, query_for(expected_rows), properties=KINDS[kind], partition_by=partition_by)
     for step, (source, clauses, new_rows, deleted_keys, keyless_inserts) in STEPS.items():
         result = merge_into(spark, table, values(NAMES, *source), ON, **clauses)
         if step == "only clauses for rows without a match":
@@ -117,9 +118,9 @@ def test_each_clause_changes_exactly_the_rows_that_it_covers(spark, tmp_path, ki
         previous_rows = expected_rows
         expected_rows = [row for row in previous_rows if row not in deleted_rows and row[0] not in new_rows]
         expected_rows += [(key, *row) for key, row in new_rows.items()] + keyless_rows
-        assert rows(table) == ordered(expected_rows) == spark_rows(spark, table), step
+        assert rows(table) == sorted_rows(expected_rows) == spark_rows(spark, table), step
         if "delta.columnMapping.mode" not in KINDS[kind]:
-            assert delta_rs_rows(table) == ordered(expected_rows), step
+            assert delta_rs_rows(table) == sorted_rows(expected_rows), step
         inserted_rows = [(key, *row) for key, row in new_rows.items() if key not in updated_rows] + keyless_rows
         counts = [result.metrics[f"numTargetRows{action}"] for action in ("Inserted", "Updated", "Deleted")]
         assert counts == [len(inserted_rows), len(updated_rows), len(deleted_rows)], step
@@ -129,7 +130,7 @@ def test_each_clause_changes_exactly_the_rows_that_it_covers(spark, tmp_path, ki
             changes = [("insert", *row) for row in inserted_rows] + [("delete", *row) for row in deleted_rows]
             changes += [("update_preimage", *row) for row in updated_rows.values()]
             changes += [("update_postimage", key, *new_rows[key]) for key in updated_rows]
-            assert feed(table, result.version) == ordered(changes), step
+            assert feed(table, result.version) == sorted_rows(changes), step
     assert not any(table.glob("_deltalite_staging*"))
 
 
@@ -185,19 +186,19 @@ def test_ambiguous_matches_are_rejected_with_their_row_count_and_a_key(spark, tm
     write_rows(spark, table, values("id, part, note", "1, 'a', 'x'", "1, 'a', 'y'", "2, 'a', 'z'", "3, 'b', 'z'"))
     source = values("key, part, note", "1, 'a', 'n'", "1, 'a', 'm'", "3, 'b', 'o'", "4, 'b', 'p'", "4, 'b', 'p'")
     on = "id = key AND target.part = source.part"
-    before = everything(table)
+    content_before = folder_content(table)
     for matched in (
         [{"update": {"note": "source.note"}}],
         [{"delete": True, "condition": "source.note = 'n'"}],
         [{"update": {"note": "'never'"}, "condition": "false"}],
         [{"delete": True, "condition": "source.note = 'n'"}, {"delete": True}],
     ):
-        with pytest.raises(MultipleMatchesError, match="2 rows of the table match more than one") as caught:
+        with pytest.raises(MultipleMatchesError, match="2 rows of the table match more than one") as error_info:
             merge_into(spark, table, source, on, matched=matched, inserts=[{"insert": {"id": "key"}}])
-        assert caught.value.problem.count('{"key":1,"part":"a"}') == 2 and "max_by" in caught.value.remedy
-        assert everything(table) == before
+        assert error_info.value.problem.count('{"key":1,"part":"a"}') == 2 and "max_by" in error_info.value.remedy
+        assert folder_content(table) == content_before
     result = merge_into(spark, table, source, on, matched=[{"delete": True}], inserts=[{"insert": {"id": "key"}}])
-    assert rows(table) == ordered([(2, "a", "z"), (4, None, None), (4, None, None)])
+    assert rows(table) == sorted_rows([(2, "a", "z"), (4, None, None), (4, None, None)])
     assert result.metrics["numTargetRowsDeleted"] == 3
     with pytest.raises(MultipleMatchesError, match="no column of the source is in ON"):
         merge_into(spark, table, values("k", "1", "2"), "target.id = 2", matched=[{"update": {"note": "'n'"}}])
@@ -236,7 +237,7 @@ def test_column_names_may_equal_relation_names_or_contain_special_characters(spa
         ],
         by_source=[{"update": {"source": f"concat(source, {quoted}, target.id)"}}],
     )
-    assert rows(table) == ordered(
+    assert rows(table) == sorted_rows(
         [(1, "s1n1", {"id": 10}, "q1"), (2, "s2o22", {"id": 20}, "o2"), (30, "n3", {"id": 5}, "q3")]
     )
 
@@ -248,17 +249,17 @@ def test_a_self_read_sees_the_table_before_the_merge(spark, tmp_path):
     pay_of_boss = "SELECT a.id, b.pay FROM source AS a JOIN source AS b ON a.boss = b.id"
     matched = [{"update": {"pay": "source.pay"}}]
     merge_into(spark, table, pay_of_boss, ON, sources=sources, matched=matched, inserts=[])
-    assert rows(table) == ordered([(1, None, 10), (2, 1, 10), (3, 2, 20)])
+    assert rows(table) == sorted_rows([(1, None, 10), (2, 1, 10), (3, 2, 20)])
     merge_into(spark, table, None, ON, sources=sources, matched=[{"delete": True, "condition": "source.pay = 20"}])
     merge_into(spark, table, None, "target.id = source.id + 100", sources=sources, inserts=[{"insert": "*"}])
-    assert rows(table) == ordered([(1, None, 10), (2, 1, 10)] * 2)
+    assert rows(table) == sorted_rows([(1, None, 10), (2, 1, 10)] * 2)
     changes = {"source": Source(format="delta", path=str(table), changes_from_version=1)}
     query = "SELECT id, max_by(pay, _commit_version) AS pay FROM source WHERE _change_type IN {} GROUP BY id".format(
         "('update_postimage', 'delete')"
     )
     clauses = {"matched": [{"update": {"pay": "-source.pay"}}], "inserts": [{"insert": {"id": "id", "pay": "pay"}}]}
     merge_into(spark, table, query, ON, sources=changes, **clauses)
-    assert rows(table) == ordered([(1, None, 10), (1, None, 10), (2, 1, -10), (2, 1, -10), (3, None, 20)])
+    assert rows(table) == sorted_rows([(1, None, 10), (1, None, 10), (2, 1, -10), (2, 1, -10), (3, None, 20)])
 
 
 @pytest.mark.parametrize("properties", [FEED, FEED | VECTORS], ids=["files", "vectors"])

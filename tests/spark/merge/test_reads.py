@@ -13,7 +13,7 @@ from deltalite.requests import Source
 from tests.support.loops import sampled
 from tests.support.merging import merge_into
 from tests.support.racing import run_before_commits
-from tests.support.tables import commit, data_files, everything, ordered, rows, values, write_rows
+from tests.support.tables import actions_of, data_files, folder_content, rows, sorted_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -25,15 +25,16 @@ OLD = [(number, day, "old") for day in "abc" for number in (5, 105, 1005)]
 SOURCE_ROWS = "5, 'a', 'new'", "1005, 'a', 'new'", "1006, 'a', 'new'"
 
 
-def literals(table_rows):
+def query_for(table_rows):
+    """The query for literal rows."""
     return values(NAMES, *[str(row)[1:-1] for row in table_rows])
 
 
 @pytest.fixture
 def table(spark, tmp_path):
-    """Write a table with one file for each of the three ids in each of three partitions."""
+    """A table with three partitions, each with one file for each of three ids."""
     for number in (5, 105, 1005):
-        write_rows(spark, tmp_path / "t", literals(row for row in OLD if row[0] == number), partition_by=("day",))
+        write_rows(spark, tmp_path / "t", query_for(row for row in OLD if row[0] == number), partition_by=("day",))
     return tmp_path / "t"
 
 
@@ -43,16 +44,17 @@ def before_commit(monkeypatch):
     return partial(run_before_commits, monkeypatch)
 
 
-def delete_data_files_except(table, *kept):
-    """Delete the data files of all other ids and days, so that a scan of one of them fails."""
+def delete_data_files_except(table, *remaining):
+    """Delete the data files of all but these (id, day) pairs, so that a scan of a deleted file fails."""
     files = DeltaTable(str(table)).files().to_pylist()
     assert len(files) == len(OLD)
     for file in files:
         id_and_day = (json.loads(file["stats"])["minValues"]["id"], file["partition_values"][0][1])
-        if id_and_day not in kept:
+        if id_and_day not in remaining:
             (table / file["path"]).unlink()
 
 
+# For each kind of condition: the condition, and the (id, day) of each file that may match.
 READS = {
     "a literal and the source's keys": ("target.day = 'a' AND target.id = source.id", (5, "a"), (1005, "a")),
     "the source's partitions and keys": ("target.day = source.day AND target.id = source.id", (5, "a"), (1005, "a")),
@@ -66,10 +68,10 @@ READS = {
     "reads", sampled(list(READS), {"the source's partitions and keys", "null-safe, with another type"})
 )
 def test_a_file_that_cannot_match_is_not_read(spark, table, reads):
-    on, *kept = READS[reads]
-    delete_data_files_except(table, *kept)
+    on, *possible_matches = READS[reads]
+    delete_data_files_except(table, *possible_matches)
     result = merge_into(spark, table, values(NAMES, *SOURCE_ROWS), on, **UPSERT)
-    assert result.metrics["numTargetRowsUpdated"] == len(kept) == result.metrics["numTargetFilesRemoved"]
+    assert result.metrics["numTargetRowsUpdated"] == len(possible_matches) == result.metrics["numTargetFilesRemoved"]
     assert result.metrics["numTargetRowsInserted"] == 1
     empty_merge = merge_into(spark, table, values(NAMES, *SOURCE_ROWS) + " WHERE false", on, **UPSERT)
     assert not empty_merge.committed and empty_merge.metrics.get("numTargetFilesRemoved", 0) == 0
@@ -92,7 +94,7 @@ def test_a_concurrent_append_conflicts_only_if_a_clause_may_apply_to_its_rows(sp
             ("900, 'c', 'theirs'",),
         ),
         (
-            lambda: merge(f"{literals(OLD)} WHERE false", by_source=[{"delete": True, "condition": "day = 'c'"}]),
+            lambda: merge(f"{query_for(OLD)} WHERE false", by_source=[{"delete": True, "condition": "day = 'c'"}]),
             ("5, 'a', 'theirs'",),
         ),
     ]  # fmt: skip
@@ -112,11 +114,11 @@ def test_a_concurrent_append_conflicts_only_if_a_clause_may_apply_to_its_rows(sp
 
 def test_a_merge_with_a_self_read_conflicts_with_every_concurrent_append(spark, table, before_commit):
     """The source rows depend on every row of the table, including rows that match none of their keys."""
-    sources = {"own": Source(format="delta", path=str(table))}
+    sources = {"previous_rows": Source(format="delta", path=str(table))}
 
     def merge_next_id(**options):
         before_commit(lambda: write_rows(spark, table, values(NAMES, "7000, 'q', 'theirs'"), mode="append"))
-        query = "SELECT max(id) + 1 AS id, 'm' AS day, 'mine' AS note FROM own"
+        query = "SELECT max(id) + 1 AS id, 'm' AS day, 'mine' AS note FROM previous_rows"
         return merge_into(spark, table, query, ON, sources=sources, inserts=[{"insert": "*"}], **options)
 
     with pytest.raises(ConcurrentAppendException, match="day=q"):
@@ -131,7 +133,7 @@ def test_a_merge_reads_its_source_once_even_if_it_replans(spark, table, before_c
     """A winning commit inserts one of the keys, and the input file is deleted. The UDF still runs once for each row."""
     if vectors:
         table = tmp_path / "vectors"
-        write_rows(spark, table, literals(OLD), properties={"delta.enableDeletionVectors": "true"})
+        write_rows(spark, table, query_for(OLD), properties={"delta.enableDeletionVectors": "true"})
     landing = tmp_path / "landing.csv"
     landing.write_text("".join(f"{number},n{number}\n" for number in (5, 105, 7000, 7001)))
     calls = spark.sparkContext.accumulator(0)
@@ -157,9 +159,9 @@ def test_a_merge_reads_its_source_once_even_if_it_replans(spark, table, before_c
         **UPSERT,
     )
     updated_rows = [(number, day, "old" if number == 1005 else f"n{number}") for number, day, _ in OLD]
-    assert rows(table) == ordered([*updated_rows, (7000, "w", "n7000"), (7001, "n", "n7001")])
+    assert rows(table) == sorted_rows([*updated_rows, (7000, "w", "n7000"), (7001, "n", "n7001")])
     assert result.version == result.read_version + 1 and calls.value == 4
-    added_files = {file["path"] for file in commit(table, result.version)["add"]}
+    added_files = {file["path"] for file in actions_of(table, result.version)["add"]}
     assert file_count < len(data_files(table)) and added_files <= data_files(table)
 
 
@@ -175,11 +177,11 @@ def test_a_run_commits_once_even_if_no_row_matches(spark, table, tmp_path):
         first_result = merge_into(spark, table, None, ON, sources=sources, run=run, **clauses)
         assert first_result.committed and not first_result.skipped
         landing.unlink()
-        before = everything(table)
+        content_before = folder_content(table)
         second_result = merge_into(spark, table, None, ON, sources=sources, run=run, **clauses)
         assert second_result.skipped and not second_result.committed and second_result.version == first_result.version
-        assert second_result.metrics == first_result.metrics and everything(table) == before
-        actions = commit(table, first_result.version)
+        assert second_result.metrics == first_result.metrics and folder_content(table) == content_before
+        actions = actions_of(table, first_result.version)
         assert actions["txn"]["appId"] == run
         assert bool(actions["add"]) is bool(actions["remove"]) is (run == "changes")
     version = DeltaTable(str(table)).version
@@ -211,11 +213,11 @@ OPERATION_PARAMETERS = {
 def test_the_commit_info_has_the_operation_parameters_and_metrics_of_spark(spark, tmp_path, kind):
     table = tmp_path / "t"
     features = ("delta.enableDeletionVectors", "delta.enableChangeDataFeed") if kind != "files" else ()
-    write_rows(spark, table, literals(OLD).replace("SELECT", "SELECT /*+ COALESCE(1) */"), partition_by=("day",),
+    write_rows(spark, table, query_for(OLD).replace("SELECT", "SELECT /*+ COALESCE(1) */"), partition_by=("day",),
         properties=dict.fromkeys(features, "true"))  # fmt: skip
     source = values(NAMES, "5, 'a', 'go'", "105, 'a', 'new'", "7, 'b', 'new'", "-7, 'b', 'no'")
     result = merge_into(spark, table, source, f"{ON} AND target.day = source.day", **CLAUSES)
-    info = commit(table, result.version)["commitInfo"]
+    info = actions_of(table, result.version)["commitInfo"]
     assert info["operation"] == "MERGE" and info["readVersion"] == 0 and info["isBlindAppend"] is False
     assert {name: json.loads(text) for name, text in info["operationParameters"].items()} == OPERATION_PARAMETERS
     metrics = {name: int(text) for name, text in info["operationMetrics"].items()}

@@ -21,7 +21,7 @@ from deltalite.requests import Source
 from tests.support.column_rules import high_water_marks, ruled_table
 from tests.support.merging import feed, merge_into
 from tests.support.properties import FEED
-from tests.support.tables import commit, everything, ordered, rows, spark_rows, values, write_rows
+from tests.support.tables import actions_of, folder_content, rows, sorted_rows, spark_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -31,16 +31,16 @@ UPSERT = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
 
 
 def assert_rejected(spark, table, error, *texts, query=None, on=ON, **merge):
-    """Assert that the merge fails with these texts in its error and leaves the table unchanged."""
-    before = everything(table)
-    with pytest.raises(error) as caught:
+    """Assert that the merge fails with these texts in its error, and leaves the files of the table unchanged."""
+    content_before = folder_content(table)
+    with pytest.raises(error) as error_info:
         merge_into(spark, table, query, on, **merge)
-    text = f"{caught.value.problem} {caught.value.remedy}"
+    text = f"{error_info.value.problem} {error_info.value.remedy}"
     assert all(expected_text in text for expected_text in texts), text
-    assert caught.value.remedy and everything(table) == before
+    assert error_info.value.remedy and folder_content(table) == content_before
 
 
-TYPED = "SELECT 1L AS id, 5 AS n, 1.25BD AS d, DATE'2026-01-01' AS day, 'a' AS name, CAST(7 AS DOUBLE) AS x"
+ROW_QUERY = "SELECT 1L AS id, 5 AS n, 1.25BD AS d, DATE'2026-01-01' AS day, 'a' AS name, CAST(7 AS DOUBLE) AS x"
 
 
 LOSSLESS = (
@@ -72,7 +72,7 @@ LOSSLESS = (
 @pytest.mark.parametrize("place", ["source", "clause"])
 def test_values_are_cast_without_loss(spark, tmp_path, place):
     table = tmp_path / "t"
-    write_rows(spark, table, TYPED)
+    write_rows(spark, table, ROW_QUERY)
     for new_values in LOSSLESS:
         if place == "source":
             source_columns = ", ".join(f"{value} AS v_{column}" for column, (value, _) in new_values.items())
@@ -86,9 +86,9 @@ def test_values_are_cast_without_loss(spark, tmp_path, place):
 
 
 @pytest.mark.slow
-def test_a_merge_with_a_value_that_no_cast_keeps_is_rejected(spark, tmp_path):
+def test_a_merge_with_a_value_that_a_cast_would_change_is_rejected(spark, tmp_path):
     table = tmp_path / "t"
-    write_rows(spark, table, TYPED)
+    write_rows(spark, table, ROW_QUERY)
     lossy_values = {
         "n": ["3000000000L", "1.5BD", "CAST(2.5 AS DOUBLE)"],
         "d": ["1.255BD", "100000000.00BD", "CAST(0.1 AS DOUBLE) + 0.2D"],
@@ -176,7 +176,7 @@ REJECTED = [
 @pytest.mark.slow
 def test_an_invalid_merge_is_rejected_with_the_clause_at_fault(spark, tmp_path):
     table = tmp_path / "t"
-    write_rows(spark, table, TYPED)
+    write_rows(spark, table, ROW_QUERY)
     for overrides, error, *texts in REJECTED:
         merge = {"query": "SELECT 1L AS id, 1 AS other"} | overrides
         if not {"matched", "inserts", "by_source"} & merge.keys():
@@ -185,9 +185,9 @@ def test_an_invalid_merge_is_rejected_with_the_clause_at_fault(spark, tmp_path):
     empty_folder = tmp_path / "nothing"
     empty_folder.mkdir()
     assert_rejected(spark, empty_folder, TableNotFoundError, query="SELECT 1L AS id", matched=[{"delete": True}])
-    write_rows(spark, tmp_path / "a", TYPED, properties={"delta.appendOnly": "true"})
+    write_rows(spark, tmp_path / "a", ROW_QUERY, properties={"delta.appendOnly": "true"})
     assert_rejected(spark, tmp_path / "a", AppendOnlyError, query="SELECT 1L AS id", matched=[{"delete": True}])
-    result = merge_into(spark, tmp_path / "a", TYPED.replace("1L", "2L"), ON, inserts=[{"insert": "*"}])
+    result = merge_into(spark, tmp_path / "a", ROW_QUERY.replace("1L", "2L"), ON, inserts=[{"insert": "*"}])
     assert result.metrics["numTargetRowsInserted"] == 1
 
 
@@ -223,7 +223,7 @@ def test_column_rules_apply_to_updated_and_inserted_rows(spark, tmp_path):
         2: (first_rows[2][0], -2, "2026-01-02", "debt"),
         3: (70, 3, "None", "given"),
     }
-    assert ordered(row[1:] for row in feed(table, result.version) if row[0] != "update_preimage") == rows(table)
+    assert sorted_rows(row[1:] for row in feed(table, result.version) if row[0] != "update_preimage") == rows(table)
     assert high_water_marks(table, 2)["n"] == 70
     assert [row[:3] for row in rows(table)] == [row[:3] for row in spark_rows(spark, table)]
     rejected_merges = [
@@ -248,7 +248,7 @@ def test_column_rules_apply_to_updated_and_inserted_rows(spark, tmp_path):
         )
     remaining_rows = [row for row in rows(table) if row[1] != 1]
     merge_into(spark, table, "SELECT 1L AS id", ON, matched=[{"delete": True}], inserts=inserts[:0])
-    assert rows(table) == remaining_rows and "metaData" not in commit(table, 3)
+    assert rows(table) == remaining_rows and "metaData" not in actions_of(table, 3)
 
 
 NESTED_OLD = """SELECT 1L AS id, named_struct('a', 1, 'in', named_struct('p', 'p1')) AS s,
@@ -268,7 +268,7 @@ def test_schema_evolution_adds_the_columns_and_struct_fields_of_the_source(spark
     schema_before = DeltaTable(str(table)).schema
     assert_rejected(spark, table, SchemaMismatchError, "'s'", "members", query=NESTED_NEW, **UPSERT)
     result = merge_into(spark, table, NESTED_NEW, ON, merge_schema=True, **UPSERT)
-    assert rows(table) == ordered([
+    assert rows(table) == sorted_rows([
         (1, {"a": 1, "in": {"p": "p1", "q": 5}, "b": "b1"}, [{"k": 7, "m": "m1"}], "x"),
         (2, None, [None, {"k": 8, "m": "m2"}], "y"),
         (3, {"a": None, "in": None, "b": "b3"}, None, None),
@@ -281,7 +281,7 @@ def test_schema_evolution_adds_the_columns_and_struct_fields_of_the_source(spark
     )
     rows_by_id = {row[0]: row for row in rows(table)}
     assert rows_by_id[1] == (1, {"a": 1, "in": {"p": "p1", "q": 5}, "b": "b1"}, [{"k": 7, "m": "m1"}], "only")
-    assert rows_by_id[4] == (4, None, None, "new") and "metaData" not in commit(table, second_result.version)
+    assert rows_by_id[4] == (4, None, None, "new") and "metaData" not in actions_of(table, second_result.version)
 
 
 def test_schema_evolution_adds_only_the_columns_that_the_clauses_assign(spark, tmp_path):
@@ -289,12 +289,12 @@ def test_schema_evolution_adds_only_the_columns_that_the_clauses_assign(spark, t
     write_rows(spark, table, values("id, a", "1, 'a'", "2, 'b'"))
     query = "SELECT 1 AS id, 'n' AS a, 5 AS b, 'c' AS c, NULL AS d UNION ALL SELECT 3, 'o', 6, 'd', NULL"
     merge_into(spark, table, query, ON, **UPSERT)  # without evolution, the merge ignores the new columns of the source
-    assert rows(table) == ordered([(1, "n"), (2, "b"), (3, "o")])
+    assert rows(table) == sorted_rows([(1, "n"), (2, "b"), (3, "o")])
     clauses = {"matched": [{"update": {"b": "source.b", "target.C": "'set'"}}], "inserts": [{"insert": {"id": "id"}}]}
     assert_rejected(spark, table, InvalidRequestError, "'b'", query=query, **clauses)
     merge_into(spark, table, query, ON, merge_schema=True, **clauses)
     assert DeltaTable(str(table)).schema.names == ["id", "a", "b", "c"]
-    assert rows(table) == ordered([(1, "n", 5, "set"), (2, "b", None, None), (3, "o", 6, "set")])
+    assert rows(table) == sorted_rows([(1, "n", 5, "set"), (2, "b", None, None), (3, "o", 6, "set")])
     assert_rejected(spark, table, SchemaMismatchError, "'d'", "CAST(NULL AS", query=query, merge_schema=True, **UPSERT)
     overflowing_query = "SELECT 1 AS id, 'w' AS a, 3000000000L AS b, 'c' AS c"
     assert_rejected(
@@ -323,4 +323,4 @@ def test_inserts_without_the_partition_column_log_a_warning(spark, tmp_path, cap
     assert "2 rows" in message and "day" in message and str(table) in message
     merge_into(spark, table, "SELECT 6 AS id", ON, inserts=[{"insert": "*"}], merge_schema=True)
     assert len(warnings()) == 2
-    assert ordered(rows(table)) == ordered([(1, "a"), (2, "b"), (3, "b"), (4, None), (5, None), (6, None)])
+    assert sorted_rows(rows(table)) == sorted_rows([(1, "a"), (2, "b"), (3, "b"), (4, None), (5, None), (6, None)])

@@ -1,4 +1,4 @@
-"""Spark reads tables with deletion vectors: the removed rows, the joins and the reads of vectors."""
+"""Spark leaves out the rows that deletion vectors delete, with few joins and few reads of the vectors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ from deltalite.spark.scan import row_selection
 from deltalite.spark.scan.frame import scan, scan_rows
 from deltalite.spark.scan.row_selection import RowSelection
 from deltalite.storage.opening import open_store
-from tests.support.tables import hand_made, numbered, ordered, plan_of, schema_json, spark_rows
-from tests.support.vectors import inline
+from tests.support.tables import (
+    physical_plan,
+    schema_json,
+    sorted_rows,
+    spark_rows,
+    write_foreign_table,
+    write_numbered_file,
+)
+from tests.support.vectors import inline_vector
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
@@ -32,54 +39,55 @@ def table_with_deleted_rows(tmp_path):
     table = tmp_path / "t"
     deleted_positions = [0, 1, 62, 63, 64, 127, 128, 299, 300, 640, 998, 999]
     adds = [
-        numbered(table, "1.parquet", 0, 1000) | {"deletionVector": inline(deleted_positions)},
-        numbered(table, "2.parquet", 1000, 10),
-        numbered(table, "3.parquet", 2000, 70) | {"deletionVector": inline(range(70))},
+        write_numbered_file(table, "1.parquet", 0, 1000) | {"deletionVector": inline_vector(deleted_positions)},
+        write_numbered_file(table, "2.parquet", 1000, 10),
+        write_numbered_file(table, "3.parquet", 2000, 70) | {"deletionVector": inline_vector(range(70))},
     ]
-    hand_made(table, schema_json(("id", "long")), adds, **DELETION_VECTORS)
+    write_foreign_table(table, schema_json(("id", "long")), adds, **DELETION_VECTORS)
     return table, [(n,) for n in [*(n for n in range(1000) if n not in deleted_positions), *range(1000, 1010)]]
 
 
-def test_deleted_rows_are_left_out(spark, table_with_deleted_rows, way):
+def test_deleted_rows_are_left_out(spark, table_with_deleted_rows, relation_kind):
     table, expected = table_with_deleted_rows
-    assert spark_rows(spark, table) == ordered(expected)
+    assert spark_rows(spark, table) == sorted_rows(expected)
     frame = delta.read(spark, str(table))
     assert frame.count() == len(expected)
     # Skipped row groups and file splits do not shift the positions of rows.
     assert {row.id for row in frame.where("id >= 995 AND id < 1001").collect()} == {995, 996, 997, 1000}
     with settings(spark, {"spark.sql.files.maxPartitionBytes": "4000", "spark.sql.files.openCostInBytes": "1"}):
-        assert spark_rows(spark, table) == ordered(expected)
+        assert spark_rows(spark, table) == sorted_rows(expected)
 
 
 def test_only_files_with_a_deletion_vector_are_joined(spark, table_with_deleted_rows):
     table, _ = table_with_deleted_rows
-    plan = plan_of(delta.read(spark, str(table)))
+    plan = physical_plan(delta.read(spark, str(table)))
     assert plan.count("FileScan parquet") == 2 and plan.count("BroadcastHashJoin") == 1
-    files = Snapshot.load(open_store(str(table)))
-    plain = scan(spark, files, files.files.slice(1, 1))
-    assert "Join" not in plan_of(plain) and "Union" not in plan_of(plain)
+    snapshot = Snapshot.load(open_store(str(table)))
+    plan_without_vectors = physical_plan(scan(spark, snapshot, snapshot.files.slice(1, 1)))
+    assert "Join" not in plan_without_vectors and "Union" not in plan_without_vectors
 
 
 def test_many_deleted_rows_are_joined_without_a_broadcast_hint(spark, table_with_deleted_rows, monkeypatch):
     table, expected = table_with_deleted_rows
-    monkeypatch.setattr(row_selection, "MOST_BROADCAST_WORDS", 0)
+    monkeypatch.setattr(row_selection, "MAX_BROADCAST_WORDS", 0)
     with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
         frame = delta.read(spark, str(table))
-        assert "SortMergeJoin" in plan_of(frame)
-        assert ordered(frame.collect()) == ordered(expected)
+        assert "SortMergeJoin" in physical_plan(frame)
+        assert sorted_rows(frame.collect()) == sorted_rows(expected)
 
 
-def test_deleted_rows_are_left_out_of_files_of_several_partitions_in_one_directory(spark, tmp_path, way):
+def test_deleted_rows_are_left_out_of_files_of_several_partitions_in_one_directory(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
     adds = [
-        numbered(table, f"x/{n} %.parquet", 10 * n, 3) | {"path": f"x/{n}%20%25.parquet", "partitionValues": {"p": day}}
+        write_numbered_file(table, f"x/{n} %.parquet", 10 * n, 3)
+        | {"path": f"x/{n}%20%25.parquet", "partitionValues": {"p": day}}
         for n, day in enumerate(["-9999-12-31", None, "2026-01-01", "10000-01-01"])
     ]
     for n, add in enumerate(adds):
-        add["deletionVector"] = inline([n % 3])
-    hand_made(table, schema_json(("p", "date"), ("id", "long")), adds, ("p",), **DELETION_VECTORS)
+        add["deletionVector"] = inline_vector([n % 3])
+    write_foreign_table(table, schema_json(("p", "date"), ("id", "long")), adds, ("p",), **DELETION_VECTORS)
     rows_read = delta.read(spark, str(table)).selectExpr("id", "CAST(p AS STRING)").collect()
-    assert ordered(rows_read) == ordered(
+    assert sorted_rows(rows_read) == sorted_rows(
         (10 * n + row, day)
         for n, day in enumerate(["-9999-12-31", None, "2026-01-01", "+10000-01-01"])
         for row in range(3)
@@ -87,16 +95,16 @@ def test_deleted_rows_are_left_out_of_files_of_several_partitions_in_one_directo
     )
 
 
-@pytest.mark.parametrize("only", [True, False])
-def test_scan_rows_selects_or_excludes_the_given_positions_of_each_file(spark, tmp_path, way, only):
-    """One file may occur several times, as the changes of several versions need it."""
+@pytest.mark.parametrize("only_these", [True, False])
+def test_scan_rows_selects_or_excludes_the_given_positions_of_each_file(spark, tmp_path, relation_kind, only_these):
+    """A file may occur several times, because the changes of several versions may come from one file."""
     table = tmp_path / "t"
-    hand_made(table, schema_json(("id", "long")), [numbered(table, "1.parquet", 0, 200)])
+    write_foreign_table(table, schema_json(("id", "long")), [write_numbered_file(table, "1.parquet", 0, 200)])
     snapshot = Snapshot.load(open_store(str(table)))
     files = pa.concat_tables([snapshot.files] * 3)
     selections = {
-        0: RowSelection(positions=pa.array([1, 64, 199], pa.int64()), only=only),
-        1: RowSelection(positions=pa.array([2, 64], pa.int64()), only=only),
+        0: RowSelection(positions=pa.array([1, 64, 199], pa.int64()), only_these=only_these),
+        1: RowSelection(positions=pa.array([2, 64], pa.int64()), only_these=only_these),
     }
     by_file = {"version": pa.array([5, 6, 7], pa.int64())}
     rows_read = scan_rows(
@@ -106,17 +114,17 @@ def test_scan_rows_selects_or_excludes_the_given_positions_of_each_file(spark, t
         (n, version)
         for version, positions in ((5, {1, 64, 199}), (6, {2, 64}))
         for n in range(200)
-        if (n in positions) is only
+        if (n in positions) is only_these
     ]
-    assert ordered(rows_read) == ordered([*expected, *((n, 7) for n in range(200))])
+    assert sorted_rows(rows_read) == sorted_rows([*expected, *((n, 7) for n in range(200))])
 
 
 def test_words_of_encodes_every_position_that_a_file_can_have(spark):
     positions = pa.array([0, 1, 63, 64, 127, 4_294_967_296, 2**38, 2**40 + 63], pa.int64())
     words = row_selection.words_of([pa.array([], pa.int64()), positions]).to_pylist()
-    in_file = [(row["word"] >> 32, row["word"] & (1 << 32) - 1, row["bits"]) for row in words]
-    decoded = [64 * word + bit for _, word, bits in in_file for bit in range(64) if bits >> bit & 1]
-    assert decoded == [0, 1, 63, 64, 127, 4_294_967_296] and {file for file, _, _ in in_file} == {1}
+    files_words_bits = [(row["word"] >> 32, row["word"] & (1 << 32) - 1, row["bits"]) for row in words]
+    decoded = [64 * word + bit for _, word, bits in files_words_bits for bit in range(64) if bits >> bit & 1]
+    assert decoded == [0, 1, 63, 64, 127, 4_294_967_296] and {file for file, _, _ in files_words_bits} == {1}
 
 
 def test_a_missing_deletion_vector_file_is_an_error(spark, tmp_path):
@@ -128,10 +136,10 @@ def test_a_missing_deletion_vector_file_is_an_error(spark, tmp_path):
         "sizeInBytes": 36,
         "cardinality": 2,
     }
-    hand_made(
+    write_foreign_table(
         table,
         schema_json(("id", "long")),
-        [numbered(table, "1.parquet", 0, 5) | {"deletionVector": missing_vector}],
+        [write_numbered_file(table, "1.parquet", 0, 5) | {"deletionVector": missing_vector}],
         **DELETION_VECTORS,
     )
     with pytest.raises(CorruptDataFileError):

@@ -19,7 +19,16 @@ from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedS
 from deltalite.protocol.schema import parse_type
 from deltalite.protocol.type_changes import is_widening
 from deltalite.spark.runtime.session import settings
-from tests.support.tables import addresses, data_file, hand_made, numbered, ordered, plan_of, schema_json, spark_rows
+from tests.support.tables import (
+    physical_plan,
+    row_addresses,
+    schema_json,
+    sorted_rows,
+    spark_rows,
+    write_data_file,
+    write_foreign_table,
+    write_numbered_file,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
@@ -37,7 +46,7 @@ def column_mapping(mode):
     return {"features": ("columnMapping",), "configuration": {"delta.columnMapping.mode": mode}}
 
 
-def test_mapped_columns_are_read_at_every_depth(spark, tmp_path, way):
+def test_mapped_columns_are_read_at_every_depth(spark, tmp_path, relation_kind):
     inner = struct(field("a b", "long", 4, "p4"), field("C", "string", 5, "p5"))
     schema = struct(
         field("day.", "string", 1, "p1"),
@@ -57,8 +66,8 @@ def test_mapped_columns_are_read_at_every_depth(spark, tmp_path, way):
         }
     )
     table = tmp_path / "t"
-    adds = [data_file(table, "1.parquet", content) | {"partitionValues": {"p1": "d"}}]
-    hand_made(table, json.dumps(schema), adds, ("day.",), **column_mapping("name"))
+    adds = [write_data_file(table, "1.parquet", content) | {"partitionValues": {"p1": "d"}}]
+    write_foreign_table(table, json.dumps(schema), adds, ("day.",), **column_mapping("name"))
     frame = delta.read(spark, str(table))
     logical_item = {"a b": 1, "C": "x"}
     assert [row.asDict(recursive=True) for row in frame.orderBy("p1").collect()] == [
@@ -66,9 +75,9 @@ def test_mapped_columns_are_read_at_every_depth(spark, tmp_path, way):
         {"day.": "d", "p1": 20, "s": None, "l": None, "m": {}},
     ]
     filtered = frame.where("p1 > 15 AND `day.` = 'd'").select("p1")
-    plan = plan_of(filtered)
+    plan = physical_plan(filtered)
     assert "GreaterThan(p2,15)" in plan and "ReadSchema: struct<p2:bigint>" in plan
-    assert ("PartitionFilters: [isnotnull(p1" in plan) is (way == "native")
+    assert ("PartitionFilters: [isnotnull(p1" in plan) is (relation_kind == "native")
     assert [tuple(row) for row in filtered.collect()] == [(20,)]
 
 
@@ -81,38 +90,39 @@ def with_ids(**columns):
     return pa.table([values for _, values in columns.values()], schema=pa.schema(fields))
 
 
-def test_columns_are_matched_by_field_id_and_not_by_name(spark, tmp_path, way):
+def test_columns_are_matched_by_field_id_and_not_by_name(spark, tmp_path, relation_kind):
     """Another writer may use the names of other columns, so the scan pushes down no filters by name."""
     table = tmp_path / "t"
     adds = [
-        data_file(table, "1.parquet", with_ids(a=(2, [1, 2]), b=(1, [10, 20]))),
-        data_file(table, "2.parquet", with_ids(a=(1, [30]), b=(2, [3]))),
-        data_file(table, "3.parquet", with_ids(b=(7, [99]), a=(1, [40]))),
+        write_data_file(table, "1.parquet", with_ids(a=(2, [1, 2]), b=(1, [10, 20]))),
+        write_data_file(table, "2.parquet", with_ids(a=(1, [30]), b=(2, [3]))),
+        write_data_file(table, "3.parquet", with_ids(b=(7, [99]), a=(1, [40]))),
     ]
-    hand_made(
+    write_foreign_table(
         table, json.dumps(struct(field("x", "long", 1, "a"), field("y", "long", 2, "b"))), adds, **column_mapping("id")
     )
-    assert spark_rows(spark, table) == ordered([(10, 1), (20, 2), (30, 3), (40, None)])
+    assert spark_rows(spark, table) == sorted_rows([(10, 1), (20, 2), (30, 3), (40, None)])
     frame = delta.read(spark, str(table))
-    assert ordered(frame.where("x >= 20 AND y < 9").collect()) == [(20, 2), (30, 3)]
-    assert ordered(frame.where("y IS NULL").collect()) == [(40, None)]
+    assert sorted_rows(frame.where("x >= 20 AND y < 9").collect()) == [(20, 2), (30, 3)]
+    assert sorted_rows(frame.where("y IS NULL").collect()) == [(40, None)]
     assert all(not field_read.metadata for field_read in frame.schema.fields)
     # The scan leaves the settings of the user's session, and views of that session can use the frame.
     assert spark.conf.get("spark.sql.parquet.fieldId.read.enabled") == "false"
     frame.createOrReplaceTempView("by_id")
     with settings(spark, {"spark.sql.parquet.enableVectorizedReader": "false"}):
-        assert ordered(spark.sql("SELECT x FROM by_id WHERE y = 1").collect()) == [(10,)]
+        assert sorted_rows(spark.sql("SELECT x FROM by_id WHERE y = 1").collect()) == [(10,)]
     spark.catalog.dropTempView("by_id")
 
 
-def test_a_file_without_field_ids_is_rejected_in_id_mode(spark, tmp_path, way):
+def test_a_file_without_field_ids_is_rejected_in_id_mode(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
-    adds = [data_file(table, "1.parquet", with_ids(a=(None, [1])))]
-    hand_made(table, json.dumps(struct(field("x", "long", 1, "a"))), adds, **column_mapping("id"))
+    adds = [write_data_file(table, "1.parquet", with_ids(a=(None, [1])))]
+    write_foreign_table(table, json.dumps(struct(field("x", "long", 1, "a"))), adds, **column_mapping("id"))
     with pytest.raises(CorruptDataFileError, match=r"1\.parquet"):
         spark_rows(spark, table)
 
 
+# The types before a change: the Arrow type, and values.
 NARROW = {
     "byte": (pa.int8(), [1, -128, None]),
     "short": (pa.int16(), [1, -32768, None]),
@@ -129,6 +139,7 @@ WIDE = [
     "decimal(10,0)", "decimal(12,2)", "decimal(12,6)", "decimal(20,0)", "decimal(21,1)", "decimal(22,2)",
     "decimal(38,10)",
 ]  # fmt: skip
+# (type before the change, type after the change)
 PAIRS = [(old, new) for old in NARROW for new in WIDE if old != new and is_widening(parse_type(old), parse_type(new))]
 ARROW = {
     "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(), "double": pa.float64(),
@@ -136,16 +147,17 @@ ARROW = {
 }  # fmt: skip
 
 
-def widened(value, new):
+def widened(value, new_type):
+    """The value after the change of its column to a wider type."""
     match value:
         case None:
             return None
         case dt.date():
-            return dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001  it has no zone
-        case _ if new.startswith("decimal"):
+            return dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001  timestamp_ntz has no zone
+        case _ if new_type.startswith("decimal"):
             return Decimal(value)
         case _:
-            return float(value) if new == "double" else value
+            return float(value) if new_type == "double" else value
 
 
 def arrow_type(name):
@@ -153,7 +165,7 @@ def arrow_type(name):
 
 
 @pytest.mark.parametrize("dictionary", [True, False])
-def test_files_from_before_a_type_change_are_read_with_the_wider_type(spark, tmp_path, way, dictionary):
+def test_files_from_before_a_type_change_are_read_with_the_wider_type(spark, tmp_path, relation_kind, dictionary):
     """Each pair of types occurs as a column and inside a struct, an array and a map, beside a file of the new type."""
     table = tmp_path / "t"
     table.mkdir()
@@ -195,24 +207,24 @@ def test_files_from_before_a_type_change_are_read_with_the_wider_type(spark, tmp
     for name, columns in (("old.parquet", old_columns), ("new.parquet", new_columns)):
         pq.write_table(pa.table(columns), table / name, use_dictionary=dictionary)
         adds.append({"path": name, "size": (table / name).stat().st_size})
-    hand_made(table, json.dumps(struct(*fields)), adds, features=("typeWidening", "timestampNtz"))
+    write_foreign_table(table, json.dumps(struct(*fields)), adds, features=("typeWidening", "timestampNtz"))
     frame = delta.read(spark, str(table))
     types_read = {field_read.name: field_read.dataType.simpleString() for field_read in frame.schema.fields}
     spark_names = {"short": "smallint", "integer": "int", "long": "bigint"}
     assert [types_read[f"c{n}"] for n in range(len(PAIRS))] == [spark_names.get(new, new) for _, new in PAIRS]
     rows_read = [row.asDict(recursive=True) for row in frame.collect()]
     assert len(rows_read) == 6
-    for n, pair in enumerate(PAIRS):
+    for n, types in enumerate(PAIRS):
         values = Counter(expected[0][n] * 2)
-        assert Counter(row[f"c{n}"] for row in rows_read) == values, pair
-        assert Counter(row[f"s{n}"]["f"] for row in rows_read) == values, pair
-        assert Counter(row[f"a{n}"][0] for row in rows_read) == values, pair
-        assert Counter(row[f"m{n}"]["k"] for row in rows_read) == values, pair
+        assert Counter(row[f"c{n}"] for row in rows_read) == values, types
+        assert Counter(row[f"s{n}"]["f"] for row in rows_read) == values, types
+        assert Counter(row[f"a{n}"][0] for row in rows_read) == values, types
+        assert Counter(row[f"m{n}"]["k"] for row in rows_read) == values, types
     conditions = [f"c{n} = CAST('{expected[0][n][1]}' AS {types_read[f'c{n}']})" for n in range(len(PAIRS))]
     assert frame.where(" AND ".join(conditions)).count() == 2
 
 
-def test_void_columns_are_null_although_no_data_file_has_them(spark, tmp_path, way):
+def test_void_columns_are_null_although_no_data_file_has_them(spark, tmp_path, relation_kind):
     struct_with_void = struct(
         {"name": "v", "type": "void", "nullable": True, "metadata": {}}, field("a", "integer", 1, "a")
     )
@@ -235,7 +247,7 @@ def test_void_columns_are_null_although_no_data_file_has_them(spark, tmp_path, w
         }
     )
     table = tmp_path / "t"
-    hand_made(table, schema, [data_file(table, "1.parquet", content)])
+    write_foreign_table(table, schema, [write_data_file(table, "1.parquet", content)])
     frame = delta.read(spark, str(table))
     assert frame.schema["v"].dataType.simpleString() == "void"
     assert frame.schema["s"].dataType.simpleString() == "struct<v:void,a:int>"
@@ -250,18 +262,18 @@ def test_void_columns_are_null_although_no_data_file_has_them(spark, tmp_path, w
         assert frame.where("v IS NULL AND s.v IS NULL").count() == 2
 
 
-def test_a_variant_column_is_read_with_its_values(spark, tmp_path, way):
+def test_a_variant_column_is_read_with_its_values(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
     rows = spark.sql('SELECT 1 AS id, parse_json(\'{"a": [1, null, "x"]}\') AS v UNION ALL SELECT 2, NULL')
     rows.coalesce(1).write.parquet(str(table))
     (file,) = table.glob("*.parquet")
     add = {"path": file.name, "size": file.stat().st_size}
-    hand_made(table, schema_json(("id", "integer"), ("v", "variant")), [add], features=("variantType",))
+    write_foreign_table(table, schema_json(("id", "integer"), ("v", "variant")), [add], features=("variantType",))
     frame = delta.read(spark, str(table)).selectExpr("id", "to_json(v)", "variant_get(v, '$.a[0]', 'int')")
-    assert ordered(frame.collect()) == ordered([(1, '{"a":[1,null,"x"]}', 1), (2, None, None)])
+    assert sorted_rows(frame.collect()) == sorted_rows([(1, '{"a":[1,null,"x"]}', 1), (2, None, None)])
 
 
-def test_files_of_the_legacy_calendar_are_read_with_the_written_dates(spark, tmp_path, way):
+def test_files_of_the_legacy_calendar_are_read_with_the_written_dates(spark, tmp_path, relation_kind):
     """Spark marks such files in their metadata. A file without the mark has dates of the Gregorian calendar."""
     table = tmp_path / "t"
     with settings(
@@ -275,48 +287,50 @@ def test_files_of_the_legacy_calendar_are_read_with_the_written_dates(spark, tmp
         rows = spark.sql("SELECT DATE'1000-01-05' AS d, TIMESTAMP'1000-01-05 01:02:03.000004' AS t")
         rows.coalesce(1).write.parquet(str(table))
     (file,) = table.glob("*.parquet")
-    plain = data_file(table, "plain/1.parquet", d=[dt.date(1000, 1, 5)], t=pa.array([None], pa.timestamp("us", "UTC")))
-    adds = [{"path": file.name, "size": file.stat().st_size}, plain]
-    hand_made(table, schema_json(("d", "date"), ("t", "timestamp")), adds)
+    gregorian_file = write_data_file(
+        table, "plain/1.parquet", d=[dt.date(1000, 1, 5)], t=pa.array([None], pa.timestamp("us", "UTC"))
+    )
+    adds = [{"path": file.name, "size": file.stat().st_size}, gregorian_file]
+    write_foreign_table(table, schema_json(("d", "date"), ("t", "timestamp")), adds)
     rows_read = delta.read(spark, str(table)).selectExpr("CAST(d AS STRING)", "CAST(t AS STRING)").collect()
-    assert ordered(rows_read) == ordered([("1000-01-05", "1000-01-05 01:02:03.000004"), ("1000-01-05", None)])
+    assert sorted_rows(rows_read) == sorted_rows([("1000-01-05", "1000-01-05 01:02:03.000004"), ("1000-01-05", None)])
 
 
-def test_a_file_is_read_completely_even_if_its_logged_size_is_wrong(spark, tmp_path, way):
+def test_a_file_is_read_completely_even_if_its_logged_size_is_wrong(spark, tmp_path, relation_kind):
     """Spark would skip row groups beyond the logged size, and files with a logged size of 0."""
     table = tmp_path / "t"
     adds = [
-        numbered(table, "1.parquet", 0, 1000) | {"size": 1000},
-        numbered(table, "2.parquet", 1000, 10) | {"size": 0},
-        numbered(table, "3.parquet", 1010, 10) | {"size": 10**9},
+        write_numbered_file(table, "1.parquet", 0, 1000) | {"size": 1000},
+        write_numbered_file(table, "2.parquet", 1000, 10) | {"size": 0},
+        write_numbered_file(table, "3.parquet", 1010, 10) | {"size": 10**9},
     ]
-    hand_made(table, schema_json(("id", "long")), adds)
-    assert spark_rows(spark, table) == ordered((n,) for n in range(1020))
+    write_foreign_table(table, schema_json(("id", "long")), adds)
+    assert spark_rows(spark, table) == sorted_rows((n,) for n in range(1020))
 
 
 def test_a_data_file_of_zero_bytes_is_an_error(spark, tmp_path):
     table = tmp_path / "t"
-    hand_made(table, schema_json(("id", "long")), [numbered(table, "1.parquet", 0, 10)])
+    write_foreign_table(table, schema_json(("id", "long")), [write_numbered_file(table, "1.parquet", 0, 10)])
     (table / "1.parquet").write_bytes(b"")
     with pytest.raises(CorruptDataFileError, match=r"1\.parquet"):
         spark_rows(spark, table)
 
 
-def test_data_files_with_non_canonical_paths_are_read(spark, tmp_path, way):
+def test_data_files_with_non_canonical_paths_are_read(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
     adds = []
     for n, logged_path in enumerate(["a/../1.parquet", "./2.parquet", "b//3.parquet", "c%2F4.parquet"]):
         file_name = ["1.parquet", "2.parquet", "b/3.parquet", "c/4.parquet"][n]
-        adds.append(numbered(table, file_name, n, 1) | {"path": logged_path, "partitionValues": {"p": "x"}})
+        adds.append(write_numbered_file(table, file_name, n, 1) | {"path": logged_path, "partitionValues": {"p": "x"}})
     (table / "a").mkdir()
-    hand_made(table, schema_json(("id", "long"), ("p", "string")), adds, ("p",))
+    write_foreign_table(table, schema_json(("id", "long"), ("p", "string")), adds, ("p",))
     assert spark_rows(spark, table) == [(n, "x") for n in range(4)]
-    assert len(set(addresses(spark, table))) == 4
+    assert len(set(row_addresses(spark, table))) == 4
 
 
 def test_a_data_file_on_unsupported_storage_is_rejected_with_its_path(spark, tmp_path):
     table = tmp_path / "t"
-    hand_made(table, schema_json(("id", "long")), [{"path": "nowhere://bucket/1.parquet", "size": 1}])
+    write_foreign_table(table, schema_json(("id", "long")), [{"path": "nowhere://bucket/1.parquet", "size": 1}])
     with pytest.raises(UnsupportedStorageError, match=r"nowhere://bucket/1\.parquet"):
         delta.read(spark, str(table))
 
@@ -327,7 +341,7 @@ def test_a_data_file_on_unsupported_storage_is_rejected_with_its_path(spark, tmp
 )
 def test_a_partition_value_that_does_not_fit_its_type_is_an_error(spark, tmp_path, data_type, text):
     table = tmp_path / "t"
-    adds = [numbered(table, "1.parquet", 0, 1) | {"partitionValues": {"p": text}}]
-    hand_made(table, schema_json(("id", "long"), ("p", data_type)), adds, ("p",))
+    adds = [write_numbered_file(table, "1.parquet", 0, 1) | {"partitionValues": {"p": text}}]
+    write_foreign_table(table, schema_json(("id", "long"), ("p", data_type)), adds, ("p",))
     with pytest.raises(CorruptLogError, match=text), settings(spark, {"spark.sql.ansi.enabled": "false"}):
         delta.read(spark, str(table))

@@ -1,4 +1,4 @@
-"""Spark reads tables of other engines: each version gives the expected rows, or a typed error."""
+"""Spark reads tables of other engines: each version gives the expected rows, or an error of the library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StructType, VariantVal
 import deltalite.spark as delta
 from deltalite.errors import CorruptDataFileError, DeltaLiteError, TableError, UnsupportedFeatureError
 from deltalite.spark.runtime.errors import reading_table
-from tests.support.golden import assert_same_rows, meta_of, one_per_feature, table_names, unsupported_part
+from tests.support.golden import assert_same_rows, expected_metadata, one_per_feature, table_names, unsupported_part
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
@@ -23,10 +23,11 @@ EXPECTED_FAILURES = {}
 """By the table's name: one sentence with the reason."""
 
 
-def rows_of_table(spark, golden, name, **at):
+def rows_of_table(spark, golden, name, **version):
+    """The rows of a golden table as Spark reads them, as an Arrow table."""
     path = str(golden / "tables" / name)
     with reading_table(path):
-        frame = delta.read(spark, path, **at)
+        frame = delta.read(spark, path, **version)
         return arrow_with_variants(frame) if '"variant"' in frame.schema.json() else frame.toArrow()
 
 
@@ -66,7 +67,7 @@ def test_a_table_gives_the_rows_that_every_reader_sees_at_each_version(spark, go
             return
         raise
     assert_same_rows(latest_rows, pq.read_table(expected / "data.parquet"))
-    latest = meta_of(golden, name)["version"]
+    latest = expected_metadata(golden, name)["version"]
     for expected_file in sorted(expected.glob("versions/*.parquet")):
         if (version := int(expected_file.stem)) != latest:
             rows_read = rows_of_table(spark, golden, name, version_as_of=version)
@@ -74,22 +75,22 @@ def test_a_table_gives_the_rows_that_every_reader_sees_at_each_version(spark, go
 
 
 @pytest.mark.parametrize("name", table_names("must-error"))
-def test_an_invalid_table_raises_a_typed_error_and_gives_no_rows(spark, golden, name):
-    with pytest.raises(TableError) as caught:
+def test_an_invalid_table_raises_a_table_error_and_gives_no_rows(spark, golden, name):
+    with pytest.raises(TableError) as error_info:
         rows_of_table(spark, golden, name)
-    assert caught.value.remedy and not caught.value.retryable
+    assert error_info.value.remedy and not error_info.value.retryable
 
 
 @pytest.mark.parametrize("name", table_names("must-refuse"))
 def test_the_error_names_the_unsupported_protocol_feature(spark, golden, name):
-    with pytest.raises(UnsupportedFeatureError) as caught:
+    with pytest.raises(UnsupportedFeatureError) as error_info:
         rows_of_table(spark, golden, name)
-    assert unsupported_part(golden, name) in caught.value.problem
+    assert unsupported_part(golden, name) in error_info.value.problem
 
 
 @pytest.mark.parametrize("name", table_names("log-only"))
 def test_missing_data_files_never_give_fewer_rows(spark, golden, name):
-    if meta_of(golden, name)["num_files"]:
+    if expected_metadata(golden, name)["num_files"]:
         with pytest.raises(CorruptDataFileError):
             rows_of_table(spark, golden, name)
 
@@ -100,7 +101,7 @@ def test_a_table_on_which_readers_differ_gives_the_stated_rows_or_an_error(spark
         rows = rows_of_table(spark, golden, name)
     except DeltaLiteError:
         return
-    assert rows.num_rows == meta_of(golden, name)["num_rows"]
+    assert rows.num_rows == expected_metadata(golden, name)["num_rows"]
     data = golden / "expected" / name / "data.parquet"
     if data.is_file():
         assert_same_rows(rows, pq.read_table(data))

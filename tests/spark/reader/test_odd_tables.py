@@ -162,9 +162,9 @@ def test_a_source_path_that_links_to_the_table_counts_as_a_self_read(spark, writ
 def test_a_query_that_can_never_succeed_raises_an_error_that_is_not_retryable(
     write_query, tmp_path, query, error, message
 ):
-    with pytest.raises(error, match=message) as caught:
+    with pytest.raises(error, match=message) as error_info:
         write_query(query)
-    assert not caught.value.retryable
+    assert not error_info.value.retryable
     assert not (tmp_path / "table").exists()
 
 

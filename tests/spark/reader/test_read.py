@@ -21,8 +21,16 @@ from deltalite.errors import (
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import Source
 from tests.support.golden import rows_of, table_names
-from tests.support.tables import data_file, hand_made, ordered, rows, schema_json, values, write_rows
-from tests.support.vectors import inline
+from tests.support.tables import (
+    rows,
+    schema_json,
+    sorted_rows,
+    values,
+    write_data_file,
+    write_foreign_table,
+    write_rows,
+)
+from tests.support.vectors import inline_vector
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
@@ -117,14 +125,14 @@ def test_a_version_in_the_path_cannot_be_combined_with_another_version_or_the_ch
 
 
 @pytest.mark.smoke
-def test_where_skips_files_by_the_log_and_filters_the_remaining_rows(spark, tmp_path, way):
+def test_where_skips_files_by_the_log_and_filters_the_remaining_rows(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
     adds = []
     for n in range(4):
         stats = {"numRecords": 2, "minValues": {"id": 10 * n}, "maxValues": {"id": 10 * n + 1}, "nullCount": {"id": 0}}
-        file = data_file(table, f"x/{n}.parquet", id=[10 * n, 10 * n + 1])
+        file = write_data_file(table, f"x/{n}.parquet", id=[10 * n, 10 * n + 1])
         adds.append(file | {"partitionValues": {"day": f"d{n % 2}"}, "stats": json.dumps(stats)})
-    hand_made(table, schema_json(("id", "long"), ("day", "string")), adds, ("day",))
+    write_foreign_table(table, schema_json(("id", "long"), ("day", "string")), adds, ("day",))
 
     def read_ids_and_files(where):
         frame = delta.read(spark, str(table), where=where)
@@ -152,14 +160,16 @@ def test_a_float_literal_matches_the_32_bit_values_and_bounds_of_a_column(spark,
 
 
 @pytest.mark.parametrize("logged_name", ["Day", "day", "DAY"])
-def test_partition_values_are_read_if_the_log_spells_the_column_in_another_case(spark, tmp_path, way, logged_name):
+def test_partition_values_are_read_if_the_log_spells_the_column_in_another_case(
+    spark, tmp_path, relation_kind, logged_name
+):
     table = tmp_path / "t"
     adds = [
-        data_file(table, f"{day}.parquet", id=[n]) | {"partitionValues": {logged_name: day}}
+        write_data_file(table, f"{day}.parquet", id=[n]) | {"partitionValues": {logged_name: day}}
         for n, day in enumerate(("mon", "tue"))
     ]
-    adds.append(data_file(table, "none.parquet", id=[2]) | {"partitionValues": {}})
-    hand_made(table, schema_json(("id", "long"), ("Day", "string")), adds, ("Day",))
+    adds.append(write_data_file(table, "none.parquet", id=[2]) | {"partitionValues": {}})
+    write_foreign_table(table, schema_json(("id", "long"), ("Day", "string")), adds, ("Day",))
     expected = {(0, "mon"), (1, "tue"), (2, None)}
     python_table = DeltaTable(str(table))
     assert {(row.id, row.Day) for row in delta.read(spark, str(table)).collect()} == expected
@@ -172,13 +182,14 @@ def test_partition_values_are_read_if_the_log_spells_the_column_in_another_case(
 
 @pytest.fixture
 def feed(tmp_path):
-    """A table with a change data feed.
+    """A table with a change data feed and four versions.
 
-    Its commits insert rows, delete some by a vector, restore two by a second vector, and update one in a `cdc` file.
+    Version 0 inserts rows. Version 1 deletes three of them with a deletion vector. The vector of version 2 deletes
+    another row and restores two. Version 3 updates a row, with a `cdc` file.
     """
     table = tmp_path / "feed"
-    add = data_file(table, "1.parquet", id=list(range(130))) | {"partitionValues": {"p": "2026-01-01"}}
-    hand_made(
+    add = write_data_file(table, "1.parquet", id=list(range(130))) | {"partitionValues": {"p": "2026-01-01"}}
+    write_foreign_table(
         table,
         schema_json(("id", "long"), ("p", "date")),
         [add],
@@ -192,14 +203,14 @@ def feed(tmp_path):
     )
     previous_vector = None
     for version, deleted_positions in ((1, [0, 63, 64]), (2, [0, 65])):
-        vector = inline(deleted_positions)
+        vector = inline_vector(deleted_positions)
         actions = [
             {"remove": {"path": add["path"], "dataChange": True, "deletionVector": previous_vector}},
             {"add": {"modificationTime": 0, "dataChange": True, **add, "deletionVector": vector}},
         ]
         (table / commit_name(version)).write_text("\n".join(map(json.dumps, actions)))
         previous_vector = vector
-    change_file = data_file(
+    change_file = write_data_file(
         table,
         "_change_data/1.parquet",
         pa.table({"id": [1, 1001], "_change_type": ["update_preimage", "update_postimage"]}),
@@ -226,14 +237,15 @@ CHANGES = [
 
 
 def expected_changes(first, last):
-    return ordered(change for change in CHANGES if first <= change[0] <= last)
+    """(version, change type, id) of each change of the versions, both inclusive."""
+    return sorted_rows(change for change in CHANGES if first <= change[0] <= last)
 
 
 def changes_in(frame):
-    return ordered(frame.select("_commit_version", "_change_type", "id").collect())
+    return sorted_rows(frame.select("_commit_version", "_change_type", "id").collect())
 
 
-def test_changes_returns_each_changed_row_with_its_type_version_and_time(spark, feed, way):
+def test_changes_returns_each_changed_row_with_its_type_version_and_time(spark, feed, relation_kind):
     frame = delta.changes(spark, str(feed), 0)
     assert frame.columns == ["id", "p", "_change_type", "_commit_version", "_commit_timestamp"]
     assert [frame.schema[n].dataType.simpleString() for n in range(1, 5)] == ["date", "string", "bigint", "timestamp"]
@@ -278,7 +290,7 @@ def test_a_change_range_beyond_the_log_or_a_table_without_a_feed_is_an_error(spa
 
 
 def test_a_row_of_a_change_file_without_a_change_type_is_an_error(spark, feed):
-    data_file(feed, "_change_data/1.parquet", pa.table({"id": [1, 2], "_change_type": ["insert", None]}))
+    write_data_file(feed, "_change_data/1.parquet", pa.table({"id": [1, 2], "_change_type": ["insert", None]}))
     with pytest.raises(Exception, match="rows without _change_type"):
         delta.changes(spark, str(feed), 3).collect()
 
@@ -287,10 +299,12 @@ def test_a_write_can_read_changes_from_its_source(spark, feed, tmp_path):
     source = Source(format="delta", path=str(feed), changes_from_version=1, changes_to_version=2)
     query = "SELECT id, _change_type AS how, _commit_version AS version FROM source"
     write_rows(spark, tmp_path / "copy", query, sources={"source": source})
-    assert ordered((version, how, n) for n, how, version in rows(tmp_path / "copy")) == expected_changes(1, 2)
+    assert sorted_rows((version, how, n) for n, how, version in rows(tmp_path / "copy")) == expected_changes(1, 2)
 
 
-@pytest.mark.parametrize("name", [n for n in table_names("read") if "cdf" in n or "cdc" in n] or table_names())
+@pytest.mark.parametrize(
+    "name", [name for name in table_names("read") if "cdf" in name or "cdc" in name] or table_names()
+)
 def test_spark_reads_the_changes_of_other_engines_as_the_python_reader_does(spark, golden, name):
     table = str(golden / "tables" / name)
     try:

@@ -21,11 +21,11 @@ from deltalite.commands.update import update
 from deltalite.errors import MultipleMatchesError
 from deltalite.requests import DeleteRequest, MergeRequest, UpdateRequest
 from deltalite.spark.reader.changes import changes
-from tests.support.row_model.chance import Features, deletions, mergings, updates
-from tests.support.row_model.operations import Ambiguous, applied
+from tests.support.row_model.chance import Features, random_deletion, random_merge_case, random_update
+from tests.support.row_model.operations import Ambiguous, removed_and_added_rows
 from tests.support.row_model.strategies import cases, histories, random_cases, smallest
-from tests.support.row_model.tables import as_changes, feed, make, read
-from tests.support.row_model.values import counted, frozen
+from tests.support.row_model.tables import as_changes, feed, read, write_table
+from tests.support.row_model.values import hashable_form, row_counts
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("one_task")]
 
@@ -57,33 +57,36 @@ class ExampleTable:
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="rows-")
-        self.path = make(Path(self.folder) / "t", self.table)
+        self.path = write_table(Path(self.folder) / "t", self.table)
         return self
 
     def __exit__(self, *_error):
         shutil.rmtree(self.folder)
 
     def run(self, case, relation):
-        """Run the operation on the table, which contains `relation`; return the content that the model predicts."""
+        """Run the operation on the table, which has the rows of `relation`, and compare the outcome with the model.
+
+        Returns the rows that the model predicts.
+        """
         request = case.request(self.path)
         expected = case.outcome(relation)
-        before = DeltaTable(self.path).version
+        version_before = DeltaTable(self.path).version
         if isinstance(expected, Ambiguous):
             with pytest.raises(MultipleMatchesError) as caught:
                 COMMANDS[type(request)](self.spark, request)
             assert f" {expected.target_rows} " in caught.value.problem
-            assert DeltaTable(self.path).version == before
+            assert DeltaTable(self.path).version == version_before
             event("rejected")
             return relation
         result = COMMANDS[type(request)](self.spark, request)
         actual = read(self.path)
-        assert counted(actual.rows) == counted(expected.table.rows)
+        assert row_counts(actual.rows) == row_counts(expected.table.rows)
         assert list(actual.columns) == list(expected.table.columns)
-        after = DeltaTable(self.path).version
-        assert result.version in (after, None) and after - before in (0, 1)
-        if after > before and self.table.features.feed:
-            assert count_changes(feed(self.path, after, after)) == count_changes(expected.changes)
-        elif after == before:
+        version = DeltaTable(self.path).version
+        assert result.version in (version, None) and version - version_before in (0, 1)
+        if version > version_before and self.table.features.feed:
+            assert count_changes(feed(self.path, version, version)) == count_changes(expected.changes)
+        elif version == version_before:
             assert not expected.changes
         for metric in METRICS.keys() & result.metrics.keys():
             assert result.metrics[metric] == expected.count(METRICS[metric]), metric
@@ -94,11 +97,11 @@ class ExampleTable:
 
 
 def count_changes(change_rows):
-    return Counter((kind, frozen(row)) for kind, row in change_rows)
+    return Counter((kind, hashable_form(row)) for kind, row in change_rows)
 
 
 def assert_matches_model(spark, example):
-    """Assert that the operation does what the model predicts; shrink a case that fails before raising its error."""
+    """Assert that the operation has the outcome of the model. A failure shows the smallest example that fails."""
     try:
         run(spark, example)
     except Exception:  # a failed assertion or an error of the product; the smaller case raises it again below
@@ -109,6 +112,7 @@ def assert_matches_model(spark, example):
 
 
 def run(spark, example):
+    """Run the operation of an example on its table, and compare the outcome with the model."""
     table, case = example
     with ExampleTable(spark, table) as example_table:
         example_table.run(case, table.relation)
@@ -117,7 +121,7 @@ def run(spark, example):
 def fails(spark, example):
     try:
         run(spark, example)
-    except Exception:  # noqa: BLE001  any error counts
+    except Exception:  # noqa: BLE001  an error of any kind is a failure
         return True
     return False
 
@@ -126,12 +130,12 @@ def fails(spark, example):
 @pytest.mark.parametrize(
     ("operations", "count"),
     [
-        (deletions, 2),
-        (updates, 2),
-        (mergings, 2),
-        pytest.param(deletions, 15, marks=pytest.mark.campaign),
-        pytest.param(updates, 15, marks=pytest.mark.campaign),
-        pytest.param(mergings, 75, marks=pytest.mark.campaign),
+        (random_deletion, 2),
+        (random_update, 2),
+        (random_merge_case, 2),
+        pytest.param(random_deletion, 15, marks=pytest.mark.campaign),
+        pytest.param(random_update, 15, marks=pytest.mark.campaign),
+        pytest.param(random_merge_case, 75, marks=pytest.mark.campaign),
     ],
 )
 def test_an_operation_changes_the_table_and_the_feed_as_the_model_predicts(spark, operations, count, features):
@@ -157,12 +161,12 @@ def test_replaying_the_change_feed_of_random_operations_yields_the_final_rows(sp
                 note(f"{case.request('the table')}")
                 relation = example_table.run(case, relation)
             last_version = DeltaTable(example_table.path).version
-            final_rows = counted(relation.rows)
-            assert counted(DeltaTable(example_table.path).to_arrow().to_pylist()) == final_rows
-            replayed_rows = counted(table.relation.rows)
+            final_rows = row_counts(relation.rows)
+            assert row_counts(DeltaTable(example_table.path).to_arrow().to_pylist()) == final_rows
+            replayed_rows = row_counts(table.relation.rows)
             for version in range(1, last_version + 1):
-                deleted_rows, inserted_rows = applied(feed(example_table.path, version, version))
-                replayed_rows = replayed_rows - counted(deleted_rows) + counted(inserted_rows)
+                deleted_rows, inserted_rows = removed_and_added_rows(feed(example_table.path, version, version))
+                replayed_rows = replayed_rows - row_counts(deleted_rows) + row_counts(inserted_rows)
             assert replayed_rows == final_rows
             if last_version:
                 spark_changes = changes(spark, example_table.path, 1, last_version).toArrow()

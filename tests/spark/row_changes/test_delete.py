@@ -12,39 +12,41 @@ from deltalite import DeltaTable
 from deltalite.errors import AppendOnlyError, CorruptDataFileError, InvalidRequestError, TableNotFoundError
 from tests.support.properties import FEED, VECTORS
 from tests.support.tables import (
-    data_file,
     data_files,
     delete_rows,
     delta_rs_rows,
-    everything,
-    hand_made,
-    ordered,
+    folder_content,
     rows,
     schema_json,
+    sorted_rows,
     spark_rows,
     update_rows,
     values,
+    write_data_file,
+    write_foreign_table,
     write_rows,
 )
-from tests.support.vectors import inline
+from tests.support.vectors import inline_vector
 
 pytestmark = pytest.mark.spark
 
 KINDS = {"plain": {}, "vectors": VECTORS, "feed": FEED, "vectors and feed": {**VECTORS, **FEED}}
 # With and without a feed, vectors and partitions. The campaign has each pair.
 SAMPLE = {("feed", ()), ("vectors and feed", ("day",))}
-OLD = [(1, 10, "a"), (2, None, "a"), (3, 0, "a"), (4, 7, "b"), (5, None, "b"), (6, 9, None), (7, 8, None)]
+INITIAL_ROWS = [(1, 10, "a"), (2, None, "a"), (3, 0, "a"), (4, 7, "b"), (5, None, "b"), (6, 9, None), (7, 8, None)]
 
 
 def write_table(spark, table, properties=None, **options):
-    lines = [str(row)[1:-1].replace("None", "NULL") for row in OLD]
+    """Write a table with the `INITIAL_ROWS`; returns its folder."""
+    lines = [str(row)[1:-1].replace("None", "NULL") for row in INITIAL_ROWS]
     write_rows(spark, table, values("id, x, day", *lines), properties=properties or {}, **options)
     return table
 
 
 def feed(table, version):
+    """(change type, id, x, day) for each change of a version."""
     batches = DeltaTable(str(table)).changes(from_version=version, to_version=version)
-    return ordered((r["_change_type"], r["id"], r["x"], r["day"]) for batch in batches for r in batch.to_pylist())
+    return sorted_rows((r["_change_type"], r["id"], r["x"], r["day"]) for batch in batches for r in batch.to_pylist())
 
 
 STEPS = [
@@ -72,19 +74,19 @@ STEPS = [
 )
 def test_delete_removes_exactly_the_rows_for_which_the_condition_is_true(spark, tmp_path, kind, partition_by):
     table = write_table(spark, tmp_path / "t", KINDS[kind], partition_by=partition_by)
-    remaining_rows = {row[0]: row for row in OLD}
+    remaining_rows = {row[0]: row for row in INITIAL_ROWS}
     for condition, deleted_ids in STEPS:
         result = delete_rows(spark, table, condition)
         assert result.committed is bool(deleted_ids), condition
         deleted_rows = [remaining_rows.pop(number) for number in deleted_ids]
-        assert rows(table) == ordered(remaining_rows.values()) == delta_rs_rows(table), condition
+        assert rows(table) == sorted_rows(remaining_rows.values()) == delta_rs_rows(table), condition
         if deleted_ids:
             info = commit_info(table, result.version)
             assert result.metrics["numDeletedRows"] == len(deleted_ids), condition
             assert json.loads(info["operationParameters"]["predicate"]) == [condition]
             assert not info["isBlindAppend"]
             if "feed" in kind:
-                assert feed(table, result.version) == ordered(("delete", *row) for row in deleted_rows), condition
+                assert feed(table, result.version) == sorted_rows(("delete", *row) for row in deleted_rows), condition
             if "vectors" in kind:
                 assert result.metrics["numAddedFiles"] == result.metrics["numCopiedRows"] == 0
                 assert all("tightBounds" in add["stats"] for add in adds(table, result.version))
@@ -136,16 +138,16 @@ ALWAYS_TRUE = [
 
 def test_a_delete_of_every_row_requires_confirm_all_rows(spark, tmp_path):
     table = write_table(spark, tmp_path / "t", partition_by=("day",))
-    before = everything(table)
+    content_before = folder_content(table)
     for condition in ALWAYS_TRUE:
         with pytest.raises(InvalidRequestError, match=r"is true for every row.*confirm_all_rows=True"):
             delete_rows(spark, table, condition)
     with pytest.raises(InvalidRequestError, match=r"delete every row of .*confirm_all_rows=True"):
         delete_rows(spark, table)
-    assert everything(table) == before
+    assert folder_content(table) == content_before
     for condition in ("false", "1 = 2", "id > 1000", "day <> 'z' AND id < 0"):
         assert not delete_rows(spark, table, condition).committed
-    assert delete_rows(spark, table, "1 = 1", confirm_all_rows=True).metrics["numDeletedRows"] == len(OLD)
+    assert delete_rows(spark, table, "1 = 1", confirm_all_rows=True).metrics["numDeletedRows"] == len(INITIAL_ROWS)
     assert delete_rows(spark, table, "1 = 1", confirm_all_rows=True, run="r").committed
     assert delete_rows(spark, table, "1 = 1", run="r").skipped, "a run that has committed needs no confirmation"
 
@@ -172,11 +174,11 @@ REJECTED = {
 
 @pytest.mark.parametrize("condition", REJECTED)
 def test_an_invalid_condition_is_rejected_and_leaves_the_table_unchanged(spark, unchanged_table, condition):
-    before = everything(unchanged_table)
-    with pytest.raises(InvalidRequestError, match=REJECTED[condition]) as caught:
+    content_before = folder_content(unchanged_table)
+    with pytest.raises(InvalidRequestError, match=REJECTED[condition]) as error_info:
         delete_rows(spark, unchanged_table, condition)
-    assert "condition" in str(caught.value)
-    assert everything(unchanged_table) == before
+    assert "condition" in str(error_info.value)
+    assert folder_content(unchanged_table) == content_before
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +189,7 @@ def unchanged_table(spark, tmp_path_factory):
 def test_a_star_over_all_columns_is_rejected_and_a_star_over_a_struct_is_accepted(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT id, struct(id AS a) AS s FROM range(3)")
-    with pytest.raises(InvalidRequestError, match="replace_where means all columns"):
+    with pytest.raises(InvalidRequestError, match=r"replace_where uses \* for all columns"):
         write_rows(spark, table, "SELECT 1L AS id, struct(1L AS a) AS s", mode="overwrite",
             replace_where="to_json(struct(*)) LIKE '%deltalite%'")  # fmt: skip
     delete_rows(spark, table, "to_json(struct(s.*)) = '{\"a\":2}'")
@@ -200,26 +202,29 @@ NINES = "9" * 37 + "8"
 
 @pytest.fixture
 def foreign_table(tmp_path):
-    """Write a table as other engines do: deletion vectors, tags, missing statistics, and a file outside the table."""
+    """A table with the parts that other engines write: vectors, tags, missing statistics, a file outside the table."""
     table, elsewhere = tmp_path / "t", tmp_path / "other place"
     schema = pa.schema([("id", pa.int64()), ("big", pa.decimal128(38, 0))])
 
     def file(name, ids, folder=table):
         column = [Decimal(NINES)] * len(ids)
-        return data_file(folder, name, pa.table({"id": ids, "big": column}, schema))
+        return write_data_file(folder, name, pa.table({"id": ids, "big": column}, schema))
 
     counts = '{"numRecords": 4, "minValues": {"id": 0, "big": %s}, "maxValues": {"big": %s, "id": 3}, "extra": [1, 2]}'
-    described = [
-        file("1.parquet", [0, 1, 2, 3]) | {"stats": counts % (NINES, NINES), "deletionVector": inline([0])},
+    file_fields = [
+        file("1.parquet", [0, 1, 2, 3]) | {"stats": counts % (NINES, NINES), "deletionVector": inline_vector([0])},
         file("2.parquet", [10, 11, 12]) | {"tags": {"INSERTION_TIME": "5", "own": "é"}},
-        file("a b%2F.parquet", [20, 21, 22]) | {"stats": '{"nullCount": {"id": 0}}', "deletionVector": inline([2])},
+        file("a b%2F.parquet", [20, 21, 22])
+        | {"stats": '{"nullCount": {"id": 0}}', "deletionVector": inline_vector([2])},
         file("4.parquet", [30, 31], elsewhere),
     ]
-    described[3]["path"] = (elsewhere / "4.parquet").as_uri()
-    adds = [add | {"partitionValues": {"day": day}} for add, day in zip(described, "aabb", strict=True)]
+    file_fields[3]["path"] = (elsewhere / "4.parquet").as_uri()
+    adds = [fields | {"partitionValues": {"day": day}} for fields, day in zip(file_fields, "aabb", strict=True)]
     configuration = VECTORS | {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "1"}
-    hand_made(table, schema_json(*FOREIGN_SCHEMA), adds, ("day",), features=("deletionVectors", "v2Checkpoint"),
-              configuration=configuration)  # fmt: skip
+    features = ("deletionVectors", "v2Checkpoint")
+    write_foreign_table(
+        table, schema_json(*FOREIGN_SCHEMA), adds, ("day",), features=features, configuration=configuration
+    )
     return table
 
 
@@ -227,7 +232,7 @@ def ids(table):
     return sorted(row[0] for row in rows(table))
 
 
-def test_delete_keeps_the_statistics_and_tags_of_files_of_other_engines(spark, foreign_table, way):
+def test_delete_keeps_the_statistics_and_tags_of_files_of_other_engines(spark, foreign_table, relation_kind):
     result = delete_rows(spark, foreign_table, "id IN (1, 11, 20, 30)")
     assert ids(foreign_table) == [2, 3, 10, 12, 21, 31]
     by_name = {add["path"].rpartition("/")[2]: add for add in adds(foreign_table, 1)}
@@ -243,7 +248,7 @@ def test_delete_keeps_the_statistics_and_tags_of_files_of_other_engines(spark, f
     removed_vectors = {
         a["remove"]["path"]: a["remove"].get("deletionVector") for a in actions(foreign_table, 1) if "remove" in a
     }
-    assert removed_vectors["1.parquet"] == inline([0]) and len(removed_vectors) == 4
+    assert removed_vectors["1.parquet"] == inline_vector([0]) and len(removed_vectors) == 4
     assert result.metrics["numRemovedFiles"] == 0 and result.metrics["numDeletedRows"] == 4
     result = delete_rows(spark, foreign_table, "id IN (2, 3, 10, 12, 21)")
     assert not adds(foreign_table, 2) and result.metrics["numRemovedFiles"] == 3, (
@@ -271,10 +276,10 @@ def test_delete_without_deletion_vectors_rewrites_files_of_other_engines(spark, 
 
 def test_the_error_of_a_delete_names_a_missing_data_file(spark, foreign_table):
     (foreign_table / "1.parquet").unlink()
-    before = everything(foreign_table)
+    content_before = folder_content(foreign_table)
     with pytest.raises(CorruptDataFileError, match=r"1\.parquet"):
         delete_rows(spark, foreign_table, "id = 1")
-    assert everything(foreign_table) == before
+    assert folder_content(foreign_table) == content_before
     assert delete_rows(spark, foreign_table, "id = 11").committed, (
         "the statistics of the missing file exclude the condition"
     )
@@ -289,7 +294,7 @@ def test_a_run_is_recorded_even_if_no_row_matches(spark, tmp_path):
     second_result = delete_rows(spark, table, "id = 99", run="r")
     assert second_result.skipped and second_result.version == 1 and (99, 9, "z") in rows(table)
     result_after_clear = delete_rows(spark, table, "id = 99", run="r", generation=1, on_rerun="write")
-    assert result_after_clear.committed and result_after_clear.version == 3 and rows(table) == ordered(OLD)
+    assert result_after_clear.committed and result_after_clear.version == 3 and rows(table) == sorted_rows(INITIAL_ROWS)
     assert delete_rows(spark, table, "id = 1", run="r", generation=1, on_rerun="write").skipped
     with pytest.raises(InvalidRequestError, match="on_rerun='replace'"):
         delete_rows(spark, table, "id = 1", run="r", generation=2, on_rerun="replace")
@@ -298,11 +303,11 @@ def test_a_run_is_recorded_even_if_no_row_matches(spark, tmp_path):
 
 def test_a_delete_from_an_append_only_or_missing_table_is_rejected(spark, tmp_path):
     table = write_table(spark, tmp_path / "t", {"delta.appendOnly": "true"}, partition_by=("day",))
-    before = everything(table)
+    content_before = folder_content(table)
     for condition in (None, "day = 'a'", "id = 1", "id = 99", "day = 'none'", "false"):
         with pytest.raises(AppendOnlyError, match="append-only"):
             delete_rows(spark, table, condition, confirm_all_rows=True)
-    assert everything(table) == before
+    assert folder_content(table) == content_before
     with pytest.raises(TableNotFoundError):
         delete_rows(spark, tmp_path / "nowhere", "id = 1")
     assert not (tmp_path / "nowhere").exists()
@@ -313,9 +318,9 @@ def test_a_delete_from_an_append_only_or_missing_table_is_rejected(spark, tmp_pa
 def test_a_file_with_more_rows_than_its_statistics_say_keeps_the_rows_that_do_not_match(spark, tmp_path, kind, change):
     table = tmp_path / "t"
     table.mkdir()
-    added = {**data_file(table, "1.parquet", id=pa.array([1, 2, 3], pa.int64())), "stats": '{"numRecords":2}'}
+    added = {**write_data_file(table, "1.parquet", id=pa.array([1, 2, 3], pa.int64())), "stats": '{"numRecords":2}'}
     features = ("deletionVectors",) if kind == "vectors" else ()
-    hand_made(table, schema_json(("id", "long")), [added], features=features, configuration=KINDS[kind])
+    write_foreign_table(table, schema_json(("id", "long")), [added], features=features, configuration=KINDS[kind])
     if change == "delete":
         delete_rows(spark, table, "id < 3")
         assert rows(table) == [(3,)]

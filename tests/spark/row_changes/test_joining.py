@@ -1,4 +1,4 @@
-"""A join decides by the measured size of rows whether to broadcast them, so the size must not be too small."""
+"""The measured size of rows includes long values. A join uses it to decide whether to broadcast the rows."""
 
 from __future__ import annotations
 

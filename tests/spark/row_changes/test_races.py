@@ -8,14 +8,17 @@ from deltalite import DeltaTable
 from deltalite.errors import ConcurrentAppendException, ConcurrentModificationException
 from tests.support.properties import VECTORS
 from tests.support.racing import run_before_commits
-from tests.support.tables import commit, data_files, delete_rows, rows, update_rows, values, write_rows
+from tests.support.tables import actions_of, data_files, delete_rows, rows, update_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
 def race(spark, tmp_path, monkeypatch):
-    """Return `race(change, winning_change)`, which commits the winning change first. One file has the ids 0 to 9."""
+    """Return `race(change, winning_change)`, which commits `winning_change` between the plan and commit of `change`.
+
+    The table has one file with the ids 0 to 9.
+    """
     table = tmp_path / "t"
 
     def run(change, winning_change, properties=VECTORS, **options):
@@ -58,7 +61,7 @@ def test_concurrent_changes_of_different_rows_of_one_file_commit_without_a_repla
     result = race(change, winning_change)
     assert (result.version, result.read_version) == (2, 0)
     assert ids_by_x(race.table) == expected
-    adds_with_vector = [add for add in commit(race.table, 2)["add"] if "deletionVector" in add]
+    adds_with_vector = [add for add in actions_of(race.table, 2)["add"] if "deletionVector" in add]
     assert len(adds_with_vector) == 1
     files = list(race.table.glob("deletion_vector*"))
     assert len(files) == 2, "the vector of the winning commit and the merged vector remain"
@@ -81,7 +84,7 @@ def test_without_deletion_vectors_concurrent_changes_of_one_file_conflict(race, 
     with pytest.raises(ConcurrentModificationException, match="version 1"):
         race(change, delete_of("id = 2"), {})
     assert ids_by_x(race.table) == ([0, 1, 3, 4, 5, 6, 7, 8, 9], [])
-    committed_files = {add["path"] for version in (0, 1) for add in commit(race.table, version)["add"]}
+    committed_files = {add["path"] for version in (0, 1) for add in actions_of(race.table, version)["add"]}
     assert data_files(race.table) == committed_files, "the failed change removes the data files that it wrote"
 
 

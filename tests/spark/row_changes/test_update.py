@@ -23,7 +23,7 @@ from tests.support.properties import FEED, VECTORS
 from tests.support.tables import (
     delete_rows,
     delta_rs_rows,
-    everything,
+    folder_content,
     rows,
     spark_rows,
     update_rows,
@@ -44,7 +44,7 @@ KINDS = {
 }
 # With and without a feed, vectors, mapped columns and partitions. The campaign has each pair.
 SAMPLE = {("name mapping, vectors and feed", ("day",))}
-OLD = """SELECT * FROM VALUES
+INITIAL_ROWS = """SELECT * FROM VALUES
     (1, 10, 'a', named_struct('p', 1, 'q', named_struct('r', 'u')), 1.50BD),
     (2, NULL, 'a', NULL, 2.25BD),
     (3, 0, 'b', named_struct('p', 3, 'q', NULL), NULL),
@@ -52,18 +52,19 @@ OLD = """SELECT * FROM VALUES
     AS rows(id, x, day, s, d)"""
 
 
-def to_plain(value):
-    """Convert the rows of Spark in a value to dictionaries."""
+def with_dictionaries(value):
+    """A value with each Spark row in it as a dictionary."""
     if isinstance(value, Row):
         value = value.asDict()
-    return {name: to_plain(member) for name, member in value.items()} if isinstance(value, dict) else value
+    return {name: with_dictionaries(member) for name, member in value.items()} if isinstance(value, dict) else value
 
 
 def rows_by_id(table_rows):
-    return {row[0]: tuple(map(to_plain, row[1:])) for row in table_rows}
+    return {row[0]: tuple(map(with_dictionaries, row[1:])) for row in table_rows}
 
 
 def struct(p, r=None, *, q=True):
+    """A value of the column `s`. Its member `q` is null if `q` is false."""
     return {"p": p, "q": {"r": r} if q else None}
 
 
@@ -113,10 +114,10 @@ STEPS = [
 )
 def test_update_assigns_the_values_to_exactly_the_rows_that_match(spark, tmp_path, kind, partition_by):
     table, expected_rows = tmp_path / "t", dict(START)
-    write_rows(spark, table, OLD, properties=KINDS[kind], partition_by=partition_by)
+    write_rows(spark, table, INITIAL_ROWS, properties=KINDS[kind], partition_by=partition_by)
     assert rows_by_id(rows(table)) == expected_rows
     for assignments, condition, new_rows in STEPS:
-        changed_rows = update_all(expected_rows) if new_rows is None else new_rows
+        changed_rows = rows_after_last_step(expected_rows) if new_rows is None else new_rows
         result = update_rows(spark, table, assignments, condition)
         previous_rows, expected_rows = expected_rows, expected_rows | changed_rows
         assert result.committed is bool(changed_rows)
@@ -134,7 +135,8 @@ def test_update_assigns_the_values_to_exactly_the_rows_that_match(spark, tmp_pat
     assert not any(table.glob("_deltalite_staging*"))
 
 
-def update_all(table_rows):
+def rows_after_last_step(table_rows):
+    """The rows after the update of all rows, which is the last step."""
     return {number: (x, "2026-01-02", None, d) for number, (x, _, _, d) in table_rows.items()}
 
 
@@ -169,7 +171,7 @@ REJECTED = {
         {"s": "NULL", "s.p": "1"},
         None,
         InvalidRequestError,
-        "one of which contains the other",
+        "one contains the other",
     ),
     "a subquery": ({"x": "(SELECT 1)"}, None, InvalidRequestError, "value of x .*ScalarSubquery"),
     "an aggregate": ({"x": "max(x)"}, None, InvalidRequestError, "exactly one value"),
@@ -186,17 +188,17 @@ REJECTED = {
 @pytest.mark.parametrize("kind", sampled(["plain", "vectors and feed"], {"vectors and feed"}))
 def test_an_invalid_assignment_is_rejected_and_leaves_the_table_unchanged(spark, tables, kind, case):
     table, (assignments, condition, error, message) = tables[kind], REJECTED[case]
-    before = everything(table)
+    content_before = folder_content(table)
     with pytest.raises(error, match=message):
         update_rows(spark, table, assignments, condition)
-    assert everything(table) == before
+    assert folder_content(table) == content_before
 
 
 @pytest.fixture(scope="module")
 def tables(spark, tmp_path_factory):
     tables_by_kind = {kind: tmp_path_factory.mktemp("unchanged") / "t" for kind in ("plain", "vectors and feed")}
     for kind, table in tables_by_kind.items():
-        write_rows(spark, table, OLD, properties=KINDS[kind])
+        write_rows(spark, table, INITIAL_ROWS, properties=KINDS[kind])
     return tables_by_kind
 
 
@@ -204,8 +206,8 @@ def tables(spark, tmp_path_factory):
 def test_values_are_computed_once_for_the_table_and_its_feed(spark, tmp_path, kind):
     spark.udf.register("deltalite_twice", lambda x: None if x is None else x * 2, "int")
     table = tmp_path / "t"
-    write_rows(spark, table, "SELECT CAST(id AS INT) AS id, 0 AS x, '' AS day, NULL AS s, 0BD AS d FROM range(50)"
-        .replace("NULL AS s", "struct(1 AS p) AS s"), properties=KINDS[kind])  # fmt: skip
+    query = "SELECT CAST(id AS INT) AS id, 0 AS x, '' AS day, struct(1 AS p) AS s, 0BD AS d FROM range(50)"
+    write_rows(spark, table, query, properties=KINDS[kind])
     result = update_rows(
         spark, table, {"x": "CAST(rand() * 1000000 AS INT)", "day": "uuid()"}, "deltalite_twice(id) < 80"
     )
@@ -250,7 +252,7 @@ def test_column_rules_apply_to_updated_rows(spark, tmp_path, vectors):
     assert [row[4] for row in initial_rows] == ["none", "none"] and {row[3] for row in initial_rows} == {
         dt.date(2026, 1, 1)
     }
-    before = everything(table)
+    content_before = folder_content(table)
     for assignments, error, message in [
         ({"x": "x - 1"}, ConstraintViolationError, r'positive.*"x":0'),
         ({"name": "NULL"}, ConstraintViolationError, "'name' is NOT NULL"),
@@ -259,7 +261,7 @@ def test_column_rules_apply_to_updated_rows(spark, tmp_path, vectors):
     ]:
         with pytest.raises(error, match=message):
             update_rows(spark, table, assignments, "x = 1")
-        assert everything(table) == before
+        assert folder_content(table) == content_before
     update_rows(spark, table, {"at": "at + INTERVAL 1 DAY"}, "x = 1")
     columns_by_x = {row[1]: (row[0], row[3], row[4]) for row in rows(table)}
     identity_values = {row[1]: row[0] for row in initial_rows}
@@ -309,15 +311,15 @@ def test_a_run_is_recorded_even_if_no_row_matches(spark, tmp_path):
 def test_an_update_of_an_append_only_table_is_rejected(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, x", "1, 1"), properties={"delta.appendOnly": "true"})
-    before = everything(table)
+    content_before = folder_content(table)
     for condition in (None, "id = 1", "id = 99", "false"):
         with pytest.raises(AppendOnlyError, match="append-only"):
             update_rows(spark, table, {"x": "0"}, condition)
-    assert everything(table) == before
+    assert folder_content(table) == content_before
 
 
 @pytest.mark.campaign
-def test_overlapping_updates_and_deletes_of_one_file_are_each_applied_once(spark, tmp_path, way):
+def test_overlapping_updates_and_deletes_of_one_file_are_each_applied_once(spark, tmp_path, relation_kind):
     """Updates and deletes run one after the other, and each soft-deletes more rows of the file."""
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT /*+ COALESCE(1) */ id, 0 AS x FROM range(100000)", properties=VECTORS)

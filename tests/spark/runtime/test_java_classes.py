@@ -1,4 +1,4 @@
-"""Java classes by their names: one request to the JVM for each, and none for a class that is known."""
+"""The library asks the JVM once for each Java class, and pyspark does not ask for the remembered classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def looked_up(spark, monkeypatch):
+def requested_names(spark, monkeypatch):
     """The names that py4j asks the JVM for during the test."""
     names = []
     client = spark.sparkContext._gateway._gateway_client
@@ -27,22 +27,22 @@ def looked_up(spark, monkeypatch):
     return names
 
 
-def test_a_class_is_looked_up_once_by_its_complete_name(spark, looked_up):
+def test_a_class_is_looked_up_once_by_its_complete_name(spark, requested_names):
     name = "java.util.StringJoiner"
     for _ in range(2):
         assert java_class(spark._jvm, name)(", ").length() == 0
-    assert looked_up == [name]
+    assert requested_names == [name]
 
 
-def test_a_class_that_does_not_exist_raises_an_error_and_is_not_remembered(spark, looked_up):
+def test_a_class_that_does_not_exist_raises_an_error_and_is_not_remembered(spark, requested_names):
     for _ in range(2):
         with pytest.raises(AttributeError, match=r"no Java class org\.example\.Missing"):
             java_class(spark._jvm, "org.example.Missing")
-    assert looked_up == ["org.example.Missing"] * 2
+    assert requested_names == ["org.example.Missing"] * 2
 
 
-def test_pyspark_does_not_look_up_the_remembered_classes(spark, looked_up):
+def test_pyspark_does_not_look_up_the_remembered_classes(spark, requested_names):
     remember_classes(spark)
-    looked_up.clear()
+    requested_names.clear()
     functions.concat(functions.upper(functions.col("a")), functions.lit("b"))
-    assert looked_up == []
+    assert requested_names == []

@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql import functions as F  # noqa: N812  the usual name
 
 from deltalite.log.file_table import DELETION_VECTOR, key_column
 from deltalite.protocol.paths import canonical_path
@@ -29,7 +29,7 @@ def sample_paths() -> list[str]:
 
 
 def canonical_by_hadoop(spark, path: str) -> str | None:
-    """Return the canonical path by Hadoop's `Path(URI)`, or None for text that Java does not parse as a URI."""
+    """The canonical form of a path by Hadoop's `Path(URI)`; None if Java does not parse the text as a URI."""
     jvm = spark._jvm
     try:
         uri = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path)).toUri()
@@ -61,5 +61,5 @@ def test_python_normalises_a_column_of_paths_as_hadoop_does(canonical_paths):
 
 def test_spark_normalises_paths_as_hadoop_does(spark, canonical_paths):
     frame = spark.createDataFrame([(path,) for path in canonical_paths], "path STRING").coalesce(1)
-    rows = frame.select("path", canonical_column(F.col("path")).alias("spelled")).collect()
-    assert {row["path"]: row["spelled"] for row in rows} == canonical_paths
+    rows = frame.select("path", canonical_column(F.col("path")).alias("canonical")).collect()
+    assert {row["path"]: row["canonical"] for row in rows} == canonical_paths

@@ -1,7 +1,7 @@
 """A scan reads exactly the files of the log with their logged partition values, and ignores the directories.
 
-Tests with the fixture `way` read through Spark's internals and through its public API. Many tests compare the rows with
-those of the reader that needs no Spark.
+Tests with the fixture `relation_kind` read through Spark's internals and through its public API. Many tests compare the
+rows with those of the reader that needs no Spark.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from deltalite.spark.scan import frame as scan_module
 from deltalite.spark.scan.native_relation import NativeRelationError, native_relation
 from deltalite.storage.opening import open_store
 from tests.support.tables import (
-    addresses,
-    commit,
-    data_file,
+    actions_of,
     data_files,
-    hand_made,
-    ordered,
+    row_addresses,
     rows,
     schema_json,
+    sorted_rows,
     values,
+    write_data_file,
+    write_foreign_table,
     write_rows,
 )
 
@@ -40,8 +40,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 UNUSUAL = ["a/b", "50%", "50%25", "k=v", "it's", "Łódź 🚲", " ", "a+b", "a b", "#?&", "..", "[x]{y}*", 'back\\slash"']
 
 
-def read(spark, table, **at):
-    return ordered(delta.read(spark, str(table), **at).collect())
+def read(spark, table, **version):
+    return sorted_rows(delta.read(spark, str(table), **version).collect())
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +55,9 @@ def unusual_table(spark, tmp_path_factory):
     return table
 
 
-def test_unusual_partition_values_column_names_and_paths_are_read(spark, unusual_table, way):
+def test_unusual_partition_values_column_names_and_paths_are_read(spark, unusual_table, relation_kind):
     expected = [(number, text, number % 2) for number, text in enumerate(UNUSUAL)]
-    expected = ordered([*expected, (100, None, None), (101, None, 0)])
+    expected = sorted_rows([*expected, (100, None, None), (101, None, 0)])
     assert read(spark, unusual_table) == expected
     assert rows(unusual_table) == expected
     frame = delta.read(spark, str(unusual_table))
@@ -67,14 +67,14 @@ def test_unusual_partition_values_column_names_and_paths_are_read(spark, unusual
     assert {row[0] for row in frame.where("`part of.it` IS NULL").collect()} == {100, 101}
 
 
-def test_each_row_has_a_unique_address_with_the_logged_path_of_its_file(spark, unusual_table, way):
+def test_each_row_has_a_unique_address_with_the_logged_path_of_its_file(spark, unusual_table, relation_kind):
     snapshot = Snapshot.load(open_store(str(unusual_table)))
-    row_addresses = addresses(spark, unusual_table)
-    assert {file for file, _ in row_addresses} == set(snapshot.files["path"].to_pylist())
-    assert len(set(row_addresses)) == len(row_addresses) == len(UNUSUAL) + 2
+    addresses = row_addresses(spark, unusual_table)
+    assert {file for file, _ in addresses} == set(snapshot.files["path"].to_pylist())
+    assert len(set(addresses)) == len(addresses) == len(UNUSUAL) + 2
 
 
-def test_only_files_of_the_log_are_read(spark, tmp_path, way):
+def test_only_files_of_the_log_are_read(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, day", "1, 'a'", "2, 'b'"), partition_by=("day",))
     write_rows(spark, table, values("id, day", "3, 'b'"), mode="overwrite")
@@ -86,69 +86,70 @@ def test_only_files_of_the_log_are_read(spark, tmp_path, way):
     assert read(spark, f"{table}@v0") == [(1, "a"), (2, "b")]
 
 
-def test_two_versions_of_a_table_in_one_query_are_read_separately(spark, tmp_path, way):
+def test_two_versions_of_a_table_in_one_query_are_read_separately(spark, tmp_path, relation_kind):
     """Spark reuses a relation that it considers equal, and it compares these relations by their root path only."""
     table = tmp_path / "t"
     write_rows(spark, table, values("id", "1"))
     write_rows(spark, table, values("id", "2"), mode="overwrite")
-    old, new = (delta.read(spark, str(table), version_as_of=version) for version in (0, 1))
-    assert [tuple(row) for row in old.crossJoin(new).collect()] == [(1, 2)]
-    old.cache()
-    assert (old.count(), ordered(delta.read(spark, str(table)).collect())) == (1, [(2,)])
-    old.unpersist()
+    version_0, version_1 = (delta.read(spark, str(table), version_as_of=version) for version in (0, 1))
+    assert [tuple(row) for row in version_0.crossJoin(version_1).collect()] == [(1, 2)]
+    version_0.cache()
+    assert (version_0.count(), sorted_rows(delta.read(spark, str(table)).collect())) == (1, [(2,)])
+    version_0.unpersist()
 
 
-def test_partition_values_come_from_the_log(spark, tmp_path, way):
+def test_partition_values_come_from_the_log(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
-    contradicting = data_file(table, "day=2020-01-01/kind=x/part-1.parquet", id=[1])
-    null_values = data_file(table, "day=2020-01-02/kind=x/part-2.parquet", id=[2])
-    unpartitioned_path = data_file(table, "Zq/part-3.parquet", id=[3])
+    contradicting = write_data_file(table, "day=2020-01-01/kind=x/part-1.parquet", id=[1])
+    null_values = write_data_file(table, "day=2020-01-02/kind=x/part-2.parquet", id=[2])
+    unpartitioned_path = write_data_file(table, "Zq/part-3.parquet", id=[3])
     adds = [
         contradicting | {"partitionValues": {"day": "2026-01-01", "kind": "y"}},
         null_values | {"partitionValues": {"day": None, "kind": ""}},
         unpartitioned_path | {"partitionValues": {"day": "2026-01-03", "kind": "z"}},
     ]
     fields = (("id", "long"), ("day", "date"), ("kind", "string"))
-    hand_made(table, schema_json(*fields), adds, ("day", "kind"))
-    expected = ordered([(1, dt.date(2026, 1, 1), "y"), (2, None, None), (3, dt.date(2026, 1, 3), "z")])
+    write_foreign_table(table, schema_json(*fields), adds, ("day", "kind"))
+    expected = sorted_rows([(1, dt.date(2026, 1, 1), "y"), (2, None, None), (3, dt.date(2026, 1, 3), "z")])
     assert read(spark, table) == expected
     assert rows(table) == expected
     assert [r.id for r in delta.read(spark, str(table)).where("day = DATE'2026-01-03'").collect()] == [3]
 
 
-def test_an_unpartitioned_table_ignores_directories_that_look_like_partitions(spark, tmp_path, way):
+def test_an_unpartitioned_table_ignores_directories_that_look_like_partitions(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
     adds = [
-        data_file(table, name, id=[n]) for n, name in enumerate(["a.parquet", "id=7/b.parquet", "x=1/y=2/c.parquet"])
+        write_data_file(table, name, id=[n])
+        for n, name in enumerate(["a.parquet", "id=7/b.parquet", "x=1/y=2/c.parquet"])
     ]
-    hand_made(table, schema_json(("id", "long")), adds)
+    write_foreign_table(table, schema_json(("id", "long")), adds)
     assert read(spark, table) == [(0,), (1,), (2,)]
 
 
-def test_files_of_one_directory_may_have_different_partition_values(spark, tmp_path, way):
+def test_files_of_one_directory_may_have_different_partition_values(spark, tmp_path, relation_kind):
     """Random file prefixes cause this layout. The scan assigns the values by file name."""
     table = tmp_path / "t"
     adds = [
-        data_file(table, "p q/1 %20.parquet", id=[1, 2]) | {"partitionValues": {"day": "a"}},
-        data_file(table, "p q/2.parquet", id=[3]) | {"partitionValues": {"day": "b+"}},
-        data_file(table, "p q/3.parquet", id=[4]) | {"partitionValues": {"day": None}},
+        write_data_file(table, "p q/1 %20.parquet", id=[1, 2]) | {"partitionValues": {"day": "a"}},
+        write_data_file(table, "p q/2.parquet", id=[3]) | {"partitionValues": {"day": "b+"}},
+        write_data_file(table, "p q/3.parquet", id=[4]) | {"partitionValues": {"day": None}},
     ]
-    hand_made(table, schema_json(("day", "string"), ("id", "long")), adds, ("day",))
-    assert read(spark, table) == ordered([("a", 1), ("a", 2), ("b+", 3), (None, 4)])
+    write_foreign_table(table, schema_json(("day", "string"), ("id", "long")), adds, ("day",))
+    assert read(spark, table) == sorted_rows([("a", 1), ("a", 2), ("b+", 3), (None, 4)])
     assert [r.id for r in delta.read(spark, str(table)).where("day = 'b+'").collect()] == [3]
 
 
-def test_files_with_absolute_paths_are_read(spark, tmp_path, way):
-    """A shallow clone has such paths."""
+def test_files_with_absolute_paths_are_read(spark, tmp_path, relation_kind):
+    """The log of a shallow clone has absolute paths."""
     table, elsewhere = tmp_path / "t", tmp_path / "else where"
-    with_scheme = data_file(elsewhere, "day=x/1.parquet", id=[1])
-    without_scheme = data_file(elsewhere, "2.parquet", id=[2])
+    with_scheme = write_data_file(elsewhere, "day=x/1.parquet", id=[1])
+    without_scheme = write_data_file(elsewhere, "2.parquet", id=[2])
     adds = [
         with_scheme | {"path": f"file://{quote(str(elsewhere))}/day=x/1.parquet", "partitionValues": {"day": "a"}},
         without_scheme | {"path": f"{quote(str(elsewhere))}/2.parquet", "partitionValues": {"day": "b"}},
-        data_file(table, "day=c/3.parquet", id=[3]) | {"partitionValues": {"day": "c"}},
+        write_data_file(table, "day=c/3.parquet", id=[3]) | {"partitionValues": {"day": "c"}},
     ]
-    hand_made(table, schema_json(("id", "long"), ("day", "string")), adds, ("day",))
+    write_foreign_table(table, schema_json(("id", "long"), ("day", "string")), adds, ("day",))
     assert read(spark, table) == [(1, "a"), (2, "b"), (3, "c")]
 
 
@@ -173,7 +174,7 @@ def test_spark_prunes_partitions_and_pushes_down_filters(spark, tmp_path):
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
-def test_timestamp_partition_values_do_not_depend_on_the_session_time_zone(spark, tmp_path, way, zone):
+def test_timestamp_partition_values_do_not_depend_on_the_session_time_zone(spark, tmp_path, relation_kind, zone):
     """The values include hours that the local clock repeats or skips."""
     table = tmp_path / "t"
     moments = [
@@ -190,15 +191,15 @@ def test_timestamp_partition_values_do_not_depend_on_the_session_time_zone(spark
         write_rows(spark, table, query, partition_by=("at", "local"))
         rows_read = delta.read(spark, str(table)).selectExpr("id", "unix_micros(at)", "CAST(local AS STRING)").collect()
         matching_rows = delta.read(spark, str(table)).where("at = TIMESTAMP'2026-11-01 06:30:00Z'").collect()
-    assert ordered(rows_read) == [(n, round(m.timestamp() * 1_000_000), local) for n, m in enumerate(moments)]
+    assert sorted_rows(rows_read) == [(n, round(m.timestamp() * 1_000_000), local) for n, m in enumerate(moments)]
     assert [row.id for row in matching_rows] == [3]
     assert [row[1] for row in rows(table)] == moments
-    logged_values = {add["partitionValues"]["at"] for add in commit(table, 0)["add"]}
+    logged_values = {add["partitionValues"]["at"] for add in actions_of(table, 0)["add"]}
     assert logged_values == {f"{m:%Y-%m-%dT%H:%M:%S.%f}Z" for m in moments}
-    assert {add["partitionValues"]["local"] for add in commit(table, 0)["add"]} == {"2026-03-08 02:30:00.500000"}
+    assert {add["partitionValues"]["local"] for add in actions_of(table, 0)["add"]} == {"2026-03-08 02:30:00.500000"}
 
 
-def test_a_missing_data_file_is_an_error_even_if_the_session_ignores_missing_files(spark, tmp_path, way):
+def test_a_missing_data_file_is_an_error_even_if_the_session_ignores_missing_files(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
     write_rows(spark, table, values("id", "1", "2"))
     missing_file = min(data_files(table))
@@ -208,13 +209,13 @@ def test_a_missing_data_file_is_an_error_even_if_the_session_ignores_missing_fil
         pytest.raises(Exception, match=missing_file),
     ):
         delta.read(spark, str(table)).collect()
-    with pytest.raises((CorruptDataFileError, SourceError), match=missing_file) as caught:
+    with pytest.raises((CorruptDataFileError, SourceError), match=missing_file) as error_info:
         write_rows(spark, tmp_path / "copy", sources={"source": Source(format="delta", path=str(table))})
-    assert "vacuum" in caught.value.remedy.lower()
+    assert "vacuum" in error_info.value.remedy.lower()
     assert not (tmp_path / "copy").exists()
 
 
-def test_a_corrupt_data_file_is_an_error_even_if_the_session_ignores_corrupt_files(spark, tmp_path, way):
+def test_a_corrupt_data_file_is_an_error_even_if_the_session_ignores_corrupt_files(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
     write_rows(spark, table, values("id", "1"))
     (corrupt_file,) = data_files(table)
@@ -231,12 +232,14 @@ def test_data_files_with_hidden_names_are_read(spark, tmp_path, partition_by):
     """Spark's index drops names that begin with `_` or `.`, and its public reader has no option against this."""
     table = tmp_path / "t"
     names = ["_1.parquet", ".2.parquet", "a/_3 %.parquet", "a/4.parquet"]
-    adds = [data_file(table, name, id=[n]) | {"partitionValues": {"day": f"d{n}"}} for n, name in enumerate(names)]
-    hand_made(table, schema_json(("id", "long"), ("day", "string")), adds, partition_by)
+    adds = [
+        write_data_file(table, name, id=[n]) | {"partitionValues": {"day": f"d{n}"}} for n, name in enumerate(names)
+    ]
+    write_foreign_table(table, schema_json(("id", "long"), ("day", "string")), adds, partition_by)
     expected = [(n, f"d{n}" if partition_by else None) for n in range(4)]
     assert read(spark, table) == expected
     snapshot = Snapshot.load(open_store(str(table)))
-    assert {file for file, _ in addresses(spark, table)} == set(snapshot.files["path"].to_pylist())
+    assert {file for file, _ in row_addresses(spark, table)} == set(snapshot.files["path"].to_pylist())
     if partition_by:
         frame = delta.read(spark, str(table)).where("day = 'd1'")
         assert [row.id for row in frame.collect()] == [1]
@@ -249,7 +252,7 @@ def test_data_files_with_hidden_names_are_rejected_if_sparks_internals_have_chan
 
     monkeypatch.setattr(scan_module, "native_relation", raise_native_relation_error)
     table = tmp_path / "t"
-    hand_made(table, schema_json(("id", "long")), [data_file(table, "_part-1.parquet", id=[1])])
+    write_foreign_table(table, schema_json(("id", "long")), [write_data_file(table, "_part-1.parquet", id=[1])])
     with pytest.raises(CorruptDataFileError, match="_part-1"):
         delta.read(spark, str(table))
     assert rows(table) == [(1,)]
@@ -269,25 +272,28 @@ def test_a_disabled_file_status_cache_makes_the_scan_use_sparks_public_api(spark
         assert read(spark, table) == [(2,)]
         (table / "kept-by-nobody.parquet").unlink()
         (table / current_file).rename(table / "part-0-stray.parquet")
-        hand_made(
+        write_foreign_table(
             tmp_path / "u", schema_json(("id", "integer")), [{"path": str(outside), "size": outside.stat().st_size}]
         )
         pq.write_table(pa.table({"id": pa.array([9], pa.int32())}), tmp_path / "u" / "stray.parquet")
         assert read(spark, tmp_path / "u") == [(2,)]
 
 
-def test_columns_missing_from_a_file_are_null_and_column_names_ignore_case(spark, tmp_path, way):
+def test_columns_missing_from_a_file_are_null_and_column_names_ignore_case(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
-    adds = [data_file(table, "1.parquet", ID=[1], extra=["x"]), data_file(table, "2.parquet", name=["n"], id=[2])]
-    hand_made(table, schema_json(("id", "long"), ("Name", "string"), ("s", json_struct())), adds)
-    assert read(spark, table) == ordered([(1, None, None), (2, "n", None)])
+    adds = [
+        write_data_file(table, "1.parquet", ID=[1], extra=["x"]),
+        write_data_file(table, "2.parquet", name=["n"], id=[2]),
+    ]
+    write_foreign_table(table, schema_json(("id", "long"), ("Name", "string"), ("s", json_struct())), adds)
+    assert read(spark, table) == sorted_rows([(1, None, None), (2, "n", None)])
 
 
 def json_struct():
     return {"type": "struct", "fields": [{"name": "a", "type": "integer", "nullable": True, "metadata": {}}]}
 
 
-def test_an_empty_table_keeps_its_schema_and_a_missing_version_or_table_is_an_error(spark, tmp_path, way):
+def test_an_empty_table_keeps_its_schema_and_a_missing_version_or_table_is_an_error(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, day", "1, DATE'2026-01-01'") + " WHERE id > 1")
     frame = delta.read(spark, str(table))
@@ -299,21 +305,20 @@ def test_an_empty_table_keeps_its_schema_and_a_missing_version_or_table_is_an_er
 
 
 def test_ten_thousand_files_are_one_relation(spark, tmp_path):
-    """The list goes to the JVM in a few calls, and the relation has every file of it."""
     from pyspark.sql import types as t
 
     from deltalite.spark.scan.native_relation import ListedFile
 
-    listed = [
+    files = [
         ListedFile(uri=f"file:{tmp_path}/f {n}.parquet", size_bytes=2**40 + n, modified_ms=0) for n in range(10_000)
     ]
     schema = t.StructType([t.StructField("id", t.LongType())])
     relation = native_relation(
         spark,
         root_uri=f"file:{tmp_path}",
-        files=listed,
+        files=files,
         data_schema=schema,
     )
     assert len(relation.inputFiles()) == 10_000
     size = relation._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-    assert int(str(size)) == sum(file.size_bytes for file in listed)
+    assert int(str(size)) == sum(file.size_bytes for file in files)

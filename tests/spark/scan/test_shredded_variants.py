@@ -11,7 +11,7 @@ import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.spark.runtime.session import settings
 from tests.support.loops import sampled
-from tests.support.tables import hand_made, schema_json
+from tests.support.tables import schema_json, write_foreign_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
@@ -40,7 +40,7 @@ SCHEMAS = {
 
 @pytest.fixture(scope="module")
 def variants(spark):
-    """Every value once alone, and every literal also in an object with member names of the shredding schemas."""
+    """A frame with each value as a variant, and with each literal also in an object of the shredding schemas."""
     json_values = [f"parse_json('{json.dumps(value, ensure_ascii=False)}')" for value in OBJECTS]
     literal_values = [f"CAST({value} AS VARIANT)" for value in LITERALS]
     object_values = [f"to_variant_object(struct({value} AS a, array({value}) AS tags))" for value in LITERALS]
@@ -62,7 +62,9 @@ def test_the_python_reader_reads_shredded_variants_as_spark_does(spark, tmp_path
         variants.write.parquet(str(table))
         (file,) = table.glob("*.parquet")
         add = {"path": file.name, "size": file.stat().st_size}
-        hand_made(table, schema_json(("id", "integer"), ("v", "variant")), [add], features=("variantShredding",))
+        write_foreign_table(
+            table, schema_json(("id", "integer"), ("v", "variant")), [add], features=("variantShredding",)
+        )
         spark_values = {row.id: row.v and row.v.toJson() for row in delta.read(spark, str(table)).collect()}
     rows_read = DeltaTable(str(table)).to_arrow().to_pylist()
     python_values = {

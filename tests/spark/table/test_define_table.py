@@ -1,4 +1,4 @@
-"""A declaration creates the table that it describes, or alters an existing table to match."""
+"""A declaration creates the table that it describes, or alters an existing table until it matches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deltalite.requests import RunIdentity, TableRequest
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from tests.support.racing import run_before_commits
-from tests.support.tables import commit, everything, rows, values, write_rows
+from tests.support.tables import actions_of, folder_content, rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("one_task")]
 
@@ -34,6 +34,7 @@ ORDERS = """
 
 
 def define(spark, table, *, run=None, **parameters):
+    """Create or alter a table; the parameters are those of `TableRequest`, and `run` is the app id."""
     identity = None if run is None else RunIdentity(app_id=run)
     return define_table(spark, TableRequest(table=str(table), identity=identity, **parameters))
 
@@ -56,12 +57,12 @@ def table(spark, tmp_path):
 
 def assert_rejected(spark, table, error, *texts, **parameters):
     """Assert that the declaration fails with these texts in its error and leaves the table unchanged."""
-    before = everything(table)
-    with pytest.raises(error) as caught:
+    content_before = folder_content(table)
+    with pytest.raises(error) as error_info:
         define(spark, table, **parameters)
-    message = f"{caught.value.problem} {caught.value.remedy}"
+    message = f"{error_info.value.problem} {error_info.value.remedy}"
     assert all(text in message for text in texts), message
-    assert everything(table) == before
+    assert folder_content(table) == content_before
 
 
 def test_a_new_table_has_the_declared_columns_rules_and_properties(spark, tmp_path):
@@ -71,7 +72,7 @@ def test_a_new_table_has_the_declared_columns_rules_and_properties(spark, tmp_pa
         properties={"delta.enableChangeDataFeed": "true", "owner": "sales"}, constraints={"Positive": "amount > 0"},
     )  # fmt: skip
     assert (result.version, result.committed, result.operation) == (0, True, "CREATE TABLE")
-    metadata = commit(table, 0)["metaData"]
+    metadata = actions_of(table, 0)["metaData"]
     assert metadata["description"] == "All orders" and metadata["partitionColumns"] == ["day"]
     assert metadata["configuration"] == {
         "delta.enableChangeDataFeed": "true", "owner": "sales", "delta.constraints.positive": "amount > 0"
@@ -102,12 +103,12 @@ def test_the_same_declaration_again_commits_nothing(spark, tmp_path):
 
 
 def test_a_run_that_has_committed_returns_its_commit(spark, table):
-    first = define(spark, table, run="alter", description="first")
-    assert (first.version, first.skipped) == (1, False)
+    first_result = define(spark, table, run="alter", description="first")
+    assert (first_result.version, first_result.skipped) == (1, False)
     define(spark, table, description="later")
     second_result = define(spark, table, run="alter", description="first")
     assert (second_result.version, second_result.skipped) == (1, True)
-    assert commit(table, 2)["metaData"]["description"] == "later"
+    assert actions_of(table, 2)["metaData"]["description"] == "later"
 
 
 def test_new_columns_are_null_in_the_rows_of_the_table(spark, table):
@@ -116,7 +117,7 @@ def test_new_columns_are_null_in_the_rows_of_the_table(spark, table):
     assert list(columns(table)) == ["id", "name", "born", "address"]
     assert columns(table)["name"].metadata == {"comment": "full"}
     assert rows(table) == [(1, "a", None, None), (2, None, None, None)]
-    info = commit(table, 1)["commitInfo"]
+    info = actions_of(table, 1)["commitInfo"]
     assert info["operation"] == "ALTER TABLE"
     assert json.loads(info["operationParameters"]["addedColumns"]) == ["born", "address"]
     define(spark, table, schema="address STRUCT<zip: INT>")
@@ -160,8 +161,8 @@ def test_not_null_is_checked_against_the_rows_and_can_be_removed(spark, table):
 
 def test_a_constraint_is_checked_against_the_rows_and_can_be_changed_and_dropped(spark, table):
     assert_rejected(spark, table, ConstraintViolationError, "id > 1", '"id":1', constraints={"high": "id > 1"})
-    for wrong in ("nope > 1", "id + 1", "rand() > 0.5", "(SELECT true)"):
-        assert_rejected(spark, table, InvalidRequestError, wrong, "`constraints`", constraints={"c": wrong})
+    for condition in ("nope > 1", "id + 1", "rand() > 0.5", "(SELECT true)"):
+        assert_rejected(spark, table, InvalidRequestError, condition, "`constraints`", constraints={"c": condition})
     define(spark, table, constraints={"High": "id > 0"})
     assert configuration(table) == {"delta.constraints.high": "id > 0"}
     with pytest.raises(ConstraintViolationError, match="'high'"):
@@ -182,18 +183,18 @@ def test_a_column_widens_in_the_task_that_drops_its_constraint(spark, table):
 @pytest.mark.parametrize(
     ("expression", "text"),
     [
-        ("a + 1", "it is int, and the column is string"),
+        ("a + 1", "it is int, but the column is string"),
         ("CAST(current_date() AS STRING)", "another"),
         ("CAST(rand() AS STRING)", "deterministic"),
         ("upper(c)", "computed too: c"),
         ("nope", "nope"),
     ],
 )
-def test_a_generation_expression_that_may_not_give_the_value_again_is_rejected(spark, tmp_path, expression, text):
+def test_an_invalid_or_non_deterministic_generation_expression_is_rejected(spark, tmp_path, expression, text):
     schema = f"a INT, b STRING GENERATED ALWAYS AS ({expression}), c STRING GENERATED ALWAYS AS (CAST(a AS STRING))"
-    with pytest.raises(InvalidRequestError, match="column 'b'") as caught:
+    with pytest.raises(InvalidRequestError, match="column 'b'") as error_info:
         define(spark, tmp_path / "t", schema=schema)
-    assert text in caught.value.problem and not (tmp_path / "t").exists()
+    assert text in error_info.value.problem and not (tmp_path / "t").exists()
 
 
 @pytest.mark.parametrize("rule", ["INT GENERATED ALWAYS AS (id + 1)", "INT DEFAULT 1", "INT NOT NULL"])
@@ -269,7 +270,7 @@ def test_properties_are_set_and_unset(spark, table):
         ),
     ],
 )
-def test_an_impossible_declaration_is_rejected_and_leaves_the_table_unchanged(spark, table, parameters, error, texts):
+def test_an_invalid_declaration_is_rejected_and_leaves_the_table_unchanged(spark, table, parameters, error, texts):
     assert_rejected(spark, table, error, *texts, **parameters)
 
 

@@ -1,4 +1,4 @@
-"""`drop_features`: a table without type widening, which clients without the feature can read and write."""
+"""`drop_features` removes type widening from a table, so that clients without the feature can use the table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as OtherTable
+from deltalake import DeltaTable as DeltaRsTable
 
 from deltalite import DeltaTable
 from deltalite.commands.restore.command import restore
@@ -16,9 +16,9 @@ from deltalite.errors import InvalidRequestError, StorageError
 from deltalite.protocol.file_names import checkpoint_name
 from deltalite.requests import RestoreRequest, RunIdentity, TableRequest
 from tests.support.tables import (
-    commit,
+    actions_of,
     delete_rows,
-    everything,
+    folder_content,
     optimize_table,
     rows,
     spark_rows,
@@ -29,17 +29,18 @@ from tests.support.tables import (
 pytestmark = pytest.mark.spark
 
 WIDENING = {"delta.enableTypeWidening": "true"}
-PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
+PROTECTED_VERSION = "delta.requireCheckpointProtectionBeforeVersion"
 
 
 def drop(spark, table, *features, run=None, **parameters):
+    """Drop features, by default type widening; `run` is the app id."""
     identity = None if run is None else RunIdentity(app_id=run)
     names = features or ("typeWidening",)
     return define_table(spark, TableRequest(table=str(table), drop_features=names, identity=identity, **parameters))
 
 
 def types_in_files(table):
-    """The Arrow type of the column `id` in each live file."""
+    """The Arrow types of the column `id` in the files of the newest version, sorted."""
     (name,) = {f["metadata"].get("delta.columnMapping.physicalName", "id") for f in fields(table) if f["name"] == "id"}
     return sorted(str(pq.read_schema(table / path).field(name).type) for path in paths(table))
 
@@ -75,34 +76,34 @@ def test_the_files_get_the_newest_types_and_the_protocol_loses_the_feature(spark
     assert (protocol.min_reader_version, protocol.reader_features) == (1, None)
     assert set(protocol.writer_features) == {"appendOnly", "checkpointProtection", "invariants"}
     configuration = DeltaTable(str(widened)).metadata.configuration
-    assert configuration == {PROTECTED: str(result.version)}
+    assert configuration == {PROTECTED_VERSION: str(result.version)}
     assert "typeChanges" not in DeltaTable(str(widened)).metadata.schema_string
-    dropped = commit(widened, result.version)["commitInfo"]
-    assert json.loads(dropped["operationParameters"]["droppedFeatures"]) == ["typeWidening"]
+    info = actions_of(widened, result.version)["commitInfo"]
+    assert json.loads(info["operationParameters"]["droppedFeatures"]) == ["typeWidening"]
 
 
 def test_four_checkpoints_protect_the_history_before_the_drop(spark, widened):
-    version = drop(spark, widened).version
-    for checkpointed in range(version - feature_drop.BARRIERS, version + 1):
-        assert (widened / checkpoint_name(checkpointed)).exists()
-    for barrier in range(version - feature_drop.BARRIERS, version):
-        assert commit(widened, barrier)["commitInfo"]["operation"] == "Empty Commit"
-    assert not any(commit(widened, at)["add"] for at in range(version - feature_drop.BARRIERS, version + 1))
+    drop_version = drop(spark, widened).version
+    barriers = range(drop_version - feature_drop.BARRIERS, drop_version)
+    for version in barriers:
+        assert actions_of(widened, version)["commitInfo"]["operation"] == "Empty Commit"
+    for version in (*barriers, drop_version):
+        assert (widened / checkpoint_name(version)).exists()
+        assert not actions_of(widened, version)["add"]
 
 
-def test_a_client_without_the_feature_reads_and_writes_the_table(spark, widened):
+def test_delta_rs_reads_the_table_after_the_drop_and_this_library_still_writes_it(spark, widened):
     drop(spark, widened)
-    other = OtherTable(str(widened))
-    assert sorted(other.to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3_000_000_000]
+    assert sorted(DeltaRsTable(str(widened)).to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3_000_000_000]
     write_rows(spark, widened, "SELECT 4L AS id, 'b' AS part")
     update_rows(spark, widened, {"id": "id + 10"}, "id = 2")
     assert rows(widened) == sorted([(1, "a"), (12, None), (3_000_000_000, "a"), (4, "b")], key=repr)
 
 
-def test_rewritten_rows_are_no_change_of_data(spark, widened):
+def test_a_drop_does_not_record_rewritten_rows_as_a_data_change(spark, widened):
     drop(spark, widened)
     for version in range(3, DeltaTable(str(widened)).version + 1):
-        actions = commit(widened, version)
+        actions = actions_of(widened, version)
         assert not any(action["dataChange"] for action in [*actions["add"], *actions["remove"]])
 
 
@@ -117,15 +118,15 @@ def test_rewritten_rows_are_no_change_of_data(spark, widened):
     ],
     ids=lambda properties: next(iter(properties)),
 )
-def test_other_features_stay(spark, tmp_path, properties):
+def test_a_drop_keeps_the_other_features(spark, tmp_path, properties):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT CAST(id AS INT) AS id FROM range(0, 6, 1, 1)", properties=properties | WIDENING)
     delete_rows(spark, table, "id = 3")
     write_rows(spark, table, "SELECT 7L AS id", merge_schema=True)
-    before = set(DeltaTable(str(table)).protocol.writer_features)
+    features_before = set(DeltaTable(str(table)).protocol.writer_features)
     drop(spark, table)
-    after = set(DeltaTable(str(table)).protocol.writer_features)
-    assert (before - after, after - before) == ({"typeWidening"}, {"checkpointProtection"})
+    features_after = set(DeltaTable(str(table)).protocol.writer_features)
+    assert features_after == features_before - {"typeWidening"} | {"checkpointProtection"}
     assert rows(table) == spark_rows(spark, table) == [(n,) for n in (0, 1, 2, 4, 5, 7)]
     assert set(types_in_files(table)) == {"int64"}
 
@@ -135,20 +136,21 @@ def test_a_clustered_table_keeps_its_clustering(spark, tmp_path):
     define_table(spark, TableRequest(table=str(table), schema="id INT", cluster_by=("id",), properties=WIDENING))
     write_rows(spark, table, "SELECT CAST(id AS INT) AS id FROM range(100)")
     optimize_table(spark, table)
-    tags = {add["tags"]["ZCUBE_ID"] for add in commit(table, 2)["add"]}
+    cube_ids = {add["tags"]["ZCUBE_ID"] for add in actions_of(table, 2)["add"]}
     define_table(spark, TableRequest(table=str(table), schema="id BIGINT"))
     drop(spark, table)
-    newest = [add for version in range(4, 12) if (table / f"_delta_log/{version:020}.json").exists()
-              for add in commit(table, version)["add"]]  # fmt: skip
-    assert {add["tags"]["ZCUBE_ID"] for add in newest} == tags
-    assert {add["clusteringProvider"] for add in newest} == {"liquid"}
+    adds = [
+        add for version in range(4, DeltaTable(str(table)).version + 1) for add in actions_of(table, version)["add"]
+    ]
+    assert {add["tags"]["ZCUBE_ID"] for add in adds} == cube_ids
+    assert {add["clusteringProvider"] for add in adds} == {"liquid"}
 
 
-def test_a_second_task_changes_nothing(spark, widened):
+def test_a_second_drop_changes_nothing(spark, widened):
     drop(spark, widened)
-    before = everything(widened)
+    content_before = folder_content(widened)
     assert not drop(spark, widened).committed
-    assert everything(widened) == before
+    assert folder_content(widened) == content_before
 
 
 def test_a_table_that_never_widened_a_column_drops_the_feature(spark, tmp_path):
@@ -159,7 +161,7 @@ def test_a_table_that_never_widened_a_column_drops_the_feature(spark, tmp_path):
     assert paths(table) == files and "typeWidening" not in DeltaTable(str(table)).protocol.writer_features
 
 
-def test_a_retry_goes_on_where_the_first_attempt_stopped(spark, widened, monkeypatch):
+def test_a_retry_does_not_rewrite_the_files_that_the_first_attempt_has_rewritten(spark, widened, monkeypatch):
     calls = []
 
     def fail_at_the_second_checkpoint(*arguments):
@@ -189,7 +191,7 @@ def test_a_winning_commit_does_not_lower_the_protected_version(spark, widened, m
     monkeypatch.setattr(command, "commit_proposal", commit_after_a_rival)
     result = drop(spark, widened)
     assert result.version == result.read_version + 2
-    assert DeltaTable(str(widened)).metadata.configuration[PROTECTED] == str(result.version)
+    assert DeltaTable(str(widened)).metadata.configuration[PROTECTED_VERSION] == str(result.version)
     assert (widened / checkpoint_name(result.version)).exists() and (9, "z") in rows(widened)
 
 
@@ -233,7 +235,7 @@ def test_files_that_a_rival_restores_during_the_drop_are_rewritten_too(spark, wi
     assert types_in_files(widened) == ["int64", "int64", "int64"] and rows(widened) == ROWS
 
 
-def test_a_restore_brings_the_feature_back(spark, widened):
+def test_a_restore_enables_the_feature_again_and_it_can_be_dropped_again(spark, widened):
     drop(spark, widened)
     restore(spark, RestoreRequest(table=str(widened), version=2))
     assert types_in_files(widened) == ["int32", "int32", "int64"] and rows(widened) == ROWS
@@ -242,7 +244,7 @@ def test_a_restore_brings_the_feature_back(spark, widened):
     assert types_in_files(widened) == ["int64", "int64", "int64"] and spark_rows(spark, widened) == ROWS
 
 
-def test_a_change_of_the_declaration_comes_with_the_drop(spark, widened):
+def test_a_task_can_drop_a_feature_and_change_the_table(spark, widened):
     drop(spark, widened, schema="id BIGINT, part STRING, note STRING", constraints={"positive": "id > 0"})
     assert [f["name"] for f in fields(widened)] == ["id", "part", "note"]
     assert DeltaTable(str(widened)).metadata.configuration["delta.constraints.positive"] == "id > 0"
@@ -257,15 +259,15 @@ def test_a_change_of_the_declaration_comes_with_the_drop(spark, widened):
         (("typeWidening", "TYPEWIDENING"), {}, "twice"),
     ],
 )
-def test_a_wrong_request_changes_nothing(spark, widened, features, parameters, problem):
-    before = everything(widened)
+def test_an_invalid_request_is_rejected_and_changes_nothing(spark, widened, features, parameters, problem):
+    content_before = folder_content(widened)
     with pytest.raises(InvalidRequestError, match=problem):
         drop(spark, widened, *features, **parameters)
-    assert everything(widened) == before
+    assert folder_content(widened) == content_before
 
 
-def test_a_new_constraint_that_a_row_breaks_is_found_before_any_commit(spark, widened):
-    before = everything(widened)
+def test_a_constraint_that_a_row_violates_is_rejected_before_any_commit(spark, widened):
+    content_before = folder_content(widened)
     with pytest.raises(Exception, match="A row that breaks this"):
         drop(spark, widened, constraints={"small": "id < 3"})
-    assert everything(widened) == before
+    assert folder_content(widened) == content_before

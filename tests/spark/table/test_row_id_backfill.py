@@ -1,4 +1,4 @@
-"""A table that gets row tracking has a row id for each row, even if other writers commit or the task is killed."""
+"""A task that enables row tracking gives a row id to each row, even if other writers commit or the task is killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.inspection.verify import verify
 from deltalite.requests import TableRequest
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import commit, delete_rows, optimize_table, rows, update_rows, values, write_rows
+from tests.support.tables import actions_of, delete_rows, optimize_table, rows, update_rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("one_task")]
 
@@ -31,11 +31,12 @@ def table(spark, tmp_path, monkeypatch):
     return path
 
 
-def tracked(spark, table):
+def enable_row_tracking(spark, table):
     return define_table(spark, TableRequest(table=str(table), properties=TRACKED))
 
 
 def ids(table):
+    """The row id of each row, by the table's `id`."""
     result = DeltaTable(str(table)).to_arrow(columns=["id", "_row_id"]).to_pylist()
     row_ids = [row["_row_id"] for row in result]
     assert None not in row_ids and len(set(row_ids)) == len(row_ids)
@@ -43,87 +44,91 @@ def ids(table):
 
 
 def operations(table):
+    """The operations of the commits after the fixture."""
     return [
-        commit(table, version)["commitInfo"]["operation"] for version in range(4, DeltaTable(str(table)).version + 1)
+        actions_of(table, version)["commitInfo"]["operation"]
+        for version in range(4, DeltaTable(str(table)).version + 1)
     ]
 
 
 def test_a_backfill_gives_an_id_to_each_row_in_bounded_commits(spark, table):
-    before = rows(table)
-    result = tracked(spark, table)
+    rows_before = rows(table)
+    result = enable_row_tracking(spark, table)
     assert result.metrics["numBackfilledFiles"] == 3
     assert operations(table) == ["UPGRADE PROTOCOL", *["ROW TRACKING BACKFILL"] * 2, "ALTER TABLE"]
-    assert [len(commit(table, version)["add"]) for version in (5, 6)] == [2, 1]
-    assert not any(add["dataChange"] for version in (5, 6) for add in commit(table, version)["add"])
-    assert rows(table) == before
-    first = ids(table)
-    assert first.keys() == {row[0] for row in before}
+    assert [len(actions_of(table, version)["add"]) for version in (5, 6)] == [2, 1]
+    assert not any(add["dataChange"] for version in (5, 6) for add in actions_of(table, version)["add"])
+    assert rows(table) == rows_before
+    ids_before = ids(table)
+    assert ids_before.keys() == {row[0] for row in rows_before}
     update_rows(spark, table, {"id": "id + 100"}, "id = 6")
-    assert ids(table)[106] == first[6]
+    assert ids(table)[106] == ids_before[6]
     assert verify(LocalLogStore(str(table))).findings == ()
 
 
-def test_a_backfill_goes_on_where_a_killed_task_stopped(spark, table, monkeypatch):
-    real, commits = backfill.commit_proposal, []
+def test_a_backfill_continues_after_the_last_commit_of_a_killed_task(spark, table, monkeypatch):
+    commit_proposal, calls = backfill.commit_proposal, []
 
-    def die_at_the_third(*arguments):
-        commits.append(arguments)
-        if len(commits) == 3:
+    def die_at_the_third_commit(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
             raise KeyboardInterrupt
-        return real(*arguments)
+        return commit_proposal(*arguments)
 
-    monkeypatch.setattr(backfill, "commit_proposal", die_at_the_third)
+    monkeypatch.setattr(backfill, "commit_proposal", die_at_the_third_commit)
     with pytest.raises(KeyboardInterrupt):
-        tracked(spark, table)
-    write_rows(spark, table, "SELECT * FROM range(12, 14, 1, 1)")  # the feature is supported: this file has ids
-    result = tracked(spark, table)
+        enable_row_tracking(spark, table)
+    write_rows(
+        spark, table, "SELECT * FROM range(12, 14, 1, 1)"
+    )  # the table supports the feature by now, so this file gets row ids
+    result = enable_row_tracking(spark, table)
     assert result.metrics["numBackfilledFiles"] == 1
     assert len(ids(table)) == 13
 
 
-def before_the_first_backfill(monkeypatch, change):
-    """Let another writer commit between the plan and the commit of the first backfill."""
-    real, calls = committing.commit, []
+def run_before_first_backfill_commit(monkeypatch, change):
+    """Run `change`, which commits, between the plan and the commit of the first backfill."""
+    commit, calls = committing.commit, []
 
-    def commit_after(store, proposal):
+    def commit_after_change(store, proposal):
         if proposal.operation.name == "ROW TRACKING BACKFILL" and not calls:
             calls.append(proposal)
             change()
-        return real(store, proposal)
+        return commit(store, proposal)
 
-    monkeypatch.setattr(committing, "commit", commit_after)
+    monkeypatch.setattr(committing, "commit", commit_after_change)
 
 
 def test_a_file_that_another_writer_removes_is_not_added_again(spark, table, monkeypatch):
-    before_the_first_backfill(monkeypatch, lambda: delete_rows(spark, table, "id >= 4"))
-    tracked(spark, table)
+    run_before_first_backfill_commit(monkeypatch, lambda: delete_rows(spark, table, "id >= 4"))
+    enable_row_tracking(spark, table)
     assert [row[0] for row in rows(table)] == [0, 1, 2, 3]
     assert ids(table).keys() == {0, 1, 2, 3}
 
 
 def test_a_file_whose_rows_another_writer_moves_is_not_added_again(spark, table, monkeypatch):
-    before = rows(table)
-    before_the_first_backfill(monkeypatch, lambda: optimize_table(spark, table))
-    tracked(spark, table)
-    assert rows(table) == before
-    assert ids(table).keys() == {row[0] for row in before}
+    rows_before = rows(table)
+    run_before_first_backfill_commit(monkeypatch, lambda: optimize_table(spark, table))
+    enable_row_tracking(spark, table)
+    assert rows(table) == rows_before
+    assert ids(table).keys() == {row[0] for row in rows_before}
 
 
 def test_two_tasks_that_enable_row_tracking_at_once_give_one_id_to_each_row(spark, table, monkeypatch):
-    before_the_first_backfill(monkeypatch, lambda: tracked(spark, table))
-    assert not tracked(spark, table).committed
+    run_before_first_backfill_commit(monkeypatch, lambda: enable_row_tracking(spark, table))
+    assert not enable_row_tracking(spark, table).committed
     assert operations(table).count("ROW TRACKING BACKFILL") == 2
     assert len(ids(table)) == 11
 
 
 def test_row_tracking_is_not_enabled_if_a_file_lacks_its_number_of_rows(spark, table):
-    name = commit(table, 2)["add"][0]["path"]
+    name = actions_of(table, 2)["add"][0]["path"]
     path = table / "_delta_log" / f"{2:020}.json"
     path.write_text(path.read_text().replace('\\"numRecords\\":4,', ""))
     for checksum in (table / "_delta_log").glob("*.crc"):
         checksum.unlink()
     with pytest.raises(InvalidRequestError, match=f"{name}.*lack numRecords"):
-        tracked(spark, table)
+        enable_row_tracking(spark, table)
     assert "delta.enableRowTracking" not in DeltaTable(str(table)).metadata.configuration
     assert len(rows(table)) == 11
 
@@ -135,7 +140,7 @@ SUSPENDED = {"delta.feature.rowTracking": "supported", "delta.rowTrackingSuspend
     "ending",
     [{"unset_properties": ("delta.rowTrackingSuspended",)}, {"properties": {"delta.rowTrackingSuspended": "false"}}],
 )
-def test_a_suspension_of_row_ids_ends_before_the_backfill(spark, tmp_path, ending):
+def test_a_task_can_end_the_suspension_of_row_ids_and_enable_row_tracking(spark, tmp_path, ending):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT id FROM range(4)", properties=SUSPENDED)
     properties = {**TRACKED, **ending.get("properties", {})}
@@ -143,16 +148,16 @@ def test_a_suspension_of_row_ids_ends_before_the_backfill(spark, tmp_path, endin
     assert len(ids(table)) == 4
 
 
-def test_a_suspension_that_another_writer_starts_ends_the_task(spark, table, monkeypatch):
+def test_a_suspension_by_another_writer_makes_the_task_fail(spark, table, monkeypatch):
     suspended = TableRequest(table=str(table), properties={"delta.rowTrackingSuspended": "true"})
-    before_the_first_backfill(monkeypatch, lambda: define_table(spark, suspended))
+    run_before_first_backfill_commit(monkeypatch, lambda: define_table(spark, suspended))
     with pytest.raises(InvalidRequestError, match="both true"):
-        tracked(spark, table)
+        enable_row_tracking(spark, table)
 
 
 def test_a_table_without_rows_gets_row_tracking_in_one_commit(spark, tmp_path):
     table = tmp_path / "t"
     define_table(spark, TableRequest(table=str(table), schema="id BIGINT"))
-    assert tracked(spark, table).version == 2
+    assert enable_row_tracking(spark, table).version == 2
     write_rows(spark, table, values("id", "1", "2"))
     assert len(ids(table)) == 2

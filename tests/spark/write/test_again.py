@@ -1,4 +1,4 @@
-"""A write that conflicts with a winning commit is replanned, and does not write files again that are still valid."""
+"""A write replans after a conflict with a winning commit, and does not write files again that are still valid."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import commit as commit_proposal
 from deltalite.txn.proposal import BaseState, Operation, Proposal
 from tests.support.racing import run_before_commits
-from tests.support.tables import commit, data_files, everything, rows, values, write_rows
+from tests.support.tables import actions_of, data_files, folder_content, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
-NEW = values("id, day", "2, 'a'")
+NEW_ROW = values("id, day", "2, 'a'")
 RIVAL = {"query": values("id, day", "5, 'a'")}
+# For each kind of replacement: the options of the write, and the rows after the write and its rivals.
 REPLACEMENTS = {
     "everything": ({"mode": "overwrite"}, [(2, "a")]),
     "rows in part of a file": (
@@ -32,113 +33,108 @@ REPLACEMENTS = {
 
 @pytest.fixture
 def race(spark, tmp_path, monkeypatch):
-    """Return `race(ours, *rivals)`, which writes `ours` and runs one rival before each of its commits.
+    """Return `race(write_options, *rivals)`, which writes and runs one rival before each of its commits.
 
-    `race.table` has three rows. `race.staged` has the data files outside the log before each rival.
+    `race.table` has three rows. `race.uncommitted_files` has the data files outside the log before each rival.
     """
     table = tmp_path / "t"
-    old = values("id, day", "1, 'a'", "4, 'a'", "50, 'b'").replace("SELECT", "SELECT /*+ COALESCE(1) */")
-    write_rows(spark, table, old, partition_by=("day",))
+    old_rows = values("id, day", "1, 'a'", "4, 'a'", "50, 'b'").replace("SELECT", "SELECT /*+ COALESCE(1) */")
+    write_rows(spark, table, old_rows, partition_by=("day",))
 
     def run_rival(rival):
-        run.staged.append(data_files(table) - in_the_log(table))
+        run.uncommitted_files.append(data_files(table) - committed_files(table))
         rival(table) if callable(rival) else write_rows(spark, table, **rival)
 
-    def run(ours, *rivals, **options):
+    def run(write_options, *rivals):
         with monkeypatch.context() as patch:
             run_before_commits(patch, *(partial(run_rival, rival) for rival in rivals))
-            return write_rows(spark, table, **{"query": NEW, "conflict_retries": len(rivals), **ours, **options})
+            return write_rows(spark, table, **{"query": NEW_ROW, "conflict_retries": len(rivals), **write_options})
 
-    run.table, run.staged = table, []
+    run.table, run.uncommitted_files = table, []
     return run
 
 
-def in_the_log(table):
+def committed_files(table):
+    """The files that the commits of a table have added."""
     versions = range(len(list((table / "_delta_log").glob("*.json"))))
-    return {add["path"] for version in versions for add in commit(table, version)["add"]}
+    return {path for version in versions for path in added_files(table, version)}
 
 
-def added(table, version):
-    return {add["path"] for add in commit(table, version)["add"]}
+def added_files(table, version):
+    return {add["path"] for add in actions_of(table, version)["add"]}
 
 
 def with_properties(**properties):
-    """A rival that changes the table's properties."""
+    """A rival that sets properties of the table."""
 
-    def rival(table):
+    def set_properties(table):
         store = LocalLogStore(str(table))
-        base = Snapshot.load(store)
-        configuration = {**base.configuration, **{f"delta.{key}": value for key, value in properties.items()}}
-        metadata = dataclasses.replace(base.metadata, configuration=configuration)
-        commit_proposal(
-            store,
-            Proposal(
-                base=BaseState.of(base),
-                operation=Operation(name="SET TBLPROPERTIES"), metadata=metadata,
-            ),
-        )  # fmt: skip
+        snapshot = Snapshot.load(store)
+        configuration = {**snapshot.configuration, **{f"delta.{key}": value for key, value in properties.items()}}
+        metadata = dataclasses.replace(snapshot.metadata, configuration=configuration)
+        operation = Operation(name="SET TBLPROPERTIES")
+        commit_proposal(store, Proposal(base=BaseState.of(snapshot), operation=operation, metadata=metadata))
 
-    return rival
+    return set_properties
 
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
-def test_rows_from_other_sources_are_not_written_again_after_a_conflict(race, replacement):
+def test_a_replacement_does_not_write_its_new_rows_again_after_a_conflict(race, replacement):
     options, expected = REPLACEMENTS[replacement]
-    done = race(options, RIVAL, RIVAL)
-    assert (done.version, rows(race.table)) == (3, expected)
-    kept = race.staged[0] & race.staged[1] & added(race.table, 3)
-    assert len(kept) == 1, "the file of the new row must stay the same"
-    assert data_files(race.table) == in_the_log(race.table)
+    result = race(options, RIVAL, RIVAL)
+    assert (result.version, rows(race.table)) == (3, expected)
+    reused_files = race.uncommitted_files[0] & race.uncommitted_files[1] & added_files(race.table, 3)
+    assert len(reused_files) == 1, "the file of the new row must stay the same"
+    assert data_files(race.table) == committed_files(race.table)
 
 
-def test_an_append_keeps_its_files_after_a_change_that_concerns_no_file(race):
-    done = race({}, with_properties(appendOnly="true"))
-    assert (done.version, done.read_version) == (2, 1)
-    assert added(race.table, 2) == race.staged[0]
+def test_an_append_keeps_its_files_after_a_change_of_a_property(race):
+    result = race({}, with_properties(appendOnly="true"))
+    assert (result.version, result.read_version) == (2, 1)
+    assert added_files(race.table, 2) == race.uncommitted_files[0]
     assert rows(race.table) == [(1, "a"), (2, "a"), (4, "a"), (50, "b")]
 
 
 def test_rows_are_written_again_after_a_change_of_the_schema(race):
-    wider = {"query": values("id, day, note", "5, 'a', 'x'"), "merge_schema": True}
-    done = race({}, wider)
-    assert done.version == 2 and not added(race.table, 2) & race.staged[0]
+    rival_with_new_column = {"query": values("id, day, note", "5, 'a', 'x'"), "merge_schema": True}
+    result = race({}, rival_with_new_column)
+    assert result.version == 2 and not added_files(race.table, 2) & race.uncommitted_files[0]
     assert rows(race.table) == [(1, "a", None), (2, "a", None), (4, "a", None), (5, "a", "x"), (50, "b", None)]
-    assert data_files(race.table) == in_the_log(race.table)
+    assert data_files(race.table) == committed_files(race.table)
 
 
 def test_rows_of_a_self_read_are_written_again_after_a_conflict(race):
     self_read = {"sources": {"t": Source(format="delta", path=str(race.table))}}
     race({"query": "SELECT max(id) + 1 AS id, 'a' AS day FROM t", **self_read}, {"query": values("id, day", "60, 'b'")})
-    assert not added(race.table, 2) & race.staged[0]
-    assert rows(race.table)[-1] == (61, "a") and data_files(race.table) == in_the_log(race.table)
+    assert not added_files(race.table, 2) & race.uncommitted_files[0]
+    assert rows(race.table)[-1] == (61, "a") and data_files(race.table) == committed_files(race.table)
 
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
 def test_no_file_remains_after_the_last_conflict(race, replacement):
     with pytest.raises(ConcurrentAppendException, match="planned 2 times"):
-        race(REPLACEMENTS[replacement][0], RIVAL, RIVAL, conflict_retries=1)
-    assert all(race.staged) and data_files(race.table) == in_the_log(race.table)
+        race({**REPLACEMENTS[replacement][0], "conflict_retries": 1}, RIVAL, RIVAL)
+    assert all(race.uncommitted_files) and data_files(race.table) == committed_files(race.table)
     assert sorted(p.name for p in race.table.iterdir()) == ["_delta_log", "day=a", "day=b"]
 
 
 def test_files_are_kept_if_it_is_unknown_whether_the_commit_succeeded(race, monkeypatch):
-    read, taken = LocalLogStore.read, []
+    read = LocalLogStore.read
 
-    def unreadable(store, name):
-        if taken and name.endswith("2.json"):
+    def fail_for_version_2(store, name):
+        if name.endswith("2.json"):
             raise StorageError("The disk is gone.", remedy="Mount it.")
         return read(store, name)
 
-    def unanswered(table):
-        taken.append(table)
-        monkeypatch.setattr(LocalLogStore, "read", unreadable)
+    def lose_the_answer(_table):
+        monkeypatch.setattr(LocalLogStore, "read", fail_for_version_2)
         raise CommitStateUnknownError("No answer.", remedy="Look.")
 
     with pytest.raises(CommitStateUnknownError):
-        race(REPLACEMENTS["rows in part of a file"][0], RIVAL, *[unanswered] * 9)
+        race(REPLACEMENTS["rows in part of a file"][0], RIVAL, *[lose_the_answer] * 9)
     monkeypatch.setattr(LocalLogStore, "read", read)
-    left = data_files(race.table) - in_the_log(race.table)
-    assert race.staged[1] == left and len(left) == 2, (
+    remaining_files = data_files(race.table) - committed_files(race.table)
+    assert race.uncommitted_files[1] == remaining_files and len(remaining_files) == 2, (
         "the file of the new row and the file of the copied row must remain"
     )
 
@@ -150,21 +146,21 @@ def test_files_are_kept_if_it_is_unknown_whether_the_commit_succeeded(race, monk
         {"partition_overwrite": "dynamic", "query": values("id, day", "3, 'b'")},
     ],
 )
-def test_an_append_only_table_refuses_an_overwrite_that_would_replace_no_row(spark, tmp_path, options):
+def test_an_append_only_table_rejects_an_overwrite_that_would_replace_no_row(spark, tmp_path, options):
     table = tmp_path / "t"
     write_rows(
         spark, table, values("id, day", "1, 'a'"), partition_by=("day",), properties={"delta.appendOnly": "true"}
     )
-    before = everything(table)
+    content_before = folder_content(table)
     with pytest.raises(AppendOnlyError, match="append-only"):
-        write_rows(spark, table, **{"query": NEW, "mode": "overwrite", **options})
-    assert everything(table) == before
+        write_rows(spark, table, **{"query": NEW_ROW, "mode": "overwrite", **options})
+    assert folder_content(table) == content_before
 
 
-def test_an_append_only_table_refuses_to_overwrite_its_first_rows(spark, tmp_path):
+def test_an_empty_append_only_table_rejects_an_overwrite(spark, tmp_path):
     table = tmp_path / "t"
-    write_rows(spark, table, f"{NEW} WHERE false", properties={"delta.appendOnly": "true"})
-    before = everything(table)
+    write_rows(spark, table, f"{NEW_ROW} WHERE false", properties={"delta.appendOnly": "true"})
+    content_before = folder_content(table)
     with pytest.raises(AppendOnlyError, match="append-only"):
-        write_rows(spark, table, NEW, mode="overwrite")
-    assert everything(table) == before
+        write_rows(spark, table, NEW_ROW, mode="overwrite")
+    assert folder_content(table) == content_before

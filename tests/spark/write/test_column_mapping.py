@@ -7,17 +7,17 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as OtherTable
+from deltalake import DeltaTable as DeltaRsTable
 from deltalake import QueryBuilder
 
 from deltalite import DeltaTable
 from deltalite.errors import InvalidRequestError
 from deltalite.requests import Source
-from tests.support.tables import commit, data_files, everything, rows, spark_rows, write_rows
+from tests.support.tables import actions_of, data_files, folder_content, rows, spark_rows, write_rows
 
 pytestmark = pytest.mark.spark
 
-MODE, HIGHEST = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
+MODE, MAX_COLUMN_ID = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
 ROWS = """SELECT * FROM VALUES
     (1, 'a', named_struct('x', 1, 'l', array(named_struct('y', 'u'))), map('k', named_struct('v', 1.5D))),
     (2, 'b', NULL, NULL), (3, NULL, named_struct('x', 3, 'l', array()), map())
@@ -25,23 +25,28 @@ ROWS = """SELECT * FROM VALUES
 
 
 def fields(table):
-    """For each column: its id, its physical name and its type as JSON."""
+    """(id, physical name, type as JSON) of each column, by its name."""
     schema = json.loads(DeltaTable(str(table)).metadata.schema_string)
-    fields_by_name = {f["name"]: (f["metadata"], f["type"]) for f in schema["fields"]}
-    prefix = "delta.columnMapping."
-    return {n: (m.get(f"{prefix}id"), m.get(f"{prefix}physicalName"), kind) for n, (m, kind) in fields_by_name.items()}
+    return {
+        field["name"]: (
+            field["metadata"].get("delta.columnMapping.id"),
+            field["metadata"].get("delta.columnMapping.physicalName"),
+            field["type"],
+        )
+        for field in schema["fields"]
+    }
 
 
-def file_ids(table, add):
-    """Name and field id of each group and leaf of the data file's own schema, at every depth."""
+def field_ids_in_file(table, add):
+    """The field id of each column of a data file and of each nested field, by name."""
     ids = {}
 
     def walk(field):
-        number = (field.metadata or {}).get(b"PARQUET:field_id")
-        if number is not None:
-            ids[field.name] = int(number)
-        for inner in range(field.type.num_fields):
-            walk(field.type.field(inner))
+        field_id = (field.metadata or {}).get(b"PARQUET:field_id")
+        if field_id is not None:
+            ids[field.name] = int(field_id)
+        for at in range(field.type.num_fields):
+            walk(field.type.field(at))
 
     for field in pq.read_schema(table / add["path"]):
         walk(field)
@@ -52,31 +57,36 @@ def self_source(table):
     return {"source": Source(format="delta", path=str(table))}
 
 
-def theirs(table, columns):
-    query = QueryBuilder().register("t", OtherTable(str(table)))
-    return sorted(tuple(r.values()) for r in pa.table(query.execute(f"SELECT {columns} FROM t").read_all()).to_pylist())
+def rows_by_delta_rs(table, columns):
+    """The rows of these columns as delta-rs reads them, sorted."""
+    query = QueryBuilder().register("t", DeltaRsTable(str(table)))
+    table_rows = pa.table(query.execute(f"SELECT {columns} FROM t").read_all()).to_pylist()
+    return sorted(tuple(row.values()) for row in table_rows)
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_a_table_with_column_mapping_is_created_appended_to_and_given_a_new_schema(spark, tmp_path, mode):
+def test_columns_of_a_mapped_table_keep_ids_and_names_unless_their_type_is_replaced(spark, tmp_path, mode):
     table = tmp_path / "t"
     write_rows(spark, table, ROWS, partition_by=("day",), properties={MODE: mode})
-    first = commit(table, 0)
-    known = fields(table)
-    by_id = known["the id"][1]
-    assert first["protocol"]["minReaderVersion"] == 2 and first["protocol"]["minWriterVersion"] == 5
-    assert first["metaData"]["partitionColumns"] == ["day"] and first["metaData"]["configuration"][HIGHEST] == "8"
-    assert {tuple(a["partitionValues"].items()) for a in first["add"]} == {
-        ((known["day"][1], value),) for value in ("a", "b", None)
+    created = actions_of(table, 0)
+    first_fields = fields(table)
+    physical_id = first_fields["the id"][1]
+    assert created["protocol"]["minReaderVersion"] == 2 and created["protocol"]["minWriterVersion"] == 5
+    assert created["metaData"]["partitionColumns"] == ["day"]
+    assert created["metaData"]["configuration"][MAX_COLUMN_ID] == "8"
+    assert {tuple(add["partitionValues"].items()) for add in created["add"]} == {
+        ((first_fields["day"][1], value),) for value in ("a", "b", None)
     }
-    stats = [json.loads(a["stats"]) for a in first["add"]]
-    assert sorted(s["minValues"][by_id] for s in stats) == [1, 2, 3] and "the id" not in stats[0]["minValues"]
-    ids = file_ids(table, first["add"][0])
-    assert ids[by_id] == known["the id"][0] and sorted(ids.values()) == [1, 3, 4, 5, 6, 7, 8]
-    inner = known["s"][2]["fields"][0]["metadata"]
-    assert ids[inner["delta.columnMapping.physicalName"]] == inner["delta.columnMapping.id"]
-    whole = rows(table)
-    assert len(whole) == 3 and whole[0][2] == {"x": 1, "l": [{"y": "u"}]} and whole[0][3] == [("k", {"v": 1.5})]
+    stats_of_files = [json.loads(add["stats"]) for add in created["add"]]
+    assert sorted(stats["minValues"][physical_id] for stats in stats_of_files) == [1, 2, 3]
+    assert "the id" not in stats_of_files[0]["minValues"]
+    ids = field_ids_in_file(table, created["add"][0])
+    assert ids[physical_id] == first_fields["the id"][0] and sorted(ids.values()) == [1, 3, 4, 5, 6, 7, 8]
+    member = first_fields["s"][2]["fields"][0]["metadata"]
+    assert ids[member["delta.columnMapping.physicalName"]] == member["delta.columnMapping.id"]
+    first_rows = rows(table)
+    assert len(first_rows) == 3
+    assert first_rows[0][2:] == ({"x": 1, "l": [{"y": "u"}]}, [("k", {"v": 1.5})])
 
     write_rows(
         spark,
@@ -84,12 +94,13 @@ def test_a_table_with_column_mapping_is_created_appended_to_and_given_a_new_sche
         "SELECT 4 AS `THE ID`, 'b' AS day, 9L AS added, named_struct('x', 4, 'more', 1) AS s",
         merge_schema=True,
     )
-    grown = fields(table)
-    assert commit(table, 1)["metaData"]["configuration"][HIGHEST] == "10" and "protocol" not in commit(table, 1)
-    assert {name: grown[name][:2] for name in known} == {name: field[:2] for name, field in known.items()}
-    assert grown["added"][0] in (9, 10) and grown["added"][1] not in {field[1] for field in known.values()}
-    got = theirs(table, '"the id", day, added')
-    assert got == sorted([(1, "a", None), (2, "b", None), (3, None, None), (4, "b", 9)], key=lambda r: r[0])
+    evolved = fields(table)
+    assert actions_of(table, 1)["metaData"]["configuration"][MAX_COLUMN_ID] == "10"
+    assert "protocol" not in actions_of(table, 1)
+    assert {name: evolved[name][:2] for name in first_fields} == {n: field[:2] for n, field in first_fields.items()}
+    assert evolved["added"][0] in (9, 10) and evolved["added"][1] not in {field[1] for field in first_fields.values()}
+    evolved_rows = rows_by_delta_rs(table, '"the id", day, added')
+    assert evolved_rows == [(1, "a", None), (2, "b", None), (3, None, None), (4, "b", 9)]
 
     write_rows(spark, table, "SELECT 5 AS `the id`, 'c' AS day", mode="overwrite", replace_where="`the id` >= 4")
     write_rows(spark, table, "SELECT 6 AS `the id`, 'b' AS day", mode="overwrite", partition_overwrite="dynamic")
@@ -102,34 +113,34 @@ def test_a_table_with_column_mapping_is_created_appended_to_and_given_a_new_sche
     write_rows(
         spark, table, "SELECT * FROM source", mode="overwrite", overwrite_schema=True, sources=self_source(table)
     )
-    assert "metaData" not in commit(table, 5) and len(rows(table)) == 5  # the same columns keep their ids
-    anew = "SELECT 8 AS `the id`, 'text' AS s, 1 AS fresh"
-    write_rows(spark, table, anew, mode="overwrite", overwrite_schema=True, partition_by=())
-    last = fields(table)
-    assert last["the id"][:2] == known["the id"][:2]
-    assert (last["s"][0], last["fresh"][0]) == (11, 12) and last["s"][1] != known["s"][1]
-    assert commit(table, 6)["metaData"]["configuration"][HIGHEST] == "12"
-    assert rows(table) == [(8, "text", 1)] == theirs(table, "*") and len(rows(table, version=0)) == 3
+    assert "metaData" not in actions_of(table, 5) and len(rows(table)) == 5  # the same columns keep their ids
+    query = "SELECT 8 AS `the id`, 'text' AS s, 1 AS fresh"
+    write_rows(spark, table, query, mode="overwrite", overwrite_schema=True, partition_by=())
+    replaced = fields(table)
+    assert replaced["the id"][:2] == first_fields["the id"][:2]
+    assert (replaced["s"][0], replaced["fresh"][0]) == (11, 12) and replaced["s"][1] != first_fields["s"][1]
+    assert actions_of(table, 6)["metaData"]["configuration"][MAX_COLUMN_ID] == "12"
+    assert rows(table) == [(8, "text", 1)] == rows_by_delta_rs(table, "*") and len(rows(table, version=0)) == 3
 
 
 def test_overwrite_schema_enables_column_mapping_and_cannot_disable_it(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT 1 AS id")
     write_rows(spark, table, "SELECT 2 AS id", mode="overwrite", overwrite_schema=True, properties={MODE: "name"})
-    assert fields(table)["id"][1].startswith("col-") and commit(table, 1)["protocol"]["minReaderVersion"] == 2
-    assert rows(table) == [(2,)] == theirs(table, "*") and rows(table, version=0) == [(1,)]
-    before = everything(table)
+    assert fields(table)["id"][1].startswith("col-") and actions_of(table, 1)["protocol"]["minReaderVersion"] == 2
+    assert rows(table) == [(2,)] == rows_by_delta_rs(table, "*") and rows(table, version=0) == [(1,)]
+    content_before = folder_content(table)
     for mode in ("none", "id"):
         with pytest.raises(InvalidRequestError, match="can only change from 'none' to 'name'"):
             write_rows(spark, table, "SELECT 3 AS id", mode="overwrite", overwrite_schema=True, properties={MODE: mode})
     with pytest.raises(InvalidRequestError, match="maxColumnId"):
-        write_rows(spark, tmp_path / "n", "SELECT 3 AS id", properties={MODE: "name", HIGHEST: "5"})
-    assert everything(table) == before and data_files(table) and not (tmp_path / "n").exists()
+        write_rows(spark, tmp_path / "n", "SELECT 3 AS id", properties={MODE: "name", MAX_COLUMN_ID: "5"})
+    assert folder_content(table) == content_before and data_files(table) and not (tmp_path / "n").exists()
 
 
 def test_rows_of_a_mapped_table_are_written_without_field_ids_to_a_plain_table(spark, tmp_path):
     write_rows(spark, tmp_path / "mapped", ROWS, properties={MODE: "id"})
     write_rows(spark, tmp_path / "plain", None, sources=self_source(tmp_path / "mapped"))
     assert {field[:2] for field in fields(tmp_path / "plain").values()} == {(None, None)}
-    assert file_ids(tmp_path / "plain", commit(tmp_path / "plain", 0)["add"][0]) == {}
+    assert field_ids_in_file(tmp_path / "plain", actions_of(tmp_path / "plain", 0)["add"][0]) == {}
     assert rows(tmp_path / "plain") == rows(tmp_path / "mapped")

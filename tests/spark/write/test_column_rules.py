@@ -1,4 +1,4 @@
-"""Every written row satisfies the table's rules, and the table fills columns that the rows lack."""
+"""A write accepts only rows that satisfy the rules of the table, and computes columns that the rows do not have."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from deltalite.errors import (
     UnsupportedFeatureError,
 )
 from tests.support.column_rules import assert_write_rejected, empty_table, field, invariant
-from tests.support.tables import commit, rows, values, write_rows
+from tests.support.tables import actions_of, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
 
 def test_rows_must_satisfy_invariants_and_constraints(spark, tmp_path):
-    inner = {"type": "struct", "fields": [field("x", "integer", delta__invariants=invariant("s.x > 0"))]}
+    struct_type = {"type": "struct", "fields": [field("x", "integer", delta__invariants=invariant("s.x > 0"))]}
     table = empty_table(
         tmp_path / "t",
         field("id", "integer", delta__invariants=invariant("id < 100")),
-        field("s", inner),
+        field("s", struct_type),
         field("name", "string", nullable=False),
         features=["checkConstraints"],
         configuration={"delta.constraints.short": "length(name) < 5 OR id = 50"},
     )
-    good = "SELECT 1 AS id, named_struct('x', 1) AS s, 'a' AS name"
-    write_rows(spark, table, good)
-    more = lambda query: f"{good} UNION ALL {query}"
-    bad = [
+    valid_row = "SELECT 1 AS id, named_struct('x', 1) AS s, 'a' AS name"
+    write_rows(spark, table, valid_row)
+    invalid_rows = [
         ("SELECT 100, named_struct('x', 1), 'a'", r"invariant of the column 'id' is \(id < 100\).*\"id\":100"),
         ("SELECT NULL, named_struct('x', 1), 'a'", r"invariant of the column 'id'.*\"id\":null"),
         ("SELECT 2, named_struct('x', 0), 'a'", r"invariant of the column 'x' is \(s.x > 0\)"),
@@ -42,13 +41,14 @@ def test_rows_must_satisfy_invariants_and_constraints(spark, tmp_path):
         ("SELECT 3, named_struct('x', 1), 'abcdef'", r"CHECK constraint 'short' is \(length.*abcdef"),
         ("SELECT 3, named_struct('x', 1), NULL", "'name' is NOT NULL"),
     ]
-    for query, words in bad:
+    for invalid_row, problem in invalid_rows:
         for options in (
             {},
             {"mode": "overwrite"},
             {"mode": "overwrite", "replace_where": "true", "confirm_all_rows": True},
         ):
-            assert_write_rejected(spark, table, ConstraintViolationError, words, more(query), **options)
+            query = f"{valid_row} UNION ALL {invalid_row}"
+            assert_write_rejected(spark, table, ConstraintViolationError, problem, query, **options)
     write_rows(spark, table, "SELECT 50 AS id, named_struct('x', 1) AS s, 'abcdef' AS name")
     assert [r[0] for r in rows(table)] == [1, 50]
     assert_write_rejected(spark, table, UnsupportedFeatureError, "short.*cannot be computed", "SELECT 1 AS other",
@@ -70,7 +70,7 @@ def test_a_first_write_can_set_a_constraint(spark, tmp_path):
         spark, table, ConstraintViolationError, "positive", values("id", "1", "0"), properties=positive
     )
     write_rows(spark, table, values("id", "1"), properties=positive)
-    assert commit(table, 0)["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 3}
+    assert actions_of(table, 0)["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 3}
     assert_write_rejected(spark, table, ConstraintViolationError, r"'positive' is \(id > 0\).*\"id\":null",
             "SELECT CAST(NULL AS INT) AS id")  # fmt: skip
     negative = pa.table({"id": pa.array([-1], pa.int32())})
@@ -80,7 +80,7 @@ def test_a_first_write_can_set_a_constraint(spark, tmp_path):
     assert rows(table) == [(1,), (2,)]
 
 
-MADE = (
+FIELDS = (
     field("at", "timestamp"),
     field("day", "date", delta__generationExpression="CAST(at AS DATE)"),
     field("twice", "long", delta__generationExpression="id * 2"),
@@ -91,22 +91,23 @@ MADE = (
 
 
 @pytest.fixture
-def made(tmp_path):
+def table(tmp_path):
+    """An empty table with generated columns and defaults."""
     return empty_table(
-        tmp_path / "t", *MADE, features=["generatedColumns", "allowColumnDefaults"], partition_columns=["day"]
+        tmp_path / "t", *FIELDS, features=["generatedColumns", "allowColumnDefaults"], partition_columns=["day"]
     )
 
 
-def test_missing_generated_and_default_columns_are_computed(spark, made):
+def test_missing_generated_and_default_columns_are_computed(spark, table):
     at = dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC)
     day = dt.date(2026, 1, 2)
-    moment = "TIMESTAMP'2026-01-02 03:00:00Z' AS at"
-    write_rows(spark, made, f"SELECT 1 AS id, {moment}")
-    write_rows(spark, made, f"SELECT 2 AS ID, {moment}, DATE'2026-01-02' AS day, 4 AS twice, 'old' AS kind, NULL AS n")
+    at_sql = "TIMESTAMP'2026-01-02 03:00:00Z' AS at"
+    write_rows(spark, table, f"SELECT 1 AS id, {at_sql}")
+    write_rows(spark, table, f"SELECT 2 AS ID, {at_sql}, DATE'2026-01-02' AS day, 4 AS twice, 'old' AS kind, NULL AS n")
     write_rows(
-        spark, made, "SELECT CAST(NULL AS INT) AS id, CAST(NULL AS DATE) AS day, 'x' AS extra", merge_schema=True
+        spark, table, "SELECT CAST(NULL AS INT) AS id, CAST(NULL AS DATE) AS day, 'x' AS extra", merge_schema=True
     )
-    assert rows(made) == sorted(
+    assert rows(table) == sorted(
         [
             (at, day, 2, 1, "new", 42, None),
             (at, day, 4, 2, "old", None, None),
@@ -114,26 +115,29 @@ def test_missing_generated_and_default_columns_are_computed(spark, made):
         ],
         key=repr,
     )
-    assert [a["partitionValues"] for a in commit(made, 1)["add"]] == [{"day": "2026-01-02"}]
-    write_rows(spark, made, f"SELECT 3 AS id, {moment}", mode="overwrite", partition_overwrite="dynamic")
-    write_rows(spark, made, f"SELECT 4 AS id, {moment}", mode="overwrite", replace_where="twice = 8 OR id IS NULL")
-    assert sorted(r[3] for r in rows(made)) == [3, 4] and sorted(r[2] for r in rows(made)) == [6, 8]
-    assert "delta.generationExpression" in commit(made, 3)["metaData"]["schemaString"]
+    assert [add["partitionValues"] for add in actions_of(table, 1)["add"]] == [{"day": "2026-01-02"}]
+    write_rows(spark, table, f"SELECT 3 AS id, {at_sql}", mode="overwrite", partition_overwrite="dynamic")
+    write_rows(spark, table, f"SELECT 4 AS id, {at_sql}", mode="overwrite", replace_where="twice = 8 OR id IS NULL")
+    assert sorted((row[3], row[2]) for row in rows(table)) == [(3, 6), (4, 8)]
+    assert "delta.generationExpression" in actions_of(table, 3)["metaData"]["schemaString"]
 
 
-def test_a_wrong_value_for_a_generated_column_is_shown(spark, made):
-    wrong = [("3 AS twice", r"'twice' is generated as \(id \* 2\).*\"twice\":3"), ("NULL AS twice", "'twice'"),
-             ("DATE'2026-01-02' AS day", "'day' is generated")]  # fmt: skip
-    for column, words in wrong:
-        assert_write_rejected(spark, made, ConstraintViolationError, words, f"SELECT 1 AS id, {column}")
+def test_a_wrong_value_for_a_generated_column_is_rejected_and_shown(spark, table):
+    wrong_columns = [
+        ("3 AS twice", r"'twice' is generated as \(id \* 2\).*\"twice\":3"),
+        ("NULL AS twice", "'twice'"),
+        ("DATE'2026-01-02' AS day", "'day' is generated"),
+    ]
+    for column, problem in wrong_columns:
+        assert_write_rejected(spark, table, ConstraintViolationError, problem, f"SELECT 1 AS id, {column}")
     assert_write_rejected(
-        spark, made, ConstraintViolationError, "'kind' is NOT NULL", "SELECT 1 AS id, CAST(NULL AS STRING) AS kind"
+        spark, table, ConstraintViolationError, "'kind' is NOT NULL", "SELECT 1 AS id, CAST(NULL AS STRING) AS kind"
     )
-    assert_write_rejected(spark, made, SchemaMismatchError, "'day'", "SELECT 1 AS id, 'text' AS day")
+    assert_write_rejected(spark, table, SchemaMismatchError, "'day'", "SELECT 1 AS id, 'text' AS day")
 
 
 @pytest.mark.parametrize(
-    ("about", "words"),
+    ("field_metadata", "problem"),
     [
         ({"delta__generationExpression": "id +"}, "generation expression of the column 'c' is .id +."),
         ({"delta__generationExpression": "nope + 1"}, "generation expression of the column 'c'.*nope"),
@@ -144,11 +148,14 @@ def test_a_wrong_value_for_a_generated_column_is_shown(spark, made):
         ({"CURRENT_DEFAULT": "id"}, "default of the column 'c'.*id"),
     ],
 )
-def test_an_expression_that_fails_is_reported_with_its_column(spark, tmp_path, about, words):
-    other = field("other", "integer", delta__generationExpression="id")
-    fields = field("id", "integer"), field("c", "integer", **about), other
+def test_an_expression_that_cannot_be_computed_is_reported_with_its_column(spark, tmp_path, field_metadata, problem):
+    fields = (
+        field("id", "integer"),
+        field("c", "integer", **field_metadata),
+        field("other", "integer", delta__generationExpression="id"),
+    )
     table = empty_table(tmp_path / "t", *fields, features=["generatedColumns", "allowColumnDefaults"])
-    assert_write_rejected(spark, table, UnsupportedFeatureError, words, "SELECT 1 AS id")
+    assert_write_rejected(spark, table, UnsupportedFeatureError, problem, "SELECT 1 AS id")
 
 
 def array_of(element, contains_null=True):
@@ -159,24 +166,25 @@ def map_of(value, contains_null=True):
     return {"type": "map", "keyType": "string", "valueType": value, "valueContainsNull": contains_null}
 
 
-NO_A = "named_struct('a', CAST(NULL AS INT))"
+STRUCT_WITHOUT_A = "named_struct('a', CAST(NULL AS INT))"
 MEMBER = {"type": "struct", "fields": [field("a", "integer", nullable=False)]}
 
 
 @pytest.mark.parametrize(
-    ("kind", "good", "bad", "path"),
+    ("data_type", "valid_value", "invalid_value", "path"),
     [
-        (array_of(MEMBER), "array(named_struct('a', 1), NULL)", f"array({NO_A})", "c.element.a"),
-        (map_of(MEMBER), "map('k', named_struct('a', 1), 'l', NULL)", f"map('k', {NO_A})", "c.value.a"),
+        (array_of(MEMBER), "array(named_struct('a', 1), NULL)", f"array({STRUCT_WITHOUT_A})", "c.element.a"),
+        (map_of(MEMBER), "map('k', named_struct('a', 1), 'l', NULL)", f"map('k', {STRUCT_WITHOUT_A})", "c.value.a"),
         (array_of(array_of("integer", False)), "array(array(1), NULL)", "array(array(1, NULL))", "c.element.element"),
         (map_of(map_of("integer", False)), "map('k', map('l', 1))", "map('k', map('l', INT(NULL)))", "c.value.value"),
     ],
 )  # fmt: skip
-def test_not_null_holds_at_every_depth_of_arrays_and_maps(spark, tmp_path, kind, good, bad, path):
-    table = empty_table(tmp_path / "t", field("c", kind))
-    write_rows(spark, table, f"SELECT {good} AS c UNION ALL SELECT NULL")
+def test_not_null_holds_at_every_depth_of_arrays_and_maps(spark, tmp_path, data_type, valid_value, invalid_value, path):
+    table = empty_table(tmp_path / "t", field("c", data_type))
+    write_rows(spark, table, f"SELECT {valid_value} AS c UNION ALL SELECT NULL")
     assert len(rows(table)) == 2
-    assert_write_rejected(spark, table, ConstraintViolationError, f"'{path}' is NOT NULL", f"SELECT {bad} AS c")
+    query = f"SELECT {invalid_value} AS c"
+    assert_write_rejected(spark, table, ConstraintViolationError, f"'{path}' is NOT NULL", query)
 
 
 def test_a_default_that_does_not_fit_its_column_is_rejected(spark, tmp_path):
@@ -185,21 +193,15 @@ def test_a_default_that_does_not_fit_its_column_is_rejected(spark, tmp_path):
     assert_write_rejected(spark, table, UnsupportedFeatureError, "column 'd' is \\(7\\)", "SELECT 1 AS id")
 
 
-def test_the_append_only_property_before_the_write_decides(spark, tmp_path):
-    table = tmp_path / "t"
-    write_rows(spark, table, values("id", "1"), properties={"delta.appendOnly": "true"})
+def test_an_overwrite_that_sets_the_append_only_property_obeys_its_old_value(spark, tmp_path):
+    append_only_table = tmp_path / "append-only"
+    new_schema = {"mode": "overwrite", "overwrite_schema": True}
+    write_rows(spark, append_only_table, values("id", "1"), properties={"delta.appendOnly": "true"})
     assert_write_rejected(
-        spark, table, AppendOnlyError, "append-only", values("id", "2"), mode="overwrite", overwrite_schema=True,
-        properties={"delta.appendOnly": "false"},
+        spark, append_only_table, AppendOnlyError, "append-only", values("id", "2"),
+        properties={"delta.appendOnly": "false"}, **new_schema,
     )  # fmt: skip
-    other = tmp_path / "o"
-    write_rows(spark, other, values("id", "1"))
-    write_rows(
-        spark,
-        other,
-        values("id", "2"),
-        mode="overwrite",
-        overwrite_schema=True,
-        properties={"delta.appendOnly": "true"},
-    )
-    assert rows(other) == [(2,)]
+    plain_table = tmp_path / "plain"
+    write_rows(spark, plain_table, values("id", "1"))
+    write_rows(spark, plain_table, values("id", "2"), properties={"delta.appendOnly": "true"}, **new_schema)
+    assert rows(plain_table) == [(2,)]

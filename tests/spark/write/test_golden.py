@@ -1,4 +1,4 @@
-"""Tables with features that other engines wrote accept their rows again as an append, and as a replacement."""
+"""Tables of other engines, with various features, accept their rows again as an append and as an overwrite."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as OtherTable
+from deltalake import DeltaTable as DeltaRsTable
 from deltalake import QueryBuilder
 
 from deltalite import DeltaTable
@@ -26,17 +26,18 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES, ids=TABLES.values())
-def test_a_golden_table_is_appended_to_and_keeps_its_rows(spark, golden, tmp_path, name):
+def test_a_golden_table_has_its_rows_twice_after_an_append_and_once_after_an_overwrite(spark, golden, tmp_path, name):
     table = tmp_path / "t"
     shutil.copytree(golden / "tables" / name, table)
-    before = DeltaTable(str(table))
-    held, counted = rows_of(before.to_arrow()), before.to_arrow().num_rows
-    sources = {"source": Source(format="delta", path=str(table), version_as_of=before.version)}
+    golden_table = DeltaTable(str(table))
+    golden_rows, row_count = rows_of(golden_table.to_arrow()), golden_table.to_arrow().num_rows
+    sources = {"source": Source(format="delta", path=str(table), version_as_of=golden_table.version)}
     write_rows(spark, table, sources=sources)
-    after = DeltaTable(str(table))
-    assert rows_of(after.to_arrow()) == held + held and after.version == before.version + 1
-    query = QueryBuilder().register("t", OtherTable(str(table)))
-    assert pa.table(query.execute("SELECT * FROM t").read_all()).num_rows == 2 * counted
+    appended_table = DeltaTable(str(table))
+    assert rows_of(appended_table.to_arrow()) == golden_rows + golden_rows
+    assert appended_table.version == golden_table.version + 1
+    query = QueryBuilder().register("t", DeltaRsTable(str(table)))
+    assert pa.table(query.execute("SELECT * FROM t").read_all()).num_rows == 2 * row_count
     write_rows(spark, table, mode="overwrite", sources=sources)
-    assert rows_of(DeltaTable(str(table)).to_arrow()) == held
-    assert rows_of(DeltaTable(str(table), version=before.version).to_arrow()) == held
+    assert rows_of(DeltaTable(str(table)).to_arrow()) == golden_rows
+    assert rows_of(DeltaTable(str(table), version=golden_table.version).to_arrow()) == golden_rows

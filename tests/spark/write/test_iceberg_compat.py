@@ -1,4 +1,4 @@
-"""Tables whose data files have the partition columns: Iceberg compatibility V1 and V2, and the feature for it alone."""
+"""Tables with partition columns in their data files: Iceberg compatibility, or the feature for these columns alone."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from deltalite.spark.runtime.session import settings
 from tests.support.merging import feed, merge_into
 from tests.support.properties import FEED
 from tests.support.tables import (
-    commit,
-    data_file,
+    actions_of,
     delete_rows,
-    everything,
-    hand_made,
+    folder_content,
     optimize_table,
     rows,
     schema_json,
     spark_rows,
     update_rows,
     values,
+    write_data_file,
+    write_foreign_table,
     write_rows,
 )
 
@@ -52,13 +52,14 @@ def table(tmp_path):
 def columns_in_file(table, path):
     """The columns of a Parquet file by their logical names, in the order of the file."""
     fields = json.loads(DeltaTable(str(table)).metadata.schema_string)["fields"]
-    logical = {f["metadata"].get("delta.columnMapping.physicalName", f["name"]): f["name"] for f in fields}
+    logical_names = {f["metadata"].get("delta.columnMapping.physicalName", f["name"]): f["name"] for f in fields}
     columns = pq.read_table(table / path).to_pydict()
-    return {logical[name]: column for name, column in columns.items() if name in logical}
+    return {logical_names[name]: column for name, column in columns.items() if name in logical_names}
 
 
 def assert_partition_columns_are_in_files(table):
-    newest = commit(table, DeltaTable(str(table)).version)
+    """Assert that the data files and the new change files have the partition column after the others."""
+    newest = actions_of(table, DeltaTable(str(table)).version)
     files = [(f["path"], dict(f["partition_values"])) for f in DeltaTable(str(table)).files().to_pylist()]
     files += [(change["path"], change["partitionValues"]) for change in newest.get("cdc", [])]
     assert files
@@ -101,17 +102,17 @@ def test_a_column_with_the_name_of_a_folder_is_written(spark, table, name):
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
 def test_a_partition_value_is_the_same_in_the_file_and_in_the_log(spark, table, zone):
-    values_of = {
+    partition_values = {
         "t": "TIMESTAMP '2026-11-01 06:30:00.123456Z'", "n": "TIMESTAMP_NTZ '0001-01-01 00:00:00'",
         "d": "DATE '1582-10-04'", "m": "CAST('-0.50' AS DECIMAL(6, 2))", "f": "CAST('-0.0' AS DOUBLE)",
         "o": "true",
     }  # fmt: skip
-    columns = ", ".join(f"{sql} AS {name}" for name, sql in values_of.items())
+    columns = ", ".join(f"{sql} AS {name}" for name, sql in partition_values.items())
     with settings(spark, {"spark.sql.session.timeZone": zone}):
-        write_rows(spark, table, f"SELECT 1 AS id, {columns}", partition_by=tuple(values_of), properties=FEATURE)
+        query = f"SELECT 1 AS id, {columns}"
+        write_rows(spark, table, query, partition_by=tuple(partition_values), properties=FEATURE)
     (path,) = DeltaTable(str(table)).files()["path"].to_pylist()
-    in_file = pq.read_table(table / path).to_pylist()
-    assert DeltaTable(str(table)).to_arrow().to_pylist() == in_file
+    assert DeltaTable(str(table)).to_arrow().to_pylist() == pq.read_table(table / path).to_pylist()
 
 
 def test_partition_columns_stay_out_of_files_without_a_request_for_them(spark, table):
@@ -123,10 +124,10 @@ def test_partition_columns_stay_out_of_files_without_a_request_for_them(spark, t
 @ICEBERG
 def test_a_new_table_gets_column_mapping_field_ids_and_the_features(spark, table, properties):
     write_rows(spark, table, ROWS, partition_by=("part",), properties=properties)
-    created = commit(table, 0)
+    created = actions_of(table, 0)
     assert created["metaData"]["configuration"]["delta.columnMapping.mode"] == "name"
-    ((feature,),) = [{f for f in created["protocol"]["writerFeatures"] if f.startswith("iceberg")}]
-    assert feature == ("icebergCompatV1" if properties is V1 else "icebergCompatV2")
+    iceberg_features = [name for name in created["protocol"]["writerFeatures"] if name.startswith("iceberg")]
+    assert iceberg_features == ["icebergCompatV1" if properties is V1 else "icebergCompatV2"]
     for add in created["add"]:
         ids = [field.metadata[b"PARQUET:field_id"] for field in pq.read_schema(table / add["path"])]
         assert sorted(ids) == [b"1", b"2", b"3"]
@@ -134,11 +135,11 @@ def test_a_new_table_gets_column_mapping_field_ids_and_the_features(spark, table
         assert add.get("tags") == (None if properties is V1 else {"ICEBERG_COMPAT_VERSION": "2"})
 
 
-def test_an_optimize_keeps_the_tag_of_the_version(spark, table):
+def test_an_optimize_keeps_the_tag_with_the_version_of_iceberg_compatibility(spark, table):
     write_rows(spark, table, ROWS, properties=V2)
     write_rows(spark, table, ROWS)
     optimize_table(spark, table)
-    (add,) = commit(table, 2)["add"]
+    (add,) = actions_of(table, 2)["add"]
     assert add["tags"]["ICEBERG_COMPAT_VERSION"] == "2" and len(add["tags"]) > 1
 
 
@@ -154,13 +155,15 @@ def test_an_optimize_keeps_the_tag_of_the_version(spark, table):
         (V2, "SELECT parse_json('1') AS v", SchemaMismatchError, "variant"),
     ],
 )
-def test_a_table_that_breaks_a_rule_is_not_created(spark, table, properties, query, error, problem):
-    with pytest.raises(error, match=problem) as rejected:
+def test_a_table_that_breaks_a_rule_of_iceberg_compatibility_is_not_created(
+    spark, table, properties, query, error, problem
+):
+    with pytest.raises(error, match=problem) as error_info:
         write_rows(spark, table, query, properties=properties)
-    assert rejected.value.remedy and not table.exists()
-    declared = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in spark.sql(query).schema)
+    assert error_info.value.remedy and not table.exists()
+    schema = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in spark.sql(query).schema)
     with pytest.raises(error, match=problem):
-        define_table(spark, TableRequest(table=str(table), schema=declared, properties=properties))
+        define_table(spark, TableRequest(table=str(table), schema=schema, properties=properties))
     assert not table.exists()
 
 
@@ -187,14 +190,16 @@ def compatible(spark, table):
          InvalidRequestError, r"from \(part\) to \(\)"),
     ],
 )  # fmt: skip
-def test_a_write_that_breaks_a_rule_leaves_the_table_as_it_was(spark, compatible, query, options, error, problem):
-    before = everything(compatible)
+def test_a_write_that_breaks_a_rule_of_iceberg_compatibility_is_rejected_and_changes_nothing(
+    spark, compatible, query, options, error, problem
+):
+    content_before = folder_content(compatible)
     with pytest.raises(error, match=problem):
         write_rows(spark, compatible, query, **options)
-    assert everything(compatible) == before
+    assert folder_content(compatible) == content_before
 
 
-def test_a_compatible_table_widens_columns_as_iceberg_does(spark, compatible):
+def test_a_compatible_table_widens_integers_and_the_precision_of_decimals(spark, compatible):
     write_rows(spark, compatible, "SELECT 2L AS id, 'b' AS part, CAST(2 AS DECIMAL(9, 2)) AS d", merge_schema=True)
     assert [(r[0], r[1], str(r[2])) for r in rows(compatible)] == [(1, "a", "1.00"), (2, "b", "2.00")]
     types = {f["name"]: f["type"] for f in json.loads(DeltaTable(str(compatible)).metadata.schema_string)["fields"]}
@@ -207,18 +212,18 @@ def test_the_partition_columns_may_change_their_type(spark, compatible):
 
 
 @ICEBERG
-def test_a_table_with_files_must_be_written_again_before_it_is_compatible(spark, table, properties):
+def test_a_table_with_files_becomes_compatible_only_by_an_overwrite_of_its_schema(spark, table, properties):
     write_rows(spark, table, ROWS, partition_by=("part",), properties={"delta.columnMapping.mode": "name"})
-    before = everything(table)
-    with pytest.raises(InvalidRequestError, match="written without the rules") as rejected:
+    content_before = folder_content(table)
+    with pytest.raises(InvalidRequestError, match="written without the rules") as error_info:
         define_table(spark, TableRequest(table=str(table), properties=properties))
-    assert "overwrite_schema=True" in rejected.value.remedy and everything(table) == before
+    assert "overwrite_schema=True" in error_info.value.remedy and folder_content(table) == content_before
     write_rows(spark, table, ROWS, mode="overwrite", overwrite_schema=True, properties=properties)
     assert_partition_columns_are_in_files(table)
 
 
 @ICEBERG
-def test_a_table_without_files_becomes_compatible_and_ends_to_be(spark, table, properties):
+def test_a_table_without_files_can_become_compatible_and_later_unset_the_property(spark, table, properties):
     write_rows(
         spark, table, f"{ROWS} WHERE id < 0", partition_by=("part",), properties={"delta.columnMapping.mode": "id"}
     )
@@ -227,35 +232,35 @@ def test_a_table_without_files_becomes_compatible_and_ends_to_be(spark, table, p
     assert_partition_columns_are_in_files(table)
     define_table(spark, TableRequest(table=str(table), unset_properties=tuple(properties)))
     write_rows(spark, table, values("id, part, v", "9, 'x', 'v9'"))
-    (add,) = commit(table, 4)["add"]
+    (add,) = actions_of(table, 4)["add"]
     assert list(columns_in_file(table, add["path"])) == ["id", "v"]
     assert len(rows(table)) == len(spark_rows(spark, table)) == 7
 
 
-def test_an_overwrite_of_the_schema_brings_column_mapping(spark, table):
+def test_an_overwrite_of_the_schema_with_iceberg_compatibility_enables_column_mapping(spark, table):
     write_rows(spark, table, "SELECT 1 AS id")
     write_rows(spark, table, "SELECT 2 AS id", mode="overwrite", overwrite_schema=True, properties=V2)
-    assert commit(table, 1)["metaData"]["configuration"]["delta.columnMapping.mode"] == "name"
+    assert actions_of(table, 1)["metaData"]["configuration"]["delta.columnMapping.mode"] == "name"
     assert rows(table) == [(2,)]
 
 
 def test_a_folder_of_parquet_files_is_not_converted_to_a_compatible_table(spark, table):
     table.mkdir()
-    data_file(table, "1.parquet", id=[1])
-    before = everything(table)
+    write_data_file(table, "1.parquet", id=[1])
+    content_before = folder_content(table)
     with pytest.raises(InvalidRequestError, match="written without the rules"):
         convert(spark, ConvertRequest(table=str(table), properties=V2))
-    assert everything(table) == before
+    assert folder_content(table) == content_before
 
 
-def test_a_restore_keeps_the_partition_columns(spark, table):
+def test_a_restore_to_a_compatible_version_with_other_partition_columns_is_rejected(spark, table):
     write_rows(spark, table, ROWS, partition_by=("part",), properties=V2)
     define_table(spark, TableRequest(table=str(table), unset_properties=tuple(V2)))
     write_rows(spark, table, ROWS, mode="overwrite", overwrite_schema=True, partition_by=("v",))
-    before = everything(table)
+    content_before = folder_content(table)
     with pytest.raises(InvalidRequestError, match=r"from \(v\) to \(part\)"):
         restore(spark, RestoreRequest(table=str(table), version=0))
-    assert everything(table) == before
+    assert folder_content(table) == content_before
     restore(spark, RestoreRequest(table=str(table), version=1))
     assert len(rows(table)) == 6
 
@@ -270,23 +275,25 @@ def test_a_restore_of_a_file_without_a_record_count_is_rejected(spark, table):
     (table / "_delta_log" / f".{0:020}.json.crc").unlink(missing_ok=True)
     (table / "_delta_log" / f"{0:020}.crc").unlink(missing_ok=True)
     delete_rows(spark, table, "true", confirm_all_rows=True)
-    before = everything(table)
+    content_before = folder_content(table)
     with pytest.raises(InvalidRequestError, match="lack numRecords"):
         restore(spark, RestoreRequest(table=str(table), version=0))
-    assert everything(table) == before
+    assert folder_content(table) == content_before
 
 
-def test_an_array_in_a_table_of_another_engine_stops_writes_and_not_maintenance(spark, table):
+def test_a_compatible_table_of_another_engine_with_an_array_rejects_writes_and_accepts_maintenance(spark, table):
     table.mkdir()
     array = {"type": "array", "elementType": "long", "containsNull": True}
     schema = json.loads(schema_json(("id", "long"), ("a", array)))
     for number, field in enumerate(schema["fields"], 1):
         field["metadata"] = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
     schema["fields"][1]["metadata"]["delta.columnMapping.nested.ids"] = {"a.element": 3}
-    files = [data_file(table, f"{n}.parquet", id=[n], a=[[n, 2]]) | {"stats": '{"numRecords": 1}'} for n in range(2)]
-    hand_made(table, json.dumps(schema), files, features=("columnMapping", "icebergCompatV2"), configuration={
+    files = [
+        write_data_file(table, f"{n}.parquet", id=[n], a=[[n, 2]]) | {"stats": '{"numRecords": 1}'} for n in range(2)
+    ]
+    write_foreign_table(table, json.dumps(schema), files, features=("columnMapping", "icebergCompatV2"), configuration={
         **V2, "delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"})  # fmt: skip
-    before = everything(table)
+    content_before = folder_content(table)
     for write in (
         lambda: write_rows(spark, table, "SELECT 1L AS id, array(1L) AS a"),
         lambda: update_rows(spark, table, {"id": "2"}, "id = 1"),
@@ -294,7 +301,7 @@ def test_an_array_in_a_table_of_another_engine_stops_writes_and_not_maintenance(
     ):
         with pytest.raises(UnsupportedFeatureError, match="column 'a'"):
             write()
-    assert everything(table) == before
+    assert folder_content(table) == content_before
     define_table(spark, TableRequest(table=str(table), properties={"delta.checkpointInterval": "20"}))
     checkpoint(spark, CheckpointRequest(table=str(table)))
     vacuum(spark, VacuumRequest(table=str(table)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+from pyspark.sql import functions as F  # noqa: N812  the usual name
 
 from deltalite import DeltaTable
 from deltalite.errors import SourceError
@@ -12,13 +12,23 @@ from deltalite.inspection.verify import verify
 from deltalite.protocol.paths import HIVE_NULL
 from deltalite.spark.write.long_values import folder_text, long_values
 from deltalite.storage.local import LocalLogStore
-from tests.support.packing import assert_all_readers_agree, versions
+from tests.support.packing import assert_all_readers_agree, rows_by_version
 from tests.support.tables import data_files, delta_rs_rows, optimize_table, rows, spark_rows, update_rows, write_rows
 
 pytestmark = pytest.mark.spark
 
-SHORT = "a" * (255 - len("p="))
-UNUSUAL_VALUES = [SHORT, SHORT + "a", "b" * 5000, "/" * 100, "é" * 130, "long-value-", HIVE_NULL, "a/b=c %20", None]
+LONGEST_SHORT_VALUE = "a" * (255 - len("p="))
+UNUSUAL_VALUES = [
+    LONGEST_SHORT_VALUE,
+    LONGEST_SHORT_VALUE + "a",
+    "b" * 5000,
+    "/" * 100,
+    "é" * 130,
+    "long-value-",
+    HIVE_NULL,
+    "a/b=c %20",
+    None,
+]
 VALUES = ", ".join("NULL" if value is None else f"'{value}'" for value in UNUSUAL_VALUES)
 
 
@@ -49,9 +59,9 @@ def test_long_values_are_written_packed_and_updated_like_short_ones(spark, table
     assert partitions(table) == set(UNUSUAL_VALUES)
     if not properties:
         folders = {file.split("/")[0] for file in data_files(table)}
-        assert f"p={SHORT}" in folders, "a value that fits into a folder name must be the folder name"
+        assert f"p={LONGEST_SHORT_VALUE}" in folders, "a value that fits into a folder name must be in it"
         assert sum(name.startswith("p=long-value-") for name in folders) == 6
-    before = versions(table)
+    rows_before = rows_by_version(table)
     with monkeypatch.context() as patch:
         patch.setattr(
             DataFrame,
@@ -60,7 +70,7 @@ def test_long_values_are_written_packed_and_updated_like_short_ones(spark, table
         )
         assert optimize_table(spark, table, z_order_by=order).metrics["numAddedFiles"] == len(UNUSUAL_VALUES)
     assert partitions(table) == set(UNUSUAL_VALUES)
-    assert_all_readers_agree(spark, table, before)
+    assert_all_readers_agree(spark, table, rows_before)
     update_rows(spark, table, {"p": "concat(p, p)"}, "id = 1")
     doubled = {None if value is None else value * 2 for value in UNUSUAL_VALUES}
     assert partitions(table) == doubled | set(UNUSUAL_VALUES)
@@ -68,7 +78,7 @@ def test_long_values_are_written_packed_and_updated_like_short_ones(spark, table
     assert verify(LocalLogStore(str(table))).findings == ()
 
 
-def test_a_source_whose_long_partition_values_change_is_rejected(spark):
+def test_a_source_that_returns_other_long_partition_values_when_it_is_read_again_is_rejected(spark):
     frame = spark.createDataFrame([("b" * 300,), ("short",)], "p STRING")
     texts = {"p": F.col("p")}
     (folder,) = (row[0] for row in frame.select(folder_text(F.col("p"), "p")).collect() if row[0] != "short")

@@ -1,4 +1,4 @@
-"""The effect of each write mode on existing rows, and its entry in the log."""
+"""The effect of write modes and options on the rows, the files and the log of a table."""
 
 from __future__ import annotations
 
@@ -14,8 +14,17 @@ import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.errors import AppendOnlyError, ConstraintViolationError, SchemaMismatchError, TableExistsError
 from deltalite.requests import Source, WriteMode
-from tests.support.daily_rows import DAY_1, by_day, days
-from tests.support.tables import commit, data_files, delete_rows, everything, ordered, rows, values, write_rows
+from tests.support.daily_rows import DAY_1, daily_rows_query, ids_and_days
+from tests.support.tables import (
+    actions_of,
+    data_files,
+    delete_rows,
+    folder_content,
+    rows,
+    sorted_rows,
+    values,
+    write_rows,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -23,8 +32,8 @@ pytestmark = pytest.mark.spark
 @pytest.mark.smoke
 def test_each_mode_writes_or_keeps_the_rows_of_a_table(spark, tmp_path):
     table = tmp_path / "t"
-    first = write_rows(spark, table, values("id", "1"), mode="error")
-    assert (first.version, first.read_version, first.committed, first.skipped) == (0, None, True, False)
+    created = write_rows(spark, table, values("id", "1"), mode="error")
+    assert (created.version, created.read_version, created.committed, created.skipped) == (0, None, True, False)
     with pytest.raises(TableExistsError):
         write_rows(spark, table, values("id", "2"), mode="error")
     ignored = write_rows(spark, table, values("id", "2"), mode="ignore")
@@ -34,32 +43,37 @@ def test_each_mode_writes_or_keeps_the_rows_of_a_table(spark, tmp_path):
     assert write_rows(spark, table, values("id", "4"), mode="overwrite").version == 2
     assert rows(table) == [(4,)]
     assert rows(table, version=1) == [(1,), (3,)]
-    modes = [commit(table, version)["commitInfo"]["operationParameters"]["mode"] for version in range(3)]
+    modes = [actions_of(table, version)["commitInfo"]["operationParameters"]["mode"] for version in range(3)]
     assert modes == ["ErrorIfExists", "Append", "Overwrite"]
     for mode in WriteMode:
-        new = tmp_path / mode
-        assert write_rows(spark, new, values("id", "1"), mode=mode).version == 0
-        assert rows(new) == [(1,)]
+        new_table = tmp_path / mode
+        assert write_rows(spark, new_table, values("id", "1"), mode=mode).version == 0
+        assert rows(new_table) == [(1,)]
 
 
 def test_the_commit_info_has_the_fields_and_values_of_spark(spark, tmp_path):
     table = tmp_path / "t"
-    before = time.time_ns() // 1_000_000
-    write_rows(spark, table, days("1 1", "2 2"), partition_by=("day",), run="run", user_metadata="note")
-    done = write_rows(
-        spark, table, days("3 2"), mode="overwrite", replace_where="day = DATE'2026-01-02'", user_metadata="note"
+    start_ms = time.time_ns() // 1_000_000
+    write_rows(spark, table, daily_rows_query("1 1", "2 2"), partition_by=("day",), run="run", user_metadata="note")
+    result = write_rows(
+        spark,
+        table,
+        daily_rows_query("3 2"),
+        mode="overwrite",
+        replace_where="day = DATE'2026-01-02'",
+        user_metadata="note",
     )
-    created, replaced = commit(table, 0), commit(table, 1)
+    created, replaced = actions_of(table, 0), actions_of(table, 1)
     info = created["commitInfo"]
-    assert before <= info["timestamp"] <= time.time_ns() // 1_000_000
+    assert start_ms <= info["timestamp"] <= time.time_ns() // 1_000_000
     assert "readVersion" not in info and info["isBlindAppend"] is True and info["isolationLevel"] == "Serializable"
     assert info["operationParameters"] == {"mode": "Append", "partitionBy": '["day"]'}
     assert json.loads(info["userMetadata"]) == {"dag_id": "dag", "try_number": 1, "user_metadata": "note"}
     assert re.fullmatch(r"deltalite/\S+", info["engineInfo"]) and re.fullmatch(r"[0-9a-f-]{36}", info["txnId"])
     assert created["txn"] == {"appId": "run", "version": 0, "lastUpdated": created["txn"]["lastUpdated"]}
     assert created["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 2}
-    sizes = sum(add["size"] for add in created["add"])
-    assert info["operationMetrics"] == {"numFiles": "2", "numOutputBytes": str(sizes), "numOutputRows": "2"}
+    total_size = sum(add["size"] for add in created["add"])
+    assert info["operationMetrics"] == {"numFiles": "2", "numOutputBytes": str(total_size), "numOutputRows": "2"}
 
     info = replaced["commitInfo"]
     assert (info["operation"], info["readVersion"], info["isBlindAppend"], info["userMetadata"]) == (
@@ -79,27 +93,27 @@ def test_the_commit_info_has_the_fields_and_values_of_spark(spark, tmp_path):
         "numCopiedRows": "0",
         "numDeletedRows": "1",
     }
-    assert done.metrics == {name: int(value) for name, value in info["operationMetrics"].items()}
-    (removed,) = replaced["remove"]
-    (original,) = [add for add in created["add"] if add["path"] == removed["path"]]
-    assert removed["dataChange"] and removed["extendedFileMetadata"] and removed["deletionTimestamp"] >= before
-    assert (removed["partitionValues"], removed["size"]) == (original["partitionValues"], original["size"])
+    assert result.metrics == {name: int(value) for name, value in info["operationMetrics"].items()}
+    (remove,) = replaced["remove"]
+    (add,) = [add for add in created["add"] if add["path"] == remove["path"]]
+    assert remove["dataChange"] and remove["extendedFileMetadata"] and remove["deletionTimestamp"] >= start_ms
+    assert (remove["partitionValues"], remove["size"]) == (add["partitionValues"], add["size"])
     assert re.fullmatch(r"day=2026-01-02/part-\d{5}-[0-9a-f-]{36}.c000.snappy.parquet", replaced["add"][0]["path"])
 
 
 def test_merge_schema_adds_columns_at_every_depth(spark, tmp_path):
     table = tmp_path / "t"
-    one = (
+    first_query = (
         "SELECT 1 AS id, struct(1 AS a, struct('x' AS b) AS deep) AS s, "
         "array(struct(1 AS k)) AS list, map('m', struct(1 AS v)) AS m"
     )
-    two = (
+    second_query = (
         "SELECT struct(struct(2.5D AS c, 'y' AS B) AS deep, 2 AS a, 'new' AS z) AS S, 2 AS ID, "
         "DATE'2026-01-01' AS day, array(struct('kk' AS kk, 2 AS k)) AS list, map('m', struct(2 AS v, true AS w)) AS m"
     )
-    write_rows(spark, table, one)
-    done = write_rows(spark, table, two, merge_schema=True)
-    assert done.version == 1 and "metaData" in commit(table, 1)
+    write_rows(spark, table, first_query)
+    result = write_rows(spark, table, second_query, merge_schema=True)
+    assert result.version == 1 and "metaData" in actions_of(table, 1)
     schema = DeltaTable(str(table)).schema
     assert schema.names == ["id", "s", "list", "m", "day"]
     assert [f.name for f in schema.field("s").type] == ["a", "deep", "z"]
@@ -121,22 +135,20 @@ def test_merge_schema_adds_columns_at_every_depth(spark, tmp_path):
     ]
     assert rows(table) == expected
     rows_read = [row.asDict(recursive=True) for row in delta.read(spark, str(table)).orderBy("id").collect()]
-    assert [r["s"] for r in rows_read] == [r[1] for r in expected] and [r["list"] for r in rows_read] == [
-        r[2] for r in expected
-    ]
-    # A null struct stays null, and does not become one of nulls.
+    assert [(row["s"], row["list"]) for row in rows_read] == [(row[1], row[2]) for row in expected]
+    # A null struct stays null, and does not become a struct of nulls.
     write_rows(
         spark,
         table,
         "SELECT 3 AS id, CAST(NULL AS STRUCT<a: INT>) AS s, CAST(NULL AS ARRAY<STRUCT<kk: STRING>>) AS list",
     )
     assert rows(table)[2] == (3, None, None, None, None)
-    # Nothing new: the metadata is not written again.
-    write_rows(spark, table, one, merge_schema=True, mode="overwrite")
-    assert "metaData" not in commit(table, 3) and DeltaTable(str(table)).schema.names == schema.names
+    # The write does not write the metadata again if no column is new.
+    write_rows(spark, table, first_query, merge_schema=True, mode="overwrite")
+    assert "metaData" not in actions_of(table, 3) and DeltaTable(str(table)).schema.names == schema.names
 
 
-def test_narrower_types_are_widened_and_missing_columns_are_null(spark, tmp_path):
+def test_values_of_narrower_types_are_cast_and_missing_columns_are_null(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(
         spark,
@@ -148,32 +160,32 @@ def test_narrower_types_are_widened_and_missing_columns_are_null(spark, tmp_path
         spark, table, "SELECT CAST(2 AS TINYINT) AS ID, 2.5F AS X, 7 AS amount, NULL AS name, DATE'2026-01-02' AS at"
     )
     write_rows(spark, table, "SELECT 3 AS id")
-    at = [dt.datetime.fromisoformat("2026-01-01"), dt.datetime.fromisoformat("2026-01-02")]
+    first_at, second_at = dt.datetime.fromisoformat("2026-01-01"), dt.datetime.fromisoformat("2026-01-02")
     assert rows(table) == [
-        (1, 1.5, Decimal("1.00"), "a", at[0]),
-        (2, 2.5, Decimal("7.00"), None, at[1]),
+        (1, 1.5, Decimal("1.00"), "a", first_at),
+        (2, 2.5, Decimal("7.00"), None, second_at),
         (3, None, None, None, None),
     ]
 
 
 def test_overwrite_schema_replaces_columns_and_partitioning(spark, tmp_path):
     table = tmp_path / "t"
-    write_rows(spark, table, days("1 1"), partition_by=("day",), properties={"mine": "1"})
-    change = {"mode": "overwrite", "overwrite_schema": True}
+    write_rows(spark, table, daily_rows_query("1 1"), partition_by=("day",), properties={"mine": "1"})
+    new_schema = {"mode": "overwrite", "overwrite_schema": True}
     write_rows(
-        spark, table, values("day, name", "'x', 'n'"), partition_by=("name",), **change, properties={"yours": "2"}
+        spark, table, values("day, name", "'x', 'n'"), partition_by=("name",), **new_schema, properties={"yours": "2"}
     )
     assert rows(table) == [("x", "n")]
-    metadata = commit(table, 1)["metaData"]
-    assert metadata["partitionColumns"] == ["name"] and metadata["id"] == commit(table, 0)["metaData"]["id"]
+    metadata = actions_of(table, 1)["metaData"]
+    assert metadata["partitionColumns"] == ["name"] and metadata["id"] == actions_of(table, 0)["metaData"]["id"]
     assert metadata["configuration"] == {"mine": "1", "yours": "2"}
-    assert commit(table, 1)["add"][0]["path"].startswith("name=n/")
-    with pytest.raises(SchemaMismatchError, match=r"partitioned by \(name\), and the new schema has no column 'name'"):
-        write_rows(spark, table, values("id", "5"), **change)
-    write_rows(spark, table, values("name, id", "'m', 5"), **change)
-    assert commit(table, 2)["metaData"]["partitionColumns"] == ["name"]
-    write_rows(spark, table, values("id", "6"), partition_by=(), **change)
-    assert rows(table) == [(6,)] and commit(table, 3)["metaData"]["partitionColumns"] == []
+    assert actions_of(table, 1)["add"][0]["path"].startswith("name=n/")
+    with pytest.raises(SchemaMismatchError, match=r"partitioned by \(name\), but the new schema has no column 'name'"):
+        write_rows(spark, table, values("id", "5"), **new_schema)
+    write_rows(spark, table, values("name, id", "'m', 5"), **new_schema)
+    assert actions_of(table, 2)["metaData"]["partitionColumns"] == ["name"]
+    write_rows(spark, table, values("id", "6"), partition_by=(), **new_schema)
+    assert rows(table) == [(6,)] and actions_of(table, 3)["metaData"]["partitionColumns"] == []
     assert rows(table, version=0) == [(1, DAY_1)]
 
 
@@ -183,7 +195,7 @@ def test_properties_of_a_later_append_have_no_effect(spark, tmp_path):
         spark, table, values("id", "1"), properties={"delta.appendOnly": "true", "delta.checkpointInterval": "2"}
     )
     write_rows(spark, table, values("id", "2"), properties={"delta.appendOnly": "false"})
-    before = everything(table)
+    content_before = folder_content(table)
     for options in (
         {"mode": "overwrite"},
         {"mode": "overwrite", "replace_where": "id = 1"},
@@ -191,8 +203,8 @@ def test_properties_of_a_later_append_have_no_effect(spark, tmp_path):
     ):
         with pytest.raises(AppendOnlyError, match="append-only"):
             write_rows(spark, table, values("id", "1"), **options)
-    assert everything(table) == before
-    # Rearranging removes no row.
+    assert folder_content(table) == content_before
+    # An append-only table accepts an overwrite without data change, because it removes no row.
     write_rows(spark, table, values("id", "1", "2"), mode="overwrite", data_change=False)
     assert rows(table) == [(1,), (2,)]
     assert (table / "_delta_log" / f"{2:020}.checkpoint.parquet").exists()
@@ -201,13 +213,13 @@ def test_properties_of_a_later_append_have_no_effect(spark, tmp_path):
 
 
 def test_max_records_per_file_and_optimize_write_determine_the_files(spark, tmp_path):
-    many = "SELECT id, CAST(id % 4 AS STRING) AS part FROM range(0, 1000, 1, 8)"
+    query = "SELECT id, CAST(id % 4 AS STRING) AS part FROM range(0, 1000, 1, 8)"
     options = {"partition_by": ("part",)}
-    assert write_rows(spark, tmp_path / "a", many, **options).metrics["numFiles"] > 8
-    assert write_rows(spark, tmp_path / "b", many, optimize_write=True, **options).metrics["numFiles"] == 4
-    assert write_rows(spark, tmp_path / "c", many, optimize_write=True).metrics["numFiles"] == 1
-    write_rows(spark, tmp_path / "d", many, optimize_write=True, max_records_per_file=100, **options)
-    counts = sorted(json.loads(add["stats"])["numRecords"] for add in commit(tmp_path / "d", 0)["add"])
+    assert write_rows(spark, tmp_path / "a", query, **options).metrics["numFiles"] > 8
+    assert write_rows(spark, tmp_path / "b", query, optimize_write=True, **options).metrics["numFiles"] == 4
+    assert write_rows(spark, tmp_path / "c", query, optimize_write=True).metrics["numFiles"] == 1
+    write_rows(spark, tmp_path / "d", query, optimize_write=True, max_records_per_file=100, **options)
+    counts = sorted(json.loads(add["stats"])["numRecords"] for add in actions_of(tmp_path / "d", 0)["add"])
     assert counts == [50, 50, 50, 50] + [100] * 8
     assert len(rows(tmp_path / "d")) == 1000
 
@@ -215,17 +227,18 @@ def test_max_records_per_file_and_optimize_write_determine_the_files(spark, tmp_
 def test_a_write_without_data_change_records_that_no_row_changed(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT id, id % 3 AS part FROM range(0, 30, 1, 3)", partition_by=("part",))
-    before = rows(table)
-    again = {"sources": {"source": Source(format="delta", path=str(table))}, "mode": "overwrite", "data_change": False}
-    write_rows(spark, table, "SELECT * FROM source ORDER BY id", optimize_write=True, **again)
-    assert rows(table) == before
-    actions = [*commit(table, 1)["add"], *commit(table, 1)["remove"]]
+    rows_before = rows(table)
+    source = Source(format="delta", path=str(table))
+    rearrange = {"sources": {"source": source}, "mode": "overwrite", "data_change": False}
+    write_rows(spark, table, "SELECT * FROM source ORDER BY id", optimize_write=True, **rearrange)
+    assert rows(table) == rows_before
+    actions = [*actions_of(table, 1)["add"], *actions_of(table, 1)["remove"]]
     assert len(actions) == 3 + 9 and not any(action["dataChange"] for action in actions)
-    write_rows(spark, table, "SELECT * FROM source WHERE part = 1", replace_where="part = 1", **again)
-    assert rows(table) == before
+    write_rows(spark, table, "SELECT * FROM source WHERE part = 1", replace_where="part = 1", **rearrange)
+    assert rows(table) == rows_before
     with pytest.raises(ConstraintViolationError, match="30 rows would become 29"):
-        write_rows(spark, table, "SELECT * FROM source WHERE id > 0", **again)
-    assert rows(table) == before
+        write_rows(spark, table, "SELECT * FROM source WHERE id > 0", **rearrange)
+    assert rows(table) == rows_before
 
 
 def test_sources_are_read_at_their_versions_and_times(spark, tmp_path):
@@ -236,14 +249,14 @@ def test_sources_are_read_at_their_versions_and_times(spark, tmp_path):
         format="csv", path=str(feed), options={"header": "true", "escape": '"'}, schema="id BIGINT, name STRING"
     )
     write_rows(spark, orders, sources={"source": csv})
-    between = commit(orders, 0)["commitInfo"]["timestamp"]
+    first_commit_ms = actions_of(orders, 0)["commitInfo"]["timestamp"]
     assert rows(orders) == [(1, 'a, "b"'), (2, None)]
     time.sleep(0.01)
     write_rows(spark, orders, "SELECT id + 10 AS id, name FROM source", sources={"source": csv}, mode="overwrite")
-    late = dt.datetime.fromtimestamp((between + 5) / 1000, dt.UTC)
+    time_between_commits = dt.datetime.fromtimestamp((first_commit_ms + 5) / 1000, dt.UTC)
     sources = {
         "first": Source(format="delta", path=str(orders), version_as_of=0),
-        "then": Source(format="delta", path=str(orders), timestamp_as_of=late.isoformat()),
+        "then": Source(format="delta", path=str(orders), timestamp_as_of=time_between_commits.isoformat()),
         "now": Source(format="delta", path=str(orders)),
         "feed": Source(format="csv", path=str(feed / "*.csv"), options=csv.options),
     }
@@ -259,12 +272,12 @@ def test_sources_are_read_at_their_versions_and_times(spark, tmp_path):
 def test_a_write_may_read_its_own_table(spark, tmp_path):
     table = tmp_path / "t"
     self_read = {"sources": {"source": Source(format="delta", path=f"file://{table}")}}
-    write_rows(spark, table, days("1 1", "2 2"), partition_by=("day",))
+    write_rows(spark, table, daily_rows_query("1 1", "2 2"), partition_by=("day",))
     write_rows(spark, table, "SELECT id + 10 AS id, day FROM source", **self_read)
-    assert by_day(table) == {(1, 1), (2, 2), (11, 1), (12, 2)}
-    assert commit(table, 1)["commitInfo"]["isBlindAppend"] is False
+    assert ids_and_days(table) == {(1, 1), (2, 2), (11, 1), (12, 2)}
+    assert actions_of(table, 1)["commitInfo"]["isBlindAppend"] is False
     write_rows(spark, table, "SELECT id, day FROM source WHERE id > 1", mode="overwrite", **self_read)
-    assert by_day(table) == {(2, 2), (11, 1), (12, 2)}
+    assert ids_and_days(table) == {(2, 2), (11, 1), (12, 2)}
     write_rows(
         spark,
         table,
@@ -273,41 +286,48 @@ def test_a_write_may_read_its_own_table(spark, tmp_path):
         mode="overwrite",
         replace_where="day = DATE'2026-01-02'",
     )
-    assert by_day(table) == {(2, 2), (11, 1)}
+    assert ids_and_days(table) == {(2, 2), (11, 1)}
 
 
 def test_a_write_without_rows_commits_a_version_without_files(spark, tmp_path):
     table = tmp_path / "t"
-    nothing = days("1 1") + " WHERE id < 0"
-    made = write_rows(spark, table, nothing, partition_by=("day",), run="a")
-    assert (made.version, made.metrics) == (0, {"numFiles": 0, "numOutputBytes": 0, "numOutputRows": 0})
+    empty_query = daily_rows_query("1 1") + " WHERE id < 0"
+    result = write_rows(spark, table, empty_query, partition_by=("day",), run="a")
+    assert (result.version, result.metrics) == (0, {"numFiles": 0, "numOutputBytes": 0, "numOutputRows": 0})
     assert DeltaTable(str(table)).schema.names == ["id", "day"]
-    write_rows(spark, table, days("1 1"))
-    assert write_rows(spark, table, nothing, run="b").version == 2
-    assert commit(table, 2)["add"] == [] and commit(table, 2)["txn"]["appId"] == "b"
-    assert by_day(table) == {(1, 1)}
-    write_rows(spark, table, nothing, mode="overwrite")
+    write_rows(spark, table, daily_rows_query("1 1"))
+    assert write_rows(spark, table, empty_query, run="b").version == 2
+    assert actions_of(table, 2)["add"] == [] and actions_of(table, 2)["txn"]["appId"] == "b"
+    assert ids_and_days(table) == {(1, 1)}
+    write_rows(spark, table, empty_query, mode="overwrite")
     assert rows(table) == []
 
 
 def test_random_file_prefixes_spread_the_files_over_folders(spark, tmp_path):
-    """Files have paths as on an object store, so only the log has the partition values."""
+    """The path of a file has no partition values, so only the log has them."""
     table = tmp_path / "t"
-    random = {"delta.randomizeFilePrefixes": "true"}
-    write_rows(spark, table, days(*(f"{n} {n % 3 + 1}" for n in range(12))), partition_by=("day",), properties=random)
-    write_rows(spark, table, days("20 1"))
+    write_rows(
+        spark,
+        table,
+        daily_rows_query(*(f"{n} {n % 3 + 1}" for n in range(12))),
+        partition_by=("day",),
+        properties={"delta.randomizeFilePrefixes": "true"},
+    )
+    write_rows(spark, table, daily_rows_query("20 1"))
     names = data_files(table)
     assert all(re.fullmatch(r"[A-Za-z0-9]{2}/part-[^/]+\.parquet", name) for name in names)
     expected = {(n, n % 3 + 1) for n in range(12)} | {(20, 1)}
-    assert by_day(table) == expected
-    assert ordered(delta.read(spark, str(table)).collect()) == rows(table)
-    write_rows(spark, table, days("30 1"), mode="overwrite", replace_where="day = DATE'2026-01-01' AND id > 2")
-    assert by_day(table) == {(n, d) for n, d in expected if d != 1 or n <= 2} | {(30, 1)}
+    assert ids_and_days(table) == expected
+    assert sorted_rows(delta.read(spark, str(table)).collect()) == rows(table)
+    write_rows(
+        spark, table, daily_rows_query("30 1"), mode="overwrite", replace_where="day = DATE'2026-01-01' AND id > 2"
+    )
+    assert ids_and_days(table) == {(n, d) for n, d in expected if d != 1 or n <= 2} | {(30, 1)}
 
 
 @pytest.mark.slow
 def test_files_of_many_partitions_have_different_names_under_random_prefixes(spark, tmp_path):
-    """A task uses one file name in every directory, and there may be more partitions than prefixes."""
+    """Spark gives the files of a task one name in all directories, and partitions may share a random prefix."""
     table = tmp_path / "t"
     query = "SELECT /*+ COALESCE(1) */ id, id AS p FROM range(250)"
     write_rows(spark, table, query, partition_by=("p",), properties={"delta.randomizeFilePrefixes": "true"})
@@ -315,13 +335,15 @@ def test_files_of_many_partitions_have_different_names_under_random_prefixes(spa
     assert sorted(rows(table)) == [(n, n) for n in range(250)]
 
 
-def test_the_result_names_the_partitions_whose_rows_changed(spark, tmp_path):
+def test_the_result_names_the_partitions_with_changed_rows(spark, tmp_path):
     table = tmp_path / "t"
-    assert write_rows(spark, table, days("1 1", "2 2"), partition_by=("day",)).partitions == (
+    assert write_rows(spark, table, daily_rows_query("1 1", "2 2"), partition_by=("day",)).partitions == (
         "day=2026-01-01",
         "day=2026-01-02",
     )
-    replaced = write_rows(spark, table, days("3 2"), mode="overwrite", replace_where="day = DATE'2026-01-02'")
+    replaced = write_rows(
+        spark, table, daily_rows_query("3 2"), mode="overwrite", replace_where="day = DATE'2026-01-02'"
+    )
     assert replaced.partitions == ("day=2026-01-02",)
     assert delete_rows(spark, table, "id = 1").partitions == ("day=2026-01-01",)
     assert write_rows(spark, tmp_path / "plain", values("id", "1")).partitions == ()

@@ -1,4 +1,4 @@
-"""A write that loses a race commits on top of the winner, or its error names the winner and no file remains."""
+"""A write commits after a winning commit, or fails: then its error names the winning commit and no file remains."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from deltalite.commands.write import command as write_module
 from deltalite.errors import ConcurrentAppendException
 from deltalite.requests import Source
 from tests.support.racing import run_before_commits
-from tests.support.tables import commit, data_files, rows, values, write_rows
+from tests.support.tables import actions_of, data_files, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
+# Options of writes that replace a part of the table.
 REPLACEMENTS = {
     "a partition": {"mode": "overwrite", "replace_where": "day = 'a'"},
     "a partition and more": {"mode": "overwrite", "replace_where": "day = 'a' AND id < 100"},
@@ -25,15 +26,18 @@ REPLACEMENTS = {
 
 @pytest.fixture
 def race(spark, tmp_path, monkeypatch):
-    """A table with id 1 in `a` and id 50 in `b`; in `race(ours, theirs, level)`, `theirs` commits during `ours`."""
+    """Return `race(write, rival, level)`, which runs `rival` between the plan and the commit of `write`.
+
+    Both are the options of a write. The table has the id 1 in the partition `a` and the id 50 in `b`.
+    """
     table = tmp_path / "t"
 
-    def run(ours, theirs, level="Serializable"):
+    def run(write, rival, level="Serializable"):
         write_rows(spark, table, values("id, day", "1, 'a'", "50, 'b'"), partition_by=("day",),
             properties={"delta.isolationLevel": level})  # fmt: skip
-        run_before_commits(monkeypatch, lambda: write_rows(spark, table, **theirs))
-        result = write_rows(spark, table, **{"conflict_retries": 0, **ours})
-        return result, commit(table, result.version)["commitInfo"]
+        run_before_commits(monkeypatch, lambda: write_rows(spark, table, **rival))
+        result = write_rows(spark, table, **{"conflict_retries": 0, **write})
+        return result, actions_of(table, result.version)["commitInfo"]
 
     run.table = table
     return run
@@ -41,33 +45,35 @@ def race(spark, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
 def test_a_replacement_commits_after_rows_that_it_would_not_have_replaced(race, replacement):
-    ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS[replacement]}
-    result, info = race(ours, {"query": values("id, day", "77, 'b'")})
+    write = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS[replacement]}
+    result, info = race(write, {"query": values("id, day", "77, 'b'")})
     assert (result.version, result.read_version, info["isolationLevel"]) == (2, 0, "Serializable")
     assert rows(race.table) == [(2, "a"), (50, "b"), (77, "b")]
 
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
 def test_a_replacement_conflicts_with_rows_that_it_should_have_replaced(race, replacement):
-    ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS[replacement]}
+    write = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS[replacement]}
     with pytest.raises(ConcurrentAppendException, match=r"version 1 .* day=a"):
-        race(ours, {"query": values("id, day", "5, 'a'")})
+        race(write, {"query": values("id, day", "5, 'a'")})
     assert rows(race.table) == [(1, "a"), (5, "a"), (50, "b")]
-    assert data_files(race.table) == {add["path"] for version in (0, 1) for add in commit(race.table, version)["add"]}
+    assert data_files(race.table) == {
+        add["path"] for version in (0, 1) for add in actions_of(race.table, version)["add"]
+    }
 
 
 def test_a_blind_append_does_not_conflict_with_a_replacement_under_write_serializable(race):
-    ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS["a partition"]}
-    _, info = race(ours, {"query": values("id, day", "5, 'a'")}, "WriteSerializable")
+    write = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS["a partition"]}
+    _, info = race(write, {"query": values("id, day", "5, 'a'")}, "WriteSerializable")
     assert info["isolationLevel"] == "WriteSerializable"
     assert rows(race.table) == [(2, "a"), (5, "a"), (50, "b")]
 
 
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
 def test_two_replacements_of_one_partition_conflict(race, level):
-    ours = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS["a partition"]}
+    write = {"query": values("id, day", "2, 'a'"), **REPLACEMENTS["a partition"]}
     with pytest.raises(ConcurrentAppendException, match="version 1"):
-        race(ours, {"query": values("id, day", "3, 'a'"), **REPLACEMENTS["a partition"]}, level)
+        race(write, {"query": values("id, day", "3, 'a'"), **REPLACEMENTS["a partition"]}, level)
     assert rows(race.table) == [(3, "a"), (50, "b")]
 
 
@@ -79,28 +85,28 @@ def test_a_self_read_reads_the_version_that_the_write_is_based_on(race, spark, m
     write_rows(
         spark, table, values("id, day", "1, 'a'"), partition_by=("day",), properties={"delta.isolationLevel": level}
     )
-    real = write_module.query_rows
+    query_rows = write_module.query_rows
 
-    def rival_first(*arguments):
-        monkeypatch.setattr(write_module, "query_rows", real)
+    def query_rows_after_rival(*arguments):
+        monkeypatch.setattr(write_module, "query_rows", query_rows)
         write_rows(spark, table, values("id, day", "5, 'a'"))
-        return real(*arguments)
+        return query_rows(*arguments)
 
-    monkeypatch.setattr(write_module, "query_rows", rival_first)
+    monkeypatch.setattr(write_module, "query_rows", query_rows_after_rival)
     self_read = {"sources": {"t": Source(format="delta", path=str(table))}, "query": "SELECT * FROM t"}
     write_rows(spark, table, mode="overwrite", data_change=data_change, **self_read)
     assert rows(table) == [(1, "a"), (5, "a")]
 
 
 def test_a_table_that_another_writer_creates_concurrently_is_appended_to(spark, tmp_path, monkeypatch):
-    table, real = tmp_path / "t", existing_table_module.foreign_entry
+    table, foreign_entry = tmp_path / "t", existing_table_module.foreign_entry
 
-    def rival_first(root):
-        monkeypatch.setattr(existing_table_module, "foreign_entry", real)
+    def foreign_entry_after_rival(root):
+        monkeypatch.setattr(existing_table_module, "foreign_entry", foreign_entry)
         write_rows(spark, table, values("id, day", "5, 'a'"), partition_by=("day",))
-        return real(root)
+        return foreign_entry(root)
 
-    monkeypatch.setattr(existing_table_module, "foreign_entry", rival_first)
+    monkeypatch.setattr(existing_table_module, "foreign_entry", foreign_entry_after_rival)
     assert write_rows(spark, table, values("id, day", "1, 'a'"), partition_by=("day",)).version == 1
     assert rows(table) == [(1, "a"), (5, "a")]
 
@@ -113,7 +119,7 @@ def test_the_first_of_two_concurrent_writers_determines_the_column_order(spark, 
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "expected"),
+    ("write_options", "rival_options", "expected"),
     [
         ({"mode": "overwrite"}, {}, [(2, "a")]),
         (REPLACEMENTS["a partition"], {}, [(2, "a"), (50, "b")]),
@@ -123,31 +129,33 @@ def test_the_first_of_two_concurrent_writers_determines_the_column_order(spark, 
     ],
     ids=str,
 )  # fmt: skip
-def test_a_write_replans_after_a_conflict_and_leaves_no_other_file(race, ours, theirs, expected):
+def test_a_write_that_replans_after_a_conflict_leaves_only_committed_files(
+    race, write_options, rival_options, expected
+):
     result, _ = race(
-        {"query": values("id, day", "2, 'a'"), "conflict_retries": 1, **ours},
-        {"query": values("id, day", "5, 'a'"), **theirs},
+        {"query": values("id, day", "2, 'a'"), "conflict_retries": 1, **write_options},
+        {"query": values("id, day", "5, 'a'"), **rival_options},
     )
     assert (result.version, result.committed) == (2, True)
     assert rows(race.table) == expected
-    in_the_log = {add["path"] for version in range(3) for add in commit(race.table, version)["add"]}
-    assert data_files(race.table) == in_the_log
+    committed_files = {add["path"] for version in range(3) for add in actions_of(race.table, version)["add"]}
+    assert data_files(race.table) == committed_files
 
 
-def test_a_write_from_its_own_table_is_computed_again_after_a_conflict(race):
+def test_a_self_read_is_computed_again_after_a_conflict(race):
     self_read = {"sources": {"t": Source(format="delta", path=str(race.table))}, "conflict_retries": 1}
     race({"query": "SELECT max(id) + 1 AS id, 'a' AS day FROM t", **self_read}, {"query": values("id, day", "60, 'b'")})
     assert rows(race.table) == [(1, "a"), (50, "b"), (60, "b"), (61, "a")]
 
 
 def test_a_partition_folder_that_another_writer_removes_is_created_again(spark, tmp_path, monkeypatch):
-    real = os.rename
+    rename = os.rename
 
-    def after_a_loser(source, target):
-        monkeypatch.setattr(os, "rename", real)
+    def rename_after_folder_removal(source, target):
+        monkeypatch.setattr(os, "rename", rename)
         os.rmdir(os.path.dirname(target))
-        real(source, target)
+        rename(source, target)
 
-    monkeypatch.setattr(os, "rename", after_a_loser)
+    monkeypatch.setattr(os, "rename", rename_after_folder_removal)
     write_rows(spark, tmp_path / "t", values("id, day", "1, 'a'"), partition_by=("day",))
     assert rows(tmp_path / "t") == [(1, "a")]

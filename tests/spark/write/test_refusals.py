@@ -1,7 +1,8 @@
-"""Invalid input gives a typed error with a remedy, and the folder stays the same in every byte."""
+"""An invalid write raises an error of the library with a remedy, and changes no file."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -29,19 +30,20 @@ from deltalite.requests import Source
 from deltalite.storage.local import LocalLogStore
 from tests.support.loops import one_in
 from tests.support.racing import run_before_commits
-from tests.support.tables import commit, data_files, everything, rows, values, write_rows
+from tests.support.tables import actions_of, data_files, folder_content, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
-ONE = values("id", "1")
+ONE_ROW = values("id", "1")
+NOBODY = 65534  # the id of the user `nobody`
 
 
 @pytest.fixture
 def table(spark, tmp_path):
-    """Three versions of one row each."""
+    """A table with three versions, each of which appends a row."""
     table = tmp_path / "t"
     for _ in range(3):
-        write_rows(spark, table, ONE)
+        write_rows(spark, table, ONE_ROW)
     return table
 
 
@@ -49,49 +51,49 @@ def log_file(table, version, ending="json"):
     return table / "_delta_log" / f"{version:020}.{ending}"
 
 
-def assert_rejected(spark, table, error, match, query=ONE, **options):
-    """Assert that the write is rejected and changes nothing."""
-    before = everything(table)
-    with pytest.raises(error, match=match) as caught:
+def assert_rejected(spark, table, error, match, query=ONE_ROW, **options):
+    """Assert that the write is rejected with a remedy and changes no file; returns the error."""
+    content_before = folder_content(table)
+    with pytest.raises(error, match=match) as error_info:
         write_rows(spark, table, query, **options)
-    assert caught.value.remedy and len(caught.value.remedy) > 10
-    assert everything(table) == before
-    return caught.value
+    assert error_info.value.remedy and len(error_info.value.remedy) > 10
+    assert folder_content(table) == content_before
+    return error_info.value
 
 
-def test_a_corrupt_log_is_rejected(spark, table):
-    good = log_file(table, 1).read_text()
-    log_file(table, 1).write_text(good[: len(good) // 2])
+def test_a_log_with_a_corrupt_or_missing_commit_is_rejected(spark, table):
+    valid_text = log_file(table, 1).read_text()
+    log_file(table, 1).write_text(valid_text[: len(valid_text) // 2])
     assert_rejected(spark, table, CorruptLogError, f"{1:020}.json")
     log_file(table, 1).unlink()
     assert_rejected(spark, table, VersionGapError, "1")
-    log_file(table, 1).write_text(good)
-    write_rows(spark, table, ONE)
+    log_file(table, 1).write_text(valid_text)
+    write_rows(spark, table, ONE_ROW)
     assert len(rows(table)) == 4
 
 
-def test_a_corrupt_checkpoint_is_ignored_if_the_commits_exist(spark, table):
+def test_a_corrupt_checkpoint_is_ignored_if_the_commits_exist_and_rejected_otherwise(spark, table):
     for _ in range(3, 12):
-        write_rows(spark, table, ONE)
+        write_rows(spark, table, ONE_ROW)
     checkpoint = log_file(table, 10, "checkpoint.parquet")
-    whole = checkpoint.read_bytes()
-    for broken in (b"", b"PAR1", whole[: len(whole) // 2] + b"x" * (len(whole) // 2)):
-        checkpoint.write_bytes(broken)
-        assert write_rows(spark, table, ONE).committed
+    valid_bytes = checkpoint.read_bytes()
+    for corrupt_bytes in (b"", b"PAR1", valid_bytes[: len(valid_bytes) // 2] + b"x" * (len(valid_bytes) // 2)):
+        checkpoint.write_bytes(corrupt_bytes)
+        assert write_rows(spark, table, ONE_ROW).committed
     checkpoint.unlink()
-    assert write_rows(spark, table, ONE).version == 15
+    assert write_rows(spark, table, ONE_ROW).version == 15
     assert len(rows(table)) == 16
     for version in range(3):
         log_file(table, version).unlink()
     checkpoint.write_bytes(b"PAR1")
     assert_rejected(spark, table, (CorruptCheckpointError, VersionGapError, CorruptLogError), "10|0")
-    checkpoint.write_bytes(whole)
-    write_rows(spark, table, ONE)
+    checkpoint.write_bytes(valid_bytes)
+    write_rows(spark, table, ONE_ROW)
     assert len(rows(table)) == 17
 
 
 @pytest.mark.parametrize(
-    ("protocol", "named"),
+    ("protocol", "text"),
     [
         (
             {
@@ -107,18 +109,18 @@ def test_a_corrupt_checkpoint_is_ignored_if_the_commits_exist(spark, table):
         ({"minReaderVersion": 1, "minWriterVersion": 9}, "9"),
     ],
 )
-def test_an_unsupported_protocol_is_rejected_by_name(spark, table, protocol, named):
+def test_the_error_names_the_unsupported_feature_or_version_of_a_protocol(spark, table, protocol, text):
     log_file(table, 3).write_text(json.dumps({"protocol": protocol}))
     for mode in ("append", "overwrite"):
-        assert_rejected(spark, table, UnsupportedFeatureError, named, mode=mode)
-    assert_rejected(spark, table, UnsupportedFeatureError, named, mode="ignore", run="a")
+        assert_rejected(spark, table, UnsupportedFeatureError, text, mode=mode)
+    assert_rejected(spark, table, UnsupportedFeatureError, text, mode="ignore", run="a")
 
 
-@pytest.mark.parametrize("inside", ["stray.parquet", "day=2026-01-01/part-0.parquet"])
-def test_a_folder_with_other_files_is_not_used_for_a_new_table(spark, tmp_path, inside):
+@pytest.mark.parametrize("file_name", ["stray.parquet", "day=2026-01-01/part-0.parquet"])
+def test_a_folder_with_other_files_is_not_used_for_a_new_table(spark, tmp_path, file_name):
     table = tmp_path / "lake"
-    (table / inside).parent.mkdir(parents=True)
-    (table / inside).write_bytes(b"PAR1")
+    (table / file_name).parent.mkdir(parents=True)
+    (table / file_name).write_bytes(b"PAR1")
     for mode in ("append", "overwrite", "ignore", "error"):
         assert_rejected(spark, table, InvalidRequestError, "not a Delta table", mode=mode)
 
@@ -134,18 +136,18 @@ def test_a_folder_with_other_files_is_not_used_for_a_new_table(spark, tmp_path, 
     ],
 )
 def test_an_invalid_address_is_rejected(spark, address, error):
-    with pytest.raises(error) as caught:
-        write_rows(spark, address, ONE)
-    assert caught.value.remedy
+    with pytest.raises(error) as error_info:
+        write_rows(spark, address, ONE_ROW)
+    assert error_info.value.remedy
 
 
 def test_a_file_at_the_address_of_the_table_is_rejected(spark, tmp_path):
     file = tmp_path / "t"
     file.write_text("x")
     with pytest.raises(InvalidTableAddressError):
-        write_rows(spark, file, ONE)
+        write_rows(spark, file, ONE_ROW)
     with pytest.raises(InvalidTableAddressError):
-        write_rows(spark, file / "below", ONE)
+        write_rows(spark, file / "below", ONE_ROW)
     assert file.read_text() == "x"
 
 
@@ -186,21 +188,11 @@ def test_a_file_at_the_address_of_the_table_is_rejected(spark, tmp_path):
 def test_a_source_that_cannot_be_read_is_rejected(spark, table, tmp_path, source, error, match):
     (tmp_path / "broken.parquet").write_bytes(b"no parquet at all")
     (tmp_path / "a.csv").write_text("1\nx\n")
-    source_fields = json.loads(json.dumps({"path": source.path}).replace("{tmp}", str(tmp_path)))
-    made = Source(
-        format=source.format,
-        schema=source.schema,
-        options=source.options,
-        version_as_of=source.version_as_of,
-        timestamp_as_of=source.timestamp_as_of,
-        **source_fields,
-    )
-    caught = assert_rejected(
-        spark, table, error, match.replace("{tmp}", str(tmp_path)), query=None, sources={"source": made}
-    )
-    assert "calling o" not in caught.problem
+    sources = {"source": dataclasses.replace(source, path=source.path.replace("{tmp}", str(tmp_path)))}
+    rejection = assert_rejected(spark, table, error, match.replace("{tmp}", str(tmp_path)), query=None, sources=sources)
+    assert "calling o" not in rejection.problem, "the problem must not have the text of a Py4J error"
     with pytest.raises(error):
-        write_rows(spark, tmp_path / "new" / "t", sources={"source": made})
+        write_rows(spark, tmp_path / "new" / "t", sources=sources)
     assert not (tmp_path / "new").exists()
 
 
@@ -230,10 +222,10 @@ def test_a_query_that_fails_is_rejected(spark, table, tmp_path, query, error, ma
 
 
 @pytest.fixture
-def nobody():
-    """A folder that every user can read. During the test, this process has no rights of root."""
+def readable_folder():
+    """A folder that every user can read and only root can write. The test may change its user by `os.seteuid`."""
     if os.geteuid() != 0:
-        pytest.skip("only root can become somebody else")
+        pytest.skip("only root can change its user")
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder
@@ -241,55 +233,57 @@ def nobody():
     shutil.rmtree(folder)
 
 
-def test_a_folder_without_write_permission_is_a_typed_error(spark, nobody):
-    write_rows(spark, nobody / "t", ONE)
-    before = everything(nobody)
-    os.seteuid(65534)
-    for table in (nobody / "t", nobody / "new"):
-        with pytest.raises(StoragePermissionError, match="ermission") as caught:
-            write_rows(spark, table, ONE)
-        assert "access" in caught.value.remedy and not caught.value.retryable
+def test_a_folder_without_write_permission_raises_a_permission_error(spark, readable_folder):
+    write_rows(spark, readable_folder / "t", ONE_ROW)
+    content_before = folder_content(readable_folder)
+    os.seteuid(NOBODY)
+    for table in (readable_folder / "t", readable_folder / "new"):
+        with pytest.raises(StoragePermissionError, match="ermission") as error_info:
+            write_rows(spark, table, ONE_ROW)
+        assert "access" in error_info.value.remedy and not error_info.value.retryable
     os.seteuid(0)
-    assert everything(nobody) == before
+    assert folder_content(readable_folder) == content_before
 
 
-def test_a_log_without_write_permission_is_a_typed_error_and_no_file_remains(spark, nobody, monkeypatch):
+def test_a_log_without_write_permission_raises_a_permission_error_and_no_file_remains(
+    spark, readable_folder, monkeypatch
+):
     """Spark has written the files before the commit fails, and the write removes them."""
-    original = LocalLogStore.write_if_absent
+    write_if_absent = LocalLogStore.write_if_absent
 
-    def as_nobody(*arguments):
-        os.seteuid(65534)
+    def write_as_nobody(*arguments):
+        os.seteuid(NOBODY)
         try:
-            return original(*arguments)
+            return write_if_absent(*arguments)
         finally:
             os.seteuid(0)
 
-    write_rows(spark, nobody / "t", ONE)
-    before = everything(nobody)
-    monkeypatch.setattr(LocalLogStore, "write_if_absent", as_nobody)
+    write_rows(spark, readable_folder / "t", ONE_ROW)
+    content_before = folder_content(readable_folder)
+    monkeypatch.setattr(LocalLogStore, "write_if_absent", write_as_nobody)
     with pytest.raises(StoragePermissionError, match="ermission"):
-        write_rows(spark, nobody / "t", ONE)
-    assert everything(nobody) == before
+        write_rows(spark, readable_folder / "t", ONE_ROW)
+    assert folder_content(readable_folder) == content_before
 
 
 def test_a_file_system_without_hard_links_is_rejected(spark, tmp_path, monkeypatch):
-    def no_links(*_arguments):
+    def raise_permission_error(*_arguments):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(os, "link", raise_permission_error)
     with pytest.raises(UnsupportedStorageError, match="hard links"):
-        write_rows(spark, tmp_path / "new" / "t", ONE)
+        write_rows(spark, tmp_path / "new" / "t", ONE_ROW)
     assert not (tmp_path / "new").exists()
 
 
 def test_a_write_that_loses_a_race_removes_its_files(spark, table, monkeypatch):
-    """Another writer commits while Spark writes the rows of an overwrite."""
+    """Another writer commits between the plan of the overwrite and its commit."""
     run_before_commits(monkeypatch, lambda: write_rows(spark, table, values("id", "77")))
-    with pytest.raises(ConcurrentModificationException, match="version 3") as caught:
+    with pytest.raises(ConcurrentModificationException, match="version 3") as error_info:
         write_rows(spark, table, values("id", "88"), mode="overwrite", conflict_retries=0)
-    assert caught.value.retryable
+    assert error_info.value.retryable
     assert sorted(rows(table)) == [(1,), (1,), (1,), (77,)]
-    assert data_files(table) == {add["path"] for version in range(4) for add in commit(table, version)["add"]}
+    assert data_files(table) == {add["path"] for version in range(4) for add in actions_of(table, version)["add"]}
     assert {f.name for f in table.iterdir() if f.is_dir()} == {"_delta_log"}
 
 

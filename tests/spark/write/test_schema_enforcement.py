@@ -13,14 +13,14 @@ from deltalite.errors import (
     UnsupportedFeatureError,
 )
 from deltalite.requests import Source
-from tests.support.tables import commit, everything, hand_made, rows, schema_json, values, write_rows
+from tests.support.tables import actions_of, folder_content, rows, schema_json, values, write_foreign_table, write_rows
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
 def table(spark, tmp_path_factory):
-    """One row of many types; no test changes it."""
+    """A table with one row and columns of many types. The tests do not change it."""
     table = tmp_path_factory.mktemp("t") / "orders"
     query = (
         "SELECT 1 AS id, 'n' AS name, 1.5F AS x, CAST(1 AS DECIMAL(10,2)) AS amount, DATE'2026-01-01' AS day, "
@@ -32,7 +32,7 @@ def table(spark, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("query", "column", "types", "way_out"),
+    ("query", "column", "types", "remedy"),
     [
         ("SELECT 1 AS id, 2 AS extra", "extra", "int", "merge_schema=True"),
         ("SELECT 1 AS id, struct(1 AS a, 2 AS c) AS s", "s.c", "int", "merge_schema=True"),
@@ -54,19 +54,19 @@ def table(spark, tmp_path_factory):
         ("SELECT array(1) AS s", "s", "struct array", "Convert it to struct<a:int,b:string>"),
     ],
 )
-def test_an_error_about_types_names_the_column_both_types_and_a_remedy(spark, table, query, column, types, way_out):
-    before = everything(table)
+def test_an_error_about_types_names_the_column_both_types_and_a_remedy(spark, table, query, column, types, remedy):
+    content_before = folder_content(table)
     for mode in ("append", "overwrite"):
-        with pytest.raises(SchemaMismatchError) as refused:
+        with pytest.raises(SchemaMismatchError) as error_info:
             write_rows(spark, table, query, mode=mode)
-        assert column in refused.value.problem
-        assert all(part in refused.value.problem for part in types.split())
-        assert way_out in refused.value.remedy
-    assert everything(table) == before
+        assert column in error_info.value.problem
+        assert all(name in error_info.value.problem for name in types.split())
+        assert remedy in error_info.value.remedy
+    assert folder_content(table) == content_before
 
 
 @pytest.mark.parametrize(
-    ("query", "options", "error", "named"),
+    ("query", "options", "error", "text"),
     [
         ("SELECT 1 AS id, 2 AS ID", {}, SchemaMismatchError, "'id'"),
         ("SELECT 1 AS id, INTERVAL '1' DAY AS x", {}, SchemaMismatchError, "interval"),
@@ -105,16 +105,16 @@ def test_an_error_about_types_names_the_column_both_types_and_a_remedy(spark, ta
         ),
     ],
 )
-def test_a_query_or_option_that_does_not_fit_the_table_is_rejected(spark, table, query, options, error, named):
-    before = everything(table)
-    with pytest.raises(error) as refused:
+def test_a_query_or_option_that_does_not_fit_the_table_is_rejected(spark, table, query, options, error, text):
+    content_before = folder_content(table)
+    with pytest.raises(error) as error_info:
         write_rows(spark, table, query, **options)
-    assert named in refused.value.problem and refused.value.remedy
-    assert everything(table) == before
+    assert text in error_info.value.problem and error_info.value.remedy
+    assert folder_content(table) == content_before
 
 
 @pytest.mark.parametrize(
-    ("query", "options", "error", "named"),
+    ("query", "options", "error", "text"),
     [
         ("SELECT NULL AS x", {}, SchemaMismatchError, "x"),
         ("SELECT struct(array(NULL) AS deep) AS x", {}, SchemaMismatchError, "x.deep.element"),
@@ -129,17 +129,17 @@ def test_a_query_or_option_that_does_not_fit_the_table_is_rejected(spark, table,
         ),
     ],
 )
-def test_a_rejected_first_write_leaves_no_folder(spark, tmp_path, query, options, error, named):
-    with pytest.raises(error) as refused:
+def test_a_rejected_first_write_leaves_no_folder(spark, tmp_path, query, options, error, text):
+    with pytest.raises(error) as error_info:
         write_rows(spark, tmp_path / "deep" / "er" / "t", query, **options)
-    assert named in str(refused.value)
+    assert text in str(error_info.value)
     assert not (tmp_path / "deep").exists()
 
 
 @pytest.fixture
-def strict(spark, tmp_path):
-    """A table with NOT NULL at every depth."""
-    table = tmp_path / "strict"
+def not_null_table(tmp_path):
+    """An empty table with a NOT NULL column, struct member, array element and map value."""
+    table = tmp_path / "not-null"
     member = {"type": "struct", "fields": [{"name": "a", "type": "integer", "nullable": False, "metadata": {}}]}
     fields = (
         ("id", "integer"),
@@ -147,7 +147,7 @@ def strict(spark, tmp_path):
         ("list", {"type": "array", "elementType": "string", "containsNull": False}),
         ("m", {"type": "map", "keyType": "string", "valueType": "integer", "valueContainsNull": False}),
     )
-    hand_made(table, schema_json(*fields, required=("id",)), [])
+    write_foreign_table(table, schema_json(*fields, required=("id",)), [])
     return table
 
 
@@ -160,22 +160,22 @@ def strict(spark, tmp_path):
         ("1, struct(1 AS a), array('x'), map('k', CAST(NULL AS INT))", "m.value"),
     ],
 )
-def test_a_null_in_a_not_null_column_is_rejected(spark, strict, row, column):
-    good = values("id, s, list, m", "1, struct(1 AS a), array('x'), map('k', 1)")
-    before = everything(strict)
-    with pytest.raises(ConstraintViolationError, match=f"'{column}' is NOT NULL") as refused:
-        write_rows(spark, strict, f"{good} UNION ALL {values('id, s, list, m', row)}")
-    assert '"id":' in refused.value.problem and "Filter or fill" in refused.value.remedy
-    assert everything(strict) == before
+def test_a_null_at_a_not_null_place_of_any_depth_is_rejected(spark, not_null_table, row, column):
+    valid_row = values("id, s, list, m", "1, struct(1 AS a), array('x'), map('k', 1)")
+    content_before = folder_content(not_null_table)
+    with pytest.raises(ConstraintViolationError, match=f"'{column}' is NOT NULL") as error_info:
+        write_rows(spark, not_null_table, f"{valid_row} UNION ALL {values('id, s, list, m', row)}")
+    assert '"id":' in error_info.value.problem and "Filter or fill" in error_info.value.remedy
+    assert folder_content(not_null_table) == content_before
 
 
-def test_nullable_columns_around_not_null_ones_may_be_null_or_empty(spark, strict):
-    write_rows(spark, strict, "SELECT 1 AS id")
-    write_rows(spark, strict, values("id, s, list, m", "2, struct(1 AS a), array(), map()"))
-    assert len(rows(strict)) == 2
+def test_a_nullable_column_with_not_null_parts_may_be_null_or_empty(spark, not_null_table):
+    write_rows(spark, not_null_table, "SELECT 1 AS id")
+    write_rows(spark, not_null_table, values("id, s, list, m", "2, struct(1 AS a), array(), map()"))
+    assert len(rows(not_null_table)) == 2
     with pytest.raises(SchemaMismatchError, match=r"'id' .* missing"):
-        write_rows(spark, strict, "SELECT array('x') AS list")
-    assert "metaData" not in commit(strict, 2)
+        write_rows(spark, not_null_table, "SELECT array('x') AS list")
+    assert "metaData" not in actions_of(not_null_table, 2)
 
 
 def test_rows_without_the_partition_column_cause_a_warning(spark, tmp_path, caplog):
@@ -192,13 +192,13 @@ def test_rows_without_the_partition_column_cause_a_warning(spark, tmp_path, capl
 
 def test_a_missing_input_is_a_retryable_error(spark, tmp_path):
     for source in (Source(format="csv", path=f"{tmp_path}/none/*.csv"), Source(format="parquet", path=f"{tmp_path}/x")):
-        with pytest.raises(SourceNotFoundError, match=r"'source' .* does not exist") as missing:
+        with pytest.raises(SourceNotFoundError, match=r"'source' .* does not exist") as error_info:
             write_rows(spark, tmp_path / "t", sources={"source": source})
-        assert missing.value.retryable and not (tmp_path / "t").exists()
+        assert error_info.value.retryable and not (tmp_path / "t").exists()
 
 
 def test_the_error_of_a_failed_cast_has_the_value_and_a_remedy(spark, tmp_path):
     for value, kind in (("'abc'", "INT"), ("3000000000L", "SMALLINT")):
-        with pytest.raises(SourceError, match=r"abc|3000000000") as failed:
+        with pytest.raises(SourceError, match=r"abc|3000000000") as error_info:
             write_rows(spark, tmp_path / "t", f"SELECT CAST(v AS {kind}) AS id FROM VALUES ({value}) AS rows(v)")
-        assert f"try_cast(... AS {kind})" in failed.value.remedy
+        assert f"try_cast(... AS {kind})" in error_info.value.remedy

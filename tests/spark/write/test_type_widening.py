@@ -1,4 +1,4 @@
-"""Columns of tables with type widening get the wider types of new rows, and old rows keep their values."""
+"""In a table with type widening, columns get the wider types of new rows, and old rows keep their values."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from deltalite.protocol.type_changes import TYPE_CHANGES
 from deltalite.requests import CheckpointRequest, RestoreRequest
 from tests.support.merging import feed, merge_into
 from tests.support.tables import (
-    commit,
+    actions_of,
     delete_rows,
-    everything,
-    hand_made,
+    folder_content,
     optimize_table,
     rows,
     schema_json,
     spark_rows,
     update_rows,
     values,
+    write_foreign_table,
     write_rows,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 ENABLED = {"delta.enableTypeWidening": "true"}
-# By column: the type of the first rows and the type of the later rows.
+# For each column: the type before the widening, and the type after it.
 TYPES = {
     "b": ("TINYINT", "BIGINT"),
     "i": ("INT", "BIGINT"),
@@ -42,6 +42,7 @@ TYPES = {
     "d": ("DECIMAL(4,2)", "DECIMAL(12,4)"),
     "day": ("DATE", "TIMESTAMP_NTZ"),
 }
+# The texts of a value of the narrow type and of a value that needs the wide type, for each column.
 SMALL = {"b": "-128", "i": "2147483647", "f": "1.5", "d": "-99.25", "day": "2026-02-28"}
 LARGE = {
     "b": "3000000000", "i": "-3000000001", "f": "0.1", "d": "12345678.9876", "day": "2026-03-01 12:30:00.000001",
@@ -61,14 +62,14 @@ WIDE = pa.schema({
 
 
 def row_of(key, texts, position):
-    """The query of one row: its id, and each text cast to the first (0) or the second (1) type of its column."""
+    """The query for one row. `position` chooses the type of each value: 0 is the narrow one, and 1 is the wide one."""
     columns = [f"CAST('{texts[name]}' AS {types[position]}) AS {name}" for name, types in TYPES.items()]
     return f"SELECT {key} AS id, {', '.join(columns)}"
 
 
 @pytest.fixture(params=[pytest.param("files", marks=pytest.mark.campaign), "vectors"])
 def table(spark, tmp_path, request):
-    """A table of one row, which has the narrow types."""
+    """A table with the narrow types and one row."""
     properties = ENABLED | {
         "delta.enableDeletionVectors": str(request.param == "vectors").lower(),
         "delta.enableChangeDataFeed": "true",
@@ -82,20 +83,19 @@ def append_large(spark, table):
     write_rows(spark, table, row_of(2, LARGE, 1), merge_schema=True)
 
 
-BOTH = [(1, *SMALL_VALUES), (2, *LARGE_VALUES)]
+BOTH_ROWS = [(1, *SMALL_VALUES), (2, *LARGE_VALUES)]
 
 
 def assert_rows(spark, table, expected):
     """Assert that both readers return these rows with the wide types."""
-    read = DeltaTable(str(table))
-    assert read.schema.remove_metadata().equals(WIDE)
+    assert DeltaTable(str(table)).schema.remove_metadata().equals(WIDE)
     assert rows(table) == spark_rows(spark, table) == expected
 
 
 def test_an_append_widens_each_column_and_records_the_changes(spark, table):
     append_large(spark, table)
-    assert_rows(spark, table, BOTH)
-    schema = json.loads(commit(table, 1)["metaData"]["schemaString"])
+    assert_rows(spark, table, BOTH_ROWS)
+    schema = json.loads(actions_of(table, 1)["metaData"]["schemaString"])
     assert {field["name"]: field["metadata"] for field in schema["fields"]} == {
         "id": {},
         "b": {TYPE_CHANGES: [{"fromType": "byte", "toType": "long"}]},
@@ -104,11 +104,11 @@ def test_an_append_widens_each_column_and_records_the_changes(spark, table):
         "d": {TYPE_CHANGES: [{"fromType": "decimal(4,2)", "toType": "decimal(12,4)"}]},
         "day": {TYPE_CHANGES: [{"fromType": "date", "toType": "timestamp_ntz"}]},
     }
-    features = commit(table, 1)["protocol"]["readerFeatures"]
+    features = actions_of(table, 1)["protocol"]["readerFeatures"]
     assert {"typeWidening", "timestampNtz"} <= set(features)
     write_rows(spark, table, row_of(3, SMALL, 0))  # narrow rows are still accepted, and change nothing
-    assert "metaData" not in commit(table, 2)
-    assert_rows(spark, table, [*BOTH, (3, *SMALL_VALUES)])
+    assert "metaData" not in actions_of(table, 2)
+    assert_rows(spark, table, [*BOTH_ROWS, (3, *SMALL_VALUES)])
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_an_append_widens_each_column_and_records_the_changes(spark, table):
     ],
 )  # fmt: skip
 @pytest.mark.sample("i = 2147483647", "day = TIMESTAMP_NTZ'2026-02-28 00:00:00'")
-def test_old_files_are_found_and_skipped_by_the_wider_values(spark, table, condition, expected):
+def test_a_condition_with_a_wider_value_finds_exactly_the_matching_rows_of_old_files(spark, table, condition, expected):
     append_large(spark, table)
     checkpoint(spark, CheckpointRequest(table=str(table)))
     matching_rows = delta.read(spark, str(table), where=condition).select("id").collect()
@@ -133,14 +133,14 @@ def test_operations_on_old_files_keep_the_values_and_write_the_wider_types(spark
     append_large(spark, table)
     write_rows(spark, table, row_of(3, SMALL, 0))
     update_rows(spark, table, {"i": "i + 1"}, "id = 1")
-    first = (1, SMALL_VALUES[0], 2147483648, *SMALL_VALUES[2:])
-    assert_rows(spark, table, [first, BOTH[1], (3, *SMALL_VALUES)])
-    assert feed(table, 3) == [("update_postimage", *first), ("update_preimage", *BOTH[0])]
+    updated_row = (1, SMALL_VALUES[0], 2147483648, *SMALL_VALUES[2:])
+    assert_rows(spark, table, [updated_row, BOTH_ROWS[1], (3, *SMALL_VALUES)])
+    assert feed(table, 3) == [("update_postimage", *updated_row), ("update_preimage", *BOTH_ROWS[0])]
     optimize_table(spark, table)
-    assert_rows(spark, table, [first, BOTH[1], (3, *SMALL_VALUES)])
+    assert_rows(spark, table, [updated_row, BOTH_ROWS[1], (3, *SMALL_VALUES)])
     delete_rows(spark, table, "day = TIMESTAMP_NTZ'2026-03-01 12:30:00.000001'")
     checkpoint(spark, CheckpointRequest(table=str(table)))
-    assert_rows(spark, table, [first, (3, *SMALL_VALUES)])
+    assert_rows(spark, table, [updated_row, (3, *SMALL_VALUES)])
 
 
 def test_a_merge_widens_columns_and_copies_old_rows(spark, table):
@@ -148,28 +148,28 @@ def test_a_merge_widens_columns_and_copies_old_rows(spark, table):
     optimize_table(spark, table)
     source = f"{row_of(1, LARGE, 1)} UNION ALL {row_of(2, LARGE, 1)}"
     on, clauses = "target.id = source.id", {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
-    before = everything(table)
+    content_before = folder_content(table)
     with pytest.raises(Exception, match="does not convert to it without loss"):
         merge_into(spark, table, source, on, **clauses)
-    assert everything(table) == before
+    assert folder_content(table) == content_before
     merge_into(spark, table, source, on, merge_schema=True, **clauses)
     assert_rows(spark, table, [(1, *LARGE_VALUES), (2, *LARGE_VALUES), (3, *SMALL_VALUES)])
     assert feed(table, 3) == [
         ("insert", 2, *LARGE_VALUES),
         ("update_postimage", 1, *LARGE_VALUES),
-        ("update_preimage", *BOTH[0]),
+        ("update_preimage", *BOTH_ROWS[0]),
     ]
 
 
 def test_a_restored_version_has_its_narrow_types_again(spark, table):
-    before = rows(table)
+    rows_before = rows(table)
     append_large(spark, table)
     restore(spark, RestoreRequest(table=str(table), version=0))
-    assert rows(table) == spark_rows(spark, table) == before
+    assert rows(table) == spark_rows(spark, table) == rows_before
     assert "typeChanges" not in DeltaTable(str(table)).metadata.schema_string
     append_large(spark, table)
-    assert_rows(spark, table, BOTH)
-    assert rows(table, version=0) == before
+    assert_rows(spark, table, BOTH_ROWS)
+    assert rows(table, version=0) == rows_before
 
 
 def test_partition_columns_widen(spark, tmp_path):
@@ -179,15 +179,15 @@ def test_partition_columns_widen(spark, tmp_path):
     write_rows(spark, table, narrow, partition_by=("n", "day"), properties=properties)
     wide = "SELECT 2 AS id, 3000000000L AS n, TIMESTAMP_NTZ'2026-02-28 01:00:00' AS day"
     write_rows(spark, table, wide, merge_schema=True)
-    first, second = (1, 7, moment("2026-02-28")), (2, 3000000000, moment("2026-02-28 01:00:00"))
-    assert rows(table) == spark_rows(spark, table) == [first, second]
+    narrow_row, wide_row = (1, 7, moment("2026-02-28")), (2, 3000000000, moment("2026-02-28 01:00:00"))
+    assert rows(table) == spark_rows(spark, table) == [narrow_row, wide_row]
     checkpoint(spark, CheckpointRequest(table=str(table)))
-    assert rows(table) == spark_rows(spark, table) == [first, second]
-    replaced = "SELECT 3 AS id, 7L AS n, TIMESTAMP_NTZ'2026-02-28 00:00:00' AS day"
-    write_rows(spark, table, replaced, mode="overwrite", partition_overwrite="dynamic")
-    assert rows(table) == spark_rows(spark, table) == [second, (3, 7, moment("2026-02-28"))]
+    assert rows(table) == spark_rows(spark, table) == [narrow_row, wide_row]
+    replacement = "SELECT 3 AS id, 7L AS n, TIMESTAMP_NTZ'2026-02-28 00:00:00' AS day"
+    write_rows(spark, table, replacement, mode="overwrite", partition_overwrite="dynamic")
+    assert rows(table) == spark_rows(spark, table) == [wide_row, (3, 7, moment("2026-02-28"))]
     delete_rows(spark, table, "n = 7 AND day = TIMESTAMP_NTZ'2026-02-28 00:00:00'")
-    assert rows(table) == [second]
+    assert rows(table) == [wide_row]
 
 
 def test_an_overwrite_of_some_rows_copies_the_others_with_the_wider_type(spark, tmp_path):
@@ -201,24 +201,24 @@ def test_an_overwrite_of_some_rows_copies_the_others_with_the_wider_type(spark, 
 def test_a_column_that_a_constraint_uses_does_not_widen_and_others_do(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT 1 AS n, 1 AS m", properties=ENABLED | {"delta.constraints.positive": "n > 0"})
-    before = everything(table)
+    content_before = folder_content(table)
     with pytest.raises(SchemaMismatchError, match="'positive'"):
         write_rows(spark, table, "SELECT 3000000000L AS n, 1 AS m", merge_schema=True)
-    assert everything(table) == before
+    assert folder_content(table) == content_before
     write_rows(spark, table, "SELECT 1 AS n, 3000000000L AS m", merge_schema=True)
     assert rows(table) == [(1, 1), (1, 3000000000)]
 
 
-def test_a_table_with_the_preview_keeps_its_changes_and_gets_no_new_ones(spark, tmp_path):
+def test_a_table_with_the_preview_feature_keeps_its_type_changes_and_does_not_widen(spark, tmp_path):
     table = tmp_path / "t"
     change = [{"fromType": "short", "toType": "integer", "tableVersion": 1}]
     field = {"name": "n", "type": "integer", "nullable": True, "metadata": {TYPE_CHANGES: change}}
     schema = json.dumps({"type": "struct", "fields": [field, *json.loads(schema_json(("s", "string")))["fields"]]})
-    hand_made(table, schema, [], features=("typeWidening-preview",), configuration=ENABLED)
+    write_foreign_table(table, schema, [], features=("typeWidening-preview",), configuration=ENABLED)
     write_rows(spark, table, "SELECT 1 AS n, 'a' AS s")
     with pytest.raises(SchemaMismatchError):
         write_rows(spark, table, "SELECT 3000000000L AS n, 'a' AS s", merge_schema=True)
     write_rows(spark, table, "SELECT 2 AS n, 'b' AS s, 'c' AS new", merge_schema=True)
-    assert change == json.loads(commit(table, 2)["metaData"]["schemaString"])["fields"][0]["metadata"][TYPE_CHANGES]
-    assert "protocol" not in commit(table, 2)
+    assert change == json.loads(actions_of(table, 2)["metaData"]["schemaString"])["fields"][0]["metadata"][TYPE_CHANGES]
+    assert "protocol" not in actions_of(table, 2)
     assert rows(table) == spark_rows(spark, table) == [(1, "a", None), (2, "b", "c")]

@@ -1,4 +1,4 @@
-"""Random conditions and values in SQL. They mean the same in both engines, and most of them match some rows."""
+"""Random conditions and values in SQL. Both engines give them the same meaning. Most conditions match some rows."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 
 
 def condition(rnd: Random, columns: Sequence[Column], view: str | None = None) -> str:
-    """A condition of one to three parts; `view` is the prefix of the columns."""
+    """A random condition with one to three predicates; `view` is the prefix of the columns."""
     candidates = [c for c in columns if c.kind.ordered or c.kind.name == "struct" or c.rule != "required"]
-    part = lambda: _part(rnd, rnd.choice(candidates), view)
+    predicate = lambda: _predicate(rnd, rnd.choice(candidates), view)
     match rnd.randrange(8):
         case 0:
-            return f"({part()} AND {part()})"
+            return f"({predicate()} AND {predicate()})"
         case 1:
-            return f"({part()} OR {part()})"
+            return f"({predicate()} OR {predicate()})"
         case 2:
-            return f"NOT ({part()})"
+            return f"NOT ({predicate()})"
         case 3:
-            return f"NOT ({part()} OR ({part()} AND {part()}))"
+            return f"NOT ({predicate()} OR ({predicate()} AND {predicate()}))"
         case _:
-            return part()
+            return predicate()
 
 
 def value(rnd: Random, column: Column, columns: Sequence[Column], view: str | None = None) -> str:
-    """A value for a column: a literal, or a column of the same kind."""
-    candidates = [other for other in columns if other.kind == column.kind]
+    """A random value for a column, in SQL: a literal, one of the `columns` of the same kind, or both."""
+    candidates = [candidate for candidate in columns if candidate.kind == column.kind]
     if candidates and rnd.randrange(3) == 0:
         return reference(rnd.choice(candidates), view)
     if candidates and rnd.randrange(4) == 0:
@@ -40,15 +40,15 @@ def value(rnd: Random, column: Column, columns: Sequence[Column], view: str | No
 
 
 def reference(column: Column, view: str | None = None) -> str:
-    """A column in SQL, of a view or without a prefix."""
+    """The SQL that names a column, with the view as its prefix or without a prefix."""
     return quoted(column.name) if view is None else f"{view}.{quoted(column.name)}"
 
 
-def _part(rnd: Random, column: Column, view: str | None) -> str:
-    """A condition on one column.
+def _predicate(rnd: Random, column: Column, view: str | None) -> str:
+    """A random predicate on one column.
 
-    A column that is NOT NULL is not compared with NULL: Spark folds such a condition to a constant, and delta-spark
-    then does not compare the new rows of a REPLACE WHERE with it (`WriteIntoDeltaLike.extractConstraints`).
+    The predicate does not compare a NOT NULL column with NULL, because Spark folds such a predicate to a constant.
+    delta-spark then does not check the new rows of a REPLACE WHERE (`WriteIntoDeltaLike.extractConstraints`).
     """
     name, kind = reference(column, view), column.kind
     if rnd.randrange(5) == 0 and column.rule != "required":
@@ -58,9 +58,9 @@ def _part(rnd: Random, column: Column, view: str | None) -> str:
     if not kind.ordered:
         return f"{name} IS NULL"
     if rnd.randrange(5) == 0:
-        return f"{name} IN ({_present(rnd, kind)}, {literal(value_of(rnd, kind), kind)})"
-    return f"{name} {rnd.choice(_COMPARISONS)} {_present(rnd, kind)}"
+        return f"{name} IN ({_literal_not_null(rnd, kind)}, {literal(value_of(rnd, kind), kind)})"
+    return f"{name} {rnd.choice(_COMPARISONS)} {_literal_not_null(rnd, kind)}"
 
 
-def _present(rnd: Random, kind: Kind) -> str:
+def _literal_not_null(rnd: Random, kind: Kind) -> str:
     return literal(rnd.choice(kind.values), kind)

@@ -1,4 +1,4 @@
-"""Two copies of a table: this library changes one of them, delta-spark the other, and both read both."""
+"""Two copies of a table. This library changes one copy, delta-spark changes the other, and both engines read both."""
 
 from __future__ import annotations
 
@@ -28,33 +28,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engines:
-    """This library on a session of Spark, and the session of delta-spark."""
+    """The Spark session of this library, and the session of delta-spark."""
 
     spark: SparkSession
     delta_spark: DeltaSpark
 
-    def refusal_by_us(self, statement: Statement, path: str) -> str | None:
-        """Run the statement with this library; return the error, or None."""
+    def run_in_library(self, statement: Statement, path: str) -> str | None:
+        """Run the statement with this library; returns the text of the error, or None."""
         try:
             statement.run(self.spark, path)
         except DeltaLiteError as error:
             return f"{type(error).__name__}: {error}"
         return None
 
-    def refusal_by_both(self, statement: Statement, ours: str, theirs: str) -> tuple[str | None, str | None]:
-        """Run the statement with this library on `ours`, and with delta-spark on `theirs`; return both errors."""
-        texts = statement.sql(theirs)
+    def run_in_both(
+        self, statement: Statement, library_path: str, delta_spark_path: str
+    ) -> tuple[str | None, str | None]:
+        """Run the statement in both engines, each on its path; returns the error of each engine, or None."""
+        texts = statement.sql(delta_spark_path)
         self.delta_spark.send(texts)  # delta-spark works at the same time as this library
         try:
-            refusal = self.refusal_by_us(statement, ours)
+            library_error = self.run_in_library(statement, library_path)
         finally:
             answers = [self.delta_spark.receive() for _ in texts]
         errors = [str(answer) for answer in answers if isinstance(answer, DeltaSparkError)]
-        return refusal, errors[0] if errors else None
+        return library_error, errors[0] if errors else None
 
 
 class Copies:
-    """The two copies of a random table, and the statements so far."""
+    """The two copies of a random table, and a journal of the statements so far."""
 
     def __init__(self, engines: Engines, folder: Path, seed: int) -> None:
         self.engines = engines
@@ -65,8 +67,8 @@ class Copies:
         self._row_ids: dict[str, dict[int, int]] = {path: {} for path in self.paths}
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Add the statements so far to an error."""
+    def journal_in_errors(self) -> Iterator[None]:
+        """Add the statements so far to each error that the block raises."""
         try:
             yield
         except Exception as error:
@@ -77,9 +79,9 @@ class Copies:
         self.table = table
         first, second = self.paths
         statement = Create(table=table)
-        by_us = self.rnd.randrange(2) == 0
-        self._note("both copies", statement, "this library" if by_us else "delta-spark")
-        if by_us:
+        in_library = self.rnd.randrange(2) == 0
+        self._add_to_journal(f"{'this library' if in_library else 'delta-spark'} on both copies", statement)
+        if in_library:
             statement.run(self.engines.spark, first)
         else:
             for text in statement.sql(first):
@@ -88,78 +90,89 @@ class Copies:
         self._compare(table, (-1, -1))
 
     def step(self) -> None:
-        """Perform a random statement on both copies, and compare them."""
+        """Run a random statement on both copies, and compare them."""
         statement = self.draw.statement(self.table)
-        ours, theirs = self.rnd.sample(self.paths, 2)
-        self._note(f"this library on {ours[-1]}, delta-spark on {theirs[-1]}", statement, "")
-        before = tuple(DeltaTable(path).version for path in self.paths)
-        refusals = self.engines.refusal_by_both(statement, ours, theirs)
-        after = tuple(DeltaTable(path).version for path in self.paths)
-        if any(refusals):
-            self.journal.append(f"-- refused: {refusals}")
-            assert all(refusals), f"only one engine refused the statement: {refusals}"
-            assert after == before, "a refused statement changed a table"
+        library_path, delta_spark_path = self.rnd.sample(self.paths, 2)
+        title = f"this library on {library_path[-1]}, delta-spark on {delta_spark_path[-1]}"
+        self._add_to_journal(title, statement)
+        versions_before = self._versions()
+        errors = self.engines.run_in_both(statement, library_path, delta_spark_path)
+        versions_after = self._versions()
+        if any(errors):
+            self.journal.append(f"-- rejected: {errors}")
+            assert all(errors), f"only one engine rejected the statement: {errors}"
+            assert versions_after == versions_before, "a rejected statement changed a table"
             return
         if isinstance(statement, Checkpoint):
-            assert after == before
+            assert versions_after == versions_before
         else:
             self.table = statement.after(self.table)
-        self._compare(statement, before)
+        self._compare(statement, versions_before)
 
-    def _note(self, where: str, statement: Statement, engine: str) -> None:
+    def _versions(self) -> tuple[int, ...]:
+        return tuple(DeltaTable(path).version for path in self.paths)
+
+    def _add_to_journal(self, title: str, statement: Statement) -> None:
         texts = [text.replace(self.paths[1], "T") for text in statement.sql(self.paths[1])] or [repr(statement)]
-        self.journal.append(f"-- {where} {engine}\n" + ";\n".join(texts) + ";")
+        self.journal.append(f"-- {title}\n" + ";\n".join(texts) + ";")
 
-    def _compare(self, statement: object, before: Sequence[int]) -> None:
-        """Compare the copies after a statement; `before` has their versions before it."""
-        versions = tuple(DeltaTable(path).version for path in self.paths)
+    def _compare(self, statement: object, versions_before: Sequence[int]) -> None:
+        """Compare the copies after a statement."""
+        versions = self._versions()
         first, second = map(definition, self.paths)
         check_equal(first, second, "the definitions differ")
         self._compare_rows()
         if isinstance(statement, Write) and statement.mode == "append":
             self._compare_statistics(versions)
         if self.table.enables("enableChangeDataFeed"):
-            self._compare_changes(statement, before, versions)
+            self._compare_changes(statement, versions_before, versions)
         if self.table.enables("enableRowTracking"):
             self._compare_row_ids()
         self._compare_selections()
-        states = dict(zip(self.paths, versions, strict=True))
-        self.draw.states.append((states, self.table))
+        version_by_path = dict(zip(self.paths, versions, strict=True))
+        self.draw.states.append((version_by_path, self.table))
 
     def _compare_statistics(self, versions: Sequence[int]) -> None:
-        """Compare the statistics that both engines wrote; the protocol requires none but the number of records."""
+        """Compare the bounds and null counts that both engines wrote. An engine may write only the number of rows."""
         first, second = (added_statistics(path, version) for path, version in zip(self.paths, versions, strict=True))
-        for part in ("min", "max", "nulls"):
-            shared = (first[part].keys() & second[part].keys()) - self.table.identity
-            check_equal({n: first[part][n] for n in shared}, {n: second[part][n] for n in shared}, f"other {part}")
+        for statistic in ("min", "max", "nulls"):
+            names = (first[statistic].keys() & second[statistic].keys()) - self.table.identity
+            check_equal(
+                {name: first[statistic][name] for name in names},
+                {name: second[statistic][name] for name in names},
+                f"the engines wrote different statistics ({statistic})",
+            )
         assert first["rows"] == second["rows"]
 
     def _compare_rows(self) -> None:
         delta_spark = self.engines.delta_spark
         delta_spark.send([readings.rows_sql(path) for path in self.paths])
-        first, second = map(readings.rows_of, self.paths)
-        theirs = [readings.answered(rows_or_raise(delta_spark.receive())) for _ in self.paths]
-        for path, rows, answer in zip(self.paths, (first, second), theirs, strict=True):
-            check_equal(rows, answer, f"the engines read different rows of {path[-1]}")
+        library_rows = [readings.rows_of(path) for path in self.paths]
+        delta_spark_rows = [readings.json_texts(rows_or_raise(delta_spark.receive())) for _ in self.paths]
+        for path, by_library, by_delta_spark in zip(self.paths, library_rows, delta_spark_rows, strict=True):
+            check_equal(by_library, by_delta_spark, f"the engines read different rows of {path[-1]}")
         if not self.table.identity:
-            check_equal(first, second, "the rows of the copies differ")
+            check_equal(*library_rows, "the rows of the copies differ")
         keys = DeltaTable(self.paths[0]).to_arrow(columns=[KEY])[KEY].to_pylist()
         self.draw.present_keys = sorted(keys)
         assert len(set(keys)) == len(keys)
 
-    def _compare_changes(self, statement: object, before: Sequence[int], after: Sequence[int]) -> None:
+    def _compare_changes(
+        self, statement: object, versions_before: Sequence[int], versions_after: Sequence[int]
+    ) -> None:
         feeds = []
-        for path, last, version in zip(self.paths, before, after, strict=True):
-            if version == last or not _recorded(path, last + 1):
+        for path, version_before, version_after in zip(self.paths, versions_before, versions_after, strict=True):
+            first = version_before + 1
+            if version_after == version_before or not _has_change_feed(path, first):
                 feeds.append([])
                 continue
-            (answer,) = self.engines.delta_spark.all([readings.changes_sql(path, last + 1, version)])
-            ours = readings.changes_of(path, last + 1, version)
-            check_equal(ours, readings.answered(answer), f"the engines read different changes of {path[-1]}")
-            feeds.append(ours)
+            (answer,) = self.engines.delta_spark.all([readings.changes_sql(path, first, version_after)])
+            feed = readings.changes_of(path, first, version_after)
+            check_equal(feed, readings.json_texts(answer), f"the engines read different changes of {path[-1]}")
+            feeds.append(feed)
         if not self.table.identity:
             if isinstance(statement, Restore):
-                feeds = [_net(feed) for feed in feeds]
+                feeds = [_net_changes(feed) for feed in feeds]
             check_equal(*feeds, "the change feeds of the copies differ")
 
     def _compare_row_ids(self) -> None:
@@ -167,44 +180,46 @@ class Copies:
         answers = delta_spark.all([readings.row_ids_sql(path) for path in self.paths])
         for path, answer in zip(self.paths, answers, strict=True):
             row_ids = readings.row_ids_of(path)
-            theirs = {key: (row_id, version) for key, row_id, version in answer}
-            check_equal(row_ids, theirs, f"the engines read different row ids of {path[-1]}")
+            by_delta_spark = {key: (row_id, version) for key, row_id, version in answer}
+            check_equal(row_ids, by_delta_spark, f"the engines read different row ids of {path[-1]}")
             assert len({row_id for row_id, _ in row_ids.values()}) == len(row_ids), "two rows have one row id"
-            known = self._row_ids[path]
+            first_row_ids = self._row_ids[path]
             for key, (row_id, _) in row_ids.items():
-                assert known.setdefault(key, row_id) == row_id, f"the row {key} of {path[-1]} has another row id"
+                first_row_id = first_row_ids.setdefault(key, row_id)
+                assert row_id == first_row_id, f"the row id of the row {key} of {path[-1]} has changed"
 
     def _compare_selections(self) -> None:
         text = condition(self.rnd, self.table.comparable)
         delta_spark = self.engines.delta_spark
         delta_spark.send([readings.keys_sql(path, text) for path in self.paths])
-        ours = [readings.keys_where(self.engines.spark, path, text) for path in self.paths]
-        theirs = [sorted(key for (key,) in rows_or_raise(delta_spark.receive())) for _ in self.paths]
-        assert ours[0] == ours[1] == theirs[0] == theirs[1], f"the keys where {text}: {ours} {theirs}"
+        keys_by_reader = [readings.keys_where(self.engines.spark, path, text) for path in self.paths]
+        keys_by_reader += [sorted(key for (key,) in rows_or_raise(delta_spark.receive())) for _ in self.paths]
+        all_equal = all(keys == keys_by_reader[0] for keys in keys_by_reader)
+        assert all_equal, f"the engines select different rows where {text}: {keys_by_reader}"
 
 
 def check_equal(first: Any, second: Any, problem: str) -> None:
-    """Raise an error that shows the parts that differ."""
+    """Raise `AssertionError` with the `problem` and the differences if the two readings are not equal."""
     if first == second:
         return
     if isinstance(first, list):
-        both = Counter(first) & Counter(second)
-        first, second = list((Counter(first) - both).elements()), list((Counter(second) - both).elements())
+        common = Counter(first) & Counter(second)
+        first, second = list((Counter(first) - common).elements()), list((Counter(second) - common).elements())
     elif isinstance(first, dict):
         keys = [key for key in {**first, **second} if first.get(key) != second.get(key)]
         first, second = ({key: side.get(key) for key in keys} for side in (first, second))
     raise AssertionError(f"{problem}:\n  {first}\n  {second}")
 
 
-def _recorded(path: str, version: int) -> bool:
-    """Whether the table had a change feed at a version."""
+def _has_change_feed(path: str, version: int) -> bool:
+    """Whether the change feed of the table was enabled at a version."""
     return DeltaTable(path, version=version).metadata.configuration.get("delta.enableChangeDataFeed") == "true"
 
 
-def _net(feed: list[str]) -> list[str]:
-    """The changes without the rows that a version both deletes and inserts.
+def _net_changes(feed: list[str]) -> list[str]:
+    """The changes of a feed without the rows that it both deletes and inserts.
 
-    A restore replaces whole files, so its feed depends on how each engine has distributed the rows over files.
+    The feed of a restore has all rows of the replaced files, and the engines distribute rows over files differently.
     """
     counts: Counter[str] = Counter()
     for change in feed:

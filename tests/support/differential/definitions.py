@@ -1,7 +1,7 @@
 """The definition of a table, and the statistics of its files, by logical names.
 
-Two copies of a table have different physical names, materialized columns and times. These are left out, so that the
-definitions of equal tables are equal.
+The two copies of a table may have different physical names, materialized columns and times. A definition leaves these
+out, so that equal tables have equal definitions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from deltalite.protocol.column_mapping import FIELD_ID, NESTED_IDS, PHYSICAL_NAM
 from deltalite.protocol.properties import is_constraint
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import commit
+from tests.support.tables import actions_of
 
 _DIFFERENT_IN_COPIES = (
     "delta.inCommitTimestampEnablement", "delta.rowTracking.materialized", "delta.columnMapping.maxColumnId",
@@ -42,64 +42,70 @@ def definition(path: str) -> dict[str, Any]:
 
 
 def _without_blanks(condition: str) -> str:
-    """The condition of a constraint without blanks. delta-spark puts a blank between all tokens."""
+    """The condition of a constraint without blanks, because delta-spark puts a blank between all tokens."""
     return condition.replace(" ", "")
 
 
 def _without_mapping(value: Any) -> Any:
+    """The JSON value of a schema without the metadata of column mapping."""
     if isinstance(value, dict):
         return {key: _without_mapping(member) for key, member in value.items() if key not in _MAPPING}
     return [_without_mapping(member) for member in value] if isinstance(value, list) else value
 
 
 def added_statistics(path: str, version: int) -> dict[str, Any]:
-    """The statistics of the files that a version added, together as if they were one file.
+    """The statistics of all files that a version added, combined as if they were one file.
 
-    The names are logical. A column has "min", "max" and "nulls" if each of the files has them. Bounds with a NaN are
-    left out, because Parquet footers have none, and this library takes its bounds from them.
+    Columns have their logical names. A column has a statistic if each of the files has it. A bound that is NaN counts
+    as missing: this library takes its bounds from Parquet footers, which have no NaN.
     """
     schema = json.loads(Snapshot.load(LocalLogStore(path), version).metadata.schema_string)
-    files = [json.loads(add["stats"]) for add in commit(path, version)["add"]]
-    names = dict(_leaves(schema["fields"]))
+    files = [json.loads(add["stats"]) for add in actions_of(path, version)["add"]]
+    logical_names = dict(_physical_and_logical_names(schema["fields"]))
     return {
         "rows": sum(file["numRecords"] for file in files),
-        "min": _together(files, "minValues", names, min),
-        "max": _together(files, "maxValues", names, max),
-        "nulls": _together(files, "nullCount", names, sum),
+        "min": _combined(files, "minValues", logical_names, min),
+        "max": _combined(files, "maxValues", logical_names, max),
+        "nulls": _combined(files, "nullCount", logical_names, sum),
     }
 
 
-def _together(files: list[dict[str, Any]], part: str, names: Mapping[tuple[str, ...], str], combine: Any) -> Any:
-    values: dict[str, list[Any]] = {}
+def _combined(
+    files: list[dict[str, Any]], statistic: str, logical_names: Mapping[tuple[str, ...], str], combine: Any
+) -> dict[str, Any]:
+    """One statistic of each column, over all files, by logical name."""
+    values_by_name: dict[str, list[Any]] = {}
     for file in files:
-        for path, value in _values(file.get(part, {})):
-            values.setdefault(names[path], []).append(value)
+        for path, value in _leaf_values(file.get(statistic, {})):
+            values_by_name.setdefault(logical_names[path], []).append(value)
     return {
-        name: combine(map(_number, column))
-        for name, column in values.items()
-        if len(column) == len(files) and "NaN" not in column
+        name: combine(map(_bound, values))
+        for name, values in values_by_name.items()
+        if len(values) == len(files) and "NaN" not in values
     }
 
 
-def _number(value: Any) -> Any:
-    """A bound, as a number if it is infinite: JSON has no number for it."""
+def _bound(value: Any) -> Any:
+    """A bound from JSON, which has infinite numbers as texts."""
     return float(value) if value in ("Infinity", "-Infinity") else value
 
 
-def _values(struct: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _leaf_values(struct: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """(path, value) of each value in nested dictionaries."""
     for name, value in struct.items():
         if isinstance(value, dict):
-            yield from _values(value, (*prefix, name))
+            yield from _leaf_values(value, (*prefix, name))
         else:
             yield (*prefix, name), value
 
 
-def _leaves(
-    fields: list[dict[str, Any]], physical: tuple[str, ...] = (), logical: str = ""
+def _physical_and_logical_names(
+    fields: list[dict[str, Any]], physical_prefix: tuple[str, ...] = (), logical_prefix: str = ""
 ) -> Iterator[tuple[tuple[str, ...], str]]:
+    """(path of physical names, dotted logical name) of each column and each member of a struct."""
     for field in fields:
-        path = (*physical, field["metadata"].get(PHYSICAL_NAME, field["name"]))
-        name = f"{logical}{field['name']}"
+        path = (*physical_prefix, field["metadata"].get(PHYSICAL_NAME, field["name"]))
+        name = f"{logical_prefix}{field['name']}"
         yield path, name
         if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
-            yield from _leaves(field["type"]["fields"], path, f"{name}.")
+            yield from _physical_and_logical_names(field["type"]["fields"], path, f"{name}.")

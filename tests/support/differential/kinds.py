@@ -1,7 +1,7 @@
 """The kinds of columns in random tables: the SQL type of each, its values, and the ways to use it.
 
-A kind has few values, so that rows often match a condition. They contain the limits that engines treat differently:
-NaN and -0.0, texts that the statistics truncate, years before 1970, and names that a path must escape.
+A kind has few values, so that rows often match a condition. Among them are values that engines may treat differently:
+NaN and -0.0, texts that the statistics truncate, years before 1970, and texts that a path must escape.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ LONG_TEXT = "long text " * 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A type, its values in Python, and its roles.
+    """A type, its values in Python, and the uses of a column of this kind.
 
-    - `ordered`: Spark compares its values.
-    - `partitions`: it can be the type of a partition column.
-    - `bounded`: data files have bounds of it, so tables can be clustered by it.
-    - `wider`: the kind to which a column can be widened, if there is one.
+    - `ordered`: Spark can compare its values.
+    - `partitions`: it can be a partition column.
+    - `bounded`: data files have bounds of it, so it can be a clustering column.
+    - `wider`: the name of the kind to which it can be widened, if there is one.
     """
 
     name: str
@@ -81,7 +81,7 @@ KINDS = {kind.name: kind for kind in _ALL}
 
 
 def value_of(rnd: Random, kind: Kind) -> Any:
-    """A random value, or None in one of six cases."""
+    """A random value of the kind; None in one of six cases."""
     return rnd.choice(kind.values) if rnd.randrange(6) else None
 
 

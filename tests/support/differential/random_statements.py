@@ -32,17 +32,17 @@ class Draw:
     next_key: int = 1
     present_keys: Sequence[int] = ()
     states: list[tuple[Mapping[str, int], Table]] = field(default_factory=list)
-    """The states to which a restore can go: the version of each copy, and the table."""
+    """The states that a restore can restore: the version of each copy by its path, and the table."""
 
     def statement(self, table: Table) -> Statement:
-        """Return a random statement."""
-        kinds: dict[Callable[[Table], Statement | None], int] = {
+        """Return a random statement that suits the table. The numbers are the weights of the kinds."""
+        weights: dict[Callable[[Table], Statement | None], int] = {
             self.append: 5, self.overwrite: 1, self.replace: 2, self.delete: 4, self.update: 5, self.merge: 6,
             self.optimize: 3, self.restore: 1, self.checkpoint: 1, self.alter: 3,
         }  # fmt: skip
         while True:
-            (draw,) = self.rnd.choices(list(kinds), weights=list(kinds.values()))
-            statement = draw(table)
+            (draw_kind,) = self.rnd.choices(list(weights), weights=list(weights.values()))
+            statement = draw_kind(table)
             if statement is not None:
                 return statement
 
@@ -72,23 +72,28 @@ class Draw:
         rnd = self.rnd
         columns = list(table.writable)
         keys = rnd.sample(list(self.present_keys), min(len(self.present_keys), rnd.randint(0, 3)))
-        kinds = rnd.randint(1, 7)
-        # Two source rows for one target row. Without a matched clause both have no effect, and this library accepts
-        # them. delta-spark rejects them, unless the merge only inserts (`MergeIntoCommandBase`,
-        # `throwErrorOnMultipleMatches`).
-        if keys and kinds & 1 and rnd.randrange(8) == 0:
+        clause_kinds = rnd.randint(1, 7)  # a bit for each kind of clause
+        # Two source rows match one target row, but only in merges with a matched clause. Without such a clause, this
+        # library accepts the two rows, because they have no effect. delta-spark rejects them unless the merge only
+        # inserts (`MergeIntoCommandBase`, `throwErrorOnMultipleMatches`).
+        if keys and clause_kinds & 1 and rnd.randrange(8) == 0:
             keys.append(keys[0])
         keys += self._fresh_keys(rnd.randint(0, 2) or not keys)
         source = self._rows(table, columns, keys)
         star = len(columns) == len(table.columns)
-        in_source = tuple(column for column in columns if column.kind.name != "variant")
-        both = [(table.comparable, "target"), (in_source, "source")]
+        source_columns = tuple(column for column in columns if column.kind.name != "variant")
+        target_view, source_view = (table.comparable, "target"), (source_columns, "source")
+        both_views = [target_view, source_view]
         return Merge(
             source=source,
             on=f"target.{KEY} = source.{KEY}",
-            matched=self._clauses(table, both, ("update", "update", "delete"), star=star) if kinds & 1 else (),
-            inserts=self._clauses(table, both[1:], ("insert",), star=star) if kinds & 2 else (),
-            by_source=self._clauses(table, both[:1], ("update", "delete"), star=False) if kinds & 4 else (),
+            matched=(
+                self._clauses(table, both_views, ("update", "update", "delete"), star=star) if clause_kinds & 1 else ()
+            ),
+            inserts=self._clauses(table, [source_view], ("insert",), star=star) if clause_kinds & 2 else (),
+            by_source=(
+                self._clauses(table, [target_view], ("update", "delete"), star=False) if clause_kinds & 4 else ()
+            ),
         )
 
     def optimize(self, table: Table) -> Optimize:
@@ -118,35 +123,38 @@ class Draw:
 
     def _alterations(self, table: Table) -> Iterator[Alter]:
         rnd = self.rnd
-        column = Column(name=f"added{len(table.columns)}", kind=KINDS[rnd.choice(("int", "string", "date", "struct"))])
+        new_kind = KINDS[rnd.choice(("int", "string", "date", "struct"))]
+        new_column = Column(name=f"added{len(table.columns)}", kind=new_kind)
         yield Alter(
-            declared={"schema": column.ddl}, texts=(f"ADD COLUMNS ({column.ddl})",), altered=table.with_column(column)
+            declared={"schema": new_column.ddl},
+            texts=(f"ADD COLUMNS ({new_column.ddl})",),
+            altered=table.with_column(new_column),
         )
         yield from self._properties(table)
         yield from self._constraints(table)
-        for present in table.columns:
-            if present.rule == "required" and present.name != KEY:
-                optional = replace(present, rule="plain")
+        for column in table.columns:
+            if column.rule == "required" and column.name != KEY:
+                nullable_column = replace(column, rule="plain")
                 yield Alter(
-                    declared={"schema": optional.ddl},
-                    texts=(f"ALTER COLUMN {quoted(present.name)} DROP NOT NULL",),
-                    altered=table.with_column(optional),
+                    declared={"schema": nullable_column.ddl},
+                    texts=(f"ALTER COLUMN {quoted(column.name)} DROP NOT NULL",),
+                    altered=table.with_column(nullable_column),
                 )
-            if _may_widen(table, present):
-                wider = replace(present, kind=KINDS[present.kind.wider])
+            if _can_widen(table, column):
+                wider_column = replace(column, kind=KINDS[column.kind.wider])
                 yield Alter(
-                    declared={"schema": wider.ddl},
-                    texts=(f"ALTER COLUMN {quoted(present.name)} TYPE {wider.kind.sql}",),
-                    altered=table.with_column(wider),
+                    declared={"schema": wider_column.ddl},
+                    texts=(f"ALTER COLUMN {quoted(column.name)} TYPE {wider_column.kind.sql}",),
+                    altered=table.with_column(wider_column),
                 )
         if table.cluster_by:
-            bounded = [c.name for c in table.columns[:3] if c.kind.bounded]
-            columns = tuple(rnd.sample(bounded, rnd.randint(0, min(2, len(bounded)))))
-            text = f"({', '.join(map(quoted, columns))})" if columns else "NONE"
+            bounded_names = [c.name for c in table.columns[:3] if c.kind.bounded]
+            cluster_by = tuple(rnd.sample(bounded_names, rnd.randint(0, min(2, len(bounded_names)))))
+            text = f"({', '.join(map(quoted, cluster_by))})" if cluster_by else "NONE"
             yield Alter(
-                declared={"cluster_by": tuple(map(quoted, columns))},
+                declared={"cluster_by": tuple(map(quoted, cluster_by))},
                 texts=(f"CLUSTER BY {text}",),
-                altered=replace(table, cluster_by=columns),
+                altered=replace(table, cluster_by=cluster_by),
             )
 
     def _properties(self, table: Table) -> Iterator[Alter]:
@@ -177,13 +185,13 @@ class Draw:
             )
 
     def _columns(self, table: Table) -> list[Column]:
-        """The columns of an insert: all that it must give, and most of the others.
+        """The columns of an insert: all required columns, and most of the optional ones.
 
-        In a table with an identity column, delta-spark rejects an insert without the partition columns
+        In a table with an identity column, delta-spark also requires the partition columns
         (`TransactionalWrite.getPartitioningColumns`, which sees the columns of the query).
         """
-        needed = set(table.partition_by) if table.identity else set()
-        return [c for c in table.writable if not c.is_optional or c.name in needed or self.rnd.randrange(8)]
+        required = set(table.partition_by) if table.identity else set()
+        return [c for c in table.writable if not c.is_optional or c.name in required or self.rnd.randrange(8)]
 
     def _rows(self, table: Table, columns: Sequence[Column], keys: Sequence[int] | None = None) -> Rows:
         if keys is None:
@@ -196,7 +204,7 @@ class Draw:
             return literal(key, column.kind)
         random_value = value_of(self.rnd, column.kind)
         if random_value is None and column.rule == "required" and self.rnd.randrange(20):
-            random_value = column.kind.values[0]  # few writes break the rule
+            random_value = column.kind.values[0]  # few writes violate NOT NULL
         return literal(random_value, column.kind)
 
     def _fresh_keys(self, count: int) -> list[int]:
@@ -212,7 +220,10 @@ class Draw:
         *,
         star: bool,
     ) -> tuple[Clause, ...]:
-        """One or two clauses; the first of two has a condition."""
+        """One or two clauses of a merge; the first of two has a condition.
+
+        `views` are the views that a clause may use, each with its columns. With `star`, a clause may be `*`.
+        """
         rnd = self.rnd
         count = rnd.choice((1, 1, 2))
         clauses = []
@@ -223,28 +234,29 @@ class Draw:
             columns, view = rnd.choice(views)
             values = None
             if action == "insert" and not (star and rnd.randrange(2)):
-                values = self._inserted(table)
+                values = self._insert_values(table)
             elif action == "update" and not (star and rnd.randrange(2)):
                 values = self._assignments(table, columns, view)
             clauses.append(Clause(action=action, condition=text, values=values))
         return tuple(clauses)
 
     def _assignments(self, table: Table, columns: Sequence[Column], view: str | None) -> dict[str, str]:
-        chosen = self.rnd.sample(table.assignable, self.rnd.randint(1, min(2, len(table.assignable))))
-        assigned: dict[str, str] = {}
-        for column in chosen:
+        """The SET of an update of one or two columns; the values may use the `columns` of the view."""
+        count = self.rnd.randint(1, min(2, len(table.assignable)))
+        assignments: dict[str, str] = {}
+        for column in self.rnd.sample(table.assignable, count):
             if column.kind.name == "struct" and self.rnd.randrange(2):
-                assigned[f"{quoted(column.name)}.a"] = self.rnd.choice(("7", "CAST(NULL AS INT)"))
+                assignments[f"{quoted(column.name)}.a"] = self.rnd.choice(("7", "CAST(NULL AS INT)"))
             else:
-                assigned[quoted(column.name)] = value(self.rnd, column, columns, view)
-        return assigned
+                assignments[quoted(column.name)] = value(self.rnd, column, columns, view)
+        return assignments
 
-    def _inserted(self, table: Table) -> dict[str, str]:
+    def _insert_values(self, table: Table) -> dict[str, str]:
         return {quoted(column.name): reference(column, "source") for column in self._columns(table)}
 
 
-def _may_widen(table: Table, column: Column) -> bool:
-    """Whether the column's type can change to a wider one; Iceberg cannot change the scale of a decimal."""
+def _can_widen(table: Table, column: Column) -> bool:
+    """Whether the column's type can change to a wider one. Iceberg cannot change the scale of a decimal."""
     if column.kind.wider is None or column.rule != "plain" or not table.enables("enableTypeWidening"):
         return False
     return not (table.is_iceberg_compatible and column.kind.name == "decimal")

@@ -1,4 +1,4 @@
-"""Random tables over all features."""
+"""Random tables with combinations of all table features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHANCES = {
     "delta.enableTypeWidening": 0.4,
     "delta.enableInCommitTimestamps": 0.3,
 }
-"""The share of tables in which a property is true."""
+"""The probability that a table enables a property."""
 _CHECKPOINTS = (
     {},
     {"delta.checkpointInterval": "3"},
@@ -30,34 +30,37 @@ _PARTITION_COLUMNS_IN_FILES = (
     {"delta.enableIcebergCompatV1": "true"},
     {"delta.enableIcebergCompatV2": "true"},
 )
-_NOT_ICEBERG = {"array", "map", "variant"}
+_KINDS_WITHOUT_ICEBERG = {"array", "map", "variant"}
+"""The kinds that a table with Iceberg compatibility does not have here."""
 
 
 def random_table(rnd: Random) -> Table:
     """A table of four to eight columns."""
     properties = {name: "true" for name, chance in _CHANCES.items() if rnd.random() < chance}
     properties |= rnd.choice(_CHECKPOINTS)
-    in_files = rnd.choice(_PARTITION_COLUMNS_IN_FILES)
-    is_compatible = any("Iceberg" in name for name in in_files)
-    properties |= in_files
-    if is_compatible:
+    partition_column_property = rnd.choice(_PARTITION_COLUMNS_IN_FILES)
+    is_iceberg_compatible = any("Iceberg" in name for name in partition_column_property)
+    properties |= partition_column_property
+    if is_iceberg_compatible:
         properties.pop("delta.enableDeletionVectors", None)
-    mode = rnd.choice(("name", "id") if is_compatible else (None, "name", "id"))
-    if mode is not None:
-        properties["delta.columnMapping.mode"] = mode
+    mapping_mode = rnd.choice(("name", "id") if is_iceberg_compatible else (None, "name", "id"))
+    if mapping_mode is not None:
+        properties["delta.columnMapping.mode"] = mapping_mode
     if rnd.randrange(6) == 0:
         properties["delta.dataSkippingNumIndexedCols"] = "3"
-    excluded = {"wide_decimal"} | (_NOT_ICEBERG if is_compatible else set())
-    names = rnd.sample([name for name in KINDS if name not in excluded], rnd.randint(3, 6))
-    columns = [KEY_COLUMN, *(_column(rnd, number, name, mapped=mode is not None) for number, name in enumerate(names))]
-    if "variant" in names and rnd.randrange(2):
+    excluded_kinds = {"wide_decimal"} | (_KINDS_WITHOUT_ICEBERG if is_iceberg_compatible else set())
+    kind_names = rnd.sample([name for name in KINDS if name not in excluded_kinds], rnd.randint(3, 6))
+    has_mapping = mapping_mode is not None
+    columns = [KEY_COLUMN, *(_column(rnd, at, name, is_mapped=has_mapping) for at, name in enumerate(kind_names))]
+    if "variant" in kind_names and rnd.randrange(2):
         properties["delta.enableVariantShredding"] = "true"
     if rnd.randrange(4) == 0:
         columns.append(Column(name="third", kind=KINDS["long"], rule="generated", rule_text="`k` % 3"))
     if rnd.randrange(6) == 0:
         columns.append(Column(name="number", kind=KINDS["long"], rule="identity"))
     if any(column.rule == "default" for column in columns):
-        properties["delta.feature.allowColumnDefaults"] = "supported"  # delta-spark does not enable it by itself
+        # delta-spark does not enable this feature by itself.
+        properties["delta.feature.allowColumnDefaults"] = "supported"
     partition_by, cluster_by = _layout(rnd, columns)
     return Table(
         columns=tuple(columns),
@@ -68,9 +71,10 @@ def random_table(rnd: Random) -> Table:
     )
 
 
-def _column(rnd: Random, number: int, kind_name: str, *, mapped: bool) -> Column:
+def _column(rnd: Random, number: int, kind_name: str, *, is_mapped: bool) -> Column:
+    """A random column of a kind. Its name may have a blank if column mapping is enabled."""
     kind = KINDS[kind_name]
-    name = f"c{number} {kind_name}" if mapped and rnd.randrange(3) == 0 else f"c{number}_{kind_name}"
+    name = f"c{number} {kind_name}" if is_mapped and rnd.randrange(3) == 0 else f"c{number}_{kind_name}"
     match rnd.randrange(8):
         case 0:
             return Column(name=name, kind=kind, rule="required")
@@ -81,7 +85,7 @@ def _column(rnd: Random, number: int, kind_name: str, *, mapped: bool) -> Column
 
 
 def _layout(rnd: Random, columns: list[Column]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Partition columns or clustering columns, or none of both."""
+    """The names of the partition columns and of the clustering columns; at most one of the two is not empty."""
     match rnd.randrange(4):
         case 0 | 1:
             candidates = [c.name for c in columns[1:] if c.kind.partitions and c.rule != "identity"]

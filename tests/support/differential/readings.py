@@ -1,7 +1,7 @@
-"""Readings of a table, as JSON texts that are equal if the values are.
+"""Readings of a table by each engine, as JSON texts. Equal values have equal texts.
 
-delta-spark answers with JSON values; `as_text` gives the values of this library the same form. A null, a NaN, and -0.0
-each have their own text.
+delta-spark answers with JSON values; `as_json` gives the values of this library the same form. Null, NaN and -0.0 have
+different texts from each other and from all other values.
 """
 
 from __future__ import annotations
@@ -30,58 +30,58 @@ RowIds = Mapping[int, tuple[int, int]]
 """The row id and the row commit version of each row, by its key."""
 
 
-def answered(rows: Iterable[Sequence[Any]]) -> Texts:
-    """The rows that delta-spark answered, in a fixed order."""
+def json_texts(rows: Iterable[Sequence[Any]]) -> Texts:
+    """The JSON texts of rows from delta-spark, in a fixed order."""
     return sorted(json.dumps(list(row)) for row in rows)
 
 
 def rows_of(path: str) -> Texts:
-    """The rows of the newest version, read without Spark."""
-    return _texts(DeltaTable(path).to_arrow())
+    """The rows of the newest version, read by this library without Spark."""
+    return _arrow_texts(DeltaTable(path).to_arrow())
 
 
 def rows_sql(path: str) -> str:
-    """The query of `rows_of`."""
+    """The query with which delta-spark reads the same rows."""
     return f"SELECT * FROM {name_of(path)}"
 
 
 def changes_of(path: str, first: int, last: int) -> Texts:
-    """The changes of versions, both inclusive, with their types and without their versions and times."""
+    """The changes of the versions from `first` to `last` with their types, without their versions and times."""
     batches = list(DeltaTable(path, version=last).changes(first, last))
     if not batches:
         return []
-    return _texts(pa.Table.from_batches(batches).drop_columns(["_commit_version", "_commit_timestamp"]))
+    return _arrow_texts(pa.Table.from_batches(batches).drop_columns(["_commit_version", "_commit_timestamp"]))
 
 
 def changes_sql(path: str, first: int, last: int) -> str:
-    """The query of `changes_of`."""
+    """The query with which delta-spark reads the same changes."""
     feed = f"table_changes_by_path('{path}', {first}, {last})"
     return f"SELECT * EXCEPT (_commit_version, _commit_timestamp) FROM {feed}"
 
 
 def row_ids_of(path: str) -> RowIds:
-    """The ids of the rows of a table with row tracking."""
+    """The row ids and row commit versions of a table with row tracking, read by this library without Spark."""
     rows = DeltaTable(path).to_arrow(columns=[KEY, "_row_id", "_row_commit_version"])
     return {key: (row_id, version) for key, row_id, version in zip(*rows.to_pydict().values(), strict=True)}
 
 
 def row_ids_sql(path: str) -> str:
-    """The query of `row_ids_of`."""
+    """The query with which delta-spark reads the same row ids."""
     return f"SELECT {KEY}, _metadata.row_id, _metadata.row_commit_version FROM {name_of(path)}"
 
 
 def keys_where(spark: SparkSession, path: str, condition: str) -> list[int]:
-    """The keys of the rows that satisfy a condition, read by Spark."""
+    """The keys of the rows that satisfy a condition, read by this library on Spark."""
     with reading_table(path):
         return sorted(row[0] for row in delta.read(spark, path).where(condition).select(KEY).collect())
 
 
 def keys_sql(path: str, condition: str) -> str:
-    """The query of `keys_where`."""
+    """The query with which delta-spark reads the same keys."""
     return f"SELECT {KEY} FROM {name_of(path)} WHERE {condition}"
 
 
-def _texts(table: pa.Table) -> Texts:
+def _arrow_texts(table: pa.Table) -> Texts:
     columns = [list(map(partial(as_json, kind=column.type), column.to_pylist())) for column in table.columns]
     return sorted(json.dumps(list(row)) for row in zip(*columns, strict=True))
 

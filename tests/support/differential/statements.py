@@ -1,8 +1,4 @@
-"""Statements with two renderings: a request to the commands of this library, and SQL for delta-spark.
-
-`run` performs the statement on a table with this library. `sql` has the texts for delta-spark. `after` is the state of
-the table after the statement.
-"""
+"""Statements in two forms: a request to the commands of this library, and SQL for delta-spark."""
 
 from __future__ import annotations
 
@@ -28,11 +24,11 @@ class Statement(Protocol):
     """A statement on one table."""
 
     def run(self, spark: SparkSession, path: str) -> object:
-        """Perform the statement with this library."""
+        """Run the statement with this library."""
         ...
 
     def sql(self, path: str) -> list[str]:
-        """Return the texts of the statement for delta-spark."""
+        """Return the SQL of the statement for delta-spark, which may be several statements."""
         ...
 
     def after(self, table: Table) -> Table:
@@ -41,7 +37,7 @@ class Statement(Protocol):
 
 
 class RowStatement:
-    """A statement that leaves the columns and properties of the table."""
+    """A statement that does not change the columns and properties of the table."""
 
     def after(self, table: Table) -> Table:
         return table
@@ -49,7 +45,7 @@ class RowStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Rows of SQL literals; each has all of the columns."""
+    """Rows of SQL literals; each row has a value for each column."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -64,7 +60,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write(RowStatement):
-    """INSERT, INSERT OVERWRITE or REPLACE WHERE. `source` has all columns in the table's order for a REPLACE WHERE."""
+    """INSERT, INSERT OVERWRITE or REPLACE WHERE.
+
+    For a REPLACE WHERE, `source` must have all columns in the table's order.
+    """
 
     source: Rows
     mode: Literal["append", "overwrite", "dynamic", "replace"] = "append"
@@ -122,7 +121,7 @@ class Update(RowStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """A clause of a merge. `values` None means `*`; a delete has no values."""
+    """A clause of a merge. An update or insert without `values` has `*`."""
 
     action: Literal["update", "insert", "delete"]
     condition: str | None = None
@@ -130,13 +129,13 @@ class Clause:
 
     @property
     def request(self) -> dict[str, Any]:
-        """The clause as in a DAG."""
+        """The clause as a parameter of the merge operator has it."""
         argument = True if self.action == "delete" else "*" if self.values is None else dict(self.values)
         return {self.action: argument, "condition": self.condition}
 
     @property
     def sql(self) -> str:
-        """The clause in SQL, after its kind."""
+        """The clause in SQL without its WHEN."""
         condition = "" if self.condition is None else f" AND {self.condition}"
         return f"{condition} THEN {self._action_sql}"
 
@@ -184,15 +183,15 @@ class Merge(RowStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimize(RowStatement):
-    """OPTIMIZE, with a Z-order or without. `purge` removes the rows that are soft-deleted; `full` clusters all rows."""
+    """OPTIMIZE, with or without a Z-order. `purge` removes soft-deleted rows from files; `full` clusters all files."""
 
     z_order_by: tuple[str, ...] = ()
     purge: bool = False
     full: bool = False
 
     def run(self, spark: SparkSession, path: str) -> object:
-        ratio = {"max_deleted_rows_ratio": 0} if self.purge else {}
-        return optimize_table(spark, path, z_order_by=self.z_order_by, full=self.full, **ratio)
+        options = {"max_deleted_rows_ratio": 0} if self.purge else {}
+        return optimize_table(spark, path, z_order_by=self.z_order_by, full=self.full, **options)
 
     def sql(self, path: str) -> list[str]:
         if self.purge:
@@ -204,7 +203,7 @@ class Optimize(RowStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
-    """RESTORE. Copies of a table have different versions of one state, so the versions are by their path."""
+    """RESTORE to an earlier `state`. It may have another version in each copy: `versions` has it by the copy's path."""
 
     versions: Mapping[str, int]
     state: Table
@@ -232,7 +231,11 @@ class Checkpoint(RowStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alter:
-    """ALTER TABLE: `declared` for this library, and the texts after `ALTER TABLE` for delta-spark."""
+    """ALTER TABLE.
+
+    `declared` has the options of this library's request, `texts` the SQL after `ALTER TABLE`, and `altered` the table
+    after the statement.
+    """
 
     declared: Mapping[str, Any]
     texts: tuple[str, ...]

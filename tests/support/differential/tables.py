@@ -1,5 +1,4 @@
-"""A random table: its columns with their rules, its properties, and its layout. `Table` is also the state that the
-random statements know."""
+"""The description of a table from which random statements are made: columns with rules, properties and layout."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import Literal, Self
 from tests.support.differential.kinds import KINDS, Kind
 
 KEY = "k"
-"""The column that identifies a row. No statement changes it, and no two rows ever have the same value."""
+"""The name of the column that identifies a row. No statement changes its value, and each new row has a new value."""
 Rule = Literal["plain", "required", "default", "generated", "identity"]
 
 
@@ -25,7 +24,7 @@ class Column:
 
     @property
     def is_writable(self) -> bool:
-        """Whether a statement may give values of the column."""
+        """Whether a statement may set values of the column."""
         return self.rule not in ("generated", "identity")
 
     @property
@@ -58,7 +57,7 @@ class Table:
 
     @property
     def writable(self) -> tuple[Column, ...]:
-        """The columns whose values a statement may set, including the key."""
+        """The columns that a statement may set, including the key."""
         return tuple(column for column in self.columns if column.is_writable)
 
     @property
@@ -68,7 +67,7 @@ class Table:
 
     @property
     def comparable(self) -> tuple[Column, ...]:
-        """The columns that a condition may use. Engines assign different identity values, so these are left out."""
+        """The columns that a condition may use. IDENTITY columns are left out: their values differ between engines."""
         return tuple(column for column in self.columns if column.rule != "identity")
 
     @property
@@ -91,10 +90,9 @@ class Table:
         return self.enables("enableIcebergCompatV1") or self.enables("enableIcebergCompatV2")
 
     def with_column(self, column: Column) -> Self:
-        """Return the table with the column, added or in place of the one with the same name."""
-        replaced = tuple(column if present.name == column.name else present for present in self.columns)
-        columns = replaced if column in replaced else (*replaced, column)
-        return replace(self, columns=columns)
+        """The table with a column that is new, or that replaces the column of the same name."""
+        columns = tuple(column if current.name == column.name else current for current in self.columns)
+        return replace(self, columns=columns if column in columns else (*columns, column))
 
     def with_properties(self, properties: Mapping[str, str]) -> Self:
         """The table with more properties."""
@@ -102,7 +100,7 @@ class Table:
 
 
 def quoted(name: str) -> str:
-    """A name in SQL."""
+    """A column name in SQL, in backticks."""
     return f"`{name}`"
 
 
@@ -112,7 +110,7 @@ def name_of(path: str) -> str:
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
-    """Properties in TBLPROPERTIES."""
+    """The list of properties for TBLPROPERTIES."""
     return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
 
 

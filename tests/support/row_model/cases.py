@@ -1,4 +1,4 @@
-"""A random operation: its outcome in the model, and its request to the library."""
+"""Operations that change rows: the outcome of each in the model, and its request to the library."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.support.row_model import expressions as ex
 from tests.support.row_model import operations as op
 from tests.support.row_model.expressions import Expr
 from tests.support.row_model.operations import Ambiguous, Assignment, Clause, Merge, Outcome, Relation
-from tests.support.tables import HERE
+from tests.support.tables import UNUSED_SOURCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The rows of a source, and the spelling of its column names."""
+    """The rows of a merge source. `spelled` has the spelling of each column name in the query."""
 
     relation: Relation
     spelled: Mapping[str, str]
@@ -24,8 +24,8 @@ class Source:
     def query(self) -> str:
         """The SQL query for the rows."""
         columns = self.relation.columns
-        typed = lambda row: ", ".join(ex.typed_text(row[name], kind) for name, kind in columns.items())
-        rows = ", ".join(f"({typed(row)})" for row in self.relation.rows or [dict.fromkeys(columns)])
+        row_text = lambda row: ", ".join(ex.typed_text(row[name], kind) for name, kind in columns.items())
+        rows = ", ".join(f"({row_text(row)})" for row in self.relation.rows or [dict.fromkeys(columns)])
         names = ", ".join(ex.quoted(self.spelled[name]) for name in columns)
         return f"SELECT * FROM VALUES {rows} AS v({names})" + ("" if self.relation.rows else " WHERE false")
 
@@ -71,7 +71,7 @@ class Merging:
         merge = self.merge
         return MergeRequest(
             table=path,
-            sources={"source": HERE},
+            sources={"source": UNUSED_SOURCE},
             query=self.source.query,
             on=merge.on.sql,
             when_matched=tuple(map(_clause, merge.matched)),

@@ -1,4 +1,4 @@
-"""The same operations by delta-rs, as far as it gives them the same meaning."""
+"""The operations of the model in delta-rs, and a check whether delta-rs gives them the same meaning."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ARROW = {"long": pa.int64(), "int": pa.int32(), "double": pa.float64(), "number
 
 
 def has_same_meaning(case: Case, rows: Relation, partition: str | None) -> bool:
-    """Whether delta-rs gives the operation the meaning of the model. `partition` is the partition column as in SQL."""
+    """Whether delta-rs gives the operation the meaning of the model; `partition` is the spelling of that column."""
     match case:
         case Merging():
-            # It counts matches in another way, and may write the target row once for each.
+            # delta-rs counts matches in another way, and may write the target row once for each match.
             return not matches_twice(rows, case.source.relation, case.merge.on)
         case Deletion(condition=condition) if condition is not None and partition is not None:
-            # It deletes every row where `p <> p` is asked of a partition column.
+            # delta-rs deletes every row if a partition column is compared with itself, as in `p <> p`.
             return len(re.findall(rf"\b{partition}\b", condition.sql, re.IGNORECASE)) <= 1
         case _:
             return True
@@ -42,7 +42,7 @@ def rows_of(path: str) -> list[Row]:
 
 
 def perform(case: Case, table: DeltaTable) -> None:
-    """Perform the operation; the table's newest version is the outcome."""
+    """Run the operation on the newest version of the table, and commit its outcome."""
     match case:
         case Deletion():
             table.delete(_sql(case.condition))

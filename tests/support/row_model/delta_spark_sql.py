@@ -1,4 +1,4 @@
-"""The same operations as SQL statements for delta-spark, and its answers as rows of the model."""
+"""The operations of the model as SQL statements for delta-spark, and its answers as rows of the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.row_model.values import Row
 
 
 def statement(case: Case, name: str) -> str:
-    """The statement of an operation on the table of this name."""
+    """The SQL statement for an operation on the table of this name."""
     match case:
         case Deletion():
             return f"DELETE FROM {name}{_prefixed(' WHERE', case.condition)}"
@@ -25,18 +25,18 @@ def statement(case: Case, name: str) -> str:
 def has_same_meaning(case: Case, rows: Relation) -> bool:
     """Whether delta-spark gives the operation the meaning of the model.
 
-    It differs for two kinds of merges in which several source rows match one row (`ClassicMergeExecutor`):
+    The meanings differ for two kinds of merges in which several source rows match one row (`ClassicMergeExecutor`):
 
-    - A merge without clauses for matches is rejected, unless it only inserts.
-    - A merge with conditional clauses for matches and no others is accepted, if the conditions leave one match.
+    - delta-spark rejects a merge without matched clauses, unless it only inserts.
+    - delta-spark accepts a merge that has only matched clauses, all with conditions, if one match satisfies them.
     """
     if not isinstance(case, Merging) or not matches_twice(rows, case.source.relation, case.merge.on):
         return True
     matched, by_source = case.merge.matched, case.merge.not_matched_by_source
     if not matched:
         return not by_source
-    has_others = bool(case.merge.not_matched or by_source)
-    return has_others or any(clause.condition is None for clause in matched)
+    has_other_clauses = bool(case.merge.not_matched or by_source)
+    return has_other_clauses or any(clause.condition is None for clause in matched)
 
 
 def _merge(case: Merging, name: str) -> str:
@@ -73,7 +73,7 @@ def _prefixed(keyword: str, condition: Expr | None) -> str:
 
 
 def rows_of(answer: Sequence[Sequence[Any]], columns: Mapping[str, Kind]) -> list[Row]:
-    """The rows of an answer with these columns."""
+    """The rows of an answer of delta-spark that has these columns."""
     return [
         {name: _value(cell, kind) for cell, (name, kind) in zip(row, columns.items(), strict=True)} for row in answer
     ]

@@ -1,7 +1,7 @@
 """A small language of expressions. Each expression is an SQL text and a Python function of the same meaning.
 
-An expression has one kind: a type of columns. The function gets the rows by the names of their views, `target` and
-`source`. The text is in Spark's dialect; `for_datafusion` translates it to DataFusion's.
+The kind of an expression is the type of its values. The function gets a row of each view, by the view's name: `target`
+or `source`. The text is in Spark's dialect; `for_datafusion` translates it to DataFusion's.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.row_model.values import Row, both, compare, either, equal, opposite
+from tests.support.row_model.values import Row, compare, equal, sql_and, sql_not, sql_or
 
 Kind = str | tuple[tuple[str, "Kind"], ...]
-"""The type of a column: its name, or for a struct its members and their kinds.
+"""The type of a column: its name; for a struct, the names and kinds of its members.
 
 `part` is a string that is not empty, and `number` is a double that is finite and not -0.0.
 """
@@ -34,7 +34,7 @@ Rows = Mapping[str, Row]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expr:
-    """An SQL text, and a function that computes its value from the rows of the views."""
+    """An SQL text, and a function that computes its value from a row of each view."""
 
     sql: str
     kind: Kind
@@ -64,12 +64,12 @@ def quoted(name: str) -> str:
 
 
 def literal(value: Any, kind: Kind) -> Expr:
-    """A constant as people write it: without a suffix for the width of a number."""
+    """A constant as users write it: an integer has no suffix for its width."""
     return Expr(sql=_text(value, kind), kind=kind, value=lambda _rows: value)
 
 
 def typed_text(value: Any, kind: Kind) -> str:
-    """The SQL of a value with exactly this type, for a row of literals."""
+    """The SQL of a value with exactly the type of its kind, for a row of literals."""
     if isinstance(kind, tuple) and value is not None:
         members = (f"'{name}', {typed_text(value[name], member)}" for name, member in kind)
         return f"named_struct({', '.join(members)})"
@@ -104,13 +104,13 @@ def for_datafusion(sql: str) -> str:
 
 
 def column(view: str, path: Sequence[str], kind: Kind, text: str) -> Expr:
-    """A column of a view, or a member of a struct column; the member of a null struct is null."""
+    """A column of a view, or a member of a struct column; `text` is its SQL. The member of a null struct is null."""
 
     def value(rows: Rows) -> Any:
-        current: Any = rows[view]
+        row_or_member: Any = rows[view]
         for name in path:
-            current = None if current is None else current[name]
-        return current
+            row_or_member = None if row_or_member is None else row_or_member[name]
+        return row_or_member
 
     return Expr(sql=text, kind=kind, value=value)
 
@@ -135,29 +135,29 @@ def is_null(operand: Expr) -> Expr:
 
 
 def is_in(column: Expr, options: Sequence[Expr]) -> Expr:
-    """The SQL operator IN. Without an equal value, it is null if the left side or a listed value is null."""
+    """The SQL operator IN. If no option is equal, the result is null if the column or an option is null."""
 
     def value(rows: Rows) -> bool | None:
         left = column.value(rows)
         truth: bool | None = False
         for option in options:
             right = option.value(rows)
-            truth = either(truth, None if left is None or right is None else compare(left, right) == 0)
+            truth = sql_or(truth, None if left is None or right is None else compare(left, right) == 0)
         return truth
 
     return _flag(f"{column.sql} IN ({', '.join(option.sql for option in options)})", value)
 
 
 def conjunction(left: Expr, right: Expr) -> Expr:
-    return _flag(f"({left.sql}) AND ({right.sql})", lambda rows: both(left.value(rows), right.value(rows)))
+    return _flag(f"({left.sql}) AND ({right.sql})", lambda rows: sql_and(left.value(rows), right.value(rows)))
 
 
 def disjunction(left: Expr, right: Expr) -> Expr:
-    return _flag(f"({left.sql}) OR ({right.sql})", lambda rows: either(left.value(rows), right.value(rows)))
+    return _flag(f"({left.sql}) OR ({right.sql})", lambda rows: sql_or(left.value(rows), right.value(rows)))
 
 
 def negation(operand: Expr) -> Expr:
-    return _flag(f"NOT ({operand.sql})", lambda rows: opposite(operand.value(rows)))
+    return _flag(f"NOT ({operand.sql})", lambda rows: sql_not(operand.value(rows)))
 
 
 def if_else(condition: Expr, first: Expr, second: Expr) -> Expr:
@@ -174,15 +174,19 @@ def coalesce(first: Expr, second: Expr) -> Expr:
 
 def plus(left: Expr, right: Expr) -> Expr:
     """The sum of two numbers of one kind; null if one of them is null."""
-    return Expr(sql=f"({left.sql} + {right.sql})", kind=left.kind, value=_strict(lambda a, b: a + b, left, right))
+    return Expr(
+        sql=f"({left.sql} + {right.sql})", kind=left.kind, value=_null_propagating(lambda a, b: a + b, left, right)
+    )
 
 
 def concat(left: Expr, right: Expr) -> Expr:
-    return Expr(sql=f"({left.sql} || {right.sql})", kind=left.kind, value=_strict(lambda a, b: a + b, left, right))
+    return Expr(
+        sql=f"({left.sql} || {right.sql})", kind=left.kind, value=_null_propagating(lambda a, b: a + b, left, right)
+    )
 
 
 def upper(operand: Expr) -> Expr:
-    return Expr(sql=f"upper({operand.sql})", kind=operand.kind, value=_strict(lambda a: a.upper(), operand))
+    return Expr(sql=f"upper({operand.sql})", kind=operand.kind, value=_null_propagating(lambda a: a.upper(), operand))
 
 
 def named_struct(**members: Expr) -> Expr:
@@ -196,7 +200,9 @@ def _flag(sql: str, value: Callable[[Rows], bool | None]) -> Expr:
     return Expr(sql=sql, kind="flag", value=value)
 
 
-def _strict(function: Callable[..., Any], *arguments: Expr) -> Callable[[Rows], Any]:
+def _null_propagating(function: Callable[..., Any], *arguments: Expr) -> Callable[[Rows], Any]:
+    """A function that is null if one of the arguments is null."""
+
     def value(rows: Rows) -> Any:
         values = [argument.value(rows) for argument in arguments]
         return None if None in values else function(*values)

@@ -1,8 +1,7 @@
-"""DELETE, UPDATE and MERGE of rows, as the reference defines them, and the change feed that they must write.
+"""A slow and simple model of DELETE, UPDATE and MERGE: the rows after the operation, and its change feed.
 
-The model works row by row and pair by pair, and follows the definition literally; it is slow. A result is a new list of
-rows. The feed is the net effect. It has a preimage and a postimage of each row that an update clause applies to, even
-if the row stays the same.
+The model follows the definition of delta-spark literally, row by row and pair by pair. The feed has a preimage and a
+postimage of each row to which an update clause applies, even if the values of the row stay the same.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Action = Literal["update", "insert", "delete"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """Rows, and the kinds of their columns by lower-case name, in order."""
+    """Rows, and the kind of each column by its name in lower case, in the order of the columns."""
 
     columns: Mapping[str, Kind]
     rows: Sequence[Row]
@@ -28,7 +27,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A column or a member of a struct, and its new value; `text` is its spelling in the request."""
+    """The `path` of a column or a struct member, its `text` in the request, and its new value."""
 
     path: tuple[str, ...]
     text: str
@@ -37,7 +36,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """The action if the condition is true. `values` None means `*`; a delete has no values."""
+    """An action, and the condition under which it applies. An update or insert without `values` has `*`."""
 
     action: Action
     condition: Expr | None = None
@@ -46,7 +45,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """The clauses of a merge, by kind."""
+    """The condition and the clauses of a merge. With `evolve`, the merge may evolve the table's schema."""
 
     on: Expr
     matched: tuple[Clause, ...] = ()
@@ -69,71 +68,79 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ambiguous:
-    """The merge is rejected: several source rows match each of `target_rows` target rows."""
+    """The outcome of a rejected merge: each of `target_rows` target rows has several matching source rows."""
 
     target_rows: int
 
 
 def delete(table: Relation, condition: Expr | None) -> Outcome:
-    """Delete the rows for which the condition is true; rows for which it is false or null stay."""
+    """Delete the rows for which the condition is true. The rows for which it is false or null stay."""
     clause = Clause(action="delete", condition=condition)
-    return _result(table.columns, [_changed(table.columns, row, {"target": row}, (clause,)) for row in table.rows])
+    changes = [_target_row_change(table.columns, row, {"target": row}, (clause,)) for row in table.rows]
+    return _outcome(table.columns, changes)
 
 
 def update(table: Relation, condition: Expr | None, values: tuple[Assignment, ...]) -> Outcome:
-    """Assign the values to the rows for which the condition is true; each value is computed from the old row."""
+    """Assign values to the rows for which the condition is true. Each value is computed from the old row."""
     clause = Clause(action="update", condition=condition, values=values)
-    return _result(table.columns, [_changed(table.columns, row, {"target": row}, (clause,)) for row in table.rows])
+    changes = [_target_row_change(table.columns, row, {"target": row}, (clause,)) for row in table.rows]
+    return _outcome(table.columns, changes)
 
 
 def merge(table: Relation, source: Relation, request: Merge) -> Outcome | Ambiguous:
-    """Apply the first true clause of its kind to each target row, and to each source row that matches no target row."""
-    columns = evolved(table.columns, source.columns) if request.evolve and _has_star(request) else table.columns
+    """Merge a source into a table.
+
+    The first applicable clause changes each target row, and each source row that matches no target row. The merge is
+    `Ambiguous` if a target row has several matches, unless its only matched clause is a delete without a condition.
+    """
+    columns = evolved_columns(table.columns, source.columns) if request.evolve and _has_star(request) else table.columns
     pairs = matches(table, source, request.on)
-    several = {t for t, _ in pairs if sum(t == other for other, _ in pairs) > 1}
-    if several and request.matched and request.matched != (Clause(action="delete"),):
-        return Ambiguous(target_rows=len(several))
+    match_counts = Counter(target_at for target_at, _ in pairs)
+    ambiguous_rows = [target_at for target_at, count in match_counts.items() if count > 1]
+    if ambiguous_rows and request.matched and request.matched != (Clause(action="delete"),):
+        return Ambiguous(target_rows=len(ambiguous_rows))
     changes = []
-    for t, old in enumerate(table.rows):
-        matching = [source.rows[s] for other, s in pairs if other == t]
-        if matching:
-            rows, clauses = {"target": old, "source": matching[0]}, request.matched
+    for at, target_row in enumerate(table.rows):
+        matching_rows = [source.rows[source_at] for target_at, source_at in pairs if target_at == at]
+        if matching_rows:
+            rows, clauses = {"target": target_row, "source": matching_rows[0]}, request.matched
         else:
-            rows, clauses = {"target": old}, request.not_matched_by_source
-        changes.append(_changed(columns, old, rows, clauses))
-    for s, new in enumerate(source.rows):
-        if s not in {other for _, other in pairs}:
-            changes.append(_inserted(columns, {"source": new}, request.not_matched))
-    return _result(columns, changes)
+            rows, clauses = {"target": target_row}, request.not_matched_by_source
+        changes.append(_target_row_change(columns, target_row, rows, clauses))
+    matched_source_rows = {source_at for _, source_at in pairs}
+    for at, source_row in enumerate(source.rows):
+        if at not in matched_source_rows:
+            changes.append(_source_row_change(columns, {"source": source_row}, request.not_matched))
+    return _outcome(columns, changes)
 
 
 def matches(table: Relation, source: Relation, on: Expr) -> list[tuple[int, int]]:
     """The pairs of positions, in the table and in the source, for which `on` is true."""
     return [
-        (t, s)
-        for t, old in enumerate(table.rows)
-        for s, new in enumerate(source.rows)
-        if on.value({"target": old, "source": new}) is True
+        (target_at, source_at)
+        for target_at, target_row in enumerate(table.rows)
+        for source_at, source_row in enumerate(source.rows)
+        if on.value({"target": target_row, "source": source_row}) is True
     ]
 
 
 def matches_twice(table: Relation, source: Relation, on: Expr) -> bool:
-    """Whether several source rows match a row of the table."""
-    match_counts = Counter(target for target, _ in matches(table, source, on))
+    """Whether several source rows match one target row."""
+    match_counts = Counter(target_at for target_at, _ in matches(table, source, on))
     return max(match_counts.values(), default=0) > 1
 
 
-def evolved(columns: Mapping[str, Kind], source: Mapping[str, Kind]) -> Mapping[str, Kind]:
+def evolved_columns(columns: Mapping[str, Kind], source: Mapping[str, Kind]) -> Mapping[str, Kind]:
     """The columns of the table, followed by the columns and struct members that only the source has."""
     return dict(_unite(tuple(columns.items()), tuple(source.items())))
 
 
-def shaped(row: Row, columns: Mapping[str, Kind]) -> Row:
+def with_columns(row: Row, columns: Mapping[str, Kind]) -> Row:
     """A row or a struct with exactly these columns: missing columns are null, additional columns are dropped."""
     return {name: _shaped(row.get(name), kind) for name, kind in columns.items()}
 
 
-def applied(changes: Sequence[tuple[str, Row]]) -> tuple[list[Row], list[Row]]:
+def removed_and_added_rows(changes: Sequence[tuple[str, Row]]) -> tuple[list[Row], list[Row]]:
     """The rows that a feed removes from the earlier version, and the rows that it adds."""
     removed = [row for kind, row in changes if kind in ("delete", "update_preimage")]
     added = [row for kind, row in changes if kind in ("insert", "update_postimage")]
@@ -143,53 +150,55 @@ def applied(changes: Sequence[tuple[str, Row]]) -> tuple[list[Row], list[Row]]:
 
 Columns = Mapping[str, Kind]
 _Change = tuple[str, Row | None, Row | None]
-"""A kind of change, the row before and the row after; the kind "" is no change."""
+"""(kind of change, row before, row after); the kind is "" if no clause applies."""
 
 
-def _first(clauses: tuple[Clause, ...], rows: Mapping[str, Row]) -> Clause | None:
+def _first_applicable(clauses: tuple[Clause, ...], rows: Mapping[str, Row]) -> Clause | None:
     return next((c for c in clauses if c.condition is None or c.condition.value(rows) is True), None)
 
 
-def _changed(columns: Columns, row: Row, rows: Mapping[str, Row], clauses: tuple[Clause, ...]) -> _Change:
-    """The change of a target row by the clauses, which see the old row. The new row has the `columns`."""
-    clause, old = _first(clauses, rows), shaped(row, columns)
+def _target_row_change(columns: Columns, row: Row, rows: Mapping[str, Row], clauses: tuple[Clause, ...]) -> _Change:
+    """The change of a target row by the first applicable clause. Both rows of the change have the `columns`."""
+    clause, old_row = _first_applicable(clauses, rows), with_columns(row, columns)
     if clause is None:
-        return "", old, old
+        return "", old_row, old_row
     if clause.action == "delete":
-        return "delete", old, None
-    new = dict(row)
+        return "delete", old_row, None
+    new_row = dict(row)
     if clause.values is None:
-        new |= {name: value for name, value in rows["source"].items() if name in columns}
+        new_row |= {name: value for name, value in rows["source"].items() if name in columns}
     else:
-        # All values are computed before the first assignment. Assigning a member of a null struct creates the struct.
+        # Each value is computed from the old row, so all of them are computed before the first assignment.
         for path, value in [(assignment.path, assignment.value.value(rows)) for assignment in clause.values]:
-            _assign(new, path, value, columns)
-    return "update", old, shaped(new, columns)
+            _assign(new_row, path, value, columns)
+    return "update", old_row, with_columns(new_row, columns)
 
 
-def _inserted(columns: Columns, rows: Mapping[str, Row], clauses: tuple[Clause, ...]) -> _Change:
-    clause = _first(clauses, rows)
+def _source_row_change(columns: Columns, rows: Mapping[str, Row], clauses: tuple[Clause, ...]) -> _Change:
+    """The insert of a source row by the first applicable clause."""
+    clause = _first_applicable(clauses, rows)
     if clause is None:
         return "", None, None
     if clause.values is None:
         values = rows["source"]
     else:
         values = {assignment.path[0]: assignment.value.value(rows) for assignment in clause.values}
-    return "insert", None, shaped(values, columns)
+    return "insert", None, with_columns(values, columns)
 
 
 def _assign(row: Row, path: tuple[str, ...], value: Any, kinds: Columns) -> None:
-    name, *rest = path
-    if not rest:
+    """Assign a value to a column or a struct member of the row. A null struct becomes a struct of nulls first."""
+    name, *member_path = path
+    if not member_path:
         row[name] = value
         return
     members = dict(kinds[name])
     row[name] = dict.fromkeys(members) if row[name] is None else dict(row[name])
-    _assign(row[name], tuple(rest), value, members)
+    _assign(row[name], tuple(member_path), value, members)
 
 
 def _shaped(value: Any, kind: Kind) -> Any:
-    return value if value is None or isinstance(kind, str) else shaped(value, dict(kind))
+    return value if value is None or isinstance(kind, str) else with_columns(value, dict(kind))
 
 
 def _unite(columns: Any, source_columns: Any) -> Any:
@@ -204,15 +213,15 @@ def _has_star(merge: Merge) -> bool:
     return any(c.action != "delete" and c.values is None for c in (*merge.matched, *merge.not_matched))
 
 
-def _result(columns: Columns, changes: Sequence[_Change]) -> Outcome:
+def _outcome(columns: Columns, changes: Sequence[_Change]) -> Outcome:
     feed: list[tuple[str, Row]] = []
-    for kind, old, new in changes:
+    for kind, old_row, new_row in changes:
         match kind:
             case "update":
-                feed += [("update_preimage", old or {}), ("update_postimage", new or {})]
+                feed += [("update_preimage", old_row or {}), ("update_postimage", new_row or {})]
             case "delete":
-                feed.append((kind, old or {}))
+                feed.append((kind, old_row or {}))
             case "insert":
-                feed.append((kind, new or {}))
-    rows = [new for _, _, new in changes if new is not None]
+                feed.append((kind, new_row or {}))
+    rows = [new_row for _, _, new_row in changes if new_row is not None]
     return Outcome(table=Relation(columns=columns, rows=rows), changes=feed)

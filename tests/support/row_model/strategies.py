@@ -1,8 +1,8 @@
 """Random cases for Hypothesis, and a function that makes a failing case smaller.
 
-A seed determines each case. Hypothesis's own strategies repeat values, so that a third of the runs of a command, which
-are slow, would repeat earlier cases. Hypothesis cannot shrink a seed. `smallest` therefore removes rows and clauses
-one by one, as long as the case still fails.
+A seed determines each case. With the strategies of Hypothesis instead, a third of the cases would repeat earlier ones,
+and each run of a command takes long. Hypothesis cannot shrink a seed. `smallest` therefore removes rows and clauses one
+by one, as long as the case still fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.row_model.cases import Case, Merging
 from tests.support.row_model.chance import Features, File, Table
 from tests.support.row_model.operations import Clause
 
-Drawn = tuple[Table, Case]
+TableAndCase = tuple[Table, Case]
 
 
 def random_cases(count: int, **options: Any) -> settings:
@@ -29,41 +29,43 @@ def random_cases(count: int, **options: Any) -> settings:
     return settings(examples(count), phases=(Phase.reuse, Phase.generate), **options)
 
 
-def cases(operations: Any, features: Features | None = None, *, plain: bool = False) -> st.SearchStrategy[Drawn]:
-    """A table and an operation on it; `operations` is a function of `chance`: deletions, updates or mergings."""
-    return _seeds().map(lambda rnd: chance.cases(rnd, operations, features, plain=plain))
+def cases(
+    random_operation: Any, features: Features | None = None, *, plain: bool = False
+) -> st.SearchStrategy[TableAndCase]:
+    """Tables, each with an operation on it; the parameters are those of `random_case`."""
+    return _randoms().map(lambda rnd: chance.random_case(rnd, random_operation, features, plain=plain))
 
 
 def histories(features: Features) -> st.SearchStrategy[tuple[Table, list[Case]]]:
-    """A table and operations on it, one after the other."""
-    return _seeds().map(lambda rnd: chance.histories(rnd, features))
+    """Tables, each with several operations to run on it, one after the other."""
+    return _randoms().map(lambda rnd: chance.random_history(rnd, features))
 
 
-def _seeds() -> st.SearchStrategy[Random]:
+def _randoms() -> st.SearchStrategy[Random]:
     return st.integers(0, 2**60).map(Random)
 
 
-def smallest(drawn: Drawn, fails: Callable[[Drawn], bool], tries: int = 50) -> Drawn:
-    """The smallest failing case after at most `tries` attempts to remove a part."""
-    candidates = smaller(*drawn)
+def smallest(case: TableAndCase, fails: Callable[[TableAndCase], bool], tries: int = 50) -> TableAndCase:
+    """The smallest case that fails like `case`, after at most `tries` attempts to remove a part."""
+    candidates = smaller(*case)
     for _ in range(tries):
         candidate = next(candidates, None)
         if candidate is None:
             break
         if fails(candidate):
-            drawn, candidates = candidate, smaller(*candidate)
-    return drawn
+            case, candidates = candidate, smaller(*candidate)
+    return case
 
 
-def smaller(table: Table, case: Case) -> Iterator[Drawn]:
-    """The cases without one part of this case, large parts first."""
+def smaller(table: Table, case: Case) -> Iterator[TableAndCase]:
+    """Each case that lacks one part of this case, large parts first."""
     for at in range(len(table.files)):
         yield replace(table, files=_without(table.files, at)), case
     if isinstance(case, Merging):
-        yield from ((table, smaller_part) for smaller_part in _smaller_merges(case))
+        yield from ((table, smaller_merge) for smaller_merge in _smaller_merges(case))
     for at, file in enumerate(table.files):
-        for smaller_part in _smaller_files(file):
-            yield replace(table, files=(*table.files[:at], smaller_part, *table.files[at + 1 :])), case
+        for smaller_file in _smaller_files(file):
+            yield replace(table, files=(*table.files[:at], smaller_file, *table.files[at + 1 :])), case
     for name in ("mapped", "soft_deleted"):
         if getattr(table.features, name) and not (name == "soft_deleted" and table.features.vectors):
             yield replace(table, features=replace(table.features, **{name: False})), case
@@ -71,13 +73,13 @@ def smaller(table: Table, case: Case) -> Iterator[Drawn]:
 
 def _smaller_merges(case: Merging) -> Iterator[Merging]:
     merge, relation = case.merge, case.source.relation
-    kinds: dict[str, tuple[Clause, ...]] = {
-        name: getattr(merge, name) for name in ("matched", "not_matched", "not_matched_by_source")
+    clauses_by_kind: dict[str, tuple[Clause, ...]] = {
+        kind: getattr(merge, kind) for kind in ("matched", "not_matched", "not_matched_by_source")
     }
-    for name, clauses in kinds.items():
-        if sum(map(len, kinds.values())) > 1:
+    for kind, clauses in clauses_by_kind.items():
+        if sum(map(len, clauses_by_kind.values())) > 1:
             for at in range(len(clauses)):
-                yield replace(case, merge=replace(merge, **{name: _without(clauses, at)}))
+                yield replace(case, merge=replace(merge, **{kind: _without(clauses, at)}))
     for at in range(len(relation.rows)):
         rows = _without(tuple(relation.rows), at)
         yield replace(case, source=replace(case.source, relation=replace(relation, rows=rows)))

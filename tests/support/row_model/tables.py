@@ -1,8 +1,7 @@
-"""Write tables of the model to disk in a few milliseconds, and read tables as rows of the model.
+"""Functions that write tables of the model to disk in a few milliseconds, and read tables as rows of the model.
 
-The log of such a table is one commit. Its files are Parquet with small statistics, as another engine writes them, and
-its deletion vectors are inline. Nothing here starts Spark. Reading goes through Arrow, so that an independent reader
-checks the rows that Spark wrote.
+A written table has one commit, Parquet files with statistics, and inline deletion vectors. Nothing here starts Spark.
+The functions read through Arrow, so that a reader other than Spark checks the rows that Spark wrote.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tests.support.row_model.chance import Features, File, Table
 from tests.support.row_model.expressions import Kind
 from tests.support.row_model.operations import Relation
 from tests.support.row_model.values import Row
-from tests.support.vectors import inline
+from tests.support.vectors import inline_vector
 from tests.unit.builders import commit_actions
 
 _TYPES = {
@@ -39,11 +38,11 @@ _TYPES = {
 _CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def make(folder: Path, table: Table) -> str:
+def write_table(folder: Path, table: Table) -> str:
     """Write a table as version 0; returns its address."""
     folder.mkdir(parents=True)
     schema, properties = _schema(table), _properties(table.features)
-    adds = [_add(folder, number, file, table, schema, properties) for number, file in enumerate(table.files)]
+    adds = [_write_file(folder, number, file, table, schema, properties) for number, file in enumerate(table.files)]
     metadata = Metadata(
         id="random",
         schema_string=schema_to_json(schema.logical),
@@ -63,15 +62,15 @@ def read(path: str) -> Relation:
 
 
 def feed(path: str, first: int, last: int) -> list[tuple[str, Row]]:
-    """The changes of versions, both inclusive."""
+    """(change type, row) for each change of the versions from `first` to `last`, both inclusive."""
     batches = list(DeltaTable(path, version=last).changes(first, last))
     return [change for batch in batches for change in as_changes(pa.Table.from_batches([batch]))]
 
 
 def as_changes(rows: pa.Table) -> list[tuple[str, Row]]:
-    """The (change type, row) pairs of rows of the change feed."""
-    kinds = rows["_change_type"].to_pylist()
-    return list(zip(kinds, _rows(rows.drop_columns(list(_CHANGE_COLUMNS))), strict=True))
+    """(change type, row) for each row of a change feed."""
+    change_types = rows["_change_type"].to_pylist()
+    return list(zip(change_types, _rows(rows.drop_columns(list(_CHANGE_COLUMNS))), strict=True))
 
 
 def _rows(table: pa.Table) -> list[Row]:
@@ -120,37 +119,40 @@ def _properties(features: Features) -> dict[str, str]:
 
 
 def _protocol(features: Features) -> Protocol:
-    for_both = ["deletionVectors"] * features.soft_deleted + ["columnMapping"] * features.mapped
-    if not for_both:
+    reader_features = ["deletionVectors"] * features.soft_deleted + ["columnMapping"] * features.mapped
+    if not reader_features:
         return Protocol(min_reader_version=1, min_writer_version=4 if features.feed else 2)
     return Protocol(
         min_reader_version=3,
         min_writer_version=7,
-        reader_features=tuple(for_both),
-        writer_features=(*for_both, *["changeDataFeed"] * features.feed),
+        reader_features=tuple(reader_features),
+        writer_features=(*reader_features, *["changeDataFeed"] * features.feed),
     )
 
 
-def _add(
+def _write_file(
     folder: Path, number: int, file: File, table: Table, schema: TableSchema, properties: dict[str, str]
 ) -> AddFile:
+    """Write a data file; returns the action that adds it."""
     name = f"{number}.parquet"
-    names = [n for n in table.columns if n != table.partition]
-    rows = [[row[n] for n in names] for row in file.rows]
+    column_names = [column for column in table.columns if column != table.partition]
     fields = list(schema_to_arrow(schema.data))
-    columns = [pa.array([_stored(row[at], field.type) for row in rows], field.type) for at, field in enumerate(fields)]
+    columns = [
+        pa.array([_with_physical_names(row[column], field.type) for row in file.rows], field.type)
+        for column, field in zip(column_names, fields, strict=True)
+    ]
     pq.write_table(pa.Table.from_arrays(columns, schema=pa.schema(fields)), folder / name)
     stats = json.loads(statistics_json(pq.read_metadata(folder / name), indexed_columns(schema, properties)))
     stats["tightBounds"] = not file.deleted  # the bounds include the deleted rows
-    partition = {key: _partition_text(file, table) for key in schema.partition_keys.values()}
+    partition_values = {key: _partition_text(file, table) for key in schema.partition_keys.values()}
     return AddFile(
         path=name,
-        partition_values=partition,
+        partition_values=partition_values,
         size_bytes=(folder / name).stat().st_size,
         modification_time_ms=0,
         data_change=True,
         stats=json.dumps(stats) if file.stats else None,
-        deletion_vector=inline(file.deleted) if file.deleted else None,
+        deletion_vector=inline_vector(file.deleted) if file.deleted else None,
     )
 
 
@@ -159,8 +161,8 @@ def _partition_text(file: File, table: Table) -> str | None:
     return None if value is None else str(value)
 
 
-def _stored(value: Any, data_type: pa.DataType) -> Any:
-    """A value with the physical names of struct members, which have the model's order."""
+def _with_physical_names(value: Any, data_type: pa.DataType) -> Any:
+    """A value with physical names of struct members. The members of `data_type` have the same order as in the model."""
     if not isinstance(value, dict):
         return value
     return {data_type.field(at).name: member for at, member in enumerate(value.values())}

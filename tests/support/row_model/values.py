@@ -1,10 +1,10 @@
-"""SQL values in plain Python: None is NULL, a struct is a dictionary, text and numbers are themselves.
+"""SQL values in plain Python: None is NULL, a dictionary is a struct, and strings and numbers stand for themselves.
 
-This module holds every difference between SQL and Python:
+The functions of this module follow SQL where SQL and Python differ:
 
 - truth has three values;
 - NaN equals NaN and is greater than all other numbers;
-- 0.0 equals -0.0 in a comparison, though a row with 0.0 is not the same row as one with -0.0;
+- 0.0 equals -0.0 in a comparison, but a row with 0.0 and a row with -0.0 are different rows;
 - within a struct, null equals null and is the smallest value.
 """
 
@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 Row = dict[str, Any]
-"""A value for each column, by its name in lower case."""
+"""The value of each column, by the column's name in lower case."""
 
 
 def compare(left: Any, right: Any) -> int:
-    """The order of two values of one type, both not null: -1, 0 or 1."""
+    """Compare two values of one type that are not null; returns -1, 0 or 1."""
     if isinstance(left, dict):
         return next((order for name in left if (order := _compare_members(left[name], right[name]))), 0)
     if isinstance(left, float) or isinstance(right, float):
@@ -43,36 +43,36 @@ def equal(left: Any, right: Any) -> bool:
     return compare(left, right) == 0
 
 
-def both(left: bool | None, right: bool | None) -> bool | None:
+def sql_and(left: bool | None, right: bool | None) -> bool | None:
     """AND."""
     if left is False or right is False:
         return False
     return None if left is None or right is None else True
 
 
-def either(left: bool | None, right: bool | None) -> bool | None:
+def sql_or(left: bool | None, right: bool | None) -> bool | None:
     """OR."""
     if left is True or right is True:
         return True
     return None if left is None or right is None else False
 
 
-def opposite(truth: bool | None) -> bool | None:
+def sql_not(truth: bool | None) -> bool | None:
     """NOT."""
     return None if truth is None else not truth
 
 
-def frozen(value: Any) -> Any:
-    """A hashable form of a value. Two forms are equal if a table stores the same bits for both; NaN is one value."""
+def hashable_form(value: Any) -> Any:
+    """A hashable form of a value. 0.0 and -0.0 have different forms; all NaN have one form."""
     match value:
         case float():
             return f"double {value!r}"
         case Mapping():
-            return tuple(sorted((name.lower(), frozen(member)) for name, member in value.items()))
+            return tuple(sorted((name.lower(), hashable_form(member)) for name, member in value.items()))
         case _:
             return value
 
 
-def counted(rows: Iterable[Mapping[str, Any]]) -> Counter[Any]:
+def row_counts(rows: Iterable[Mapping[str, Any]]) -> Counter[Any]:
     """Rows as a multiset, regardless of the order of rows and columns and of the case of names."""
-    return Counter(frozen(row) for row in rows)
+    return Counter(hashable_form(row) for row in rows)

@@ -34,50 +34,50 @@ def sound(tmp_path_factory):
 
 
 @pytest.fixture
-def people(capsys):
-    """Return the output of a command that succeeds."""
+def run_text(capsys):
+    """A function that runs a successful command and returns the lines of its output."""
 
-    def shown(*argv):
+    def run(*argv):
         code = main([str(part) for part in argv])
         out, err = capsys.readouterr()
         assert (code, err) == (0, "")
         return [line.rstrip() for line in out.splitlines()]
 
-    return shown
+    return run
 
 
 @pytest.fixture
-def lines(people):
-    """The lines of JSON of a command that succeeds."""
-    return lambda *argv: [json.loads(line) for line in people(*argv, "--json")]
+def run_json(run_text):
+    """A function that runs a successful command and returns the objects of its JSON output."""
+    return lambda *argv: [json.loads(line) for line in run_text(*argv, "--json")]
 
 
 @pytest.fixture
-def refused(capsys):
-    """The exit code and the line of a command that fails."""
+def run_failing(capsys):
+    """A function that runs a failing command and returns its exit code and its line on standard error."""
 
-    def failed(*argv):
+    def run(*argv):
         code = main([str(part) for part in argv])
         out, err = capsys.readouterr()
         assert out == "" and err.count("\n") == 1, (out, err)
         return code, err
 
-    return failed
+    return run
 
 
-def test_history_lists_the_facts_of_commits_newest_first(sound, people, lines):
-    entries = lines("history", sound.root)
+def test_history_lists_the_facts_of_commits_newest_first(sound, run_text, run_json):
+    entries = run_json("history", sound.root)
     assert [e["version"] for e in entries] == [5, 4, 3, 2, 1, 0]
     assert {"operation", "operationParameters", "engineInfo", "timestamp"} <= entries[0].keys()
     assert datetime.fromisoformat(entries[0]["timestamp"]).tzinfo is not None
-    assert [e["version"] for e in lines("history", sound.root, "--version", 3, "-n", 2)] == [3, 2]
-    heading, _, newest, *_ = people("history", sound.root)
+    assert [e["version"] for e in run_json("history", sound.root, "--version", 3, "-n", 2)] == [3, 2]
+    heading, _, newest, *_ = run_text("history", sound.root)
     assert heading.split() == ["version", "time", "operation", "parameters", "metrics", "by"]
     assert newest.split()[0] == "5" and "WRITE" in newest and "mode=Append" in newest
 
 
 RUN = {"dag_id": "orders", "task_id": "load", "run_id": "scheduled__2026-01-01", "map_index": 3, "try_number": 2}
-WRITERS = [  # commitInfo, what people read, what programs read
+WRITERS = [  # commitInfo, the text output, the JSON output
     (
         {"engineInfo": "deltalite/0.1.0", "userMetadata": json.dumps(RUN)},
         "orders.load[3] scheduled__2026-01-01 try 2",
@@ -102,40 +102,40 @@ WRITERS = [  # commitInfo, what people read, what programs read
 
 
 @pytest.mark.parametrize(("info", "text", "run"), WRITERS)
-def test_history_names_the_task_or_the_user_and_engine_of_a_commit(tmp_path, people, lines, info, text, run):
+def test_history_names_the_task_or_the_user_and_engine_of_a_commit(tmp_path, run_text, run_json, info, text, run):
     create(LocalLogStore(str(tmp_path)))
     (commit,) = (tmp_path / "_delta_log").glob("*0.json")
     _, *other_lines = commit.read_text("utf-8").splitlines()
     provenance = json.dumps({"commitInfo": {"timestamp": 0, "operation": "WRITE", **info}})
     commit.write_text("\n".join([provenance, *other_lines, ""]), "utf-8")
-    (entry,) = lines("history", tmp_path)
+    (entry,) = run_json("history", tmp_path)
     assert entry["run"] == run
-    assert {**entry, **info} == entry  # fields that were there keep their names and values
-    *_, newest = people("history", tmp_path)
+    assert {**entry, **info} == entry  # the fields of commitInfo keep their names and values
+    *_, newest = run_text("history", tmp_path)
     assert newest.split("WRITE", 1)[1].split() == text.split()
 
 
-def test_text_output_is_limited_and_json_output_is_complete(tmp_path, people, lines):
+def test_text_output_is_limited_and_json_output_is_complete(tmp_path, run_text, run_json):
     store = LocalLogStore(str(tmp_path))
     commit_actions(store, PROTOCOL, metadata(), read_version=-1)
     for version in range(1, 25):
         commit_actions(store, add(f"f{version}"))
-    assert len(people("history", tmp_path)) == 2 + 20
-    assert len(lines("history", tmp_path)) == 25
-    assert len(people("history", tmp_path, "--limit", 0)) == 2
+    assert len(run_text("history", tmp_path)) == 2 + 20
+    assert len(run_json("history", tmp_path)) == 25
+    assert len(run_text("history", tmp_path, "--limit", 0)) == 2
 
 
-def test_detail_has_the_field_names_of_spark(sound, people, lines):
-    [detail] = lines("detail", sound.root)
+def test_detail_has_the_field_names_of_spark(sound, run_text, run_json):
+    [detail] = run_json("detail", sound.root)
     assert {"version": 5, "format": "delta", "name": "orders", "numFiles": 2}.items() <= detail.items()
     assert (detail["partitionColumns"], detail["location"]) == (["day"], sound.root)
     assert {"minReaderVersion": 3, "minWriterVersion": 7}.items() <= detail.items()
     assert "deletionVectors" in detail["tableFeatures"]
-    output_lines = people("detail", sound.root)
+    output_lines = run_text("detail", sound.root)
     assert "numFiles          2" in output_lines and "partitionColumns  day" in output_lines
 
 
-def test_schema_shows_members_of_structs_and_column_rules(tmp_path, people, lines):
+def test_schema_shows_members_of_structs_and_column_rules(tmp_path, run_text, run_json):
     members = StructType((StructField("city", PrimitiveType("string")),))
     schema = StructType(
         (
@@ -148,10 +148,10 @@ def test_schema_shows_members_of_structs_and_column_rules(tmp_path, people, line
     commit_actions(
         LocalLogStore(str(tmp_path)), PROTOCOL, metadata(schema=schema, partition_columns=("day",)), read_version=-1
     )
-    [output] = lines("schema", tmp_path)
+    [output] = run_json("schema", tmp_path)
     assert (output["version"], output["partitionColumns"]) == (0, ["day"])
     assert [f["name"] for f in output["schema"]["fields"]] == ["id", "address", "tags", "day"]
-    assert [line.split() for line in people("schema", tmp_path)[2:]] == [
+    assert [line.split() for line in run_text("schema", tmp_path)[2:]] == [
         ["id", "bigint", "not", "null", "the", "key"],
         ["address", "struct"],
         ["city", "string"],
@@ -160,66 +160,69 @@ def test_schema_shows_members_of_structs_and_column_rules(tmp_path, people, line
     ]
 
 
-def test_files_have_sizes_statistics_and_vectors(sound, people, lines):
-    files = {f["path"].rpartition("/")[2]: f for f in lines("files", sound.root)}
+def test_files_have_sizes_statistics_and_vectors(sound, run_text, run_json):
+    files = {f["path"].rpartition("/")[2]: f for f in run_json("files", sound.root)}
     assert files.keys() == {"b.parquet", "c.parquet"}
-    b = files["b.parquet"]
-    assert (b["numRecords"], b["deletionVector"]["cardinality"], b["partitionValues"]) == (3, 1, {"day": "2026-01-01"})
-    assert b["sizeInBytes"] == path_of(sound, "day=2026-01-01/b.parquet").stat().st_size
-    assert b["stats"]["minValues"] == {"id": 3, "name": "u"}
+    file = files["b.parquet"]
+    assert (file["numRecords"], file["deletionVector"]["cardinality"]) == (3, 1)
+    assert file["partitionValues"] == {"day": "2026-01-01"}
+    assert file["sizeInBytes"] == path_of(sound, "day=2026-01-01/b.parquet").stat().st_size
+    assert file["stats"]["minValues"] == {"id": 3, "name": "u"}
     assert files["c.parquet"]["deletionVector"] is None
-    assert len(lines("files", sound.root, "-n", 1)) == 1
-    output_lines = people("files", sound.root, "--limit", 1)
+    assert len(run_json("files", sound.root, "-n", 1)) == 1
+    output_lines = run_text("files", sound.root, "--limit", 1)
     assert output_lines[-1].startswith("2 files of ") and output_lines[-1].endswith("1 of them shown (--limit)")
 
 
-def test_head_shows_rows_of_a_version_with_columns_and_conditions(sound, people, lines):
-    assert sorted(row["id"] for row in lines("head", sound.root)) == [4, 5, 6, 7]
-    assert sorted(row["id"] for row in lines("head", sound.root, "--version", 1)) == [1, 2, 3, 4, 5]
-    assert lines("head", f"{sound.root}@v0", "--columns", "NAME, id", "--where", "id = 2") == [{"name": None, "id": 2}]
-    both = ["--where", "id >= 5", "--where", "day = 2026-01-01"]
-    assert sorted(row["id"] for row in lines("head", sound.root, *both)) == [5, 6, 7]
-    assert lines("head", sound.root, "--where", "day = 2026-01-02") == []
-    output_lines = people("head", f"{sound.root}@v0")
+def test_head_shows_rows_of_a_version_with_columns_and_conditions(sound, run_text, run_json):
+    assert sorted(row["id"] for row in run_json("head", sound.root)) == [4, 5, 6, 7]
+    assert sorted(row["id"] for row in run_json("head", sound.root, "--version", 1)) == [1, 2, 3, 4, 5]
+    assert run_json("head", f"{sound.root}@v0", "--columns", "NAME, id", "--where", "id = 2") == [
+        {"name": None, "id": 2}
+    ]
+    two_conditions = ["--where", "id >= 5", "--where", "day = 2026-01-01"]
+    assert sorted(row["id"] for row in run_json("head", sound.root, *two_conditions)) == [5, 6, 7]
+    assert run_json("head", sound.root, "--where", "day = 2026-01-02") == []
+    output_lines = run_text("head", f"{sound.root}@v0")
     assert output_lines[0].split() == ["id", "name", "day"]
     assert [line.split() for line in output_lines[2:]] == [["1", "x", "2026-01-01"], ["2", "null", "2026-01-01"]]
-    assert people("head", sound.root, "-n", 2)[-1] == "2 rows shown; there may be more (--limit)"
+    assert run_text("head", sound.root, "-n", 2)[-1] == "2 rows shown; there may be more (--limit)"
 
 
-def test_head_is_limited_in_json_too(tmp_path, lines):
+def test_head_is_limited_in_json_too(tmp_path, run_json):
     pq.write_table(pa.table({"id": range(50)}), tmp_path / "f.parquet")
     commit_actions(
         LocalLogStore(str(tmp_path)), PROTOCOL, metadata(schema=struct(id="long")), add("f.parquet"), read_version=-1
     )
-    assert len(lines("head", tmp_path)) == 20
-    assert len(lines("head", tmp_path, "-n", 30)) == 30
+    assert len(run_json("head", tmp_path)) == 20
+    assert len(run_json("head", tmp_path, "-n", 30)) == 30
 
 
-def test_changes_shows_rows_of_the_change_data_feed(golden, lines, people):
+def test_changes_shows_rows_of_the_change_data_feed(golden, run_json, run_text):
     table = golden / "tables" / "delta-rs" / "cdf-table"
-    rows = lines("changes", table, 1)
+    rows = run_json("changes", table, 1)
     assert {row["_change_type"] for row in rows} <= {"insert", "update_preimage", "update_postimage", "delete"}
     assert {row["_commit_version"] for row in rows} == {1, 2, 3}
-    assert {row["_commit_version"] for row in lines("changes", table, 1, 2)} == {1, 2}
-    assert len(people("changes", table, 0, "-n", 3)) == 2 + 3 + 2
+    assert {row["_commit_version"] for row in run_json("changes", table, 1, 2)} == {1, 2}
+    assert len(run_text("changes", table, 0, "-n", 3)) == 2 + 3 + 2
 
 
-def test_diff_shows_the_differences_between_two_versions(sound, people, lines):
-    [differences] = lines("diff", sound.root, 1, 4, "--files")
+def test_diff_shows_the_differences_between_two_versions(sound, run_text, run_json):
+    [differences] = run_json("diff", sound.root, 1, 4, "--files")
     files = differences["files"]
     assert (files["added"], files["removed"], files["kept"], files["deletionVectorsChanged"]) == (2, 2, 0, 1)
     assert files["addedPaths"] == ["day=2026-01-01/b.parquet", "day=2026-01-01/c.parquet"]
     assert differences["rows"] == {"before": 5, "after": 4, "inAddedFiles": 4, "inRemovedFiles": 5}
     assert (differences["isEmpty"], differences["schema"], differences["properties"]) == (False, [], [])
-    [nothing] = lines("diff", sound.root, 4, 5)
-    assert nothing["isEmpty"] and "addedPaths" not in nothing["files"]
-    output_lines = people("diff", sound.root, 1, 4, "--files")
+    [no_differences] = run_json("diff", sound.root, 4, 5)
+    assert no_differences["isEmpty"] and "addedPaths" not in no_differences["files"]
+    output_lines = run_text("diff", sound.root, 1, 4, "--files")
     assert output_lines[0] == "version 1 -> version 4" and "rows   5 -> 4 (+4 -5 in these files)" in output_lines
     assert "+ day=2026-01-01/c.parquet" in output_lines and "- day=2026-01-01/a.parquet" in output_lines
-    assert people("diff", sound.root, 4, 5)[-1] == "no differences"
+    assert run_text("diff", sound.root, 4, 5)[-1] == "no differences"
 
 
-def every_type():
+def table_of_every_type():
     return pa.table(
         {
             "long": pa.array([2**62]),
@@ -240,8 +243,8 @@ def every_type():
     )
 
 
-def test_values_of_every_type_are_lossless_in_json_and_harmless_in_text(tmp_path, people, lines):
-    values = every_type()
+def test_values_of_every_type_are_lossless_in_json_and_harmless_in_text(tmp_path, run_text, run_json):
+    values = table_of_every_type()
     pq.write_table(values, tmp_path / "f.parquet")
     kinds = {"moment": "timestamp", "wall": "timestamp_ntz", "late": "timestamp", "nothing": "string"}
     plain_fields = [
@@ -262,14 +265,14 @@ def test_values_of_every_type_are_lossless_in_json_and_harmless_in_text(tmp_path
     protocol = Protocol(min_reader_version=3, min_writer_version=7, reader_features=("timestampNtz",),
                         writer_features=("timestampNtz",))  # fmt: skip
     commit_actions(store, protocol, metadata(schema=schema), add("f.parquet"), read_version=-1)
-    [row] = lines("head", tmp_path)
+    [row] = run_json("head", tmp_path)
     assert row == {
         "long": 2**62, "double": "NaN", "binary": "AP8=", "boolean": True, "date": "2026-01-02",
         "moment": "2026-01-02T03:04:05.6Z", "wall": "2026-01-02T03:04:05", "late": "14645-06-30T15:06:40Z",
         "nothing": None, "decimal": "1234567890123456789.50", "list": [1, None], "map": {"k": 1},
         "pairs": [{"key": 1, "value": "v"}], "struct": {"a": {"b": "x\x1b[31m"}},
     }  # fmt: skip
-    output = "\n".join(people("head", tmp_path))
+    output = "\n".join(run_text("head", tmp_path))
     assert "\x1b" not in output and "\\u001b[31m" in output
 
 
@@ -297,12 +300,12 @@ def test_control_characters_are_escaped():
         (["verify", "{t}@v1"], InvalidRequestError, "names a version"),
     ],
 )
-def test_an_error_is_one_typed_line_with_its_remedy_and_exit_code(sound, refused, argv, error, message):
+def test_an_error_is_one_typed_line_with_its_remedy_and_exit_code(sound, run_failing, argv, error, message):
     arguments = [part.replace("{t}", sound.root) for part in argv]
-    code, line = refused(*arguments)
+    code, line = run_failing(*arguments)
     assert code == error.exit_code
     assert line.startswith(f"deltalite: {error.__name__}: ") and message in line and "secret" not in line
-    code, line = refused(*arguments, "--json")
+    code, line = run_failing(*arguments, "--json")
     reported = json.loads(line)
     assert (reported["error"], reported["exitCode"], code) == (error.__name__, error.exit_code, error.exit_code)
     assert message in reported["problem"] and reported["remedy"]
@@ -317,8 +320,8 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize(("condition", "ids"), CONDITIONS)
-def test_a_condition_is_parsed_by_the_type_of_its_column(sound, lines, condition, ids):
-    assert sorted(row["id"] for row in lines("head", sound.root, "--where", condition)) == ids
+def test_a_condition_is_parsed_by_the_type_of_its_column(sound, run_json, condition, ids):
+    assert sorted(row["id"] for row in run_json("head", sound.root, "--where", condition)) == ids
 
 
 def test_lone_surrogates_are_escaped_in_json():
@@ -337,23 +340,24 @@ def test_quotes_within_quotes_are_doubled_and_an_empty_text_is_a_value():
     ("condition", "message"),
     [
         ("id", "Invalid condition"), ("", "Invalid condition"), ("id = x", "of type bigint"), ("id =", "no value"),
-        ("nowhere = 1", "no column 'nowhere'"), ("id in 4", "no list in brackets"), ("id is null 4", "has text after"),
+        ("nowhere = 1", "no column 'nowhere'"), ("id in 4", "no list in parentheses"),
+        ("id is null 4", "has text after"),
         ("day = 2026-13-01", "of type date"), ("id in (4, 'x)", "Invalid list"), ("1 = 1 or id = 4", "no column '1'"),
     ],
 )  # fmt: skip
-def test_the_error_names_an_invalid_condition(sound, refused, condition, message):
-    code, line = refused("head", sound.root, "--where", condition)
+def test_the_error_names_an_invalid_condition(sound, run_failing, condition, message):
+    code, line = run_failing("head", sound.root, "--where", condition)
     assert code == InvalidRequestError.exit_code and message in line
 
 
-def test_tables_on_any_fsspec_storage_are_readable(sound, lines):
+def test_tables_on_any_fsspec_storage_are_readable(sound, run_json):
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
     memory.put(sound.root, "/bucket/orders", recursive=True)
     address = "memory://bucket/orders"
     try:
-        assert sorted(row["id"] for row in lines("head", address)) == [4, 5, 6, 7]
-        [report] = lines("verify", address)
+        assert sorted(row["id"] for row in run_json("head", address)) == [4, 5, 6, 7]
+        [report] = run_json("verify", address)
         assert (report["ok"], report["readable"], report["table"]) == (True, [[0, 5]], address)
         memory.rm("/bucket/orders/day=2026-01-01/c.parquet")
         code = main(["verify", address])
@@ -364,14 +368,14 @@ def test_tables_on_any_fsspec_storage_are_readable(sound, lines):
 
 def test_every_command_has_a_help_text(capsys):
     assert main(["--help"]) == 0
-    listed = capsys.readouterr().out
+    help_text = capsys.readouterr().out
     for command in COMMANDS:
-        assert command.name in listed
+        assert command.name in help_text
         assert main([command.name, "--help"]) == 0
         assert "--json" in capsys.readouterr().out
 
 
-def test_times_of_commits_are_the_times_of_time_travel(sound, lines):
-    when = {e["version"]: e["timestamp"] for e in lines("history", sound.root)}
-    [detail] = lines("detail", sound.root, "--timestamp", when[2])
+def test_times_of_commits_are_the_times_of_time_travel(sound, run_json):
+    times_by_version = {e["version"]: e["timestamp"] for e in run_json("history", sound.root)}
+    [detail] = run_json("detail", sound.root, "--timestamp", times_by_version[2])
     assert detail["version"] == 2

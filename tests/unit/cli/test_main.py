@@ -1,4 +1,4 @@
-"""How `deltalite` ends: exit codes, a closed pipe, one line for an error; and when it shows progress."""
+"""The exit codes of `deltalite`, its error lines, its end after a closed pipe, and its progress output."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_help_and_documentation_show_the_same_exit_codes(capsys):
     page = (Path(__file__).parents[3] / "docs" / "command-line.md").read_text(encoding="utf-8")
     table = page.split("| exit code | meaning |")[1].split("\n\n")[0]
     documented = [tuple(cell.strip() for cell in row.strip("|").split("|")) for row in table.strip().splitlines()[1:]]
-    plain = [(code, meaning.replace("`", "")) for code, meaning in documented]
-    assert codes_in_help == list(EXIT_CODES) == plain
+    documented_codes = [(code, meaning.replace("`", "")) for code, meaning in documented]
+    assert codes_in_help == list(EXIT_CODES) == documented_codes
 
 
 def test_every_error_class_is_in_the_documented_range_of_exit_codes():
@@ -58,13 +58,13 @@ def test_every_error_class_is_in_the_documented_range_of_exit_codes():
 
 
 def test_an_interrupt_ends_without_a_traceback(table, monkeypatch, capsys):
-    monkeypatch.setattr(DeltaTable, "history", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(DeltaTable, "history", fail_with(KeyboardInterrupt()))
     assert main(["history", table]) == 130
     assert capsys.readouterr() == ("", "")
 
 
 def test_an_unexpected_error_is_one_line_and_an_option_shows_its_traceback(table, monkeypatch, capsys):
-    monkeypatch.setattr(DeltaTable, "history", raising(ZeroDivisionError("what")))
+    monkeypatch.setattr(DeltaTable, "history", fail_with(ZeroDivisionError("what")))
     monkeypatch.delenv("DELTALITE_TRACEBACK", raising=False)
     assert main(["history", table]) == 1
     line = capsys.readouterr().err
@@ -75,46 +75,46 @@ def test_an_unexpected_error_is_one_line_and_an_option_shows_its_traceback(table
 
 
 def test_an_error_of_several_lines_is_printed_as_one_line(table, monkeypatch, capsys):
-    monkeypatch.setattr(DeltaTable, "history", raising(DeltaLiteError("one\ntwo\x1b[0m.", remedy="Three.")))
+    monkeypatch.setattr(DeltaTable, "history", fail_with(DeltaLiteError("one\ntwo\x1b[0m.", remedy="Three.")))
     assert main(["history", table]) == DeltaLiteError.exit_code
     assert capsys.readouterr().err == "deltalite: DeltaLiteError: one\\ntwo\\x1b[0m. Three.\n"
 
 
-def raising(error):
+def fail_with(error):
     def fail(*args, **options):
         raise error
 
     return fail
 
 
-def run(*argv, **env):
+def run_script(*argv, **env):
     """Run the installed console script in a separate process."""
     return subprocess.run([SCRIPT, *argv], capture_output=True, text=True, env={**os.environ, **env}, check=False)
 
 
 def test_the_console_script_runs_and_ends_with_the_code_of_the_error(table, tmp_path):
-    process = run("history", table, "--json", "-n", "1")
+    process = run_script("history", table, "--json", "-n", "1")
     assert (process.returncode, process.stderr, process.stdout.count("\n")) == (0, "", 1)
-    failed = run("head", str(tmp_path / "nowhere"))
+    failed = run_script("head", str(tmp_path / "nowhere"))
     assert (failed.returncode, failed.stdout, failed.stderr.count("\n")) == (31, "", 1)
     assert failed.stderr.startswith("deltalite: TableNotFoundError: ")
 
 
 def test_ascii_output_has_escaped_json_and_readable_text(tmp_path):
     table = sound_table(tmp_path / "ü").root
-    json_output = run("detail", table, "--json", PYTHONIOENCODING="ascii")
+    json_output = run_script("detail", table, "--json", PYTHONIOENCODING="ascii")
     assert (json_output.returncode, json.loads(json_output.stdout)["location"]) == (0, table)
-    text_output = run("head", table, PYTHONIOENCODING="ascii")
+    text_output = run_script("head", table, PYTHONIOENCODING="ascii")
     assert text_output.returncode == 0 and "2026-01-01" in text_output.stdout
-    failed = run("head", f"{table}/ö", PYTHONIOENCODING="ascii")
+    failed = run_script("head", f"{table}/ö", PYTHONIOENCODING="ascii")
     assert failed.returncode == 31 and "\\xf6" in failed.stderr
 
 
 def test_a_closed_pipe_ends_the_command_without_an_error(table):
-    read, write = os.pipe()
-    os.close(read)
-    process = subprocess.Popen([SCRIPT, "files", table, "--json"], stdout=write, stderr=subprocess.PIPE)
-    os.close(write)
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    process = subprocess.Popen([SCRIPT, "files", table, "--json"], stdout=write_end, stderr=subprocess.PIPE)
+    os.close(write_end)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (128 + signal.SIGPIPE, b"")
 
@@ -131,10 +131,10 @@ class Terminal(io.StringIO):
 
 
 def test_progress_is_shown_only_on_a_terminal():
-    no_terminal = io.StringIO()
-    with shown_progress(no_terminal) as report:
+    text_file = io.StringIO()
+    with shown_progress(text_file) as report:
         report("commits", 1, 2)
-    assert no_terminal.getvalue() == ""
+    assert text_file.getvalue() == ""
     terminal = Terminal()
     with shown_progress(terminal) as report:
         report("commits", 1, 2)

@@ -12,7 +12,7 @@ import pytest
 
 from deltalite.cli.main import main
 from deltalite.errors import InvalidRequestError, TableNotFoundError
-from tests.support.tables import everything
+from tests.support.tables import folder_content
 
 OLD_S = 30 * 24 * 3600
 
@@ -30,11 +30,11 @@ def table(tmp_path):
 
 
 def test_text_output_has_files_folders_and_sums(table, capsys):
-    before = everything(table)
+    before = folder_content(table)
     assert main(["vacuum", str(table), "--dry-run"]) == 0
     output = capsys.readouterr().out
     assert "lost/orphan.parquet" in output and "1 files of 2.0 KiB would be deleted" in output
-    assert everything(table) == before
+    assert folder_content(table) == before
 
 
 def test_json_output_has_a_line_for_each_file_and_the_sums(table, capsys):
@@ -46,9 +46,9 @@ def test_json_output_has_a_line_for_each_file_and_the_sums(table, capsys):
         "numFilesToDelete": 1, "sizeOfDataToDelete": 2048, "numDirectoriesToDelete": 1,
         "largestDirectories": [{"name": "lost", "files": 1, "sizeInBytes": 2048}],
     }  # fmt: skip
-    short = ["--retention-hours", "0", "--confirm-short-retention", "orders"]
+    short_retention = ["--retention-hours", "0", "--confirm-short-retention", "orders"]
     for mode, count in (("full", 2), ("lite", 1)):
-        assert main([*arguments, *short, "--mode", mode]) == 0
+        assert main([*arguments, *short_retention, "--mode", mode]) == 0
         assert json.loads(capsys.readouterr().out.splitlines()[-1])["numFilesToDelete"] == count
 
 
@@ -56,4 +56,4 @@ def test_a_rejected_vacuum_exits_with_the_code_of_its_error(table, tmp_path, cap
     assert main(["vacuum", str(table), "--dry-run", "--retention-hours", "1"]) == InvalidRequestError.exit_code
     assert "confirm_short_retention='orders'" in capsys.readouterr().err
     assert main(["vacuum", str(tmp_path / "none"), "--dry-run"]) == TableNotFoundError.exit_code
-    assert main(["vacuum", str(table)]) == 2, "without --dry-run it is no command of this program"
+    assert main(["vacuum", str(table)]) == 2, "the program has no vacuum without --dry-run"

@@ -23,7 +23,7 @@ from deltalite.upkeep.checksum import write_checksum
 from tests.support.sound import edit_commit, edit_stats, log_files, path_of, rewrite, sound_table
 from tests.unit.builders import NOON_MS, load
 
-A, B, C = (f"day=2026-01-01/{name}.parquet" for name in "abc")
+FILE_A, FILE_B, FILE_C = (f"day=2026-01-01/{name}.parquet" for name in "abc")
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +39,14 @@ def sound(original, tmp_path):
 
 
 def run(capsys, *argv):
+    """Run a command; returns its exit code, its output and its error output."""
     code = main(argv)
     out, err = capsys.readouterr()
     return code, out, err
 
 
 def verify_as_json(capsys, store, *options):
-    """The exit code and the report as a program gets it."""
+    """Run `verify --json`; returns the exit code and the parsed report."""
     code, out, err = run(capsys, "verify", store.root, "--json", *options)
     assert err == ""
     return code, json.loads(out)
@@ -66,11 +67,11 @@ def test_a_valid_table_has_no_findings_and_all_versions_are_readable(sound, caps
     assert code == 0 and "no findings" in out and "0-5" in out
 
 
-def flip(store, name, at=-20):
+def flip_byte(store, name, position=-20):
     """Change one byte of a file."""
     path = path_of(store, name)
     data = bytearray(path.read_bytes())
-    data[at] ^= 0xFF
+    data[position] ^= 0xFF
     path.write_bytes(data)
 
 
@@ -78,7 +79,11 @@ def shorten(name):
     return lambda store: path_of(store, name).write_bytes(path_of(store, name).read_bytes()[:-1])
 
 
-def drop(*files):
+def overwrite(name):
+    return lambda store: path_of(store, name).write_bytes(b"x" * path_of(store, name).stat().st_size)
+
+
+def delete_files(*files):
     return lambda store: [path_of(store, name).unlink() for name in files]
 
 
@@ -88,7 +93,7 @@ def vector_file(store):
 
 
 def change_checkpoint(change):
-    """Rewrite the checkpoint with a changed add, like a faulty writer."""
+    """Return a function that rewrites the checkpoint with changed rows, like a faulty writer."""
 
     def damage(store):
         path = path_of(store, checkpoint_name(1))
@@ -101,11 +106,11 @@ def change_checkpoint(change):
 
 
 def drop_an_add(rows):
-    rows.remove(next(row for row in rows if row["add"] is not None and row["add"]["path"] == B))
+    rows.remove(next(row for row in rows if row["add"] is not None and row["add"]["path"] == FILE_B))
 
 
 def change_size(rows):
-    next(row for row in rows if row["add"] is not None and row["add"]["path"] == B)["add"]["size"] = 7
+    next(row for row in rows if row["add"] is not None and row["add"]["path"] == FILE_B)["add"]["size"] = 7
 
 
 def change_protocol(rows):
@@ -120,67 +125,70 @@ def without_statistics(body):
     body["stats"] = '{"numRecords": '
 
 
-def stats(version, change):
+def change_statistics(version, change):
     return lambda store: edit_commit(store, version, "add", edit_stats(change))
 
 
-def commit(version, kind, change):
+def change_action(version, kind, change):
     return lambda store: edit_commit(store, version, kind, change)
 
 
-def text(name, old, new):
+def replace_text(name, old, new):
     return lambda store: rewrite(store, name, lambda content: content.replace(old, new))
 
 
-def other_key(mapping, key, value):
+def set_statistic(mapping, key, value):
     return lambda stats: stats[mapping].update({key: value})
 
 
 DAMAGES = [
-    ("missing-commit", drop(commit_name(3)), [None], ["3"]),
-    ("unreadable-commit", text(commit_name(4), '{"add"', '{"add'), [commit_name(4)], ["4"]),
-    ("unreadable-commit", commit(4, "add", lambda body: body.pop("path")), [commit_name(4)], ["4"]),
-    ("unreadable-commit", commit(4, "add", lambda body: body.update(size=2**70)), [commit_name(4)], ["4"]),
-    ("unreadable-version", drop(commit_name(3), commit_name(4), compaction_name(2, 4)), [None], ["3-5"]),
-    ("unreadable-checkpoint", lambda s: flip(s, checkpoint_name(1)), [checkpoint_name(1)], ["1"]),
+    ("missing-commit", delete_files(commit_name(3)), [None], ["3"]),
+    ("unreadable-commit", replace_text(commit_name(4), '{"add"', '{"add'), [commit_name(4)], ["4"]),
+    ("unreadable-commit", change_action(4, "add", lambda body: body.pop("path")), [commit_name(4)], ["4"]),
+    ("unreadable-commit", change_action(4, "add", lambda body: body.update(size=2**70)), [commit_name(4)], ["4"]),
+    ("unreadable-version", delete_files(commit_name(3), commit_name(4), compaction_name(2, 4)), [None], ["3-5"]),
+    ("unreadable-checkpoint", lambda store: flip_byte(store, checkpoint_name(1)), [checkpoint_name(1)], ["1"]),
     ("checkpoint-differs", change_checkpoint(drop_an_add), [checkpoint_name(1)], ["1"]),
     ("checkpoint-differs", change_checkpoint(change_size), [checkpoint_name(1)], ["1"]),
     ("checkpoint-differs", change_checkpoint(change_protocol), [checkpoint_name(1)], ["1"]),
     ("checkpoint-differs", change_checkpoint(change_schema), [checkpoint_name(1)], ["1"]),
-    ("compaction-differs", text(compaction_name(2, 4), "c.parquet", "d.parquet"), [compaction_name(2, 4)] * 2, ["2-4"]),
-    ("compaction-differs", text(compaction_name(2, 4), '{"add"', '{"add'), [compaction_name(2, 4)], ["2-4"]),
-    ("unreadable-checksum", text(checksum_name(4), '"numMetadata":1', '"numMetadata":2'), [checksum_name(4)], ["4"]),
-    ("checksum-differs", text(checksum_name(4), '"numFiles":2', '"numFiles":3'), [checksum_name(4)], ["4"]),
-    ("checksum-differs", text(checksum_name(0), '"tableSizeBytes":', '"tableSizeBytes":9'), [checksum_name(0)], ["0"]),
+    ("compaction-differs", replace_text(compaction_name(2, 4), "c.parquet", "d.parquet"), [compaction_name(2, 4)] * 2,
+     ["2-4"]),
+    ("compaction-differs", replace_text(compaction_name(2, 4), '{"add"', '{"add'), [compaction_name(2, 4)], ["2-4"]),
+    ("unreadable-checksum", replace_text(checksum_name(4), '"numMetadata":1', '"numMetadata":2'), [checksum_name(4)],
+     ["4"]),
+    ("checksum-differs", replace_text(checksum_name(4), '"numFiles":2', '"numFiles":3'), [checksum_name(4)], ["4"]),
+    ("checksum-differs", replace_text(checksum_name(0), '"tableSizeBytes":', '"tableSizeBytes":9'),
+     [checksum_name(0)], ["0"]),
     (
         "checksum-differs",
-        text(checksum_name(5), '"numDeletedRecordsOpt":1', '"numDeletedRecordsOpt":2'),
+        replace_text(checksum_name(5), '"numDeletedRecordsOpt":1', '"numDeletedRecordsOpt":2'),
         [checksum_name(5)],
         ["5"],
     ),
-    ("checksum-differs", text(checksum_name(1), "changeDataFeed", "appendOnly"), [checksum_name(1)], ["1"]),
-    ("last-checkpoint", text(LAST_CHECKPOINT, '"size":', '"size":1'), [LAST_CHECKPOINT], ["none"]),
-    ("last-checkpoint", drop(checkpoint_name(1)), [LAST_CHECKPOINT], ["none"]),
-    ("missing-file", drop(C), [C], ["4-5"]),
-    ("unreadable-file", lambda s: path_of(s, C).write_bytes(b"x" * path_of(s, C).stat().st_size), [C], ["4-5"]),
-    ("wrong-size", shorten(B), [B, B], ["1-2", "3-5"]),
-    ("wrong-statistics", stats(4, lambda s: s.update(numRecords=3)), [C], ["4-5"]),
-    ("wrong-statistics", stats(4, other_key("minValues", "id", 7)), [C], ["4-5"]),
-    ("wrong-statistics", stats(4, other_key("maxValues", "id", 6)), [C], ["4-5"]),
-    ("wrong-statistics", stats(4, other_key("minValues", "name", "b")), [C], ["4-5"]),
-    ("wrong-statistics", stats(4, other_key("maxValues", "name", "az")), [C], ["4-5"]),
-    ("wrong-statistics", stats(4, other_key("nullCount", "name", 1)), [C], ["4-5"]),
-    ("wrong-statistics", stats(4, other_key("minValues", "id", 8)), [C], ["4-5"]),
-    ("wrong-statistics", commit(4, "add", without_statistics), [C], ["4-5"]),
+    ("checksum-differs", replace_text(checksum_name(1), "changeDataFeed", "appendOnly"), [checksum_name(1)], ["1"]),
+    ("last-checkpoint", replace_text(LAST_CHECKPOINT, '"size":', '"size":1'), [LAST_CHECKPOINT], ["none"]),
+    ("last-checkpoint", delete_files(checkpoint_name(1)), [LAST_CHECKPOINT], ["none"]),
+    ("missing-file", delete_files(FILE_C), [FILE_C], ["4-5"]),
+    ("unreadable-file", overwrite(FILE_C), [FILE_C], ["4-5"]),
+    ("wrong-size", shorten(FILE_B), [FILE_B, FILE_B], ["1-2", "3-5"]),
+    ("wrong-statistics", change_statistics(4, lambda statistics: statistics.update(numRecords=3)), [FILE_C], ["4-5"]),
+    ("wrong-statistics", change_statistics(4, set_statistic("minValues", "id", 7)), [FILE_C], ["4-5"]),
+    ("wrong-statistics", change_statistics(4, set_statistic("maxValues", "id", 6)), [FILE_C], ["4-5"]),
+    ("wrong-statistics", change_statistics(4, set_statistic("minValues", "name", "b")), [FILE_C], ["4-5"]),
+    ("wrong-statistics", change_statistics(4, set_statistic("maxValues", "name", "az")), [FILE_C], ["4-5"]),
+    ("wrong-statistics", change_statistics(4, set_statistic("nullCount", "name", 1)), [FILE_C], ["4-5"]),
+    ("wrong-statistics", change_statistics(4, set_statistic("minValues", "id", 8)), [FILE_C], ["4-5"]),
+    ("wrong-statistics", change_action(4, "add", without_statistics), [FILE_C], ["4-5"]),
     (
         "wrong-partition-value",
-        commit(4, "add", lambda body: body.update(partitionValues={"day": "someday"})),
-        [C],
+        change_action(4, "add", lambda body: body.update(partitionValues={"day": "someday"})),
+        [FILE_C],
         ["4-5"],
     ),
-    ("wrong-partition-value", commit(4, "add", lambda body: body.update(partitionValues={})), [C], ["4-5"]),
-    ("bad-deletion-vector", lambda s: path_of(s, vector_file(s)).unlink(), [B], ["3-5"]),
-    ("bad-deletion-vector", lambda s: flip(s, vector_file(s), at=12), [B], ["3-5"]),
+    ("wrong-partition-value", change_action(4, "add", lambda body: body.update(partitionValues={})), [FILE_C], ["4-5"]),
+    ("bad-deletion-vector", lambda store: path_of(store, vector_file(store)).unlink(), [FILE_B], ["3-5"]),
+    ("bad-deletion-vector", lambda store: flip_byte(store, vector_file(store), position=12), [FILE_B], ["3-5"]),
 ]  # fmt: skip
 
 
@@ -188,23 +196,23 @@ DAMAGES = [
 def test_a_damage_has_its_kind_of_finding_with_file_and_versions(sound, capsys, kind, damage, files, versions):
     damage(sound)
     code, report = verify_as_json(capsys, sound)
-    of_kind = [f for f in report["findings"] if f["kind"] == kind]
-    assert [f["file"] for f in of_kind] == files, report["findings"]
-    assert sorted({format_ranges(f["versions"]) for f in of_kind}) == versions
+    findings_of_kind = [f for f in report["findings"] if f["kind"] == kind]
+    assert [f["file"] for f in findings_of_kind] == files, report["findings"]
+    assert sorted({format_ranges(f["versions"]) for f in findings_of_kind}) == versions
     severity = FindingKind(kind).severity
-    assert {f["severity"] for f in of_kind} == {severity.value}
+    assert {f["severity"] for f in findings_of_kind} == {severity.value}
     assert report["counts"][kind] == len(files)
     assert code == (3 if report["errors"] else 0)
     assert code == 3 or severity is Severity.WARNING
 
 
 def test_every_kind_of_finding_has_a_damage_that_causes_it():
-    elsewhere = {FindingKind.COMMIT_TIME, FindingKind.UNCHECKED_FILES, FindingKind.WRONG_ROW_IDS}
-    assert {FindingKind(kind) for kind, *_ in DAMAGES} | elsewhere == set(FindingKind)
+    kinds_tested_elsewhere = {FindingKind.COMMIT_TIME, FindingKind.UNCHECKED_FILES, FindingKind.WRONG_ROW_IDS}
+    assert {FindingKind(kind) for kind, *_ in DAMAGES} | kinds_tested_elsewhere == set(FindingKind)
 
 
-def test_missing_files_of_older_versions_only_are_no_findings(sound, capsys):
-    path_of(sound, A).unlink()
+def test_missing_files_of_older_versions_only_cause_no_findings(sound, capsys):
+    path_of(sound, FILE_A).unlink()
     code, report = verify_as_json(capsys, sound)
     assert (code, report["findings"]) == (0, [])
     assert (report["rebuildable"], report["readable"]) == ([[0, 5]], [[2, 5]])
@@ -213,20 +221,20 @@ def test_missing_files_of_older_versions_only_are_no_findings(sound, capsys):
 
 
 def test_versions_with_a_missing_file_are_not_readable(sound, capsys):
-    path_of(sound, C).unlink()
+    path_of(sound, FILE_C).unlink()
     _, report = verify_as_json(capsys, sound)
     assert report["readable"] == [[0, 3]]
 
 
 def test_a_cleaned_up_log_is_valid_from_its_checkpoint_on(sound, capsys):
-    drop(commit_name(0), checksum_name(0))(sound)
+    delete_files(commit_name(0), checksum_name(0))(sound)
     code, report = verify_as_json(capsys, sound)
     assert (code, report["findings"], report["rebuildable"]) == (0, [], [[1, 5]])
 
 
 def test_a_checkpoint_after_a_gap_starts_the_readable_versions(sound, capsys):
     write_checkpoint(load(sound, 4), now_ms=NOON_MS)
-    drop(commit_name(2), commit_name(3), compaction_name(2, 4))(sound)
+    delete_files(commit_name(2), commit_name(3), compaction_name(2, 4))(sound)
     code, report = verify_as_json(capsys, sound)
     assert finding_kinds(report) == {("missing-commit", None, "2-3"), ("unreadable-version", None, "2-3")}
     assert (code, report["readable"]) == (3, [[0, 1], [4, 5]])
@@ -236,24 +244,24 @@ def test_a_wrong_checkpoint_is_one_finding_and_later_versions_are_compared_with_
     change_checkpoint(drop_an_add)(sound)
     for name in log_files(sound, ".crc"):
         path_of(sound, name).unlink()
-    drop(compaction_name(2, 4), commit_name(3))(sound)
-    drop(commit_name(4), commit_name(5))(sound)
+    delete_files(compaction_name(2, 4), commit_name(3))(sound)
+    delete_files(commit_name(4), commit_name(5))(sound)
     write_checkpoint(load(sound, 2), now_ms=NOON_MS)
     write_checksum(load(sound, 2))
     _, report = verify_as_json(capsys, sound)
     assert finding_kinds(report) == {("checkpoint-differs", checkpoint_name(1), "1")}
 
 
-def test_without_footers_files_are_checked_for_existence_and_not_opened(sound, capsys):
-    stats(4, lambda s: s.update(numRecords=3))(sound)
-    drop(B)(sound)
+def test_a_check_without_footers_looks_for_files_and_does_not_open_them(sound, capsys):
+    change_statistics(4, lambda statistics: statistics.update(numRecords=3))(sound)
+    delete_files(FILE_B)(sound)
     code, report = verify_as_json(capsys, sound, "--no-footers")
-    assert finding_kinds(report) == {("missing-file", B, "3-5")}
+    assert finding_kinds(report) == {("missing-file", FILE_B, "3-5")}
     assert (code, report["checked"]["footers"], report["checked"]["files"]) == (3, 0, 4)
 
 
-def with_times(store, *times):
-    """Enable in-commit timestamps and set those of the commits; None for a commit without one."""
+def set_commit_times(store, *times):
+    """Enable in-commit timestamps and set the timestamp of each commit; None leaves a commit without a timestamp."""
     enabled = {"delta.enableInCommitTimestamps": "true"}
     edit_commit(store, 0, "metaData", lambda body: body.update(configuration=enabled))
     edit_commit(store, 0, "protocol", lambda body: body["writerFeatures"].append("inCommitTimestamp"))
@@ -264,48 +272,48 @@ def with_times(store, *times):
 
 
 @pytest.mark.parametrize(
-    ("times", "wrong"),
+    ("times", "wrong_versions"),
     [((10, 20, 30, 40, 50, 60), set()), ((10, 20, 20, 40, 35, 60), {"2", "4"}), ((10, None, 30, 40, 50, 60), {"1"})],
 )
-def test_in_commit_timestamps_must_increase(sound, capsys, times, wrong):
-    with_times(sound, *times)
+def test_in_commit_timestamps_must_increase(sound, capsys, times, wrong_versions):
+    set_commit_times(sound, *times)
     _, report = verify_as_json(capsys, sound)
-    assert finding_kinds(report) == {("commit-time", commit_name(int(version)), version) for version in wrong}
+    assert finding_kinds(report) == {("commit-time", commit_name(int(version)), version) for version in wrong_versions}
 
 
 def test_files_on_unreachable_storage_are_reported_as_unchecked(sound, capsys):
     edit_commit(sound, 4, "add", lambda body: body.update(path="s3://elsewhere/c.parquet"))
-    drop(compaction_name(2, 4))(sound)
+    delete_files(compaction_name(2, 4))(sound)
     code, report = verify_as_json(capsys, sound)
     assert (code, finding_kinds(report)) == (0, {("unchecked-files", "s3://elsewhere", "none")})
 
 
-def wide(name, nulls):
-    """Wide bounds (after a deletion vector), with a null count."""
+def with_wide_bounds(name, nulls):
+    """Return a function that sets wide bounds, as after a deletion, and the null count of a column."""
     return lambda stats: stats.update(tightBounds=False, nullCount={**stats["nullCount"], name: nulls})
 
 
-def test_with_wide_bounds_a_null_count_is_wrong_only_if_it_denies_nulls(sound, capsys):
+def test_a_null_count_with_wide_bounds_is_wrong_only_if_it_is_zero_and_the_file_has_nulls(sound, capsys):
     for name in (*log_files(sound, ".crc"), checkpoint_name(1), LAST_CHECKPOINT, compaction_name(2, 4)):
         path_of(sound, name).unlink()
-    stats(4, wide("name", 1))(sound)
+    change_statistics(4, with_wide_bounds("name", 1))(sound)
     assert verify_as_json(capsys, sound)[1]["findings"] == []
-    stats(0, wide("name", 0))(sound)
+    change_statistics(0, with_wide_bounds("name", 0))(sound)
     _, report = verify_as_json(capsys, sound)
-    assert finding_kinds(report) == {("wrong-statistics", A, "0-1")}
+    assert finding_kinds(report) == {("wrong-statistics", FILE_A, "0-1")}
     assert "count 0 nulls in column 'name', the file has 1" in report["findings"][0]["message"]
 
 
 def test_a_file_that_is_removed_and_added_in_one_commit_stays(sound, capsys):
-    rewrite(sound, commit_name(5), lambda text: text + added_again(sound))
-    for name in (checksum_name(5), C):
+    rewrite(sound, commit_name(5), lambda content: content + remove_and_add(sound))
+    for name in (checksum_name(5), FILE_C):
         path_of(sound, name).unlink()
     write_checksum(load(sound, 5), count_all=True)
     _, report = verify_as_json(capsys, sound)
-    assert finding_kinds(report) == {("missing-file", C, "4-5")}
+    assert finding_kinds(report) == {("missing-file", FILE_C, "4-5")}
 
 
-def added_again(store):
+def remove_and_add(store):
     [line] = [line for line in path_of(store, commit_name(4)).read_text().splitlines() if line.startswith('{"add"')]
     body = json.loads(line)["add"]
     remove_body = {"path": body["path"], "dataChange": False, "deletionTimestamp": NOON_MS}
@@ -313,19 +321,19 @@ def added_again(store):
 
 
 def test_a_vector_with_rows_beyond_its_file_is_found(sound, capsys):
-    [beyond] = write_vectors(sound, [pa.array([3], pa.int64())])
-    edit_commit(sound, 3, "add", lambda body: body.update(deletionVector=beyond))
+    [vector_beyond_file] = write_vectors(sound, [pa.array([3], pa.int64())])
+    edit_commit(sound, 3, "add", lambda body: body.update(deletionVector=vector_beyond_file))
     path_of(sound, compaction_name(2, 4)).unlink()
     _, report = verify_as_json(capsys, sound)
-    assert finding_kinds(report) == {("bad-deletion-vector", B, "3-5")}
+    assert finding_kinds(report) == {("bad-deletion-vector", FILE_B, "3-5")}
     assert "removes row 3, but the file has 3 rows" in report["findings"][0]["message"]
 
 
 def test_findings_are_shown_with_their_files_and_messages(sound, capsys):
-    drop(C)(sound)
+    delete_files(FILE_C)(sound)
     code, out, _ = run(capsys, "verify", sound.root)
     assert code == 3
-    assert f"error missing-file, versions 4-5: {C}\n  The data file does not exist.\n" in out
+    assert f"error missing-file, versions 4-5: {FILE_C}\n  The data file does not exist.\n" in out
     assert "1 errors, 0 warnings" in out
 
 
@@ -338,7 +346,7 @@ def test_a_missing_or_unsupported_table_raises_a_typed_error(sound, tmp_path, ca
     assert code == UnsupportedFeatureError.exit_code and "laterFeature" in err
 
 
-def test_a_storage_failure_raises_an_error_and_is_no_finding(sound, monkeypatch):
+def test_a_storage_failure_raises_an_error_and_is_not_a_finding(sound, monkeypatch):
     read = LocalLogStore.read
 
     def fail(self, name):
@@ -353,18 +361,20 @@ def test_a_storage_failure_raises_an_error_and_is_no_finding(sound, monkeypatch)
 
 def test_progress_is_reported_for_each_step(sound):
     steps = {}
-    verify(sound, progress=lambda step, done, of: steps.setdefault(step, []).append((done, of)))
+    verify(sound, progress=lambda step, done, total: steps.setdefault(step, []).append((done, total)))
     assert steps["commits"] == [(n, 6) for n in range(6)]
     assert {"checkpoints", "checkpoints against commits", "data files", "checksums"} < steps.keys()
     assert steps["data files"][-1] == (4, None)
 
 
 def test_a_limited_number_of_findings_of_a_kind_is_kept_and_all_are_counted(monkeypatch):
-    monkeypatch.setattr(findings_module, "MAX_OF_A_KIND", 2)
+    monkeypatch.setattr(findings_module, "MAX_FINDINGS_OF_A_KIND", 2)
     findings = Findings()
     for number in range(5):
         findings.add(Finding(kind=FindingKind.WRONG_SIZE, message=str(number)))
-    assert [f.message for f in findings.kept] == ["0", "1"] and findings.counts == {FindingKind.WRONG_SIZE: 5}
+    assert [f.message for f in findings.first_of_each_kind] == ["0", "1"] and findings.counts == {
+        FindingKind.WRONG_SIZE: 5
+    }
 
 
 def test_version_numbers_are_shown_as_ranges():

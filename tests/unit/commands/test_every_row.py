@@ -14,7 +14,7 @@ SCHEMA = StructType(
         StructField("x", PrimitiveType("long"), nullable=True),
     )
 )
-TRUE, ID, X, NO_X = Constant(truth=True), IsNotNull(("id",)), IsNotNull(("x",)), IsNull(("x",))
+TRUE, HAS_ID, HAS_X, LACKS_X = Constant(truth=True), IsNotNull(("id",)), IsNotNull(("x",)), IsNull(("x",))
 UNCERTAIN = Unknown(frozenset({("x",)}))
 
 
@@ -23,16 +23,16 @@ UNCERTAIN = Unknown(frozenset({("x",)}))
     [
         (TRUE, True),
         (Constant(truth=None), False),
-        (ID, True),  # what Spark makes of id = id
-        (X, False),
+        (HAS_ID, True),  # Spark rewrites id = id to this
+        (HAS_X, False),
         (IsNotNull(("id", "member")), False),
         (IsNotNull(("gone",)), False),
-        (Or((NO_X, X)), True),
-        (Or((NO_X, IsNotNull(("y",)))), False),
+        (Or((LACKS_X, HAS_X)), True),
+        (Or((LACKS_X, IsNotNull(("y",)))), False),
         (Or((UNCERTAIN, TRUE)), True),
-        (Or((UNCERTAIN, NO_X)), False),
-        (And((ID, Or((X, NO_X)))), True),
-        (And((TRUE, X)), False),
+        (Or((UNCERTAIN, LACKS_X)), False),
+        (And((HAS_ID, Or((HAS_X, LACKS_X)))), True),
+        (And((TRUE, HAS_X)), False),
     ],
 )
 def test_a_predicate_is_true_for_every_row_or_not(predicate: Predicate, expected: bool) -> None:

@@ -9,27 +9,27 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltalite.columnar.deletion_vectors.reading import deleted_rows
-from deltalite.commands.row_changes import deletion_vectors as module
+from deltalite.commands.row_changes import deletion_vectors
 from deltalite.commands.row_changes.deletion_vectors import VectorFiles
 from deltalite.errors import CorruptDataFileError, StorageError
 from deltalite.log.file_table import ADD_TYPES, table_of
 from deltalite.protocol.actions import AddFile
 from deltalite.storage.memory import MemoryLogStore
-from tests.support.vectors import inline
+from tests.support.vectors import inline_vector
 
 
 def positions(*rows):
     return pa.array(rows, pa.int64())
 
 
-def files(*described):
-    """A table of files: (path, number of rows or None, rows that are deleted already)."""
+def files(*descriptions):
+    """A table of files, each described by its path, its number of rows or None, and its deleted rows."""
     bodies = []
-    for path, count, marked in described:
+    for path, count, deleted in descriptions:
         body = {"path": path, "partitionValues": {"day": "a"}, "size": 9, "modificationTime": 5, "dataChange": True,
                 "tags": {"own": "x"}, "clusteringProvider": "liquid"}  # fmt: skip
         body["stats"] = None if count is None else json.dumps({"numRecords": count})
-        body["deletionVector"] = inline(marked) if marked else None
+        body["deletionVector"] = inline_vector(deleted) if deleted else None
         bodies.append(body)
     return table_of(bodies, ADD_TYPES, AddFile)
 
@@ -40,10 +40,10 @@ def store():
 
 
 def vectors_in(store):
-    return [name for name in stored(store) if "deletion_vector" in name]
+    return [name for name in stored_names(store) if "deletion_vector" in name]
 
 
-def stored(store):
+def stored_names(store):
     return sorted(store.files)
 
 
@@ -52,7 +52,7 @@ def test_an_updated_file_keeps_all_its_removed_rows_and_all_its_fields(store):
     with VectorFiles(store) as vectors:
         updates = vectors.delete_rows(table, [(0, positions(0, 9)), (2, positions(4))])
         vectors.keep()
-    assert updates.touched == [0, 2] and updates.rows == 3
+    assert updates.touched == [0, 2]
     assert (updates.vectors_added, updates.vectors_updated, updates.vectors_removed) == (2, 1, 1)
     first, second = updates.adds
     assert (first.path, second.path) == ("1.parquet", "3.parquet")
@@ -67,7 +67,7 @@ def test_an_updated_file_keeps_all_its_removed_rows_and_all_its_fields(store):
     assert len(vectors_in(store)) == 1
 
 
-def written(store, name, count):
+def write_data_file(store, name, count):
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": list(range(count))}), sink)
     store.write(name, sink.getvalue().to_pybytes())
@@ -75,16 +75,16 @@ def written(store, name, count):
 
 def test_a_file_that_loses_its_last_row_is_only_removed(store):
     table = files(("1.parquet", 3, [1]), ("2.parquet", 2, []))
-    written(store, "1.parquet", 3)
-    written(store, "2.parquet", 2)
+    write_data_file(store, "1.parquet", 3)
+    write_data_file(store, "2.parquet", 2)
     with VectorFiles(store) as vectors:
         updates = vectors.delete_rows(table, [(0, positions(0, 2)), (1, positions(0, 1))])
     assert updates.touched == [0, 1] and updates.adds == [] and vectors_in(store) == []
-    assert (updates.rows, updates.vectors_added, updates.vectors_removed) == (4, 0, 1)
+    assert (updates.vectors_added, updates.vectors_removed) == (0, 1)
 
 
 def test_the_footer_gives_a_row_count_that_the_statistics_lack(store):
-    written(store, "a b.parquet", 3)
+    write_data_file(store, "a b.parquet", 3)
     table = files(("a%20b.parquet", None, []))
     with VectorFiles(store) as vectors:
         (add,) = vectors.delete_rows(table, [(0, positions(1))]).adds
@@ -95,7 +95,7 @@ def test_the_footer_gives_a_row_count_that_the_statistics_lack(store):
 
 
 def test_a_wrong_row_count_in_the_statistics_loses_no_other_row(store):
-    written(store, "1.parquet", 3)
+    write_data_file(store, "1.parquet", 3)
     with VectorFiles(store) as vectors:
         (add,) = vectors.delete_rows(files(("1.parquet", 2, [])), [(0, positions(0, 1))]).adds
         assert deleted_rows(store, add.deletion_vector).to_pylist() == [0, 1]
@@ -104,11 +104,11 @@ def test_a_wrong_row_count_in_the_statistics_loses_no_other_row(store):
 
 @pytest.mark.parametrize("size", [1, 2, 4, 100])
 def test_the_size_of_a_file_of_vectors_is_limited(store, monkeypatch, size):
-    monkeypatch.setattr(module, "_POSITIONS_IN_A_FILE", size)
+    monkeypatch.setattr(deletion_vectors, "_POSITIONS_PER_VECTOR_FILE", size)
     table = files(*((f"{n}.parquet", 10, []) for n in range(5)))
-    marks = [(n, positions(n, n + 1)) for n in range(5)]
+    deletions = [(n, positions(n, n + 1)) for n in range(5)]
     with VectorFiles(store) as vectors:
-        updates = vectors.delete_rows(table, iter(marks))
+        updates = vectors.delete_rows(table, iter(deletions))
         vectors.keep()
     assert [deleted_rows(store, add.deletion_vector).to_pylist() for add in updates.adds] == [
         [n, n + 1] for n in range(5)

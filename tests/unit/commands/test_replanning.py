@@ -1,4 +1,4 @@
-"""Replanning after a conflict: the number of attempts, the time limit, and the errors that allow it."""
+"""A command replans after some conflict errors, within a number of attempts and a time limit."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ CONFLICTS = [
 
 
 class Attempts:
-    """Attempts that raise each of `errors` in turn and then succeed. The clock advances by a second with each."""
+    """Attempts that raise each of `errors` in turn and then succeed. Each attempt advances the clock by a second."""
 
     def __init__(self, *errors):
-        self.left, self.count, self.pauses = list(errors), 0, []
+        self.remaining_errors, self.count, self.pauses = list(errors), 0, []
 
     def __call__(self):
         self.count += 1
-        if self.left:
-            raise self.left.pop(0)("Version 7 won.", remedy="Run it again.")
+        if self.remaining_errors:
+            raise self.remaining_errors.pop(0)("Version 7 won.", remedy="Run it again.")
         return "done"
 
     def run(self, retries=3, seconds=600, rebase=Rebase.REPLAN):
@@ -85,11 +85,11 @@ def test_the_last_error_names_the_number_of_attempts(retries, seconds, count):
 @pytest.mark.parametrize("rebase", Rebase)
 def test_the_log_says_whether_rows_are_computed_again(rebase, caplog):
     assert Attempts(ConcurrentAppendException).run(rebase=rebase) == "done"
-    how = {
+    methods = {
         Rebase.REPLAN: "from the beginning",
         Rebase.REPLAN_AND_KEEP_ROWS: "reusing the written rows if they still fit the table",
     }
-    assert f"Replanning {how[rebase]} after a conflict (retry 1 of 3): Version 7 won." in caplog.text
+    assert f"Replanning {methods[rebase]} after a conflict (retry 1 of 3): Version 7 won." in caplog.text
 
 
 def test_the_longest_pause_doubles_up_to_five_seconds(monkeypatch):

@@ -1,4 +1,4 @@
-"""A run that cannot replace its earlier files names the version that rewrote them, in bounded memory."""
+"""The error of a run that cannot replace its earlier files names the version that rewrote a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deltalite.requests import RunIdentity
 from tests.unit.builders import (
     Requests,
     add,
-    appended,
+    append_files,
     commit_actions,
     create,
     info,
@@ -30,19 +30,19 @@ def store():
     """Version 1 is the commit of the run. Version 3 rewrites one of its two files, after a long line."""
     store = create(new_store())
     commit_actions(store, add("mine"), add("mine too"), txn(RUN, 0))
-    appended(store, 1)
+    append_files(store, 1)
     put_raw(store, 3, [info(more="X" * 1_100_000), add("new"), remove("mine"), remove("other")])
-    return appended(store, 1)
+    return append_files(store, 1)
 
 
 def test_the_version_that_rewrote_a_file_is_found_in_bounded_memory(store, monkeypatch):
     base = load(store)
     assert base.files.num_rows == 4
-    real, requests = store.read, Requests(store)
-    monkeypatch.setattr(store, "read", lambda name: pytest.fail(name) if name == commit_name(3) else real(name))
+    read, requests = store.read, Requests(store)
+    monkeypatch.setattr(store, "read", lambda name: pytest.fail(name) if name == commit_name(3) else read(name))
     with pytest.raises(RerunRefusedError, match=r"version 1 of .* version 3 has rewritten 1 of their 2 files"):
         files_of_earlier_run(base, RunIdentity(app_id=RUN))
-    assert ("open", commit_name(3).rpartition("/")[2]) in requests.seen
+    assert ("open", commit_name(3).rpartition("/")[2]) in requests.accesses
 
 
 def test_a_cleaned_up_commit_is_skipped(store):

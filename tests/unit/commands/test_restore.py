@@ -33,7 +33,7 @@ from deltalite.snapshot import Snapshot
 from tests.support.fuzzing import examples
 from tests.support.properties import FEED
 from tests.support.table_history import DAYS, TableHistory, ids, restore_history
-from tests.support.tables import commit
+from tests.support.tables import actions_of
 from tests.unit.builders import (
     add,
     add_rival,
@@ -42,7 +42,7 @@ from tests.unit.builders import (
     load,
     metadata,
     new_store,
-    newest,
+    newest_version,
     paths,
     put_raw,
     remove,
@@ -66,7 +66,7 @@ def ids_by_delta_rs(history, version=None):
     )
 
 
-def changed(history, version):
+def row_changes(history, version):
     return sorted((row[2], row[0]) for row in history._changes(version))
 
 
@@ -110,7 +110,7 @@ def test_the_change_feed_shows_each_row_that_a_restore_removed_or_added(history)
     restore_history(history, 1)
     first, *other_ids = history.rows_of(1)
     removed_ids = sorted(set(history.rows_of(3)) - {first, *other_ids})
-    assert changed(history, 4) == [("delete", row) for row in removed_ids] + [("insert", first)]
+    assert row_changes(history, 4) == [("delete", row) for row in removed_ids] + [("insert", first)]
 
 
 def test_a_restored_file_keeps_the_fields_of_its_add(history):
@@ -121,18 +121,18 @@ def test_a_restored_file_keeps_the_fields_of_its_add(history):
     history._commit([{"add": body}], {})
     history._commit([{"remove": {"path": name, "dataChange": True, "deletionTimestamp": 1}}], {})
     restore_history(history, 3)
-    (again,) = commit(history.folder, 5)["add"]
-    assert again == body
+    (restored_add,) = actions_of(history.folder, 5)["add"]
+    assert restored_add == body
 
 
-@pytest.mark.parametrize("checkpointed", [False, True])
-def test_a_timestamp_selects_the_version_that_was_current_then(history, checkpointed):
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_a_timestamp_selects_the_version_that_was_current_then(history, has_checkpoint):
     history.append()
     history.wait(1)
     history.append()
     history.wait(1)
     history.append()
-    if checkpointed:
+    if has_checkpoint:
         history.checkpoint()
     moment = datetime.fromtimestamp((history.times[2] - 1) / 1000, UTC).isoformat()
     result = restore_history(history, timestamp=moment)
@@ -145,10 +145,10 @@ def test_a_timestamp_selects_the_version_that_was_current_then(history, checkpoi
 def test_restoring_the_current_version_commits_only_for_a_run(history):
     history.append()
     assert not restore_history(history, 1).committed
-    assert newest(history.store) == 1
+    assert newest_version(history.store) == 1
     result = restore_history(history, 1, identity=RUN)
     assert (result.committed, result.version, result.metrics["numRestoredFiles"]) == (True, 2, 0)
-    actions = commit(history.folder, 2)
+    actions = actions_of(history.folder, 2)
     assert actions["txn"]["appId"] == RUN.app_id
     assert (actions["add"], actions["remove"], "metaData" in actions) == ([], [], False)
 
@@ -159,8 +159,8 @@ def test_a_run_restores_once_and_a_cleared_run_restores_again(history):
     first = restore_history(history, 1, identity=RUN)
     history.record_library_commits()
     history.append()
-    again = restore_history(history, 1, identity=RUN)
-    assert (again.skipped, again.version, again.metrics) == (True, first.version, first.metrics)
+    retried = restore_history(history, 1, identity=RUN)
+    assert (retried.skipped, retried.version, retried.metrics) == (True, first.version, first.metrics)
     cleared = restore_history(
         history, 1, identity=RunIdentity(app_id=RUN.app_id, txn_version=1, on_rerun=OnRerun.WRITE)
     )
@@ -174,24 +174,26 @@ def test_transactions_after_the_restored_version_are_kept(history):
     assert Snapshot.load(history.store).transactions["later"].version == 3
 
 
-def test_a_few_files_are_checked_by_name_and_many_by_listing(raced, monkeypatch):
-    listed = list[str]()
-    whole = type(raced).list_from
-    monkeypatch.setattr(type(raced), "list_from", lambda self, name: listed.append(name) or whole(self, name))
-    assert raced_back(1).metrics["numRestoredFiles"] == 1
-    assert "" not in listed
-    commit_actions(raced, remove("a"), remove("b"))
-    assert raced_back(1).metrics["numRestoredFiles"] == 2
-    assert "" in listed
+def test_a_few_files_are_checked_by_name_and_many_by_listing(memory_table, monkeypatch):
+    listed_names = []
+    list_from = type(memory_table).list_from
+    monkeypatch.setattr(
+        type(memory_table), "list_from", lambda self, name: listed_names.append(name) or list_from(self, name)
+    )
+    assert restore_memory_table(1).metrics["numRestoredFiles"] == 1
+    assert "" not in listed_names
+    commit_actions(memory_table, remove("a"), remove("b"))
+    assert restore_memory_table(1).metrics["numRestoredFiles"] == 2
+    assert "" in listed_names
 
 
 def test_an_append_only_table_loses_no_row_but_may_restore_its_properties(tmp_path):
     history = TableHistory(tmp_path / "t")
-    body = commit(history.folder, 0)["metaData"]
-    protocol = commit(history.folder, 0)["protocol"]
-    listed = {**protocol, "writerFeatures": [*protocol["writerFeatures"], "appendOnly"]}
+    body = actions_of(history.folder, 0)["metaData"]
+    protocol = actions_of(history.folder, 0)["protocol"]
+    new_protocol = {**protocol, "writerFeatures": [*protocol["writerFeatures"], "appendOnly"]}
     append_only = {**body, "configuration": {**body["configuration"], "delta.appendOnly": "true"}}
-    history._commit([{"protocol": listed}, {"metaData": append_only}], {})
+    history._commit([{"protocol": new_protocol}, {"metaData": append_only}], {})
     restore_history(history, 0)
     assert "delta.appendOnly" not in Snapshot.load(history.store).configuration
     history.record_library_commits()
@@ -199,18 +201,18 @@ def test_an_append_only_table_loses_no_row_but_may_restore_its_properties(tmp_pa
     history.append()
     with pytest.raises(AppendOnlyError, match="would remove 1 files"):
         restore_history(history, 0)
-    assert newest(history.store) == 4
+    assert newest_version(history.store) == 4
 
 
 def test_schema_and_partitioning_are_restored_with_the_files(tmp_path):
     history = TableHistory(tmp_path / "t")
     history.append(2)
     rows = history.rows_of(1)
-    body = commit(history.folder, 0)["metaData"]
+    body = actions_of(history.folder, 0)["metaData"]
     schema = json.loads(body["schemaString"])
     schema["fields"] = [{"name": "id", "type": "string", "nullable": True, "metadata": {}}]
     changed_metadata = {**body, "schemaString": json.dumps(schema), "partitionColumns": [], "id": "another"}
-    history._commit([*history._removes(history.live.values()), {"metaData": changed_metadata}], {})
+    history._commit([*history._remove_actions(history.live.values()), {"metaData": changed_metadata}], {})
     restore_history(history, 1)
     table = DeltaTable(str(history.folder))
     assert (ids(history), table.schema.names) == (rows, ["id", "day"])
@@ -223,7 +225,7 @@ def test_a_table_is_restored_across_the_enablement_of_column_mapping(tmp_path):
     history = TableHistory(tmp_path / "t")
     history.append(2)
     rows = history.rows_of(1)
-    actions = commit(history.folder, 0)
+    actions = actions_of(history.folder, 0)
     schema = json.loads(actions["metaData"]["schemaString"])
     for number, (field, name) in enumerate(zip(schema["fields"], ("id", "renamed"), strict=True), 1):
         field["metadata"] = {MAPPED_ID: number, MAPPED_NAME: field["name"]}
@@ -261,7 +263,7 @@ def test_the_error_names_the_reason_why_a_restore_is_impossible(history, options
     history.append()
     with pytest.raises(error, match=problem):
         restore(None, RestoreRequest(**{"table": str(history.folder), **options}))
-    assert newest(history.store) == 1
+    assert newest_version(history.store) == 1
 
 
 def test_a_cleaned_up_version_is_rejected(history):
@@ -275,42 +277,42 @@ def test_a_cleaned_up_version_is_rejected(history):
 
 
 def test_the_error_names_an_unwritable_feature(history):
-    protocol = commit(history.folder, 0)["protocol"]
-    listed = {**protocol, "writerFeatures": [*protocol["writerFeatures"], "collations"]}
-    history._commit([{"protocol": listed}], {})
+    protocol = actions_of(history.folder, 0)["protocol"]
+    new_protocol = {**protocol, "writerFeatures": [*protocol["writerFeatures"], "collations"]}
+    history._commit([{"protocol": new_protocol}], {})
     with pytest.raises(UnsupportedFeatureError, match="collations"):
         restore_history(history, 0)
 
 
 def test_a_feature_that_was_dropped_later_is_supported_again(history):
-    protocol = commit(history.folder, 0)["protocol"]
+    protocol = actions_of(history.folder, 0)["protocol"]
     history._commit([{"protocol": {**protocol, "writerFeatures": protocol["readerFeatures"]}}], {})
     restore_history(history, 0)
     assert supported_features(Snapshot.load(history.store).protocol) == {"deletionVectors", "changeDataFeed"}
 
 
-@pytest.mark.parametrize("raced_by_another", [False, True])
-def test_the_clustering_of_the_older_version_is_restored_with_its_files(tmp_path, monkeypatch, raced_by_another):
-    clustering = [clustered(column) for column in ("id", "day")]
+@pytest.mark.parametrize("has_rival", [False, True])
+def test_the_clustering_of_the_older_version_is_restored_with_its_files(tmp_path, monkeypatch, has_rival):
+    clustering = [clustering_domain(column) for column in ("id", "day")]
     protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("clustering", "domainMetadata"))
     store = new_store()
     put_raw(store, 0, [protocol, metadata(), clustering[0]])
     put_raw(store, 1, [clustering[1]])
     monkeypatch.setattr(command, "writable_store", lambda *_a, **_o: store)
-    if raced_by_another:
-        add_rival(store, [clustered("id", "day")])
-    assert raced_back(0).read_version == (2 if raced_by_another else 1)
+    if has_rival:
+        add_rival(store, [clustering_domain("id", "day")])
+    assert restore_memory_table(0).read_version == (2 if has_rival else 1)
     assert clustering_columns(load(store).domains) == (("id",),)
 
 
-def clustered(*columns):
+def clustering_domain(*columns):
     text = json.dumps({"clusteringColumns": [[column] for column in columns]})
     return DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=text, removed=False)
 
 
 @pytest.fixture
-def raced(monkeypatch):
-    """A table in memory with three versions and without data files."""
+def memory_table(monkeypatch):
+    """A table in memory with three versions and the files `a`, `b` and `c`."""
     store = create(new_store(), add("a"))
     commit_actions(store, add("b"))
     commit_actions(store, add("c"), remove("a"))
@@ -320,38 +322,38 @@ def raced(monkeypatch):
     return store
 
 
-def raced_back(version, **options):
+def restore_memory_table(version, **options):
     return restore(None, RestoreRequest(table="/t", version=version, **options))
 
 
-def test_a_concurrent_commit_of_a_rival_is_undone(raced):
-    raced.files["d"] = (b"0123456789", 0)
-    add_rival(raced, [add("d")], [remove("b"), add("e", data_change=False)])
-    assert raced_back(1).read_version == 4
-    assert paths(load(raced)) == ["a", "b"]
+def test_a_concurrent_commit_of_a_rival_is_undone(memory_table):
+    memory_table.files["d"] = (b"0123456789", 0)
+    add_rival(memory_table, [add("d")], [remove("b"), add("e", data_change=False)])
+    assert restore_memory_table(1).read_version == 4
+    assert paths(load(memory_table)) == ["a", "b"]
 
 
-def test_the_error_names_the_last_rival_after_too_many_conflicts(raced):
-    add_rival(raced, [add("d")], [add("e")])
+def test_the_error_names_the_last_rival_after_too_many_conflicts(memory_table):
+    add_rival(memory_table, [add("d")], [add("e")])
     with pytest.raises(ConcurrentAppendException, match="planned 2 times"):
-        raced_back(1, conflict_retries=1)
-    assert newest(raced) == 4
+        restore_memory_table(1, conflict_retries=1)
+    assert newest_version(memory_table) == 4
 
 
-def test_the_commit_of_a_faster_attempt_of_the_run_is_the_result(raced):
-    add_rival(raced, [add("a"), remove("c"), txn(RUN.app_id)])
-    result = raced_back(1, identity=RUN)
+def test_the_commit_of_a_faster_attempt_of_the_run_is_the_result(memory_table):
+    add_rival(memory_table, [add("a"), remove("c"), txn(RUN.app_id)])
+    result = restore_memory_table(1, identity=RUN)
     assert (result.skipped, result.version) == (True, 3)
-    assert newest(raced) == 3
+    assert newest_version(memory_table) == 3
 
 
-def test_a_property_that_a_rival_sets_concurrently_is_undone(raced):
-    changed_rules = load(raced).metadata
-    named = type(changed_rules)(id="t", schema_string=changed_rules.schema_string, partition_columns=(),
+def test_a_property_that_a_rival_sets_concurrently_is_undone(memory_table):
+    old_metadata = load(memory_table).metadata
+    new_metadata = type(old_metadata)(id="t", schema_string=old_metadata.schema_string, partition_columns=(),
                                 configuration={"mine": "1"})  # fmt: skip
-    add_rival(raced, [named])
-    assert raced_back(1).version == 4
-    assert load(raced).configuration == {}
+    add_rival(memory_table, [new_metadata])
+    assert restore_memory_table(1).version == 4
+    assert load(memory_table).configuration == {}
 
 
 STEPS = st.lists(
@@ -360,15 +362,15 @@ STEPS = st.lists(
 
 
 @examples(25)
-@given(steps=STEPS, chosen=st.integers(0, 100))
-def test_any_version_of_any_history_is_restored_exactly(tmp_path_factory, steps, chosen):
+@given(steps=STEPS, choice=st.integers(0, 100))
+def test_any_version_of_any_history_is_restored_exactly(tmp_path_factory, steps, choice):
     history = TableHistory(tmp_path_factory.mktemp("h") / "t", FEED)
     for number, step in enumerate(steps):
         arguments = {"replace": [None if number % 2 else DAYS[0]], "restore": [number // 2]}.get(step, [])
         if step != "restore" or number // 2 < len(history.states):
             getattr(history, step)(*arguments)
     expected = {version: history.rows_of(version) for version in range(len(history.states))}
-    version = chosen % len(expected)
+    version = choice % len(expected)
     restore_history(history, version, identity=RUN)
     assert ids(history) == expected[version]
     assert {v: ids(history, v) for v in expected} == expected

@@ -1,4 +1,4 @@
-"""A restore while a vacuum may be running does not restore files that this vacuum may delete."""
+"""A restore rejects files that a running vacuum may delete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.properties import HOUR_MS
 from deltalite.requests import RestoreRequest, VacuumRequest
 from tests.support.table_history import DAYS, TableHistory
-from tests.unit.builders import add, add_rival, create, info, load, new_store, newest, paths, put_raw, remove
+from tests.unit.builders import add, add_rival, create, info, load, new_store, newest_version, paths, put_raw, remove
 
 WEEK = {"defaultRetentionMillis": str(168 * HOUR_MS)}
 DAY_REQUESTED = {"specifiedRetentionMillis": str(24 * HOUR_MS)}
@@ -53,7 +53,7 @@ def test_a_restore_of_files_that_a_vacuum_may_be_deleting_is_rejected(store):
     commit_vacuum(store, 3, **WEEK)
     with pytest.raises(ConcurrentWriteException, match="began in version 3 and has not ended"):
         restore_version(1)
-    assert newest(store) == 3
+    assert newest_version(store) == 3
     assert restore_version(3).version == 3, "a restore that adds no file must not fail"
     commit_vacuum(store, 4, "VACUUM END")
     assert restore_version(1).version == 5
@@ -91,7 +91,7 @@ def test_the_search_for_vacuums_ends_at_cleaned_up_commits(store, after_the_star
     commit_vacuum(store, 4, "STREAMING UPDATE")
     base, cleaned_up = load(store), commit_name(3 if after_the_start else 2)
     store.before = lambda operation, name: store.files.pop(cleaned_up, None) if operation == "read" else None
-    versions = [vacuum["version"] for vacuum in running_vacuum._running_vacuums(base, now_ms())]
+    versions = [entry["version"] for entry in running_vacuum._running_vacuums(base, now_ms())]
     assert versions == ([] if after_the_start else [3])
 
 
@@ -123,9 +123,9 @@ def test_files_that_a_killed_vacuum_keeps_are_restored_at_once(store, parameters
 def test_files_that_may_be_on_the_list_of_a_vacuum_are_not_restored(store, hours_ago, parameters):
     remove_a(store, hours_ago=hours_ago)
     commit_vacuum(store, 3, **parameters)
-    with pytest.raises(ConcurrentWriteException, match=r"deleting 1 of the files .* such as a\."):
+    with pytest.raises(ConcurrentWriteException, match=r"It may delete 1 of the files to restore, such as a\."):
         restore_version(1)
-    assert newest(store) == 3
+    assert newest_version(store) == 3
 
 
 def test_any_of_several_vacuums_may_be_the_running_one(store):
@@ -140,7 +140,7 @@ def test_any_of_several_vacuums_may_be_the_running_one(store):
 
 
 def test_a_file_is_restored_only_with_the_deletion_vector_that_was_removed_with_it(store):
-    """The vacuum may delete the first vector of a file that got two vectors, although it keeps the file."""
+    """A vacuum that keeps a file with two vectors may still delete the first vector."""
     first, second = ({"storageType": "i", "pathOrInlineDv": name, "sizeInBytes": 9, "cardinality": 1} for name in "xy")
     put_raw(store, 1, [remove("a"), add("a", deletion_vector=first)])
     put_raw(store, 2, [remove("a", deletion_vector=first), add("a", deletion_vector=second)])
@@ -161,7 +161,7 @@ def test_a_vacuum_without_deletion_vector_support_may_delete_all_files_that_ever
     put_raw(store, 2, [remove("a", deletion_timestamp_ms=now_ms() - HOUR_MS, deletion_vector=second_vector)])
     commit_vacuum(store, 3, **WEEK)
     commit_vacuum(store, 4, engine="delta-rs:py-1.6.6", **WEEK)
-    with pytest.raises(ConcurrentWriteException, match=r"deleting 1 of the files .* such as a\."):
+    with pytest.raises(ConcurrentWriteException, match=r"It may delete 1 of the files to restore, such as a\."):
         restore_version(1)
     commit_vacuum(store, 5, "VACUUM END")
     commit_vacuum(store, 6, "VACUUM END")
@@ -179,7 +179,7 @@ def vacuum_by_delta_rs(table):
 
 @pytest.mark.parametrize("run_vacuum", [vacuum_by_deltalite, vacuum_by_delta_rs])
 def test_commits_of_other_vacuums_are_understood(tmp_path, run_vacuum):
-    """The vacuum deletes an old file and is killed before it commits its end."""
+    """The vacuum deletes an old file, and is killed before the commit of its end."""
     history = TableHistory(tmp_path / "t", {"delta.deletedFileRetentionDuration": "interval 2 days"})
     history.append(2)
     history.replace(DAYS[0])

@@ -22,7 +22,7 @@ from deltalite.inspection.verify import verify
 from deltalite.requests import RestoreRequest
 from deltalite.storage.local import LocalLogStore
 from tests.support.golden import UNWRITABLE, one_per_feature, rows_of
-from tests.support.tables import everything
+from tests.support.tables import folder_content
 
 APPEND_ONLY = "trino/deltalake/append_only"
 
@@ -54,10 +54,10 @@ def test_an_older_version_is_restored_exactly(golden, tmp_path, name):
 def test_a_restore_that_is_not_allowed_is_rejected_and_changes_nothing(golden, tmp_path, name, error, problem):
     table = tmp_path / "t"
     shutil.copytree(golden / "tables" / name, table)
-    before = everything(table)
+    before = folder_content(table)
     with pytest.raises(error, match=problem):
         restore(None, RestoreRequest(table=str(table), version=0))
-    assert everything(table) == before
+    assert folder_content(table) == before
 
 
 def rows_at(table, version=None):

@@ -1,4 +1,4 @@
-"""A restore with missing files names them and a version that needs none of them, or leaves them out on request."""
+"""The error for missing files names the files and a restorable version. On request, a restore omits missing files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from deltalite.errors import CorruptDataFileError
 from tests.support.table_history import DAYS, TableHistory, ids, restore_history
-from tests.unit.builders import newest
+from tests.unit.builders import newest_version
 
 
 @pytest.fixture
@@ -19,15 +19,15 @@ def history(tmp_path) -> TableHistory:
 def test_the_error_lists_missing_files_and_a_later_restorable_version(history):
     history.append(12)
     history.delete_rows()
-    lost = sorted(history.folder.rglob("part-*"))
+    files = sorted(history.folder.rglob("part-*"))
     history.replace(None)
-    for file in lost[:11]:
+    for file in files[:11]:
         file.unlink()
     with pytest.raises(CorruptDataFileError, match=r"version 2 .* 11 of its files .* and 1 more") as caught:
         restore_history(history, 2)
-    assert sum(file.name in str(caught.value) for file in lost[:11]) == 10
+    assert sum(file.name in str(caught.value) for file in files[:11]) == 10
     assert "Version 3 is the oldest later one" in str(caught.value)
-    assert newest(history.store) == 3
+    assert newest_version(history.store) == 3
 
 
 def test_the_error_does_not_name_a_version_that_restored_a_missing_file(history):
@@ -59,8 +59,8 @@ def test_the_error_does_not_name_a_version_that_reads_another_vector_of_a_missin
     history.append(2)
     history.delete_rows()
     history.replace(DAYS[0])
-    (shared,) = history.folder.glob("deletion_vector_*")
-    shared.unlink()
+    (shared_vectors,) = history.folder.glob("deletion_vector_*")
+    shared_vectors.unlink()
     with pytest.raises(CorruptDataFileError, match=r"1 of its files .* is missing\. Nothing was changed"):
         restore_history(history, 2)
     history.replace(None)
@@ -97,11 +97,11 @@ def test_a_file_with_another_size_than_in_the_log_counts_as_missing(history):
 def test_missing_files_can_be_ignored_and_are_then_omitted(history):
     history.append(3)
     files = sorted(history.live.values(), key=lambda f: f.ids)
-    lost = files[1]
+    missing_file = files[1]
     history.replace(None)
-    (history.folder / unquote(lost.add["path"])).unlink()
+    (history.folder / unquote(missing_file.add["path"])).unlink()
     result = restore_history(history, 1, ignore_missing_files=True)
-    assert ids(history) == [row for f in files if f is not lost for row in f.rows]
+    assert ids(history) == [row for f in files if f is not missing_file for row in f.rows]
     assert (result.metrics["numMissingFiles"], result.metrics["numOfFilesAfterRestore"]) == (1, 2)
-    assert result.metrics["tableSizeAfterRestore"] == sum(f.add["size"] for f in files if f is not lost)
-    assert not restore_history(history, 1, ignore_missing_files=True).committed, "it is as it can be"
+    assert result.metrics["tableSizeAfterRestore"] == sum(f.add["size"] for f in files if f is not missing_file)
+    assert not restore_history(history, 1, ignore_missing_files=True).committed, "the table has all files that exist"

@@ -14,8 +14,8 @@ LONG, TEXT = PrimitiveType("long"), PrimitiveType("string")
 PLAIN = Protocol(min_reader_version=1, min_writer_version=2)
 
 
-def between(first, second, *, protocol=PLAIN):
-    """The difference between two versions that consist of these actions."""
+def diff_between(first, second, *, protocol=PLAIN):
+    """The difference between version 0 with the actions `first` and version 1 with the actions `second`."""
     store = new_store()
     put_raw(store, 0, [protocol, *first])
     put_raw(store, 1, second)
@@ -27,13 +27,13 @@ def schemas(before, after, **configuration):
     sides = [metadata(configuration, schema=StructType(tuple(side))) for side in (before, after)]
     return [
         (c.kind.value, c.subject, c.aspect, c.before, c.after)
-        for c in between([sides[0]], [sides[1]], protocol=protocol).schema
+        for c in diff_between([sides[0]], [sides[1]], protocol=protocol).schema
     ]
 
 
 def test_the_diff_has_the_files_and_rows_of_one_version_only():
     files = [add(name, stats='{"numRecords":5}', size_bytes=size) for name, size in (("a", 10), ("b", 20))]
-    result = between([metadata(), *files], [remove("a"), add("c", stats='{"numRecords":2}', size_bytes=7)])
+    result = diff_between([metadata(), *files], [remove("a"), add("c", stats='{"numRecords":2}', size_bytes=7)])
     assert (result.files.added["path"].to_pylist(), result.files.removed["path"].to_pylist()) == (
         ["c"],
         ["a"],
@@ -45,9 +45,9 @@ def test_the_diff_has_the_files_and_rows_of_one_version_only():
 
 
 def test_a_changed_deletion_vector_is_not_another_file():
-    marked = add("a", stats='{"numRecords":5}', deletion_vector=vector("x" * 20))
+    with_vector = add("a", stats='{"numRecords":5}', deletion_vector=vector("x" * 20))
     first = [metadata(), add("a", stats='{"numRecords":5}')]
-    result = between(first, [remove("a"), marked])
+    result = diff_between(first, [remove("a"), with_vector])
     assert (
         result.files.vectors_changed,
         result.files.kept,
@@ -57,13 +57,13 @@ def test_a_changed_deletion_vector_is_not_another_file():
 
 
 def test_the_number_of_rows_is_unknown_if_one_file_has_no_count():
-    differences = between([metadata(), add("a", stats='{"numRecords":5}')], [add("b")])
+    differences = diff_between([metadata(), add("a", stats='{"numRecords":5}')], [add("b")])
     assert (differences.rows.before, differences.rows.after, differences.rows.in_added_files) == (5, None, None)
     assert differences.rows.in_removed_files == 0
 
 
 def test_two_equal_versions_have_an_empty_diff():
-    assert between([metadata(), add("a")], [remove("b")]).is_empty
+    assert diff_between([metadata(), add("a")], [remove("b")]).is_empty
 
 
 def test_added_dropped_and_changed_columns_are_found_at_every_depth():
@@ -121,7 +121,7 @@ def test_column_mapping_distinguishes_a_rename_from_a_drop_and_an_add():
 def test_properties_protocol_and_metadata_are_compared_by_key():
     later = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("invariants", "domainMetadata"))
     domain = DomainMetadata(domain="d", configuration="{}", removed=False)
-    differences = between(
+    differences = diff_between(
         [metadata({"a": "1", "b": "2"}, name="old")],
         [later, domain, metadata({"b": "3", "c": "4"}, name="new", id="other", partition_columns=("day",))],
     )
@@ -137,10 +137,10 @@ def test_properties_protocol_and_metadata_are_compared_by_key():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("pair", [(0, 1), (1, 0)])
-def test_the_first_version_may_be_the_newer_one(pair):
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 0)])
+def test_the_first_version_may_be_the_newer_one(first, second):
     store = new_store()
     put_raw(store, 0, [PLAIN, metadata(), add("a")])
     put_raw(store, 1, [add("b")])
-    result = diff(load(store, pair[0]), load(store, pair[1]))
-    assert (result.files.added.num_rows, result.files.removed.num_rows) == ((1, 0) if pair == (0, 1) else (0, 1))
+    result = diff(load(store, first), load(store, second))
+    assert (result.files.added.num_rows, result.files.removed.num_rows) == ((1, 0) if first < second else (0, 1))

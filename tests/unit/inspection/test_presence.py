@@ -1,20 +1,20 @@
-"""Which files exist: by listing folders or by asking for each, with one result and the fewest requests."""
+"""The check for missing files lists folders or asks for each file, with the same result and the fewest requests."""
 
 from __future__ import annotations
 
 import pytest
 
 from deltalite.errors import StorageError
-from deltalite.inspection.presence import Absent, Presence, costs_less_by_name
+from deltalite.inspection.presence import Absent, Presence, costs_less_by_request
 from deltalite.storage.local import LocalLogStore
 from tests.unit.builders import new_store
 
 ELSEWHERE = "s3://elsewhere/a.parquet"
-WAYS = pytest.mark.parametrize("way", [Presence.sizes, Presence.sizes_by_name])
+BOTH_LOOKUPS = pytest.mark.parametrize("lookup", [Presence.sizes, Presence.sizes_by_request])
 
 
-@WAYS
-def test_a_file_exists_with_its_size_or_is_missing_or_unknown(way, tmp_path):
+@BOTH_LOOKUPS
+def test_a_file_exists_with_its_size_or_is_missing_or_unknown(lookup, tmp_path):
     (tmp_path / "day=1").mkdir()
     (tmp_path / "day=1" / "a b").write_bytes(b"123")
     (tmp_path / "c").write_bytes(b"")
@@ -22,27 +22,27 @@ def test_a_file_exists_with_its_size_or_is_missing_or_unknown(way, tmp_path):
     outside.write_bytes(b"12")
     presence = Presence(LocalLogStore(str(tmp_path)))
     names = ["day=1/a b", "c", "day=1/none", "day=2/none", "c/none", str(outside), ELSEWHERE]
-    assert way(presence, names) == [3, 0, *[Absent.MISSING] * 3, 2, Absent.UNKNOWN]
+    assert lookup(presence, names) == [3, 0, *[Absent.MISSING] * 3, 2, Absent.UNKNOWN]
     assert presence.inaccessible_folders == ["s3://elsewhere"]
 
 
-@WAYS
-def test_a_storage_failure_raises_an_error(way):
+@BOTH_LOOKUPS
+def test_a_storage_failure_raises_an_error(lookup):
     store = new_store()
 
-    def broken(_operation, _name):
-        raise StorageError("It is silent.", remedy="Wait.")
+    def fail(_operation, _name):
+        raise StorageError("No answer.", remedy="Wait.")
 
-    store.before = broken
-    with pytest.raises(StorageError, match="silent"):
-        way(Presence(store), ["a"])
+    store.before = fail
+    with pytest.raises(StorageError, match="No answer"):
+        lookup(Presence(store), ["a"])
 
 
 def test_the_error_names_a_file_that_cannot_be_checked(monkeypatch):
     store = new_store()
     monkeypatch.setattr(type(store), "open", lambda *_: (_ for _ in ()).throw(OSError("I/O error")))
     with pytest.raises(StorageError, match="The size of a/b in memory://table cannot be read: I/O error"):
-        Presence(store).sizes_by_name(["a/b"])
+        Presence(store).sizes_by_request(["a/b"])
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_the_error_names_a_file_that_cannot_be_checked(monkeypatch):
     ],
 )
 def test_files_are_checked_by_name_if_listing_takes_as_many_requests(names, all_files, by_name):
-    assert costs_less_by_name(names, all_files) == by_name
+    assert costs_less_by_request(names, all_files) == by_name

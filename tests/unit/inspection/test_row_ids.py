@@ -1,4 +1,4 @@
-"""`verify` finds files of the newest version that share row ids, lack them, or have ids that were never assigned."""
+"""`verify` finds files of the newest version with shared row ids, without row ids, or with ids above the mark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENABLED = {
 
 
 def tracked(name, first, rows=10, version=0):
-    """A file of `rows` rows with the row ids from `first` on."""
+    """A file of `rows` rows; their row ids begin with `first`."""
     return add(name, stats=json.dumps({"numRecords": rows}), base_row_id=first, default_row_commit_version=version)
 
 
@@ -67,7 +67,7 @@ def test_files_without_row_ids_or_without_a_number_of_rows_are_found(tmp_path):
 @pytest.mark.parametrize("first", [-5, 25, 2**63 - 2])
 def test_row_ids_that_were_never_assigned_are_found(tmp_path, first):
     [(file, message)] = findings_of(tmp_path, tracked("a", first))
-    assert file == "a" and f"are {first} to" in message and "only those up to 29" in message
+    assert file == "a" and f"are {first} to" in message and "only ids up to 29" in message
 
 
 def test_a_row_commit_version_in_the_future_is_found(tmp_path):
@@ -75,7 +75,7 @@ def test_a_row_commit_version_in_the_future_is_found(tmp_path):
     assert file == "a" and "row commit version 1, which is after version 0" in message
 
 
-def test_a_high_water_mark_that_is_no_number_is_found(tmp_path):
+def test_a_high_water_mark_that_is_not_a_number_is_found(tmp_path):
     [(file, message)] = findings_of(tmp_path, tracked("a", 0), mark='"x"')
     assert file is None and "holds no highest row id" in message
 

@@ -8,33 +8,33 @@ from deltalite.errors import DeltaLiteError
 from deltalite.inspection.verify import verify
 from deltalite.inspection.versions import contains
 from deltalite.storage.local import LocalLogStore
-from tests.support.golden import EXPECT, one_per_feature, table_names
+from tests.support.golden import EXPECTED_OUTCOMES, one_per_feature, table_names
 from tests.unit.builders import load
 
-# The true faults of golden tables that every engine reads in spite of them.
+# Real faults in golden tables that every engine can read.
 FAULTS = {
     # Its checksum counts ten files of a table that has none.
     "delta-kernel-rs/crc-full": {"checksum-differs"},
     # Its checkpoint was written for another table.
     "delta-kernel-rs/parquet_row_group_skipping": {"checkpoint-differs"},
-    # A column that its files do not have is said to be nowhere null.
+    # Its statistics count no nulls in a column that its files do not have.
     "delta-kernel-rs/parsed-stats": {"wrong-statistics"},
     # The metadata of its first commit has no schema; the second has.
     "delta-rs/delta-live-table": {"unreadable-commit"},
-    # Its statistics have the names of days in the Julian calendar, its file the days in the Gregorian.
+    # Its statistics use the Julian calendar, and its file uses the Gregorian calendar.
     "trino/databricks73/old_dates": {"wrong-statistics"},
     "gen-deltalake/corrupt_last_checkpoint": {"last-checkpoint"},
     "gen-deltalake/wrong_last_checkpoint": {"last-checkpoint"},
 }
-# Of old writers, without protocol and metadata; or damaged on purpose.
-OLD_CHECKSUMS = {"unreadable-checksum"}
+# Some checksums of old writers lack protocol and metadata, and some are damaged on purpose.
+TOLERATED_KINDS = {"unreadable-checksum"}
 
 
 @pytest.mark.parametrize("name", one_per_feature("read", "read-count-only"))
 def test_tables_of_other_engines_have_only_true_findings(golden, name):
     report = verify(LocalLogStore(str(golden / "tables" / name)))
     kinds = {finding.kind.value for finding in report.findings}
-    assert kinds - OLD_CHECKSUMS == FAULTS.get(name, set()), report.findings
+    assert kinds - TOLERATED_KINDS == FAULTS.get(name, set()), report.findings
     assert contains(report.readable, report.newest_version)
 
 
@@ -44,7 +44,7 @@ def test_unreadable_tables_have_errors(golden, name):
         report = verify(LocalLogStore(str(golden / "tables" / name)))
     except DeltaLiteError:
         return
-    # Some of those without data files have no file in their newest version.
-    if EXPECT[name] == "log-only" and not load(LocalLogStore(str(golden / "tables" / name))).files.num_rows:
+    # A table without data files is valid if its newest version has no files.
+    if EXPECTED_OUTCOMES[name] == "log-only" and not load(LocalLogStore(str(golden / "tables" / name))).files.num_rows:
         return
     assert report.has_errors

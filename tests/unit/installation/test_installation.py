@@ -1,4 +1,4 @@
-"""The checks find faults of an installation without a JVM, and name the command that corrects each fault."""
+"""The checks find the faults of an installation without starting Spark, and name the command that corrects each."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from deltalite.cli.main import main
 from deltalite.installation import packages
 from deltalite.installation.checks import CHECKS_GROUP, Check, Status
 from deltalite.installation.doctor import check_installation, check_java
-from deltalite.installation.packages import STORAGE_CLIENTS, TESTED, check_storage_clients, check_version
+from deltalite.installation.packages import STORAGE_CLIENTS, TESTED_VERSIONS, check_storage_clients, check_version
 from deltalite.installation.spark import installed_pyspark, pyspark_files
 from tests.support.sound import sound_table
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-MEND = "pip install --force-reinstall --no-deps 'pyspark==4.3.0'"
+REPAIR_COMMAND = "pip install --force-reinstall --no-deps 'pyspark==4.3.0'"
 
 
 def make_pyspark(site: Path, *, module: str | None, jars: str | None) -> Path:
-    """The folder `pyspark/` as pip leaves it: Python files of one release, jars of another."""
+    """Create a folder `pyspark/` with the Python files of the release `module` and the jars of the release `jars`."""
     folder = site / "pyspark"
     (folder / "jars").mkdir(parents=True)
     (folder / "__init__.py").touch()
@@ -42,10 +42,10 @@ def make_pyspark(site: Path, *, module: str | None, jars: str | None) -> Path:
 def fake_java(tmp_path):
     """Make a fake Java that reports a version; returns the environment in which the checks find it."""
 
-    def make(answer: str) -> dict[str, str]:
+    def make(version_output: str) -> dict[str, str]:
         java = tmp_path / "jdk" / "bin" / "java"
         java.parent.mkdir(parents=True)
-        java.write_text(f"#!/bin/sh\necho '{answer}' >&2\n", encoding="utf-8")
+        java.write_text(f"#!/bin/sh\necho '{version_output}' >&2\n", encoding="utf-8")
         java.chmod(0o755)
         return {"PATH": os.environ["PATH"], "JAVA_HOME": str(java.parent.parent)}
 
@@ -57,14 +57,14 @@ def fake_java(tmp_path):
     [
         ("4.3.0", "4.3.0", False),
         ("4.2.0", "4.3.0", True),  # pyspark-client was unpacked over pyspark
-        (None, "4.3.0", True),  # pyspark-client was uninstalled, and took the files of both along
+        (None, "4.3.0", True),  # uninstalling pyspark-client deleted the files of both packages
         ("4.2.0", None, False),  # pyspark-client alone
     ],
 )
 def test_python_files_and_jars_of_different_releases_are_a_mixed_installation(tmp_path, module, jars, is_mixed):
     files = pyspark_files(make_pyspark(tmp_path, module=module, jars=jars))
-    assert (files.module, files.jars, files.is_mixed) == (module, jars, is_mixed)
-    assert not is_mixed or MEND in files.remedy
+    assert (files.files_version, files.jars_version, files.is_mixed) == (module, jars, is_mixed)
+    assert not is_mixed or REPAIR_COMMAND in files.remedy
 
 
 def test_the_installed_pyspark_is_found_without_importing_it(tmp_path, monkeypatch):
@@ -90,13 +90,13 @@ def test_doctor_finds_a_mixed_pyspark_and_names_the_command_that_repairs_it(tmp_
     assert process.returncode == 3, process.stderr
     checks = {check["check"]: check for check in map(json.loads, process.stdout.splitlines())}
     assert checks["pyspark"]["status"] == "error"
-    assert "jars of Spark 4.3.0 and Python files of 4.2.0" in checks["pyspark"]["message"]
-    assert checks["pyspark"]["remedy"] == f"Run: {MEND}"
+    assert "jars of Spark 4.3.0, but the Python files of 4.2.0" in checks["pyspark"]["message"]
+    assert checks["pyspark"]["remedy"] == f"Run: {REPAIR_COMMAND}"
 
 
 @pytest.fixture
-def registered(monkeypatch):
-    """Replaces the checks that other distributions have registered."""
+def register_checks(monkeypatch):
+    """A function that replaces the checks of other distributions; at first there are none."""
 
     def register(**functions):
         for name, function in functions.items():
@@ -109,12 +109,12 @@ def registered(monkeypatch):
     return register
 
 
-def test_doctor_exits_with_0_for_a_valid_installation_in_text_and_json(tmp_path, registered, capsys):
+def test_doctor_exits_with_0_for_a_valid_installation_in_text_and_json(tmp_path, register_checks, capsys):
     table = sound_table(tmp_path / "t").root
     assert main(["doctor", table, "--json"]) == 0
     checks = {check["check"]: check for check in map(json.loads, capsys.readouterr().out.splitlines())}
     assert {"python", "java", "spark", "pyspark", "pyarrow", "apache-airflow", "storage-s3", "storage"} <= set(checks)
-    assert checks["storage"]["message"].endswith("has version 5")
+    assert checks["storage"]["message"].endswith("the newest version is 5")
     assert all(set(check) == {"check", "status", "message", "remedy"} for check in checks.values())
     assert main(["doctor"]) == 0
     output = capsys.readouterr().out
@@ -122,7 +122,7 @@ def test_doctor_exits_with_0_for_a_valid_installation_in_text_and_json(tmp_path,
     assert "storage  " not in output
 
 
-def test_doctor_reports_a_storage_that_does_not_answer(registered, capsys):
+def test_doctor_reports_a_storage_that_does_not_answer(register_checks, capsys):
     assert main(["doctor", "odd-scheme://bucket/t", "--json"]) == 3
     (storage,) = [
         check for check in map(json.loads, capsys.readouterr().out.splitlines()) if check["check"] == "storage"
@@ -130,9 +130,9 @@ def test_doctor_reports_a_storage_that_does_not_answer(registered, capsys):
     assert storage["status"] == "error" and storage["remedy"]
 
 
-def test_doctor_runs_registered_checks_and_reports_those_that_fail(registered, capsys):
+def test_doctor_runs_registered_checks_and_reports_those_that_fail(register_checks, capsys):
     def passing(scope):
-        print("a library talks on standard output")
+        print("a library prints on standard output")
         return [Check(name="mine", status=Status.OK, message=f"{scope.conn_id} {scope.storage_conn_id}")]
 
     def missing(scope):
@@ -145,7 +145,7 @@ def test_doctor_runs_registered_checks_and_reports_those_that_fail(registered, c
         yield Check(name="first", status=Status.OK, message="")
         raise ZeroDivisionError("what")
 
-    registered(passing=passing, missing=missing, outdated=outdated, failing=failing)
+    register_checks(passing=passing, missing=missing, outdated=outdated, failing=failing)
     assert main(["doctor", "--json", "--conn-id", "yarn", "--storage-conn-id", "aws"]) == 3
     out, err = capsys.readouterr()
     checks = {check["check"]: check for check in map(json.loads, out.splitlines())}
@@ -153,7 +153,7 @@ def test_doctor_runs_registered_checks_and_reports_those_that_fail(registered, c
     assert checks["missing"]["status"] == "skipped"
     assert checks["outdated"]["status"] == "error" and "cannot import name" in checks["outdated"]["message"]
     assert checks["failing"]["status"] == "error" and "ZeroDivisionError: what" in checks["failing"]["message"]
-    assert "a library talks" in err
+    assert "a library prints" in err
 
 
 def test_the_provider_registers_its_checks():
@@ -162,7 +162,7 @@ def test_the_provider_registers_its_checks():
 
 
 @pytest.mark.parametrize(
-    ("answer", "status"),
+    ("version_output", "status"),
     [
         ('openjdk version "17.0.13" 2024-10-15', Status.OK),
         ('openjdk version "21" 2023-09-19', Status.WARNING),
@@ -170,8 +170,8 @@ def test_the_provider_registers_its_checks():
         ("Segmentation fault", Status.ERROR),
     ],
 )
-def test_the_version_of_java_is_checked(fake_java, answer, status):
-    check = check_java(fake_java(answer))
+def test_the_version_of_java_is_checked(fake_java, version_output, status):
+    check = check_java(fake_java(version_output))
     assert (check.status, bool(check.remedy)) == (status, status is not Status.OK)
 
 
@@ -197,12 +197,12 @@ def test_an_untested_version_is_a_warning(installed, status):
 
 
 def test_the_tested_versions_are_those_of_the_constraints():
-    def pinned(name):
+    def pinned_versions(name):
         lines = (CHECKOUT / name).read_text(encoding="utf-8").splitlines()
         return dict(line.split(" ;")[0].split("==") for line in lines if "==" in line and not line.startswith("#"))
 
-    newest, oldest = pinned("constraints.txt"), pinned("constraints-oldest.txt")
-    assert {name: (oldest.get(name, newest[name]), newest[name]) for name in TESTED} == TESTED
+    newest, oldest = pinned_versions("constraints.txt"), pinned_versions("constraints-oldest.txt")
+    assert {name: (oldest.get(name, newest[name]), newest[name]) for name in TESTED_VERSIONS} == TESTED_VERSIONS
 
 
 def test_only_the_client_of_the_storage_of_the_table_is_required(monkeypatch):
@@ -210,7 +210,8 @@ def test_only_the_client_of_the_storage_of_the_table_is_required(monkeypatch):
     statuses = {check.name: check.status for check in check_storage_clients(None)}
     assert set(statuses.values()) == {Status.SKIPPED}
     checks = {check.name: check for check in check_storage_clients("s3a")}
-    assert checks["storage-s3"].status is Status.WARNING  # read with own credentials, not with a connection
+    # The client uses its default credentials, not those of an Airflow connection.
+    assert checks["storage-s3"].status is Status.WARNING
     checks = {check.name: check for check in check_storage_clients("gs")}
     assert checks["storage-gcs"].status is Status.ERROR
     assert checks["storage-gcs"].remedy == "Run: pip install 'airflow-provider-deltalite[gcs]'"
@@ -221,5 +222,5 @@ def test_each_client_of_a_storage_is_an_extra_of_the_package():
         "optional-dependencies"
     ]
     for client in STORAGE_CLIENTS:
-        packages = {package.split("[")[0] for package in extras[client.extra]}
-        assert packages == {client.package, client.provider}
+        extra_packages = {package.split("[")[0] for package in extras[client.extra]}
+        assert extra_packages == {client.package, client.provider}

@@ -1,4 +1,4 @@
-"""A hostile commit is summarized in bounded memory, with the same result as a reader of whole lines."""
+"""The reader summarizes a hostile commit in bounded memory, with the same result as from whole lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANY = CommitCondition(data_change_only=False)
 LONG = 'x\\"é{}[],:' * 20_000
 
 
-class Handle:
+class RecordingFile:
     """A file that records the size of each read."""
 
     def __init__(self, data: bytes) -> None:
@@ -36,7 +36,7 @@ class Handle:
         return self._file.read(size)
 
 
-def with_commit(*lines: dict | bytes):
+def store_with_commit(*lines: dict | bytes):
     store = create(new_store())
     put_raw(store, 1, b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines))
     return store
@@ -61,25 +61,24 @@ LONG_LINES = {
 @pytest.mark.parametrize("chunk", [1021, 64 * 1024])
 def test_a_long_line_has_the_summary_of_the_whole_line(line, chunk, monkeypatch):
     monkeypatch.setattr(bounded_actions, "_CHUNK_BYTES", chunk)
-    rest = [info(operation="WRITE"), txn("after")]
-    store = with_commit(line)
+    store = store_with_commit(line)
     data = store.files[commit_name(1)][0] + b"\n" + json.dumps({"txn": {"appId": "after", "version": 0}}).encode()
     put_raw(store, 2, data)
-    assert rest and len(data) > WHOLE_LINE_BYTES
-    known = [
+    assert len(data) > WHOLE_LINE_BYTES
+    whole_line_actions = [
         (kind, body)
-        for entry in map(json.loads, data.splitlines())
-        for kind, body in entry.items()
+        for action in map(json.loads, data.splitlines())
+        for kind, body in action.items()
         if isinstance(body, dict) and kind != "later"
     ]
     summary = summarize(2, read_bounded_actions(store, commit_name(2)))
-    assert summary == summarize(2, known)
+    assert summary == summarize(2, whole_line_actions)
 
 
 def test_a_long_commit_of_a_run_has_the_details_of_its_run():
     run = {"dag_id": "load", "task_id": "write", "run_id": "r" * 10_000}
     operation = {"operation": "MERGE", "timestamp": 7, "operationParameters": {"predicate": "x" * 60_000}}
-    store = with_commit({"commitInfo": {**operation, "userMetadata": json.dumps(run)}})
+    store = store_with_commit({"commitInfo": {**operation, "userMetadata": json.dumps(run)}})
     condition = CommitCondition(data_change_only=False, made_by={"dag_id": "load", "task_id": "write"})
     assert poll(store, LogPosition(version=0), condition).match is not None
 
@@ -100,21 +99,21 @@ def test_the_scanner_reads_any_json_in_chunks_of_any_size(value, size):
 
 
 def test_the_reader_reads_one_chunk_at_a_time_and_parses_one_field_at_a_time(monkeypatch):
-    store = with_commit({"add": {"stats": "x" * 5_000_000, **ADD}})
-    handle = Handle(store.files[commit_name(1)][0])
+    store = store_with_commit({"add": {"stats": "x" * 5_000_000, **ADD}})
+    recording_file = RecordingFile(store.files[commit_name(1)][0])
 
     @contextmanager
     def opened(_name):
-        yield handle
+        yield recording_file
 
     parsed = []
-    loads = json.loads
+    parse_json = json.loads
     monkeypatch.setattr(store, "open", opened)
-    monkeypatch.setattr(json, "loads", lambda text: parsed.append(len(text)) or loads(text))
+    monkeypatch.setattr(json, "loads", lambda text: parsed.append(len(text)) or parse_json(text))
     monkeypatch.setattr(store, "read", None)
     match = poll(store, LogPosition(version=0), ANY).match
     assert (match.data_changed, match.version) == (True, 1)
-    assert set(handle.reads) == {64 * 1024}
+    assert set(recording_file.reads) == {64 * 1024}
     assert max(parsed) <= WHOLE_LINE_BYTES
 
 
@@ -133,7 +132,7 @@ def test_the_reader_reads_one_chunk_at_a_time_and_parses_one_field_at_a_time(mon
     ],
 )
 def test_the_error_names_the_position_of_a_malformed_long_line(line, problem):
-    store = with_commit(line)
+    store = store_with_commit(line)
     with pytest.raises(CorruptLogError, match=problem) as caught:
         poll(store, LogPosition(version=0), ANY)
     assert f"{1:020}.json" in str(caught.value) and len(str(caught.value)) < 2_000
@@ -141,7 +140,7 @@ def test_the_error_names_the_position_of_a_malformed_long_line(line, problem):
 
 def test_lines_before_and_after_a_long_line_are_read():
     lines = [{"txn": {"appId": name, "version": 0}} for name in "ab"]
-    store = with_commit(lines[0], {"add": {"stats": LONG, **ADD}}, lines[1])
+    store = store_with_commit(lines[0], {"add": {"stats": LONG, **ADD}}, lines[1])
     data = store.files[commit_name(1)][0]
     assert next(iter_raw_actions(data, "x")) == ("txn", {"appId": "a", "version": 0})
     (step,) = follow(store, LogPosition(version=0))
@@ -193,12 +192,12 @@ def test_a_crowded_commit_that_vanishes_before_the_second_read_is_a_gap(crowded)
 
 
 def test_the_id_of_a_table_is_read_from_a_commit_with_a_long_line():
-    store = with_commit({"metaData": {"id": "other", "schemaString": LONG, "partitionColumns": []}})
+    store = store_with_commit({"metaData": {"id": "other", "schemaString": LONG, "partitionColumns": []}})
     assert table_id(store) == "other"
 
 
 def test_a_checkpoint_hint_of_any_size_does_not_stop_a_reader():
-    store = with_commit(b"")
+    store = store_with_commit(b"")
     store.files["_delta_log/_last_checkpoint"] = (b'{"version":0,"x":"' + b"x" * 2_000_000 + b'"}', 0)
     requested = []
     read_start = store.read_start

@@ -1,4 +1,4 @@
-"""The row changes of a commit: from change files if it has some, else from its adds, removes and deletion vectors."""
+"""The row changes of a commit come from its change files, or from its adds, removes and deletion vectors."""
 
 from __future__ import annotations
 
@@ -27,69 +27,69 @@ def changed_files(*actions):
     return list(commit.files(version=3, timestamp_ms=5))
 
 
-def changed(*actions):
+def row_changes(*actions):
     """The change type, the path, the excluded rows and the only included rows of each changed file."""
     files = changed_files(*actions)
     assert {(f.version, f.timestamp_ms) for f in files} <= {(3, 5)}
-    return [(f.change_type, f.path, f.deletion_vector, f.only) for f in files]
+    return [(f.change_type, f.path, f.deletion_vector, f.only_rows) for f in files]
 
 
 def test_recorded_changes_replace_all_other_changes():
-    assert changed(remove("a"), add("b"), cdc("_change_data/c"), cdc("_change_data/d")) == [
+    assert row_changes(remove("a"), add("b"), cdc("_change_data/c"), cdc("_change_data/d")) == [
         (None, "_change_data/c", None, None),
         (None, "_change_data/d", None, None),
     ]
 
 
 def test_without_recorded_changes_a_remove_deletes_rows_and_an_add_inserts_rows():
-    assert changed(txn("x"), metadata(), add("a"), remove("b"), add("c", deletion_vector=NEW)) == [
+    assert row_changes(txn("x"), metadata(), add("a"), remove("b"), add("c", deletion_vector=NEW)) == [
         (DELETE, "b", None, None),
         (INSERT, "a", None, None),
         (INSERT, "c", NEW, None),
     ]
-    assert changed(info(operation="WRITE"), txn("x")) == []
+    assert row_changes(info(operation="WRITE"), txn("x")) == []
 
 
 def test_a_remove_does_not_delete_soft_deleted_rows_again():
-    assert changed(remove("a", deletion_vector=OLD)) == [(DELETE, "a", OLD, None)]
+    assert row_changes(remove("a", deletion_vector=OLD)) == [(DELETE, "a", OLD, None)]
 
 
 def test_actions_without_a_data_change_are_no_changes():
     rewritten = (remove("a", data_change=False), add("b", data_change=False))
-    assert changed(*rewritten) == []
-    assert changed(*rewritten, add("c")) == [(INSERT, "c", None, None)]
+    assert row_changes(*rewritten) == []
+    assert row_changes(*rewritten, add("c")) == [(INSERT, "c", None, None)]
 
 
 def test_a_file_that_is_removed_and_added_changes_by_the_difference_of_its_deletion_vectors():
     deletion, insertion = (DELETE, "a", None, NEW), (INSERT, "a", None, OLD)
-    assert changed(remove("a"), add("a", deletion_vector=NEW)) == [deletion]
-    assert changed(remove("a", deletion_vector=OLD), add("a")) == [insertion]
-    assert changed(add("a", deletion_vector=NEW), remove("a", deletion_vector=OLD)) == [
+    assert row_changes(remove("a"), add("a", deletion_vector=NEW)) == [deletion]
+    assert row_changes(remove("a", deletion_vector=OLD), add("a")) == [insertion]
+    assert row_changes(add("a", deletion_vector=NEW), remove("a", deletion_vector=OLD)) == [
         (DELETE, "a", OLD, NEW),
         (INSERT, "a", NEW, OLD),
     ]
 
 
 def test_two_spellings_of_a_path_name_one_file():
-    assert changed(remove("a%2Fb"), add("a/b", deletion_vector=NEW)) == [(DELETE, "a/b", None, NEW)]
-    assert changed(remove("file:/t/a"), add("file:///t/a", deletion_vector=NEW)) == [
+    assert row_changes(remove("a%2Fb"), add("a/b", deletion_vector=NEW)) == [(DELETE, "a/b", None, NEW)]
+    assert row_changes(remove("file:/t/a"), add("file:///t/a", deletion_vector=NEW)) == [
         (DELETE, "file:///t/a", None, NEW),
     ]
-    assert changed(remove("d//./x"), add("d/x", deletion_vector=NEW)) == [(DELETE, "d/x", None, NEW)]
+    assert row_changes(remove("d//./x"), add("d/x", deletion_vector=NEW)) == [(DELETE, "d/x", None, NEW)]
 
 
-def test_only_the_action_with_a_data_change_of_a_pair_counts():
-    assert changed(remove("a", data_change=False), add("a", deletion_vector=NEW)) == [(INSERT, "a", NEW, None)]
+def test_a_remove_without_a_data_change_is_ignored_although_its_file_is_added():
+    assert row_changes(remove("a", data_change=False), add("a", deletion_vector=NEW)) == [(INSERT, "a", NEW, None)]
 
 
-@pytest.mark.parametrize("same", [None, OLD])
-def test_a_file_that_is_removed_and_added_unchanged_is_rejected(same):
-    with pytest.raises(CorruptLogError, match="Version 3 adds and removes the file 'a' with one deletion vector"):
-        changed(remove("a", deletion_vector=same), add("a", deletion_vector=same))
+@pytest.mark.parametrize("deletion_vector", [None, OLD])
+def test_a_file_that_is_removed_and_added_unchanged_is_rejected(deletion_vector):
+    with pytest.raises(CorruptLogError, match="Version 3 adds and removes the file 'a' with the same deletion vector"):
+        row_changes(remove("a", deletion_vector=deletion_vector), add("a", deletion_vector=deletion_vector))
 
 
 @pytest.mark.parametrize(
-    ("operation", "metrics", "counts"),
+    ("operation", "metrics", "has_changes"),
     [
         ("MERGE", dict.fromkeys(COUNTS, "0"), False),
         ("MERGE", dict.fromkeys(COUNTS, 0), False),
@@ -100,15 +100,15 @@ def test_a_file_that_is_removed_and_added_unchanged_is_rejected(same):
         ("MERGE", "0", True),
     ],
 )
-def test_a_merge_that_only_rewrote_files_has_no_changes(operation, metrics, counts):
+def test_a_merge_that_only_rewrote_files_has_no_changes(operation, metrics, has_changes):
     actions = (info(operation=operation, operationMetrics=metrics), remove("a"), add("b"))
-    assert bool(changed(*actions)) is bool(changed(*reversed(actions))) is counts
-    assert len(changed(*actions, cdc("c"))) == 1
+    assert bool(row_changes(*actions)) is bool(row_changes(*reversed(actions))) is has_changes
+    assert len(row_changes(*actions, cdc("c"))) == 1
 
 
 def test_changed_files_have_the_partition_values_and_sizes_of_their_actions():
-    with_values = (remove("a", partition_values={"day": "1"}, size_bytes=5), remove("b"), add("c", size_bytes=9))
-    files = changed_files(*with_values)
+    actions = (remove("a", partition_values={"day": "1"}, size_bytes=5), remove("b"), add("c", size_bytes=9))
+    files = changed_files(*actions)
     assert [(f.path, f.partition_values, f.size_bytes) for f in files] == [
         ("a", {"day": "1"}, 5),
         ("b", None, None),
@@ -124,7 +124,7 @@ def test_recorded_changes_allow_malformed_other_actions():
 
 
 @pytest.mark.parametrize(
-    ("kind", "changes", "named"),
+    ("kind", "changes", "problem"),
     [
         ("add", {"path": None}, "a add without `path`"),
         ("add", {"size": "x"}, "a add whose `size`"),
@@ -141,10 +141,10 @@ def test_recorded_changes_allow_malformed_other_actions():
         ("metaData", {}, "a metaData without `id`"),
     ],
 )
-def test_the_error_names_the_file_of_a_malformed_action(kind, changes, named):
-    whole = {action.action: to_json(action) for action in (add("a"), remove("a"), cdc("c"))}
-    with pytest.raises(CorruptLogError, match=rf"x\.json has {named}"):
-        CommitChanges("x.json").take(kind, whole.get(kind, {}) | changes)
+def test_the_error_names_the_file_of_a_malformed_action(kind, changes, problem):
+    valid_bodies = {action.action: to_json(action) for action in (add("a"), remove("a"), cdc("c"))}
+    with pytest.raises(CorruptLogError, match=rf"x\.json has {problem}"):
+        CommitChanges("x.json").take(kind, valid_bodies.get(kind, {}) | changes)
 
 
 def test_a_changed_file_keeps_only_the_fields_that_identify_its_rows():

@@ -1,4 +1,4 @@
-"""A checkpoint of any kind gives the same state as the commits. For an unreadable one, the reader uses other files."""
+"""A checkpoint of any kind gives the same state as the commits. Other log files replace an unreadable checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltalite.log.checkpoint_reader import read_head, sidecar_names
 from deltalite.log.listing import CheckpointKind
 from deltalite.protocol.file_names import checkpoint_name, commit_name
 from deltalite.upkeep.checkpoint import write_checkpoint
-from tests.unit.builders import NOON_MS, Requests, add, appended, commit_actions, create, load, new_store, paths
+from tests.unit.builders import NOON_MS, Requests, add, append_files, commit_actions, create, load, new_store, paths
 from tests.unit.logs import facts, rich_store, to_json_lines, to_parquet, uuid_name, write_parts, write_v2
 
 KINDS = {
@@ -60,12 +60,12 @@ def test_every_kind_of_checkpoint_has_the_state_of_the_commits(kind):
 
 @pytest.mark.parametrize("kind", ["parquet", "json"])
 @pytest.mark.parametrize(
-    "spelled", ["{}", "_sidecars/{}", "_delta_log/_sidecars/{}", "file:/moved/since/_delta_log/_sidecars/{}"]
+    "path_format", ["{}", "_sidecars/{}", "_delta_log/_sidecars/{}", "file:/moved/since/_delta_log/_sidecars/{}"]
 )
-def test_sidecars_are_found_with_any_spelling_of_their_path(spelled, kind):
+def test_sidecars_are_found_with_any_spelling_of_their_path(path_format, kind):
     store = rich_store()
     expected = facts(load(store))
-    names = write_v2(store, 1, uuid_name(1, kind), sidecars=2, spelled=spelled)
+    names = write_v2(store, 1, uuid_name(1, kind), sidecars=2, path_format=path_format)
     without_commits(store, 1)
     assert facts(load(store)) == expected
     checkpoint = load(store).segment.checkpoint
@@ -79,37 +79,33 @@ def test_sidecars_are_opened_only_when_the_files_are_read():
     requests = Requests(store)
     snapshot = load(store)
     assert snapshot.transactions and snapshot.domains
-    opened = [name for operation, name in requests.seen if operation == "open"]
+    opened = [name for operation, name in requests.accesses if operation == "open"]
     assert opened == [uuid_name(1, "json").rpartition("/")[2]]
     assert snapshot.files.num_rows == 2
-    assert {("open", name.rpartition("/")[2]) for name in names} <= set(requests.seen)
+    assert {("open", name.rpartition("/")[2]) for name in names} <= set(requests.accesses)
 
 
-def cut_json(store, name):
+def cut_end(store, name):
     store.files[name] = (store.files[name][0][:-20], 0)
 
 
-def cut_parquet(store, name):
-    store.files[name] = (store.files[name][0][:-20], 0)
-
-
-def emptied(store, name):
+def make_empty(store, name):
     store.files[name] = (b"", 0)
 
 
-def gone(store, name):
+def delete_file(store, name):
     del store.files[name]
 
 
-def text(content):
+def replace_content(content):
     def damage(store, name):
         store.files[name] = (content, 0)
 
     return damage
 
 
-def paths_replaced(paths):
-    """Damage to a Parquet file: `paths` computes the paths of its adds from their number."""
+def replace_paths(paths):
+    """Return a function that damages a Parquet file: `paths` computes the paths of its adds from their number."""
 
     def damage(store, name):
         table = pq.read_table(pa.BufferReader(store.files[name][0]))
@@ -123,68 +119,76 @@ def paths_replaced(paths):
 
 JSON, PARQUET = uuid_name(4, "json"), uuid_name(4, "parquet")
 DAMAGES = {
-    "half a JSON file": lambda store: damaged(store, JSON, cut_json),
-    "half a Parquet file": lambda store: damaged(store, PARQUET, cut_parquet),
-    "not Parquet at all": lambda store: damaged(store, PARQUET, text(b"x" * 100)),
-    "no paths": lambda store: damaged(store, PARQUET, paths_replaced(lambda count: pa.nulls(count, pa.string()))),
-    "numbers for paths": lambda store: damaged(store, PARQUET, paths_replaced(lambda count: pa.array(range(count)))),
-    "no texts for paths": lambda store: damaged(
-        store, PARQUET, paths_replaced(lambda count: pa.array([b"\xff"] * count, pa.binary()).view(pa.string()))
+    "half a JSON file": lambda store: write_damaged(store, JSON, cut_end),
+    "half a Parquet file": lambda store: write_damaged(store, PARQUET, cut_end),
+    "not Parquet at all": lambda store: write_damaged(store, PARQUET, replace_content(b"x" * 100)),
+    "no paths": lambda store: write_damaged(store, PARQUET, replace_paths(lambda count: pa.nulls(count, pa.string()))),
+    "numbers for paths": lambda store: write_damaged(
+        store, PARQUET, replace_paths(lambda count: pa.array(range(count)))
     ),
-    "not UTF-8": lambda store: damaged(store, JSON, text(b"\xff\xfe\xfd\n")),
-    "another line": lambda store: damaged(store, JSON, text(b"[]\n")),
-    "a malformed action": lambda store: damaged(store, JSON, text(b'{"checkpointMetadata":{"version":4}}\n{"txn":{}}')),
-    "nothing but its version": lambda store: damaged(store, JSON, text(b'{"checkpointMetadata":{"version":4}}')),
-    "a malformed file": lambda store: damaged(
-        store, JSON, lambda store, name: text(store.files[name][0] + b'{"add":{"path":"a","size":"x"}}')(store, name)
+    "paths that are not UTF-8": lambda store: write_damaged(
+        store, PARQUET, replace_paths(lambda count: pa.array([b"\xff"] * count, pa.binary()).view(pa.string()))
     ),
-    "a missing sidecar": lambda store: sidecar_damaged(store, gone),
-    "an empty sidecar": lambda store: sidecar_damaged(store, emptied),
-    "a damaged sidecar": lambda store: sidecar_damaged(store, cut_parquet),
-    "no version": lambda store: write_v2(store, 4, JSON, stated=()),
-    "another version": lambda store: write_v2(store, 4, PARQUET, stated=(3,)),
-    "two versions": lambda store: write_v2(store, 4, PARQUET, stated=(4, 4)),
-    "a sidecar without a path": lambda store: write_v2(store, 4, JSON, sidecars=1, spelled=""),
-    "a sidecar that is a folder": lambda store: write_v2(store, 4, JSON, sidecars=1, spelled=".."),
+    "JSON that is not UTF-8": lambda store: write_damaged(store, JSON, replace_content(b"\xff\xfe\xfd\n")),
+    "a line that is a list": lambda store: write_damaged(store, JSON, replace_content(b"[]\n")),
+    "a malformed action": lambda store: write_damaged(
+        store, JSON, replace_content(b'{"checkpointMetadata":{"version":4}}\n{"txn":{}}')
+    ),
+    "nothing but its version": lambda store: write_damaged(
+        store, JSON, replace_content(b'{"checkpointMetadata":{"version":4}}')
+    ),
+    "a malformed file": lambda store: write_damaged(
+        store,
+        JSON,
+        lambda store, name: replace_content(store.files[name][0] + b'{"add":{"path":"a","size":"x"}}')(store, name),
+    ),
+    "a missing sidecar": lambda store: write_damaged_sidecar(store, delete_file),
+    "an empty sidecar": lambda store: write_damaged_sidecar(store, make_empty),
+    "a damaged sidecar": lambda store: write_damaged_sidecar(store, cut_end),
+    "no version": lambda store: write_v2(store, 4, JSON, stated_versions=()),
+    "another version": lambda store: write_v2(store, 4, PARQUET, stated_versions=(3,)),
+    "two versions": lambda store: write_v2(store, 4, PARQUET, stated_versions=(4, 4)),
+    "a sidecar without a path": lambda store: write_v2(store, 4, JSON, sidecars=1, path_format=""),
+    "a sidecar that is a folder": lambda store: write_v2(store, 4, JSON, sidecars=1, path_format=".."),
 }
 
 
-def damaged(store, name, damage):
+def write_damaged(store, name, damage):
     write_v2(store, 4, name)
     damage(store, name)
 
 
-def sidecar_damaged(store, damage):
+def write_damaged_sidecar(store, damage):
     damage(store, write_v2(store, 4, JSON, sidecars=2)[1])
 
 
 @pytest.fixture
 def log():
     """Versions 0 to 6 with a file each, and a checkpoint at 2."""
-    store = appended(create(new_store()), 6)
+    store = append_files(create(new_store()), 6)
     write_checkpoint(load(store, 2), now_ms=NOON_MS)
     return store
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("instead", ["the same version's", "an older one", "the commits"])
-def test_an_unreadable_checkpoint_is_replaced_by_other_log_files(log, damage, instead, caplog):
+@pytest.mark.parametrize("replacement", ["the same version's", "an older one", "the commits"])
+def test_an_unreadable_checkpoint_is_replaced_by_other_log_files(log, damage, replacement, caplog):
     DAMAGES[damage](log)
-    if instead == "the same version's":
+    if replacement == "the same version's":
         rows = pq.read_table(pa.BufferReader(log.files[checkpoint_name(2)][0]))
         log.files[checkpoint_name(4)] = (to_parquet(rows), 0)
-        without_commits(log, 4)  # so that nothing else would do
-        expected, used = ["f1", "f2", "f5", "f6"], 4
-    elif instead == "an older one":
+        without_commits(log, 4)  # then no other file gives version 4
+        expected, checkpoint_version = ["f1", "f2", "f5", "f6"], 4
+    elif replacement == "an older one":
         without_commits(log, 2)
-        expected, used = [f"f{v}" for v in range(1, 7)], 2
+        expected, checkpoint_version = [f"f{v}" for v in range(1, 7)], 2
     else:
         del log.files[checkpoint_name(2)]
-        expected, used = [f"f{v}" for v in range(1, 7)], None
+        expected, checkpoint_version = [f"f{v}" for v in range(1, 7)], None
     with caplog.at_level(logging.WARNING):
         snapshot = load(log)
         assert paths(snapshot) == expected
-    assert (snapshot.segment.checkpoint and snapshot.segment.checkpoint.version) == used
+    assert (snapshot.segment.checkpoint and snapshot.segment.checkpoint.version) == checkpoint_version
     assert snapshot.version == 6 and "Falling back" in caplog.text
 
 
@@ -209,29 +213,29 @@ def test_adds_of_a_json_checkpoint_may_have_their_statistics_as_an_object():
             line["add"] |= {"stats": None, "stats_parsed": parsed}
     store.files[name] = (b"\n".join(json.dumps(line).encode() for line in lines), 0)
     stats = [json.loads(text) for text in load(store).files["stats"].to_pylist() if text]
-    # A double may have been a decimal once, rounded on its way.
+    # The bound of `x` is omitted, because a double may be a rounded decimal.
     assert stats == [{**parsed, "minValues": {"id": 1}}]
 
 
 @pytest.mark.parametrize(
-    "texts",
+    "text_type",
     [pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.dictionary(pa.int32(), pa.string())],
 )
-def test_texts_may_have_another_arrow_type_than_string(texts):
-    def stored(kind):
+def test_texts_may_have_another_arrow_type_than_string(text_type):
+    def retype(kind):
         if pa.types.is_string(kind):
-            return texts
+            return text_type
         if pa.types.is_struct(kind):
-            return pa.struct([f.with_type(stored(f.type)) for f in kind])
+            return pa.struct([f.with_type(retype(f.type)) for f in kind])
         if pa.types.is_list(kind):
-            return pa.list_(stored(kind.value_type))
+            return pa.list_(retype(kind.value_type))
         return kind
 
     store = rich_store()
     expected = facts(load(store))
     write_v2(store, 1, uuid_name(1, "parquet"))
     rows = pq.read_table(pa.BufferReader(store.files[uuid_name(1, "parquet")][0]))
-    schema = pa.schema([f.with_type(stored(f.type)) for f in rows.schema])
+    schema = pa.schema([f.with_type(retype(f.type)) for f in rows.schema])
     retyped = pa.Table.from_pylist(rows.to_pylist(), schema)
     store.files[uuid_name(1, "parquet")] = (to_parquet(retyped), 0)
     without_commits(store, 1)
@@ -272,6 +276,6 @@ def test_rows_of_other_kinds_and_unknown_columns_are_ignored():
 
 
 def test_a_v2_checkpoint_with_a_classic_name_must_have_the_version_of_its_name(log):
-    write_v2(log, 4, checkpoint_name(4), stated=(3,))
+    write_v2(log, 4, checkpoint_name(4), stated_versions=(3,))
     assert load(log).segment.checkpoint.version == 2
     assert paths(load(log)) == [f"f{v}" for v in range(1, 7)]

@@ -23,7 +23,7 @@ from deltalite.log.commit_times import (
     commit_times,
     in_commit_times,
     read_in_commit_timestamp,
-    rebuildable,
+    rebuildable_versions,
 )
 from deltalite.log.listing import list_log
 from deltalite.log.segment import find_segment
@@ -38,7 +38,7 @@ from tests.unit.builders import (
     PROTOCOL,
     Requests,
     add,
-    appended,
+    append_files,
     create,
     info,
     load,
@@ -47,39 +47,42 @@ from tests.unit.builders import (
     put_raw,
 )
 
-CARRIED = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
+FEATURE_PROTOCOL = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
-LATER = ENABLED | {
+ENABLED_AT_2 = ENABLED | {
     "delta.inCommitTimestampEnablementVersion": "2",
     "delta.inCommitTimestampEnablementTimestamp": "5000",
 }
 
 
-def at_file_times(store: MemoryLogStore, *times_ms: int) -> MemoryLogStore:
-    """A table whose commits, from 0 on, have these modification times."""
+def set_file_times(store: MemoryLogStore, *times_ms: int) -> MemoryLogStore:
+    """Set the modification times of the commits from version 0 on; returns the store."""
     for version, modified_ms in enumerate(times_ms):
         store.files[commit_name(version)] = (store.files[commit_name(version)][0], modified_ms)
     return store
 
 
-def carrying(*times_ms: int) -> MemoryLogStore:
-    """A table with these in-commit timestamps. The times of the files are years later, in reverse order."""
+def with_in_commit_timestamps(*times_ms: int) -> MemoryLogStore:
+    """A table with these in-commit timestamps. The modification times of its commit files are later and decrease."""
     store = new_store()
     for version, time_ms in enumerate(times_ms):
-        first = [CARRIED, metadata(ENABLED)] if version == 0 else [add(f"f{version}")]
+        first = [FEATURE_PROTOCOL, metadata(ENABLED)] if version == 0 else [add(f"f{version}")]
         put_raw(store, version, [info(inCommitTimestamp=time_ms, operation="WRITE"), *first])
-    return at_file_times(store, *(10**12 - version for version in range(len(times_ms))))
+    return set_file_times(store, *(10**12 - version for version in range(len(times_ms))))
 
 
-def enabled_at_2() -> MemoryLogStore:
-    """The files of commits 0 and 1 have the times 1000 and 3000; 2 to 4 have timestamps 5000, 6000 and 7000."""
+def table_enabled_at_2() -> MemoryLogStore:
+    """A table that enables in-commit timestamps at version 2.
+
+    The files of commits 0 and 1 have the times 1000 and 3000; commits 2 to 4 have the timestamps 5000, 6000 and 7000.
+    """
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
     put_raw(store, 1, [info(operation="WRITE"), add("f1")])
-    put_raw(store, 2, [info(inCommitTimestamp=5000), CARRIED, metadata(LATER)])
+    put_raw(store, 2, [info(inCommitTimestamp=5000), FEATURE_PROTOCOL, metadata(ENABLED_AT_2)])
     put_raw(store, 3, [info(inCommitTimestamp=6000), add("f3")])
     put_raw(store, 4, [info(inCommitTimestamp=7000), add("f4")])
-    return at_file_times(store, 1000, 3000, 4000, 4000, 4000)
+    return set_file_times(store, 1000, 3000, 4000, 4000, 4000)
 
 
 def versions_at(store, *moments_ms: int) -> list[int]:
@@ -88,101 +91,101 @@ def versions_at(store, *moments_ms: int) -> list[int]:
 
 def test_file_times_select_the_newest_commit_at_or_before_the_moment():
     """If a clock jumps back, version 1 counts as one millisecond after version 0."""
-    store = at_file_times(appended(create(new_store()), 3), 5000, 4000, 9000, 9000)
+    store = set_file_times(append_files(create(new_store()), 3), 5000, 4000, 9000, 9000)
     assert versions_at(store, 5000, 5001, 8999, 9000, 9001, 10_000) == [0, 1, 1, 2, 3, 3]
-    for moment, says in (
-        (4999, "is version 0, of 1970-01-01T00:00:05Z"),
+    for moment, problem in (
+        (4999, "oldest readable version is 0, of 1970-01-01T00:00:05Z"),
         (10**15, "future"),
     ):
-        with pytest.raises(TimestampOutOfRangeError, match=says):
+        with pytest.raises(TimestampOutOfRangeError, match=problem):
             Snapshot.load_at(store, moment)
 
 
 def test_in_commit_timestamps_take_precedence_over_file_times():
-    store = carrying(1000, 2000, 3000)
+    store = with_in_commit_timestamps(1000, 2000, 3000)
     assert versions_at(store, 1000, 1999, 2000, 2999, 3000, NOON_MS) == [0, 0, 1, 1, 2, 2]
-    with pytest.raises(TimestampOutOfRangeError, match=r"version 0, of 1970-01-01T00:00:01Z"):
+    with pytest.raises(TimestampOutOfRangeError, match=r"version is 0, of 1970-01-01T00:00:01Z"):
         Snapshot.load_at(store, 999)
     with pytest.raises(TimestampOutOfRangeError, match="future"):
         Snapshot.load_at(store, 10**15)
 
 
 def test_time_travel_reaches_an_in_commit_timestamp_ahead_of_the_clock():
-    ahead = 10**15 // 10
-    store = carrying(1000, ahead)
-    assert versions_at(store, ahead) == [1]
+    future_ms = 10**14
+    store = with_in_commit_timestamps(1000, future_ms)
+    assert versions_at(store, future_ms) == [1]
     with pytest.raises(TimestampOutOfRangeError, match="future"):
-        Snapshot.load_at(store, ahead + 1)
+        Snapshot.load_at(store, future_ms + 1)
 
 
 def test_a_moment_before_the_enablement_selects_a_commit_before_it():
-    store = enabled_at_2()
+    store = table_enabled_at_2()
     assert versions_at(store, 1000, 2999, 3000, 4999, 5000, 5999, 6000, 7000, NOON_MS) == [0, 0, 1, 1, 2, 2, 3, 4, 4]
-    at_file_times(store, 8000, 9000)
+    set_file_times(store, 8000, 9000)
     assert versions_at(store, 5000, 9000) == [2, 4]
-    with pytest.raises(TimestampOutOfRangeError, match=r"version 0, of 1970-01-01T00:00:08Z"):
+    with pytest.raises(TimestampOutOfRangeError, match=r"version is 0, of 1970-01-01T00:00:08Z"):
         Snapshot.load_at(store, 4999)
 
 
-def test_touched_files_do_not_hide_commits_with_in_commit_timestamps():
+def test_late_file_times_do_not_hide_commits_with_in_commit_timestamps():
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
     for version in range(1, 6):
         put_raw(store, version, [add(f"f{version}")])
-    on = LATER | {"delta.inCommitTimestampEnablementVersion": "6"}
-    put_raw(store, 6, [info(inCommitTimestamp=5000), CARRIED, metadata(on)])
+    configuration = ENABLED_AT_2 | {"delta.inCommitTimestampEnablementVersion": "6"}
+    put_raw(store, 6, [info(inCommitTimestamp=5000), FEATURE_PROTOCOL, metadata(configuration)])
     put_raw(store, 7, [info(inCommitTimestamp=6000), add("f7")])
-    at_file_times(store, *(9000 + version for version in range(8)))
+    set_file_times(store, *(9000 + version for version in range(8)))
     assert versions_at(store, 5000, 5999, 6000, 9003) == [6, 6, 7, 7]
 
 
 def test_a_moment_before_the_enablement_is_out_of_range_after_a_cleanup():
-    store = enabled_at_2()
+    store = table_enabled_at_2()
     write_checkpoint(load(store, 3), now_ms=NOON_MS)
     for version in range(3):
         store.delete(commit_name(version))
     assert versions_at(store, 6000, 7000) == [3, 4]
     for moment in (3000, 5500):
-        with pytest.raises(TimestampOutOfRangeError, match=r"version 3, of 1970-01-01T00:00:06Z"):
+        with pytest.raises(TimestampOutOfRangeError, match=r"version is 3, of 1970-01-01T00:00:06Z"):
             Snapshot.load_at(store, moment)
 
 
 @pytest.mark.parametrize(
     ("protocol", "configuration"),
     [
-        (CARRIED, {}),
-        (CARRIED, {"delta.enableInCommitTimestamps": "false"}),
+        (FEATURE_PROTOCOL, {}),
+        (FEATURE_PROTOCOL, {"delta.enableInCommitTimestamps": "false"}),
         (PROTOCOL, ENABLED),
         (Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp-preview",)), ENABLED),
     ],
 )
 def test_in_commit_timestamps_have_no_effect_without_the_feature_and_its_property(protocol, configuration):
     assert in_commit_times(protocol, metadata(configuration)) is None
-    assert in_commit_times(CARRIED, metadata(ENABLED)) == InCommitTimes()
+    assert in_commit_times(FEATURE_PROTOCOL, metadata(ENABLED)) == InCommitTimes()
 
 
 @pytest.mark.parametrize("suffix", ["", "-preview"])
 def test_the_properties_name_the_version_of_the_enablement(suffix):
     protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=(f"inCommitTimestamp{suffix}",))
-    configuration = {f"{key}{suffix}": value for key, value in LATER.items()}
+    configuration = {f"{key}{suffix}": value for key, value in ENABLED_AT_2.items()}
     assert in_commit_times(protocol, metadata(configuration)) == InCommitTimes(first_version=2, enabled_at_ms=5000)
 
 
 def test_an_incomplete_or_invalid_enablement_is_rejected():
-    for key in list(LATER)[1:]:
-        half = {k: v for k, v in LATER.items() if k != key}
+    for key in list(ENABLED_AT_2)[1:]:
+        incomplete = {k: v for k, v in ENABLED_AT_2.items() if k != key}
         with pytest.raises(CorruptLogError, match="has only one of the properties"):
-            in_commit_times(CARRIED, metadata(half))
+            in_commit_times(FEATURE_PROTOCOL, metadata(incomplete))
         with pytest.raises(InvalidRequestError, match=key):
-            in_commit_times(CARRIED, metadata(LATER | {key: "two"}))
+            in_commit_times(FEATURE_PROTOCOL, metadata(ENABLED_AT_2 | {key: "two"}))
 
 
 @pytest.mark.parametrize(
-    "carried", [{}, *({"inCommitTimestamp": v} for v in (None, "5000", True, 5e3, -1, 10**18, []))]
+    "commit_info_values", [{}, *({"inCommitTimestamp": v} for v in (None, "5000", True, 5e3, -1, 10**18, []))]
 )
-def test_the_error_names_a_commit_without_its_timestamp(carried):
-    store = carrying(1000, 2000, 3000)
-    put_raw(store, 1, [info(timestamp=2000, **carried), add("f1")])
+def test_the_error_names_a_commit_without_its_timestamp(commit_info_values):
+    store = with_in_commit_timestamps(1000, 2000, 3000)
+    put_raw(store, 1, [info(timestamp=2000, **commit_info_values), add("f1")])
     with pytest.raises(CorruptLogError, match=f"{1:020}.json has no valid inCommitTimestamp"):
         Snapshot.load_at(store, 2500)
     put_raw(store, 1, [add("f1")])
@@ -199,27 +202,27 @@ def test_a_search_among_many_in_commit_timestamps_opens_few_commits():
     for moment, version in ((1000, 0), (1009, 0), (101_000, 10_000), (200_989, 19_998), (10**9, count - 1)):
         requests = Requests(store)
         assert timeline.newest_at(moment).version == version
-        assert len(requests.seen) <= 15
+        assert len(requests.accesses) <= 15
     assert timeline.newest_at(999) is None
     requests = Requests(store)
     assert Timeline(store, None).newest_at(5000).version == 4995
-    assert [operation for operation, _ in requests.seen] == ["list"]
+    assert [operation for operation, _ in requests.accesses] == ["list"]
 
 
 @pytest.mark.parametrize("position", [0, 2000])
 def test_a_large_commit_is_opened_once_with_its_provenance_at_any_position(position):
-    store = carrying(1000, 2000)
+    store = with_in_commit_timestamps(1000, 2000)
     actions = [add(f"{'x' * 100}{number}") for number in range(2000)]
     actions.insert(position, info(inCommitTimestamp=2000))
     put_raw(store, 1, actions)
     requests = Requests(store)
     assert Timeline(store, InCommitTimes()).time_of(1) == 2000
-    assert [operation for operation, _ in requests.seen] == ["list", "open"]
+    assert [operation for operation, _ in requests.accesses] == ["list", "open"]
 
 
 def test_a_commit_that_vanishes_during_the_search_raises_a_typed_error():
     for padding in ("", "x" * 100_000):
-        store = carrying(1000, 2000)
+        store = with_in_commit_timestamps(1000, 2000)
         put_raw(store, 1, [info(inCommitTimestamp=2000, userMetadata=padding), add("f1")])
         timeline = Timeline(store, InCommitTimes())
         store.delete(commit_name(1))
@@ -228,29 +231,29 @@ def test_a_commit_that_vanishes_during_the_search_raises_a_typed_error():
 
 
 def test_a_commit_before_the_oldest_checkpoint_is_not_selected():
-    store = at_file_times(appended(create(new_store()), 5), 1000, 2000, 3000, 4000, 5000, 6000)
+    store = set_file_times(append_files(create(new_store()), 5), 1000, 2000, 3000, 4000, 5000, 6000)
     write_checkpoint(load(store, 3), now_ms=NOON_MS)
     assert versions_at(store, 2000, 4500) == [1, 3]
     store.delete(commit_name(0))
     assert versions_at(store, 4500, 6000) == [3, 5]
     for moment in (500, 2000, 3999):
-        with pytest.raises(TimestampOutOfRangeError, match=r"is version 3, of 1970-01-01T00:00:04Z"):
+        with pytest.raises(TimestampOutOfRangeError, match=r"oldest readable version is 3, of 1970-01-01T00:00:04Z"):
             Snapshot.load_at(store, moment)
 
 
 def test_the_times_of_unselectable_commits_still_adjust_later_times():
     """A clock jumped back, so version 3 counts as later than version 2, also after a cleanup of version 0."""
-    store = at_file_times(appended(create(new_store()), 4), 1000, 2000, 9000, 4000, 10_000)
+    store = set_file_times(append_files(create(new_store()), 4), 1000, 2000, 9000, 4000, 10_000)
     write_checkpoint(load(store, 3), now_ms=NOON_MS)
     assert versions_at(store, 9001) == [3]
     store.delete(commit_name(0))
     assert versions_at(store, 9001, 10_000) == [3, 4]
-    with pytest.raises(TimestampOutOfRangeError, match=r"version 3, of 1970-01-01T00:00:09\.001Z"):
+    with pytest.raises(TimestampOutOfRangeError, match=r"version is 3, of 1970-01-01T00:00:09\.001Z"):
         Snapshot.load_at(store, 9000)
 
 
 def test_a_table_with_only_a_checkpoint_has_no_commit_times():
-    store = appended(create(new_store()), 1)
+    store = append_files(create(new_store()), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(2):
         store.delete(commit_name(version))
@@ -261,7 +264,9 @@ def test_a_table_with_only_a_checkpoint_has_no_commit_times():
 @given(
     commits=st.sets(st.integers(0, 7)),
     checkpoints=st.sets(st.integers(0, 7)),
-    compactions=st.sets(st.tuples(st.integers(0, 6), st.integers(1, 7)).filter(lambda pair: pair[0] < pair[1])),
+    compactions=st.sets(
+        st.tuples(st.integers(0, 6), st.integers(1, 7)).filter(lambda versions: versions[0] < versions[1])
+    ),
 )
 def test_a_version_is_readable_exactly_if_it_has_a_segment(commits, checkpoints, compactions):
     store = MemoryLogStore()
@@ -271,24 +276,24 @@ def test_a_version_is_readable_exactly_if_it_has_a_segment(commits, checkpoints,
         *(compaction_name(*c) for c in compactions),
     ]
     store.files = dict.fromkeys(names, (b"{}", 0))
-    with_segment = []
+    versions_with_segment = []
     for version in range(8):
         try:
-            with_segment.append(find_segment(store, version).version)
+            versions_with_segment.append(find_segment(store, version).version)
         except (VersionGapError, VersionNotFoundError, TableNotFoundError):
             continue
-    assert rebuildable(list_log(store, 0)) == with_segment
+    assert rebuildable_versions(list_log(store, 0)) == versions_with_segment
 
 
 def test_commit_times_are_file_times():
-    store = at_file_times(appended(create(new_store()), 2), 5000, 4000, 9000)
+    store = set_file_times(append_files(create(new_store()), 2), 5000, 4000, 9000)
     times = commit_times(store)
     assert [(time.version, time.timestamp_ms) for time, _ in times] == [(0, 5000), (1, 5001), (2, 9000)]
     assert [commit.name for _, commit in times] == [commit_name(version) for version in range(3)]
 
 
 def test_the_version_at_a_moment_uses_in_commit_timestamps_also_after_a_cleanup():
-    store = carrying(1000, 2000, 3000)
+    store = with_in_commit_timestamps(1000, 2000, 3000)
     assert [watch.version_at(store, ms) for ms in (999, 1000, 2500, NOON_MS)] == [-1, 0, 1, 2]
     write_checkpoint(load(store, 2), now_ms=NOON_MS)
     store.delete(commit_name(0))
@@ -301,20 +306,19 @@ def test_time_travel_in_tables_of_other_engines_uses_their_in_commit_timestamps(
     store = LocalLogStore(str(golden / "tables" / "trino" / "deltalake" / name))
     latest = Snapshot.load(store)
     timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata))
-    carried = {int(version): time for version, time in expected["in_commit_timestamps"].items()}
-    assert {version: timeline.time_of(version) for version in carried} == carried
-    assert versions_at(store, *carried.values()) == list(carried)
-    with pytest.raises(TimestampOutOfRangeError, match="version 0"):
-        Snapshot.load_at(store, min(carried.values()) - 1)
+    times_by_version = {int(version): time for version, time in expected["in_commit_timestamps"].items()}
+    assert {version: timeline.time_of(version) for version in times_by_version} == times_by_version
+    assert versions_at(store, *times_by_version.values()) == list(times_by_version)
+    with pytest.raises(TimestampOutOfRangeError, match="version is 0"):
+        Snapshot.load_at(store, min(times_by_version.values()) - 1)
 
 
 def test_the_time_of_a_large_commit_is_read_in_bounded_memory(monkeypatch):
     """The commitInfo may follow other actions, and may be long."""
-    store = carrying(1000, 2000)
-    long = {f"k{n}": "x" * 50_000 for n in range(5)}
-    put_raw(
-        store, 2, [add("f" * 200_000), info(operation="WRITE", more=long, **long, inCommitTimestamp=3000), add("g")]
-    )
+    store = with_in_commit_timestamps(1000, 2000)
+    long_fields = {f"k{n}": "x" * 50_000 for n in range(5)}
+    long_info = info(operation="WRITE", more=long_fields, **long_fields, inCommitTimestamp=3000)
+    put_raw(store, 2, [add("f" * 200_000), long_info, add("g")])
     put_raw(store, 3, [info(inCommitTimestamp=4000), *(add(f"{n}" * 100) for n in range(2_000))])
     monkeypatch.setattr(store, "read", pytest.fail)
     commits = list_log(store, 0).commits

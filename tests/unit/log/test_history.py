@@ -16,16 +16,17 @@ from deltalite.log.history import read_history
 from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
-from tests.unit.builders import NOON_MS, Requests, add, appended, create, info, new_store, put_raw
+from tests.unit.builders import NOON_MS, Requests, add, append_files, create, info, new_store, put_raw
 
 
 def times(store, in_commit):
+    """The version and the timestamp of each entry, newest first."""
     return [
         (entry["version"], entry["timestamp"]) for entry in read_history(store, up_to_version=9, in_commit=in_commit)
     ]
 
 
-class Counted(io.BytesIO):
+class CountingFile(io.BytesIO):
     """An open file that counts the bytes that were read."""
 
     def __init__(self, data, read_bytes):
@@ -43,14 +44,14 @@ def moment(milliseconds):
 
 
 def test_the_history_has_in_commit_timestamps_and_otherwise_file_times():
-    store = appended(create(new_store()), 1)
+    store = append_files(create(new_store()), 1)
     put_raw(store, 2, [info(inCommitTimestamp=NOON_MS + 7, timestamp=1, operation="WRITE")])
-    by_file = times(store, None)
+    file_times = times(store, None)
     assert times(store, InCommitTimes(first_version=2, enabled_at_ms=NOON_MS + 7)) == [
         (2, moment(NOON_MS + 7)),
-        *by_file[1:],
+        *file_times[1:],
     ]
-    assert by_file[0] == (2, moment(store.files[max(store.files)][1]))
+    assert file_times[0] == (2, moment(store.files[max(store.files)][1]))
 
 
 def test_the_history_fails_at_a_commit_without_its_timestamp():
@@ -68,11 +69,11 @@ def test_the_history_reads_only_the_provenance_of_a_large_commit(monkeypatch):
     store = create(new_store())
     put_raw(store, 1, [info(operation="WRITE"), *(add(f"f{n}") for n in range(100))])
     read_bytes = []
-    monkeypatch.setattr(store, "open", lambda name: Counted(store.files[name][0], read_bytes))
+    monkeypatch.setattr(store, "open", lambda name: CountingFile(store.files[name][0], read_bytes))
     requests = Requests(store)
     assert next(read_history(store, up_to_version=1))["operation"] == "WRITE"
     assert sum(read_bytes) == 500
-    assert [operation for operation, _ in requests.seen] == ["list"]
+    assert [operation for operation, _ in requests.accesses] == ["list"]
 
 
 def test_the_history_ignores_malformed_actions_after_the_provenance():
@@ -82,7 +83,7 @@ def test_the_history_ignores_malformed_actions_after_the_provenance():
 
 
 def test_the_history_ends_at_a_commit_that_vanishes():
-    store = appended(create(new_store()), 3)
+    store = append_files(create(new_store()), 3)
     entries = read_history(store, up_to_version=3)
     assert next(entries)["version"] == 3
     for version in range(3):

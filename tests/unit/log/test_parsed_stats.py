@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltalite.log.file_table import LISTING
+from deltalite.log.file_table import LISTED_COLUMNS
 from deltalite.log.parsed_stats import stats_of_json, stats_texts
 from deltalite.log.state import LogState
 from deltalite.protocol.file_names import checkpoint_name
@@ -123,7 +123,7 @@ def test_the_struct_is_used_only_if_the_json_is_missing(paths_with_json):
     store.files[checkpoint_name(0)] = (with_struct(store.files[checkpoint_name(0)][0], paths_with_json), 0)
     commit_actions(store, add("d", stats='{"numRecords":4}'))
     stats_by_path = {row["path"]: row["stats"] for row in load(store).files.to_pylist()}
-    blocks = load(store).file_blocks(["path", "stats"], most_rows=2)
+    blocks = load(store).file_blocks(["path", "stats"], max_rows=2)
     assert {row["path"]: row["stats"] for block in blocks for row in block.to_pylist()} == stats_by_path
     counts = {path: json.loads(stats)["numRecords"] if stats else None for path, stats in stats_by_path.items()}
     assert counts == {
@@ -146,13 +146,13 @@ def test_the_struct_is_used_only_if_the_json_is_missing(paths_with_json):
 )
 def test_struct_and_json_statistics_of_spark_are_equal(golden, name):
     root = golden / "tables" / name
-    files = LogState.open(LocalLogStore(str(root))).files(LISTING)
-    written = {}
+    files = LogState.open(LocalLogStore(str(root))).files(LISTED_COLUMNS)
+    json_stats_by_path = {}
     for commit in sorted((root / "_delta_log").glob("0*[0-9].json")):
         for line in commit.read_text().splitlines():
             added = json.loads(line).get("add")
             if added:
-                written[added["path"]] = json.loads(added["stats"])
+                json_stats_by_path[added["path"]] = json.loads(added["stats"])
     assert files.num_rows
     for row in files.to_pylist():
-        assert json.loads(row["stats"]) == written[row["path"]]
+        assert json.loads(row["stats"]) == json_stats_by_path[row["path"]]

@@ -1,4 +1,4 @@
-"""In a replay the newest action decides: for the protocol, the metadata, each app id, each domain and each file."""
+"""A replay keeps the newest action: the protocol, the metadata, and one for each app id, domain and file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
     add,
-    appended,
+    append_files,
     commit_actions,
     create,
     info,
@@ -45,7 +45,7 @@ def domain(name, configuration="{}", removed=False):
 
 
 def table(*commits, checkpoint_at=None):
-    """A table whose commits are lists of actions; version 0 gets a protocol and metadata."""
+    """A table with these commits, each a list of actions. Version 0 also has a protocol and metadata."""
     store = new_store()
     for version, actions in enumerate(commits):
         put_raw(store, version, [PROTOCOL, metadata(), *actions] if version == 0 else actions)
@@ -54,7 +54,8 @@ def table(*commits, checkpoint_at=None):
     return store
 
 
-def state(store):
+def files_and_tombstones(store):
+    """The keys of the active files and the paths of the removed files."""
     snapshot = load(store)
     keys = [
         file_key(row["path"], row["deletionVector"])
@@ -72,7 +73,7 @@ FILES = {
     "restated": ([[add("a", size_bytes=1)], [add("a", size_bytes=2, data_change=False)]], ["a"], []),
     "replaced in one commit": ([[add("a")], [remove("a"), add("b")]], ["b"], ["a"]),
     "add before remove in one commit": ([[add("a")], [add("b"), remove("a")]], ["b"], ["a"]),
-    # The file that lives has `%20` in its name.
+    # The active file has `%20` in its name.
     "spaces and percent": ([[add("a%20b"), add("a%2520b")], [remove("a b")]], ["a%20b"], ["a b"]),
     "upper and lower hex": ([[add("p=%C3%BC")], [remove("p=%c3%bc")]], [], ["p=%c3%bc"]),
     "raw and encoded letters": ([[add("p=ü")], [remove("p=%C3%BC")]], [], ["p=%C3%BC"]),
@@ -100,12 +101,12 @@ FILES = {
         ["a\nuv@2"],
         ["a"],
     ),
-    "the vector that was removed is not the one that lives": (
+    "a remove with another vector removes nothing": (
         [[add("a", deletion_vector=vector("v", 1))], [remove("a", deletion_vector=vector("v"))]],
         ["a\nuv@1"],
         ["a"],
     ),
-    "offset nought is an offset": (
+    "an offset of zero differs from no offset": (
         [[add("a", deletion_vector=vector("v", 0))], [remove("a", deletion_vector=vector("v"))]],
         ["a\nuv@0"],
         ["a"],
@@ -117,7 +118,7 @@ FILES = {
 def test_the_newest_action_on_a_file_counts(case):
     commits, active, removed = FILES[case]
     for checkpoint_at in (None, *range(len(commits))):
-        assert state(table(*commits, checkpoint_at=checkpoint_at)) == (active, removed)
+        assert files_and_tombstones(table(*commits, checkpoint_at=checkpoint_at)) == (active, removed)
 
 
 def test_a_restated_file_has_the_newer_fields():
@@ -149,7 +150,7 @@ def test_the_provenance_of_a_snapshot_comes_from_the_newest_commit_or_is_none():
 
 def test_change_data_files_are_never_part_of_a_table():
     cdc = AddCDCFile(path="_change_data/c", partition_values={}, size_bytes=1, data_change=False)
-    assert state(table([add("a")], [cdc, add("b")], checkpoint_at=0)) == (["a", "b"], [])
+    assert files_and_tombstones(table([add("a")], [cdc, add("b")], checkpoint_at=0)) == (["a", "b"], [])
 
 
 @pytest.mark.parametrize(
@@ -199,20 +200,20 @@ def test_a_malformed_provenance_of_an_old_commit_is_ignored():
     assert paths(load(store)) == ["a"]
 
 
-def without(data, kind, *columns):
-    """A checkpoint without some columns."""
+def without_columns(data, kind, *columns):
+    """A checkpoint without some fields of one action, or without the action if `columns` is empty."""
     rows = pq.read_table(pa.BufferReader(data))
     if not columns:
-        slim = rows.drop_columns([kind])
+        smaller_rows = rows.drop_columns([kind])
     else:
         struct = rows[kind].combine_chunks()
         kept_fields = [i for i, f in enumerate(struct.type) if f.name not in columns]
-        narrow = pa.StructArray.from_arrays(
+        narrower_struct = pa.StructArray.from_arrays(
             [struct.field(i) for i in kept_fields], fields=[struct.type[i] for i in kept_fields], mask=struct.is_null()
         )
-        slim = rows.set_column(rows.schema.names.index(kind), kind, narrow)
+        smaller_rows = rows.set_column(rows.schema.names.index(kind), kind, narrower_struct)
     sink = pa.BufferOutputStream()
-    pq.write_table(slim, sink)
+    pq.write_table(smaller_rows, sink)
     return sink.getvalue().to_pybytes()
 
 
@@ -231,7 +232,7 @@ def test_columns_that_a_checkpoint_lacks_are_null(kind, columns):
         [add("a"), add("b", stats="{}")], [remove("a", deletion_timestamp_ms=NOON_MS)], [add("c")], checkpoint_at=1
     )
     name = checkpoint_name(1)
-    store.files[name] = (without(store.files[name][0], kind, *columns), 0)
+    store.files[name] = (without_columns(store.files[name][0], kind, *columns), 0)
     snapshot = load(store)
     assert snapshot.segment.checkpoint.version == 1
     assert paths(snapshot) == ["b", "c"]
@@ -240,7 +241,7 @@ def test_columns_that_a_checkpoint_lacks_are_null(kind, columns):
     assert snapshot.tombstones(["path"])["path"].to_pylist() == (["a"] if (kind, columns) != ("remove", []) else [])
 
 
-def corrupted(store, version, where="footer"):
+def corrupt_checkpoint(store, version, where="footer"):
     data = bytearray(store.files[checkpoint_name(version)][0])
     if where == "footer":
         data[-20:] = b"\0" * 20
@@ -251,7 +252,8 @@ def corrupted(store, version, where="footer"):
 
 @pytest.fixture
 def with_checkpoints():
-    store = appended(create(new_store()), 6)
+    """Versions 0 to 6 with a file each, and checkpoints at 2 and 4."""
+    store = append_files(create(new_store()), 6)
     for version in (2, 4):
         write_checkpoint(load(store, version), now_ms=NOON_MS)
     return store
@@ -261,7 +263,7 @@ def with_checkpoints():
 @pytest.mark.parametrize("damaged", [[4], [2, 4]])
 def test_a_damaged_checkpoint_is_replaced_by_older_log_files(with_checkpoints, caplog, where, damaged):
     for version in damaged:
-        corrupted(with_checkpoints, version, where)
+        corrupt_checkpoint(with_checkpoints, version, where)
     with caplog.at_level(logging.WARNING):
         snapshot = load(with_checkpoints)
         assert paths(snapshot) == [f"f{v}" for v in range(1, 7)]
@@ -271,7 +273,7 @@ def test_a_damaged_checkpoint_is_replaced_by_older_log_files(with_checkpoints, c
 
 @pytest.mark.parametrize("where", ["footer", "pages"])
 def test_the_error_names_a_damaged_checkpoint_without_earlier_commits(with_checkpoints, where):
-    corrupted(with_checkpoints, 4, where)
+    corrupt_checkpoint(with_checkpoints, 4, where)
     for version in range(4):
         del with_checkpoints.files[commit_name(version)]
     del with_checkpoints.files[checkpoint_name(2)]
@@ -288,7 +290,7 @@ def test_a_vanished_checkpoint_is_skipped(with_checkpoints):
 
 
 @pytest.mark.parametrize(
-    ("retention", "last_updated_ms", "kept"),
+    ("retention", "last_updated_ms", "is_kept"),
     [
         (None, None, True),
         (None, 0, True),
@@ -297,24 +299,24 @@ def test_a_vanished_checkpoint_is_skipped(with_checkpoints):
         ("interval 1 day", -DAY_MS // 2, True),
     ],
 )
-def test_a_transaction_counts_without_limit_or_for_the_retention(retention, last_updated_ms, kept):
+def test_a_transaction_counts_without_limit_or_for_the_retention(retention, last_updated_ms, is_kept):
     store = new_store()
     configuration = {} if retention is None else {"delta.setTransactionRetentionDuration": retention}
     create(store, configuration=configuration)
     before = load(store).loaded_at_ms
-    when = before + last_updated_ms if last_updated_ms is not None and last_updated_ms < 0 else last_updated_ms
-    commit_actions(store, txn("x", last_updated_ms=when))
-    assert ("x" in load(store).transactions) is kept
+    updated_ms = before + last_updated_ms if last_updated_ms is not None and last_updated_ms < 0 else last_updated_ms
+    commit_actions(store, txn("x", last_updated_ms=updated_ms))
+    assert ("x" in load(store).transactions) is is_kept
 
 
-@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("keeps_statistics", [True, False])
 @pytest.mark.parametrize("case", FILES)
-def test_blocks_of_files_are_the_same_with_kept_and_reread_statistics(case, held, monkeypatch):
-    monkeypatch.setattr(replaying, "_HELD_BYTES", 1_000_000 if held else -1)
-    commits = [[_action_row(action, version) for action in actions] for version, actions in enumerate(FILES[case][0])]
+def test_blocks_of_files_are_the_same_with_kept_and_reread_statistics(case, keeps_statistics, monkeypatch):
+    monkeypatch.setattr(replaying, "_MAX_HELD_BYTES", 1_000_000 if keeps_statistics else -1)
+    commits = [[_with_stats(action, version) for action in actions] for version, actions in enumerate(FILES[case][0])]
     for checkpoint_at in (None, *range(len(commits))):
         snapshot = load(table(*commits, checkpoint_at=checkpoint_at))
-        blocks = list(snapshot.file_blocks(["path", "stats", "deletionVector"], most_rows=1))
+        blocks = list(snapshot.file_blocks(["path", "stats", "deletionVector"], max_rows=1))
         assert {block.num_rows for block in blocks} <= {0, 1}
         stats_by_file = {file_key(r["path"], r["deletionVector"]): r["stats"] for b in blocks for r in b.to_pylist()}
         rows = snapshot.files.to_pylist()
@@ -322,42 +324,45 @@ def test_blocks_of_files_are_the_same_with_kept_and_reread_statistics(case, held
         assert sorted(stats_by_file) == FILES[case][1] and None not in stats_by_file.values()
 
 
-def _action_row(action, version):
+def _with_stats(action, version):
     return replace(action, stats=f'{{"numRecords":{version}}}')
 
 
-def test_a_compaction_whose_statistics_cannot_be_read_again_is_skipped(monkeypatch):
-    store = appended(create(new_store()), 3)
+def test_a_compaction_with_statistics_that_cannot_be_read_again_is_skipped(monkeypatch):
+    store = append_files(create(new_store()), 3)
     write_compaction(store, 1, 3)
     name = compaction_name(1, 3)
-    monkeypatch.setattr(replaying, "_HELD_BYTES", -1)
+    monkeypatch.setattr(replaying, "_MAX_HELD_BYTES", -1)
     snapshot = load(store)
     assert snapshot.files_with(["path"]).num_rows == 3
     store.files[name] = (b"{", 0)
     with pytest.raises(StartAgain):
-        list(snapshot.file_blocks(["path", "stats"], most_rows=9))
-    assert [sorted(p for b in snapshot.file_blocks(["path", "stats"], most_rows=9) for p in b["path"].to_pylist())] == [
+        list(snapshot.file_blocks(["path", "stats"], max_rows=9))
+    assert [sorted(p for b in snapshot.file_blocks(["path", "stats"], max_rows=9) for p in b["path"].to_pylist())] == [
         ["f1", "f2", "f3"]
     ]
     assert paths(snapshot) == ["f1", "f2", "f3"]
 
 
-@pytest.mark.parametrize("order", [slice(None, None, -1), slice(0, 4)], ids=["other order", "some left out"])
-def test_blocks_stay_consistent_if_a_checkpoint_is_rewritten_meanwhile(order):
+@pytest.mark.parametrize("rewritten_files", [slice(None, None, -1), slice(0, 4)], ids=["other order", "fewer files"])
+def test_a_checkpoint_that_is_rewritten_during_a_read_restarts_the_read(rewritten_files):
     """Another engine may write the same checkpoint again, with its rows in another order."""
     names = [f"f{number}" for number in range(6)]
-    stores = [table([add(name) for name in some], [remove("f0")], checkpoint_at=0) for some in (names, names[order])]
-    (store, rewritten_store), name = stores, checkpoint_name(0)
-    opened = []
+    store, rewritten_store = (
+        table([add(name) for name in added_names], [remove("f0")], checkpoint_at=0)
+        for added_names in (names, names[rewritten_files])
+    )
+    checkpoint = checkpoint_name(0)
+    accesses = []
 
-    def rewrite(operation, of):
-        opened.append((operation, of))
-        if opened.count(("open", name)) == 2:
-            store.files[name] = rewritten_store.files[name]
+    def rewrite(operation, name):
+        accesses.append((operation, name))
+        if accesses.count(("open", checkpoint)) == 2:
+            store.files[checkpoint] = rewritten_store.files[checkpoint]
 
     snapshot = load(store)
     assert paths(snapshot) == names[1:]
     store.before = rewrite
     with pytest.raises(StartAgain):
-        list(snapshot.file_blocks(["path"], most_rows=2))
-    assert sorted(p for b in snapshot.file_blocks(["path"], most_rows=2) for p in b["path"].to_pylist()) == names[1:]
+        list(snapshot.file_blocks(["path"], max_rows=2))
+    assert sorted(p for b in snapshot.file_blocks(["path"], max_rows=2) for p in b["path"].to_pylist()) == names[1:]

@@ -1,4 +1,4 @@
-"""A segment selects the files of a version: each test checks one of its guarantees."""
+"""A segment selects the log files of a version. Each test checks one guarantee of this selection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from deltalite.protocol.file_names import (
 )
 from deltalite.storage.log_store import StoredFile
 from deltalite.upkeep.checkpoint import write_checkpoint
-from tests.unit.builders import NOON_MS, Requests, appended, create, load, new_store, paths
+from tests.unit.builders import NOON_MS, Requests, append_files, create, load, new_store, paths
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 
@@ -33,31 +33,32 @@ UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 def store():
     """Versions 0 to 12, checkpoints at 5 and 10, the hint at 10."""
     store = create(new_store())
-    appended(store, 12)
+    append_files(store, 12)
     for version in (5, 10):
         write_checkpoint(load(store, version), now_ms=NOON_MS)
     return store
 
 
-def versions(segment):
+def checkpoint_and_commits(segment):
+    """The version of the segment's checkpoint, or None, and the versions of its commits."""
     return (segment.checkpoint.version if segment.checkpoint else None), [int(c.name[-25:-5]) for c in segment.commits]
 
 
-def uuid_name(version, letter="b", kind="parquet"):
+def uuid_checkpoint_name(version, letter="b", kind="parquet"):
     return f"_delta_log/{version:020d}.checkpoint.{letter}{UUID[1:]}.{kind}"
 
 
-def part(version, number, count):
+def part_name(version, number, count):
     return f"_delta_log/{version:020d}.checkpoint.{number:010d}.{count:010d}.parquet"
 
 
-def cleaned(store, below):
-    for version in range(below):
+def clean_up_before(store, version_kept):
+    for version in range(version_kept):
         store.files.pop(commit_name(version), None)
         store.files.pop(checkpoint_name(version), None)
 
 
-def hint(store, text):
+def write_hint(store, text):
     store.files[LAST_CHECKPOINT] = (text if isinstance(text, bytes) else json.dumps(text).encode(), 0)
 
 
@@ -67,22 +68,23 @@ def hint(store, text):
 )
 def test_a_version_is_the_newest_checkpoint_at_or_below_it_and_the_commits_after(store, version, checkpoint, commits):
     segment = find_segment(store, version)
-    assert versions(segment) == (checkpoint, commits)
+    assert checkpoint_and_commits(segment) == (checkpoint, commits)
     assert segment.newest_file.name == commit_name(segment.version)
 
 
-def test_with_a_good_hint_the_log_before_it_is_not_listed(store):
+def test_a_good_hint_limits_the_listing_to_the_log_from_its_version_on(store):
     requests = Requests(store)
     find_segment(store)
-    assert requests.seen == [("read_start", "_last_checkpoint"), ("list", f"{10:020d}")]
+    assert requests.accesses == [("read_start", "_last_checkpoint"), ("list", f"{10:020d}")]
 
 
-def entry(first, last):
+def log_entry(first, last):
     name = commit_name(first) if first == last else compaction_name(first, last)
     return LogEntry(first_version=first, last_version=last, file=StoredFile(name=name, size_bytes=1, modified_ms=0))
 
 
-def entries_of(segment):
+def version_ranges(segment):
+    """The first and the last version of each commit and compaction in the segment."""
     return [(e.first_version, e.last_version) for e in segment.entries]
 
 
@@ -101,23 +103,23 @@ def entries_of(segment):
 )
 def test_commits_and_compactions_follow_one_another_without_a_gap_or_an_overlap(present, missing):
     with pytest.raises(VersionGapError, match=missing):
-        LogSegment(version=3, checkpoint=None, entries=tuple(entry(*p) for p in present))
+        LogSegment(version=3, checkpoint=None, entries=tuple(log_entry(*p) for p in present))
 
 
-def test_a_gap_of_any_size_is_found_at_once():
+def test_the_error_for_a_gap_of_any_size_names_its_first_commit():
     store = create(new_store())
     store.files[commit_name(10**20 - 1)] = (b"", 0)
     with pytest.raises(VersionGapError, match="commit 1 is missing"):
         find_segment(store)
 
 
-@pytest.mark.parametrize(("gone", "readable"), [(11, [10]), (7, [3, 6, 10, 12])])
-def test_a_missing_commit_makes_only_the_versions_that_need_it_unreadable(store, gone, readable):
-    del store.files[commit_name(gone)]
+@pytest.mark.parametrize(("missing_version", "readable"), [(11, [10]), (7, [3, 6, 10, 12])])
+def test_a_missing_commit_makes_only_the_versions_that_need_it_unreadable(store, missing_version, readable):
+    del store.files[commit_name(missing_version)]
     for version in readable:
         assert find_segment(store, version).version == version
-    with pytest.raises(VersionGapError, match=f"commit {gone} is missing"):
-        find_segment(store, gone + 1)
+    with pytest.raises(VersionGapError, match=f"commit {missing_version} is missing"):
+        find_segment(store, missing_version + 1)
 
 
 @pytest.mark.parametrize(
@@ -132,39 +134,39 @@ def test_a_missing_commit_makes_only_the_versions_that_need_it_unreadable(store,
     ids=str,
 )  # fmt: skip
 def test_an_unreadable_hint_is_ignored(store, text):
-    hint(store, text)
+    write_hint(store, text)
     assert read_last_checkpoint(store) is None
-    assert versions(find_segment(store)) == (10, [11, 12])
+    assert checkpoint_and_commits(find_segment(store)) == (10, [11, 12])
 
 
 @pytest.mark.parametrize("text", [{"version": 5, "size": 1}, {"version": 7, "size": 1}, {"version": 99, "size": 1}])
 def test_a_stale_or_dangling_hint_changes_nothing(store, text):
-    hint(store, text)
-    assert versions(find_segment(store)) == (10, [11, 12])
-    assert versions(find_segment(store, 6)) == (5, [6])
+    write_hint(store, text)
+    assert checkpoint_and_commits(find_segment(store)) == (10, [11, 12])
+    assert checkpoint_and_commits(find_segment(store, 6)) == (5, [6])
 
 
 def test_a_missing_hint_changes_nothing(store):
     del store.files[LAST_CHECKPOINT]
-    assert versions(find_segment(store)) == (10, [11, 12])
+    assert checkpoint_and_commits(find_segment(store)) == (10, [11, 12])
 
 
 def test_the_hint_is_read_as_spark_writes_it(store):
-    hint(store, {"version": 3, "size": 7, "parts": 2, "sizeInBytes": 5, "numOfAddFiles": 4, "v2Checkpoint": {}})
+    write_hint(store, {"version": 3, "size": 7, "parts": 2, "sizeInBytes": 5, "numOfAddFiles": 4, "v2Checkpoint": {}})
     assert read_last_checkpoint(store) == LastCheckpoint(version=3, size=7, parts=2, size_bytes=5, num_of_add_files=4)
 
 
 def test_a_hint_with_a_valid_checksum_is_used(store):
     digest = hashlib.md5(b'"size"=12,"tags"+"a%20b"="c","version"=10', usedforsecurity=False).hexdigest()
-    hint(store, {"version": 10, "size": 12, "tags": {"a b": "c"}, "checksum": digest})
+    write_hint(store, {"version": 10, "size": 12, "tags": {"a b": "c"}, "checksum": digest})
     requests = Requests(store)
-    assert versions(find_segment(store)) == (10, [11, 12])
-    assert requests.seen[1] == ("list", f"{10:020d}")
+    assert checkpoint_and_commits(find_segment(store)) == (10, [11, 12])
+    assert requests.accesses[1] == ("list", f"{10:020d}")
 
 
 def test_an_empty_checkpoint_file_is_ignored(store):
     store.files[checkpoint_name(10)] = (b"", 0)
-    assert versions(find_segment(store)) == (5, list(range(6, 13)))
+    assert checkpoint_and_commits(find_segment(store)) == (5, list(range(6, 13)))
 
 
 @pytest.mark.parametrize(
@@ -183,27 +185,27 @@ def test_an_empty_checkpoint_file_is_ignored(store):
 def test_a_multi_part_checkpoint_counts_only_with_all_parts_of_one_set(store, parts, expected):
     del store.files[checkpoint_name(10)]
     for number, count in parts:
-        store.files[part(10, number, count)] = (b"x", 0)
+        store.files[part_name(10, number, count)] = (b"x", 0)
     segment = find_segment(store, 10)
     if expected is None:
-        assert versions(segment)[0] == 5
+        assert checkpoint_and_commits(segment)[0] == 5
     else:
         assert segment.checkpoint == CheckpointFiles(
-            version=10, kind=CheckpointKind.MULTI_PART, names=tuple(part(10, *p) for p in expected)
+            version=10, kind=CheckpointKind.MULTI_PART, names=tuple(part_name(10, *p) for p in expected)
         )
 
 
 def test_an_empty_part_makes_its_set_incomplete(store):
-    store.files |= {part(10, 1, 2): (b"x", 0), part(10, 2, 2): (b"", 0), uuid_name(10): (b"", 0)}
+    store.files |= {part_name(10, 1, 2): (b"x", 0), part_name(10, 2, 2): (b"", 0), uuid_checkpoint_name(10): (b"", 0)}
     assert find_segment(store).checkpoint.names == (checkpoint_name(10),)
 
 
 def test_the_best_readable_checkpoint_of_a_version_is_chosen(store):
     best_first = [
-        (uuid_name(10, "b"),),
-        (uuid_name(10, "a", "json"),),
-        tuple(part(10, n, 3) for n in (1, 2, 3)),
-        tuple(part(10, n, 2) for n in (1, 2)),
+        (uuid_checkpoint_name(10, "b"),),
+        (uuid_checkpoint_name(10, "a", "json"),),
+        tuple(part_name(10, n, 3) for n in (1, 2, 3)),
+        tuple(part_name(10, n, 2) for n in (1, 2)),
         (checkpoint_name(10),),
         (checkpoint_name(5),),
     ]
@@ -218,28 +220,28 @@ def test_the_best_readable_checkpoint_of_a_version_is_chosen(store):
 
 def test_unreadable_checkpoints_are_skipped(store):
     newer, older = checkpoint_name(10), checkpoint_name(5)
-    assert versions(find_segment(store, unreadable={newer})) == (5, list(range(6, 13)))
-    assert versions(find_segment(store, unreadable={older, newer})) == (None, list(range(13)))
-    cleaned(store, 5)
-    assert versions(find_segment(store, unreadable={newer})) == (5, list(range(6, 13)))
+    assert checkpoint_and_commits(find_segment(store, unreadable={newer})) == (5, list(range(6, 13)))
+    assert checkpoint_and_commits(find_segment(store, unreadable={older, newer})) == (None, list(range(13)))
+    clean_up_before(store, 5)
+    assert checkpoint_and_commits(find_segment(store, unreadable={newer})) == (5, list(range(6, 13)))
     with pytest.raises(VersionGapError, match="commit 0 is missing"):
         find_segment(store, unreadable={older, newer})
 
 
 def test_a_cleaned_up_log_keeps_the_versions_from_its_oldest_checkpoint_on(store):
-    cleaned(store, 5)
-    assert versions(find_segment(store)) == (10, [11, 12])
-    assert versions(find_segment(store, 7)) == (5, [6, 7])
+    clean_up_before(store, 5)
+    assert checkpoint_and_commits(find_segment(store)) == (10, [11, 12])
+    assert checkpoint_and_commits(find_segment(store, 7)) == (5, [6, 7])
     with pytest.raises(VersionNotFoundError, match="oldest checkpoint is version 5") as caught:
         find_segment(store, 4)
     assert "Read version 5 or newer" in caught.value.remedy
 
 
 def test_a_checkpoint_alone_gives_its_version(store):
-    cleaned(store, 10)
+    clean_up_before(store, 10)
     for version in (10, 11, 12):
         store.files.pop(commit_name(version))
-    assert versions(find_segment(store)) == (10, [])
+    assert checkpoint_and_commits(find_segment(store)) == (10, [])
     assert paths(load(store)) == sorted(f"f{v}" for v in range(1, 11))
 
 
@@ -260,55 +262,55 @@ def test_a_log_without_commits_is_not_a_table(files):
             find_segment(store, version)
 
 
-def with_compactions(store, *ranges):
+def add_compactions(store, *ranges):
     store.files |= {compaction_name(*r): (b"x", 0) for r in ranges}
 
 
 @pytest.mark.parametrize(
-    ("ranges", "version", "read"),
+    ("ranges", "version", "read_ranges"),
     [
         ([(11, 12)], 12, [(11, 12)]),
         ([(6, 8)], 9, [(6, 8), (9, 9)]),
         ([(6, 8), (6, 9)], 9, [(6, 9)]),
-        ([(6, 7), (7, 9)], 9, [(6, 6), (7, 9)]),  # two files, where the longest first would be three
+        ([(6, 7), (7, 9)], 9, [(6, 6), (7, 9)]),  # two files; three if the longest compaction came first
         ([(6, 7), (8, 9)], 9, [(6, 7), (8, 9)]),
-        ([(4, 8), (5, 8)], 9, [(6, 6), (7, 7), (8, 8), (9, 9)]),  # it begins before the checkpoint ends
-        ([(8, 10)], 9, [(6, 6), (7, 7), (8, 8), (9, 9)]),  # it goes beyond the version
+        ([(4, 8), (5, 8)], 9, [(6, 6), (7, 7), (8, 8), (9, 9)]),  # both compactions begin before version 6
+        ([(8, 10)], 9, [(6, 6), (7, 7), (8, 8), (9, 9)]),  # the compaction ends after the version
         ([(0, 3)], 4, [(0, 3), (4, 4)]),
-        ([(7, 7), (8, 6)], 8, [(6, 6), (7, 7), (8, 8)]),  # no ranges
+        ([(7, 7), (8, 6)], 8, [(6, 6), (7, 7), (8, 8)]),  # a range of one version and a reversed range
     ],
 )
-def test_compactions_replace_commits_so_that_the_fewest_files_are_read(store, ranges, version, read):
-    with_compactions(store, *ranges)
+def test_compactions_replace_commits_so_that_the_fewest_files_are_read(store, ranges, version, read_ranges):
+    add_compactions(store, *ranges)
     segment = find_segment(store, version)
-    assert entries_of(segment) == read
+    assert version_ranges(segment) == read_ranges
     assert segment.newest_file.name == commit_name(version)
-    assert [f.name for f in segment.compactions] == [compaction_name(*r) for r in read if r[0] != r[1]]
+    assert [f.name for f in segment.compactions] == [compaction_name(*r) for r in read_ranges if r[0] != r[1]]
 
 
 def test_a_missing_commit_within_a_compaction_is_not_a_gap(store):
-    with_compactions(store, (6, 8), (7, 9))
+    add_compactions(store, (6, 8), (7, 9))
     del store.files[commit_name(9)]
-    assert entries_of(find_segment(store, 9)) == [(6, 6), (7, 9)]
+    assert version_ranges(find_segment(store, 9)) == [(6, 6), (7, 9)]
     assert find_segment(store, 9).newest_file is None
     for version in (6, 8):
         del store.files[commit_name(version)]
     with pytest.raises(VersionGapError, match="commit 6 is missing"):
         find_segment(store, 9)
-    assert entries_of(find_segment(store, 8)) == [(6, 8)]
+    assert version_ranges(find_segment(store, 8)) == [(6, 8)]
 
 
 def test_an_unreadable_or_empty_compaction_is_replaced_by_its_commits(store):
-    with_compactions(store, (6, 8))
-    assert entries_of(find_segment(store, 8, unreadable={compaction_name(6, 8)})) == [(6, 6), (7, 7), (8, 8)]
+    add_compactions(store, (6, 8))
+    assert version_ranges(find_segment(store, 8, unreadable={compaction_name(6, 8)})) == [(6, 6), (7, 7), (8, 8)]
     store.files[compaction_name(6, 8)] = (b"", 0)
-    assert entries_of(find_segment(store, 8)) == [(6, 6), (7, 7), (8, 8)]
+    assert version_ranges(find_segment(store, 8)) == [(6, 6), (7, 7), (8, 8)]
 
 
-def test_a_compaction_proves_its_last_version(store):
-    with_compactions(store, (13, 13), (14, 12))
-    assert find_segment(store).version == 12  # these are no ranges
-    with_compactions(store, (12, 13))
+def test_a_version_exists_if_a_compaction_ends_with_it(store):
+    add_compactions(store, (13, 13), (14, 12))
+    assert find_segment(store).version == 12  # a range of one version and a reversed range are ignored
+    add_compactions(store, (12, 13))
     assert find_segment(store).version == 13
 
 
@@ -317,7 +319,7 @@ def test_the_checksum_of_the_version_comes_from_the_same_listing(store):
     requests = Requests(store)
     assert find_segment(store).checksum.name == checksum_name(12)
     assert find_segment(store, 11).checksum is None
-    assert requests.seen == [("read_start", "_last_checkpoint"), ("list", f"{10:020d}")] * 2
+    assert requests.accesses == [("read_start", "_last_checkpoint"), ("list", f"{10:020d}")] * 2
 
 
 def test_other_files_in_the_log_are_ignored(store):
@@ -328,4 +330,4 @@ def test_other_files_in_the_log_are_ignored(store):
         f"{14:020d}.jsonx",
     ):
         store.files[f"_delta_log/{name}"] = (b"x", 0)
-    assert versions(find_segment(store)) == (10, [11, 12])
+    assert checkpoint_and_commits(find_segment(store)) == (10, [11, 12])

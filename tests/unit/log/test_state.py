@@ -13,14 +13,14 @@ import pytest
 
 from deltalite.errors import CorruptLogError
 from deltalite.protocol.actions import DomainMetadata, to_json
-from deltalite.protocol.file_names import checkpoint_name, checksum_name, commit_name, compaction_name
+from deltalite.protocol.file_names import checkpoint_name, checksum_name, commit_name
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
     Requests,
     add,
-    appended,
+    append_files,
     commit_actions,
     create,
     info,
@@ -38,9 +38,9 @@ from tests.unit.logs import facts, to_parquet, write_checksum, write_compaction
 @pytest.fixture
 def log():
     """Versions 0 to 6 with a file each, an app id at 3, checkpoints at 2 and 4, and the checksum of 6."""
-    store = appended(create(new_store()), 2)
+    store = append_files(create(new_store()), 2)
     commit_actions(store, add("f3"), txn("run", 7))
-    appended(store, 3)
+    append_files(store, 3)
     for version in (2, 4):
         write_checkpoint(load(store, version), now_ms=NOON_MS)
     write_checksum(store, 6)
@@ -48,16 +48,16 @@ def log():
 
 
 FILES = [f"f{v}" for v in range(1, 7)]
-BEGIN = [("read_start", "_last_checkpoint"), ("list", f"{4:020d}"), ("read", f"{6:020d}.crc")]
+FIRST_ACCESSES = [("read_start", "_last_checkpoint"), ("list", f"{4:020d}"), ("read", f"{6:020d}.crc")]
 
 
 def test_a_table_is_opened_from_its_checksum_without_reading_commits_or_checkpoints(log):
     requests = Requests(log)
     snapshot = load(log)
     assert (snapshot.version, snapshot.schema.names, snapshot.protocol) == (6, ("id", "day"), PROTOCOL)
-    assert requests.seen == BEGIN
+    assert requests.accesses == FIRST_ACCESSES
     assert paths(snapshot) == FILES
-    assert ("read", f"{6:020d}.json") in requests.seen
+    assert ("read", f"{6:020d}.json") in requests.accesses
 
 
 def test_the_checksum_and_the_log_give_the_same_state(log):
@@ -80,10 +80,10 @@ def test_a_missing_checksum_costs_no_further_requests(log):
     del log.files[checksum_name(6)]
     requests = Requests(log)
     load(log)
-    assert [name for _, name in requests.seen if name.endswith(".crc")] == []
-    requests.seen.clear()
+    assert [name for _, name in requests.accesses if name.endswith(".crc")] == []
+    requests.accesses.clear()
     load(log, 5)
-    assert [name for _, name in requests.seen if name.endswith(".crc")] == []
+    assert [name for _, name in requests.accesses if name.endswith(".crc")] == []
 
 
 @pytest.mark.parametrize("content", [b"x", b"[]", b"{}", b'{"numFiles":6}', b"\xff"])
@@ -106,28 +106,28 @@ def test_the_provenance_is_read_from_its_commit_alone(log):
     requests = Requests(log)
     assert snapshot.commit_info == {"operation": "LAST"}
     assert snapshot.commit_info == {"operation": "LAST"}
-    assert requests.seen == [("read", f"{7:020d}.json")]
+    assert requests.accesses == [("read", f"{7:020d}.json")]
 
 
-def everything(snapshot):
+def read_everything(snapshot):
     return snapshot.commit_info, snapshot.transactions, snapshot.files, snapshot.tombstones()
 
 
 def test_a_table_with_slow_storage_does_not_block_another_table(log):
-    """Each access to its storage ends only after another thread has read the whole other table."""
-    second_log, held_up = appended(create(new_store()), 1), []
+    """Each access to the first table waits up to five seconds while another thread reads the whole second table."""
+    second_log, blocked_accesses = append_files(create(new_store()), 1), []
 
-    def silent(_operation, name):
-        thread = threading.Thread(target=lambda: everything(load(second_log)), daemon=True)
+    def read_second_table(_operation, name):
+        thread = threading.Thread(target=lambda: read_everything(load(second_log)), daemon=True)
         thread.start()
         thread.join(5)
         if thread.is_alive():
-            held_up.append(name)
+            blocked_accesses.append(name)
 
     snapshot = load(log)
-    log.before = silent
-    everything(snapshot)
-    assert held_up == []
+    log.before = read_second_table
+    read_everything(snapshot)
+    assert blocked_accesses == []
 
 
 def test_a_gap_in_the_log_is_reported_in_spite_of_a_checksum(log):
@@ -136,8 +136,8 @@ def test_a_gap_in_the_log_is_reported_in_spite_of_a_checksum(log):
         load(log)
 
 
-def rewritten(log, version, change):
-    """A checkpoint with other content, as a faulty writer writes it."""
+def rewrite_checkpoint(log, version, change):
+    """Replace the content of a checkpoint, as a faulty writer does."""
     rows = pq.read_table(pa.BufferReader(log.files[checkpoint_name(version)][0]))
     log.files[checkpoint_name(version)] = (to_parquet(change(rows)), 0)
 
@@ -165,7 +165,7 @@ def with_another_protocol(rows):
 
 
 CHANGES = {
-    "a file less": (without_a_file, r"6 files for version \d+, but the log has 5"),
+    "one file less": (without_a_file, r"6 files for version \d+, but the log has 5"),
     "another size": (with_another_size, r"files of \d+ bytes in all for version \d+, but the log has \d+ bytes"),
     "another schema": (with_another_schema, r"the schema \{.*\} for version \d+, but the log has \{.*\}:"),
     "another protocol": (with_another_protocol, r"the writer version 2 for version \d+, but the log has 5"),
@@ -176,7 +176,7 @@ CHANGES = {
 @pytest.mark.parametrize("changed", [[4], [2, 4]])
 def test_a_checkpoint_that_contradicts_the_checksum_is_replaced_by_other_files(log, change, changed, caplog):
     for version in changed:
-        rewritten(log, version, CHANGES[change][0])
+        rewrite_checkpoint(log, version, CHANGES[change][0])
     with caplog.at_level(logging.WARNING):
         assert paths(load(log)) == FILES
     assert caplog.text.count("Falling back") == len(changed)
@@ -184,9 +184,9 @@ def test_a_checkpoint_that_contradicts_the_checksum_is_replaced_by_other_files(l
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_the_error_names_checksum_and_checkpoint_if_no_other_file_decides(log, change):
+def test_the_error_names_the_checksum_and_a_remedy_if_no_other_file_decides(log, change):
     for version in (2, 4):
-        rewritten(log, version, CHANGES[change][0])
+        rewrite_checkpoint(log, version, CHANGES[change][0])
     for version in range(3):
         del log.files[commit_name(version)]
     with pytest.raises(CorruptLogError, match=CHANGES[change][1]) as caught:
@@ -200,66 +200,67 @@ def test_a_compaction_that_contradicts_the_checksum_is_replaced_by_its_commits(l
     assert paths(load(log)) == FILES and load(log).segment.compactions
     log.files[name] = (log.files[name][0].splitlines()[0], 0)
     assert paths(load(log)) == FILES
-    assert compaction_name(5, 6) == name
 
 
-@pytest.mark.parametrize("wrong", [{"numFiles": 99}, {"tableSizeBytes": 1}])
-def test_a_complete_log_overrules_the_checksum_with_a_warning(log, wrong, caplog):
-    write_checksum(log, 6, **wrong)
+@pytest.mark.parametrize("wrong_fields", [{"numFiles": 99}, {"tableSizeBytes": 1}])
+def test_a_complete_log_overrules_the_checksum_with_a_warning(log, wrong_fields, caplog):
+    write_checksum(log, 6, **wrong_fields)
     snapshot = load(log)
     with caplog.at_level(logging.WARNING):
         assert paths(snapshot) == FILES
-    assert checksum_name(6) in caplog.text and str(next(iter(wrong.values()))) in caplog.text
+    assert checksum_name(6) in caplog.text and str(next(iter(wrong_fields.values()))) in caplog.text
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "wrong_fields",
     [
         {"metadata": to_json(metadata(schema=struct(x="long")))},
         {"protocol": {**to_json(PROTOCOL), "minWriterVersion": 4}},
     ],
 )
-def test_a_checksum_of_another_table_raises_an_error_once_the_log_is_read(log, wrong):
-    write_checksum(log, 6, **wrong)
+def test_a_checksum_of_another_table_raises_an_error_once_the_log_is_read(log, wrong_fields):
+    write_checksum(log, 6, **wrong_fields)
     with pytest.raises(CorruptLogError, match=checksum_name(6)):
         assert load(log).files
 
 
 def test_two_spellings_of_one_metadata_do_not_contradict(log):
-    described = to_json(load(log).metadata)
-    described["schemaString"] = json.dumps(json.loads(described["schemaString"]), indent=2)
-    write_checksum(log, 6, metadata={**described, "format": {"provider": "parquet"}, "createdTime": 1, "novelty": 1})
+    metadata_body = to_json(load(log).metadata)
+    metadata_body["schemaString"] = json.dumps(json.loads(metadata_body["schemaString"]), indent=2)
+    write_checksum(
+        log, 6, metadata={**metadata_body, "format": {"provider": "parquet"}, "createdTime": 1, "novelty": 1}
+    )
     assert paths(load(log)) == FILES
 
 
-def without_its_beginning(log):
-    """The table after a cleanup of its old commits: its newest version needs one checkpoint."""
+def clean_up_before_checkpoint_4(log):
+    """Delete the commits and the checkpoint before checkpoint 4, so that the newest version needs checkpoint 4."""
     log.files.pop(checkpoint_name(2))
     for version in range(5):
         log.files.pop(commit_name(version))
 
 
-WRONG = [{"numFiles": 99}, {"tableSizeBytes": 1}]
+WRONG_FIELDS = [{"numFiles": 99}, {"tableSizeBytes": 1}]
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-def test_a_checkpoint_that_matches_its_hint_overrules_the_checksum_with_a_warning(log, wrong, caplog):
-    without_its_beginning(log)
-    write_checksum(log, 6, **wrong)
+@pytest.mark.parametrize("wrong_fields", WRONG_FIELDS)
+def test_a_checkpoint_that_matches_its_hint_overrules_the_checksum_with_a_warning(log, wrong_fields, caplog):
+    clean_up_before_checkpoint_4(log)
+    write_checksum(log, 6, **wrong_fields)
     with caplog.at_level(logging.WARNING):
         assert paths(load(log)) == FILES
-    assert checksum_name(6) in caplog.text and str(next(iter(wrong.values()))) in caplog.text
+    assert checksum_name(6) in caplog.text and str(next(iter(wrong_fields.values()))) in caplog.text
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong_fields", WRONG_FIELDS)
 @pytest.mark.parametrize("has_compaction", [False, True])
-def test_a_checksum_of_another_writer_never_makes_a_version_unreadable(log, wrong, has_compaction, caplog):
+def test_a_checksum_of_another_writer_never_makes_a_version_unreadable(log, wrong_fields, has_compaction, caplog):
     put_raw(log, 6, [info(engineInfo="Apache-Spark/4.0"), add("f6")])
     if has_compaction:
         write_compaction(log, 5, 6)
-    without_its_beginning(log)
+    clean_up_before_checkpoint_4(log)
     log.files.pop("_delta_log/_last_checkpoint")
-    write_checksum(log, 6, **wrong)
+    write_checksum(log, 6, **wrong_fields)
     with caplog.at_level(logging.WARNING):
         assert paths(load(log)) == FILES
     assert "Ignoring the version checksum" in caplog.text
@@ -267,7 +268,7 @@ def test_a_checksum_of_another_writer_never_makes_a_version_unreadable(log, wron
 
 def test_a_checkpoint_that_contradicts_its_hint_raises_an_error_for_every_writer(log):
     put_raw(log, 6, [info(engineInfo="Apache-Spark/4.0"), add("f6")])
-    rewritten(log, 4, without_a_file)
-    without_its_beginning(log)
+    rewrite_checkpoint(log, 4, without_a_file)
+    clean_up_before_checkpoint_4(log)
     with pytest.raises(CorruptLogError, match=r"6 files for version \d+, but the log has 5"):
         assert load(log).files

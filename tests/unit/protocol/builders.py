@@ -9,8 +9,8 @@ from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.schema import ArrayType, DataType, DecimalType, PrimitiveType, StructField, StructType
 from tests.unit.builders import SCHEMA, metadata
 
-LEGACY_7 = ("appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns", "invariants")
-"""The features that writer version 4 stands for."""
+WRITER_4_FEATURES = ("appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns", "invariants")
+"""The features that writer version 4 implies."""
 
 PLAIN = metadata()
 NTZ = metadata(schema=StructType((StructField("c", ArrayType(PrimitiveType("timestamp_ntz"))),)))
@@ -41,8 +41,8 @@ def with_features(*writer_features: str, readers: Iterable[str] = ()) -> Protoco
 
 def with_field(kind: Any = "long", **field_metadata: Any) -> Metadata:
     """The metadata of a table with a column `c`. A name in `field_metadata` has `__` for each dot."""
-    about_c = {key.replace("__", "."): value for key, value in field_metadata.items()}
-    return metadata(schema=StructType((*SCHEMA.fields, StructField("c", PrimitiveType(kind), metadata=about_c))))
+    metadata_of_c = {key.replace("__", "."): value for key, value in field_metadata.items()}
+    return metadata(schema=StructType((*SCHEMA.fields, StructField("c", PrimitiveType(kind), metadata=metadata_of_c))))
 
 
 def simple_type(name: str) -> DataType:

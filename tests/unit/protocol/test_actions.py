@@ -1,4 +1,4 @@
-"""Actions keep unknown fields and reject what the protocol forbids. The error names the place in the log."""
+"""Actions keep unknown fields and reject values that the protocol forbids. The error names the file and the line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from deltalite.protocol.actions import (
     parse_commit,
 )
 
-# One complete body a kind, with a key that no release of ours knows.
+# A complete body of each kind of action. Some nested objects have unknown keys.
 BODIES = {
     "protocol": {
         "minReaderVersion": 3, "minWriterVersion": 7,
@@ -105,13 +105,13 @@ def test_an_integer_out_of_the_range_of_its_type_is_rejected(kind, key, value):
 
 
 @pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind, keys in REQUIRED.items() for key in keys])
-@pytest.mark.parametrize("how", ["missing", "null", "wrong"])
-def test_the_error_names_the_file_and_a_missing_or_mistyped_key(kind, key, how):
+@pytest.mark.parametrize("fault", ["missing", "null", "wrong"])
+def test_the_error_names_the_file_and_a_missing_or_mistyped_key(kind, key, fault):
     body = dict(BODIES[kind])
-    if how == "missing":
+    if fault == "missing":
         del body[key]
     else:
-        body[key] = None if how == "null" else 1.5
+        body[key] = None if fault == "null" else 1.5
     with pytest.raises(CorruptLogError) as caught:
         parse_commit(line(kind, body), "_delta_log/00000000000000000007.json")
     for part in ("00000000000000000007.json", kind, f"`{key}`"):
@@ -143,7 +143,7 @@ def test_a_value_of_another_type_is_rejected(kind, change):
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "problem"),
     [
         (b'{"add": {"path"', "Line 1 of f.json is not JSON"),
         (b'{"txn": {"appId": "a", "version": 1}}\n{"add"', "Line 2 of f.json is not JSON"),
@@ -158,8 +158,8 @@ def test_a_value_of_another_type_is_rejected(kind, change):
     ],
     ids=["cut", "second line", "array", "text", "number", "provenance", "of a checkpoint", "bytes", "deep", "trailing"],
 )
-def test_the_error_names_the_file_and_the_number_of_an_invalid_line(data, says):
-    with pytest.raises(CorruptLogError, match=says):
+def test_the_error_names_the_file_and_the_number_of_an_invalid_line(data, problem):
+    with pytest.raises(CorruptLogError, match=problem):
         parse_commit(data, "f.json")
 
 

@@ -86,9 +86,9 @@ def test_other_arrow_types_convert_to_the_same_delta_type(arrow, delta):
 )
 def test_the_error_names_the_column_and_a_type_that_delta_cannot_store(arrow):
     schema = pa.schema([("ok", pa.int64()), ("st", pa.struct([("list", pa.list_(arrow))]))])
-    with pytest.raises(SchemaMismatchError) as refused:
+    with pytest.raises(SchemaMismatchError) as caught:
         schema_from_arrow(schema)
-    assert "'st.list.element'" in refused.value.problem and str(arrow) in refused.value.problem
+    assert "'st.list.element'" in caught.value.problem and str(arrow) in caught.value.problem
 
 
 def test_two_columns_that_differ_only_in_case_are_rejected():

@@ -1,4 +1,4 @@
-"""The clustering columns of a table are read in both spellings, and kept."""
+"""The clustering columns of a table are read in both spellings, and a new schema keeps them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_a_domain_without_columns_raises_an_error(text):
 def test_a_new_schema_keeps_the_clustering_columns_by_physical_name():
     check_keeps_clustering((("id",), ("s", "x")), TABLE)
     check_keeps_clustering((), TableSchema(logical=struct(a="long"), partition_columns=("a",)))
-    for columns, words in (((("s",),), "s "), ((("s", "y"),), r"s\.y"), ((("ID",),), "ID")):
-        with pytest.raises(SchemaMismatchError, match=f"clustered by {words}"):
+    for columns, column_text in (((("s",),), "s "), ((("s", "y"),), r"s\.y"), ((("ID",),), "ID")):
+        with pytest.raises(SchemaMismatchError, match=f"clustered by {column_text}"):
             check_keeps_clustering(columns, TABLE)
     for type_name in ("boolean", "binary"):
         with pytest.raises(SchemaMismatchError, match="without bounds"):
@@ -55,18 +55,26 @@ def test_a_new_schema_keeps_the_clustering_columns_by_physical_name():
         check_keeps_clustering((("id",),), TableSchema(logical=SCHEMA, partition_columns=("day",)))
 
 
-@pytest.mark.parametrize("asked", [{"delta.dataSkippingNumIndexedCols": "1"}, {"delta.dataSkippingStatsColumns": "id"}])
-def test_clustering_columns_have_statistics_with_any_configuration(asked):
-    indexed = indexed_columns(TABLE, asked, always=(("s", "x"),))
+@pytest.mark.parametrize(
+    "properties", [{"delta.dataSkippingNumIndexedCols": "1"}, {"delta.dataSkippingStatsColumns": "id"}]
+)
+def test_clustering_columns_have_statistics_with_any_configuration(properties):
+    indexed = indexed_columns(TABLE, properties, always=(("s", "x"),))
     assert [path for path, _ in indexed.leaves] == [("id",), ("s", "x")]
 
 
 def test_the_configuration_names_logical_columns_and_statistics_have_physical_names():
-    named = lambda name, kind: StructField(name, kind, metadata={"delta.columnMapping.physicalName": f"p_{name}"})
-    inner = StructType((named("x", PrimitiveType("long")), named("y", PrimitiveType("long"))))
-    fields = named("day", PrimitiveType("string")), named("a", PrimitiveType("long")), named("s", inner)
+    def mapped_field(name, kind):
+        return StructField(name, kind, metadata={"delta.columnMapping.physicalName": f"p_{name}"})
+
+    inner = StructType((mapped_field("x", PrimitiveType("long")), mapped_field("y", PrimitiveType("long"))))
+    fields = (
+        mapped_field("day", PrimitiveType("string")),
+        mapped_field("a", PrimitiveType("long")),
+        mapped_field("s", inner),
+    )
     table = TableSchema(logical=StructType(fields), partition_columns=("day",), mode=MappingMode.NAME)
-    paths = lambda asked: [path for path, _ in indexed_columns(table, asked).leaves]
+    paths = lambda properties: [path for path, _ in indexed_columns(table, properties).leaves]
     assert paths({}) == [("p_a",), ("p_s", "p_x"), ("p_s", "p_y")]
     assert paths({"delta.dataSkippingNumIndexedCols": "2"}) == [("p_a",), ("p_s", "p_x")]
     assert paths({"delta.dataSkippingStatsColumns": "S.y"}) == [("p_s", "p_y")]
@@ -75,8 +83,8 @@ def test_the_configuration_names_logical_columns_and_statistics_have_physical_na
 def test_an_append_conflicts_with_new_clustering_columns():
     winner = Winner(version=5, actions=list(domain(["id"]).values()))
     for actions, error in (((add("n"),), MetadataChangedException), ((txn("run"),), NoConflict)):
-        verdict = judge(proposal(4, *actions, rules=(PROTOCOL, metadata())), winner, "mine")
-        assert isinstance(verdict, error)
+        judgement = judge(proposal(4, *actions, rules=(PROTOCOL, metadata())), winner, "mine")
+        assert isinstance(judgement, error)
     foreign = DomainMetadata(domain="mine", configuration="", removed=False)
-    verdict = judge(proposal(4, add("n"), rules=(PROTOCOL, metadata())), Winner(version=5, actions=[foreign]), "mine")
-    assert isinstance(verdict, NoConflict)
+    judgement = judge(proposal(4, add("n"), rules=(PROTOCOL, metadata())), Winner(version=5, actions=[foreign]), "mine")
+    assert isinstance(judgement, NoConflict)

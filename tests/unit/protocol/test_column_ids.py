@@ -1,4 +1,4 @@
-"""Ids and physical names of columns: each field has its own, and no other column gets them later."""
+"""Each field of a schema gets a unique id and physical name, which no other column gets later."""
 
 from __future__ import annotations
 
@@ -31,9 +31,12 @@ def struct(**columns):
 NESTED = struct(a=LONG, s=struct(x=LONG), l=ArrayType(struct(y=TEXT)), m=MapType(struct(k=LONG), struct(v=LONG)))
 
 
-def assigned_ids(schema, mode="name", previous=None, configuration=None, **options):
-    """The assigned ids and physical names by field name, the stored highest id, and the new metadata."""
-    names = (f"p{n}" for n in count(options.pop("first", 1)))
+def assigned_ids(schema, mode="name", previous=None, configuration=None, *, first=1, **options):
+    """The assigned ids and physical names by field name, the stored highest id, and the new metadata.
+
+    The new physical names are `p<first>`, `p<first + 1>` and so on.
+    """
+    names = (f"p{n}" for n in count(first))
     requested = metadata({MODE: mode, **(configuration or {})}, schema=schema)
     with_ids = with_column_ids(requested, previous, new_name=lambda: next(names), **options)
     fields = list(all_fields(parse_schema(with_ids.schema_string)))
@@ -41,8 +44,8 @@ def assigned_ids(schema, mode="name", previous=None, configuration=None, **optio
     return ids, {f.name: f.metadata.get(PHYSICAL_NAME) for f in fields}, with_ids.configuration.get(HIGHEST), with_ids
 
 
-def as_table(metadata_, mode=MappingMode.NAME):
-    return TableSchema(logical=parse_schema(metadata_.schema_string), mode=mode)
+def as_table(table_metadata, mode=MappingMode.NAME):
+    return TableSchema(logical=parse_schema(table_metadata.schema_string), mode=mode)
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
@@ -63,9 +66,11 @@ def test_new_columns_get_ids_above_the_highest_id_ever_used():
     _, _, _, before = assigned_ids(struct(a=LONG, s=struct(x=LONG)))
     old_fields = parse_schema(before.schema_string).fields
     inner = StructType((*old_fields[1].type.fields, StructField("z", TEXT)))
-    grown = StructType((old_fields[0], StructField("s", inner, True, old_fields[1].metadata), StructField("b", TEXT)))
+    new_schema = StructType(
+        (old_fields[0], StructField("s", inner, True, old_fields[1].metadata), StructField("b", TEXT))
+    )
     ids, names, highest, new_metadata = assigned_ids(
-        grown, previous=as_table(before), configuration={HIGHEST: "40"}, keeps_files=True, first=8
+        new_schema, previous=as_table(before), configuration={HIGHEST: "40"}, keeps_files=True, first=8
     )
     assert ids == {"a": 1, "s": 2, "x": 3, "z": 41, "b": 42} and highest == "42"
     assert names == {"a": "p1", "s": "p2", "x": "p3", "z": "p8", "b": "p9"}
@@ -74,10 +79,9 @@ def test_new_columns_get_ids_above_the_highest_id_ever_used():
 
 def test_a_new_schema_keeps_the_ids_of_fields_with_the_same_path_and_type():
     _, _, _, before = assigned_ids(struct(a=LONG, b=TEXT, s=struct(x=LONG, y=TEXT)))
-    fresh = struct(A=LONG, b=LONG, s=struct(x=LONG), c=TEXT)
-    ids, names, highest, _ = assigned_ids(
-        fresh, previous=as_table(before), first=6
-    )  # though the highest id is not kept
+    new_schema = struct(A=LONG, b=LONG, s=struct(x=LONG), c=TEXT)
+    # The requested metadata does not have the highest id.
+    ids, names, highest, _ = assigned_ids(new_schema, previous=as_table(before), first=6)
     assert ids == {"A": 1, "b": 6, "s": 7, "x": 4, "c": 8} and highest == "8"
     assert names["A"] == "p1" and names["x"] == "p4"
 
@@ -108,6 +112,6 @@ def test_physical_names_of_an_unmapped_table_are_not_kept():
 def test_the_mapping_mode_changes_only_from_none_to_name(before, after):
     schema = struct(a=LONG)
     _, _, _, new_metadata = assigned_ids(schema, "none" if before == "none" else before)
-    with pytest.raises(InvalidRequestError, match=f"'{before}' in the table and '{after}'") as refused:
+    with pytest.raises(InvalidRequestError, match=f"'{before}' in the table and '{after}'") as caught:
         assigned_ids(schema, after, previous=as_table(new_metadata, MappingMode(before)))
-    assert refused.value.remedy
+    assert caught.value.remedy

@@ -56,11 +56,11 @@ def test_a_path_is_translated_as_far_as_the_schema_has_it(logical, physical):
     assert TABLE.physical_path(logical) == physical
 
 
-def test_without_mapping_the_physical_schema_is_the_schema():
+def test_the_physical_schema_is_the_schema_without_mapping():
     plain = TableSchema(logical=SCHEMA, partition_columns=("DAY",))
     assert plain.physical is SCHEMA
     assert plain.physical_path(("Id",)) == ("id",)
-    # The log has values under the metadata's spelling of the column.
+    # The keys of partition values in the log have the spelling of the metadata.
     assert plain.partition_keys == {"day": "DAY"}
 
 
@@ -74,13 +74,13 @@ def test_without_mapping_the_physical_schema_is_the_schema():
     ],
 )
 def test_a_mode_has_no_effect_without_its_feature(mode, supported, effective_mode):
-    table = table_schema(metadata({"delta.columnMapping.mode": mode}), LOGICAL, mapped=supported)
+    table = table_schema(metadata({"delta.columnMapping.mode": mode}), LOGICAL, supports_mapping=supported)
     assert table.mode is effective_mode
 
 
 def test_an_unknown_mode_is_rejected():
     with pytest.raises(InvalidRequestError, match=r"delta\.columnMapping\.mode"):
-        table_schema(metadata({"delta.columnMapping.mode": "magic"}), LOGICAL, mapped=True)
+        table_schema(metadata({"delta.columnMapping.mode": "magic"}), LOGICAL, supports_mapping=True)
 
 
 def test_a_mapped_field_without_a_physical_name_raises_a_corrupt_log_error():

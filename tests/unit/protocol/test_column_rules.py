@@ -1,4 +1,4 @@
-"""The rules of a table's columns in its metadata: the active ones, and those that are rejected."""
+"""The rules in the metadata of a table's columns: active rules, and rules that are rejected."""
 
 from __future__ import annotations
 

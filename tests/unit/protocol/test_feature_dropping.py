@@ -45,18 +45,18 @@ def test_the_protocol_loses_the_feature_and_protects_checkpoints(before, reader_
 
 
 def test_the_preview_is_another_feature():
-    both = with_features(readers=("typeWidening", "typeWidening-preview"))
-    after, _ = without_features(both, metadata(), droppable_features(["TypeWidening-Preview"]))
+    before = with_features(readers=("typeWidening", "typeWidening-preview"))
+    after, _ = without_features(before, metadata(), droppable_features(["TypeWidening-Preview"]))
     assert after.reader_features == ("typeWidening",)
 
 
 def test_only_some_features_can_be_dropped():
     assert droppable_features(["TYPEWIDENING"]) == FEATURES
     for name in ("deletionVectors", "unknown"):
-        with pytest.raises(InvalidRequestError, match=name) as rejected:
+        with pytest.raises(InvalidRequestError, match=name) as caught:
             droppable_features([name])
-        assert "typeWidening" in rejected.value.remedy
+        assert "typeWidening" in caught.value.remedy
 
 
-def test_the_properties_that_enable_a_feature():
+def test_a_property_and_a_feature_request_enable_a_feature():
     assert enabling_properties(FEATURES) == {"delta.enableTypeWidening", "delta.feature.typeWidening"}

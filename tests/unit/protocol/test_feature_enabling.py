@@ -1,4 +1,4 @@
-"""The protocol that a table needs: version numbers while they suffice, then lists. An upgrade removes no feature."""
+"""A table's protocol has version numbers while they suffice, else feature lists. An upgrade removes no feature."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deltalite.protocol.actions import Protocol
 from deltalite.protocol.feature_enabling import is_satisfied, protocol_for, requested_protocol, stored_properties
 from deltalite.protocol.features import supported_features
 from tests.unit.builders import metadata
-from tests.unit.protocol.builders import LEGACY_7, MAPPED, NTZ, PLAIN, legacy, with_features, with_field
+from tests.unit.protocol.builders import MAPPED, NTZ, PLAIN, WRITER_4_FEATURES, legacy, with_features, with_field
 
 BASE = ("appendOnly", "invariants")
 CHECKED = metadata({"delta.constraints.positive": "id > 0"})
@@ -52,16 +52,17 @@ UPGRADES = [
     # A feature without a legacy version: the protocol lists it and every feature that the old versions implied.
     (None, TIMED, {}, with_lists(1, None, *BASE, "inCommitTimestamp")),
     (legacy(1, 1), TIMED, {}, with_lists(1, None, "inCommitTimestamp")),
-    (legacy(1, 4), TIMED, {}, with_lists(1, None, *LEGACY_7, "inCommitTimestamp")),
-    (legacy(1, 6), TIMED, {}, with_lists(1, None, *LEGACY_7, "identityColumns", "inCommitTimestamp")),
+    (legacy(1, 4), TIMED, {}, with_lists(1, None, *WRITER_4_FEATURES, "inCommitTimestamp")),
+    (legacy(1, 6), TIMED, {}, with_lists(1, None, *WRITER_4_FEATURES, "identityColumns", "inCommitTimestamp")),
     # The reader version stays at 2 if it implies every reader feature of the table.
-    (legacy(2, 5), TIMED, {}, with_lists(2, None, *LEGACY_7, "columnMapping", "inCommitTimestamp")),
-    (legacy(2, 6), TIMED, {}, with_lists(2, None, *LEGACY_7, "columnMapping", "identityColumns", "inCommitTimestamp")),
+    (legacy(2, 5), TIMED, {}, with_lists(2, None, *WRITER_4_FEATURES, "columnMapping", "inCommitTimestamp")),
+    (legacy(2, 6), TIMED, {},
+     with_lists(2, None, *WRITER_4_FEATURES, "columnMapping", "identityColumns", "inCommitTimestamp")),
     (None, NTZ, {}, with_lists(3, ["timestampNtz"], *BASE, "timestampNtz")),
-    (legacy(1, 4), NTZ, {}, with_lists(3, ["timestampNtz"], *LEGACY_7, "timestampNtz")),
+    (legacy(1, 4), NTZ, {}, with_lists(3, ["timestampNtz"], *WRITER_4_FEATURES, "timestampNtz")),
     (legacy(2, 5), NTZ, {},
-     with_lists(3, ["columnMapping", "timestampNtz"], *LEGACY_7, "columnMapping", "timestampNtz")),
-    # A protocol with feature lists keeps them, including unknown features.
+     with_lists(3, ["columnMapping", "timestampNtz"], *WRITER_4_FEATURES, "columnMapping", "timestampNtz")),
+    # A protocol with feature lists keeps all listed features, including unknown features.
     (with_features("fromTheFuture"), TIMED, {}, with_lists(1, None, "fromTheFuture", "inCommitTimestamp")),
     (with_features("fromTheFuture"), NTZ, {}, with_lists(3, ["timestampNtz"], "fromTheFuture", "timestampNtz")),
     (with_features(), metadata({"delta.appendOnly": "true"}), {}, with_lists(1, None, "appendOnly")),
@@ -76,21 +77,23 @@ UPGRADES = [
     (None, PLAIN, {"delta.feature.inCommitTimestamp": "supported"}, with_lists(1, None, *BASE, "inCommitTimestamp")),
     (None, PLAIN, {"delta.feature.TIMESTAMPNTZ": "Enabled"}, with_lists(3, ["timestampNtz"], *BASE, "timestampNtz")),
     (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "3"}, legacy(1, 4)),
-    (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "7"}, with_lists(1, None, *LEGACY_7)),
+    (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "7"}, with_lists(1, None, *WRITER_4_FEATURES)),
     (with_features("domainMetadata"), PLAIN, {"delta.minWriterVersion": "2"}, with_features("domainMetadata")),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("current", "table", "properties", "wanted"), UPGRADES)
-def test_a_protocol_gains_the_needed_features_and_keeps_all_others(current, table, properties, wanted):
+@pytest.mark.parametrize(("current", "table_metadata", "properties", "expected"), UPGRADES)
+def test_a_protocol_gains_the_needed_features_and_keeps_all_others(current, table_metadata, properties, expected):
     requested = requested_protocol(properties)
-    new_protocol = protocol_for(table, current, requested)
-    assert new_protocol == wanted
+    new_protocol = protocol_for(table_metadata, current, requested)
+    assert new_protocol == expected
     assert supported_features(new_protocol) >= supported_features(current or legacy(1, 2)) | requested.features
-    assert is_satisfied(new_protocol, requested) and protocol_for(table, new_protocol, requested) == new_protocol
+    assert (
+        is_satisfied(new_protocol, requested) and protocol_for(table_metadata, new_protocol, requested) == new_protocol
+    )
 
 
-def test_a_protocol_without_a_required_feature_does_not_satisfy():
+def test_a_protocol_without_a_requested_version_or_feature_does_not_satisfy_the_request():
     for properties in (
         {"delta.minWriterVersion": "3"},
         {"delta.minReaderVersion": "2"},
@@ -113,7 +116,7 @@ def test_properties_that_request_protocol_features_are_not_stored():
 
 
 @pytest.mark.parametrize(
-    ("properties", "words"),
+    ("properties", "problem"),
     [
         ({"delta.minReaderVersion": "4"}, "delta.minReaderVersion is '4'"),
         ({"delta.minWriterVersion": "seven"}, "delta.minWriterVersion is 'seven'"),
@@ -124,10 +127,10 @@ def test_properties_that_request_protocol_features_are_not_stored():
         ({"delta.feature.clustering": "supported"}, "clustering columns"),
     ],
 )
-def test_the_error_names_the_key_of_an_invalid_protocol_property(properties, words):
-    with pytest.raises(InvalidRequestError, match=words) as refused:
+def test_the_error_names_the_key_of_an_invalid_protocol_property(properties, problem):
+    with pytest.raises(InvalidRequestError, match=problem) as caught:
         requested_protocol(properties)
-    assert refused.value.remedy
+    assert caught.value.remedy
 
 
 def test_the_error_names_an_unwritable_feature():

@@ -13,7 +13,7 @@ from deltalite.protocol.features import (
     supported_features,
 )
 from tests.unit.builders import metadata
-from tests.unit.protocol.builders import LEGACY_7, MAPPED, NTZ, PLAIN, legacy, with_features, with_field
+from tests.unit.protocol.builders import MAPPED, NTZ, PLAIN, WRITER_4_FEATURES, legacy, with_features, with_field
 
 # The protocol and the metadata of a table, and the texts in the errors of a reader and of a writer. None: no error.
 CASES = [
@@ -81,14 +81,16 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("protocol", "table", "reader_error", "writer_error"), CASES)
-def test_a_table_is_readable_and_writable_or_the_error_names_the_feature(protocol, table, reader_error, writer_error):
+@pytest.mark.parametrize(("protocol", "table_metadata", "reader_error", "writer_error"), CASES)
+def test_a_table_is_readable_and_writable_or_the_error_names_the_feature(
+    protocol, table_metadata, reader_error, writer_error
+):
     for check, error_text in ((check_readable, reader_error), (check_writable, writer_error)):
         if error_text is None:
-            check(protocol, table)
+            check(protocol, table_metadata)
         else:
             with pytest.raises(UnsupportedFeatureError) as caught:
-                check(protocol, table)
+                check(protocol, table_metadata)
             assert error_text in caught.value.problem and caught.value.remedy
 
 
@@ -98,9 +100,9 @@ def test_a_table_is_readable_and_writable_or_the_error_names_the_feature(protoco
         (legacy(1, 1), set()),
         (legacy(1, 2), {"appendOnly", "invariants"}),
         (legacy(1, 3), {"appendOnly", "invariants", "checkConstraints"}),
-        (legacy(1, 4), set(LEGACY_7)),
-        (legacy(2, 5), {*LEGACY_7, "columnMapping"}),
-        (legacy(2, 6), {*LEGACY_7, "columnMapping", "identityColumns"}),
+        (legacy(1, 4), set(WRITER_4_FEATURES)),
+        (legacy(2, 5), {*WRITER_4_FEATURES, "columnMapping"}),
+        (legacy(2, 6), {*WRITER_4_FEATURES, "columnMapping", "identityColumns"}),
         (with_features(), set()),
         (with_features("appendOnly", readers=["timestampNtz"]), {"appendOnly", "timestampNtz"}),
         (Protocol(min_reader_version=2, min_writer_version=7, writer_features=("columnMapping",)), {"columnMapping"}),
@@ -111,7 +113,7 @@ def test_a_protocol_supports_its_listed_features_or_those_of_its_versions(protoc
 
 
 @pytest.mark.parametrize(
-    ("protocol", "table", "in_force"),
+    ("protocol", "table_metadata", "in_force"),
     [
         (legacy(1, 2), metadata({"delta.appendOnly": "true"}), True),
         (legacy(1, 2), metadata({"delta.appendOnly": "false"}), False),
@@ -120,5 +122,5 @@ def test_a_protocol_supports_its_listed_features_or_those_of_its_versions(protoc
         (with_features("appendOnly"), metadata({"delta.appendOnly": "TRUE"}), True),
     ],
 )
-def test_a_property_takes_effect_only_if_its_feature_is_supported(protocol, table, in_force):
-    assert is_in_force("appendOnly", protocol, table) is in_force
+def test_a_property_takes_effect_only_if_its_feature_is_supported(protocol, table_metadata, in_force):
+    assert is_in_force("appendOnly", protocol, table_metadata) is in_force

@@ -22,7 +22,7 @@ UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 
 
 @pytest.mark.parametrize(
-    ("base", "kind", "version", "more"),
+    ("base_name", "kind", "version", "other_fields"),
     [
         ("00000000000000000010.json", LogFileKind.COMMIT, 10, {}),
         ("00000000000000000010.crc", LogFileKind.CHECKSUM, 10, {}),
@@ -38,9 +38,9 @@ UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
         ("00000000000000000004.00000000000000000006.compacted.json", LogFileKind.COMPACTION, 4, {"last_version": 6}),
     ],
 )
-def test_every_kind_of_log_file_is_known_by_its_name(base, kind, version, more):
-    name = f"_delta_log/{base}"
-    assert parse_log_name(name) == LogFileName(name=name, kind=kind, version=version, **more)
+def test_every_kind_of_log_file_is_known_by_its_name(base_name, kind, version, other_fields):
+    name = f"_delta_log/{base_name}"
+    assert parse_log_name(name) == LogFileName(name=name, kind=kind, version=version, **other_fields)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from deltalite.protocol.iceberg_compat import (
     check_partition_columns,
     check_writes_data_files,
     file_tags,
-    newly_active,
+    newly_active_version,
     refuse_existing_files,
     with_column_mapping,
 )
@@ -26,7 +26,7 @@ from tests.unit.protocol.builders import with_features
 
 LONG = PrimitiveType("long")
 ARRAY, MAP = ArrayType(LONG), MapType(PrimitiveType("string"), LONG)
-BOTH = pytest.mark.parametrize("compat", [V1, V2], ids=["V1", "V2"])
+BOTH_VERSIONS = pytest.mark.parametrize("compat", [V1, V2], ids=["V1", "V2"])
 
 
 def protocol_of(*compats, features=()):
@@ -36,19 +36,19 @@ def protocol_of(*compats, features=()):
 def table(*compats, schema=None, **properties):
     """The metadata of a table with column mapping that enables the versions."""
     enabled = {compat.property.key: "true" for compat in compats}
-    changed = {key.replace("__", "."): text for key, text in properties.items()}
-    return metadata({"delta.columnMapping.mode": "name", **enabled, **changed}, schema=schema or SCHEMA)
+    more_properties = {key.replace("__", "."): text for key, text in properties.items()}
+    return metadata({"delta.columnMapping.mode": "name", **enabled, **more_properties}, schema=schema or SCHEMA)
 
 
 def column(data_type, **field_metadata):
     return StructType((StructField("id", LONG), StructField("c", data_type, metadata=field_metadata)))
 
 
-def changed(old, new, new_type):
+def widened_column(old, new, new_type):
     return column(new_type, **{"delta.typeChanges": [{"fromType": old, "toType": new}]})
 
 
-@BOTH
+@BOTH_VERSIONS
 def test_a_version_is_active_if_the_protocol_has_it_and_the_property_enables_it(compat):
     assert active_iceberg_compat(protocol_of(compat), table(compat)) is compat
     assert active_iceberg_compat(protocol_of(compat), table()) is None
@@ -56,7 +56,7 @@ def test_a_version_is_active_if_the_protocol_has_it_and_the_property_enables_it(
     assert file_tags(protocol_of(compat), table(compat)) == ({"ICEBERG_COMPAT_VERSION": "2"} if compat is V2 else None)
 
 
-@BOTH
+@BOTH_VERSIONS
 def test_a_new_table_gets_column_mapping_unless_it_sets_a_mode(compat):
     key = "delta.columnMapping.mode"
     enabled = {compat.property.key: "true"}
@@ -76,9 +76,9 @@ def test_a_new_table_gets_column_mapping_unless_it_sets_a_mode(compat):
     ],
 )
 def test_a_property_that_contradicts_the_version_is_rejected(compat, features, properties, problem):
-    with pytest.raises(InvalidRequestError, match=problem) as rejected:
+    with pytest.raises(InvalidRequestError, match=problem) as caught:
         check_iceberg_compat(protocol_of(compat, features=features), table(compat, **properties))
-    assert rejected.value.remedy
+    assert caught.value.remedy
     check_iceberg_compat(protocol_of(compat, features=features), table(**properties))
 
 
@@ -110,7 +110,7 @@ def test_a_column_of_a_type_that_the_version_does_not_allow_is_rejected(compat, 
         check_iceberg_compat(protocol_of(compat), table(compat, schema=column(data_type)))
 
 
-@BOTH
+@BOTH_VERSIONS
 def test_simple_types_and_structs_of_them_are_allowed(compat):
     names = ("byte", "short", "integer", "long", "float", "double", "string", "binary", "boolean", "timestamp",
              "timestamp_ntz", "date")  # fmt: skip
@@ -124,16 +124,16 @@ def test_simple_types_and_structs_of_them_are_allowed(compat):
 def test_arrays_and_maps_of_v2_need_field_ids_and_their_files_are_not_written(data_type):
     schema = column(data_type, **{NESTED_IDS: {"c.element": 7}})
     check_iceberg_compat(protocol_of(V2), table(V2, schema=schema))
-    with pytest.raises(UnsupportedFeatureError, match=r"column 'c'.*does not write them") as refused:
+    with pytest.raises(UnsupportedFeatureError, match=r"column 'c'.*does not write them") as caught:
         check_writes_data_files(protocol_of(V2), table(V2, schema=schema))
-    assert "delta-spark 4.4" in refused.value.remedy
+    assert "delta-spark 4.4" in caught.value.remedy
     for without_ids in (column(data_type), column(data_type, **{NESTED_IDS: {}})):
         with pytest.raises(UnsupportedFeatureError, match="column 'c'"):
             check_iceberg_compat(protocol_of(V2), table(V2, schema=without_ids))
     check_writes_data_files(protocol_of(V2), table(schema=column(data_type)))
 
 
-@BOTH
+@BOTH_VERSIONS
 @pytest.mark.parametrize(
     ("old", "new", "new_type", "is_allowed"),
     [
@@ -148,7 +148,7 @@ def test_arrays_and_maps_of_v2_need_field_ids_and_their_files_are_not_written(da
     ],
 )
 def test_only_the_type_promotions_of_iceberg_are_allowed(compat, old, new, new_type, is_allowed):
-    protocol, widened = protocol_of(compat, features=("typeWidening",)), changed(old, new, new_type)
+    protocol, widened = protocol_of(compat, features=("typeWidening",)), widened_column(old, new, new_type)
     if is_allowed:
         check_iceberg_compat(protocol, table(compat, schema=widened))
     else:
@@ -157,18 +157,18 @@ def test_only_the_type_promotions_of_iceberg_are_allowed(compat, old, new, new_t
     check_iceberg_compat(protocol, table(schema=widened))
 
 
-@BOTH
+@BOTH_VERSIONS
 def test_a_version_is_newly_active_if_another_one_or_none_was_active(compat):
-    assert newly_active(compat, protocol_of(compat), table(compat)) is None
-    assert newly_active(compat, protocol_of(compat), table()) is None
+    assert newly_active_version(compat, protocol_of(compat), table(compat)) is None
+    assert newly_active_version(compat, protocol_of(compat), table()) is None
     for before in (None, V1 if compat is V2 else V2):
-        assert newly_active(before, protocol_of(compat), table(compat)) is compat
-    with pytest.raises(InvalidRequestError, match=f"{compat.property.key} cannot become true") as rejected:
+        assert newly_active_version(before, protocol_of(compat), table(compat)) is compat
+    with pytest.raises(InvalidRequestError, match=f"{compat.property.key} cannot become true") as caught:
         refuse_existing_files(compat)
-    assert "overwrite_schema=True" in rejected.value.remedy
+    assert "overwrite_schema=True" in caught.value.remedy
 
 
-@BOTH
+@BOTH_VERSIONS
 def test_a_partitioned_table_keeps_its_partition_columns(compat):
     before, after = (replace(table(compat), partition_columns=columns) for columns in (("id",), ("day",)))
     with pytest.raises(InvalidRequestError, match=r"from \(id\) to \(day\)"):

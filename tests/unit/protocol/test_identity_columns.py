@@ -42,12 +42,14 @@ def test_new_values_continue_the_series_above_the_high_water_mark(start, step, m
     assert (column.first, column.last(1), column.last(5)) == (first, first, fifth)
 
 
-@pytest.mark.parametrize(("mark", "step", "fits"), [(LONG_MAX - 3, 1, 3), (-(2**63) + 3, -1, 3), (LONG_MAX - 10, 4, 2)])
-def test_a_series_ends_before_it_overflows(mark, step, fits):
+@pytest.mark.parametrize(
+    ("mark", "step", "remaining"), [(LONG_MAX - 3, 1, 3), (-(2**63) + 3, -1, 3), (LONG_MAX - 10, 4, 2)]
+)
+def test_a_series_ends_before_it_overflows(mark, step, remaining):
     column = IdentityColumn(name="n", start=0, step=step, high_water_mark=mark)
-    column.last(fits)
+    column.last(remaining)
     with pytest.raises(ConstraintViolationError, match="'n' has no values left"):
-        column.last(fits + 1)
+        column.last(remaining + 1)
 
 
 def test_a_new_high_water_mark_changes_only_the_metadata_of_its_column():
@@ -58,16 +60,9 @@ def test_a_new_high_water_mark_changes_only_the_metadata_of_its_column():
 
 
 def test_identity_columns_apply_if_the_protocol_supports_them():
-    identity_column_count = lambda protocol: len(column_rules(protocol, metadata(schema=identity_schema())).identities)
-    assert [
-        identity_column_count(p)
-        for p in (legacy(1, 5), legacy(1, 6), with_features(), with_features("identityColumns"))
-    ] == [
-        0,
-        1,
-        0,
-        1,
-    ]
+    protocols = (legacy(1, 5), legacy(1, 6), with_features(), with_features("identityColumns"))
+    rules = [column_rules(protocol, metadata(schema=identity_schema())) for protocol in protocols]
+    assert [len(column_rule.identities) for column_rule in rules] == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(

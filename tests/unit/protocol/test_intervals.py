@@ -1,4 +1,4 @@
-"""Intervals of table properties are read as Spark reads them."""
+"""An interval in a table property has the length that Spark gives it, or is rejected."""
 
 from __future__ import annotations
 

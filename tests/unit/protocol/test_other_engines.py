@@ -15,7 +15,7 @@ def test_features_are_grouped_by_their_engine():
     assert remedy_for("Read", names) == (
         "Read the table with another engine. Databricks Runtime 16.4 or later supports collations. "
         "delta-spark 4.4 supports geospatial, icebergCompatV3. "
-        "For labTimeWarp, timestampNanos, use the engine that added it to the table."
+        "For labTimeWarp, timestampNanos, use the engine that added the feature to the table."
     )
 
 
@@ -24,8 +24,8 @@ def test_features_are_grouped_by_their_engine():
     [
         ("catalogManaged", "with the catalog of the table"),
         ("geospatial", "delta-spark 4.4 supports geospatial."),
-        ("adaptiveMetadata-preview", "the engine that added it"),
-        ("timestampNanos", "the engine that added it"),
+        ("adaptiveMetadata-preview", "the engine that added the feature"),
+        ("timestampNanos", "the engine that added the feature"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_rejected_with_its_engine(name, engine):
@@ -39,7 +39,7 @@ def test_a_table_that_cannot_be_read_is_rejected_with_its_engine(name, engine):
     [
         ("collations", "Databricks Runtime 16.4 or later supports collations."),
         ("icebergCompatV3", "delta-spark 4.4 supports icebergCompatV3."),
-        ("columnMappingUsageTracking", "the engine that added it"),
+        ("columnMappingUsageTracking", "the engine that added the feature"),
     ],
 )
 def test_a_table_that_cannot_be_written_is_rejected_with_its_engine(name, engine):

@@ -129,7 +129,7 @@ def test_years_beyond_the_calendar_of_python_are_unsupported_and_not_corrupt(tex
     ],
 )
 def test_every_year_that_spark_writes_has_a_scalar(text, name, number):
-    """The numbers are those of numpy's proleptic calendar."""
+    """numpy's proleptic calendar gives the same numbers."""
     scalar = partition_scalar(text, data_type(name))
     assert scalar.type == type_to_arrow(data_type(name))
     assert scalar.cast(pa.int32() if name == "date" else pa.int64()).as_py() == number

@@ -71,18 +71,18 @@ def test_directories_are_spelled_and_read_as_spark_spells_them(value, directory,
 
 
 @pytest.mark.parametrize(
-    ("in_log", "real"),
+    ("in_log", "decoded"),
     [
-        ("p=%C3%BC/f.parquet", "p=ü/f.parquet"),  # delta-rs and we
+        ("p=%C3%BC/f.parquet", "p=ü/f.parquet"),  # delta-rs and this library
         ("p=ü/f.parquet", "p=ü/f.parquet"),  # Spark leaves letters beyond ASCII alone
-        ("a+b%2Bc", "a+b+c"),  # a plus is no blank
+        ("a+b%2Bc", "a+b+c"),  # a plus is not a space
         ("a%20b%2520c", "a b%20c"),
-        ("p=1//a%20b", "p=1/a b"),  # on Hadoop, one slash is as good as two
+        ("p=1//a%20b", "p=1/a b"),  # Hadoop reads two slashes as one
         ("file:////a//b", "file:///a/b"),
     ],
 )
-def test_paths_of_other_writers_are_decoded_once(in_log, real):
-    assert decode_path(in_log) == real
+def test_paths_of_other_writers_are_decoded_once(in_log, decoded):
+    assert decode_path(in_log) == decoded
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_paths_of_other_writers_are_decoded_once(in_log, real):
         (["d/x", "d//x", "./d/x", "d/./x", "e/../d/x", "./d//e/..//x"], "d/x"),
         (["s3://b/d/x", "s3://b//d/x", "s3://b/./d/e/../x"], "s3://b/d/x"),
         (["hdfs:/d/x", "hdfs:///d//x"], "hdfs:/d/x"),
-        (["../x", "d/../../x"], "../x"),  # a place beside the table stays one
-        (["./a:b/x", "e/../a:b/x"], "./a:b/x"),  # which without the dot would name a storage
+        (["../x", "d/../../x"], "../x"),  # a path outside the table stays outside
+        (["./a:b/x", "e/../a:b/x"], "./a:b/x"),  # without the dot, `a:` would be a URL scheme
         (["d/%2E/x"], "d/./x"),
     ],
 )

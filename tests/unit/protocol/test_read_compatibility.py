@@ -1,4 +1,4 @@
-"""Rows of an older schema under a newer one: added and widened columns are read, other changes give a reason."""
+"""A newer schema reads the rows of an older one if it adds or widens columns. Other changes give a reason."""
 
 from __future__ import annotations
 
@@ -88,15 +88,17 @@ def test_other_partition_columns_are_incompatible_and_another_case_of_their_name
 
 
 def test_column_mapping_identifies_columns_by_physical_name():
-    name = MappingMode.NAME
-    older = table_schema(column("a", physical="p"), mode=name)
-    assert incompatibility(older, table_schema(column("b", physical="q"), column("a", physical="p"), mode=name)) is None
+    by_name = MappingMode.NAME
+    older = table_schema(column("a", physical="p"), mode=by_name)
     assert (
-        incompatibility(older, table_schema(column("b", physical="p"), mode=name))
+        incompatibility(older, table_schema(column("b", physical="q"), column("a", physical="p"), mode=by_name)) is None
+    )
+    assert (
+        incompatibility(older, table_schema(column("b", physical="p"), mode=by_name))
         == "the column 'a' was renamed to 'b'"
     )
     # The column was dropped, and another column with its name was added.
-    assert incompatibility(older, table_schema(column("a", physical="q"), mode=name)) == "the column 'a' was dropped"
+    assert incompatibility(older, table_schema(column("a", physical="q"), mode=by_name)) == "the column 'a' was dropped"
 
 
 def test_column_mapping_may_be_enabled_once_and_not_changed():

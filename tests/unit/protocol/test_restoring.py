@@ -1,4 +1,4 @@
-"""The rules of a table after a restore: those that return to the older version, and those that never decrease."""
+"""The rules of a table after a restore: most return to the older version, and some values never decrease."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from deltalite.protocol.restoring import Rules, restored_rules
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType, parse_schema
 from tests.unit.builders import PROTOCOL, commit_actions, load, metadata, new_store, struct
 
-ICT = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
-TIMED = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
-CLUSTERED = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("clustering", "domainMetadata"))
+ENABLEMENT_KEYS = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
+TIMED_PROTOCOL = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
+CLUSTERED_PROTOCOL = Protocol(
+    min_reader_version=1, min_writer_version=7, writer_features=("clustering", "domainMetadata")
+)
 
 
 def rules(protocol=PROTOCOL, domains=(), **changes):
@@ -26,22 +28,22 @@ def rules(protocol=PROTOCOL, domains=(), **changes):
     )
 
 
-def timed(version=None):
-    since = {} if version is None else {ICT[0]: str(version), ICT[1]: str(version * 1000)}
-    return rules(TIMED, configuration={"delta.enableInCommitTimestamps": "true", **since})
+def rules_with_timestamps(version=None):
+    enablement = {} if version is None else {ENABLEMENT_KEYS[0]: str(version), ENABLEMENT_KEYS[1]: str(version * 1000)}
+    return rules(TIMED_PROTOCOL, configuration={"delta.enableInCommitTimestamps": "true", **enablement})
 
 
 def clustered_by(*columns):
     text = json.dumps({"clusteringColumns": [list(column) for column in columns]})
-    return rules(CLUSTERED, [DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=text, removed=False)])
+    return rules(CLUSTERED_PROTOCOL, [DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=text, removed=False)])
 
 
-def identity(name="n", mark=None, step=1, **more):
+def rules_with_identity(name="n", mark=None, step=1, **more_metadata):
     field_metadata = {
         "delta.identity.start": 1,
         "delta.identity.step": step,
         "delta.identity.allowExplicitInsert": False,
-        **more,
+        **more_metadata,
     }
     if mark is not None:
         field_metadata["delta.identity.highWaterMark"] = mark
@@ -56,7 +58,7 @@ def identity(name="n", mark=None, step=1, **more):
     )
 
 
-def mark_of(restored):
+def high_water_mark_of(restored):
     return parse_schema(restored.metadata.schema_string).fields[1].metadata.get("delta.identity.highWaterMark")
 
 
@@ -79,34 +81,36 @@ def test_schema_partitioning_and_properties_return_to_the_older_version_and_the_
     ],
 )
 def test_the_protocol_keeps_its_features_and_gains_those_of_the_older_files(now, then):
-    both = [Protocol(min_reader_version=r, min_writer_version=w, reader_features=a, writer_features=b)
+    protocols = [Protocol(min_reader_version=r, min_writer_version=w, reader_features=a, writer_features=b)
             for r, w, a, b in (now, then)]  # fmt: skip
-    restored_protocol = restored_rules(rules(both[0]), rules(both[1])).protocol
-    for protocol in both:
+    restored_protocol = restored_rules(rules(protocols[0]), rules(protocols[1])).protocol
+    for protocol in protocols:
         assert supported_features(protocol) <= supported_features(restored_protocol)
         assert restored_protocol.min_reader_version >= protocol.min_reader_version
         assert restored_protocol.min_writer_version >= protocol.min_writer_version
-    assert (restored_protocol == both[0]) is (supported_features(both[1]) <= supported_features(both[0]))
+    assert (restored_protocol == protocols[0]) is (supported_features(protocols[1]) <= supported_features(protocols[0]))
 
 
-@pytest.mark.parametrize("older", [False, True])
-def test_an_unwritable_feature_of_either_version_is_rejected(older):
+@pytest.mark.parametrize("is_older", [False, True])
+def test_an_unwritable_feature_of_either_version_is_rejected(is_older):
     unknown = rules(Protocol(min_reader_version=1, min_writer_version=7, writer_features=("quantum",)))
     with pytest.raises(UnsupportedFeatureError, match="quantum"):
-        restored_rules(*((rules(), unknown) if older else (unknown, rules())))
+        restored_rules(*((rules(), unknown) if is_older else (unknown, rules())))
 
 
 @pytest.mark.parametrize(("step", "now", "then", "expected"), [
     (1, 9, 4, 9), (1, 4, 9, 9), (-1, -9, -4, -9), (1, None, 4, 4), (1, 9, None, 9), (1, None, None, None),
 ])  # fmt: skip
 def test_an_identity_column_generates_no_value_twice(step, now, then, expected):
-    assert mark_of(restored_rules(identity(mark=now, step=step), identity(mark=then, step=step))) == expected
+    rules_now, rules_then = (rules_with_identity(mark=mark, step=step) for mark in (now, then))
+    assert high_water_mark_of(restored_rules(rules_now, rules_then)) == expected
 
 
 def test_an_identity_column_is_identified_by_its_physical_name():
     mapped = {"delta.columnMapping.physicalName": "p", "delta.columnMapping.id": 2}
-    assert mark_of(restored_rules(identity("renamed", 9, **mapped), identity("n", 4, **mapped))) == 9
-    assert mark_of(restored_rules(identity("other", 9), identity("n", 4))) == 4
+    renamed, older = rules_with_identity("renamed", 9, **mapped), rules_with_identity("n", 4, **mapped)
+    assert high_water_mark_of(restored_rules(renamed, older)) == 9
+    assert high_water_mark_of(restored_rules(rules_with_identity("other", 9), rules_with_identity("n", 4))) == 4
 
 
 @pytest.mark.parametrize(
@@ -120,8 +124,8 @@ def test_the_highest_id_of_a_column_is_never_lowered(now, then, expected):
 
 @pytest.mark.parametrize(("now", "then", "expected"), [(9, 1, "9"), (9, None, "9"), (None, 1, None)])
 def test_the_enablement_of_in_commit_timestamps_is_the_start_of_the_unbroken_series(now, then, expected):
-    values = restored_rules(timed(now), timed(then)).metadata.configuration
-    assert (values.get(ICT[0]), values.get(ICT[1])) == (
+    values = restored_rules(rules_with_timestamps(now), rules_with_timestamps(then)).metadata.configuration
+    assert (values.get(ENABLEMENT_KEYS[0]), values.get(ENABLEMENT_KEYS[1])) == (
         expected,
         None if expected is None else f"{expected}000",
     )
@@ -129,33 +133,33 @@ def test_the_enablement_of_in_commit_timestamps_is_the_start_of_the_unbroken_ser
 
 def test_a_restore_that_enables_in_commit_timestamps_again_records_the_enablement():
     store = new_store()
-    commit_actions(store, TIMED, timed().metadata, read_version=-1)
+    commit_actions(store, TIMED_PROTOCOL, rules_with_timestamps().metadata, read_version=-1)
     commit_actions(store, metadata({"delta.enableInCommitTimestamps": "false"}, struct(id="long")))
     base, target = load(store), load(store, 0)
     now, then = (Rules(protocol=s.protocol, metadata=s.metadata, domains=s.domains) for s in (base, target))
     restored = restored_rules(now, then)
     version = commit_actions(store, restored.metadata, rules=(base.protocol, base.metadata))
-    assert load(store).configuration[ICT[0]] == str(version) == "2"
+    assert load(store).configuration[ENABLEMENT_KEYS[0]] == str(version) == "2"
 
 
 def test_clustering_returns_to_the_older_version():
     assert restored_rules(clustered_by(("id",)), clustered_by(("id",))).domains == ()
     (domain,) = restored_rules(clustered_by(("id",)), clustered_by(("a", "b"))).domains
     assert clustering_columns({domain.domain: domain}) == (("a", "b"),)
-    (none,) = restored_rules(clustered_by(("id",)), rules(PROTOCOL)).domains
-    assert (clustering_columns({none.domain: none}), none.removed) == ((), False)
-    (again,) = restored_rules(rules(CLUSTERED), clustered_by(("id",))).domains
-    assert clustering_columns({again.domain: again}) == (("id",),)
+    (domain,) = restored_rules(clustered_by(("id",)), rules(PROTOCOL)).domains
+    assert (clustering_columns({domain.domain: domain}), domain.removed) == ((), False)
+    (domain,) = restored_rules(rules(CLUSTERED_PROTOCOL), clustered_by(("id",))).domains
+    assert clustering_columns({domain.domain: domain}) == (("id",),)
 
 
 def test_domains_of_other_engines_stay_unchanged():
     foreign_domain = DomainMetadata(domain="mine", configuration="1", removed=False)
-    assert restored_rules(rules(CLUSTERED, [foreign_domain]), rules(CLUSTERED)).domains == ()
-    assert restored_rules(rules(CLUSTERED), rules(CLUSTERED, [foreign_domain])).domains == ()
+    assert restored_rules(rules(CLUSTERED_PROTOCOL, [foreign_domain]), rules(CLUSTERED_PROTOCOL)).domains == ()
+    assert restored_rules(rules(CLUSTERED_PROTOCOL), rules(CLUSTERED_PROTOCOL, [foreign_domain])).domains == ()
 
 
 @pytest.mark.parametrize(("now", "then", "restored"), [("7", "3", "7"), ("7", None, "7"), ("2", "3", "3")])
-def test_the_version_before_which_checkpoints_are_protected_never_goes_down(now, then, restored):
+def test_the_version_of_the_checkpoint_protection_never_decreases(now, then, restored):
     key = "delta.requireCheckpointProtectionBeforeVersion"
     protected = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("checkpointProtection",))
     older = rules(protected, configuration={} if then is None else {key: then})

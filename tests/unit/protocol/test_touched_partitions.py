@@ -1,4 +1,4 @@
-"""Results name the partitions whose rows a commit changed, in Hive's spelling."""
+"""Results name the partitions in which a commit changed rows, in Hive's spelling."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_name_parses_to_its_values(values, name):
 
 
 @pytest.mark.parametrize("country", ["\ud800", "D\0E"])
-def test_a_name_that_airflow_cannot_encode_leaves_all_names_out(country):
+def test_a_name_that_airflow_cannot_encode_drops_all_names(country):
     assert partition_names(BY_DAY, [MAY, {"day": "2026-05-01", "country": country}]) is None
 
 

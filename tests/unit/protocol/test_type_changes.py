@@ -18,7 +18,7 @@ WIDENINGS = [
     ("integer", "decimal(15,5)"), ("long", "decimal(20,0)"), ("long", "decimal(25,5)"),
     ("decimal(5,2)", "decimal(6,2)"), ("decimal(5,2)", "decimal(7,4)"), ("decimal(5,2)", "decimal(5,2)"),
 ]  # fmt: skip
-OTHERS = [
+OTHER_CHANGES = [
     ("long", "integer"), ("long", "double"), ("double", "float"), ("date", "timestamp"), ("timestamp_ntz", "date"),
     ("integer", "decimal(9,0)"), ("integer", "decimal(10,1)"), ("long", "decimal(18,0)"),
     ("decimal(5,2)", "decimal(6,4)"), ("decimal(5,2)", "decimal(5,1)"), ("float", "decimal(38,10)"),
@@ -26,8 +26,9 @@ OTHERS = [
 ]  # fmt: skip
 
 
-def column(change: Any, **more: Any) -> dict[str, Any]:
-    return {"name": "c", "type": "long", "nullable": True, "metadata": {"delta.typeChanges": change}, **more}
+def column(change: Any) -> dict[str, Any]:
+    """The JSON of a column with this record of type changes."""
+    return {"name": "c", "type": "long", "nullable": True, "metadata": {"delta.typeChanges": change}}
 
 
 def schema(field: Any) -> Any:
@@ -40,7 +41,7 @@ def test_a_change_that_keeps_every_value_is_accepted(old, new):
     check_type_changes(schema(column([{"fromType": old, "toType": new, "tableVersion": 1}])))
 
 
-@pytest.mark.parametrize(("old", "new"), OTHERS)
+@pytest.mark.parametrize(("old", "new"), OTHER_CHANGES)
 def test_the_error_names_the_column_and_both_types_of_any_other_change(old, new):
     with pytest.raises(UnsupportedFeatureError, match="typeWidening") as caught:
         check_type_changes(schema(column([{"fromType": old, "toType": new}])))
@@ -70,9 +71,9 @@ def test_the_error_names_an_unknown_new_type():
     ],
 )  # fmt: skip
 def test_a_change_is_found_at_any_depth(nest, path):
-    below = column([{"fromType": "string", "toType": "integer"}])
+    inner_column = column([{"fromType": "string", "toType": "integer"}])
     with pytest.raises(UnsupportedFeatureError) as caught:
-        check_type_changes(schema({"name": "top", "type": nest(below), "nullable": True, "metadata": {}}))
+        check_type_changes(schema({"name": "top", "type": nest(inner_column), "nullable": True, "metadata": {}}))
     assert f"'{path}'" in caught.value.problem
 
 

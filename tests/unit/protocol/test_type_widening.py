@@ -1,4 +1,4 @@
-"""Type widening: which columns schema evolution widens, and how the schema records each change."""
+"""Schema evolution widens the types of some columns, and the schema records each change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.builders import metadata
 from tests.unit.protocol.builders import TYPE_NAMES, simple_type, struct_of, with_features
 
 ENABLED = {"delta.enableTypeWidening": "true"}
-# The types to which each type widens automatically; all other pairs of TYPE_NAMES keep the type of the table.
+# Each type widens automatically to these types. All other pairs of TYPE_NAMES keep the type of the table.
 WIDENED = {
     "byte": {"short", "integer", "long"},
     "short": {"integer", "long"},
@@ -35,8 +35,8 @@ def test_a_column_widens_within_its_family_of_types(old):
     )
 
 
-def evolved(table, data):
-    """The schema after a write, and after a merge."""
+def evolve(table, data):
+    """The schema after a write, which equals the schema after a merge."""
     schema = evolved_schema(table, data, merge_schema=True, widens=True)
     assert with_new_columns(table, data, widens=True) == schema
     check_type_changes(schema)
@@ -45,7 +45,7 @@ def evolved(table, data):
 
 def test_each_change_is_appended_to_the_record_of_the_column():
     table = struct_of(simple_type("short"), comment="kept", **{TYPE_CHANGES: [{"fromType": "byte", "toType": "short"}]})
-    [field] = evolved(table, struct_of(simple_type("long")))
+    [field] = evolve(table, struct_of(simple_type("long")))
     assert field.type == PrimitiveType("long")
     assert field.metadata == {
         "comment": "kept",
@@ -53,7 +53,7 @@ def test_each_change_is_appended_to_the_record_of_the_column():
     }
 
 
-def test_a_change_inside_arrays_and_maps_has_its_path_and_one_inside_a_struct_is_at_the_member():
+def test_a_change_in_an_array_or_map_has_a_path_and_a_change_in_a_struct_is_recorded_at_its_member():
     def table_of(number, decimal):
         nested = MapType(simple_type(number), ArrayType(simple_type(decimal)))
         return StructType((
@@ -61,17 +61,17 @@ def test_a_change_inside_arrays_and_maps_has_its_path_and_one_inside_a_struct_is
             *struct_of(ArrayType(struct_of(ArrayType(simple_type(number)), "member")), "a"),
         ))  # fmt: skip
 
-    m, a = evolved(table_of("integer", "decimal3.0"), table_of("long", "decimal12.2"))
-    assert m.metadata[TYPE_CHANGES] == [
+    map_field, array_field = evolve(table_of("integer", "decimal3.0"), table_of("long", "decimal12.2"))
+    assert map_field.metadata[TYPE_CHANGES] == [
         {"fromType": "integer", "toType": "long", "fieldPath": "key"},
         {"fromType": "decimal(3,0)", "toType": "decimal(12,2)", "fieldPath": "value.element"},
     ]
-    [member] = a.type.element
-    assert a.metadata == {}
+    [member] = array_field.type.element
+    assert array_field.metadata == {}
     assert member.metadata[TYPE_CHANGES] == [{"fromType": "integer", "toType": "long", "fieldPath": "element"}]
 
 
-def test_without_type_widening_or_without_merge_schema_a_wider_type_is_rejected():
+def test_a_wider_type_is_rejected_without_type_widening_or_without_merge_schema():
     table, data = struct_of(simple_type("integer")), struct_of(simple_type("long"))
     for options in ({"merge_schema": True}, {"merge_schema": False, "widens": True}):
         with pytest.raises(SchemaMismatchError) as caught:
@@ -111,7 +111,7 @@ def test_a_column_that_a_rule_uses_does_not_widen(rules, rule):
         assert "'c'" in caught.value.problem and caught.value.remedy
 
 
-def test_rules_of_other_columns_do_not_matter():
+def test_rules_of_other_columns_do_not_prevent_widening():
     condition = Rule(name="CHECK 'x'", expression="cc > 0 AND c_1 > 0")
     rules = ColumnRules(generated={"g": "d"}, defaults={"c": "1"}, conditions=(condition,))
     base, schema = struct_of(simple_type("integer")), struct_of(simple_type("long"))

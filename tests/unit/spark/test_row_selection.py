@@ -1,4 +1,4 @@
-"""The rows of a file that a scan returns, by deletion vectors that are read in parallel."""
+"""A scan reads deletion vectors in parallel and returns the rows that they do not remove."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltalite.log.file_table import DELETION_VECTOR
 from deltalite.spark.scan.row_selection import live_rows
 from tests.unit.builders import new_store
 
-MARKED = ([0, 5], [], [2**33, 2**33 + 7])
+REMOVED_ROWS = ([0, 5], [], [2**33, 2**33 + 7])
 
 
 @pytest.fixture
@@ -25,22 +25,25 @@ def store():
 @pytest.fixture
 def files(store):
     """Five files; the second and the last have no vector."""
-    first, empty, large = write_vectors(store, [pa.array(rows, pa.int64()) for rows in MARKED])
+    first, empty, large = write_vectors(store, [pa.array(rows, pa.int64()) for rows in REMOVED_ROWS])
     column = pa.array([first, None, empty, large, None], DELETION_VECTOR)
     return pa.table({"deletionVector": pa.chunked_array([column[:2], column[2:]])})
 
 
 def test_each_file_keeps_the_rows_that_its_vector_does_not_remove(store, files):
-    live = live_rows(store, files)
-    assert {row: selection.positions.to_pylist() for row, selection in live.items()} == {0: MARKED[0], 3: MARKED[2]}
-    assert not any(selection.only for selection in live.values())
+    selections = live_rows(store, files)
+    assert {row: selection.positions.to_pylist() for row, selection in selections.items()} == {
+        0: REMOVED_ROWS[0],
+        3: REMOVED_ROWS[2],
+    }
+    assert not any(selection.only_these for selection in selections.values())
     assert live_rows(store, files.slice(1, 1)) == {}
 
 
 def test_vectors_are_read_concurrently(store, files):
     """Each read waits for the others, so sequential reads would never end."""
-    together = Barrier(len(MARKED), timeout=10)
-    store.before = lambda _operation, _name: together.wait()
+    barrier = Barrier(len(REMOVED_ROWS), timeout=10)
+    store.before = lambda _operation, _name: barrier.wait()
     assert live_rows(store, files).keys() == {0, 3}
 
 

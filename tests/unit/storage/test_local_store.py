@@ -22,7 +22,7 @@ def store(tmp_path):
     return LocalLogStore(str(tmp_path))
 
 
-def everything_in(folder):
+def files_in(folder):
     return sorted(str(p.relative_to(folder)) for p in Path(folder).rglob("*") if p.is_file())
 
 
@@ -30,7 +30,7 @@ def test_the_first_put_wins_and_the_second_changes_nothing(store, tmp_path):
     assert store.write_if_absent(NAME, b"one") is True
     assert store.write_if_absent(NAME, b"two") is False
     assert store.read(NAME) == b"one"
-    assert everything_in(tmp_path) == [NAME]
+    assert files_in(tmp_path) == [NAME]
 
 
 def test_write_replaces_a_file_and_delete_removes_it(store, tmp_path):
@@ -40,7 +40,7 @@ def test_write_replaces_a_file_and_delete_removes_it(store, tmp_path):
     store.delete("a/b")
     store.delete("a/b")
     assert store.read("a/b") is None
-    assert everything_in(tmp_path) == []
+    assert files_in(tmp_path) == []
 
 
 def test_a_listing_is_sorted_starts_at_the_name_and_has_files_only(store, tmp_path):
@@ -63,21 +63,21 @@ def test_a_file_in_place_of_the_folder_is_an_empty_table(tmp_path):
         store.write_if_absent(NAME, b"")
 
 
-@pytest.mark.parametrize("spelled", ["{}", "file:{}", "file://{}"])
-def test_absolute_names_are_used_unchanged(store, tmp_path, spelled):
+@pytest.mark.parametrize("name_format", ["{}", "file:{}", "file://{}"])
+def test_absolute_names_are_used_unchanged(store, tmp_path, name_format):
     outside = tmp_path / "other" / "f"
     outside.parent.mkdir()
     outside.write_bytes(b"x")
-    assert store.read(spelled.format(outside)) == b"x"
-    with store.open(spelled.format(outside)) as handle:
+    assert store.read(name_format.format(outside)) == b"x"
+    with store.open(name_format.format(outside)) as handle:
         assert handle.read() == b"x"
     with pytest.raises(FileNotFoundError):
         store.open("missing")
 
 
-def put_numbers(root, gate, writer):
+def put_numbers(root, start_barrier, writer):
     store = LocalLogStore(root)
-    gate.wait()
+    start_barrier.wait()
     won = [n for n in range(60) if store.write_if_absent(f"_delta_log/{n:020d}.json", writer.encode() * 50_000)]
     print(writer, *won)
     Path(root, f"won-{writer}").write_text(" ".join(map(str, won)))
@@ -85,8 +85,8 @@ def put_numbers(root, gate, writer):
 
 def test_exactly_one_of_two_processes_wins_each_name_and_no_temporary_file_remains(tmp_path):
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    gate = context.Barrier(2)
-    workers = [context.Process(target=put_numbers, args=(str(tmp_path), gate, writer)) for writer in "ab"]
+    start_barrier = context.Barrier(2)
+    workers = [context.Process(target=put_numbers, args=(str(tmp_path), start_barrier, writer)) for writer in "ab"]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -97,7 +97,7 @@ def test_exactly_one_of_two_processes_wins_each_name_and_no_temporary_file_remai
     for writer, numbers in won.items():
         for n in numbers:
             assert (tmp_path / f"_delta_log/{n:020d}.json").read_bytes() == writer.encode() * 50_000
-    assert len(everything_in(tmp_path / "_delta_log")) == 60
+    assert len(files_in(tmp_path / "_delta_log")) == 60
 
 
 @pytest.mark.parametrize(
@@ -112,24 +112,24 @@ def test_exactly_one_of_two_processes_wins_each_name_and_no_temporary_file_remai
 def test_a_file_system_without_links_is_rejected_and_other_errors_keep_their_class(
     store, tmp_path, monkeypatch, code, error
 ):
-    def refused(*_names):
+    def fail_link(*_names):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(os, "link", refused)
+    monkeypatch.setattr(os, "link", fail_link)
     with pytest.raises(error) as caught:
         store.write_if_absent(NAME, b"x")
     assert type(caught.value) is error
-    assert everything_in(tmp_path) == []
+    assert files_in(tmp_path) == []
 
 
 def test_a_single_writer_accepts_a_file_system_without_links(tmp_path, monkeypatch):
-    def refused(*_names):
+    def fail_link(*_names):
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
 
-    monkeypatch.setattr(os, "link", refused)
+    monkeypatch.setattr(os, "link", fail_link)
     store = LocalLogStore(str(tmp_path), single_writer=True)
     assert (store.write_if_absent(NAME, b"one"), store.write_if_absent(NAME, b"two")) == (True, False)
-    assert store.read(NAME) == b"one" and everything_in(tmp_path) == [NAME]
+    assert store.read(NAME) == b"one" and files_in(tmp_path) == [NAME]
 
 
 READ_ONLY = """
@@ -140,7 +140,7 @@ from deltalite.snapshot import Snapshot
 if os.getuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 store = LocalLogStore(sys.argv[1])
-for deed in (
+for operation in (
     lambda: store.write_if_absent("_delta_log/00000000000000000001.json", b"x"),
     lambda: store.write("_delta_log/_last_checkpoint", b"x"),
     lambda: store.write_if_absent("new/x", b"x"),
@@ -150,11 +150,11 @@ for deed in (
     lambda: list(store.list_from("closed/x")),
 ):
     try:
-        deed()
+        operation()
     except StoragePermissionError as error:
         assert not error.retryable and error.remedy
     else:
-        sys.exit("not refused")
+        sys.exit("no permission error")
 print(store.read("_delta_log/00000000000000000000.json").decode())
 """
 
@@ -166,9 +166,9 @@ def test_a_folder_without_write_permission_is_readable_and_raises_a_permission_e
     store.write("_delta_log/secret", b"x")
     store.write("closed/x", b"x")
     (tmp_path / "_delta_log/secret").chmod(0)
-    reached = [tmp_path, *tmp_path.parents][:-2]
-    before = {folder: folder.stat().st_mode for folder in reached}
-    for folder in reached:
+    parent_folders = [tmp_path, *tmp_path.parents][:-2]
+    before = {folder: folder.stat().st_mode for folder in parent_folders}
+    for folder in parent_folders:
         folder.chmod(before[folder] | 0o111)
     for folder, mode in ((tmp_path, 0o555), (tmp_path / "_delta_log", 0o555), (tmp_path / "closed", 0)):
         folder.chmod(mode)
@@ -179,7 +179,7 @@ def test_a_folder_without_write_permission_is_readable_and_raises_a_permission_e
     finally:
         for folder in (tmp_path, tmp_path / "_delta_log", tmp_path / "closed"):
             folder.chmod(0o755)
-        for folder in reached[1:]:
+        for folder in parent_folders[1:]:
             folder.chmod(before[folder])
     assert (process.returncode, process.stdout.strip(), process.stderr) == (0, "readable", "")
 
@@ -187,11 +187,11 @@ def test_a_folder_without_write_permission_is_readable_and_raises_a_permission_e
 def test_a_put_that_a_retry_sent_twice_has_won(store, tmp_path, monkeypatch):
     link = os.link
 
-    def resent(source, target):
+    def link_twice(source, target):
         link(source, target)
         link(source, target)
 
-    monkeypatch.setattr(os, "link", resent)
+    monkeypatch.setattr(os, "link", link_twice)
     assert store.write_if_absent("x", b"mine") is True
     assert store.write_if_absent("x", b"theirs") is False
     assert store.read("x") == b"mine" and [f.name for f in tmp_path.iterdir()] == ["x"]

@@ -1,4 +1,4 @@
-"""Addresses of tables: each table has one, and an invalid address is rejected before a process starts."""
+"""An address of a table has one canonical location, and an invalid address is rejected."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_path_of_the_log_is_relative_to_the_table_or_absolute(root, path, expe
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "is_same"),
     [
         ("s3://lake/t", "s3a://lake/t/", True),
         ("S3N://lake/t", "s3://lake/t", True),
@@ -81,8 +81,8 @@ def test_a_path_of_the_log_is_relative_to_the_table_or_absolute(root, path, expe
         ("hdfs://nn/t", "/t", False),
     ],
 )
-def test_several_schemes_may_name_one_storage(one, other, same):
-    assert is_same_table(one, other) is same
+def test_several_schemes_may_name_one_storage(first, second, is_same):
+    assert is_same_table(first, second) is is_same
 
 
 def test_storage_without_a_client_is_rejected(tmp_path):
@@ -139,7 +139,7 @@ def test_a_time_without_a_zone_is_utc_and_is_truncated_to_milliseconds(moment):
 
 
 @pytest.mark.parametrize(
-    ("version", "timestamp", "named"),
+    ("version", "timestamp", "problem"),
     [
         ("0", None, "version is '0'.*int"),
         (True, None, "version is True.*int"),
@@ -148,8 +148,8 @@ def test_a_time_without_a_zone_is_utc_and_is_truncated_to_milliseconds(moment):
         (None, date(2026, 1, 1), r"timestamp is datetime.date\(2026, 1, 1\).*datetime"),
     ],
 )
-def test_a_version_or_time_of_another_type_is_rejected(version, timestamp, named):
-    with pytest.raises(InvalidRequestError, match=named):
+def test_a_version_or_time_of_another_type_is_rejected(version, timestamp, problem):
+    with pytest.raises(InvalidRequestError, match=problem):
         resolve_version("/t", version, timestamp)
 
 
@@ -159,7 +159,7 @@ def test_a_text_that_is_not_a_time_is_rejected():
 
 
 @given(milliseconds=st.integers(0, 4_102_444_800_000))
-@example(milliseconds=269105823409)  # as a float of seconds it falls short of itself
+@example(milliseconds=269105823409)  # its float of seconds is too small
 def test_a_time_of_the_history_parses_to_the_same_millisecond(milliseconds):
     assert parse_moment_ms(datetime.fromtimestamp(milliseconds / 1000, tz=UTC)) == milliseconds
 

@@ -1,4 +1,4 @@
-"""Optimistic commits and their races: rivals commit in the store's hooks. `test_put` has lost answers."""
+"""Optimistic commits race with rivals, which commit in the store's hooks. `test_put` tests lost answers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tests.unit.builders import (
     Clock,
     add,
     add_rival,
-    appended,
+    append_files,
     create,
     info,
     load,
     metadata,
     new_store,
-    newest,
+    newest_version,
     paths,
     proposal,
     put_raw,
@@ -47,10 +47,10 @@ from tests.unit.builders import (
 
 @pytest.fixture
 def store():
-    return appended(create(new_store()), 1)
+    return append_files(create(new_store()), 1)
 
 
-def body(store, version):
+def actions_by_kind(store, version):
     lines = store.files[commit_name(version)][0].splitlines()
     return {kind: value for line in lines for kind, value in json.loads(line).items()}
 
@@ -67,7 +67,7 @@ def test_change_data_files_and_vectors_of_removed_files_are_in_the_commit(store)
     (removed_files,) = removes_of(files, deletion_timestamp_ms=NOON_MS, data_change=True)
     change = AddCDCFile(path="_change_data/c", partition_values={"day": None}, size_bytes=5, data_change=False)
     try_commit(store, dataclasses.replace(proposal(1, add("mine"), removed_files), changes=(change,)))
-    bodies = body(store, 2)
+    bodies = actions_by_kind(store, 2)
     assert bodies["cdc"] == {
         "path": "_change_data/c",
         "partitionValues": {"day": None},
@@ -107,10 +107,13 @@ def test_the_provenance_is_the_first_action_and_has_the_names_of_spark(store):
     assert [a.action for a in other_actions] == ["txn", "remove", "add"]
 
 
-def test_the_first_commit_of_a_table_read_no_version(store):
+def test_the_first_commit_of_a_table_has_no_read_version(store):
     store.files.clear()
     try_commit(store, proposal(-1, PROTOCOL, metadata(), add("a")))
-    assert "readVersion" not in body(store, 0)["commitInfo"] and "userMetadata" not in body(store, 0)["commitInfo"]
+    assert (
+        "readVersion" not in actions_by_kind(store, 0)["commitInfo"]
+        and "userMetadata" not in actions_by_kind(store, 0)["commitInfo"]
+    )
     kinds = [a.action for a in parse_commit(store.files[commit_name(0)][0], "x")]
     assert kinds == ["commitInfo", "protocol", "metaData", "add"]
 
@@ -128,7 +131,7 @@ def test_the_first_commit_of_a_table_read_no_version(store):
 )
 def test_a_blind_append_only_adds_files_and_reads_nothing(store, actions, reads, is_blind):
     try_commit(store, proposal(1, *actions, reads=reads))
-    assert body(store, 2)["commitInfo"]["isBlindAppend"] is is_blind
+    assert actions_by_kind(store, 2)["commitInfo"]["isBlindAppend"] is is_blind
 
 
 APPEND = [info(operation="WRITE", isBlindAppend=True), add("theirs")]
@@ -143,7 +146,7 @@ def test_a_blind_append_follows_a_winning_commit_that_changed_only_files(store, 
     outcome, pauses = try_commit(store, proposal(1, add("mine"), txn("run")))
     assert outcome.version == 3 and len(pauses) == 1
     assert {"theirs", "mine"} <= set(paths(load(store)))
-    assert body(store, 3)["commitInfo"]["readVersion"] == 1
+    assert actions_by_kind(store, 3)["commitInfo"]["readVersion"] == 1
 
 
 def test_a_blind_append_follows_several_winning_commits(store):
@@ -152,7 +155,7 @@ def test_a_blind_append_follows_several_winning_commits(store):
     add_rival(store, [add("x4")], [add("x5")])
     outcome, pauses = try_commit(store, proposal(1, add("mine")))
     assert outcome.version == 6 and len(pauses) == 3
-    assert outcome.timestamp_ms == body(store, 6)["commitInfo"]["timestamp"]
+    assert outcome.timestamp_ms == actions_by_kind(store, 6)["commitInfo"]["timestamp"]
 
 
 NEW_PROTOCOL = Protocol(min_reader_version=1, min_writer_version=4)
@@ -171,7 +174,7 @@ def test_a_winning_commit_that_changed_protocol_or_metadata_ends_every_attempt(
     add_rival(store, winner)
     with pytest.raises(error, match=f"The winning commit, version 2 .* changed .*{changed_part}") as caught:
         try_commit(store, proposal(1, *actions))
-    assert caught.value.retryable and newest(store) == 2
+    assert caught.value.retryable and newest_version(store) == 2
 
 
 @pytest.mark.parametrize(
@@ -187,7 +190,7 @@ def test_the_conflict_error_names_the_winning_commit(store, winner, description)
     with pytest.raises(ConcurrentAppendException) as caught:
         try_commit(store, proposal(1, remove("f1"), add("mine"), reads=ReadSet(whole_table=True), name="DELETE"))
     assert "DELETE read the table at version 1" in str(caught.value) and description in str(caught.value)
-    assert caught.value.retryable and newest(store) == 2
+    assert caught.value.retryable and newest_version(store) == 2
 
 
 def test_a_commit_that_removes_files_follows_winning_commits_that_did_not_touch_them(store):
@@ -209,30 +212,30 @@ class LiveFileCounter:
     """A row test that no file matches. It counts the file actions in memory at every 2500th call."""
 
     def __init__(self):
-        self.calls = self.most_values = self.most_bodies = 0
+        self.calls = self.max_actions = self.max_bodies = 0
 
     def may_match(self, _partition_values, _stats):
         self.calls += 1
         if self.calls % 2_500 == 0:
             objects = gc.get_objects()
-            self.most_values = max(self.most_values, sum(type(o) in (AddFile, RemoveFile) for o in objects))
-            self.most_bodies = max(self.most_bodies, sum(type(o) is dict and "dataChange" in o for o in objects))
+            self.max_actions = max(self.max_actions, sum(type(o) in (AddFile, RemoveFile) for o in objects))
+            self.max_bodies = max(self.max_bodies, sum(type(o) is dict and "dataChange" in o for o in objects))
         return False
 
 
 @pytest.mark.parametrize("has_removes", [False, True])
 @pytest.mark.slow
 def test_the_files_of_a_large_winning_commit_are_read_in_blocks(store, has_removes):
-    count, test = 10_000, LiveFileCounter()
+    count, row_test = 10_000, LiveFileCounter()
     files = [add(f"w{n}", stats="x" * 200) for n in range(count)]
     if has_removes:
         files += [remove(f"old{n}", tags={"of": "x" * 200}) for n in range(count)]
     add_rival(store, commit_to_bytes([info(operation="MERGE"), *files]))
     del files
-    current = proposal(1, add("mine"), remove("f1"), reads=ReadSet(keys=frozenset({"f1"}), rows=(test,)))
+    current = proposal(1, add("mine"), remove("f1"), reads=ReadSet(keys=frozenset({"f1"}), rows=(row_test,)))
     assert try_commit(store, current)[0].version == 3
-    assert test.calls == count
-    assert test.most_values < count / 10 and test.most_bodies < count / 2
+    assert row_test.calls == count
+    assert row_test.max_actions < count / 10 and row_test.max_bodies < count / 2
 
 
 def test_a_commit_by_another_attempt_of_the_run_is_the_result_and_nothing_is_written(store):
@@ -256,7 +259,7 @@ def test_an_older_generation_of_the_same_run_is_a_conflict(store):
 
 
 def test_a_table_is_not_created_in_a_log_without_its_first_commits(store):
-    """The writer had listed an empty log. Now version 0 is gone, and a new version 0 would belong to no version."""
+    """The writer listed an empty log. Another writer has created the table, and a cleanup has deleted version 0."""
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(2):
         del store.files[commit_name(version)]
@@ -267,8 +270,8 @@ def test_a_table_is_not_created_in_a_log_without_its_first_commits(store):
 
 @pytest.mark.parametrize("remaining_versions", [[], [4], [2, 3, 4]])
 def test_a_missing_read_version_ends_the_commit_before_a_put(store, remaining_versions):
-    """A cleanup deleted it, or the table was removed."""
-    appended(store, 3)
+    """A cleanup deleted the version, or a user deleted the table."""
+    append_files(store, 3)
     all_files = set(store.files)
     for version in range(5):
         if version not in remaining_versions:
@@ -283,7 +286,7 @@ def test_the_number_of_attempts_is_limited(store):
     add_rival(store, *([add(f"x{n}")] for n in range(9)))
     with pytest.raises(ConcurrentWriteException, match=r"all 3 attempts, the last one for version 5") as caught:
         try_commit(store, proposal(1, add("mine")), max_attempts=3)
-    assert caught.value.retryable and newest(store) == 4
+    assert caught.value.retryable and newest_version(store) == 4
 
 
 def test_pauses_grow_up_to_a_limit(store):
@@ -293,20 +296,20 @@ def test_pauses_grow_up_to_a_limit(store):
     assert all(0 <= pause <= min(0.01 * 2**n, 0.05) for n, pause in enumerate(pauses))
 
 
-def test_a_name_that_log_cleanup_freed_is_not_committed():
+def test_a_version_that_log_cleanup_deleted_is_not_committed_again():
     """A cleanup deletes winning commits faster than the writer reads them."""
-    store = appended(create(new_store()), 12)
-    late = proposal(3, add("late"), rules=(load(store).protocol, load(store).metadata))
+    store = append_files(create(new_store()), 12)
+    late_proposal = proposal(3, add("late"), rules=(load(store).protocol, load(store).metadata))
     write_checkpoint(load(store, 10), now_ms=NOON_MS)
 
-    def before(operation, name):
+    def delete_commits(operation, name):
         if operation == "read" and name == commit_name(6):
             for version in range(10):
                 store.files.pop(commit_name(version), None)
 
-    store.before = before
+    store.before = delete_commits
     with pytest.raises(ConcurrentWriteException, match="log cleanup had deleted that version"):
-        commit(store, late, clock_ms=Clock(), pause=lambda _s: None)
+        commit(store, late_proposal, clock_ms=Clock(), pause=lambda _s: None)
     assert commit_name(6) not in store.files
     store.before = lambda _operation, _name: None
     assert (load(store).version, "late" in paths(load(store))) == (12, False)

@@ -1,4 +1,4 @@
-"""Changes of a table's protocol and metadata under which files that were written before stay valid."""
+"""Compatible changes of protocol and metadata: the files that were written before such a change stay valid."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from deltalite.txn.compatible_changes import files_stay_valid
 from tests.unit.builders import PROTOCOL, metadata, struct
 
 OLD = metadata({"delta.isolationLevel": "Serializable", "k": "v"})
-NEWER = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("appendOnly", "invariants"))
-DATED = Protocol(
+NEWER_PROTOCOL = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("appendOnly", "invariants"))
+TIMESTAMP_PROTOCOL = Protocol(
     min_reader_version=1, min_writer_version=7, writer_features=("appendOnly", "inCommitTimestamp", "invariants")
 )
 
 
 def with_properties(**properties):
-    named = {f"delta.{key}": value for key, value in properties.items()}
-    return dataclasses.replace(OLD, configuration={**OLD.configuration, **named})
+    delta_properties = {f"delta.{key}": value for key, value in properties.items()}
+    return dataclasses.replace(OLD, configuration={**OLD.configuration, **delta_properties})
 
 
 @pytest.mark.parametrize(
-    ("protocol", "changed"),
+    ("protocol", "new_metadata"),
     [
         (PROTOCOL, OLD),
         (PROTOCOL, dataclasses.replace(OLD, id="made by another", description="x")),
@@ -31,16 +31,16 @@ def with_properties(**properties):
         (PROTOCOL, with_properties(isolationLevel="WriteSerializable")),
         (PROTOCOL, with_properties(dataSkippingNumIndexedCols="3")),
         (PROTOCOL, with_properties(requireCheckpointProtectionBeforeVersion="3")),
-        (NEWER, with_properties(appendOnly="true")),
-        (DATED, with_properties(enableInCommitTimestamps="true")),
+        (NEWER_PROTOCOL, with_properties(appendOnly="true")),
+        (TIMESTAMP_PROTOCOL, with_properties(enableInCommitTimestamps="true")),
     ],
 )
-def test_changes_that_do_not_concern_files_are_compatible(protocol, changed):
-    assert files_stay_valid(PROTOCOL, protocol, OLD, changed)
+def test_changes_that_do_not_concern_files_are_compatible(protocol, new_metadata):
+    assert files_stay_valid(PROTOCOL, protocol, OLD, new_metadata)
 
 
 @pytest.mark.parametrize(
-    ("protocol", "changed"),
+    ("protocol", "new_metadata"),
     [
         (PROTOCOL, metadata(OLD.configuration, struct(id="long", day="string", more="long"))),
         (PROTOCOL, metadata(OLD.configuration, struct(id="integer", day="string"))),
@@ -51,5 +51,5 @@ def test_changes_that_do_not_concern_files_are_compatible(protocol, changed):
         (Protocol(min_reader_version=1, min_writer_version=1), OLD),
     ],
 )
-def test_changes_that_concern_rows_or_files_are_not_compatible(protocol, changed):
-    assert not files_stay_valid(PROTOCOL, protocol, OLD, changed)
+def test_changes_that_concern_rows_or_files_are_not_compatible(protocol, new_metadata):
+    assert not files_stay_valid(PROTOCOL, protocol, OLD, new_metadata)

@@ -1,4 +1,4 @@
-"""The conflict rules: each pair of a current transaction and a winning commit, at each isolation level."""
+"""The conflict rules decide each pair of a current transaction and a winning commit, at each isolation level."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ NEWER = Protocol(min_reader_version=1, min_writer_version=3)
 def below_ten():
     """The rows of day a with an id below 10."""
     schema = TableSchema(logical=SCHEMA, partition_columns=("day",))
-    day = Comparison(column=("day",), operator=Operator.EQ, literal="a")
-    number = Comparison(column=("id",), operator=Operator.LT, literal=10)
-    return (FileTest(And((day, number)), schema),)
+    is_day_a = Comparison(column=("day",), operator=Operator.EQ, literal="a")
+    is_below_ten = Comparison(column=("id",), operator=Operator.LT, literal=10)
+    return (FileTest(And((is_day_a, is_below_ten)), schema),)
 
 
 def file(path, day="a", low=0, **changes):
+    """An `add` of a file of one day, with statistics that bound its ids by `low` and `low + 5`."""
     stats = {"numRecords": 1, "minValues": {"id": low}, "maxValues": {"id": low + 5}, "nullCount": {"id": 0}}
     return add(path, partition_values={"day": day}, stats=json.dumps(stats), **changes)
 
@@ -86,17 +87,17 @@ WINNERS = {
     "another run": [BLIND, txn("another")],
     "a harmless property": [metadata({"delta.logRetentionDuration": "interval 1 day", "mine": "x"},
                                      partition_columns=("day",), name="orders")],
-    "a property that matters": [metadata({"delta.appendOnly": "true"}, partition_columns=("day",))],
+    "a property that restricts writes": [metadata({"delta.appendOnly": "true"}, partition_columns=("day",))],
     "another schema": [metadata(schema=struct(id="long", day="string", x="long"), partition_columns=("day",))],
     "a newer protocol": [NEWER],
-    "a protocol nobody here writes": [Protocol(min_reader_version=1, min_writer_version=7,
+    "a protocol with an unknown feature": [Protocol(min_reader_version=1, min_writer_version=7,
                                                writer_features=("appendOnly", "invariants", "fromTheFuture"))],
 }  # fmt: skip
 ERRORS = {
     "A": ConcurrentAppendException, "R": ConcurrentDeleteReadException, "D": ConcurrentDeleteDeleteException,
     "M": MetadataChangedException, "P": ProtocolChangedException, ".": None,
 }  # fmt: skip
-# A column for each of WINNERS, in their order; where the levels differ, a cell has a letter for each of LEVELS.
+# Each column is one of WINNERS, in their order. A cell has one letter, or a letter for each of LEVELS if they differ.
 MATRIX = """
 append               .   .   .   .   .   .   .   .   .   .   .   .   .   .   M   M   .   P
 append that read all A.. A.. A.. AA. AA. AA. R   R   AAR AAR .   .   .   .   M   M   .   P
@@ -126,7 +127,7 @@ def level_properties(level):
     return {} if level == "SnapshotIsolation" else {"delta.isolationLevel": level}
 
 
-def proposed(name, level="Serializable"):
+def proposal_named(name, level="Serializable"):
     actions, reads = CURRENT_TRANSACTIONS[name]
     rules = (PROTOCOL, dataclasses.replace(TABLE, configuration=level_properties(level)))
     current = proposal(4, *actions, reads=reads, rules=rules, name="WRITE")
@@ -135,19 +136,19 @@ def proposed(name, level="Serializable"):
     return AtSnapshot(**{f.name: getattr(current, f.name) for f in dataclasses.fields(current)})
 
 
-def verdict(current, winner, level):
+def judgement_of(current, winner, level):
     actions = [
         dataclasses.replace(a, configuration={**level_properties(level), **a.configuration})
         if a.action == "metaData"
         else a
         for a in WINNERS[winner]
     ]
-    return judge(proposed(current, level), Winner(version=5, actions=actions), "mine")
+    return judge(proposal_named(current, level), Winner(version=5, actions=actions), "mine")
 
 
 @pytest.mark.parametrize(("current", "winner", "level", "error"), list(cells()))
 def test_a_winning_commit_conflicts_as_the_matrix_says(current, winner, level, error):
-    conflict = verdict(current, winner, level)
+    conflict = judgement_of(current, winner, level)
     if error is None:
         assert isinstance(conflict, NoConflict)
     else:
@@ -160,18 +161,18 @@ def test_the_matrix_has_every_pair():
 
 def test_the_error_names_the_change_of_the_winning_commit():
     descriptions = {
-        "a property that matters": "the property delta.appendOnly",
+        "a property that restricts writes": "the property delta.appendOnly",
         "another schema": "its schema",
-        "a protocol nobody here writes": "fromTheFuture",
+        "a protocol with an unknown feature": "fromTheFuture",
     }
-    for winner, words in descriptions.items():
-        assert words in verdict("append", winner, "Serializable").problem
-    assert "day=a" in verdict("replace", "append", "Serializable").problem
-    assert "the file f1" in verdict("replace", "compaction of f1", "Serializable").problem
+    for winner, description in descriptions.items():
+        assert description in judgement_of("append", winner, "Serializable").problem
+    assert "day=a" in judgement_of("replace", "append", "Serializable").problem
+    assert "the file f1" in judgement_of("replace", "compaction of f1", "Serializable").problem
 
 
 def test_the_isolation_level_is_lowered_only_for_commits_that_keep_rows():
-    lowered = {name for name in CURRENT_TRANSACTIONS if proposed(name).isolation.value == "SnapshotIsolation"}
+    lowered = {name for name in CURRENT_TRANSACTIONS if proposal_named(name).isolation.value == "SnapshotIsolation"}
     assert lowered == {"compaction", "recorded compaction"}
 
 
@@ -253,8 +254,8 @@ def test_a_protocol_with_a_newly_active_property_is_not_compatible(older):
     ],
 )
 def test_a_feature_without_requirements_on_files_is_compatible(feature, is_compatible):
-    lists = {"reader_features": (), "writer_features": ("appendOnly", "invariants", feature)}
-    new_protocol = Protocol(min_reader_version=3, min_writer_version=7, **lists)
+    features = {"reader_features": (), "writer_features": ("appendOnly", "invariants", feature)}
+    new_protocol = Protocol(min_reader_version=3, min_writer_version=7, **features)
     judgement = judge(
         proposal(4, file("n"), rules=(PROTOCOL, TABLE)), Winner(version=5, actions=[new_protocol]), "mine"
     )
@@ -266,7 +267,7 @@ def test_a_winning_commit_is_read_as_leniently_as_a_table_and_its_files_change_r
     winner = read_winner(5, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     assert [a.path for a in winner.new_rows] == ["x"] and [r.data_change for r in winner.removes] == [True]
     assert isinstance(judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), winner, "mine"), NoConflict)
-    assert isinstance(judge(proposed("append that read all"), winner, "mine"), ConcurrentAppendException)
+    assert isinstance(judge(proposal_named("append that read all"), winner, "mine"), ConcurrentAppendException)
 
 
 @pytest.mark.parametrize("spelling", ["d//x", "./d/x", "e/../d/x", "d%2Fx"])

@@ -15,7 +15,7 @@ from tests.unit.builders import (
     NOON_MS,
     Requests,
     add,
-    appended,
+    append_files,
     commit_actions,
     create,
     info,
@@ -30,11 +30,11 @@ RUN = 'ns/dag "é"/task/-1/manual__2026-01-01T00:00:00+00:00'
 
 @pytest.fixture
 def store():
-    """A log whose version 2 is the commit of the run, and version 3 that of another run; the newest version is 5."""
-    store = appended(create(new_store()), 1)
+    """Versions 0 to 5. Version 2 is the commit of the run, and version 3 is the commit of another run."""
+    store = append_files(create(new_store()), 1)
     commit_actions(store, add("mine"), txn(RUN, 0), metrics={"numFiles": 1, "numOutputRows": 7}, name="WRITE")
     commit_actions(store, add("x"), txn("another", 5))
-    return appended(store, 2)
+    return append_files(store, 2)
 
 
 def test_the_result_of_an_earlier_attempt_comes_from_its_commit(store):
@@ -86,7 +86,7 @@ def test_a_run_at_the_end_of_a_large_commit_is_found_in_bounded_memory(store, mo
     run_commit = find_run_commit(store, "late", at_or_below=10)
     assert (run_commit.version, run_commit.txn.version, run_commit.info["operation"]) == (6, 3, "X")
     assert run_commit.added_paths == {f"f{n}" for n in range(50)}
-    assert "read" not in {operation for operation, _ in requests.seen}
+    assert "read" not in {operation for operation, _ in requests.accesses}
 
 
 def test_the_error_names_the_number_of_a_malformed_line(store, monkeypatch):
@@ -113,8 +113,8 @@ def test_a_commit_that_vanishes_during_the_search_is_skipped(store):
 
 
 def test_a_version_that_a_listing_does_not_show_yet_is_read_by_its_name(store, monkeypatch):
-    real = store.list_from
-    monkeypatch.setattr(store, "list_from", lambda name: list(real(name))[:-3])
+    list_from = store.list_from
+    monkeypatch.setattr(store, "list_from", lambda name: list(list_from(name))[:-3])
     assert find_run_commit(store, "another", at_or_below=5).version == 3
 
 
@@ -127,7 +127,7 @@ def test_an_overtaken_attempt_returns_its_result_though_its_transaction_has_expi
         result_of_version(store, 0, RUN)
 
 
-def test_a_run_whose_commit_was_cleaned_up_is_still_done(store):
+def test_a_run_has_committed_although_a_cleanup_deleted_its_commit(store):
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(5):
         del store.files[commit_name(version)]
@@ -135,7 +135,7 @@ def test_a_run_whose_commit_was_cleaned_up_is_still_done(store):
     assert (result.version, result.operation, result.skipped, result.timestamp) == (None, "UNKNOWN", True, NOON_MS)
 
 
-def test_an_expired_transaction_is_no_longer_done():
+def test_a_run_with_an_expired_transaction_has_not_committed():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 day"})
     commit_actions(store, add("mine"), txn(RUN, 0, last_updated_ms=NOON_MS))
     assert find_run(store, RunIdentity(app_id=RUN)) is None
@@ -153,7 +153,7 @@ def test_incomplete_provenance_is_enough(metrics):
 
 
 @pytest.mark.parametrize(
-    "user_metadata",
+    "commit_info_values",
     [
         {"operationMetrics": ["numFiles"]},
         {"operationMetrics": "7"},
@@ -169,10 +169,10 @@ def test_incomplete_provenance_is_enough(metrics):
         {"userMetadata": "{" + '"a":' * 100_000},
     ],
 )
-def test_provenance_of_unexpected_types_does_not_fail_the_lookup(user_metadata):
+def test_provenance_of_unexpected_types_does_not_fail_the_lookup(commit_info_values):
     """Another program may have used the app id. Values of a wrong type count as absent."""
     store = create(new_store())
-    put_raw(store, 1, [txn(RUN, 0, last_updated_ms=NOON_MS), info(**{"operation": "WRITE", **user_metadata})])
+    put_raw(store, 1, [txn(RUN, 0, last_updated_ms=NOON_MS), info(**{"operation": "WRITE", **commit_info_values})])
     details = {"idempotency_key": "k", "run_start": "2026-01-01T00:00:00+00:00"}
     result = find_run(store, RunIdentity(app_id=RUN, details=details))
     assert (result.version, result.metrics, result.source_versions) == (1, {}, {})

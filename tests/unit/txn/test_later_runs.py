@@ -13,11 +13,11 @@ from deltalite.txn.proposal import ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import NOON_MS, add, commit_actions, create, info, load, new_store, put_raw, remove, txn
 
-# NOON_MS is 2023-11-14T22:13:20Z: all commits are of this evening, and the runs are of the days before.
+# All commits are from about NOON_MS (2023-11-14T22:13:20Z). The data intervals of the runs are in November 2023.
 EVERYTHING = ReadSet(whole_table=True)
 
 
-class OfDay:
+class RowsOfDay:
     """A row test for the partition of a day. Files without partition values may contain its rows."""
 
     def __init__(self, day):
@@ -28,7 +28,7 @@ class OfDay:
 
 
 def reads(day):
-    return ReadSet(rows=(OfDay(day),))
+    return ReadSet(rows=(RowsOfDay(day),))
 
 
 def run(day, *, task="t", dag="d", key=None, index=-1, generation=0, interval=True, request="1:a"):
@@ -65,7 +65,7 @@ def test_a_first_run_finds_all_later_runs_and_a_cleared_run_those_after_its_comm
     commit_run(store, run(3))
     commit_run(store, run(1))
     assert later_runs_of(store, run(1, generation=1)) == []
-    assert later_runs_of(store, run(2, generation=1)) == [3], "day 4 was there before"
+    assert later_runs_of(store, run(2, generation=1)) == [3], "the run of day 4 committed before the run of day 2"
     assert later_runs_of(store, run(3, generation=1)) == []
     assert later_runs_of(store, run(5)) == []
     commit_run(store, run(2, generation=1))
@@ -100,13 +100,15 @@ def test_a_removed_file_that_the_operation_would_read_counts(store):
     assert later_runs_of(store, run(1), ReadSet(keys=frozenset({"yours"}))) == []
 
 
-@pytest.mark.parametrize(
-    "other",
-    [{"task": "other"}, {"dag": "other"}, {"interval": False}, {"key": "k"}],
-)
-def test_runs_of_other_tasks_and_runs_without_an_interval_are_not_later_runs(store, other):
-    commit_run(store, run(3, **other))
-    assert later_runs_of(store, run(1)) == ([1] if other == {"key": "k"} else [])
+@pytest.mark.parametrize("changes", [{"task": "other"}, {"dag": "other"}, {"interval": False}])
+def test_runs_of_other_tasks_and_runs_without_an_interval_are_not_later_runs(store, changes):
+    commit_run(store, run(3, **changes))
+    assert later_runs_of(store, run(1)) == []
+
+
+def test_a_later_run_of_the_task_with_an_idempotency_key_is_a_later_run(store):
+    commit_run(store, run(3, key="k"))
+    assert later_runs_of(store, run(1)) == [1]
 
 
 def test_runs_with_one_idempotency_key_are_compared_across_tasks(store):
@@ -135,7 +137,7 @@ def test_the_newest_of_many_later_runs_are_named(store):
 def test_no_commit_is_read_without_transactions_of_later_runs(store, monkeypatch):
     commit_run(store, run(1), last_updated_ms=NOON_MS - 14 * 86_400_000)
     base = load(store)
-    _ = base.transactions
+    _ = base.transactions  # reads them now, before reads are disabled
     monkeypatch.setattr(store, "read", None)
     assert later_runs(base, run(12), EVERYTHING).runs == ()
 

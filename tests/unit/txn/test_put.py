@@ -15,11 +15,11 @@ from tests.unit.builders import (
     NOON_MS,
     add,
     add_rival,
-    appended,
+    append_files,
     create,
     load,
     new_store,
-    newest,
+    newest_version,
     paths,
     proposal,
     put_raw,
@@ -33,27 +33,30 @@ UNANSWERED = CommitStateUnknownError("No answer.", remedy="Look.")
 
 @pytest.fixture
 def store():
-    return appended(create(new_store()), 1)
+    return append_files(create(new_store()), 1)
 
 
 def fail_put(store, when, error=FAULT, *, reads_fail=False, always=False):
-    """Let the next put, or each, fail before or after its effect. With `reads_fail`, reads of the log fail too."""
-    state = {"put": False}
+    """Let the next put fail `before` or `after` its effect, or every put with `always`.
 
-    def hook(operation, _name):
-        if operation == "write_if_absent" and (always or not state["put"]):
-            state["put"] = True
+    With `reads_fail`, reads of the log fail after the first put.
+    """
+    state = {"has_failed": False}
+
+    def fail_at_put(operation, _name):
+        if operation == "write_if_absent" and (always or not state["has_failed"]):
+            state["has_failed"] = True
             raise error
 
-    def reading(operation, name):
+    def fail_at_put_or_read(operation, name):
         if when == "before":
-            hook(operation, name)
-        if operation == "read" and state["put"] and reads_fail:
+            fail_at_put(operation, name)
+        if operation == "read" and state["has_failed"] and reads_fail:
             raise FAULT
 
-    store.before = reading
+    store.before = fail_at_put_or_read
     if when == "after":
-        store.after = hook
+        store.after = fail_at_put
 
 
 @pytest.mark.parametrize("actions", [[add("mine")], [remove("f1"), add("mine")]])
@@ -61,29 +64,29 @@ def fail_put(store, when, error=FAULT, *, reads_fail=False, always=False):
 def test_a_put_that_landed_without_an_answer_is_a_commit(store, actions, error):
     fail_put(store, "after", error)
     outcome, _ = try_commit(store, proposal(1, *actions))
-    assert outcome.version == 2 and newest(store) == 2
+    assert outcome.version == 2 and newest_version(store) == 2
     assert "mine" in paths(load(store))
 
 
 def test_a_put_that_landed_and_was_answered_with_a_conflict_is_a_commit(store):
-    """The storage client tried twice, and the second request met the file of the first."""
+    """The storage client sends the put twice, and the second request finds the file of the first."""
     current, write_if_absent = proposal(1, remove("f1"), add("mine")), store.write_if_absent
 
-    def twice(name, data):
+    def put_twice(name, data):
         write_if_absent(name, data)
         return write_if_absent(name, data)
 
-    store.write_if_absent = twice
-    assert try_commit(store, current)[0].version == 2 and newest(store) == 2
+    store.write_if_absent = put_twice
+    assert try_commit(store, current)[0].version == 2 and newest_version(store) == 2
 
 
 def test_a_put_that_failed_while_another_writer_won_is_a_lost_race(store):
-    def before(operation, name):
+    def let_rival_win(operation, name):
         if operation == "write_if_absent" and name == commit_name(2):
             put_raw(store, 2, [add("theirs")])
             raise FAULT
 
-    store.before = before
+    store.before = let_rival_win
     assert try_commit(store, proposal(1, add("mine")))[0].version == 3
 
 
@@ -100,14 +103,14 @@ def test_a_failed_put_without_a_file_keeps_its_error(store, error):
     fail_put(store, "before", error, always=True)
     with pytest.raises(type(error)) as caught:
         try_commit(store, proposal(1, add("mine")))
-    assert caught.value is error and newest(store) == 1
+    assert caught.value is error and newest_version(store) == 1
 
 
 @pytest.mark.parametrize("error", [FAULT, UNANSWERED])
 def test_a_put_that_failed_once_is_repeated(store, error):
     fail_put(store, "before", error)
     outcome, pauses = try_commit(store, proposal(1, add("mine")))
-    assert (outcome.version, newest(store), pauses) == (2, 2, [0.1])
+    assert (outcome.version, newest_version(store), pauses) == (2, 2, [0.1])
 
 
 def test_a_put_without_an_answer_and_without_a_file_may_still_land(store):
@@ -117,38 +120,38 @@ def test_a_put_without_an_answer_and_without_a_file_may_still_land(store):
 
 
 def test_a_put_that_lands_during_its_repetition_is_one_commit(store):
-    late = []
+    delayed_puts = []
 
-    def before(operation, name):
-        if operation == "write_if_absent" and not late:
-            late.append(name)
+    def delay_first_put(operation, name):
+        if operation == "write_if_absent" and not delayed_puts:
+            delayed_puts.append(name)
             raise UNANSWERED
 
-    store.before, put_again = before, store.write_if_absent
+    store.before, write_if_absent = delay_first_put, store.write_if_absent
 
-    def landing(name, data):
-        if late:  # the first request reaches the storage right ahead of the second
+    def put_after_delayed_put(name, data):
+        if delayed_puts:  # the first request reaches the storage right before the second
             store.files[name] = (data, NOON_MS)
-        return put_again(name, data)
+        return write_if_absent(name, data)
 
-    store.write_if_absent = landing
-    assert try_commit(store, proposal(1, remove("f1"), add("mine")))[0].version == 2 and newest(store) == 2
+    store.write_if_absent = put_after_delayed_put
+    assert try_commit(store, proposal(1, remove("f1"), add("mine")))[0].version == 2 and newest_version(store) == 2
 
 
 def show_late(store, hidden_reads):
     """Hide each new commit from its first `hidden_reads` reads."""
     remaining_reads = {}
-    put_now, read_now = store.write_if_absent, store.read
+    write_if_absent, read = store.write_if_absent, store.read
 
-    def putting(name, data):
+    def put_hidden(name, data):
         remaining_reads.setdefault(name, hidden_reads)
-        return put_now(name, data)
+        return write_if_absent(name, data)
 
-    def reading(name):
+    def read_if_shown(name):
         remaining_reads[name] = remaining_reads.get(name, 0) - 1
-        return None if remaining_reads[name] >= 0 else read_now(name)
+        return None if remaining_reads[name] >= 0 else read(name)
 
-    store.write_if_absent, store.read = putting, reading
+    store.write_if_absent, store.read = put_hidden, read_if_shown
 
 
 @pytest.mark.parametrize("hidden_reads", [1, 4])
@@ -174,15 +177,15 @@ def test_a_taken_name_that_storage_never_shows_leaves_the_state_unknown(store):
 
 
 def test_a_storage_failure_after_the_winner_is_known_raises_the_storage_error(store):
-    """The commit is not in the log: its name belongs to another writer."""
+    """The commit is not in the log, because another writer has committed the version."""
     add_rival(store, [add("theirs")])
 
-    def failing(operation, name):
+    def fail_read_of_version_3(operation, name):
         if operation == "read" and name == commit_name(3):
             raise FAULT
 
-    first = store.before
-    store.before = lambda *access: (first(*access), failing(*access))
+    put_rival_commit = store.before
+    store.before = lambda *access: (put_rival_commit(*access), fail_read_of_version_3(*access))
     with pytest.raises(StorageError) as caught:
         try_commit(store, proposal(1, add("mine")))
     assert caught.value is FAULT
@@ -192,22 +195,22 @@ def test_a_storage_failure_after_the_winner_is_known_raises_the_storage_error(st
 def test_a_taken_name_that_cannot_be_read_leaves_the_state_unknown(store, actions):
     write_if_absent = store.write_if_absent
 
-    def twice(name, data):
+    def put_twice(name, data):
         write_if_absent(name, data)
-        store.before = unreadable
+        store.before = fail_reads
         return write_if_absent(name, data)
 
-    def unreadable(operation, _name):
+    def fail_reads(operation, _name):
         if operation == "read":
             raise FAULT
 
-    store.write_if_absent = twice
+    store.write_if_absent = put_twice
     with pytest.raises(CommitStateUnknownError, match=r"version 2 .* the version exists, .*The disk is gone") as caught:
         try_commit(store, proposal(1, *actions))
-    assert not caught.value.retryable and "mine" in paths(load_again(store))
+    assert not caught.value.retryable and "mine" in paths(load_without_faults(store))
 
 
-def load_again(store):
+def load_without_faults(store):
     store.before = lambda *_: None
     return load(store)
 

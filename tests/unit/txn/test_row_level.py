@@ -1,4 +1,4 @@
-"""Two writers remove rows of one file: different rows both commit, and the same row is a conflict."""
+"""Two writers delete rows of one file. Both commit if their rows differ; a row that both delete is a conflict."""
 
 from __future__ import annotations
 
@@ -53,36 +53,33 @@ def table_of(store, *names):
     return store
 
 
-def deletion_of(store, rows, *, version=None, row_level=True, tests=(EVERY_ROW,), more=()):
-    """A proposal that deletes rows of files, as (name, positions), on top of a version of the table."""
+def deletion_of(store, rows, *, version=None, row_level=True, tests=(EVERY_ROW,), more_actions=()):
+    """A proposal that deletes rows in a version of the table; `rows` maps the names of files to positions."""
     snapshot = load(store, version)
-    there = {row["path"]: row for row in snapshot.files.to_pylist()}
-    removes, adds, keys = [], [], set()
-    for (name, deleted), descriptor in zip(
-        rows.items(), write_vectors(store, [positions(*_all(store, there[n], d)) for n, d in rows.items()]), strict=True
-    ):
-        before = there[name]["deletionVector"]
-        keys.add(file_key(name, before))
-        removes.append(remove_of(name, before))
-        adds.append(add(name, stats=STATS, deletion_vector=descriptor, size_bytes=there[name]["size"]))
-        assert deleted
-    reads = ReadSet(keys=frozenset(keys), rows=tuple(tests))
+    files = {row["path"]: row for row in snapshot.files.to_pylist()}
+    old_vectors = {name: files[name]["deletionVector"] for name in rows}
+    new_vectors = write_vectors(
+        store, [positions(*{*deleted, *rows_in(store, old_vectors[name])}) for name, deleted in rows.items()]
+    )
+    removes = [remove_of(name, old_vector) for name, old_vector in old_vectors.items()]
+    adds = [
+        add(name, stats=STATS, deletion_vector=descriptor, size_bytes=files[name]["size"])
+        for name, descriptor in zip(rows, new_vectors, strict=True)
+    ]
+    keys = frozenset(file_key(name, old_vector) for name, old_vector in old_vectors.items())
+    reads = ReadSet(keys=keys, rows=tuple(tests))
     current = proposal(
-        snapshot.version, *removes, *adds, *more, rules=(snapshot.protocol, snapshot.metadata), reads=reads
+        snapshot.version, *removes, *adds, *more_actions, rules=(snapshot.protocol, snapshot.metadata), reads=reads
     )
     return replace(current, row_level=row_level)
-
-
-def _all(store, row, deleted):
-    return {*deleted, *rows_in(store, row["deletionVector"])}
 
 
 def rows_in(store, descriptor):
     return [] if descriptor is None else deleted_rows(store, descriptor).to_pylist()
 
 
-def remove_of(name, vector):
-    return remove(name, size_bytes=10, deletion_vector=vector)
+def remove_of(name, deletion_vector):
+    return remove(name, size_bytes=10, deletion_vector=deletion_vector)
 
 
 def commit_deletion(store, deletion):
@@ -104,7 +101,7 @@ def test_deletes_of_different_rows_of_one_file_both_commit():
     assert commit_deletion(store, winning) == 1
     assert commit_deletion(store, current) == 2
     assert removed_rows(store) == [1, 2, 3, 99]
-    assert len(vector_files(store)) == 2, "the winner's and the merged one"
+    assert len(vector_files(store)) == 2, "the vector of the winning commit and the merged vector"
     assert load(store).files["deletionVector"].to_pylist()[0]["cardinality"] == 4
 
 
@@ -138,13 +135,13 @@ def test_rows_that_the_winning_commit_wrote_conflict():
     store = table_of(new_store(), "f")
     current, winning = (
         deletion_of(store, {"f": {1}}),
-        deletion_of(store, {"f": {2}}, more=(add("updated", stats=STATS),)),
+        deletion_of(store, {"f": {2}}, more_actions=(add("updated", stats=STATS),)),
     )
     commit_deletion(store, winning)
     with pytest.raises(ConcurrentAppendException):
         commit_deletion(store, current)
-    none = deletion_of(store, {"f": {7}}, version=0, tests=())
-    assert commit_deletion(store, none) == 2
+    deletion_without_row_tests = deletion_of(store, {"f": {7}}, version=0, tests=())
+    assert commit_deletion(store, deletion_without_row_tests) == 2
     assert removed_rows(store) == [2, 7]
 
 
@@ -153,8 +150,8 @@ def test_restored_rows_conflict():
     commit_deletion(store, deletion_of(store, {"f": {1, 2}}))
     current = deletion_of(store, {"f": {3}})
     (row,) = load(store).files.to_pylist()
-    (restored,) = write_vectors(store, [positions(2)])
-    commit_actions(store, remove_of("f", row["deletionVector"]), add("f", stats=STATS, deletion_vector=restored))
+    (restored_vector,) = write_vectors(store, [positions(2)])
+    commit_actions(store, remove_of("f", row["deletionVector"]), add("f", stats=STATS, deletion_vector=restored_vector))
     with pytest.raises(ConcurrentModificationException):
         commit_deletion(store, current)
 
@@ -167,14 +164,16 @@ def test_rows_removed_from_a_file_that_was_only_read_do_not_conflict():
     assert (removed_rows(store, "f"), removed_rows(store, "g")) == ([1], [1])
 
 
-@pytest.mark.parametrize("again", [(), (add("f2", stats=STATS),)])
-def test_a_completely_removed_file_conflicts(again):
+@pytest.mark.parametrize("re_added_files", [(), (add("f2", stats=STATS),)])
+def test_a_completely_removed_file_conflicts(re_added_files):
     store = table_of(new_store(), "f", "g")
     deletion = deletion_of(store, {"g": {1}}, tests=())
-    whole = replace(deletion, removes=(*deletion.removes, remove("f")), adds=(*deletion.adds, *again))
+    complete_removal = replace(
+        deletion, removes=(*deletion.removes, remove("f")), adds=(*deletion.adds, *re_added_files)
+    )
     commit_deletion(store, deletion_of(store, {"f": {3}}))
     with pytest.raises(ConcurrentModificationException):
-        commit_deletion(store, whole)
+        commit_deletion(store, complete_removal)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("killed")])
@@ -183,11 +182,11 @@ def test_merged_vectors_stay_if_another_error_ends_the_commit(error):
     current = deletion_of(store, {"f": {1}})
     commit_deletion(store, deletion_of(store, {"f": {2}}))
 
-    def after(operation, name):
+    def fail_after_put(operation, name):
         if operation == "write_if_absent" and name.endswith("2.json"):
             raise error
 
-    store.after = after
+    store.after = fail_after_put
     with pytest.raises(type(error)):
         commit_deletion(store, current)
     store.after = lambda _operation, _name: None
@@ -218,18 +217,18 @@ def test_merged_vectors_of_a_lost_race_are_deleted_and_used_vectors_stay():
     current = deletion_of(store, {"f": {1}, "g": {1}})
     rivals = [deletion_of(store, {"f": {2}}), deletion_of(store, {"f": {3}, "g": {3}}, version=0)]
     commit_deletion(store, rivals[0])
-    vectors = {name for name in store.files if name.startswith("deletion_vector")}
-    late = iter([rivals[1]])
+    first_vectors = vector_files(store)
+    late_rivals = [rivals[1]]
 
-    def before(operation, name):
-        if operation == "write_if_absent" and name.endswith("2.json") and (rival := next(late, None)) is not None:
-            commit_deletion(store, rival)
+    def commit_late_rival(operation, name):
+        if operation == "write_if_absent" and name.endswith("2.json") and late_rivals:
+            commit_deletion(store, late_rivals.pop())
 
-    store.before = before
+    store.before = commit_late_rival
     assert commit_deletion(store, current) == 3
     assert (removed_rows(store, "f"), removed_rows(store, "g")) == ([1, 2, 3], [1, 3])
-    new_vectors = {name for name in store.files if name.startswith("deletion_vector")} - vectors
-    assert len(new_vectors) == 2  # the merged vector of the rival, and that of the current transaction
+    # the merged vector of the rival and the merged vector of the current transaction
+    assert len(vector_files(store) - first_vectors) == 2
 
 
 def test_merged_vectors_stay_if_the_commit_state_is_unknown():
@@ -238,11 +237,11 @@ def test_merged_vectors_stay_if_the_commit_state_is_unknown():
     commit_deletion(store, deletion_of(store, {"f": {2}}))
     before = set(store.files)
 
-    def lost(operation, name):
-        if name.endswith("2.json"):
+    def fail_put(operation, name):
+        if operation == "write_if_absent" and name.endswith("2.json"):
             raise CommitStateUnknownError("No answer.", remedy="Look.")
 
-    store.before = lambda operation, name: lost(operation, name) if operation == "write_if_absent" else None
+    store.before = fail_put
     with pytest.raises(CommitStateUnknownError):
         commit_deletion(store, current)
     assert len(set(store.files) - before) == 1
@@ -257,19 +256,19 @@ deletions = st.lists(
 @given(deletions=deletions)
 @examples(60)
 def test_every_commit_removes_exactly_its_rows(deletions):
-    """All writers read the first version. Each writer whose rows no other writer deleted commits."""
+    """All writers read the first version. A writer commits unless another writer has deleted one of its rows."""
     store = table_of(new_store(), "f", "g")
     expected = {"f": set(), "g": set()}
     for deletion, rows in [(deletion_of(store, rows), rows) for rows in deletions]:
-        fits = all(not expected[name] & chosen for name, chosen in rows.items())
+        has_new_rows_only = all(not expected[name] & deleted for name, deleted in rows.items())
         try:
             commit_deletion(store, deletion)
         except ConcurrentModificationException:
-            assert not fits
+            assert not has_new_rows_only
         else:
-            assert fits
-            for name, chosen in rows.items():
-                expected[name] |= chosen
+            assert has_new_rows_only
+            for name, deleted in rows.items():
+                expected[name] |= deleted
         assert {name: set(removed_rows(store, name)) for name in expected} == expected
 
 
@@ -285,11 +284,11 @@ def test_other_engines_read_the_merged_rows(tmp_path):
     commit_deletion(store, current)
     expected = [number for number in range(100) if number not in (1, 2, 98)]
     assert DeltaTable(str(tmp_path)).to_arrow()["id"].to_pylist() == expected
-    read = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path))).execute("select id from t")
-    assert sorted(pa.table(read.read_all())["id"].to_pylist()) == expected
+    query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path))).execute("select id from t")
+    assert sorted(pa.table(query.read_all())["id"].to_pylist()) == expected
 
 
-sets = st.one_of(
+row_sets = st.one_of(
     st.sets(st.integers(0, 2**40), max_size=40),
     st.tuples(st.integers(0, 2**33), st.integers(1, 70_000), st.integers(1, 3)).map(
         lambda t: set(range(t[0], t[0] + t[1] * t[2], t[2]))
@@ -297,7 +296,7 @@ sets = st.one_of(
 )
 
 
-@given(rows=sets)
+@given(rows=row_sets)
 @examples(60)
 def test_the_reference_implementation_reads_the_encoded_rows(rows):
     data = encode(positions(*rows))

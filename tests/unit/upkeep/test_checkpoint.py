@@ -11,7 +11,7 @@ import pytest
 
 from deltalite.errors import CorruptLogError
 from deltalite.log.last_checkpoint import LastCheckpoint, read_last_checkpoint
-from deltalite.log.last_checkpoint_checksum import matches
+from deltalite.log.last_checkpoint_checksum import is_intact
 from deltalite.protocol.actions import Protocol
 from deltalite.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltalite.storage.local import LocalLogStore
@@ -23,13 +23,13 @@ from tests.unit.builders import (
     PROTOCOL,
     Requests,
     add,
-    appended,
+    append_files,
     commit_actions,
     create,
     load,
     metadata,
     new_store,
-    newest,
+    newest_version,
     remove,
     struct,
     txn,
@@ -78,16 +78,16 @@ def test_the_hint_describes_the_content_of_the_checkpoint():
 
 
 def test_the_checkpoint_is_complete_before_the_hint_points_at_it():
-    store = appended(create(new_store()), 1)
+    store = append_files(create(new_store()), 1)
     snapshot = load(store)
     requests = Requests(store)
     write_checkpoint(snapshot, now_ms=NOON_MS)
-    writes = [name for operation, name in requests.seen if operation.startswith("write")]
+    writes = [name for operation, name in requests.accesses if operation.startswith("write")]
     assert writes == [f"{1:020d}.checkpoint.parquet", "_last_checkpoint"]
 
 
 @pytest.mark.parametrize(
-    ("configuration", "age_ms", "kept"),
+    ("configuration", "age_ms", "is_kept"),
     [
         ({}, WEEK_MS, False),
         ({}, WEEK_MS - 1, True),
@@ -96,11 +96,11 @@ def test_the_checkpoint_is_complete_before_the_hint_points_at_it():
         ({"delta.deletedFileRetentionDuration": "interval 1 hour"}, 3_599_999, True),
     ],
 )
-def test_a_tombstone_stays_while_readers_may_need_the_file(configuration, age_ms, kept):
+def test_a_tombstone_stays_while_readers_may_need_the_file(configuration, age_ms, is_kept):
     store = create(new_store(), add("a"), configuration=configuration)
     commit_actions(store, remove("a", deletion_timestamp_ms=None if age_ms is None else NOON_MS - age_ms))
     write_checkpoint(load(store), now_ms=NOON_MS)
-    assert [row["path"] for row in rows_of(store, 1, "remove")] == (["a"] if kept else [])
+    assert [row["path"] for row in rows_of(store, 1, "remove")] == (["a"] if is_kept else [])
     assert not rows_of(store, 1, "add")
 
 
@@ -114,28 +114,28 @@ def test_expired_transactions_are_omitted():
     assert [row["appId"] for row in rows_of(store, 3, "txn")] == ["fresh"]
 
 
-@pytest.mark.parametrize(("pointing_at", "afterwards"), [(None, 4), (2, 4), (4, 4), (6, 6)])
-def test_the_hint_never_moves_backwards(pointing_at, afterwards):
-    store = appended(create(new_store()), 6)
-    if pointing_at is not None:
-        write_checkpoint(load(store, pointing_at), now_ms=NOON_MS)
+@pytest.mark.parametrize(("hint_before", "hint_after"), [(None, 4), (2, 4), (4, 4), (6, 6)])
+def test_the_hint_never_moves_backwards(hint_before, hint_after):
+    store = append_files(create(new_store()), 6)
+    if hint_before is not None:
+        write_checkpoint(load(store, hint_before), now_ms=NOON_MS)
     write_checkpoint(load(store, 4), now_ms=NOON_MS)
-    assert read_last_checkpoint(store).version == afterwards
+    assert read_last_checkpoint(store).version == hint_after
     assert checkpoint_name(4) in store.files
 
 
 def test_an_existing_checkpoint_is_not_changed():
-    store = appended(create(new_store()), 1)
+    store = append_files(create(new_store()), 1)
     store.files[checkpoint_name(1)] = (b"theirs", 0)
     snapshot = load(store, 0)
     write_checkpoint(snapshot, now_ms=NOON_MS)
-    good = store.files[checkpoint_name(0)]
+    written = store.files[checkpoint_name(0)]
     write_checkpoint(load(store, 0), now_ms=NOON_MS + 1)
-    assert store.files[checkpoint_name(0)] == good
+    assert store.files[checkpoint_name(0)] == written
 
 
 def test_a_checkpoint_after_a_checkpoint_keeps_everything():
-    store = appended(create(new_store(), add("a"), add("b")), 2)
+    store = append_files(create(new_store(), add("a"), add("b")), 2)
     for version in (1, 2):
         commit_actions(store, remove("a" if version == 1 else "b"))
         write_checkpoint(load(store), now_ms=NOON_MS)
@@ -149,8 +149,8 @@ def test_a_checkpoint_after_a_checkpoint_keeps_everything():
 
 def test_delta_rs_reads_the_checkpoint(tmp_path):
     store = LocalLogStore(str(tmp_path))
-    described = metadata(partition_columns=("day",), schema=struct(id="long", day="string"))
-    commit_actions(store, PROTOCOL, described, read_version=-1)
+    table_metadata = metadata(partition_columns=("day",), schema=struct(id="long", day="string"))
+    commit_actions(store, PROTOCOL, table_metadata, read_version=-1)
     for number, day in enumerate(["a", "b/c", None]):
         name = f"f{number}.parquet"
         pq.write_table(pa.table({"id": [number]}), tmp_path / name)
@@ -188,11 +188,11 @@ def test_the_v2_policy_writes_sidecars_and_describes_their_content():
     store = v2_store()
     before = facts(load(store))
     hint = write_checkpoint(load(store), now_ms=NOON_MS, sidecar_actions=3)
-    (main,), sidecars = names_of(store, ".checkpoint."), names_of(store, "_sidecars/")
-    rows = pq.read_table(pa.BufferReader(store.files[main][0]))
-    of_sidecar = pq.read_schema(pa.BufferReader(store.files[sidecars[0]][0]))
-    for kind in ("add", "remove"):  # which delta-spark looks for here too
-        assert rows.schema.field(kind).type == of_sidecar.field(kind).type
+    (main_file,), sidecars = names_of(store, ".checkpoint."), names_of(store, "_sidecars/")
+    rows = pq.read_table(pa.BufferReader(store.files[main_file][0]))
+    sidecar_schema = pq.read_schema(pa.BufferReader(store.files[sidecars[0]][0]))
+    for kind in ("add", "remove"):  # delta-spark expects these columns in the main file too
+        assert rows.schema.field(kind).type == sidecar_schema.field(kind).type
         assert rows[kind].null_count == rows.num_rows
     tags = [row["tags"] for row in rows["checkpointMetadata"].to_pylist(maps_as_pydicts="strict") if row]
     size_bytes = sum(len(store.files[name][0]) for name in sidecars)
@@ -205,7 +205,7 @@ def test_the_v2_policy_writes_sidecars_and_describes_their_content():
 
 
 def test_the_policy_applies_only_if_the_protocol_has_the_feature():
-    store = appended(create(new_store(), configuration=POLICY), 1)
+    store = append_files(create(new_store(), configuration=POLICY), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     assert names_of(store, ".checkpoint.") == [checkpoint_name(1)] and not names_of(store, "_sidecars/")
 
@@ -215,12 +215,14 @@ def test_the_sidecars_are_complete_before_the_checkpoint_names_them():
     snapshot = load(store)
     requests = Requests(store)
     write_checkpoint(snapshot, now_ms=NOON_MS, sidecar_actions=3)
-    writes = [name for operation, name in requests.seen if operation.startswith("write")]
+    writes = [name for operation, name in requests.accesses if operation.startswith("write")]
     assert [".checkpoint." in name for name in writes] == [False, False, False, True, False]
     assert writes[-1] == "_last_checkpoint"
 
 
-STATED = [add("a", partition_values={"day": "1"}, stats='{"numRecords":3,"minValues":{"id":4},"nullCount":{"id":0}}')]
+FILES_WITH_STATS = [
+    add("a", partition_values={"day": "1"}, stats='{"numRecords":3,"minValues":{"id":4},"nullCount":{"id":0}}')
+]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +236,7 @@ STATED = [add("a", partition_values={"day": "1"}, stats='{"numRecords":3,"minVal
 )
 def test_statistics_are_written_in_the_forms_of_the_table_properties(properties, columns):
     schema = struct(id="long", day="integer")
-    store = create(new_store(), *STATED, configuration=properties, partition_columns=("day",), schema=schema)
+    store = create(new_store(), *FILES_WITH_STATS, configuration=properties, partition_columns=("day",), schema=schema)
     write_checkpoint(load(store), now_ms=NOON_MS)
     (row,) = rows_of(store, 0, "add")
     assert {"stats", "stats_parsed", "partitionValues_parsed"} & set(row) == columns
@@ -247,22 +249,22 @@ def test_statistics_are_written_in_the_forms_of_the_table_properties(properties,
 
 
 def test_the_hint_has_its_checksum():
-    store = appended(create(new_store()), 1)
+    store = append_files(create(new_store()), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     data = store.files[LAST_CHECKPOINT][0]
-    assert "checksum" in json.loads(data) and matches(data)
-    assert not matches(data.replace(b'"version":1', b'"version":2'))
+    assert "checksum" in json.loads(data) and is_intact(data)
+    assert not is_intact(data.replace(b'"version":1', b'"version":2'))
 
 
 def test_an_unreadable_checkpoint_is_replaced(caplog):
-    store = appended(create(new_store()), 1)
+    store = append_files(create(new_store()), 1)
     store.files[checkpoint_name(1)] = (b"PAR1 broken PAR1", 0)
     assert write_checkpoint(load(store), now_ms=NOON_MS) is not None
     assert load(store).segment.checkpoint.version == 1 and len(rows_of(store, 1, "add")) == 1
 
 
 def test_a_readable_checkpoint_is_not_written_again_but_its_hint_is():
-    store = appended(create(new_store()), 1)
+    store = append_files(create(new_store()), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     written = store.files[checkpoint_name(1)]
     del store.files[LAST_CHECKPOINT]
@@ -276,7 +278,7 @@ def test_a_readable_checkpoint_is_not_written_again_but_its_hint_is():
     [({"size": 9, "numOfAddFiles": 7}, 7), ({"size": 9, "numOfAddFiles": 0}, 0), ({"size": 9}, 9), ({"size": -1}, 0)],
 )
 def test_the_number_of_files_is_estimated_from_the_hint_and_the_later_commits(hint, files):
-    store = appended(create(new_store()), 1)
+    store = append_files(create(new_store()), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     store.files[LAST_CHECKPOINT] = (json.dumps({"version": 1, **hint}).encode(), 0)
     assert estimated_files(load(store)) == files
@@ -285,11 +287,11 @@ def test_the_number_of_files_is_estimated_from_the_hint_and_the_later_commits(hi
     assert estimated_files(load(store)) == files + 50
 
 
-@pytest.mark.parametrize("make", [lambda: appended(create(new_store()), 2), v2_store])
+@pytest.mark.parametrize("make", [lambda: append_files(create(new_store()), 2), v2_store])
 def test_an_incomplete_checkpoint_is_not_published(make, monkeypatch):
     store = make()
-    whole = CheckpointRows.files
-    monkeypatch.setattr(CheckpointRows, "files", lambda self: ((kind, rows[1:]) for kind, rows in whole(self)))
+    all_files = CheckpointRows.files
+    monkeypatch.setattr(CheckpointRows, "files", lambda self: ((kind, rows[1:]) for kind, rows in all_files(self)))
     with pytest.raises(CorruptLogError, match="instead of"):
         write_checkpoint(load(store), now_ms=NOON_MS)
     assert not names_of(store, ".checkpoint.") and LAST_CHECKPOINT not in store.files
@@ -300,21 +302,21 @@ def test_a_large_checkpoint_is_built_on_disk_in_bounded_blocks(monkeypatch):
     monkeypatch.setattr(checkpoint, "_MAX_IN_MEMORY_BYTES", 1)
     monkeypatch.setattr(checkpoint_rows, "_BLOCK_BYTES", 1)
     assert write_checkpoint(load(store), now_ms=NOON_MS).num_of_add_files == 9
-    assert [adds for adds in added_by_group(store.files[checkpoint_name(0)][0]) if adds] == [1] * 9
+    assert [adds for adds in adds_by_row_group(store.files[checkpoint_name(0)][0]) if adds] == [1] * 9
     assert load(store).segment.own_checkpoint is not None and len(rows_of(store, 0, "add")) == 9
 
 
-def added_by_group(data):
+def adds_by_row_group(data):
     with pq.ParquetFile(pa.BufferReader(data)) as file:
         groups = (file.read_row_group(number, columns=["add.path"])["add"] for number in range(file.num_row_groups))
         return [len(adds) - adds.null_count for adds in groups]
 
 
-@pytest.mark.parametrize("make", [lambda: appended(create(new_store()), 2), v2_store])
+@pytest.mark.parametrize("make", [lambda: append_files(create(new_store()), 2), v2_store])
 def test_the_checkpoint_restarts_if_an_older_checkpoint_is_damaged(make):
-    """The names in it are readable, so they are counted. Its statistics are not."""
+    """The paths in the damaged checkpoint are readable, so its files are counted. Its statistics are unreadable."""
     store = make()
-    version = newest(store)
+    version = newest_version(store)
     write_checkpoint(load(store), now_ms=NOON_MS)
     commit_actions(store, add("new", stats='{"numRecords":1}'))
     (damaged, *_) = [name for name in store.files if "_sidecars/" in name] or names_of(store, f"{version}.checkpoint")
@@ -324,6 +326,6 @@ def test_the_checkpoint_restarts_if_an_older_checkpoint_is_damaged(make):
     expected = snapshot.files_with(["path"])["path"].to_pylist()
     assert snapshot.segment.checkpoint.version == version
     write_checkpoint(snapshot, now_ms=NOON_MS)
-    again = load(store)
-    assert again.segment.own_checkpoint is not None
-    assert sorted(again.files["path"].to_pylist()) == sorted(expected)
+    new_snapshot = load(store)
+    assert new_snapshot.segment.own_checkpoint is not None
+    assert sorted(new_snapshot.files["path"].to_pylist()) == sorted(expected)

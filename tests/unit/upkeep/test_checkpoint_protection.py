@@ -1,4 +1,4 @@
-"""Checkpoint protection: cleanup deletes protected history only if the protocol allows it, in the safe order."""
+"""A cleanup deletes protected history only if the protocol allows the deletion, and in a safe order."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def protocol(*features):
 PROTECTED = protocol("checkpointProtection")
 
 
-def table(rules=PROTECTED, *, without_checksum=()):
+def table(table_protocol=PROTECTED, *, without_checksum=()):
     """One commit a day, and checkpoints at 5 and 10."""
     configuration = {
         "delta.logRetentionDuration": "interval 7 days",
         "delta.requireCheckpointProtectionBeforeVersion": str(PROTECTED_BEFORE),
     }
     store = new_store()
-    put_raw(store, 0, [rules, metadata(configuration)])
+    put_raw(store, 0, [table_protocol, metadata(configuration)])
     for version in VERSIONS[1:]:
         put_raw(store, version, [add(f"f{version}")])
     for version in VERSIONS:
@@ -57,7 +57,7 @@ def clean(store, day, **options):
     return clean_log(load(store), now_ms=MIDNIGHT_MS + day * DAY_MS + DAY_MS // 2, **options)
 
 
-def oldest(store):
+def oldest_version(store):
     return min(v for v in VERSIONS if commit_name(v) in store.files)
 
 
@@ -67,7 +67,7 @@ EXPIRED_TO_5, EXPIRED_TO_10 = 14, 19  # days on which cleanup would keep the log
 def test_expired_versions_with_supported_protocols_are_deleted():
     store = table()
     clean(store, EXPIRED_TO_5)
-    assert oldest(store) == 5
+    assert oldest_version(store) == 5
 
 
 @pytest.mark.parametrize("version", [0, 4, 5])
@@ -84,57 +84,57 @@ def test_no_protected_version_is_deleted_if_one_of_them_uses_an_unknown_feature(
 def test_no_protected_version_is_deleted_if_the_protocol_of_one_is_not_known():
     store = table(without_checksum=[3])
     assert clean(store, EXPIRED_TO_5).log_files == 0
-    assert oldest(store) == 0
+    assert oldest_version(store) == 0
 
 
-def test_the_whole_protected_history_goes_at_once_even_if_its_protocol_is_not_supported():
+def test_the_whole_protected_history_is_deleted_at_once_even_if_its_protocol_is_not_supported():
     store = table(without_checksum=[6])
     expired = clean(store, EXPIRED_TO_10, at_most=3).log_files
-    assert oldest(store) == 10 and expired > 3
+    assert oldest_version(store) == 10 and expired > 3
     assert checkpoint_name(5) not in store.files
 
 
-def test_supported_protected_history_goes_in_parts():
+def test_supported_protected_history_is_deleted_in_parts():
     store = table()
     assert clean(store, EXPIRED_TO_10, at_most=3).log_files == 3
-    assert 0 < oldest(store) < 5
+    assert 0 < oldest_version(store) < 5
 
 
 def test_a_table_that_only_has_the_property_protects_nothing():
     store = table(protocol("appendOnly"), without_checksum=VERSIONS)
     clean(store, EXPIRED_TO_5)
-    assert oldest(store) == 5
+    assert oldest_version(store) == 5
 
 
 def test_the_log_stays_if_its_oldest_needed_version_has_an_unsupported_protocol(caplog):
     caplog.set_level("INFO")
-    reader = Protocol(
+    unsupported_protocol = Protocol(
         min_reader_version=3, min_writer_version=7, reader_features=("future",), writer_features=("future",)
     )
     store = new_store()
     put_raw(store, 0, [PROTECTED, metadata({"delta.logRetentionDuration": "interval 7 days"})])
     for version in VERSIONS[1:]:
-        put_raw(store, version, [add(f"f{version}"), *({6: [reader], 9: [PROTECTED]}.get(version, []))])
+        put_raw(store, version, [add(f"f{version}"), *({6: [unsupported_protocol], 9: [PROTECTED]}.get(version, []))])
     write_checkpoint(load(store, 5), now_ms=NOON_MS)
     for version in VERSIONS:
         store.files[commit_name(version)] = (store.files[commit_name(version)][0], MIDNIGHT_MS + version * DAY_MS)
     clean(store, EXPIRED_TO_5)
-    assert oldest(store) == 0
+    assert oldest_version(store) == 0
     assert "version 7 is unreadable" in caplog.text and "future" in caplog.text
 
 
-def test_a_commit_goes_before_its_checkpoint_and_the_checksum_goes_last():
+def test_a_commit_is_deleted_before_its_checkpoint_and_the_checksum_last():
     names = [checkpoint_name(2), checksum_name(2), commit_name(2), commit_name(3), checkpoint_name(1), commit_name(1)]
     assert expired_names(names, 4) == [
         commit_name(1), checkpoint_name(1), commit_name(2), checkpoint_name(2), checksum_name(2), commit_name(3),
     ]  # fmt: skip
 
 
-def test_a_killed_cleanup_goes_on_where_it_stopped():
-    whole = table()
-    clean(whole, EXPIRED_TO_5)
+def test_the_next_cleanup_completes_a_killed_cleanup():
+    cleaned_store = table()
+    clean(cleaned_store, EXPIRED_TO_5)
     for stop in range(1, 12):
         store = table()
         clean(store, EXPIRED_TO_5, at_most=stop)
         clean(store, EXPIRED_TO_5)
-        assert store.files.keys() == whole.files.keys()
+        assert store.files.keys() == cleaned_store.files.keys()

@@ -16,13 +16,13 @@ from deltalite.protocol.properties import DAY_MS
 from deltalite.snapshot import Snapshot
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.checksum import write_checksum
-from deltalite.upkeep.cleanup import Cleaned, clean_log, expired_names
+from deltalite.upkeep.cleanup import CleanupResult, clean_log, expired_names
 from deltalite.upkeep.post_commit import after_commit
 from tests.support.fuzzing import examples
 from tests.unit.builders import (
     NOON_MS,
     add,
-    appended,
+    append_files,
     commit_actions,
     create,
     info,
@@ -41,8 +41,8 @@ V2 = Protocol(
 )
 
 
-def dated(store, days):
-    """Version v was committed at noon of the day `days[v]`."""
+def set_commit_days(store, days):
+    """Set the time of each commit to noon of its day in `days`; returns the store."""
     for version, day in enumerate(days):
         data, _ = store.files[commit_name(version)]
         store.files[commit_name(version)] = (data, MIDNIGHT_MS + day * DAY_MS + DAY_MS // 2)
@@ -50,41 +50,41 @@ def dated(store, days):
 
 
 def history(count, *, checkpoints=(), configuration=WEEK):
-    """One commit a day at noon, beginning on day 0."""
-    store = appended(create(new_store(), configuration=configuration), count - 1)
+    """A table with one commit a day at noon, from day 0 on."""
+    store = append_files(create(new_store(), configuration=configuration), count - 1)
     for version in checkpoints:
         write_checkpoint(load(store, version), now_ms=NOON_MS)
-    return dated(store, range(count))
+    return set_commit_days(store, range(count))
 
 
 def clean(store, day, hour=13):
     return clean_log(load(store), now_ms=MIDNIGHT_MS + day * DAY_MS + hour * DAY_MS // 24)
 
 
-def versions_left(store):
+def remaining_versions(store):
     return [v for v in range(40) if commit_name(v) in store.files]
 
 
 @pytest.mark.parametrize(
-    ("checkpoints", "day", "left_from"),
+    ("checkpoints", "day", "oldest_left"),
     [
         ([5], 20, 5),
         ([5, 10], 20, 10),
         ([5, 10], 17, 5),  # the cutoff is the midnight before commit 10
         ([5, 10], 18, 10),
-        ([5, 10], 12, 0),  # nor is commit 5 expired
-        ([12], 18, 0),  # the newest expired commit rests on no checkpoint
+        ([5, 10], 12, 0),  # commit 5 has not expired either
+        ([12], 18, 0),  # no checkpoint is at or below the newest expired commit
         ([], 20, 0),
     ],
 )
-def test_files_before_the_newest_expired_checkpoint_are_deleted(checkpoints, day, left_from):
+def test_files_before_the_newest_expired_checkpoint_are_deleted(checkpoints, day, oldest_left):
     store = history(14, checkpoints=checkpoints)
     expected = {v: facts(load(store, v)) for v in range(14)}
     clean(store, day)
-    assert versions_left(store) == list(range(left_from, 14))
-    for version in range(left_from, 14):
+    assert remaining_versions(store) == list(range(oldest_left, 14))
+    for version in range(oldest_left, 14):
         assert facts(load(store, version)) == expected[version]
-    assert [v for v in range(40) if checkpoint_name(v) in store.files] == [c for c in checkpoints if c >= left_from]
+    assert [v for v in range(40) if checkpoint_name(v) in store.files] == [c for c in checkpoints if c >= oldest_left]
 
 
 def test_a_commit_exactly_at_midnight_has_expired():
@@ -92,18 +92,18 @@ def test_a_commit_exactly_at_midnight_has_expired():
     data, _ = store.files[commit_name(5)]
     store.files[commit_name(5)] = (data, MIDNIGHT_MS + 5 * DAY_MS)
     clean(store, 12, hour=0)
-    assert versions_left(store) == list(range(5, 12))
+    assert remaining_versions(store) == list(range(5, 12))
 
 
 def test_checksums_compactions_and_parts_are_deleted_with_their_versions():
     store = history(14, checkpoints=[10])
     write_parts(store, 4, 2)
     expired = [write_compaction(store, 2, 3), write_compaction(store, 8, 9), write_compaction(store, 10, 11)]
-    stays = write_compaction(store, 11, 12)
+    remaining_compaction = write_compaction(store, 11, 12)
     for version in (9, 10):
         write_checksum(load(store, version))
     clean(store, 20)
-    assert not any(name in store.files for name in expired) and stays in store.files
+    assert not any(name in store.files for name in expired) and remaining_compaction in store.files
     assert checksum_name(9) not in store.files and checksum_name(10) in store.files
     assert not [name for name in store.files if "00000000000000000004" in name]
 
@@ -117,17 +117,17 @@ def test_an_unreadable_checkpoint_starts_no_readable_version(caplog):
     store = history(14, checkpoints=[5, 10])
     store.files[checkpoint_name(10)] = (b"PAR1 broken PAR1", 0)
     clean(store, 20)
-    assert versions_left(store) == list(range(5, 14))
+    assert remaining_versions(store) == list(range(5, 14))
     assert load(store).files.num_rows == 13
 
 
 def test_a_checkpoint_with_a_missing_sidecar_starts_no_readable_version(caplog):
     store = v2_history()
-    at_5 = {row["sidecar"]["path"] for row in main_rows(store, 5) if row["sidecar"]}
-    for name in sidecars(store) - {f"{SIDECAR_DIR}/{path}" for path in at_5}:
+    sidecars_of_5 = {row["sidecar"]["path"] for row in main_rows(store, 5) if row["sidecar"]}
+    for name in sidecars(store) - {f"{SIDECAR_DIR}/{path}" for path in sidecars_of_5}:
         del store.files[name]
     clean(store, 20)
-    assert versions_left(store) == list(range(5, 14))
+    assert remaining_versions(store) == list(range(5, 14))
 
 
 def test_the_hint_never_names_a_deleted_checkpoint():
@@ -145,34 +145,34 @@ def test_in_commit_timestamps_take_precedence_over_file_times():
     for version in range(1, 12):
         put_raw(store, version, [info(inCommitTimestamp=MIDNIGHT_MS + version * DAY_MS), add(f"f{version}")])
     write_checkpoint(load(store, 5), now_ms=NOON_MS)
-    dated(store, [100] * 12)  # the files were copied, long after
+    set_commit_days(store, [100] * 12)  # the files were copied long after the commits
     clean(store, 12)
-    assert versions_left(store) == list(range(5, 12))
+    assert remaining_versions(store) == list(range(5, 12))
 
 
 def test_an_interrupted_cleanup_leaves_every_version_that_it_should_keep():
-    whole = history(14, checkpoints=[5, 10])
-    files = dict(whole.files)
-    expected = {v: facts(load(whole, v)) for v in range(10, 14)}
-    clean(whole, 20)
-    for stop in range(len(files) - len(whole.files)):
+    cleaned_store = history(14, checkpoints=[5, 10])
+    files = dict(cleaned_store.files)
+    expected = {v: facts(load(cleaned_store, v)) for v in range(10, 14)}
+    clean(cleaned_store, 20)
+    for stop in range(len(files) - len(cleaned_store.files)):
         store = new_store()
         store.files.update(files)
         deletions = iter(range(1000))
 
-        def before(operation, _name, stop=stop, deletions=deletions):
+        def fail_at_stop(operation, _name, stop=stop, deletions=deletions):
             if operation == "delete" and next(deletions) == stop:
                 raise StorageError("No answer.", remedy="Try again.")
 
-        store.before = before
+        store.before = fail_at_stop
         with pytest.raises(StorageError):
             clean(store, 20)
         store.before = lambda _operation, _name: None
         for version, facts_before in expected.items():
             assert facts(load(store, version)) == facts_before
-        assert versions_left(store) == list(range(min(versions_left(store)), 14))
+        assert remaining_versions(store) == list(range(min(remaining_versions(store)), 14))
         clean(store, 20)
-        assert store.files == whole.files
+        assert store.files == cleaned_store.files
 
 
 def sidecars(store):
@@ -187,10 +187,10 @@ def main_rows(store, version):
 def v2_history():
     store = new_store()
     commit_actions(store, V2, metadata({**WEEK, "delta.checkpointPolicy": "v2"}), read_version=-1)
-    appended(store, 13)
+    append_files(store, 13)
     for version in (5, 10):
         write_checkpoint(load(store, version), now_ms=NOON_MS)
-    return dated(store, range(14))
+    return set_commit_days(store, range(14))
 
 
 def test_sidecars_older_than_a_day_are_deleted_with_their_last_checkpoint():
@@ -211,16 +211,16 @@ def test_no_sidecar_is_deleted_if_a_checkpoint_is_unreadable(caplog):
     assert clean(store, 20).log_files > 0
     assert sidecars(store) == before and "cannot be read" in caplog.text
     classic = [name for name in store.files if name.endswith("checkpoint.parquet")]
-    assert classic == [checkpoint_name(10)]  # a copy of one that was read
+    assert classic == [checkpoint_name(10)]  # the classic copy of a readable checkpoint
 
 
 def test_a_log_that_was_never_cleaned_up_is_cleaned_up_in_parts():
     store = history(14, checkpoints=[10])
-    for left_from in (4, 8):
+    for oldest_left in (4, 8):
         clean_log(load(store), now_ms=MIDNIGHT_MS + 20 * DAY_MS + DAY_MS // 2, at_most=4)
-        assert versions_left(store) == list(range(left_from, 14))
+        assert remaining_versions(store) == list(range(oldest_left, 14))
     clean(store, 20)
-    assert versions_left(store) == list(range(10, 14))
+    assert remaining_versions(store) == list(range(10, 14))
 
 
 def test_a_reader_without_v2_checkpoints_still_finds_the_protocol():
@@ -237,15 +237,15 @@ def test_every_checkpoint_is_followed_by_a_cleanup_unless_a_property_disables_it
         configuration = {**WEEK, "delta.checkpointInterval": "5", "delta.enableExpiredLogCleanup": enabled}
         store = history(5, configuration=configuration)
         write_checkpoint(load(store, 3), now_ms=NOON_MS)
-        appended(store, 1)
+        append_files(store, 1)
         after_commit(store, 5, clock_ms=lambda: MIDNIGHT_MS + 30 * DAY_MS)
-        assert versions_left(store) == ([5] if enabled == "true" else list(range(6)))
+        assert remaining_versions(store) == ([5] if enabled == "true" else list(range(6)))
 
 
 def test_nothing_is_deleted_from_a_young_log():
     store = history(14, checkpoints=[10], configuration={})
     files = dict(store.files)
-    assert clean(store, 30) == Cleaned()
+    assert clean(store, 30) == CleanupResult()
     assert store.files == files
 
 
@@ -258,10 +258,10 @@ def test_nothing_is_deleted_from_a_young_log():
 @examples(20)
 def test_every_version_inside_the_retention_reads_as_before(removed, kinds, compactions, day):
     store = create(new_store(), add("f0"), configuration=WEEK)
-    for version, takes in enumerate(removed, 1):
-        commit_actions(store, *([remove(f"f{version - 1}")] if takes else []), add(f"f{version}"))
+    for version, removes_previous in enumerate(removed, 1):
+        commit_actions(store, *([remove(f"f{version - 1}")] if removes_previous else []), add(f"f{version}"))
     last = len(removed)
-    dated(store, range(last + 1))
+    set_commit_days(store, range(last + 1))
     expected = {v: facts(load(store, v)) for v in range(last + 1)}
     for version, kind in kinds.items():
         if version <= last and kind == "c":
@@ -286,8 +286,8 @@ TEMPORARY = (
     f"_delta_log/._last_checkpoint.{TMP}",
     f"{SIDECAR_DIR}/.x.parquet.{TMP}",
 )
-OTHERS = (
-    f"_delta_log/.{3:020d}.json.crc",  # of a commit
+OTHER_FILES = (
+    f"_delta_log/.{3:020d}.json.crc",  # a checksum file of Hadoop for a commit
     f"_delta_log/.{3:020d}.json.tmp",
     "_delta_log/.nfs000001",
     f"_delta_log/{3:020d}.json.{TMP}",
@@ -296,14 +296,16 @@ OTHERS = (
 
 
 @pytest.mark.parametrize(
-    ("retention", "age_days", "goes"), [(7, 8, True), (7, 6, False), (0, 2, True), (0, 0.4, False)]
+    ("retention", "age_days", "are_deleted"), [(7, 8, True), (7, 6, False), (0, 2, True), (0, 0.4, False)]
 )
-def test_old_temporary_files_of_killed_writers_are_deleted_though_nothing_else_has_expired(retention, age_days, goes):
+def test_old_temporary_files_of_killed_writers_are_deleted_though_nothing_else_has_expired(
+    retention, age_days, are_deleted
+):
     store = create(new_store(), configuration={"delta.logRetentionDuration": f"{retention} days"})
     now_ms = MIDNIGHT_MS + DAY_MS * 2 // 3
-    for name in (*TEMPORARY, *OTHERS):
+    for name in (*TEMPORARY, *OTHER_FILES):
         store.files[name] = (b"x", int(now_ms - age_days * DAY_MS))
     store.files[commit_name(0)] = (store.files[commit_name(0)][0], now_ms)
-    assert clean_log(load(store), now_ms=now_ms) == Cleaned(temporary=len(TEMPORARY) if goes else 0)
-    assert set(OTHERS) <= set(store.files)
-    assert set(TEMPORARY).isdisjoint(store.files) is goes
+    assert clean_log(load(store), now_ms=now_ms) == CleanupResult(temporary_files=len(TEMPORARY) if are_deleted else 0)
+    assert set(OTHER_FILES) <= set(store.files)
+    assert set(TEMPORARY).isdisjoint(store.files) is are_deleted

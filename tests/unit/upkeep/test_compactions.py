@@ -20,7 +20,7 @@ from tests.unit.builders import (
     PROTOCOL,
     Requests,
     add,
-    appended,
+    append_files,
     commit_actions,
     create,
     info,
@@ -39,13 +39,13 @@ KEYS = [("a", None), ("b", None), ("c d", None), ("a", "v"), ("a", "w"), ("b", "
 
 
 def action_of(kind, number, size):
-    path, unique = KEYS[number]
-    vector_field = {"deletion_vector": vector(unique, 1)} if unique else {}
+    path, encoded_uuid = KEYS[number]
+    vector_field = {"deletion_vector": vector(encoded_uuid, 1)} if encoded_uuid else {}
     return add(path, size_bytes=size, **vector_field) if kind == "add" else remove(path, **vector_field)
 
 
-actions = st.dictionaries(st.integers(0, len(KEYS) - 1), st.sampled_from(["add", "remove"]), max_size=4)
-commits = st.lists(st.tuples(actions, st.integers(0, 2), st.booleans()), min_size=2, max_size=7)
+kinds_by_file = st.dictionaries(st.integers(0, len(KEYS) - 1), st.sampled_from(["add", "remove"]), max_size=4)
+commits = st.lists(st.tuples(kinds_by_file, st.integers(0, 2), st.booleans()), min_size=2, max_size=7)
 
 
 @given(commits=commits, data=st.data())
@@ -53,10 +53,10 @@ commits = st.lists(st.tuples(actions, st.integers(0, 2), st.booleans()), min_siz
 def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(commits, data):
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
-    for version, (files, app, changes) in enumerate(commits, 1):
+    for version, (files, app, has_metadata) in enumerate(commits, 1):
         actions = [action_of(kind, number, version) for number, kind in files.items()]
-        more = [metadata({"k": str(version)})] if changes else []
-        put_raw(store, version, [*actions, txn(f"app {app}", version), *more])
+        metadata_actions = [metadata({"k": str(version)})] if has_metadata else []
+        put_raw(store, version, [*actions, txn(f"app {app}", version), *metadata_actions])
     last = len(commits)
     expected = [facts(load(store, version)) for version in range(last + 1)]
     versions = st.integers(0, last)
@@ -77,9 +77,9 @@ def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(c
 @pytest.fixture
 def log():
     """Versions 0 to 6 add `f<version>` each; 5 removes `f1` and `f3`. A compaction has the versions 2 to 5."""
-    store = appended(create(new_store()), 4)
+    store = append_files(create(new_store()), 4)
     commit_actions(store, remove("f1"), remove("f3"))
-    appended(store, 1)
+    append_files(store, 1)
     write_compaction(store, 2, 5)
     return store
 
@@ -90,9 +90,9 @@ EXPECTED = ["f2", "f4", "f6"]
 def test_a_compaction_is_read_and_its_commits_are_not(log):
     requests = Requests(log)
     assert paths(load(log)) == EXPECTED
-    read = [name for operation, name in requests.seen if operation in ("read", "read_start", "open")]
+    read_names = [name for operation, name in requests.accesses if operation in ("read", "read_start", "open")]
     compaction = compaction_name(2, 5).rpartition("/")[2]
-    assert read == ["_last_checkpoint", f"{6:020d}.json", compaction, f"{1:020d}.json", f"{0:020d}.json"]
+    assert read_names == ["_last_checkpoint", f"{6:020d}.json", compaction, f"{1:020d}.json", f"{0:020d}.json"]
 
 
 def test_the_commits_within_a_compaction_may_be_missing(log):
@@ -135,7 +135,7 @@ def test_a_damaged_commit_raises_an_error(log):
 
 
 def test_the_add_counts_if_a_commit_adds_and_removes_a_file(log):
-    """The protocol forbids it, and readers keep the file."""
+    """The protocol forbids such a commit. Readers keep the file."""
     for actions in ([add("x"), remove("x")], [remove("x"), add("x")], [remove("x"), add("x"), remove("x")]):
         put_raw(log, 7, actions)
         for _ in range(2):
@@ -150,9 +150,10 @@ def test_the_add_counts_if_a_commit_adds_and_removes_a_file(log):
 def test_a_written_compaction_has_the_state_of_its_commits(commits, data):
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
-    for version, (files, app, changes) in enumerate(commits, 1):
+    for version, (files, app, has_metadata) in enumerate(commits, 1):
         actions = [action_of(kind, number, version) for number, kind in files.items()]
-        put_raw(store, version, [*actions, txn(f"app {app}", version), *([metadata({"k": "v"})] if changes else [])])
+        metadata_actions = [metadata({"k": "v"})] if has_metadata else []
+        put_raw(store, version, [*actions, txn(f"app {app}", version), *metadata_actions])
     last = len(commits)
     expected = [facts(load(store, version)) for version in range(last + 1)]
     first = data.draw(st.integers(0, last - 1), label="first")
@@ -169,7 +170,7 @@ def test_unknown_fields_survive_in_a_compaction():
         1,
         b'{"add":{"path":"a","partitionValues":{},"size":1,"modificationTime":1,"dataChange":true,"new":{"x":1}}}',
     )
-    appended(store, 1)
+    append_files(store, 1)
     compaction.write_compaction(store, 1, 2)
     assert b'"new":{"x":1}' in store.files[compaction_name(1, 2)][0]
 
@@ -178,14 +179,14 @@ def test_unknown_fields_survive_in_a_compaction():
 def test_an_add_counts_before_a_remove_of_the_same_commit(actions):
     store = create(new_store(), add("a"))
     put_raw(store, 1, actions)
-    appended(store, 1)
+    append_files(store, 1)
     expected = facts(load(store))
     assert compaction.write_compaction(store, 1, 2)
     assert load(store).segment.compactions and facts(load(store)) == expected
 
 
 def test_a_range_with_a_gap_or_too_large_gets_no_compaction(monkeypatch):
-    store = appended(create(new_store()), 3)
+    store = append_files(create(new_store()), 3)
     monkeypatch.setattr(compaction, "_MAX_BYTES", 10)
     assert not compaction.write_compaction(store, 1, 3)
     monkeypatch.undo()
@@ -193,13 +194,15 @@ def test_a_range_with_a_gap_or_too_large_gets_no_compaction(monkeypatch):
     assert not compaction.write_compaction(store, 1, 3)
 
 
-@pytest.mark.parametrize(("interval", "made"), [(10, []), (25, [(1, 10), (11, 20), (26, 35)])])
-def test_distant_checkpoints_have_compactions_between_them(interval, made):
+@pytest.mark.parametrize(("interval", "expected_ranges"), [(10, []), (25, [(1, 10), (11, 20), (26, 35)])])
+def test_distant_checkpoints_have_compactions_between_them(interval, expected_ranges):
     store = create(new_store(), configuration={"delta.checkpointInterval": str(interval)})
     for version in range(1, 37):
-        appended(store, 1)
+        append_files(store, 1)
         after_commit(store, version, clock_ms=lambda: NOON_MS)
-    assert sorted(name for name in store.files if "compacted" in name) == [compaction_name(*ends) for ends in made]
+    assert sorted(name for name in store.files if "compacted" in name) == [
+        compaction_name(*ends) for ends in expected_ranges
+    ]
     assert len(paths(load(store))) == 36
 
 
@@ -237,7 +240,7 @@ def test_an_unreconciled_compaction_is_not_used_while_its_commits_exist(actions,
 
 
 def test_a_compaction_keeps_both_vectors_of_a_file():
-    store = appended(create(new_store(), add("f0")), 1)
+    store = append_files(create(new_store(), add("f0")), 1)
     put_raw(store, 2, [remove("a"), add("a", deletion_vector=vector("v"))])
     write_compaction(store, 1, 2)
     assert len(load(store).segment.compactions) == 1

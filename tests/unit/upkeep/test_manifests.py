@@ -1,4 +1,4 @@
-"""Symlink manifests: the files that they name, the manifests that a commit writes, and concurrent writers."""
+"""Symlink manifests name the files of the newest version, also after commits of concurrent writers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from deltalite.storage.local import LocalLogStore
 from deltalite.storage.local_tree import LocalTree
 from deltalite.upkeep.manifests import generate_manifests, touched_directories, update_manifests
 from deltalite.upkeep.post_commit import after_commit
-from tests.unit.builders import add, commit_actions, create, load, metadata, newest, remove, struct, vector
+from tests.unit.builders import add, commit_actions, create, load, metadata, newest_version, remove, struct, vector
 
-ON = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
+MANIFESTS_ENABLED = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
 BY_DAY = {"schema": struct(id="long", day="string"), "partition_columns": ("day",)}
 WITH_VECTORS = Protocol(
     min_reader_version=3,
@@ -33,11 +33,11 @@ WITH_VECTORS = Protocol(
 )
 
 
-def of_day(name, day, **changes):
+def add_of_day(name, day, **changes):
     return add(name, partition_values={"day": day}, **changes)
 
 
-def remove_of(name, day):
+def remove_of_day(name, day):
     return remove(name, partition_values={"day": day}, extended_file_metadata=True, size_bytes=10)
 
 
@@ -50,19 +50,19 @@ def manifests(store):
     """Every file in the manifests' folder with its lines, as addresses relative to the table."""
     folder = f"{store.root}/{MANIFEST_DIR}"
     lines_by_file = {}
-    for above, _, names in os.walk(folder):
+    for directory, _, names in os.walk(folder):
         for name in names:
-            with open(os.path.join(above, name), encoding="utf-8") as file:
+            with open(os.path.join(directory, name), encoding="utf-8") as file:
                 lines = file.read().split("\n")
             assert lines.pop() == ""
             assert all(line.startswith(f"file:{store.root}/") for line in lines)
-            inside = os.path.relpath(os.path.join(above, name), folder)
-            lines_by_file[inside] = [line.removeprefix(f"file:{store.root}/") for line in lines]
+            relative_path = os.path.relpath(os.path.join(directory, name), folder)
+            lines_by_file[relative_path] = [line.removeprefix(f"file:{store.root}/") for line in lines]
     return lines_by_file
 
 
 def folders(store):
-    return {name for above, names, _ in os.walk(f"{store.root}/{MANIFEST_DIR}") for name in names}
+    return {name for _, names, _ in os.walk(f"{store.root}/{MANIFEST_DIR}") for name in names}
 
 
 def commit_files(store, *actions):
@@ -75,8 +75,10 @@ def generate(store):
 
 
 def test_each_partition_has_a_manifest_with_the_names_of_its_files(store):
-    create(store, of_day("day=a%20b/1%2520.parquet", "a b"), of_day("x/2", "a b"), of_day("3", "50%"), **BY_DAY)
-    commit_actions(store, of_day("4", None), of_day("5", ""))
+    create(
+        store, add_of_day("day=a%20b/1%2520.parquet", "a b"), add_of_day("x/2", "a b"), add_of_day("3", "50%"), **BY_DAY
+    )
+    commit_actions(store, add_of_day("4", None), add_of_day("5", ""))
     summary = generate(store)
     assert (summary.version, summary.manifests, summary.files, summary.deleted) == (1, 3, 5, 0)
     assert manifests(store) == {
@@ -138,41 +140,48 @@ def test_commits_write_manifests_only_if_the_property_is_set(store):
 
 
 def test_a_commit_writes_only_the_manifests_of_its_partitions(store):
-    create(store, of_day("1", "a"), of_day("2", "b"), of_day("3", "c"), configuration=ON, **BY_DAY)
+    create(
+        store,
+        add_of_day("1", "a"),
+        add_of_day("2", "b"),
+        add_of_day("3", "c"),
+        configuration=MANIFESTS_ENABLED,
+        **BY_DAY,
+    )
     after_commit(store, 0)
     for name in ("a", "b", "c"):
         os.utime(f"{store.root}/{MANIFEST_DIR}/day={name}/manifest", (0, 0))
-    commit_files(store, of_day("4", "a"), remove_of("2", "b"), of_day("5", "d"))
+    commit_files(store, add_of_day("4", "a"), remove_of_day("2", "b"), add_of_day("5", "d"))
     assert manifests(store) == {"day=a/manifest": ["1", "4"], "day=c/manifest": ["3"], "day=d/manifest": ["5"]}
     assert folders(store) == {"day=a", "day=c", "day=d"}
     assert os.stat(f"{store.root}/{MANIFEST_DIR}/day=c/manifest").st_mtime == 0
 
 
-def test_the_first_commit_that_writes_manifests_writes_all(store):
-    create(store, of_day("1", "a"), configuration=ON, **BY_DAY)
-    commit_files(store, of_day("2", "b"))
+def test_the_first_commit_that_writes_manifests_writes_all_manifests(store):
+    create(store, add_of_day("1", "a"), configuration=MANIFESTS_ENABLED, **BY_DAY)
+    commit_files(store, add_of_day("2", "b"))
     assert manifests(store) == {"day=a/manifest": ["1"], "day=b/manifest": ["2"]}
 
 
-def test_a_commit_with_another_partitioning_replaces_all(store):
-    create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
+def test_a_commit_with_another_partitioning_replaces_all_manifests(store):
+    create(store, add_of_day("1", "a"), add_of_day("2", "b"), configuration=MANIFESTS_ENABLED, **BY_DAY)
     after_commit(store, 0)
-    commit_files(store, remove_of("1", "a"), remove_of("2", "b"), metadata(ON), add("3"))
+    commit_files(store, remove_of_day("1", "a"), remove_of_day("2", "b"), metadata(MANIFESTS_ENABLED), add("3"))
     assert manifests(store) == {"manifest": ["3"]}
     assert folders(store) == set()
 
 
-def test_a_removed_file_without_partition_values_makes_a_commit_write_all(store):
+def test_a_removed_file_without_partition_values_makes_a_commit_write_all_manifests(store):
     assert touched_directories([("remove", {"path": "f"})], ("day",)) is None
     assert touched_directories([("remove", {"path": "f"})], ()) == {""}
-    create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
+    create(store, add_of_day("1", "a"), add_of_day("2", "b"), configuration=MANIFESTS_ENABLED, **BY_DAY)
     after_commit(store, 0)
     commit_files(store, remove("1"))
     assert manifests(store) == {"day=b/manifest": ["2"]}
 
 
-def test_a_commit_without_files_touches_nothing(store):
-    create(store, configuration=ON)
+def test_a_commit_without_files_writes_no_manifest(store):
+    create(store, configuration=MANIFESTS_ENABLED)
     generate(store)
     os.utime(f"{store.root}/{MANIFEST_DIR}/manifest", (0, 0))
     version = commit_actions(store, read_version=0)
@@ -180,68 +189,75 @@ def test_a_commit_without_files_touches_nothing(store):
     assert os.stat(f"{store.root}/{MANIFEST_DIR}/manifest").st_mtime == 0
 
 
-class Hooked(LocalLogStore):
-    """A store that calls `happens` after the table was read and before the first manifest is written."""
+class RacedStore(LocalLogStore):
+    """A store that calls `commit_rival` after the table was read and before the first manifest is written."""
 
-    def __init__(self, root, happens):
+    def __init__(self, root, commit_rival):
         super().__init__(root)
-        self.happens = [happens]
+        self.rivals = [commit_rival]
 
     def write(self, name, data):
-        if name.startswith(MANIFEST_DIR) and self.happens:
-            self.happens.pop()()
+        if name.startswith(MANIFEST_DIR) and self.rivals:
+            commit_rival = self.rivals.pop()
+            commit_rival()
         super().write(name, data)
 
 
 def test_an_overtaken_writer_writes_the_manifests_of_the_newer_commit(store):
-    """The rival has finished, so only the slower writer can correct the manifests that it writes last."""
-    create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
+    """The rival has written its manifests first. The slower writer must not overwrite them with an older version."""
+    create(store, add_of_day("1", "a"), add_of_day("2", "b"), configuration=MANIFESTS_ENABLED, **BY_DAY)
     after_commit(store, 0)
-    version = commit_actions(store, of_day("3", "a"), of_day("4", "b"))
-    rival = lambda: commit_files(store, of_day("5", "a"), remove_of("2", "b"), remove_of("4", "b"), of_day("6", "c"))
-    update_manifests(Hooked(store.root, rival), LocalTree(store.root), version)
+    version = commit_actions(store, add_of_day("3", "a"), add_of_day("4", "b"))
+    commit_rival = lambda: commit_files(
+        store, add_of_day("5", "a"), remove_of_day("2", "b"), remove_of_day("4", "b"), add_of_day("6", "c")
+    )
+    update_manifests(RacedStore(store.root, commit_rival), LocalTree(store.root), version)
     expected = {"day=a/manifest": ["1", "3", "5"], "day=c/manifest": ["6"]}
     assert manifests(store) == expected
-    generate_manifests(Hooked(store.root, lambda: commit_files(store, remove_of("6", "c"))), LocalTree(store.root))
+    generate_manifests(
+        RacedStore(store.root, lambda: commit_files(store, remove_of_day("6", "c"))), LocalTree(store.root)
+    )
     assert manifests(store) == {"day=a/manifest": ["1", "3", "5"]}
 
 
 def test_manifests_include_a_concurrent_commit_of_an_engine_without_manifests(store):
-    create(store, of_day("1", "a"), of_day("2", "b"), **BY_DAY)
-    foreign = lambda: commit_actions(store, remove_of("2", "b"), of_day("3", "c"))
-    summary = generate_manifests(Hooked(store.root, foreign), LocalTree(store.root))
+    create(store, add_of_day("1", "a"), add_of_day("2", "b"), **BY_DAY)
+    commit_without_manifests = lambda: commit_actions(store, remove_of_day("2", "b"), add_of_day("3", "c"))
+    summary = generate_manifests(RacedStore(store.root, commit_without_manifests), LocalTree(store.root))
     assert manifests(store) == {"day=a/manifest": ["1"], "day=c/manifest": ["3"]}
     assert (summary.version, summary.manifests, summary.files, summary.deleted) == (1, 3, 3, 1)
 
 
 def test_a_partition_that_a_rival_fills_concurrently_keeps_its_manifest(store):
-    create(store, of_day("1", "a"), of_day("2", "b"), configuration=ON, **BY_DAY)
+    create(store, add_of_day("1", "a"), add_of_day("2", "b"), configuration=MANIFESTS_ENABLED, **BY_DAY)
     after_commit(store, 0)
-    version = commit_actions(store, remove_of("1", "a"), of_day("3", "b"))
-    update_manifests(Hooked(store.root, lambda: commit_files(store, of_day("4", "a"))), LocalTree(store.root), version)
+    version = commit_actions(store, remove_of_day("1", "a"), add_of_day("3", "b"))
+    update_manifests(
+        RacedStore(store.root, lambda: commit_files(store, add_of_day("4", "a"))), LocalTree(store.root), version
+    )
     assert manifests(store) == {"day=a/manifest": ["4"], "day=b/manifest": ["2", "3"]}
 
 
 def test_constant_concurrent_commits_raise_an_error(store):
     create(store, add("0"))
 
-    class Restless(LocalLogStore):
+    class ConstantlyRacedStore(LocalLogStore):
         def write(self, name, data):
             super().write(name, data)
-            commit_actions(store, add(f"f{newest(store)}"))
+            commit_actions(store, add(f"f{newest_version(store)}"))
 
     with pytest.raises(ConcurrentWriteException, match="manifests") as caught:
-        generate_manifests(Restless(store.root), LocalTree(store.root))
+        generate_manifests(ConstantlyRacedStore(store.root), LocalTree(store.root))
     assert caught.value.retryable
     assert len(manifests(store)["manifest"]) > 1
 
 
-def with_a_vector(store):
+def create_with_vector(store):
     create(store, add("f"))
     commit_actions(store, WITH_VECTORS, remove("f"), add("f", deletion_vector=vector("vBn[lx{q8@P<9BNH/isA")))
 
 
-def with_mapping(store):
+def create_with_mapping(store):
     mapped = StructField(
         "id", PrimitiveType("long"), True, {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "c"}
     )
@@ -255,10 +271,12 @@ def with_mapping(store):
     )
 
 
-@pytest.mark.parametrize(("made", "what"), [(with_a_vector, "deletion vectors"), (with_mapping, "column mapping")])
-def test_tables_whose_manifests_would_show_other_rows_are_refused(store, made, what):
-    made(store)
-    with pytest.raises(UnsupportedFeatureError, match=what):
+@pytest.mark.parametrize(
+    ("create_table", "feature"), [(create_with_vector, "deletion vectors"), (create_with_mapping, "column mapping")]
+)
+def test_a_table_with_deletion_vectors_or_column_mapping_gets_no_manifests(store, create_table, feature):
+    create_table(store)
+    with pytest.raises(UnsupportedFeatureError, match=feature):
         generate_manifest(None, GenerateManifestRequest(table=store.root))
     assert not os.path.exists(f"{store.root}/{MANIFEST_DIR}")
 
@@ -270,21 +288,23 @@ def test_a_table_with_the_vector_feature_but_no_vectors_has_manifests(store):
     assert result.metrics == {"numManifests": 1, "numFiles": 1, "numDeletedManifests": 0}
 
 
-@pytest.mark.parametrize("other", [{"delta.enableDeletionVectors": "true"}, {"delta.columnMapping.mode": "id"}])
-def test_the_manifest_property_excludes_deletion_vectors_and_column_mapping(other):
-    check_new_properties(ON)
-    check_new_properties(other | {next(iter(ON)): "false"})
-    with pytest.raises(InvalidRequestError, match=next(iter(other))):
-        check_new_properties(ON | other)
+@pytest.mark.parametrize(
+    "property_of_feature", [{"delta.enableDeletionVectors": "true"}, {"delta.columnMapping.mode": "id"}]
+)
+def test_the_manifest_property_excludes_deletion_vectors_and_column_mapping(property_of_feature):
+    check_new_properties(MANIFESTS_ENABLED)
+    check_new_properties(property_of_feature | {next(iter(MANIFESTS_ENABLED)): "false"})
+    with pytest.raises(InvalidRequestError, match=next(iter(property_of_feature))):
+        check_new_properties(MANIFESTS_ENABLED | property_of_feature)
 
 
 def test_a_failure_after_the_commit_only_warns(store, caplog, monkeypatch):
-    create(store, add("f"), configuration=ON)
+    create(store, add("f"), configuration=MANIFESTS_ENABLED)
 
-    def full(_store, name, _data):
+    def fail_write(_store, name, _data):
         raise StorageError(f"{name}: the disk is full.", remedy="Make room.")
 
-    monkeypatch.setattr(LocalLogStore, "write", full)
+    monkeypatch.setattr(LocalLogStore, "write", fail_write)
     with caplog.at_level(logging.WARNING):
         commit_files(store, add("g"))
     (record,) = caplog.records
@@ -293,7 +313,7 @@ def test_a_failure_after_the_commit_only_warns(store, caplog, monkeypatch):
 
 
 def test_vacuum_keeps_manifests_and_verify_ignores_them(store):
-    create(store, configuration=ON, schema=struct(id="long", _s="string"), partition_columns=("_s",))
+    create(store, configuration=MANIFESTS_ENABLED, schema=struct(id="long", _s="string"), partition_columns=("_s",))
     generate_manifests(store, LocalTree(store.root))
     commit_files(store)
     os.makedirs(f"{store.root}/{MANIFEST_DIR}/_s=a")
@@ -301,11 +321,11 @@ def test_vacuum_keeps_manifests_and_verify_ignores_them(store):
         with open(f"{store.root}/{MANIFEST_DIR}/{name}", "w") as file:
             file.write("x\n")
         os.utime(f"{store.root}/{MANIFEST_DIR}/{name}", (0, 0))
-    before = manifests_raw(store)
+    before = manifest_names(store)
     vacuum(None, VacuumRequest(table=store.root))
-    assert manifests_raw(store) == before
+    assert manifest_names(store) == before
     assert verify(store).findings == ()
 
 
-def manifests_raw(store):
-    return {(above, *sorted(names)) for above, _, names in os.walk(f"{store.root}/{MANIFEST_DIR}")}
+def manifest_names(store):
+    return {(directory, *sorted(names)) for directory, _, names in os.walk(f"{store.root}/{MANIFEST_DIR}")}

@@ -1,4 +1,4 @@
-"""Post-commit work never fails a commit: it writes a due checkpoint, or a warning says why not."""
+"""Post-commit work never fails a commit: it writes a due checkpoint or logs a warning with the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
     add,
-    appended,
+    append_files,
     commit_actions,
     create,
     metadata,
@@ -42,14 +42,14 @@ def test_a_checkpoint_is_written_at_every_interval_but_not_at_version_0(configur
     store = create(new_store(), configuration=configuration)
     after_commit(store, 0)
     for version in range(1, 22):
-        appended(store, 1)
+        append_files(store, 1)
         after_commit(store, version, clock_ms=lambda: NOON_MS)
     assert checkpoints(store) == checkpoint_versions
     assert read_last_checkpoint(store).version == 20
 
 
 def test_the_checkpoint_has_the_committed_version_and_not_a_later_one():
-    store = appended(create(new_store()), 11)
+    store = append_files(create(new_store()), 11)
     after_commit(store, 10)
     assert checkpoints(store) == [10]
 
@@ -57,13 +57,13 @@ def test_the_checkpoint_has_the_committed_version_and_not_a_later_one():
 @pytest.mark.parametrize("fault", [StorageError("The disk is full.", remedy="Make room."), MemoryError("no memory")])
 @pytest.mark.parametrize("operation", ["list", "read", "write_if_absent", "write"])
 def test_a_failed_checkpoint_only_warns(caplog, fault, operation):
-    store = appended(create(new_store()), 10)
+    store = append_files(create(new_store()), 10)
 
-    def before(called_operation, _name):
+    def fail(called_operation, _name):
         if called_operation == operation:
             raise fault
 
-    store.before = before
+    store.before = fail
     with caplog.at_level(logging.WARNING):
         after_commit(store, 10)
     assert caplog.records
@@ -76,15 +76,15 @@ def test_a_failed_checkpoint_only_warns(caplog, fault, operation):
     ("failing_operation", "step"), [("write_if_absent", "Writing the checkpoint"), ("delete", "Cleaning the log")]
 )
 def test_a_failed_step_warns_with_its_name_and_the_other_steps_run(caplog, failing_operation, step):
-    store = appended(create(new_store()), 10)
+    store = append_files(create(new_store()), 10)
     after_commit(store, 10, clock_ms=lambda: NOON_MS)
-    appended(store, 10)
+    append_files(store, 10)
 
-    def before(operation, name):
+    def fail(operation, name):
         if operation == failing_operation and not name.endswith(".crc"):
             raise StorageError("The disk is full.", remedy="Make room.")
 
-    store.before = before
+    store.before = fail
     after_commit(store, 20, clock_ms=lambda: NOON_MS + 60 * DAY_MS)
     (record,) = caplog.records
     assert f"{step} failed after version 20 of" in record.getMessage()

@@ -20,7 +20,7 @@ from deltalite.upkeep.stats_struct import StatsStruct
 from tests.support.fuzzing import examples
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-LONG = Decimal("12345678901234567890.123456789012345678")
+LONG_DECIMAL = Decimal("12345678901234567890.123456789012345678")
 
 
 def column(name, kind):
@@ -63,7 +63,7 @@ def bound(kind, raw):
         ("timestamp_ntz", '"2026-01-01T12:00:00.000"', NOON.replace(tzinfo=None)),
         ("timestamp_ntz", '"2026-01-01T12:00:00.000-08:00"', None),
         (DecimalType(5, 2), "123.45", Decimal("123.45")),
-        (DecimalType(38, 18), f"{LONG}", LONG),
+        (DecimalType(38, 18), f"{LONG_DECIMAL}", LONG_DECIMAL),
         (DecimalType(5, 2), "1234.5", None),
     ],
     ids=str,
@@ -109,13 +109,17 @@ texts = st.lists(st.one_of(st.none(), st.text(max_size=4), objects.map(json.dump
 def test_texts_that_are_parsed_together_give_the_same_structs_as_alone(texts):
     stats_struct = struct_of(column("x", "byte"), column("y", "string"))
     together = stats_struct.parse(pa.chunked_array([pa.array(texts, pa.string())])).to_pylist()
-    assert [_compact(row) for row in together] == [_compact(stats_struct._parse_one(text)) for text in texts]
+    assert [_without_empty_members(row) for row in together] == [
+        _without_empty_members(stats_struct._parse_one(text)) for text in texts
+    ]
 
 
-def _compact(row):
+def _without_empty_members(row):
     """A struct without its empty members: a missing struct equals one without values."""
     if isinstance(row, dict):
-        return {key: compact for key, value in row.items() if (compact := _compact(value)) not in (None, {})}
+        return {
+            key: member for key, value in row.items() if (member := _without_empty_members(value)) not in (None, {})
+        }
     return row
 
 

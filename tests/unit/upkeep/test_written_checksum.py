@@ -1,4 +1,4 @@
-"""The version checksum after a commit has the same counts, whether they are counted or derived."""
+"""The version checksum has the same counts from an earlier checksum and from a full count of the files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.builders import (
     PROTOCOL,
     Clock,
     add,
-    appended,
+    append_files,
     commit_actions,
     create,
     info,
@@ -32,7 +32,7 @@ from tests.unit.builders import (
     vector,
 )
 
-VECTORS = Protocol(
+VECTOR_PROTOCOL = Protocol(
     min_reader_version=3,
     min_writer_version=7,
     reader_features=("deletionVectors",),
@@ -74,77 +74,80 @@ steps = st.lists(st.sets(st.integers(0, len(KEYS) - 1), max_size=3), min_size=1,
 def test_incremental_and_full_counts_are_equal(steps, data):
     """Each step adds absent files and removes present ones, like commits of this library."""
     store = new_store()
-    commit_actions(store, VECTORS, metadata(), read_version=-1)
-    there = set()
-    for chosen in steps:
+    commit_actions(store, VECTOR_PROTOCOL, metadata(), read_version=-1)
+    present_numbers = set()
+    for numbers in steps:
         actions = []
-        for number in chosen:
-            path, unique = KEYS[number]
-            fields = {"size_bytes": number + 1, "deletion_vector": vector(unique, number) if unique else None}
-            actions.append(remove(path, **fields) if number in there else add(path, **fields))
+        for number in numbers:
+            path, encoded_uuid = KEYS[number]
+            fields = {
+                "size_bytes": number + 1,
+                "deletion_vector": vector(encoded_uuid, number) if encoded_uuid else None,
+            }
+            actions.append(remove(path, **fields) if number in present_numbers else add(path, **fields))
         version = commit_actions(store, *actions) if actions else commit_actions(store)
-        there ^= chosen
+        present_numbers ^= numbers
         if data.draw(st.booleans(), label="checksum"):
             write_checksum(load(store, version))
     last = load(store).version
     store.files.pop(checksum_name(last), None)
     write_checksum(load(store))
     body = checksum_of(store, last)
-    marked = [number for number in there if KEYS[number][1]]
-    assert body["numFiles"] == len(there)
-    assert body["tableSizeBytes"] == sum(number + 1 for number in there)
-    assert body["numDeletionVectorsOpt"] == body["numDeletedRecordsOpt"] == len(marked)
+    numbers_with_vector = [number for number in present_numbers if KEYS[number][1]]
+    assert body["numFiles"] == len(present_numbers)
+    assert body["tableSizeBytes"] == sum(number + 1 for number in present_numbers)
+    assert body["numDeletionVectorsOpt"] == body["numDeletedRecordsOpt"] == len(numbers_with_vector)
 
 
 @pytest.fixture
-def counted_in_full(monkeypatch):
-    """The versions whose checkpoint was read to count the files."""
+def full_counts(monkeypatch):
+    """The versions whose files were counted from the whole log."""
     replayed_versions = []
-    whole = ReplayedLog.files
+    all_files = ReplayedLog.files
 
     def files(self, columns):
         replayed_versions.append(self.segment.version)
-        return whole(self, columns)
+        return all_files(self, columns)
 
     monkeypatch.setattr(ReplayedLog, "files", files)
     return replayed_versions
 
 
-def test_an_earlier_checksum_avoids_a_full_count(counted_in_full):
+def test_an_earlier_checksum_avoids_a_full_count(full_counts):
     store = create(new_store(), add("a"))
     write_checksum(load(store, 0))
-    appended(store, 3)
-    counted_in_full.clear()
+    append_files(store, 3)
+    full_counts.clear()
     write_checksum(load(store, 3))
-    assert not counted_in_full and checksum_of(store, 3)["numFiles"] == 4
+    assert not full_counts and checksum_of(store, 3)["numFiles"] == 4
 
 
 @pytest.mark.parametrize(
-    "foreign",
+    "actions",
     [
-        [info(engineInfo="Apache-Spark/4.0"), add("a", data_change=False)],  # the same file, told again
+        [info(engineInfo="Apache-Spark/4.0"), add("a", data_change=False)],  # adds the same file again
         [add("a")],
         [info(engineInfo="deltalite/0.1"), add("a", data_change=False)],
-        [info(engineInfo="deltalite/0.1"), remove("a")],  # of a size that nobody knows
+        [info(engineInfo="deltalite/0.1"), remove("a")],  # the size of the removed file is unknown
     ],
 )
-def test_unreliable_commits_cause_a_full_count(foreign, counted_in_full):
+def test_unreliable_commits_cause_a_full_count(actions, full_counts):
     store = create(new_store(), add("a"))
     write_checksum(load(store, 0))
-    put_raw(store, 1, foreign)
-    counted_in_full.clear()
+    put_raw(store, 1, actions)
+    full_counts.clear()
     write_checksum(load(store, 1))
-    assert counted_in_full == [1]
+    assert full_counts == [1]
     assert checksum_of(store, 1)["numFiles"] == load(store).files.num_rows
 
 
 def test_a_checkpoint_corrects_a_wrong_earlier_checksum(caplog):
     store = create(new_store(), add("a"), configuration={"delta.checkpointInterval": "2"})
     write_checksum(load(store, 0))
-    wrong = checksum_of(store, 0) | {"numFiles": 5}
-    store.files[checksum_name(0)] = (json.dumps(wrong).encode(), 0)
+    wrong_checksum = checksum_of(store, 0) | {"numFiles": 5}
+    store.files[checksum_name(0)] = (json.dumps(wrong_checksum).encode(), 0)
     for version in (1, 2):
-        appended(store, 1)
+        append_files(store, 1)
         after_commit(store, version, clock_ms=lambda: NOON_MS)
     assert checksum_of(store, 2)["numFiles"] == load(store, 2).files.num_rows == 3
 
@@ -154,21 +157,21 @@ def test_a_checkpoint_corrects_a_wrong_earlier_checksum(caplog):
     [{"txnId": None}, {"txnId": "of another commit"}, {"engineInfo": "Apache-Spark/4.0"}],
     ids=["no commit", "another commit", "another writer"],
 )
-def test_a_checksum_of_another_writer_causes_a_full_count(change, counted_in_full):
+def test_a_checksum_of_another_writer_causes_a_full_count(change, full_counts):
     store = create(new_store(), add("a"))
     write_checksum(load(store, 0))
-    wrong = {
+    wrong_checksum = {
         key: value for key, value in (checksum_of(store, 0) | {"numFiles": 5} | change).items() if value is not None
     }
     if "engineInfo" in change:
-        put_raw(store, 0, [info(txnId=wrong["txnId"], **change), PROTOCOL, metadata(), add("a")])
-    store.files[checksum_name(0)] = (json.dumps(wrong).encode(), 0)
-    appended(store, 2)
+        put_raw(store, 0, [info(txnId=wrong_checksum["txnId"], **change), PROTOCOL, metadata(), add("a")])
+    store.files[checksum_name(0)] = (json.dumps(wrong_checksum).encode(), 0)
+    append_files(store, 2)
     for version in (1, 2):
-        counted_in_full.clear()
+        full_counts.clear()
         write_checksum(load(store, version))
         assert checksum_of(store, version)["numFiles"] == version + 1
-    assert not counted_in_full  # ours is counted on again
+    assert not full_counts  # version 2 is derived from the new checksum of version 1
 
 
 def test_an_existing_checksum_is_not_changed():

@@ -1,7 +1,7 @@
 """The writer of deletion vector files: many vectors in one file, each with its size and checksum.
 
-The file has a unique name in the table's folder, and is complete or absent. No version refers to it before the commit
-that uses it. Protocol: Deletion Vectors; Deletion Vector File Storage Format.
+The file has a unique name in the table's folder, and is complete or absent. No version uses the file before the commit
+for which it was written. Protocol: Deletion Vectors; Deletion Vector File Storage Format.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from deltalite.storage.log_store import LogStore
 
 
 def write_vectors(store: LogStore, rows: Sequence[pa.Int64Array]) -> list[dict[str, Any]]:
-    """Write one file with a vector for each array of positions (strictly increasing), and return their descriptors.
+    """Write one file with a vector for each array of strictly increasing positions.
+
+    Returns the descriptors of the vectors, in the same order.
 
     Raises:
         StorageError, StoragePermissionError: the file could not be written.

@@ -4,10 +4,10 @@ A deletion vector is a magic number and a sequence of 32-bit roaring bitmaps, ea
 as its key. A bitmap has up to 65,536 containers, one for each value of the next 16 bits. A container is a sorted array,
 a bitmap of 65,536 bits, or a list of runs.
 
-The decoder reads the headers first, and compares their number of values with the expected one. Only then it reads the
-values, so that a damaged header never allocates memory. It decodes the values with Arrow, container by container.
-Values that are not strictly increasing, missing bytes and wrong counts raise `MalformedBitmapError`. Protocol: Deletion
-Vector Format; RoaringFormatSpec.
+The decoder reads the headers first, and compares their number of values with the expected number. It reads the values
+after this check, so that a damaged header never allocates memory. It decodes the values with Arrow, container by
+container. Values that are not strictly increasing, missing bytes and wrong counts raise `MalformedBitmapError`.
+Protocol: Deletion Vector Format; RoaringFormatSpec.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class MalformedBitmapError(ValueError):
     """The bytes are not a valid bitmap of the expected cardinality; the message is the reason, without a full stop."""
 
 
-class _Kind(Enum):
+class _ContainerKind(Enum):
+    """The form of a container's data."""
+
     ARRAY = "array"
     BITMAP = "bitmap"
     RUNS = "runs"
@@ -51,7 +53,7 @@ class _Kind(Enum):
 class _Container:
     """The bytes of one container; `base` is the number to add to its 16-bit values."""
 
-    kind: _Kind
+    kind: _ContainerKind
     base: int
     cardinality: int
     data: memoryview
@@ -80,16 +82,16 @@ def decode(data: bytes | memoryview, cardinality: int) -> pa.Int64Array:
 class _Reader:
     """A reader of bytes from the front, which raises `MalformedBitmapError` at a premature end."""
 
-    __slots__ = ("_rest",)
+    __slots__ = ("_unread",)
 
     def __init__(self, data: memoryview) -> None:
-        self._rest = data
+        self._unread = data
 
     def take(self, size: int) -> memoryview:
-        if size > len(self._rest):
-            raise MalformedBitmapError(f"it ends early: {size} bytes are missing where {len(self._rest)} are left")
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return taken
+        if size > len(self._unread):
+            raise MalformedBitmapError(f"it ends early: {size} bytes are needed where {len(self._unread)} are left")
+        data, self._unread = self._unread[:size], self._unread[size:]
+        return data
 
     def number(self, layout: str) -> int:
         (value,) = struct.unpack(layout, self.take(struct.calcsize(layout)))
@@ -139,46 +141,48 @@ def _bitmap32(reader: _Reader, key: int) -> Iterator[_Container]:
     for index, (container_key, cardinality_less_one) in enumerate(struct.iter_unpack("<HH", headers)):
         cardinality = cardinality_less_one + 1
         if run_flags and run_flags[index // 8] >> index % 8 & 1:
-            kind, size = _Kind.RUNS, 4 * reader.number("<H")
+            kind, size = _ContainerKind.RUNS, 4 * reader.number("<H")
         elif cardinality <= MAX_IN_ARRAY:
-            kind, size = _Kind.ARRAY, 2 * cardinality
+            kind, size = _ContainerKind.ARRAY, 2 * cardinality
         else:
-            kind, size = _Kind.BITMAP, _BITMAP_BYTES
+            kind, size = _ContainerKind.BITMAP, _BITMAP_BYTES
         yield _Container(kind, (key << 32) | (container_key << 16), cardinality, reader.take(size))
 
 
 def _values(container: _Container) -> pa.Int64Array:
     match container.kind:
-        case _Kind.ARRAY:
-            low = _array(pa.uint16(), container.cardinality, container.data)
-        case _Kind.BITMAP:
-            low = pc.indices_nonzero(_array(pa.bool_(), CONTAINER_SIZE, container.data))
-        case _Kind.RUNS:
-            low = _run_values(container)
+        case _ContainerKind.ARRAY:
+            low_bits = _array(pa.uint16(), container.cardinality, container.data)
+        case _ContainerKind.BITMAP:
+            low_bits = pc.indices_nonzero(_array(pa.bool_(), CONTAINER_SIZE, container.data))
+        case _ContainerKind.RUNS:
+            low_bits = _run_values(container)
         case _:
             assert_never(container.kind)
-    if len(low) != container.cardinality:
-        raise MalformedBitmapError(f"a container holds {len(low)} rows where its header says {container.cardinality}")
-    return pc.add(low.cast(pa.int64()), pa.scalar(container.base, pa.int64()))
+    if len(low_bits) != container.cardinality:
+        raise MalformedBitmapError(
+            f"a container holds {len(low_bits)} rows where its header says {container.cardinality}"
+        )
+    return pc.add(low_bits.cast(pa.int64()), pa.scalar(container.base, pa.int64()))
 
 
 def _run_values(container: _Container) -> pa.Array:
     """Decode runs. A run is a 32-bit number: the first value in the lower 16 bits, the length less one in the upper."""
     runs = _array(pa.uint32(), len(container.data) // 4, container.data).cast(pa.int64())
-    firsts, less_one = pc.bit_wise_and(runs, 0xFFFF), pc.shift_right(runs, 16)
-    lengths = pc.add(less_one, 1)
+    firsts, lengths_less_one = pc.bit_wise_and(runs, 0xFFFF), pc.shift_right(runs, 16)
+    lengths = pc.add(lengths_less_one, 1)
     ends = pc.cumulative_sum(lengths)
     num_rows = ends[-1].as_py() if len(ends) else 0
     if num_rows != container.cardinality:
         raise MalformedBitmapError(
             f"a container's runs hold {num_rows} rows where its header says {container.cardinality}"
         )
-    if pc.max(pc.add(firsts, less_one)).as_py() >= CONTAINER_SIZE:
+    if pc.max(pc.add(firsts, lengths_less_one)).as_py() >= CONTAINER_SIZE:
         raise MalformedBitmapError("a run extends beyond its container")
     # The value at index i of a run that begins at index b is its first value plus i - b.
     shifts = pc.subtract(firsts, pc.subtract(ends, lengths))
-    spread = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends.cast(pa.int32()), shifts))
-    return pc.add(spread, all_values().slice(0, num_rows))
+    shift_of_each = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends.cast(pa.int32()), shifts))
+    return pc.add(shift_of_each, all_values().slice(0, num_rows))
 
 
 @cache

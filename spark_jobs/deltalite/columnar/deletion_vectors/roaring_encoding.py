@@ -1,8 +1,9 @@
 """The encoder of roaring bitmaps: from sorted row positions to bytes.
 
-It writes the portable layout, which `roaring` decodes. The upper 32 bits of a position select the bitmap, and the next
-16 bits the container. A container of up to 4,096 values is a sorted array, any other a bitmap; the encoder writes no
-runs. Python loops over containers, not over values. Protocol: Deletion Vector Format; RoaringFormatSpec.
+The encoder writes the portable layout, which `roaring` decodes. The upper 32 bits of a position select the bitmap, and
+the next 16 bits the container. A container of up to 4,096 values is a sorted array, and a larger container is a bitmap.
+The encoder writes no runs. Python loops over containers, not over values. Protocol: Deletion Vector Format;
+RoaringFormatSpec.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def _containers(positions: pa.Int64Array) -> Iterator[tuple[int, pa.Int64Array]]
     """Yield each container: the upper 48 bits of its positions, and the array of their lower 16 bits."""
     if not len(positions):
         return
-    encoded = pc.run_end_encode(pc.shift_right(positions, 16))
+    keys = pc.run_end_encode(pc.shift_right(positions, 16))
     begin = 0
-    for key, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
+    for key, end in zip(keys.values.to_pylist(), keys.run_ends.to_pylist(), strict=True):
         yield key, pc.subtract(positions.slice(begin, end - begin), key << 16)
         begin = end
 

@@ -1,8 +1,8 @@
 """Casts of a data file's columns to the table's types, without loss of a value.
 
 A file may be older than the table's schema or come from another writer. It may have narrower integers, large strings,
-timestamps in nanoseconds, or structs with fewer fields. Such columns are cast; struct fields match by name. A cast that
-would change a value is rejected, by the pair of types or, if the pair may be lossless, by the values.
+timestamps in nanoseconds, or structs with fewer fields. Such columns are cast; struct fields match by name. `fit`
+rejects a pair of types that never convert without loss. For other pairs, it rejects values that a cast would change.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Convert = Callable[[pa.Array], pa.Array]
 Member = tuple[str, Convert] | None
 """The name of a struct's field in the array, and its conversion; None for a field that the array does not have."""
 
-_IsKind = Callable[[pa.DataType], bool]
+_IsType = Callable[[pa.DataType], bool]
 _WIDEST_DECIMAL = 76
 
 
 def storage_of(array: pa.Array) -> pa.Array:
-    """Return the array of the storage type of an extension type; any other array as it is."""
+    """Return the storage array of an array with an extension type; return any other array unchanged."""
     return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
 
 
@@ -61,7 +61,7 @@ def is_list(data_type: pa.DataType) -> bool:
 
 # The types in a file that each type of the table can hold. Arrow's safe cast then checks the values. If the table has
 # instants, a timestamp without a zone counts as UTC, because int96 and old writers do not store the zone.
-_ACCEPTED_TYPES: tuple[tuple[_IsKind, tuple[_IsKind, ...]], ...] = (
+_ACCEPTED_TYPES: tuple[tuple[_IsType, tuple[_IsType, ...]], ...] = (
     (types.is_integer, (types.is_integer,)),
     (types.is_float64, (types.is_floating, types.is_integer)),
     (types.is_float32, (types.is_float32, types.is_float16, types.is_integer)),
@@ -111,8 +111,8 @@ def fit(array: pa.Array, target: pa.DataType) -> pa.Array:  # noqa: C901  one ar
 
 
 def _can_hold(target: pa.DataType, source: pa.DataType) -> bool:
-    sources = next((accepted for is_kind, accepted in _ACCEPTED_TYPES if is_kind(target)), ())
-    return any(is_kind(source) for is_kind in sources)
+    source_types = next((accepted for is_target, accepted in _ACCEPTED_TYPES if is_target(target)), ())
+    return any(is_type(source) for is_type in source_types)
 
 
 def convert_struct(array: pa.StructArray, target: pa.StructType, members: Sequence[Member]) -> pa.Array:
@@ -126,25 +126,26 @@ def convert_struct(array: pa.StructArray, target: pa.StructType, members: Sequen
 
 
 def convert_list(array: pa.Array, target: pa.ListType, element: Convert) -> pa.Array:
-    """Convert a list array and its elements to `target`."""
+    """Convert a list array to `target`; `element` converts the array of its elements."""
     # Arrow's cast to a plain list keeps the elements and gives 32-bit offsets.
-    plain = array if types.is_list(array.type) else pc.cast(array, pa.list_(array.type.value_field))
-    offsets, elements = _from_zero(plain)
-    return pa.ListArray.from_arrays(offsets, element(elements), type=target, mask=_nulls(plain))
+    plain_list = array if types.is_list(array.type) else pc.cast(array, pa.list_(array.type.value_field))
+    offsets, elements = _offsets_from_zero(plain_list)
+    return pa.ListArray.from_arrays(offsets, element(elements), type=target, mask=_nulls(plain_list))
 
 
 def convert_map(array: pa.MapArray, target: pa.MapType, key: Convert, item: Convert) -> pa.Array:
-    """Convert a map array, its keys and its values to `target`."""
-    offsets, _ = _from_zero(array)
+    """Convert a map array to `target`; `key` and `item` convert the arrays of its keys and values."""
+    offsets, _ = _offsets_from_zero(array)
     first, count = array.offsets[0].as_py(), offsets[-1].as_py()
     keys, items = array.keys.slice(first, count), array.items.slice(first, count)
     return pa.MapArray.from_arrays(offsets, key(keys), item(items), type=target, mask=_nulls(array))
 
 
 def _members_by_name(source: pa.StructType, target: pa.StructType) -> list[Member]:
-    by_name = {f.name.lower(): f.name for f in reversed(list(source))}
+    source_names = {f.name.lower(): f.name for f in reversed(list(source))}
     return [
-        (by_name[f.name.lower()], partial(fit, target=f.type)) if f.name.lower() in by_name else None for f in target
+        (source_names[f.name.lower()], partial(fit, target=f.type)) if f.name.lower() in source_names else None
+        for f in target
     ]
 
 
@@ -152,8 +153,8 @@ def _nulls(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
-def _from_zero(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the offsets of a list array, shifted to begin at 0 if it is a slice, and its elements."""
-    first = array.offsets[0]
-    offsets = pc.subtract(array.offsets, first)
-    return offsets, array.values.slice(first.as_py(), offsets[-1].as_py())
+def _offsets_from_zero(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the offsets of a list array, shifted to begin at 0, and its elements. The array may be a slice."""
+    first_offset = array.offsets[0]
+    offsets = pc.subtract(array.offsets, first_offset)
+    return offsets, array.values.slice(first_offset.as_py(), offsets[-1].as_py())

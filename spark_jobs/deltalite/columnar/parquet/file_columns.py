@@ -3,8 +3,9 @@
 At each level of structs, a column is found by its physical name (an exact match first, then without regard to case) or,
 in mode `id`, by its Parquet field id. Elements, keys and values match by position. The result is the list of Parquet
 leaves to read, and a conversion of the array: fields are renamed and ordered, missing fields become null, and values
-are cast without loss. If a file has none of a struct's requested fields, its first leaf is read to find the rows whose
-struct is null. Protocol: Reader Requirements for Column Mapping; Variant Data Type; Type Widening.
+are cast without loss. If a file has none of a struct's requested fields, the reader still needs the rows in which the
+struct is null. It then reads the struct's first leaf. Protocol: Reader Requirements for Column Mapping; Variant Data
+Type; Type Widening.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ _FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileField:
-    """A column of a file, or a part of one: a field of a struct, the element of a list, the key or value of a map.
+    """A column of a file, or a part of a column: a field of a struct, an element of a list, a key or value of a map.
 
-    `leaves` are its Parquet columns, which are adjacent.
+    `leaves` are its Parquet columns, which are adjacent. `parts` are the parts one level below.
     """
 
     name: str
@@ -57,41 +58,42 @@ class FileField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedColumn:
-    """The Parquet leaves of a column of the table, or of a part of one, and the conversion of their array.
+    """The Parquet leaves of a column of the table, or of a part of a column, and the conversion of their array.
 
-    With `by_name`, all names are the table's and no leaf needs its own conversion, so an array that has the table's
-    type needs no conversion. Otherwise it may need one: two fields with exchanged names have the same type.
+    With `has_table_names`, all names are the table's names and no leaf needs a special conversion. An array of the
+    table's type then needs no conversion. Otherwise it may need a conversion, because two fields with exchanged names
+    have the same type.
     """
 
     name_in_file: str
     leaves: tuple[int, ...]
     convert: Convert
-    by_name: bool
+    has_table_names: bool
 
 
 def fields_of(schema: pa.Schema) -> tuple[FileField, ...]:
     """Return the columns of a file, from the Arrow form of its Parquet schema."""
-    first = 0
+    first_leaf = 0
     columns = []
-    for f in schema:
-        columns.append(_file_field(f, first))
-        first = columns[-1].leaves.stop
+    for field in schema:
+        columns.append(_file_field(field, first_leaf))
+        first_leaf = columns[-1].leaves.stop
     return tuple(columns)
 
 
-def _file_field(f: pa.Field, first: int) -> FileField:
-    stored = f.type.storage_type if isinstance(f.type, pa.BaseExtensionType) else f.type
+def _file_field(field: pa.Field, first_leaf: int) -> FileField:
+    storage_type = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
     parts: list[FileField] = []
-    end = first
-    for part in _parts_of(stored):
+    end = first_leaf
+    for part in _parts_of(storage_type):
         parts.append(_file_field(part, end))
         end = parts[-1].leaves.stop
-    text = (f.metadata or {}).get(_FIELD_ID)
+    id_text = (field.metadata or {}).get(_FIELD_ID)
     return FileField(
-        name=f.name,
-        field_id=None if text is None else int(text),
-        type=stored,
-        leaves=range(first, end if parts else first + 1),
+        name=field.name,
+        field_id=None if id_text is None else int(id_text),
+        type=storage_type,
+        leaves=range(first_leaf, end if parts else first_leaf + 1),
         parts=tuple(parts),
     )
 
@@ -113,19 +115,19 @@ class Level:
 
     @classmethod
     def of(cls, fields: Iterable[FileField]) -> Level:
-        """Index the fields of a level."""
+        """Return the fields of a level with their indexes."""
         by_name: dict[str, list[FileField]] = {}
         by_id: dict[int, list[FileField]] = {}
-        for f in fields:
-            by_name.setdefault(f.name.lower(), []).append(f)
-            if f.field_id is not None:
-                by_id.setdefault(f.field_id, []).append(f)
+        for field in fields:
+            by_name.setdefault(field.name.lower(), []).append(field)
+            if field.field_id is not None:
+                by_id.setdefault(field.field_id, []).append(field)
         return cls(by_name=by_name, by_id=by_id)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The columns of a file with indexes for searches, which take microseconds per column to build."""
+    """The columns of a file, with indexes for searches. The indexes take microseconds per column to build."""
 
     fields: tuple[FileField, ...]
 
@@ -136,7 +138,7 @@ class Layout:
 
     @cached_property
     def has_ids(self) -> bool:
-        """Whether any column, or any part of one, has a Parquet field id."""
+        """Whether any column, or any part of a column, has a Parquet field id."""
         return any(_has_id(f) for f in self.fields)
 
     @cached_property
@@ -158,7 +160,7 @@ class Layouts:
 
     def of(self, schema: pa.Schema) -> Layout:
         """Return the layout of a file, from the Arrow form of its Parquet schema."""
-        columns = schema.remove_metadata()  # only the file's metadata; columns keep theirs, with field ids
+        columns = schema.remove_metadata()  # removes only the file's metadata; columns keep metadata with field ids
         last = self._last
         if last is not None and last[0].equals(columns, check_metadata=True):
             return last[1]
@@ -171,14 +173,14 @@ class Layouts:
 class FileColumns:
     """The columns of one data file, for the search of the table's columns.
 
-    `leaf` returns a conversion for a leaf whose values have another meaning, such as Julian dates; None if `casts.fit`
-    is enough. `file` is the name in errors.
+    `leaf_conversion` returns the conversion of a leaf if its values have another meaning, such as Julian dates. It
+    returns None if `casts.fit` is enough. `file` is the name in errors.
     """
 
     layout: Layout
     mode: MappingMode
     file: str
-    leaf: Callable[[FileField, pa.DataType], Convert | None]
+    leaf_conversion: Callable[[FileField, pa.DataType], Convert | None]
 
     def find(self, logical: StructField, physical: StructField) -> MappedColumn | None:
         """Find a column of the table; return None if the file does not have it.
@@ -188,7 +190,7 @@ class FileColumns:
             physical: the same field with the names and ids that files use.
 
         Raises:
-            CorruptDataFileError: two columns of the file match, the file lacks the ids that its table uses, or a
+            CorruptDataFileError: two columns of the file match, the file lacks field ids and the table uses them, or a
                 variant is shredded in an invalid way.
         """
         field = self.member(physical, self.layout.top, logical.name)
@@ -209,7 +211,7 @@ class FileColumns:
             raise CorruptDataFileError(
                 f"The data file '{self.file}' has {len(candidates)} columns that could be '{path}': "
                 f"{', '.join(repr(f.name) for f in candidates)}.",
-                remedy="Rewrite the file with one of them.",
+                remedy="Rewrite the file with only one of these columns.",
             )
         return candidates[0] if candidates else None
 
@@ -226,8 +228,11 @@ class FileColumns:
         if logical == VARIANT and types.is_struct(field.type):
             if any(part.name == TYPED_VALUE for part in field.parts):
                 return self._map_shredded(field, path)
-            unmapped = FileColumns(layout=Layout(fields=()), mode=MappingMode.NONE, file=self.file, leaf=self.leaf)
-            return unmapped._map_struct(_VARIANT_MEMBERS, _VARIANT_MEMBERS, field, target, path)
+            # The members of a variant have fixed names, also in a table with column mapping.
+            without_mapping = FileColumns(
+                layout=Layout(fields=()), mode=MappingMode.NONE, file=self.file, leaf_conversion=self.leaf_conversion
+            )
+            return without_mapping._map_struct(_VARIANT_MEMBERS, _VARIANT_MEMBERS, field, target, path)
         match logical, physical:
             case StructType(), StructType() if types.is_struct(field.type):
                 return self._map_struct(logical, physical, field, target, path)
@@ -246,23 +251,23 @@ class FileColumns:
                     lambda array: convert_map(array, target, keys.convert, values.convert),
                 )
             case _:
-                convert = self.leaf(field, target)
+                convert = self.leaf_conversion(field, target)
                 return MappedColumn(
                     name_in_file=field.name,
                     leaves=tuple(field.leaves),
                     convert=convert or partial(fit, target=target),
-                    by_name=convert is None,
+                    has_table_names=convert is None,
                 )
 
     def _map_shredded(self, field: FileField, path: str) -> MappedColumn:
         try:
-            convert = variant_conversion(field, lambda part: self.leaf(part, part.type))
+            convert = variant_conversion(field, lambda part: self.leaf_conversion(part, part.type))
         except BrokenVariantError as error:
             raise CorruptDataFileError(
                 f"The variants in the column '{path}' of the data file '{self.file}' cannot be rebuilt: {error}.",
                 remedy="Rewrite the file with the engine that wrote it.",
             ) from error
-        return MappedColumn(name_in_file=field.name, leaves=tuple(field.leaves), convert=convert, by_name=False)
+        return MappedColumn(name_in_file=field.name, leaves=tuple(field.leaves), convert=convert, has_table_names=False)
 
     def _map_struct(
         self, logical: StructType, physical: StructType, field: FileField, target: pa.StructType, path: str
@@ -286,20 +291,20 @@ class FileColumns:
             target,
             [column for column in columns if column is not None],
             lambda array: convert_struct(array, target, members),
-            same_names=names == list(logical.names),
+            has_same_names=names == list(logical.names),
         )
 
 
 def _nested_column(
-    field: FileField, target: pa.DataType, parts: list[MappedColumn], rebuild: Convert, *, same_names: bool = True
+    field: FileField, target: pa.DataType, parts: list[MappedColumn], rebuild: Convert, *, has_same_names: bool = True
 ) -> MappedColumn:
-    """Return a nested column; its arrays are rebuilt unless they already have the table's form."""
-    by_name = same_names and all(part.by_name for part in parts)
+    """Return a nested column. Its conversion calls `rebuild` for arrays that do not have the table's form yet."""
+    has_table_names = has_same_names and all(part.has_table_names for part in parts)
     return MappedColumn(
         name_in_file=field.name,
         leaves=tuple(leaf for part in parts for leaf in part.leaves) or (field.leaves.start,),
-        convert=lambda array: array if by_name and array.type == target else rebuild(storage_of(array)),
-        by_name=by_name,
+        convert=lambda array: array if has_table_names and array.type == target else rebuild(storage_of(array)),
+        has_table_names=has_table_names,
     )
 
 

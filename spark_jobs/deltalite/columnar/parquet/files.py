@@ -1,8 +1,8 @@
 """Opening of the table's Parquet files through the store.
 
 The module uses only `ParquetFile` with an open handle, because Arrow's dataset interface with Python file systems can
-abort the process at exit. A missing file, or one that is not Parquet, raises `CorruptDataFileError` with its path.
-Storage that does not answer raises `StorageError`. Footers are read in a bounded thread pool.
+abort the process at exit. A file that is missing or not Parquet causes a `CorruptDataFileError` with its path. If
+storage does not answer, the module raises `StorageError`. Footers are read in a bounded thread pool.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _MAX_THREADS = 8
 _BUFFER_BYTES = 256 * 1024
-_MISSING = "Restore the file, or run RESTORE to a version that does not need it."
-_BROKEN = "Restore the file from a backup, or rewrite the rows from their source."
+_MISSING_FILE_REMEDY = "Restore the file, or run RESTORE to a version that does not need it."
+_DAMAGED_FILE_REMEDY = "Restore the file from a backup, or rewrite the rows from their source."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ def open_parquet(store: LogStore, name: str) -> Iterator[pq.ParquetFile]:
 
 @contextmanager
 def open_data_file(store: LogStore, name: str) -> Iterator[OpenedFile]:
-    """Open a data file by its decoded name. Errors of reads inside the block are converted too.
+    """Open a data file by its decoded name. Errors of reads in the `with` block are converted too.
 
     Timestamps stored as int96 are read in microseconds. Pages are read on demand, so that a row group need not fit into
     memory. Each column takes a page, a dictionary and a buffer of at most 256 KB.
@@ -63,26 +63,27 @@ def open_data_file(store: LogStore, name: str) -> Iterator[OpenedFile]:
             yield OpenedFile(parquet=file, size_bytes=handle.size())
     except FileNotFoundError as error:
         raise CorruptDataFileError(
-            f"The data file '{name}' of the table {store.root} does not exist.", remedy=_MISSING
+            f"The data file '{name}' of the table {store.root} does not exist.", remedy=_MISSING_FILE_REMEDY
         ) from error
     except (pa.ArrowException, UnicodeDecodeError) as error:  # Arrow does not validate the names in a footer
-        raise _damaged(store, name, error) from error
+        raise _damaged_file_error(store, name, error) from error
     except OSError as error:
         # Arrow reports damaged pages as an OSError too, but only the operating system gives an errno.
         if error.errno is None:
-            raise _damaged(store, name, error) from error
+            raise _damaged_file_error(store, name, error) from error
         raise StorageError(
-            f"The data file '{name}' of the table {store.root} could not be read: {error}.", remedy="Try again."
+            f"The data file '{name}' of the table {store.root} could not be read: {error}.",
+            remedy="Check the storage, then retry the task.",
         ) from error
 
 
 def read_footers(store: LogStore, names: Sequence[str]) -> list[pq.FileMetaData]:
-    """Read the footers of data files by their decoded names, in order; errors are those of `open_parquet`."""
+    """Return the footers of data files by their decoded names, in order. Raises: as `open_data_file`."""
     return [footer for footer, _ in read_sized_footers(store, names)]
 
 
 def read_sized_footers(store: LogStore, names: Sequence[str]) -> list[tuple[pq.FileMetaData, int]]:
-    """Read footers as `read_footers` does, each with the size of its file in bytes."""
+    """Return the result of `read_footers`, each footer with the size of its file in bytes."""
     if not names:
         return []
     with ThreadPoolExecutor(max_workers=min(_MAX_THREADS, len(names)), thread_name_prefix="footer") as pool:
@@ -94,7 +95,8 @@ def _read_footer(store: LogStore, name: str) -> tuple[pq.FileMetaData, int]:
         return opened.parquet.metadata, opened.size_bytes
 
 
-def _damaged(store: LogStore, name: str, error: Exception) -> CorruptDataFileError:
+def _damaged_file_error(store: LogStore, name: str, error: Exception) -> CorruptDataFileError:
     return CorruptDataFileError(
-        f"The data file '{name}' of the table {store.root} cannot be read as Parquet: {error}.", remedy=_BROKEN
+        f"The data file '{name}' of the table {store.root} cannot be read as Parquet: {error}.",
+        remedy=_DAMAGED_FILE_REMEDY,
     )

@@ -1,10 +1,10 @@
 """Conversion of dates and timestamps that an old Spark wrote in the Julian calendar.
 
-Before Spark 3, and later as an option, a day before 1582-10-15 has the Julian day number, so the same number means
-another day. The footer shows it with a Spark version before 3 (3.1 for int96), or with the key `legacyDateTime`
-(`legacyINT96`). As in Spark, such a value becomes the Gregorian day with the same name. 29 February becomes 1 March if
-the year is only a Julian leap year. Timestamps shift by whole days in UTC. In other time zones, times before 1900 also
-shift by tables that only Spark has, so such values are rejected.
+Spark before version 3, and later versions with an option, write a day before 1582-10-15 as its Julian day number. The
+same number means another day in the Gregorian calendar. The footer of such a file has a Spark version before 3 (3.1 for
+int96), or the key `legacyDateTime` (`legacyINT96`). As in Spark, a Julian day becomes the Gregorian day with the same
+name. 29 February becomes 1 March if the year is only a Julian leap year. Timestamps shift by whole days in UTC. In
+other time zones, times before 1900 also shift by tables that only Spark has, so such values are rejected.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _FIRST_MODERN_MICROSECOND = -2_208_988_800_000_000
 """1900-01-01T00:00:00Z: later timestamps are the same in both calendars and in every time zone."""
 _MICROSECONDS_A_DAY = 86_400_000_000
 
-# Julian days since the Julian 1 March of the year 0, which is day -719470 before 1970: years then begin in March, and a
-# leap day is a year's last. Four years have 1461 days. Counted from 400,000 years before, so that nothing is negative.
+# The Julian 1 March of the year 0, in days since 1970-01-01. If years begin in March, a leap day is the last day of its
+# year. Four Julian years have 1461 days. The count begins 400,000 years before, so that no number is negative.
 _MARCH_OF_YEAR_0 = -719_470
 _CENTURIES_BEFORE = 4_000
 _DAYS_BEFORE = _CENTURIES_BEFORE * 36_525
@@ -43,7 +43,7 @@ class ForeignClockError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """The calendar of a file by its footer. `time_zone` is the writer's; it is empty if the footer does not have it."""
+    """The calendar of a file by its footer. `time_zone` is the writer's time zone, empty if the footer lacks it."""
 
     julian_datetime: bool = False
     julian_int96: bool = False
@@ -69,8 +69,8 @@ def gregorian_dates(dates: pa.Array) -> pa.Array:
     days = dates.cast(pa.int32())
     if not _any_below(days, _FIRST_GREGORIAN_DAY):
         return dates
-    wide = days.cast(pa.int64())
-    return pc.add(wide, _shift(wide)).cast(pa.int32()).cast(pa.date32())
+    days_64 = days.cast(pa.int64())
+    return pc.add(days_64, _day_shift(days_64)).cast(pa.int32()).cast(pa.date32())
 
 
 def gregorian_timestamps(timestamps: pa.Array, time_zone: str) -> pa.Array:
@@ -86,17 +86,17 @@ def gregorian_timestamps(timestamps: pa.Array, time_zone: str) -> pa.Array:
         zone = f"the time zone {time_zone}" if time_zone else "a time zone that it does not name"
         raise ForeignClockError(f"it holds times before 1900, written by an old Spark in {zone}")
     # Division rounds towards zero, but the day of a time before 1970 needs rounding down.
-    down = pc.if_else(pc.less(micros, 0), _MICROSECONDS_A_DAY - 1, 0)
-    days = pc.divide(pc.subtract(micros, down), _MICROSECONDS_A_DAY)
-    return pc.add(micros, pc.multiply(_shift(days), _MICROSECONDS_A_DAY)).cast(timestamps.type)
+    correction = pc.if_else(pc.less(micros, 0), _MICROSECONDS_A_DAY - 1, 0)
+    days = pc.divide(pc.subtract(micros, correction), _MICROSECONDS_A_DAY)
+    return pc.add(micros, pc.multiply(_day_shift(days), _MICROSECONDS_A_DAY)).cast(timestamps.type)
 
 
-def _shift(days: pa.Array) -> pa.Array:
+def _day_shift(days: pa.Array) -> pa.Array:
     """Return the days to add to Julian day numbers (int64), such as -10 in the 16th century."""
-    since = pc.add(days, _DAYS_BEFORE - _MARCH_OF_YEAR_0)
-    year = pc.divide(pc.add(pc.multiply(since, 4), 3), 1_461)
+    day_count = pc.add(days, _DAYS_BEFORE - _MARCH_OF_YEAR_0)
+    year = pc.divide(pc.add(pc.multiply(day_count, 4), 3), 1_461)
     century = pc.subtract(pc.divide(year, 100), _CENTURIES_BEFORE)
-    # A century year is a leap year in the Julian calendar, and only each fourth in the Gregorian.
+    # Each century year is a leap year in the Julian calendar. In the Gregorian calendar, only each fourth one is.
     quarter = pc.subtract(pc.divide(pc.add(century, _CENTURIES_BEFORE), 4), _CENTURIES_BEFORE // 4)
     shift = pc.add(pc.subtract(quarter, century), 2)
     return pc.if_else(pc.less(days, _FIRST_GREGORIAN_DAY), shift, 0)

@@ -1,4 +1,4 @@
-"""Data files that store a column with a narrower type than the table has by now. Protocol: Type Widening."""
+"""Checks whether data files store a column with a narrower type than the table. Protocol: Type Widening."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ if TYPE_CHECKING:
 
 
 class NarrowerColumns:
-    """The check of a table's files, one after the other. It keeps the layout of the last file."""
+    """The check of a table's files, one after the other. The object keeps the layout of the last file."""
 
     def __init__(self, table: TableSchema) -> None:
         self._table = table
         self._layouts = Layouts()
 
-    def has_any(self, footer: pq.FileMetaData, name: str) -> bool:
-        """Whether the file stores a column, or a part of one, with a type that was widened since.
+    def are_in(self, footer: pq.FileMetaData, name: str) -> bool:
+        """Whether the file stores a column, or a part of a column, with a narrower type than the table's type.
 
         Args:
             footer: the footer of the file.
             name: the name of the file in errors.
 
         Raises:
-            CorruptDataFileError: two columns of the file match one of the table, or the file lacks required field ids.
+            CorruptDataFileError: two columns of the file match one column of the table, or the file lacks field ids and
+                the table uses them.
         """
         layout = self._layouts.of(footer.schema.to_arrow_schema())
-        columns = FileColumns(layout=layout, mode=self._table.mode, file=name, leaf=lambda _field, _type: None)
+        columns = FileColumns(
+            layout=layout, mode=self._table.mode, file=name, leaf_conversion=lambda _field, _type: None
+        )
         return _has_narrower_member(columns, self._table.physical, layout.top)
 
 
@@ -51,8 +54,8 @@ def _is_narrower(columns: FileColumns, data_type: DataType, stored: FileField) -
         case ArrayType(element):
             return any(_is_narrower(columns, element, part) for part in stored.parts)
         case MapType(key, value):
-            parts = zip((key, value), stored.parts, strict=False)
-            return any(_is_narrower(columns, part_type, part) for part_type, part in parts)
+            types_and_parts = zip((key, value), stored.parts, strict=False)
+            return any(_is_narrower(columns, part_type, part) for part_type, part in types_and_parts)
         case _ if _may_widen(stored.type):
             stored_type = type_from_arrow(stored.type, stored.name)
             return stored_type != data_type and is_widening(stored_type, data_type)
@@ -60,6 +63,6 @@ def _is_narrower(columns: FileColumns, data_type: DataType, stored: FileField) -
             return False
 
 
-def _may_widen(stored: pa.DataType) -> bool:
-    kinds = (types.is_signed_integer, types.is_floating, types.is_decimal, types.is_date)
-    return any(is_kind(stored) for is_kind in kinds)
+def _may_widen(stored_type: pa.DataType) -> bool:
+    widening_types = (types.is_signed_integer, types.is_floating, types.is_decimal, types.is_date)
+    return any(is_type(stored_type) for is_type in widening_types)

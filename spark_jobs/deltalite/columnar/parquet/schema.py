@@ -41,37 +41,38 @@ def schema_of_file(footer: pq.FileMetaData) -> StructType:
             remedy="Write the rows to a new table with DeltaWriteOperator.",
         )
     leaves = iter(range(footer.num_columns))
-    fields = [_field(field, footer, leaves, field.name) for field in footer.schema.to_arrow_schema()]
+    fields = [_corrected_field(field, footer, leaves, field.name) for field in footer.schema.to_arrow_schema()]
     struct = type_from_arrow(pa.struct(fields), "")
-    assert isinstance(struct, StructType)  # noqa: S101  a struct is one
+    assert isinstance(struct, StructType)  # noqa: S101  the Delta type of an Arrow struct is a struct
     return new_table_schema(struct)
 
 
 def int96_leaves(footer: pq.FileMetaData) -> tuple[int, ...]:
     """Return the positions of the Parquet columns that are stored as int96."""
-    return tuple(at for at in range(footer.num_columns) if footer.schema.column(at).physical_type == "INT96")
+    positions = range(footer.num_columns)
+    return tuple(position for position in positions if footer.schema.column(position).physical_type == "INT96")
 
 
-def _field(field: pa.Field, footer: pq.FileMetaData, leaves: Iterator[int], path: str) -> pa.Field:
-    return pa.field(field.name, _type(field.type, footer, leaves, path), field.nullable)
+def _corrected_field(field: pa.Field, footer: pq.FileMetaData, leaves: Iterator[int], path: str) -> pa.Field:
+    return pa.field(field.name, _corrected_type(field.type, footer, leaves, path), field.nullable)
 
 
-def _type(data_type: pa.DataType, footer: pq.FileMetaData, leaves: Iterator[int], path: str) -> pa.DataType:
+def _corrected_type(data_type: pa.DataType, footer: pq.FileMetaData, leaves: Iterator[int], path: str) -> pa.DataType:
     """Return the type, corrected by the Parquet column of each leaf; `leaves` are in the file's order."""
-    stored = data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
-    if types.is_struct(stored):
-        return pa.struct([_field(f, footer, leaves, f"{path}.{f.name}") for f in stored])
-    if types.is_map(stored):
-        key = _type(stored.key_type, footer, leaves, f"{path}.key")
-        return pa.map_(key, _field(stored.item_field, footer, leaves, f"{path}.value"))
-    if types.is_nested(stored):
-        return pa.list_(_field(stored.value_field, footer, leaves, f"{path}.element"))
+    storage_type = data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
+    if types.is_struct(storage_type):
+        return pa.struct([_corrected_field(f, footer, leaves, f"{path}.{f.name}") for f in storage_type])
+    if types.is_map(storage_type):
+        key = _corrected_type(storage_type.key_type, footer, leaves, f"{path}.key")
+        return pa.map_(key, _corrected_field(storage_type.item_field, footer, leaves, f"{path}.value"))
+    if types.is_nested(storage_type):
+        return pa.list_(_corrected_field(storage_type.value_field, footer, leaves, f"{path}.element"))
     column = footer.schema.column(next(leaves))
     if column.physical_type == "INT96":
         return _INSTANT
-    if types.is_timestamp(stored) and json.loads(column.logical_type.to_json()).get("timeUnit") == "nanoseconds":
+    if types.is_timestamp(storage_type) and json.loads(column.logical_type.to_json()).get("timeUnit") == "nanoseconds":
         raise SchemaMismatchError(
             f"Column '{path}' has timestamps in nanoseconds, which Delta Lake cannot store.",
             remedy="Rewrite the files with microseconds.",
         )
-    return stored
+    return storage_type

@@ -1,10 +1,10 @@
 """Reassembly of shredded variants: from typed columns to the two binaries of a variant.
 
 A shredded group has `value` (encoded) and `typed_value`: a column of a primitive type, a list of groups, or a struct of
-named groups. A typed value that is not null is the value; an object may have further fields in `value`. A group with
-neither is a missing field in an object, and the variant null elsewhere. The plan is made once per file, from its
-schema. Encoded parts are copied unchanged, because all parts use the metadata of their row. Apache Parquet: Variant
-Shredding. Protocol: Variant Shredding.
+named groups. If `typed_value` is not null, it is the value of the group; an object may have further fields in `value`.
+A group without either value is a missing field in an object, and the variant null elsewhere. The plan is made once per
+file, from its schema. Encoded parts are copied unchanged, because all parts use the metadata of their row. Apache
+Parquet: Variant Shredding. Protocol: Variant Shredding.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def variant_conversion(field: FileField, leaf: LeafConvert) -> Convert:
     Raises:
         BrokenVariantError: the field is not a shredded variant. The conversion raises it for an invalid value.
     """
-    group = _group(field, leaf, is_top=True)
+    group = _group_of(field, leaf, is_top=True)
     if not any(part.name == _METADATA and _is_bytes(part.type) for part in field.parts):
         raise BrokenVariantError("it has no binary column 'metadata'")
     return partial(_rebuild, group)
@@ -57,9 +57,8 @@ def _rebuild(group: _Group, array: pa.Array) -> pa.Array:
         raise BrokenVariantError("it has no metadata")
     dictionaries = _Dictionaries(metadata.to_pylist())
     values = group.encoded(array, list(range(len(array))), dictionaries)
-    is_null = nulls.to_pylist()
-    complete = [None if null else value or NULL for value, null in zip(values, is_null, strict=True)]
-    return pa.StructArray.from_arrays([metadata, pa.array(complete, pa.binary())], fields=list(VARIANT), mask=nulls)
+    variants = [None if is_null else value or NULL for value, is_null in zip(values, nulls.to_pylist(), strict=True)]
+    return pa.StructArray.from_arrays([metadata, pa.array(variants, pa.binary())], fields=list(VARIANT), mask=nulls)
 
 
 class _Dictionaries:
@@ -67,15 +66,15 @@ class _Dictionaries:
 
     def __init__(self, metadata: Sequence[bytes | None]) -> None:
         self._metadata = metadata
-        self._read: dict[bytes, tuple[list[bytes], dict[bytes, int]]] = {}
+        self._parsed: dict[bytes, tuple[list[bytes], dict[bytes, int]]] = {}
 
     def of(self, row: int) -> tuple[list[bytes], dict[bytes, int]]:
         """Return the names by id, and the ids by name."""
         metadata = self._metadata[row] or b""
-        if metadata not in self._read:
+        if metadata not in self._parsed:
             names = encoding.names_of(metadata)
-            self._read[metadata] = names, {name: number for number, name in reversed(list(enumerate(names)))}
-        return self._read[metadata]
+            self._parsed[metadata] = names, {name: name_id for name_id, name in reversed(list(enumerate(names)))}
+        return self._parsed[metadata]
 
 
 _Typed = Callable[[pa.Array, Sequence[int], _Dictionaries], Sequence[Any]]
@@ -84,14 +83,21 @@ _Typed = Callable[[pa.Array, Sequence[int], _Dictionaries], Sequence[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """The plan for a group. `typed` returns the fields of an object, and the encoded value of any other type."""
+    """The plan for a group.
+
+    `typed` converts the typed values: to the fields of an object, or to the encoded value of any other type.
+    """
 
     has_value: bool
     typed: _Typed | None
     is_object: bool
 
     def encoded(self, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
-        """Return the encoded value of each element, None if it is missing; `rows` is the table's row of each."""
+        """Return the encoded value of each element, None if it is missing; `rows` has the table's row of each element.
+
+        Raises:
+            BrokenVariantError: a value is invalid.
+        """
         array = storage_of(array)
         values: _Encoded = (
             _child(array, _VALUE).cast(pa.binary()).to_pylist() if self.has_value else [None] * len(array)
@@ -121,115 +127,119 @@ class _Group:
 def _object(
     members: Mapping[bytes, bytes | None], remainder: bytes | None, names: Sequence[bytes], ids: Mapping[bytes, int]
 ) -> bytes:
-    """Encode an object from its shredded fields (None if missing) and those of the encoded object `remainder`."""
+    """Encode an object from its shredded fields (None if missing) and the fields of the encoded object `remainder`."""
     all_members = {name: value for name, value in members.items() if value is not None}
     if remainder is not None:
         for name, value in encoding.members_of(remainder, names):
             if name in members or name in all_members:
                 raise BrokenVariantError(f"an object has the member {name.decode(errors='replace')!r:.80} twice")
             all_members[name] = value
-    return encoding.object_of(all_members, ids)
+    return encoding.encode_object(all_members, ids)
 
 
-def _group(field: FileField, leaf: LeafConvert, *, is_top: bool = False) -> _Group:
+def _group_of(field: FileField, leaf: LeafConvert, *, is_top: bool = False) -> _Group:
     """Return the plan for a group.
 
     Raises:
         BrokenVariantError: the group is not valid by the specification.
     """
-    by_name = {part.name: part for part in field.parts}
-    allowed = {_VALUE, TYPED_VALUE, *([_METADATA] if is_top else [])}
+    parts_by_name = {part.name: part for part in field.parts}
+    allowed_names = {_VALUE, TYPED_VALUE, *([_METADATA] if is_top else [])}
     if (
         not types.is_struct(field.type)
-        or len(by_name) != len(field.parts)
-        or not by_name
-        or not by_name.keys() <= allowed
+        or len(parts_by_name) != len(field.parts)
+        or not parts_by_name
+        or not parts_by_name.keys() <= allowed_names
     ):
-        raise BrokenVariantError(f"its part '{field.name}' has other columns than {', '.join(sorted(allowed))}")
-    value, typed = by_name.get(_VALUE), by_name.get(TYPED_VALUE)
+        raise BrokenVariantError(f"its part '{field.name}' has other columns than {', '.join(sorted(allowed_names))}")
+    value, typed = parts_by_name.get(_VALUE), parts_by_name.get(TYPED_VALUE)
     if value is not None and not _is_bytes(value.type):
         raise BrokenVariantError(f"its column 'value' is {value.type}, not binary")
     return _Group(
         has_value=value is not None,
-        typed=None if typed is None else _typed(typed, leaf),
+        typed=None if typed is None else _typed_conversion(typed, leaf),
         is_object=typed is not None and types.is_struct(typed.type),
     )
 
 
-def _typed(field: FileField, leaf: LeafConvert) -> _Typed:
+def _typed_conversion(field: FileField, leaf: LeafConvert) -> _Typed:
+    """Return the conversion of a group's `typed_value`. Raises `BrokenVariantError` for an invalid type."""
     if types.is_struct(field.type):
-        groups = {part.name.encode(): _group(part, leaf) for part in field.parts}
+        groups = {part.name.encode(): _group_of(part, leaf) for part in field.parts}
         if len(groups) != len(field.parts):
             raise BrokenVariantError("its object has two members of one name")
-        return partial(_members, groups)
+        return partial(_encode_members, groups)
     if is_list(field.type):
-        return partial(_lists, _group(field.parts[0], leaf))
-    encode, conversion = _scalar(field.type), leaf(field)
+        return partial(_encode_lists, _group_of(field.parts[0], leaf))
+    encode, conversion = _scalar_encoder(field.type), leaf(field)
     return lambda array, _rows, _dictionaries: encode(array if conversion is None else conversion(storage_of(array)))
 
 
-def _members(
+def _encode_members(
     groups: Mapping[bytes, _Group], array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries
 ) -> list[dict[bytes, bytes | None] | None]:
+    """Return the encoded fields of each object by name, None for a null object."""
     columns = {name: group.encoded(_child(array, name.decode()), rows, dictionaries) for name, group in groups.items()}
     return [
-        {name: column[at] for name, column in columns.items()} if is_valid else None
-        for at, is_valid in enumerate(array.is_valid().to_pylist())
+        {name: column[index] for name, column in columns.items()} if is_valid else None
+        for index, is_valid in enumerate(array.is_valid().to_pylist())
     ]
 
 
-def _lists(group: _Group, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
-    plain = array if types.is_list(array.type) else pc.cast(array, pa.list_(array.type.value_field))
-    offsets = plain.offsets.to_pylist()
-    first = offsets[0]
-    bounds = [(low - first, high - first) for low, high in pairwise(offsets)]
-    of_elements = [row for row, (low, high) in zip(rows, bounds, strict=True) for _ in range(low, high)]
-    elements = plain.values.slice(first, offsets[-1] - first)
-    encoded = [value or NULL for value in group.encoded(elements, of_elements, dictionaries)]
+def _encode_lists(group: _Group, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
+    """Return the encoded array of each list, None for a null list."""
+    plain_list = array if types.is_list(array.type) else pc.cast(array, pa.list_(array.type.value_field))
+    offsets = plain_list.offsets.to_pylist()
+    first_offset = offsets[0]
+    bounds = [(start - first_offset, end - first_offset) for start, end in pairwise(offsets)]
+    rows_of_elements = [row for row, (start, end) in zip(rows, bounds, strict=True) for _ in range(start, end)]
+    elements = plain_list.values.slice(first_offset, offsets[-1] - first_offset)
+    encoded_elements = [value or NULL for value in group.encoded(elements, rows_of_elements, dictionaries)]
     return [
-        encoding.array(encoded[low:high]) if is_valid else None
-        for (low, high), is_valid in zip(bounds, plain.is_valid().to_pylist(), strict=True)
+        encoding.encode_array(encoded_elements[start:end]) if is_valid else None
+        for (start, end), is_valid in zip(bounds, plain_list.is_valid().to_pylist(), strict=True)
     ]
 
 
-def _scalar(kind: pa.DataType) -> Callable[[pa.Array], _Encoded]:  # noqa: C901  one arm a kind
+def _scalar_encoder(data_type: pa.DataType) -> Callable[[pa.Array], _Encoded]:  # noqa: C901  one arm a type
     """Return the encoder for arrays of a type. Raises `BrokenVariantError` for a type that variants do not have."""
-    if types.is_boolean(kind):
-        return partial(_encode_each, encoding.boolean)
-    if types.is_signed_integer(kind):
-        return partial(_encode_each, encoding.integer)
-    if types.is_float32(kind):
-        return partial(_encode_each, encoding.single)
-    if types.is_float64(kind):
-        return partial(_encode_each, encoding.double)
-    if types.is_decimal(kind) and not types.is_decimal256(kind):
-        return partial(_encode_each, encoding.decimal)
-    if types.is_date32(kind):
-        return partial(_encode_each, encoding.date, stored=pa.int32())
-    if types.is_timestamp(kind) and kind.unit in ("us", "ns"):
-        encode = partial(encoding.moment, has_zone=kind.tz is not None, is_nanoseconds=kind.unit == "ns")
-        return partial(_encode_each, encode, stored=pa.int64())
-    if types.is_time64(kind) and kind.unit == "us":
-        return partial(_encode_each, encoding.time_of_day, stored=pa.int64())
-    if types.is_string(kind) or types.is_large_string(kind):
-        return partial(_encode_each, encoding.string, stored=pa.large_binary())
-    if types.is_fixed_size_binary(kind) and kind.byte_width == _UUID_BYTES:
-        return partial(_encode_each, encoding.uuid)
-    if types.is_binary(kind) or types.is_large_binary(kind):
-        return partial(_encode_each, encoding.binary)
-    raise BrokenVariantError(f"its typed value is {kind}, which variants do not have")
+    if types.is_boolean(data_type):
+        return partial(_encode_each, encoding.encode_boolean)
+    if types.is_signed_integer(data_type):
+        return partial(_encode_each, encoding.encode_integer)
+    if types.is_float32(data_type):
+        return partial(_encode_each, encoding.encode_single)
+    if types.is_float64(data_type):
+        return partial(_encode_each, encoding.encode_double)
+    if types.is_decimal(data_type) and not types.is_decimal256(data_type):
+        return partial(_encode_each, encoding.encode_decimal)
+    if types.is_date32(data_type):
+        return partial(_encode_each, encoding.encode_date, cast_to=pa.int32())
+    if types.is_timestamp(data_type) and data_type.unit in ("us", "ns"):
+        has_zone, is_nanoseconds = data_type.tz is not None, data_type.unit == "ns"
+        encode = partial(encoding.encode_timestamp, has_zone=has_zone, is_nanoseconds=is_nanoseconds)
+        return partial(_encode_each, encode, cast_to=pa.int64())
+    if types.is_time64(data_type) and data_type.unit == "us":
+        return partial(_encode_each, encoding.encode_time_of_day, cast_to=pa.int64())
+    if types.is_string(data_type) or types.is_large_string(data_type):
+        return partial(_encode_each, encoding.encode_string, cast_to=pa.large_binary())
+    if types.is_fixed_size_binary(data_type) and data_type.byte_width == _UUID_BYTES:
+        return partial(_encode_each, encoding.encode_uuid)
+    if types.is_binary(data_type) or types.is_large_binary(data_type):
+        return partial(_encode_each, encoding.encode_binary)
+    raise BrokenVariantError(f"its typed value is {data_type}, which variants do not have")
 
 
-def _encode_each(encode: Callable[[Any], bytes], array: pa.Array, stored: pa.DataType | None = None) -> _Encoded:
+def _encode_each(encode: Callable[[Any], bytes], array: pa.Array, cast_to: pa.DataType | None = None) -> _Encoded:
     array = storage_of(array)
-    values = (array if stored is None else array.cast(stored)).to_pylist()
+    values = (array if cast_to is None else array.cast(cast_to)).to_pylist()
     return [None if value is None else encode(value) for value in values]
 
 
 def _child(array: pa.StructArray, name: str) -> pa.Array:
-    """Return the field of that name; null also if the struct is null."""
+    """Return the field `name` of a struct array; null also if the struct is null."""
     return storage_of(array.flatten()[array.type.get_field_index(name)])
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(types.is_binary(kind) or types.is_large_binary(kind))
+def _is_bytes(data_type: pa.DataType) -> bool:
+    return bool(types.is_binary(data_type) or types.is_large_binary(data_type))

@@ -37,87 +37,89 @@ class BrokenVariantError(ValueError):
     """The bytes are not a valid variant, or its parts contradict each other; the message is the reason."""
 
 
-def boolean(value: bool) -> bytes:  # noqa: FBT001  a value, not an option
+def encode_boolean(value: bool) -> bytes:  # noqa: FBT001  a value, not an option
     """Encode a boolean."""
-    return _first(1 if value else 2)
+    return _type_byte(1 if value else 2)
 
 
-def integer(value: int) -> bytes:
+def encode_integer(value: int) -> bytes:
     """Encode an integer of up to 64 bits."""
     for type_id, size in _INTEGERS:
         if -(1 << (8 * size - 1)) <= value < 1 << (8 * size - 1):
-            return _first(type_id) + value.to_bytes(size, "little", signed=True)
+            return _type_byte(type_id) + value.to_bytes(size, "little", signed=True)
     raise BrokenVariantError(f"{value} has more than 64 bits")
 
 
-def single(value: float) -> bytes:
+def encode_single(value: float) -> bytes:
     """Encode a 32-bit float."""
-    return _first(14) + struct.pack("<f", value)
+    return _type_byte(14) + struct.pack("<f", value)
 
 
-def double(value: float) -> bytes:
+def encode_double(value: float) -> bytes:
     """Encode a 64-bit float."""
-    return _first(7) + struct.pack("<d", value)
+    return _type_byte(7) + struct.pack("<d", value)
 
 
-def decimal(value: Decimal) -> bytes:
+def encode_decimal(value: Decimal) -> bytes:
     """Encode a decimal of up to 38 digits, with its scale."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or exponent > 0:
         raise BrokenVariantError(f"{value} is not a finite decimal with a scale of zero or more")
     unscaled = int("".join(map(str, digits)))
-    for most, type_id, size in _DECIMAL_SIZES:
-        if len(str(unscaled)) <= most and -exponent <= most:
+    for max_digits, type_id, size in _DECIMAL_SIZES:
+        if len(str(unscaled)) <= max_digits and -exponent <= max_digits:
             return (
-                _first(type_id)
+                _type_byte(type_id)
                 + bytes([-exponent])
                 + (-unscaled if sign else unscaled).to_bytes(size, "little", signed=True)
             )
     raise BrokenVariantError(f"{value} has more than 38 digits")
 
 
-def date(days: int) -> bytes:
+def encode_date(days: int) -> bytes:
     """Encode a date, in days since 1970."""
-    return _first(11) + days.to_bytes(4, "little", signed=True)
+    return _type_byte(11) + days.to_bytes(4, "little", signed=True)
 
 
-def moment(count: int, *, has_zone: bool, is_nanoseconds: bool) -> bytes:
+def encode_timestamp(count: int, *, has_zone: bool, is_nanoseconds: bool) -> bytes:
     """Encode a timestamp, in microseconds or nanoseconds since 1970."""
-    return _first(12 + (0 if has_zone else 1) + (6 if is_nanoseconds else 0)) + count.to_bytes(8, "little", signed=True)
+    type_id = 12 + (0 if has_zone else 1) + (6 if is_nanoseconds else 0)
+    return _type_byte(type_id) + count.to_bytes(8, "little", signed=True)
 
 
-def time_of_day(microseconds: int) -> bytes:
+def encode_time_of_day(microseconds: int) -> bytes:
     """Encode a time of day, in microseconds since midnight."""
-    return _first(17) + microseconds.to_bytes(8, "little", signed=True)
+    return _type_byte(17) + microseconds.to_bytes(8, "little", signed=True)
 
 
-def binary(value: bytes) -> bytes:
+def encode_binary(value: bytes) -> bytes:
     """Encode binary data."""
-    return _first(_BINARY) + len(value).to_bytes(4, "little") + value
+    return _type_byte(_BINARY) + len(value).to_bytes(4, "little") + value
 
 
-def uuid(value: bytes) -> bytes:
+def encode_uuid(value: bytes) -> bytes:
     """Encode a UUID of 16 bytes."""
-    return _first(20) + value
+    return _type_byte(20) + value
 
 
-def string(value: bytes) -> bytes:
+def encode_string(value: bytes) -> bytes:
     """Encode a string, given in UTF-8."""
     if len(value) <= _LONGEST_SHORT_STRING:
         return bytes([len(value) << 2 | _SHORT_STRING]) + value
-    return _first(_STRING) + len(value).to_bytes(4, "little") + value
+    return _type_byte(_STRING) + len(value).to_bytes(4, "little") + value
 
 
-def array(elements: Sequence[bytes]) -> bytes:
+def encode_array(elements: Sequence[bytes]) -> bytes:
     """Encode an array of encoded values."""
     offsets = _offsets(elements)
     size = _bytes_for(offsets[-1])
     is_large = len(elements) > _ONE_BYTE
-    first = (int(is_large) << 2 | (size - 1)) << 2 | _ARRAY
-    return b"".join([bytes([first]), _count(len(elements), is_large=is_large), _packed(offsets, size), *elements])
+    first_byte = (int(is_large) << 2 | (size - 1)) << 2 | _ARRAY
+    count = _encode_count(len(elements), is_large=is_large)
+    return b"".join([bytes([first_byte]), count, _pack(offsets, size), *elements])
 
 
-def object_of(members: Mapping[bytes, bytes], ids: Mapping[bytes, int]) -> bytes:
+def encode_object(members: Mapping[bytes, bytes], ids: Mapping[bytes, int]) -> bytes:
     """Encode an object of encoded values by name; `ids` are the ids of names in the metadata.
 
     Raises:
@@ -125,18 +127,18 @@ def object_of(members: Mapping[bytes, bytes], ids: Mapping[bytes, int]) -> bytes
     """
     names = sorted(members)
     try:
-        numbers = [ids[name] for name in names]
+        name_ids = [ids[name] for name in names]
     except KeyError as error:
         raise BrokenVariantError(
             f"its metadata lacks the name {error.args[0].decode(errors='replace')!r:.80}"
         ) from error
     values = [members[name] for name in names]
     offsets = _offsets(values)
-    size, id_size = _bytes_for(offsets[-1]), _bytes_for(max(numbers, default=0))
+    size, id_size = _bytes_for(offsets[-1]), _bytes_for(max(name_ids, default=0))
     is_large = len(names) > _ONE_BYTE
-    first = (int(is_large) << 4 | (id_size - 1) << 2 | (size - 1)) << 2 | _OBJECT
-    head = [bytes([first]), _count(len(names), is_large=is_large), _packed(numbers, id_size), _packed(offsets, size)]
-    return b"".join(head + values)
+    first_byte = (int(is_large) << 4 | (id_size - 1) << 2 | (size - 1)) << 2 | _OBJECT
+    count = _encode_count(len(names), is_large=is_large)
+    return b"".join([bytes([first_byte]), count, _pack(name_ids, id_size), _pack(offsets, size), *values])
 
 
 def names_of(metadata: bytes) -> list[bytes]:
@@ -148,14 +150,13 @@ def names_of(metadata: bytes) -> list[bytes]:
     if not metadata or metadata[0] & 0x0F != _VERSION:
         raise BrokenVariantError("its metadata is not of version 1")
     size = (metadata[0] >> 6) + 1
-    count = _number(metadata, 1, size)
+    count = _read_number(metadata, 1, size)
     start = 1 + size
     end = start + size * (count + 1)
     _check(end <= len(metadata), "its metadata is cut short")
     offsets = [int.from_bytes(metadata[at : at + size], "little") for at in range(start, end, size)]
-    room = len(metadata) - end
-    _check(offsets == sorted(offsets) and offsets[-1] <= room, "its metadata has invalid offsets")
-    return [metadata[end + low : end + high] for low, high in pairwise(offsets)]
+    _check(offsets == sorted(offsets) and end + offsets[-1] <= len(metadata), "its metadata has invalid offsets")
+    return [metadata[end + name_start : end + name_end] for name_start, name_end in pairwise(offsets)]
 
 
 def members_of(value: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -168,42 +169,42 @@ def members_of(value: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, by
     header = value[0] >> 2
     offset_size, id_size = (header & 3) + 1, (header >> 2 & 3) + 1
     count_size = 4 if header >> 4 & 1 else 1
-    count = _number(value, 1, count_size)
-    ids_at = 1 + count_size
-    offsets_at = ids_at + count * id_size
-    values_at = offsets_at + (count + 1) * offset_size
-    _check(values_at <= len(value), "an object is cut short")
-    for n in range(count):
-        name = _number(value, ids_at + n * id_size, id_size)
-        _check(name < len(names), "an object has a name that its metadata lacks")
-        start = values_at + _number(value, offsets_at + n * offset_size, offset_size)
+    count = _read_number(value, 1, count_size)
+    ids_start = 1 + count_size
+    offsets_start = ids_start + count * id_size
+    values_start = offsets_start + (count + 1) * offset_size
+    _check(values_start <= len(value), "an object is cut short")
+    for index in range(count):
+        name_id = _read_number(value, ids_start + index * id_size, id_size)
+        _check(name_id < len(names), "an object has a name that its metadata lacks")
+        start = values_start + _read_number(value, offsets_start + index * offset_size, offset_size)
         end = start + _size_at(value, start)
         _check(end <= len(value), "a member of an object is cut short")
-        yield names[name], value[start:end]
+        yield names[name_id], value[start:end]
 
 
-def _size_at(value: bytes, at: int) -> int:
-    """Return the number of bytes of the encoded value that begins at `at`."""
-    _check(at < len(value), "an object has a member beyond its end")
-    kind, header = value[at] & 3, value[at] >> 2
+def _size_at(value: bytes, start: int) -> int:
+    """Return the number of bytes of the encoded value that begins at `start`."""
+    _check(start < len(value), "an object has a member beyond its end")
+    kind, header = value[start] & 3, value[start] >> 2
     if kind == _SHORT_STRING:
         return 1 + header
     if kind == _PRIMITIVE:
         if header in (_BINARY, _STRING):
-            return 5 + _number(value, at + 1, 4)
+            return 5 + _read_number(value, start + 1, 4)
         _check(header in _FIXED_SIZES, f"it has a value of the unknown type {header}")
         return 1 + _FIXED_SIZES[header]
     offset_size = (header & 3) + 1
     is_large, id_size = (header >> 4 & 1, (header >> 2 & 3) + 1) if kind == _OBJECT else (header >> 2 & 1, 0)
     count_size = 4 if is_large else 1
-    count = _number(value, at + 1, count_size)
-    last_at = 1 + count_size + count * (id_size + offset_size)
-    return last_at + offset_size + _number(value, at + last_at, offset_size)
+    count = _read_number(value, start + 1, count_size)
+    last_offset_start = 1 + count_size + count * (id_size + offset_size)
+    return last_offset_start + offset_size + _read_number(value, start + last_offset_start, offset_size)
 
 
-def _number(data: bytes, at: int, size: int) -> int:
-    _check(at + size <= len(data), "it is cut short")
-    return int.from_bytes(data[at : at + size], "little")
+def _read_number(data: bytes, start: int, size: int) -> int:
+    _check(start + size <= len(data), "it is cut short")
+    return int.from_bytes(data[start : start + size], "little")
 
 
 def _check(is_valid: bool, problem: str) -> None:  # noqa: FBT001  a condition, not an option
@@ -211,7 +212,7 @@ def _check(is_valid: bool, problem: str) -> None:  # noqa: FBT001  a condition, 
         raise BrokenVariantError(problem)
 
 
-def _first(type_id: int) -> bytes:
+def _type_byte(type_id: int) -> bytes:
     return bytes([type_id << 2 | _PRIMITIVE])
 
 
@@ -228,9 +229,9 @@ def _bytes_for(number: int) -> int:
     return size
 
 
-def _count(count: int, *, is_large: bool) -> bytes:
+def _encode_count(count: int, *, is_large: bool) -> bytes:
     return count.to_bytes(4 if is_large else 1, "little")
 
 
-def _packed(numbers: Sequence[int], size: int) -> bytes:
+def _pack(numbers: Sequence[int], size: int) -> bytes:
     return b"".join(number.to_bytes(size, "little") for number in numbers)

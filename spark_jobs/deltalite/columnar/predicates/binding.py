@@ -1,9 +1,9 @@
 """Binding of a predicate to the schema of a table.
 
-After `bind`, each column is spelled as in the schema, and each literal fits the type of its column. Evaluators can
-compare them without further checks. The values of `In` are sorted, so that a binary search finds those within bounds.
-A part with an unknown column, or with a literal that does not fit, becomes `Unknown`: it excludes nothing, and the rest
-of the predicate stays effective.
+After `bind`, each column is spelled as in the schema, and each literal fits the type of its column. Evaluators compare
+columns with literals without further checks. The values of `In` are sorted, so that a binary search finds the values
+within bounds. A part with an unknown column, or with a literal that does not fit, becomes `Unknown`. It excludes no
+row, and the other parts of the predicate stay effective.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ def bind(predicate: Predicate, schema: StructType) -> Predicate:
             assert_never(predicate)
 
 
-def physical(predicate: Predicate, table: TableSchema) -> Predicate:
+def with_physical_names(predicate: Predicate, table: TableSchema) -> Predicate:
     """Return a bound predicate with physical names, which files, partition values and statistics use."""
     if table.mode is MappingMode.NONE:
         return predicate
     match predicate:
         case And(children):
-            return And(tuple(physical(child, table) for child in children))
+            return And(tuple(with_physical_names(child, table) for child in children))
         case Or(children):
-            return Or(tuple(physical(child, table) for child in children))
+            return Or(tuple(with_physical_names(child, table) for child in children))
         case Not(child):
-            return Not(physical(child, table))
+            return Not(with_physical_names(child, table))
         case Constant():
             return predicate
         case Unknown(columns):
@@ -88,15 +88,15 @@ def _bind_leaf(leaf: Comparison | In | IsNull | IsNotNull | StartsWith, schema: 
     if resolved is None:
         return Unknown(frozenset((leaf.column,)))
     column, data_type = resolved
-    misfit = Unknown(frozenset((column,)))
+    unknown = Unknown(frozenset((column,)))
     match leaf:
         case Comparison(operator=operator, literal=literal):
             fits = _fits(literal, data_type)
-            return Comparison(column=column, operator=operator, literal=literal) if fits else misfit
+            return Comparison(column=column, operator=operator, literal=literal) if fits else unknown
         case In(values=values):
-            return In(column, _sorted_values(values)) if all(_fits(value, data_type) for value in values) else misfit
+            return In(column, _sorted_values(values)) if all(_fits(value, data_type) for value in values) else unknown
         case StartsWith(prefix=prefix):
-            return StartsWith(column, prefix) if data_type == PrimitiveType("string") else misfit
+            return StartsWith(column, prefix) if data_type == PrimitiveType("string") else unknown
         case IsNull():
             return IsNull(column)
         case IsNotNull():
@@ -107,9 +107,9 @@ def _bind_leaf(leaf: Comparison | In | IsNull | IsNotNull | StartsWith, schema: 
 
 def _sorted_values(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the distinct values: ascending, then NaN, then None."""
-    numbers = sorted(dict.fromkeys(value for value in values if value is not None and not is_nan(value)))
+    ordered_values = sorted(dict.fromkeys(value for value in values if value is not None and not is_nan(value)))
     nan = next(((value,) for value in values if is_nan(value)), ())
-    return (*numbers, *nan, *((None,) if None in values else ()))
+    return (*ordered_values, *nan, *((None,) if None in values else ()))
 
 
 def _fits(literal: Any, data_type: DataType) -> bool:

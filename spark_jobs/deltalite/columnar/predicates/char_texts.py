@@ -1,10 +1,10 @@
-"""Predicates on char(n) columns, whose texts a file may store with or without padding.
+"""Predicates on char(n) columns: a file may store their texts with or without padding.
 
 Spark pads the texts of such a column with blanks when it reads them, and compares the padded texts. A file may have
 either form: delta-spark 4.4 inserts texts as they are, and pads them when it updates a row. Statistics and partition
 values have the form of the file. A predicate on padded texts therefore becomes a predicate that is TRUE for every
-stored text that may match. As this is not exact, it is combined with an `Unknown`. Spark: CharVarcharUtils,
-ApplyCharTypePadding.
+stored text that may match. The new predicate is not exact, so it is combined with an `Unknown`. Spark:
+CharVarcharUtils, ApplyCharTypePadding.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _MAX_VARIANTS = 20_000
 def on_stored_texts(leaf: Leaf) -> Predicate:
     """Convert a predicate on padded texts to a predicate on stored texts."""
     unknown = Unknown(frozenset((leaf.column,)))
-    stored = _stored(leaf)
-    return unknown if stored is None else And((stored, unknown))
+    predicate = _stored_text_predicate(leaf)
+    return unknown if predicate is None else And((predicate, unknown))
 
 
-def least_stored_text(filled: str) -> str:
-    """Return a lower bound of the stored texts whose padded form is at or above `filled`."""
-    length = next((n for n, character in enumerate(filled) if character < " "), len(filled))
-    return filled[:length].rstrip(" ")
+def least_stored_text(padded_text: str) -> str:
+    """Return a lower bound of the stored texts that are at or above `padded_text` after padding."""
+    length = next((n for n, character in enumerate(padded_text) if character < " "), len(padded_text))
+    return padded_text[:length].rstrip(" ")
 
 
-def _stored(leaf: Leaf) -> Predicate | None:
+def _stored_text_predicate(leaf: Leaf) -> Predicate | None:
     """Return a predicate that holds for every stored text for which the leaf may be TRUE, or None."""
     match leaf:
         case Comparison(column=column, operator=Operator.EQ | Operator.NULL_SAFE_EQ, literal=str(text)):

@@ -1,9 +1,10 @@
 """Conversion of a user's filters to a predicate.
 
-Filters have the form of pyarrow and delta-rs. In a list of `(column, operator, value)`, all terms must hold; in a list
-of such lists, any of the lists. Column names are not case-sensitive. A name with a dot is first a column name, and then
-a path into structs. A literal must have the Python type of its column. It is never parsed or rounded, because a filter
-with a changed meaning would select the wrong rows. Use `is null` for null, because `= None` is NULL for every row.
+Filters have the form of pyarrow and delta-rs. A list of `(column, operator, value)` terms selects a row if all terms
+hold. A list of such lists selects a row if at least one of the lists does. Column names are not case-sensitive. A name
+with a dot names a column if the table has one of that name, and else a field of a struct. A literal must have the
+Python type of its column. Literals are never parsed or rounded, because a filter with a changed meaning would select
+the wrong rows. Use `is null` for null, because `= None` is NULL for every row.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def from_filters(filters: Filters | None, schema: StructType) -> Predicate:
 
 
 def resolve_column(name: str, schema: StructType) -> tuple[Path, DataType]:
-    """Return the path and type of the column `name`. Raises `InvalidRequestError` if it does not exist."""
+    """Return the path and type of the column `name`. Raises `InvalidRequestError` if the column does not exist."""
     resolved = _find(name, schema)
     if resolved is None:
         raise InvalidRequestError(
@@ -92,12 +93,12 @@ def _find(name: str, schema: StructType) -> tuple[Path, DataType] | None:
     field = schema.find(name)
     if field is not None:
         return (field.name,), field.type
-    for at, character in enumerate(name):
-        parent = schema.find(name[:at]) if character == "." else None
+    for index, character in enumerate(name):
+        parent = schema.find(name[:index]) if character == "." else None
         if parent is not None and isinstance(parent.type, StructType):
-            nested = _find(name[at + 1 :], parent.type)
-            if nested is not None:
-                return (parent.name, *nested[0]), nested[1]
+            member = _find(name[index + 1 :], parent.type)
+            if member is not None:
+                return (parent.name, *member[0]), member[1]
     return None
 
 

@@ -21,7 +21,7 @@ class Masks:
 
     @classmethod
     def where(cls, flags: pa.BooleanArray, mask: int) -> Masks:
-        """Return `mask` for each true flag, and 0 for each false or null one."""
+        """Return `mask` for each true flag, and 0 for each false or null flag."""
         return cls(pc.if_else(pc.fill_null(flags, False), _byte(mask), _byte(0)))
 
     def __and__(self, other: int | Masks) -> Masks:

@@ -47,13 +47,13 @@ NULL: Final = 4
 ANY: Final = TRUE | FALSE | NULL
 
 Mask: TypeAlias = "int | Masks"
-"""A mask for one file, or one per file for many. As the answer to a question, `ANY` is yes and 0 is no."""
+"""A mask for one file, or a mask per file for many files. As the answer to a question, `ANY` is yes and 0 is no."""
 Relations: TypeAlias = tuple[Mask, Mask, Mask]
 """Whether a value may be less than a literal, equal to it, and greater."""
 
 
 class Facts(Protocol):
-    """The facts about a column in one file, or in each of many."""
+    """The facts about a column in one file, or in each of many files."""
 
     @property
     def nulls(self) -> Mask:
@@ -66,13 +66,13 @@ class Facts(Protocol):
     def relations(self, literal: Any) -> Relations:
         """Return how the values may compare with a literal that is not null."""
 
-    def nearest(self, literals: Sequence[Any]) -> Sequence[Relations]:
-        """Return `relations` to the literals that decide whether a value may equal one of them, or always does.
+    def nearest_relations(self, literals: Sequence[Any]) -> Sequence[Relations]:
+        """Return `relations` to the literals that decide whether a value may equal or always equals a literal.
 
         The literals are not null, and have the order of `In`.
         """
 
-    def beginnings(self, length: int) -> Facts:
+    def prefix_facts(self, length: int) -> Facts:
         """Return the facts about the first `length` characters of the strings."""
 
 
@@ -111,11 +111,11 @@ class ColumnFacts:
         greater = from_high > 0 or (self.may_be_nan and not literal_is_nan)
         return ANY if from_low < 0 else 0, ANY if equal else 0, ANY if greater else 0
 
-    def nearest(self, literals: Sequence[Any]) -> Sequence[Relations]:
+    def nearest_relations(self, literals: Sequence[Any]) -> Sequence[Relations]:
         """Return `relations` to the first literal that is not below `low`, and to NaN.
 
-        Earlier literals are below the bounds. If that literal is above `high`, later ones are too, because strings that
-        begin with a truncated `high` directly follow it in the order.
+        Earlier literals are below the bounds. If the first literal is above `high`, later literals are too, because
+        strings that begin with a truncated `high` directly follow it in the order.
         """
         literal_of_nan = literals[-1:] if literals and is_nan(literals[-1]) else ()
         if is_nan(self.low):
@@ -123,7 +123,7 @@ class ColumnFacts:
         first = 0 if self.low is None else bisect_left(literals, self.low)
         return [self.relations(literal) for literal in (*literals[first : first + 1], *literal_of_nan)]
 
-    def beginnings(self, length: int) -> ColumnFacts:
+    def prefix_facts(self, length: int) -> ColumnFacts:
         """Return the facts about the first `length` characters of the strings; a bound of that length is exact."""
         low = None if self.low is None else self.low[:length]
         if self.high is None:
@@ -162,7 +162,7 @@ def outcomes(predicate: Predicate, facts_of: FactsOf) -> Outcomes:
 
 
 def combine_outcomes(predicate: Predicate, of_leaf: Callable[[Leaf], Mask]) -> Mask:
-    """Return the truth values that a predicate may have, from those of its leaves."""
+    """Return the truth values that a predicate may have, from the truth values of its leaves."""
     match predicate:
         case Constant(truth):
             return NULL if truth is None else TRUE if truth else FALSE
@@ -192,7 +192,7 @@ def leaf_outcomes(leaf: Leaf, facts: Facts) -> Mask:
         case In(values=values):
             return _membership(facts, values)
         case StartsWith(prefix=prefix):
-            return _comparison(facts.beginnings(len(prefix)), Operator.EQ, prefix)
+            return _comparison(facts.prefix_facts(len(prefix)), Operator.EQ, prefix)
         case _:
             assert_never(leaf)
 
@@ -202,13 +202,14 @@ def _negation(possible: Mask) -> Mask:
 
 
 def _conjunction(possible: Iterable[Mask]) -> Mask:
-    """Return the AND: FALSE if one is FALSE, TRUE if all are TRUE, else NULL."""
-    left: Mask = TRUE
-    for right in possible:
-        left_not_false, right_not_false = left | (left & TRUE) << 2, right | (right & TRUE) << 2
-        null = left & right_not_false | right & left_not_false
-        left = left & right & TRUE | (left | right) & FALSE | null & NULL
-    return left
+    """Return the AND: FALSE if one child is FALSE, TRUE if all are TRUE, else NULL."""
+    result: Mask = TRUE
+    for child in possible:
+        # The AND may be NULL if one side may be NULL, and the other side may be TRUE or NULL.
+        result_not_false, child_not_false = result | (result & TRUE) << 2, child | (child & TRUE) << 2
+        null = result & child_not_false | child & result_not_false
+        result = result & child & TRUE | (result | child) & FALSE | null & NULL
+    return result
 
 
 def _null_test(facts: Facts) -> Mask:
@@ -216,9 +217,9 @@ def _null_test(facts: Facts) -> Mask:
 
 
 def _comparison(facts: Facts, operator: Operator, literal: Any) -> Mask:
-    null_safe = operator is Operator.NULL_SAFE_EQ
+    is_null_safe = operator is Operator.NULL_SAFE_EQ
     if literal is None:
-        return _null_test(facts) if null_safe else NULL
+        return _null_test(facts) if is_null_safe else NULL
     true_relations: Mask = 0
     false_relations: Mask = 0
     for relation, makes_true in zip(facts.relations(literal), _TRUE_FOR[operator], strict=True):
@@ -226,21 +227,21 @@ def _comparison(facts: Facts, operator: Operator, literal: Any) -> Mask:
             true_relations = true_relations | relation
         else:
             false_relations = false_relations | relation
-    of_nulls = facts.nulls & (FALSE if null_safe else NULL)
-    return facts.values & (true_relations & TRUE | false_relations & FALSE) | of_nulls
+    outcome_of_nulls = facts.nulls & (FALSE if is_null_safe else NULL)
+    return facts.values & (true_relations & TRUE | false_relations & FALSE) | outcome_of_nulls
 
 
 def _membership(facts: Facts, values: tuple[Any, ...]) -> Mask:
     if not values:
         return FALSE
     literals = values[:-1] if values[-1] is None else values
-    if_unequal = FALSE if len(literals) == len(values) else NULL
+    outcome_if_unequal = FALSE if len(literals) == len(values) else NULL
     may_equal: Mask = 0
-    surely_equals: Mask = 0
-    for less, equal, greater in facts.nearest(literals):
+    always_equals: Mask = 0
+    for less, equal, greater in facts.nearest_relations(literals):
         may_equal = may_equal | equal
-        surely_equals = surely_equals | equal & _inverse(less | greater)
-    return facts.values & (may_equal & TRUE | _inverse(surely_equals) & if_unequal) | facts.nulls & NULL
+        always_equals = always_equals | equal & _inverse(less | greater)
+    return facts.values & (may_equal & TRUE | _inverse(always_equals) & outcome_if_unequal) | facts.nulls & NULL
 
 
 def _inverse(answer: Mask) -> Mask:
@@ -251,7 +252,7 @@ def _inverse(answer: Mask) -> Mask:
 def _order(left: Any, right: Any) -> int:
     """Compare as Spark does: -1, 0 or 1. NaN equals NaN and is above every number; -0.0 equals 0.0."""
     if isinstance(left, float) or isinstance(right, float):
-        left_nan, right_nan = is_nan(left), is_nan(right)
-        if left_nan or right_nan:
-            return left_nan - right_nan
+        left_is_nan, right_is_nan = is_nan(left), is_nan(right)
+        if left_is_nan or right_is_nan:
+            return left_is_nan - right_is_nan
     return int(left > right) - int(left < right)

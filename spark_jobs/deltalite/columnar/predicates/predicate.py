@@ -111,7 +111,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An expression that is not supported; it reads `columns`."""
+    """An expression that the parser does not support; `columns` are the columns that it reads."""
 
     columns: frozenset[Path]
 
@@ -158,7 +158,7 @@ def leaves_of(predicate: Predicate) -> tuple[Leaf, ...]:
 
 
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """Return the parts that must all be TRUE: nested ANDs are flattened, and a constant TRUE has no parts."""
+    """Return the parts that must all be TRUE. Nested ANDs are flattened, and a constant TRUE has no parts."""
     match predicate:
         case And(children):
             return tuple(part for child in children for part in conjuncts(child))
@@ -170,14 +170,14 @@ def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
 
 def conjunction(parts: Iterable[Predicate]) -> Predicate:
     """Return the AND of all parts; the inverse of `conjuncts`."""
-    flat = tuple(part for predicate in parts for part in conjuncts(predicate))
-    match flat:
+    children = tuple(part for predicate in parts for part in conjuncts(predicate))
+    match children:
         case ():
             return EVERYTHING
-        case (only,):
-            return only
+        case (child,):
+            return child
         case _:
-            return And(flat)
+            return And(children)
 
 
 def is_nan(value: Any) -> bool:
@@ -186,12 +186,12 @@ def is_nan(value: Any) -> bool:
 
 
 def literal_fits(value: Any, data_type: DataType) -> bool:  # noqa: C901  one arm a kind
-    """Whether a comparison of a column of the type with the Python value has SQL's meaning.
+    """Whether a Python value can be compared with a column of the type, with SQL's meaning.
 
     - integer and decimal columns: int, and Decimal unless infinite or NaN
     - floating point columns: float, and int up to 2**53
-    - timestamp columns: an aware datetime; timestamp_ntz columns: a naive one
-    - string, binary, boolean and date columns: the Python type of that name
+    - timestamp columns: an aware datetime; timestamp_ntz columns: a naive datetime
+    - string, binary, boolean and date columns: str, bytes, bool and date
 
     A bool is not an int here, and a datetime is not a date.
     """

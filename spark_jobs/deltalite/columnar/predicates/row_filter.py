@@ -2,8 +2,8 @@
 
 Each part becomes a boolean array in which null is SQL's NULL; a filter keeps only TRUE rows. Floating point compares as
 in Spark, where NaN equals NaN and is above every number. Arrow compares NaN as IEEE 754 does, so this module compares
-NaN without Arrow.
-Integers and decimals compare exactly, with any scale of the literal. Columns have the table's Arrow types.
+NaN without Arrow. Integers and decimals compare exactly, with any scale of the literal. Columns have the table's Arrow
+types.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _KERNELS: dict[Operator, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
     Operator.GT: pc.greater,
     Operator.GT_EQ: pc.greater_equal,
 }
-# The operators that are TRUE if only the left side is NaN, if only the right side is, and if both sides are.
+# The operators that are TRUE if only the left side is NaN, if only the right side is NaN, and if both sides are NaN.
 _NAN_ABOVE = {Operator.NOT_EQ, Operator.GT, Operator.GT_EQ}
 _NUMBER_BELOW = {Operator.NOT_EQ, Operator.LT, Operator.LT_EQ}
 _NAN_EQUAL = {Operator.EQ, Operator.NULL_SAFE_EQ, Operator.LT_EQ, Operator.GT_EQ}
@@ -110,7 +110,7 @@ def _is_among(array: pa.Array, values: tuple[Any, ...]) -> pa.Array:
 def exact_values(literals: Sequence[Any], data_type: pa.DataType) -> pa.Array | None:
     """Return the literals in a column's type; None if one of them does not fit exactly."""
     try:
-        return pa.array([_integral(literal, data_type) for literal in literals], data_type)
+        return pa.array([_as_integer(literal, data_type) for literal in literals], data_type)
     except (OverflowError, pa.ArrowException):
         return None
 
@@ -119,10 +119,10 @@ def _compare(array: pa.Array, operator: Operator, literal: Any) -> pa.Array:
     if literal is None:
         return pc.is_null(array) if operator is Operator.NULL_SAFE_EQ else _constant(None, len(array))
     if types.is_floating(array.type):
-        compared = _compare_floats(array.cast(pa.float64()), operator, float(literal))
+        result = _compare_floats(array.cast(pa.float64()), operator, float(literal))
     else:
-        compared = _KERNELS[operator](*_comparable(array, literal))
-    return pc.fill_null(compared, False) if operator is Operator.NULL_SAFE_EQ else compared
+        result = _KERNELS[operator](*_with_common_type(array, literal))
+    return pc.fill_null(result, False) if operator is Operator.NULL_SAFE_EQ else result
 
 
 def _compare_floats(array: pa.Array, operator: Operator, literal: float) -> pa.Array:
@@ -132,16 +132,18 @@ def _compare_floats(array: pa.Array, operator: Operator, literal: float) -> pa.A
     return pc.if_else(is_nan, operator in _NAN_ABOVE, _KERNELS[operator](array, pa.scalar(literal)))
 
 
-def _comparable(array: pa.Array, literal: Any) -> tuple[pa.Array, pa.Scalar]:
-    """Convert both sides to a type that holds both exactly: the column's type if possible, which is far cheaper."""
+def _with_common_type(array: pa.Array, literal: Any) -> tuple[pa.Array, pa.Scalar]:
+    """Convert both sides to a type that holds both exactly: the column's type if possible, because that is cheapest."""
     try:
-        return array, pa.scalar(_integral(literal, array.type), array.type)
+        return array, pa.scalar(_as_integer(literal, array.type), array.type)
     except (OverflowError, pa.ArrowException):
-        return _comparable_decimals(array, Decimal(literal))
+        return _as_decimals(array, Decimal(literal))
 
 
-def _integral(literal: Any, data_type: pa.DataType) -> Any:
-    """Convert a decimal literal for an integer column to an int, because Arrow would silently truncate its fraction.
+def _as_integer(literal: Any, data_type: pa.DataType) -> Any:
+    """Return a decimal literal for an integer column as an int, because Arrow would silently truncate its fraction.
+
+    Any other literal is returned unchanged.
 
     Raises:
         OverflowError: the decimal has a fraction.
@@ -153,13 +155,13 @@ def _integral(literal: Any, data_type: pa.DataType) -> Any:
     return int(literal)
 
 
-def _comparable_decimals(array: pa.Array, literal: Decimal) -> tuple[pa.Array, pa.Scalar]:
+def _as_decimals(array: pa.Array, literal: Decimal) -> tuple[pa.Array, pa.Scalar]:
     exponent = literal.as_tuple().exponent
     scale = max(-exponent if isinstance(exponent, int) else 0, array.type.scale if types.is_decimal(array.type) else 0)
-    wide = pa.decimal256(_WIDEST_DECIMAL, scale)
+    wide_type = pa.decimal256(_WIDEST_DECIMAL, scale)
     try:
-        return array.cast(wide), pa.scalar(literal, wide)
+        return array.cast(wide_type), pa.scalar(literal, wide_type)
     except pa.ArrowInvalid as error:
         raise InvalidRequestError(
-            f"The filter's value {literal} has more digits than can be compared.", remedy="Round it."
+            f"The filter's value {literal} has more digits than can be compared.", remedy="Round the value."
         ) from error

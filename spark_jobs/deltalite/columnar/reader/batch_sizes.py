@@ -1,8 +1,8 @@
 """The number of rows of a batch, chosen so that batches have about the same number of bytes.
 
 A footer has the stored size of a column, which may be far below its size in memory: a repeated text is stored once, and
-a small number takes a few bits. Numbers count with their width in Arrow. The length of texts is only known from the
-batches, so a file with texts begins with few rows, and the bytes of each batch determine the rows of the next. If rows
+a small number takes a few bits. Numbers count with their width in Arrow. Only the batches show the length of texts, so
+a file with texts begins with few rows, and the bytes of each batch determine the rows of the next batch. If rows
 suddenly become longer, one batch can therefore be too large.
 """
 
@@ -19,9 +19,9 @@ from deltalite.columnar.reader.row_groups import RowGroups
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-# At a megabyte per text, about the maximum that writers put into dictionaries, these rows take 64 MB.
+# Writers put texts of up to about a megabyte into dictionaries. With such texts, these rows take 64 MB.
 _FIRST_ROWS = 64
-# The next batch has at most this many times the rows of the one before, because a few rows may not be typical.
+# A batch has at most this many times the rows of the previous batch, because a few rows may not be typical.
 _GROWTH = 16
 # The bytes of a value in Arrow; a decimal of fixed length becomes a 16-byte decimal.
 _WIDTHS = {"BOOLEAN": 0, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "FIXED_LEN_BYTE_ARRAY": 16}
@@ -35,38 +35,41 @@ class BatchLimits:
     bytes: int
 
 
-def first_rows(limits: BatchLimits, footer: pq.FileMetaData, run: RowGroups, leaves: Sequence[int], filler: int) -> int:
+def first_rows(
+    limits: BatchLimits, footer: pq.FileMetaData, groups: RowGroups, leaves: Sequence[int], filler_bytes: int
+) -> int:
     """Return the number of rows of the first batch of adjacent row groups.
 
     Args:
         limits: the limits of a batch.
         footer: the footer of the file.
-        run: the row groups, which are not empty.
+        groups: the row groups, which are not empty.
         leaves: the Parquet columns to read.
-        filler: the bytes of a row that do not come from the file.
+        filler_bytes: the bytes of a row that do not come from the file.
     """
     widths = [_width(footer.schema.column(leaf)) for leaf in leaves]
-    least = most = filler * len(run.rows)
-    for group in map(footer.row_group, run.groups):
+    row_count = len(groups.rows)
+    min_bytes = max_bytes = filler_bytes * row_count
+    for group in map(footer.row_group, groups.groups):
         for leaf, width in zip(leaves, widths, strict=True):
             chunk = group.column(leaf)
-            stored, count = max(chunk.total_uncompressed_size, 1), max(chunk.num_values, 1)
-            least += max(stored, count * (width or 0))
+            stored_bytes, count = max(chunk.total_uncompressed_size, 1), max(chunk.num_values, 1)
+            min_bytes += max(stored_bytes, count * (width or 0))
             # A text is at most as long as the stored column.
-            most += stored * count if width is None else max(stored, count * width)
-    rows_of_least, rows_of_most = (limits.bytes * len(run.rows) // max(size, 1) for size in (least, most))
-    return max(min(limits.rows, max(rows_of_most, min(rows_of_least, _FIRST_ROWS))), 1)
+            max_bytes += stored_bytes * count if width is None else max(stored_bytes, count * width)
+    possible_rows, safe_rows = (limits.bytes * row_count // max(size, 1) for size in (min_bytes, max_bytes))
+    return max(min(limits.rows, max(safe_rows, min(possible_rows, _FIRST_ROWS))), 1)
 
 
-def next_rows(limits: BatchLimits, batch: pa.RecordBatch, filler: int) -> int:
-    """Return the number of rows of the batch after `batch`, which is not empty; `filler` as in `first_rows`."""
+def next_rows(limits: BatchLimits, batch: pa.RecordBatch, filler_bytes: int) -> int:
+    """Return the number of rows of the batch after `batch`, which is not empty; `filler_bytes` as in `first_rows`."""
     rows: int = batch.num_rows
-    size: int = batch.nbytes + filler * rows
-    fitting = limits.bytes * rows // max(size, 1)
-    return max(min(limits.rows, _GROWTH * rows, fitting), 1)
+    size: int = batch.nbytes + filler_bytes * rows
+    rows_within_bytes = limits.bytes * rows // max(size, 1)
+    return max(min(limits.rows, _GROWTH * rows, rows_within_bytes), 1)
 
 
 def _width(leaf: pq.ColumnSchema) -> int | None:
-    """Return the minimum bytes of a leaf's value in Arrow; None for texts, whose lengths vary."""
+    """Return the minimum bytes of a leaf's value in Arrow; None for texts, because their lengths vary."""
     width = _WIDTHS.get(leaf.physical_type)
     return None if width is None else max(width, leaf.length)

@@ -2,7 +2,7 @@
 
 A `DataFile` has the path, partition values and deletion vector from the log. It can be limited to a range of bytes, so
 that several workers share a file, and to the rows of a second deletion vector, which the change feed needs. A range
-selects whole row groups. If ranges cover a file without overlap, each row belongs to exactly one of them. Protocol: Add
+selects whole row groups. If ranges cover a file without overlap, each row belongs to exactly one range. Protocol: Add
 File and Remove File; Deletion Vectors.
 """
 
@@ -22,7 +22,7 @@ Descriptor = Mapping[str, Any]
 
 # The number of files that become Python objects at a time.
 _FILES_AT_A_TIME = 1_024
-# Limits the parts if the log has a wrong size for a file.
+# This limits the number of parts if the log has a wrong size for a file.
 _MAX_PARTS = 1_024
 
 
@@ -30,16 +30,19 @@ _MAX_PARTS = 1_024
 class DataFile:
     """One data file, or a part of it.
 
-    `path` and `partition_values` are as in the log. `deletion_vector` describes the rows to omit. `only` describes the
-    rows to read (None for all); of these, the reader still omits those of `deletion_vector`. `base_row_id` and
-    `commit_version` give rows their row id and row commit version (None without row tracking). `start` and `length` are
-    a range of bytes, which selects the row groups whose middle byte is in it. Without `length` it extends to the end.
+    - `path`, `partition_values`: as in the log.
+    - `deletion_vector`: describes the rows to omit.
+    - `only_rows`: describes the rows to read, None for all rows. The reader omits the rows of `deletion_vector` also
+      here.
+    - `base_row_id`, `commit_version`: give rows their row id and row commit version; None without row tracking.
+    - `start`, `length`: a range of bytes, to the end of the file without `length`. It selects each row group with its
+      middle byte in the range.
     """
 
     path: str
     partition_values: Mapping[str, str | None] = field(default_factory=dict)
     deletion_vector: Descriptor | None = None
-    only: Descriptor | None = None
+    only_rows: Descriptor | None = None
     base_row_id: int | None = None
     commit_version: int | None = None
     start: int = 0
@@ -56,10 +59,10 @@ class DataFile:
 def data_files(files: pa.Table) -> Iterator[DataFile]:
     """Yield the files of a snapshot's table of files, in order.
 
-    `files` has the columns `path` and `partitionValues`, and may have `deletionVector` and those of `ROW_IDS`.
+    `files` has the columns `path` and `partitionValues`. It may have `deletionVector` and the columns of `ROW_IDS`.
     """
-    optional = [name for name in ("deletionVector", *ROW_IDS) if name in files.column_names]
-    columns = ["path", "partitionValues", *optional]
+    optional_columns = [name for name in ("deletionVector", *ROW_IDS) if name in files.column_names]
+    columns = ["path", "partitionValues", *optional_columns]
     for batch in files.select(columns).to_batches(max_chunksize=_FILES_AT_A_TIME):
         for row in batch.to_pylist():
             yield DataFile(
@@ -72,7 +75,10 @@ def data_files(files: pa.Table) -> Iterator[DataFile]:
 
 
 def split(file: DataFile, size_bytes: int, part_bytes: int) -> Iterator[DataFile]:
-    """Split a file into ranges of about `part_bytes`; the last has no end, because the size in the log may be wrong."""
+    """Yield the file in ranges of about `part_bytes`.
+
+    The last range has no end, because the size in the log may be wrong.
+    """
     part_bytes = max(part_bytes, size_bytes // _MAX_PARTS)
     starts = range(0, max(size_bytes, 1), part_bytes)
     for start in starts:

@@ -1,9 +1,9 @@
 """Equality deletes: a row is deleted if its key is in a set of keys.
 
 Keys compare as in Iceberg's equality deletes: null equals null, NaN equals NaN, and -0.0 differs from 0.0. A key of
-several columns matches only if all of its values do. Each value is replaced by its index among the distinct values of
-its key column. The indexes of a key are then combined to one number, column by column. So the search for a row's key is
-vectorized, with any number of columns.
+several columns matches only if all of its values match. Each value is replaced by its index among the distinct values
+of its key column. The indexes of a key are then combined to one number, column by column. The search for the keys of
+rows is therefore vectorized, with any number of columns.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class BoundDeletes:
         number = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
         for step in self.steps:
             index = pc.index_in(column_values(batch, step.path), value_set=step.values).cast(pa.int64())
-            joined = pc.add(pc.multiply(number, len(step.values)), index)
-            number = pc.index_in(joined, value_set=step.prefixes).cast(pa.int64())
+            combined = pc.add(pc.multiply(number, len(step.values)), index)
+            number = pc.index_in(combined, value_set=step.prefixes).cast(pa.int64())
         return pc.is_valid(number)
 
 
@@ -94,12 +94,12 @@ def bind_deletes(deletes: EqualityDeletes, schema: StructType) -> BoundDeletes:
                 remedy="Name columns of primitive types, or a field of the struct.",
             )
         keys = _cast_keys(deletes.keys.column(name), target, name)
-        distinct = pc.unique(keys)
-        index = pc.index_in(keys, value_set=distinct).cast(pa.int64())
-        joined = pc.add(pc.multiply(number, len(distinct)), index)
-        prefixes = pc.unique(joined)
-        number = pc.index_in(joined, value_set=prefixes).cast(pa.int64())
-        steps.append(_Step(path, distinct, prefixes))
+        distinct_values = pc.unique(keys)
+        index = pc.index_in(keys, value_set=distinct_values).cast(pa.int64())
+        combined = pc.add(pc.multiply(number, len(distinct_values)), index)
+        prefixes = pc.unique(combined)
+        number = pc.index_in(combined, value_set=prefixes).cast(pa.int64())
+        steps.append(_Step(path, distinct_values, prefixes))
     return BoundDeletes(tuple(steps))
 
 

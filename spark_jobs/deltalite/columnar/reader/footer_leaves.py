@@ -1,7 +1,8 @@
 """The search for a table's column in the footer of a data file.
 
-A path of the table's schema leads through structs to a Parquet leaf, by name or by field id as in the reader. The
-bounds of dates and timestamps in the Julian calendar are not usable. `row_groups.facts_of_leaf` reads the bounds.
+The search follows a path of the table's schema through structs to a Parquet leaf, by name or by field id as in the
+reader. The bounds of dates and timestamps in the Julian calendar are not usable. `row_groups.facts_of_leaf` reads the
+bounds.
 Protocol: Reader Requirements for Column Mapping.
 """
 
@@ -42,7 +43,7 @@ class FooterLeaves:
         """Find the leaf of a path, spelled as in `logical`; `physical` is the same schema with physical names.
 
         Raises:
-            CorruptDataFileError: two columns of the file match, or it lacks the ids that its table uses.
+            CorruptDataFileError: two columns of the file match, or the file lacks field ids and the table uses them.
         """
         level = self.columns.layout.top
         for depth, name in enumerate(path, 1):

@@ -8,7 +8,7 @@ The steps for each batch:
 4. Return the result's columns of these rows.
 
 `batch_sizes` determines the rows of a batch. Files of the same schema share the search for columns, because a table may
-have thousands of them.
+have thousands of columns.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from deltalite.columnar.reader.row_groups import (
 from deltalite.columnar.reader.row_marks import RowSelection, load_selection
 from deltalite.columnar.skipping.file_facts import facts_from_partition
 from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedFeatureError
-from deltalite.protocol.partition_values import in_file, partition_scalar, partition_text
+from deltalite.protocol.partition_values import partition_scalar, partition_text, with_location
 from deltalite.protocol.paths import decode_path, is_absolute
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ _NO_VALUE = ColumnFacts(may_be_value=False)
 
 
 def read_file(store: LogStore, file: DataFile, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file (or of its part) in the result's schema, in the order of the file, in non-empty batches.
+    """Yield the rows of a file, or of a part of a file, in the result's schema.
+
+    The batches are in the order of the file, and not empty.
 
     Raises:
         CorruptDataFileError: the file or its deletion vector is missing or damaged, or its types do not fit the table.
@@ -78,20 +80,20 @@ def read_file(store: LogStore, file: DataFile, reading: Reading) -> Iterator[pa.
     name = decode_path(file.path)
     constants = _constants(file, reading)
     with open_data_file(store, name) as opened:
-        where = name if is_absolute(name) else f"{store.root}/{name}"
-        source = _Source.of(opened, file, where, reading, constants)
-        selection = load_selection(store, file, source.footer.num_rows, source.where)
-        for run in join_adjacent(source.groups_to_read(file, selection)):
-            first_row = run.rows.start
-            for batch in source.batches(run):
+        full_path = name if is_absolute(name) else f"{store.root}/{name}"
+        source = _Source.of(opened, file, full_path, reading, constants)
+        selection = load_selection(store, file, source.footer.num_rows, full_path)
+        for groups in join_adjacent(source.groups_to_read(file, selection)):
+            first_row = groups.rows.start
+            for batch in source.batches(groups):
                 rows = source.rows_of(batch, first_row, selection, name)
                 first_row += batch.num_rows
                 if rows.num_rows:
                     yield rows
-            if first_row != run.rows.stop:
+            if first_row != groups.rows.stop:
                 raise CorruptDataFileError(
-                    f"The data file '{source.where}' has {first_row - run.rows.start} rows where its footer says "
-                    f"{len(run.rows)}.",
+                    f"The data file '{full_path}' has {first_row - groups.rows.start} rows where its footer says "
+                    f"{len(groups.rows)}.",
                     remedy="Restore the file from a backup, or rewrite the rows from their source.",
                 )
 
@@ -108,35 +110,37 @@ class _Constant:
 class _Source:
     """An open file with the locations of the columns to read.
 
-    Each column of `reading.read` is in `mapped` or in `constants`. `positions` has the index of each column of `mapped`
-    in a raw batch.
+    - `mapped_columns`: the column of the file for each column of `reading.read`; None if the file does not provide it.
+    - `positions`: the indexes of `mapped_columns` in a raw batch.
+    - `constants`: the values of partition columns. A column with neither a constant nor a column of the file is null.
+    - `full_path`: the path of the file in errors.
     """
 
     file: DataFile
     parquet: pq.ParquetFile
     footer: pq.FileMetaData
     size_bytes: int
-    where: str
+    full_path: str
     reading: Reading
     columns: FileColumns
-    mapped: tuple[MappedColumn | None, ...]
+    mapped_columns: tuple[MappedColumn | None, ...]
     positions: tuple[int | None, ...]
     constants: Mapping[str, _Constant]
     calendar: Calendar
 
     @classmethod
     def of(
-        cls, opened: OpenedFile, file: DataFile, where: str, reading: Reading, constants: Mapping[str, _Constant]
+        cls, opened: OpenedFile, file: DataFile, full_path: str, reading: Reading, constants: Mapping[str, _Constant]
     ) -> _Source:
         footer = opened.parquet.metadata
         calendar = calendar_of(footer.metadata)
         columns = FileColumns(
             layout=reading.layouts.of(opened.parquet.schema_arrow),
             mode=reading.table.mode,
-            file=where,
-            leaf=lambda field, target: _calendar_conversion(field, target, calendar, footer),
+            file=full_path,
+            leaf_conversion=lambda field, target: _calendar_conversion(field, target, calendar, footer),
         )
-        mapped = tuple(
+        mapped_columns = tuple(
             None if logical.name in constants else columns.find(logical, physical)
             for logical, physical in zip(reading.read, reading.read_physical, strict=True)
         )
@@ -145,11 +149,11 @@ class _Source:
             parquet=opened.parquet,
             footer=footer,
             size_bytes=opened.size_bytes,
-            where=where,
+            full_path=full_path,
             reading=reading,
             columns=columns,
-            mapped=mapped,
-            positions=_batch_positions(columns.layout, mapped),
+            mapped_columns=mapped_columns,
+            positions=_batch_positions(columns.layout, mapped_columns),
             constants=constants,
             calendar=calendar,
         )
@@ -163,41 +167,43 @@ class _Source:
             group for group in groups if selection.may_have_rows(group.rows, with_deleted=self.reading.keeps_deleted)
         ]
 
-    def batches(self, run: RowGroups) -> Iterator[pa.RecordBatch]:
+    def batches(self, groups: RowGroups) -> Iterator[pa.RecordBatch]:
         """Yield raw batches of adjacent row groups, with only the required leaves.
 
-        The bytes of one batch determine the rows of the next, because the reader takes its batch size before each.
+        The bytes of one batch determine the rows of the next batch. Arrow's reader allows this, because it takes the
+        batch size before each batch.
         """
-        leaves = sorted({leaf for column in self.mapped if column is not None for leaf in column.leaves})
+        columns = self.mapped_columns
+        leaves = sorted({leaf for column in columns if column is not None for leaf in column.leaves})
         reader = self.parquet.reader
-        filler = sum(self._filler(index, 1).nbytes for index, column in enumerate(self.mapped) if column is None)
+        filler_bytes = sum(self._filler(index, 1).nbytes for index, column in enumerate(columns) if column is None)
         # `ParquetFile` takes dotted paths, which are ambiguous if a name contains a dot.
         batches = reader.iter_batches(
-            first_rows(self.reading.limits, self.footer, run, leaves, filler),
-            row_groups=list(run.groups),
+            first_rows(self.reading.limits, self.footer, groups, leaves, filler_bytes),
+            row_groups=list(groups.groups),
             column_indices=leaves,
             use_threads=self.reading.use_threads,
         )
         for batch in batches:
-            reader.set_batch_size(next_rows(self.reading.limits, batch, filler))
+            reader.set_batch_size(next_rows(self.reading.limits, batch, filler_bytes))
             yield batch
 
     def rows_of(self, batch: pa.RecordBatch, first_row: int, selection: RowSelection, name: str) -> pa.RecordBatch:
-        """Return the result's rows of a raw batch whose first row has the position `first_row`."""
+        """Return the result's rows of a raw batch that begins at the position `first_row` of the file."""
         reading, count = self.reading, batch.num_rows
         converted = assemble_batch(
-            [self._column(batch, index) for index in range(len(self.mapped))], reading.read_arrow, count
+            [self._column(batch, index) for index in range(len(self.mapped_columns))], reading.read_arrow, count
         )
         not_deleted = selection.not_deleted_mask(first_row, count)
         if reading.deletes:
-            not_deleted_mask = pc.invert(any_deleted_mask(reading.deletes, converted))
-            not_deleted = not_deleted_mask if not_deleted is None else pc.and_(not_deleted, not_deleted_mask)
-        masks = [selection.requested_mask(first_row, count), None if reading.keeps_deleted else not_deleted]
+            not_deleted_by_key = pc.invert(any_deleted_mask(reading.deletes, converted))
+            not_deleted = not_deleted_by_key if not_deleted is None else pc.and_(not_deleted, not_deleted_by_key)
+        optional_masks = [selection.requested_mask(first_row, count), None if reading.keeps_deleted else not_deleted]
         if reading.predicate != EVERYTHING:
-            masks.append(truths(converted, reading.predicate))
+            optional_masks.append(truths(converted, reading.predicate))
         result = converted if reading.is_whole else self._result(converted, first_row, name, not_deleted)
-        present_masks = [mask for mask in masks if mask is not None]
-        return result.filter(reduce(pc.and_kleene, present_masks)) if present_masks else result
+        masks = [mask for mask in optional_masks if mask is not None]
+        return result.filter(reduce(pc.and_kleene, masks)) if masks else result
 
     def _result(
         self, converted: pa.RecordBatch, first_row: int, name: str, not_deleted: pa.BooleanArray | None
@@ -229,8 +235,9 @@ class _Source:
             case MetadataColumn.IS_DELETED:
                 return pa.repeat(pa.scalar(False), count) if not_deleted is None else pc.invert(not_deleted)
             case MetadataColumn.ROW_ID if row_ids is not None:
-                base = pa.scalar(self.file.base_row_id, pa.int64())
-                return pc.coalesce(converted.column(row_ids.row_id), pc.add(_positions(first_row, count), base))
+                base_row_id = pa.scalar(self.file.base_row_id, pa.int64())
+                row_id_by_position = pc.add(_positions(first_row, count), base_row_id)
+                return pc.coalesce(converted.column(row_ids.row_id), row_id_by_position)
             case MetadataColumn.ROW_COMMIT_VERSION if row_ids is not None:
                 version = pa.scalar(self.file.commit_version, pa.int64())
                 return pc.coalesce(converted.column(row_ids.commit_version), version)
@@ -238,7 +245,11 @@ class _Source:
                 raise AssertionError(f"plan_reading accepted {item} without row ids")
 
     def _column(self, batch: pa.RecordBatch, index: int) -> pa.Array:
-        f, column, position = self.reading.read_arrow.field(index), self.mapped[index], self.positions[index]
+        field, column, position = (
+            self.reading.read_arrow.field(index),
+            self.mapped_columns[index],
+            self.positions[index],
+        )
         if column is None or position is None:
             return self._filler(index, batch.num_rows)
         stored = batch.column(position)
@@ -246,27 +257,28 @@ class _Source:
             return column.convert(stored)
         except LossyCastError as error:
             raise CorruptDataFileError(
-                f"Column '{f.name}' of the data file '{self.where}' is {stored.type}, but the table has {f.type}: "
-                f"{error}.",
+                f"Column '{field.name}' of the data file '{self.full_path}' is {stored.type}, but the table has "
+                f"{field.type}: {error}.",
                 remedy="Rewrite the file with the table's type, or read it with the engine that wrote it.",
             ) from error
         except BrokenVariantError as error:
             raise CorruptDataFileError(
-                f"Column '{f.name}' of the data file '{self.where}' has a variant that cannot be rebuilt: {error}.",
+                f"Column '{field.name}' of the data file '{self.full_path}' has a variant that cannot be rebuilt: "
+                f"{error}.",
                 remedy="Rewrite the file with the engine that wrote it, or leave the column out.",
             ) from error
         except ForeignClockError as error:
             raise UnsupportedFeatureError(
-                f"Column '{f.name}' of the data file '{self.where}' cannot be read: {error}.",
+                f"Column '{field.name}' of the data file '{self.full_path}' cannot be read: {error}.",
                 remedy="Read the file with Spark in the time zone of its writer.",
             ) from error
 
     def _filler(self, index: int, count: int) -> pa.Array:
         """Return `count` values of a column that does not come from the file."""
-        f = self.reading.read_arrow.field(index)
-        if f.name in self.constants:
-            return pa.repeat(self.constants[f.name].scalar, count)
-        return pa.nulls(count, f.type)
+        field = self.reading.read_arrow.field(index)
+        if field.name in self.constants:
+            return pa.repeat(self.constants[field.name].scalar, count)
+        return pa.nulls(count, field.type)
 
     def _facts(self, group: int, path: Path) -> ColumnFacts:
         """Return the facts about a column of the predicate in one row group."""
@@ -294,11 +306,12 @@ def _positions(first_row: int, count: int) -> pa.Int64Array:
     return pa.array(range(first_row, first_row + count), pa.int64())
 
 
-def _batch_positions(layout: Layout, mapped: Sequence[MappedColumn | None]) -> tuple[int | None, ...]:
+def _batch_positions(layout: Layout, columns: Sequence[MappedColumn | None]) -> tuple[int | None, ...]:
     """Return the index of each column in a raw batch, which has the columns to read in the order of the file."""
-    owners = [None if column is None else bisect_right(layout.first_leaves, column.leaves[0]) for column in mapped]
-    ranks = {owner: rank for rank, owner in enumerate(sorted({owner for owner in owners if owner is not None}))}
-    return tuple(None if owner is None else ranks[owner] for owner in owners)
+    numbers = [None if column is None else bisect_right(layout.first_leaves, column.leaves[0]) for column in columns]
+    columns_in_batch = sorted({number for number in numbers if number is not None})
+    positions = {number: position for position, number in enumerate(columns_in_batch)}
+    return tuple(None if number is None else positions[number] for number in numbers)
 
 
 def _constants(file: DataFile, reading: Reading) -> dict[str, _Constant]:
@@ -311,7 +324,7 @@ def _constants(file: DataFile, reading: Reading) -> dict[str, _Constant]:
             try:
                 scalar = partition_scalar(text, logical.type)
             except (CorruptLogError, UnsupportedFeatureError) as error:
-                raise in_file(error, logical.name, file.path) from error
+                raise with_location(error, logical.name, file.path) from error
             constants[logical.name] = _Constant(text=text, scalar=scalar)
     return constants
 
@@ -319,7 +332,7 @@ def _constants(file: DataFile, reading: Reading) -> dict[str, _Constant]:
 def _calendar_conversion(
     field: FileField, target: pa.DataType, calendar: Calendar, footer: pq.FileMetaData
 ) -> Convert | None:
-    """Return the conversion of a leaf from the file's calendar; None if it is Gregorian."""
+    """Return the conversion of a leaf from the Julian calendar; None if the file has Gregorian days in the leaf."""
     if types.is_date(field.type) and calendar.julian_datetime:
         return lambda array: fit(gregorian_dates(array), target)
     if types.is_timestamp(field.type) and is_julian(field, calendar, footer):

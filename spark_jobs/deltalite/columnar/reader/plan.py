@@ -1,7 +1,8 @@
 """The plan of a read, which is made and validated once before any file is open.
 
 `plan_reading` checks that columns exist, that the predicate can be evaluated, and that the keys of deletes have the
-table's types. The plan reads the columns of the result, and those that the predicate and the deletes need.
+table's types. The columns to read are the columns of the result, and the columns that the predicate and the deletes
+need.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ DEFAULT_BATCH_SIZE = 32_768
 class Reading:
     """The validated plan of a read, from `plan_reading`.
 
-    `read` and `read_physical` are the columns to read, in the same order, with logical and physical names. They end
-    with those of `row_ids` if the result has row ids. `read_arrow` is their Arrow schema. With `use_threads` Arrow
-    decodes columns in parallel. All files share `layouts`.
+    - `read`, `read_physical`: the columns to read, in the same order, with logical and physical names. If the result
+      has row ids, the columns of `row_ids` are at the end.
+    - `read_arrow`: the Arrow schema of the columns to read.
+    - `use_threads`: whether Arrow decodes columns in parallel.
+    - `layouts`: a cache that all files share.
     """
 
     table: TableSchema
@@ -51,7 +54,7 @@ class Reading:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the columns to read are exactly those of the result."""
+        """Whether the columns to read are exactly the columns of the result."""
         return self.projection.items == self.read.fields
 
     @property
@@ -82,10 +85,10 @@ def plan_reading(
         )
     schema = table.logical
     projection = project(columns, schema)
-    bound = EVERYTHING if predicate is None else bind(predicate, schema)
+    bound_predicate = EVERYTHING if predicate is None else bind(predicate, schema)
     deletes = tuple(bind_deletes(delete, schema) for delete in equality_deletes if delete.keys.num_rows)
-    paths = [*leaf_paths(projection.fields), *columns_of(bound), *(path for delete in deletes for path in delete.paths)]
-    read = restrict(schema, paths)
+    key_paths = [path for delete in deletes for path in delete.paths]
+    read = restrict(schema, [*leaf_paths(projection.fields), *columns_of(bound_predicate), *key_paths])
     if projection.has_row_ids:
         if row_ids is None:
             raise InvalidRequestError(
@@ -93,17 +96,17 @@ def plan_reading(
                 remedy="Leave out the columns _row_id and _row_commit_version.",
             )
         read = StructType((*read.fields, *row_ids.fields))
-    arrow = schema_to_arrow(read)
-    # Evaluating an empty batch rejects an unsupported predicate before any file is open.
-    truths(pa.RecordBatch.from_pylist([], schema=arrow), bound)
+    read_arrow = schema_to_arrow(read)
+    # The evaluation on an empty batch raises an error for an unsupported predicate before any file is open.
+    truths(pa.RecordBatch.from_pylist([], schema=read_arrow), bound_predicate)
     return Reading(
         table=table,
         projection=projection,
         result=projection.arrow,
         read=read,
         read_physical=TableSchema(logical=read, mode=table.mode).physical,
-        read_arrow=arrow,
-        predicate=bound,
+        read_arrow=read_arrow,
+        predicate=bound_predicate,
         deletes=deletes,
         limits=limits,
         use_threads=use_threads,

@@ -24,10 +24,12 @@ from deltalite.protocol.schema import StructField, StructType
 class MetadataColumn(StrEnum):
     """A fact about a row.
 
-    - `ROW_INDEX`, `FILE`: its position in its file, and the file's path.
-    - `IS_DELETED`: whether it is soft-deleted.
-    - `ROW_ID`, `ROW_COMMIT_VERSION`: its row id, which it keeps when it moves or changes, and the version that inserted
-      or last changed it. Only with row tracking; null in a file without ids.
+    - `ROW_INDEX`, `FILE`: the position of the row in its file, and the file's path.
+    - `IS_DELETED`: whether the row is soft-deleted.
+    - `ROW_ID`: the id that the row keeps when it moves or changes.
+    - `ROW_COMMIT_VERSION`: the version that inserted or last changed the row.
+
+    The last two need row tracking, and are null in a file without ids.
     """
 
     ROW_INDEX = "_row_index"
@@ -105,7 +107,7 @@ def project(columns: Sequence[str] | None, schema: StructType) -> Projection:
     if ambiguous_names:
         raise InvalidRequestError(
             f"The result would have two columns '{ambiguous_names[0]}': one of the table, and a metadata column.",
-            remedy="Ask for one of them: a member of MetadataColumn, or the name as a text for the table's column.",
+            remedy="Request only one: a member of MetadataColumn, or the name as a text for the table's column.",
         )
     fields = {f.name: f for f in restrict(schema, [path for column_paths in paths.values() for path in column_paths])}
     return Projection(
@@ -114,28 +116,33 @@ def project(columns: Sequence[str] | None, schema: StructType) -> Projection:
 
 
 def restrict(schema: StructType, paths: Iterable[Path]) -> StructType:
-    """Return the part of a schema that the paths select, in its order; a path to a struct selects the whole struct."""
+    """Return the fields of a schema that the paths select, in the schema's order.
+
+    A path to a struct selects the whole struct.
+    """
     paths_by_name: dict[str, list[Path]] = {}
     for path in paths:
         paths_by_name.setdefault(path[0], []).append(path[1:])
     fields = []
-    for f in schema:
-        if f.name in paths_by_name:
-            rest = paths_by_name[f.name]
-            if isinstance(f.type, StructType) and () not in rest:
-                fields.append(StructField(f.name, restrict(f.type, rest), f.nullable, f.metadata))
+    for field in schema:
+        if field.name in paths_by_name:
+            member_paths = paths_by_name[field.name]
+            if isinstance(field.type, StructType) and () not in member_paths:
+                member_type = restrict(field.type, member_paths)
+                fields.append(StructField(field.name, member_type, field.nullable, field.metadata))
             else:
-                fields.append(f)
+                fields.append(field)
     return StructType(tuple(fields))
 
 
 def leaf_paths(schema: StructType, prefix: Path = ()) -> Iterable[Path]:
     """Return the paths with which `restrict` returns this schema."""
-    for f in schema:
-        if isinstance(f.type, StructType):
-            yield from leaf_paths(f.type, (*prefix, f.name)) if f.type.fields else [(*prefix, f.name)]
+    for field in schema:
+        path = (*prefix, field.name)
+        if isinstance(field.type, StructType) and field.type.fields:
+            yield from leaf_paths(field.type, path)
         else:
-            yield (*prefix, f.name)
+            yield path
 
 
 def _metadata_column(name: str, schema: StructType) -> MetadataColumn | None:

@@ -1,9 +1,9 @@
 """The selection of a data file's row groups, from its footer.
 
-A range of bytes selects the row groups whose middle byte is in the range. If ranges cover a file without overlap, each
-row group belongs to exactly one. A predicate skips a row group only if the statistics prove that the predicate is TRUE
-for none of its rows. Only certain values are bounds: NaN is never a bound, and a string bound may be truncated. Source:
-the Parquet format, because the Delta protocol does not cover row groups.
+A range of bytes selects each row group with its middle byte in the range. If ranges cover a file without overlap, each
+row group belongs to exactly one range. A predicate skips a row group only if the statistics prove that the predicate is
+TRUE for none of its rows. Only certain values are bounds: NaN is never a bound, and a string bound may be truncated.
+Source: the Parquet format, because the Delta protocol does not cover row groups.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RowGroups:
 class LeafColumn:
     """A leaf of the file that a predicate reads: its Parquet column, its type there, and its type in the table.
 
-    `has_bounds` is False if its minimum and maximum are not usable, because they are in another calendar.
+    `has_bounds` is False if the leaf's minimum and maximum are not usable, because they are in the Julian calendar.
     """
 
     position: int
@@ -58,7 +58,7 @@ FactsOfGroup = Callable[[int, Path], ColumnFacts]
 
 
 def row_groups(footer: pq.FileMetaData) -> list[RowGroups]:
-    """Return the row groups of a file that have rows, each by itself."""
+    """Return the row groups of a file that have rows, each as a separate `RowGroups`."""
     groups = []
     first_row = 0
     for group in range(footer.num_row_groups):
@@ -72,7 +72,7 @@ def row_groups(footer: pq.FileMetaData) -> list[RowGroups]:
 def select_by_range(
     groups: list[RowGroups], footer: pq.FileMetaData, start: int, length: int | None, file_bytes: int
 ) -> list[RowGroups]:
-    """Return the row groups whose middle byte is in the range; one after the file end counts as the last byte."""
+    """Return the row groups with a middle byte in the range; a byte after the file's end counts as the last byte."""
     if start == 0 and length is None:
         return groups
     last = max(file_bytes - 1, 0)
@@ -87,16 +87,16 @@ def select_by_predicate(groups: list[RowGroups], predicate: Predicate, facts_of:
 
 
 def join_adjacent(groups: list[RowGroups]) -> list[RowGroups]:
-    """Join adjacent row groups, which are in the file's order."""
-    runs: list[RowGroups] = []
+    """Return the row groups, which are in the file's order, with adjacent groups joined."""
+    joined: list[RowGroups] = []
     for group in groups:
-        if runs and runs[-1].rows.stop == group.rows.start:
-            previous = runs.pop()
-            group = RowGroups(  # noqa: PLW2901  the run grows
-                groups=range(previous.groups.start, group.groups.stop), rows=range(previous.rows.start, group.rows.stop)
-            )
-        runs.append(group)
-    return runs
+        if joined and joined[-1].rows.stop == group.rows.start:
+            previous = joined.pop()
+            group_range = range(previous.groups.start, group.groups.stop)
+            joined.append(RowGroups(groups=group_range, rows=range(previous.rows.start, group.rows.stop)))
+        else:
+            joined.append(group)
+    return joined
 
 
 def facts_of_leaf(footer: pq.FileMetaData, group: int, leaf: LeafColumn) -> ColumnFacts:
@@ -130,7 +130,7 @@ def _bounds(statistics: pq.Statistics, leaf: LeafColumn) -> tuple[Any, Any]:
 
 
 def _bound(statistics: pq.Statistics, leaf: LeafColumn, *, upper: bool) -> Any:
-    """Return the bound as a Python value that is comparable with literals of the column; None if it is not certain."""
+    """Return the bound as a Python value that compares with literals of the column; None if no bound is certain."""
     stored, table_type = leaf.stored, leaf.type
     if types.is_timestamp(stored):
         raw = statistics.max_raw if upper else statistics.min_raw

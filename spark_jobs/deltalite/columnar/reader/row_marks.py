@@ -1,7 +1,7 @@
 """The selection of a data file's rows by position.
 
-A deletion vector removes rows. A second one, `only`, limits the rows to read. Both are loaded once per file, and
-applied to each batch. Protocol: Deletion Vectors.
+A deletion vector removes rows. A second deletion vector, `only_rows`, limits the rows to read. Both are loaded once per
+file, and applied to each batch. Protocol: Deletion Vectors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.deletion_vectors.reading import deleted_rows, kept_rows
+from deltalite.columnar.deletion_vectors.reading import deleted_rows, mask_without_rows
 from deltalite.columnar.reader.data_file import DataFile, Descriptor
 from deltalite.errors import CorruptDataFileError
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSelection:
-    """The positions of deleted rows (None for none), and of the only rows to read (None for all)."""
+    """The positions of deleted rows (None for no row), and of the only rows to read (None for all rows)."""
 
     deleted: pa.Int64Array | None = None
-    only: pa.Int64Array | None = None
+    only_rows: pa.Int64Array | None = None
 
     def may_have_rows(self, rows: range, *, with_deleted: bool) -> bool:
-        """Whether any of these rows is to be read; deleted rows count only with `with_deleted`."""
-        if self.only is not None and _count_within(self.only, rows) == 0:
+        """Whether the reader returns any of these rows; deleted rows count only with `with_deleted`."""
+        if self.only_rows is not None and _count_within(self.only_rows, rows) == 0:
             return False
         return with_deleted or self.deleted is None or _count_within(self.deleted, rows) < len(rows)
 
     def requested_mask(self, first_row: int, count: int) -> pa.BooleanArray | None:
-        """Return a mask of the `count` rows from `first_row` on that are to be read; None for all."""
-        if self.only is None:
+        """Return a mask of the rows to read among the `count` rows from `first_row` on; None for all rows."""
+        if self.only_rows is None:
             return None
-        unrequested_mask = kept_rows(self.only, first_row, count)
+        unrequested_mask = mask_without_rows(self.only_rows, first_row, count)
         return pa.repeat(pa.scalar(False), count) if unrequested_mask is None else pc.invert(unrequested_mask)
 
     def not_deleted_mask(self, first_row: int, count: int) -> pa.BooleanArray | None:
-        """Return a mask of the `count` rows from `first_row` on that are not deleted; None for all."""
-        return None if self.deleted is None else kept_rows(self.deleted, first_row, count)
+        """Return a mask of the rows that are not deleted among the `count` rows from `first_row` on; None for all."""
+        return None if self.deleted is None else mask_without_rows(self.deleted, first_row, count)
 
 
-def load_selection(store: LogStore, file: DataFile, num_rows: int, where: str) -> RowSelection:
-    """Load the selection for a file of `num_rows` rows; `where` is the file's name in errors.
+def load_selection(store: LogStore, file: DataFile, num_rows: int, file_name: str) -> RowSelection:
+    """Load the selection for a file of `num_rows` rows; `file_name` is its name in errors.
 
     Raises:
         CorruptDataFileError: a vector is missing or damaged, or has positions that the file does not have.
@@ -60,13 +60,13 @@ def load_selection(store: LogStore, file: DataFile, num_rows: int, where: str) -
         rows = deleted_rows(store, descriptor)
         if len(rows) and rows[-1].as_py() >= num_rows:
             raise CorruptDataFileError(
-                f"A deletion vector selects the row {rows[-1].as_py()} of the data file '{where}', which has "
+                f"A deletion vector selects the row {rows[-1].as_py()} of the data file '{file_name}', which has "
                 f"{num_rows} rows.",
                 remedy="Repair the log with the engine that wrote it, or run RESTORE to an earlier version.",
             )
         return rows
 
-    return RowSelection(deleted=load(file.deletion_vector), only=load(file.only))
+    return RowSelection(deleted=load(file.deletion_vector), only_rows=load(file.only_rows))
 
 
 def _count_within(positions: pa.Int64Array, rows: range) -> int:

@@ -1,13 +1,13 @@
 """The reader of data files without Spark: a stream of record batches, or one table.
 
-`read_files` opens one file at a time. It holds the current batch, the next one, and one page and dictionary per column.
-These usually take less than a megabyte per column, so a table with thousands of columns takes gigabytes. A batch has
-about 16 MB or one row; if texts suddenly become longer, one batch may have more. `read_table` reads several files at a
-time and returns one table.
+`read_files` opens one file at a time. It holds the current batch, the next batch, and one page and dictionary per
+column. The pages usually take less than a megabyte per column, so a table with thousands of columns takes gigabytes. A
+batch has about 16 MB or one row. If texts suddenly become longer, one batch may have more. `read_table` reads several
+files at a time and returns one table.
 
 Batches have the table's Arrow types. Partition columns come from the log, even if a file has a column of that name. A
 column that a file lacks is null. The reader omits rows that a deletion vector or an equality delete removes, and rows
-for which the predicate is not TRUE. `columnar.skipping.files.prune` selects the files before.
+for which the predicate is not TRUE. The caller selects the files first, with `columnar.skipping.files.prune`.
 Protocol: Reader Requirements; Deletion Vectors; Column Mapping.
 """
 
@@ -65,8 +65,8 @@ def read_files(
     Raises:
         InvalidRequestError: at once, for a column that the table does not have, a predicate that the reader cannot
             evaluate, or keys that do not fit.
-        CorruptDataFileError: while reading, for a file or deletion vector that is missing or damaged, or a file whose
-            types do not fit the table.
+        CorruptDataFileError: while reading, for a file or deletion vector that is missing or damaged, or for a file
+            with types that do not fit the table.
         CorruptLogError: while reading, for an invalid partition value.
         UnsupportedFeatureError: while reading, for timestamps before 1900 that an old Spark wrote in a local time zone.
         StorageError: while reading, if storage does not answer.
@@ -93,9 +93,10 @@ def read_table(
     equality_deletes: Sequence[EqualityDeletes] = (),
     row_ids: RowIdColumns | None = None,
 ) -> pa.Table:
-    """Return the rows of the files as one table, in order; arguments and errors are those of `read_files`.
+    """Return the rows of the files as one table, in order; arguments and errors as for `read_files`.
 
-    It reads as many files at a time as there are processors, in threads, because pyarrow releases Python's GIL.
+    The function reads as many files at a time as there are processors, in threads. Pyarrow releases Python's GIL, so
+    the threads run in parallel.
     """
     all_files = list(files)
     workers = min(pa.cpu_count(), len(all_files))

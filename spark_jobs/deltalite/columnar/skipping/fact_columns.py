@@ -1,7 +1,7 @@
 """The facts about a column in many files: `predicates.outcomes.ColumnFacts` as Arrow columns.
 
-Arrow compares the bounds with literals for all files at once. In a long list of literals it finds the first one that is
-not below a minimum by bisection. Python decides only whether a literal begins with a maximum that may be truncated.
+Arrow compares the bounds with literals for all files at once. A binary search finds the first literal that is not below
+a minimum. Python decides only whether a literal begins with a maximum that may be truncated.
 """
 
 from __future__ import annotations
@@ -43,30 +43,34 @@ class FactColumn:
         if is_nan(literal):
             no_maximum = _mask_where(pc.is_null(self.high))
             return ANY, ANY if self.may_be_nan else no_maximum, no_maximum
-        [exact] = self._exact([literal])
-        return self._relations(exact)
+        [typed_literal] = self._typed([literal])
+        return self._relations(typed_literal)
 
-    def nearest(self, literals: Sequence[Any]) -> Sequence[Relations]:
-        """Return `relations` to the first literal that is not below `low`, and to NaN; see `ColumnFacts.nearest`."""
+    def nearest_relations(self, literals: Sequence[Any]) -> Sequence[Relations]:
+        """Return `relations` to the first literal that is not below `low`, and to NaN.
+
+        `ColumnFacts.nearest_relations` explains this choice.
+        """
         has_nan = bool(literals) and is_nan(literals[-1])
         numbers = literals[:-1] if has_nan else literals
         relations = [self.relations(literals[-1])] if has_nan else []
         if numbers:
-            exact = self._exact(numbers)
-            relations.append(self._relations(exact.take(_first_not_below(exact, self.low))))
+            typed_literals = self._typed(numbers)
+            relations.append(self._relations(typed_literals.take(_first_not_below(typed_literals, self.low))))
         return relations
 
-    def beginnings(self, length: int) -> FactColumn:
-        """Return the facts about the first `length` characters of the strings; see `ColumnFacts.beginnings`."""
+    def prefix_facts(self, length: int) -> FactColumn:
+        """Return the facts about the first `length` characters of the strings; see `ColumnFacts.prefix_facts`."""
         low, high = (pc.utf8_slice_codeunits(bounds, 0, length) for bounds in (self.low, self.high))
-        cut = self.high_may_be_cut
-        still_cut = None if cut is None else pc.and_(cut, pc.less(pc.utf8_length(self.high), length))
-        return replace(self, low=low, high=high, high_may_be_cut=still_cut)
+        may_be_cut = self.high_may_be_cut
+        if may_be_cut is not None:
+            may_be_cut = pc.and_(may_be_cut, pc.less(pc.utf8_length(self.high), length))
+        return replace(self, low=low, high=high, high_may_be_cut=may_be_cut)
 
-    def _exact(self, literals: Sequence[Any]) -> pa.Array:
-        exact = exact_values(literals, self.low.type)
-        assert exact is not None, f"{literals!r:.80} does not fit into {self.low.type}"  # noqa: S101  see the class
-        return exact
+    def _typed(self, literals: Sequence[Any]) -> pa.Array:
+        array = exact_values(literals, self.low.type)
+        assert array is not None, f"{literals!r:.80} does not fit into {self.low.type}"  # noqa: S101  see the class
+        return array
 
     def _relations(self, literals: pa.Scalar | pa.Array) -> Relations:
         """Return how the values may compare with a literal, or with one per file; no value equals a null literal."""
@@ -98,43 +102,42 @@ def can_compare(leaf: Leaf, data_type: pa.DataType) -> bool:
 
 
 def _first_not_below(ordered: pa.Array, bounds: pa.Array) -> pa.Array:
-    """Return for each bound the index of the first ordered value that is not below it; null if all are below.
+    """Return for each bound the index of the first ordered value that is not below the bound.
 
-    The index is 0 for a null bound.
+    The index is null if all values are below the bound, and 0 for a null bound. This is a binary search.
     """
     count = len(ordered)
     index = pa.repeat(pa.scalar(0, pa.int64()), len(bounds))
     step = 1 << (count.bit_length() - 1)
     while step:
         probe = pc.add(index, step)
-        before = ordered.take(pc.subtract(pc.min_element_wise(probe, count), 1))
-        below = pc.and_(pc.less_equal(probe, count), pc.fill_null(pc.less(before, bounds), False))
-        index = pc.if_else(below, probe, index)
+        value_before = ordered.take(pc.subtract(pc.min_element_wise(probe, count), 1))
+        is_below = pc.and_(pc.less_equal(probe, count), pc.fill_null(pc.less(value_before, bounds), False))
+        index = pc.if_else(is_below, probe, index)
         step >>= 1
     return pc.if_else(pc.less(index, count), index, pa.scalar(None, pa.int64()))
 
 
-def _begin_with(literals: pa.Scalar | pa.Array, beginnings: pa.Array, candidates: pa.BooleanArray) -> pa.BooleanArray:
-    """Return whether the literal begins with the other string, if `candidates` is true; otherwise False.
+def _begin_with(literals: pa.Scalar | pa.Array, prefixes: pa.Array, candidates: pa.BooleanArray) -> pa.BooleanArray:
+    """Return for each file whether the literal begins with the prefix; False where `candidates` is false or null.
 
-    Python compares only the strings whose first characters are equal.
+    Python compares only strings with equal first characters.
     """
-    heads = [pc.utf8_slice_codeunits(texts, 0, _HEAD) for texts in (literals, beginnings)]
-    same_head = pc.or_(pc.less(pc.utf8_length(beginnings), _HEAD), pc.equal(*heads))
+    heads = [pc.utf8_slice_codeunits(texts, 0, _HEAD) for texts in (literals, prefixes)]
+    same_head = pc.or_(pc.less(pc.utf8_length(prefixes), _HEAD), pc.equal(*heads))
     candidates = pc.fill_null(pc.and_(candidates, same_head), False)
     indexes = pc.indices_nonzero(candidates)
-    candidate_beginnings = beginnings.take(indexes).to_pylist()
+    candidate_prefixes = prefixes.take(indexes).to_pylist()
     texts = (
         literals.take(indexes).to_pylist()
         if isinstance(literals, pa.Array)
-        else [literals.as_py()] * len(candidate_beginnings)
+        else [literals.as_py()] * len(candidate_prefixes)
     )
-    begins = [
-        text is not None and text.startswith(beginning)
-        for text, beginning in zip(texts, candidate_beginnings, strict=True)
+    has_prefix = [
+        text is not None and text.startswith(prefix) for text, prefix in zip(texts, candidate_prefixes, strict=True)
     ]
-    all_false = pa.repeat(pa.scalar(False), len(beginnings))
-    return pc.replace_with_mask(all_false, candidates, pa.array(begins, pa.bool_()))
+    all_false = pa.repeat(pa.scalar(False), len(prefixes))
+    return pc.replace_with_mask(all_false, candidates, pa.array(has_prefix, pa.bool_()))
 
 
 def _mask_where(flags: pa.BooleanArray) -> Masks:

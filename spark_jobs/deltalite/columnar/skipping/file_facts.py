@@ -9,7 +9,8 @@ Partition values hold for every row; statistics are bounds. This module allows f
 - Some writers round decimals to doubles.
 - A widened column keeps the statistics of its narrower type.
 - With a deletion vector the bounds are wide, and only a null count of zero or of all records is certain.
-- A null count of zero in a file with zero records is not "all": the writer may not have counted records.
+- If a file has zero records, a null count of zero does not mean that all rows are null: the writer may not have counted
+  records.
 
 A value that is missing, malformed, contradictory, or of another type than the column gives no bound.
 Protocol: Per-file Statistics; Partition Value Serialization.
@@ -38,17 +39,18 @@ _FLOAT = PrimitiveType("float")
 FLOATING = (_FLOAT, PrimitiveType("double"))
 # A maximum of 12:00:00.123 in the log stands for every time below 12:00:00.124; times have microseconds.
 CUT_FROM_TIMESTAMPS = timedelta(microseconds=999)
-# Delta cuts strings after 32 UTF-16 units by default, delta-rs after 64. A writer may append nothing to such a prefix.
+# Delta truncates strings after 32 UTF-16 units by default, and delta-rs after 64 units. Some writers append no
+# character to such a prefix.
 SHORTEST_CUT = 32
-# The length is configurable, so a shorter maximum is also truncated if it ends with an appended character.
+# The length is configurable, so a shorter maximum also counts as truncated if it ends with an appended character.
 _APPENDED = ("\x7f", "\ufffd", "\U0010ffff")
 # The end of a truncated maximum: half a character, which Java may have written as `?`, and then a character above the
-# one that was removed. Older Delta appended U+FFFD, which is below all characters of two units.
-_END_OF_A_CUT = re.compile("[?\ud800-\udfff]?[\x7f\ufffd\U0010ffff]*\\Z")
-# A double holds any decimal of this many digits; the log may have longer ones in rounded form.
+# removed character. Older Delta appended U+FFFD, which is below all characters of two units.
+_TRUNCATED_END = re.compile("[?\ud800-\udfff]?[\x7f\ufffd\U0010ffff]*\\Z")
+# A double holds any decimal of this many digits; the log may have longer decimals in rounded form.
 _DIGITS_OF_DOUBLE = 15
 ROUNDING_OF_DOUBLE = Decimal("1E-15")
-# delta-rs writes a decimal without fraction as a 64-bit integer; a value out of range becomes one of these.
+# delta-rs writes a decimal without fraction as a 64-bit integer. A value out of range becomes one of these values.
 SATURATED = frozenset({2**63 - 1, 2**63, -(2**63)})
 _WIDE = Context(prec=100)
 # Decimal keeps the digits of decimal columns; `_floating` converts it for floating point columns.
@@ -71,22 +73,23 @@ def parse_stats(text: str | None) -> FileStats | None:
     if not text:
         return None
     try:
-        parsed = _DECODER.decode(text)
+        members = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(parsed, dict):
+    if not isinstance(members, dict):
         return None
+    tight_bounds = members.get("tightBounds")
     return FileStats(
-        num_records=count_of(parsed.get("numRecords")),
-        min_values=_object(parsed.get("minValues")),
-        max_values=_object(parsed.get("maxValues")),
-        null_counts=_object(parsed.get("nullCount")),
-        tight_bounds=tight if isinstance(tight := parsed.get("tightBounds"), bool) else None,
+        num_records=count_of(members.get("numRecords")),
+        min_values=_object(members.get("minValues")),
+        max_values=_object(members.get("maxValues")),
+        null_counts=_object(members.get("nullCount")),
+        tight_bounds=tight_bounds if isinstance(tight_bounds, bool) else None,
     )
 
 
 def facts_from_partition(text: str | None, data_type: DataType) -> ColumnFacts:
-    """Return the facts about a partition column whose value in the log is `text`."""
+    """Return the facts about a partition column with the value `text` in the log."""
     try:
         value = parse_partition_value(text, data_type)
     except (CorruptLogError, UnsupportedFeatureError):
@@ -107,7 +110,7 @@ def facts_from_stats(stats: FileStats, path: Path, data_type: DataType) -> Colum
         high, may_be_cut = known_beginning(high)
     null_count = count_of(value_at(stats.null_counts, path))
     if isinstance(data_type, ArrayType | MapType):
-        # Writers disagree on whether this counts null arrays or null elements.
+        # Some writers count null arrays, and others count null elements.
         null_count = None
     return ColumnFacts(
         low=low,
@@ -122,14 +125,14 @@ def facts_from_stats(stats: FileStats, path: Path, data_type: DataType) -> Colum
 def known_beginning(high: str) -> tuple[str, bool]:
     """Return the certain prefix of a string maximum, and whether the true maximum may be longer."""
     may_be_cut = utf16_units(high) >= SHORTEST_CUT or high.endswith(_APPENDED)
-    return _END_OF_A_CUT.sub("", high) if may_be_cut else high, may_be_cut
+    return _TRUNCATED_END.sub("", high) if may_be_cut else high, may_be_cut
 
 
 def nearest_single(value: float) -> float:
     """Return the nearest 32-bit float as a double.
 
-    A text such as 0.1, written for a 32-bit float, parses to another double than that float. This also affects double
-    columns, because a column may have been widened from float.
+    A text such as 0.1, written for a 32-bit float, parses to a double that differs from the float. This also affects
+    double columns, because a column may have been widened from float.
     """
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
@@ -142,7 +145,7 @@ def _bounds(smallest: Any, largest: Any, data_type: DataType) -> tuple[Any, Any]
         low, high = bound_value(smallest, data_type), bound_value(largest, data_type)
         if low is not None and high is not None and low > high:
             return None, None
-        return _widened_down(low, data_type), _widened_up(high, data_type)
+        return _round_down(low, data_type), _round_up(high, data_type)
     except (ValueError, ArithmeticError):
         return None, None
 
@@ -180,7 +183,7 @@ def bound_value(raw: Any, data_type: DataType) -> Any:  # noqa: C901  one arm a 
             assert_never(data_type)
 
 
-def _widened_down(low: Any, data_type: DataType) -> Any:
+def _round_down(low: Any, data_type: DataType) -> Any:
     if isinstance(low, float):
         return nearest_single(low) if data_type == _FLOAT else min(low, nearest_single(low))
     if isinstance(low, Decimal) and may_be_rounded(data_type):
@@ -188,7 +191,7 @@ def _widened_down(low: Any, data_type: DataType) -> Any:
     return low
 
 
-def _widened_up(high: Any, data_type: DataType) -> Any:
+def _round_up(high: Any, data_type: DataType) -> Any:
     if isinstance(high, float):
         return nearest_single(high) if data_type == _FLOAT else max(high, nearest_single(high))
     if isinstance(high, Decimal) and may_be_rounded(data_type):
@@ -199,7 +202,7 @@ def _widened_up(high: Any, data_type: DataType) -> Any:
 
 
 def may_be_rounded(data_type: DataType) -> bool:
-    """Whether a column's decimals have more digits than a double, as which some writers store bounds."""
+    """Whether a column's decimals have more digits than a double; some writers store bounds as doubles."""
     return isinstance(data_type, DecimalType) and data_type.precision > _DIGITS_OF_DOUBLE
 
 

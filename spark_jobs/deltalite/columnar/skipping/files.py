@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.predicates.binding import bind, physical
+from deltalite.columnar.predicates.binding import bind, with_physical_names
 from deltalite.columnar.predicates.masks import Masks, has_bits
 from deltalite.columnar.predicates.outcomes import (
     FALSE,
@@ -41,8 +41,8 @@ from deltalite.protocol.schema import ArrayType, DataType, MapType, leaves
 
 PartitionValues = Mapping[str, str | None]
 
-# The number of files whose statistics are parsed together. If that fails, the files are halved until so few are left
-# that they are tested one by one.
+# The statistics of this many files are parsed together. If the parser fails, the files are halved until only
+# `_FEW_FILES` are left, which are tested one by one.
 FILES_AT_A_TIME = 65_536
 _FEW_FILES = 64
 
@@ -73,11 +73,11 @@ def prune(files: pa.Table, predicate: Predicate, table: TableSchema) -> pa.Table
         return files if predicate.truth else files.slice(0, 0)
     test = FileTest(predicate, table)
     partitions = group_by_partition(files, test.partition_keys)
-    possible = [test.possible(values, None) for values in partitions.combinations]
-    if not all(mask & TRUE for mask in possible):
-        may_match = pa.array([bool(mask & TRUE) for mask in possible], pa.bool_()).take(partitions.group_of_row)
+    masks = [test.possible_outcomes(values, None) for values in partitions.combinations]
+    if not all(mask & TRUE for mask in masks):
+        may_match = pa.array([bool(mask & TRUE) for mask in masks], pa.bool_()).take(partitions.group_of_row)
         files, partitions = files.filter(may_match), partitions.select(may_match)
-    if all(mask in (TRUE, FALSE, NULL) for mask in possible):
+    if all(mask in (TRUE, FALSE, NULL) for mask in masks):
         return files
     return files.filter(test.may_match_each(files["stats"], partitions))
 
@@ -85,15 +85,15 @@ def prune(files: pa.Table, predicate: Predicate, table: TableSchema) -> pa.Table
 class FileTest:
     """A predicate that is bound to a table, for the test of many files.
 
-    A column that the table does not have may have any value.
+    If the table lacks a column, the test assumes that the column may have any value.
     """
 
     __slots__ = ("_keys", "_predicate", "_types")
 
     def __init__(self, predicate: Predicate, table: TableSchema) -> None:
-        self._predicate = physical(bind(predicate, table.logical), table)
-        read = columns_of(self._predicate)
-        self._types = {path: leaf.type for path, leaf in leaves(table.physical) if path in read}
+        self._predicate = with_physical_names(bind(predicate, table.logical), table)
+        columns = columns_of(self._predicate)
+        self._types = {path: leaf.type for path, leaf in leaves(table.physical) if path in columns}
         self._keys: dict[Path, str] = {
             (name,): key for name, key in table.partition_keys.items() if (name,) in self._types
         }
@@ -108,15 +108,15 @@ class FileTest:
 
         `partition_values` and `stats` (JSON) are those of the file's `add` action.
         """
-        return bool(self.possible(partition_values, stats) & TRUE)
+        return bool(self.possible_outcomes(partition_values, stats) & TRUE)
 
-    def possible(self, partition_values: PartitionValues, stats: str | None) -> Outcomes:
+    def possible_outcomes(self, partition_values: PartitionValues, stats: str | None) -> Outcomes:
         """Return the truth values that the predicate may have for the file's rows."""
-        parsed = parse_stats(stats)
-        return outcomes(self._predicate, lambda path: self._facts(path, partition_values, parsed))
+        file_stats = parse_stats(stats)
+        return outcomes(self._predicate, lambda path: self._facts(path, partition_values, file_stats))
 
     def may_match_each(self, stats: pa.ChunkedArray, partitions: Partitions) -> pa.ChunkedArray:
-        """Return `may_match` for each of many files, whose partition values are grouped by `partition_keys`."""
+        """Return `may_match` for each of many files; `partitions` are their partition values for `partition_keys`."""
         columns = self._columns()
         if columns is None:
             return pa.chunked_array([self._test_each(stats, partitions)])
@@ -128,22 +128,25 @@ class FileTest:
             for leaf in leaves_of(self._predicate)
             if leaf.column in self._keys
         }
-        parts = []
+        flags = []
         for start in range(0, len(stats), FILES_AT_A_TIME):
             texts = pa.concat_arrays(stats.slice(start, FILES_AT_A_TIME).chunks)
-            parts += self._test_together(texts, partitions.slice(start, FILES_AT_A_TIME), columns, partition_outcomes)
-        return pa.chunked_array(parts, pa.bool_())
+            flags += self._test_together(texts, partitions.slice(start, FILES_AT_A_TIME), columns, partition_outcomes)
+        return pa.chunked_array(flags, pa.bool_())
 
     def _columns(self) -> dict[Path, DataType] | None:
-        """Return the columns whose statistics the predicate reads; None if it can only be tested file by file."""
+        """Return the columns with statistics that the predicate reads.
+
+        The result is None if the predicate can only be tested file by file.
+        """
         columns: dict[Path, DataType] = {}
         for leaf in leaves_of(self._predicate):
             data_type = self._types.get(leaf.column)
             # Lists and maps have no usable statistics.
             if data_type is None or leaf.column in self._keys or isinstance(data_type, ArrayType | MapType):
                 continue
-            compared = bound_type(data_type)
-            if compared is None or not can_compare(leaf, compared):
+            arrow_type = bound_type(data_type)
+            if arrow_type is None or not can_compare(leaf, arrow_type):
                 return None
             columns[leaf.column] = data_type
         return columns
@@ -195,15 +198,17 @@ class FileTest:
 
 
 def group_by_partition(files: pa.Table, keys: Sequence[str]) -> Partitions:
-    """Group files by their values of these partition columns."""
+    """Group files by their values of the partition columns with these `keys` in the log."""
     combinations: list[dict[str, str | None]] = [{}]
     group_of_row = pa.repeat(pa.scalar(0, pa.int64()), files.num_rows)
     for column in keys:
         values = _texts_of(files.column("partitionValues"), column)
-        encoded = values.dictionary_encode(null_encoding="encode")
-        width = len(encoded.dictionary)
-        pairs = pc.add(pc.multiply(group_of_row, width), encoded.indices.cast(pa.int64())).dictionary_encode()
-        texts = encoded.dictionary.to_pylist()
+        encoded_values = values.dictionary_encode(null_encoding="encode")
+        width = len(encoded_values.dictionary)
+        # A number for each pair of a combination of the previous columns and a value of this column.
+        pair_numbers = pc.add(pc.multiply(group_of_row, width), encoded_values.indices.cast(pa.int64()))
+        pairs = pair_numbers.dictionary_encode()
+        texts = encoded_values.dictionary.to_pylist()
         combinations = [
             combinations[pair // width] | {column: texts[pair % width]} for pair in pairs.dictionary.to_pylist()
         ]

@@ -1,7 +1,7 @@
 """The number of records of many files, from their statistics.
 
-Most writers put `numRecords` first, so Arrow reads it from a short prefix of the JSON, without a loop in Python. Only
-the other texts are parsed. The number includes soft-deleted rows. Protocol: Per-file Statistics.
+Most writers put `numRecords` first, so Arrow reads the number from a short prefix of the JSON, without a loop in
+Python. All other texts are parsed. The number includes soft-deleted rows. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def num_records(stats: pa.ChunkedArray) -> pa.ChunkedArray:
     counts = pc.struct_field(pc.extract_regex(prefix, _NUM_RECORDS_FIRST), "count").cast(pa.int64())
     if counts.null_count == stats.null_count:
         return counts
-    pairs = zip(counts.to_pylist(), stats.to_pylist(), strict=True)
+    counts_and_texts = zip(counts.to_pylist(), stats.to_pylist(), strict=True)
     return pa.chunked_array(
-        [pa.array([_parsed_count(text) if count is None else count for count, text in pairs], pa.int64())]
+        [pa.array([_parse_count(text) if count is None else count for count, text in counts_and_texts], pa.int64())]
     )
 
 
-def _parsed_count(text: str | None) -> int | None:
+def _parse_count(text: str | None) -> int | None:
     stats = parse_stats(text)
     return None if stats is None else stats.num_records

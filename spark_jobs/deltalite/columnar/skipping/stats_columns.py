@@ -71,13 +71,13 @@ def facts_of_files(stats: pa.StringArray, columns: Mapping[Path, DataType]) -> M
     not have the usual form.
     """
     texts = pc.if_else(pc.equal(pc.coalesce(stats, ""), ""), "{}", stats)
-    parsed = _parse(texts, columns)
-    if parsed is None and any(data_type in FLOATING for data_type in columns.values()):
-        parsed = _parse(_with_bare_numbers(texts), columns)
-    if parsed is None:
+    file_stats = _parse(texts, columns)
+    if file_stats is None and any(data_type in FLOATING for data_type in columns.values()):
+        file_stats = _parse(_with_bare_numbers(texts), columns)
+    if file_stats is None:
         return None
     try:
-        return {path: _fact_column(parsed, path, data_type) for path, data_type in columns.items()}
+        return {path: _fact_column(file_stats, path, data_type) for path, data_type in columns.items()}
     except pa.ArrowInvalid:  # a text is not a date or time in a form that Arrow parses
         return None
 
@@ -127,7 +127,7 @@ def _nested(types: Mapping[Path, pa.DataType]) -> pa.StructType:
 
 
 def _with_bare_numbers(texts: pa.StringArray) -> pa.StringArray:
-    """Replace the strings with which Delta writes NaN and infinities by the literals that Arrow parses as numbers.
+    """Return the texts with NaN and infinities as Arrow parses them. Delta writes them as strings.
 
     Arrow then rejects a string column with such a value.
     """
@@ -162,7 +162,7 @@ def _member(stats: pa.StructArray, *names: str) -> pa.Array:
 
 
 def _count(numbers: pa.Int64Array) -> pa.Int64Array:
-    """Return the valid numbers of rows; null for a negative one."""
+    """Return the numbers of rows, with null for a negative number."""
     return values_where(pc.greater_equal(numbers, 0), numbers)
 
 
@@ -172,36 +172,36 @@ def _bounds(smallest: pa.Array, largest: pa.Array, data_type: DataType) -> tuple
     Raises:
         ArrowInvalid: a text is not a date or time.
     """
-    compared = _supported_types(data_type)[1]
-    low, high = smallest.cast(compared), largest.cast(compared)
+    bounds_type = _supported_types(data_type)[1]
+    low, high = smallest.cast(bounds_type), largest.cast(bounds_type)
     if data_type in FLOATING:
         low, high = values_where(pc.is_finite(low), low), values_where(pc.is_finite(high), high)
     if isinstance(data_type, DecimalType):
-        low, high = _unsaturated(low), _unsaturated(high)
-    agree = pc.fill_null(pc.less_equal(low, high), True)
+        low, high = _without_saturated(low), _without_saturated(high)
+    is_usable = pc.fill_null(pc.less_equal(low, high), True)
     if pa.types.is_date(low.type) or pa.types.is_timestamp(low.type):
-        agree = pc.and_(agree, pc.and_(_in_calendar(low), _in_calendar(high)))
-    low, high = values_where(agree, low), values_where(agree, high)
+        is_usable = pc.and_(is_usable, pc.and_(_is_in_calendar(low), _is_in_calendar(high)))
+    low, high = values_where(is_usable, low), values_where(is_usable, high)
     if data_type in FLOATING:
-        return _widened(low, high, data_type)
+        return _widen_floats(low, high, data_type)
     if isinstance(data_type, DecimalType) and may_be_rounded(data_type):
         return pc.subtract(*_with_rounding(low)), pc.add(*_with_rounding(high))
     if pa.types.is_timestamp(high.type):
-        later = pc.add(high, pa.scalar(CUT_FROM_TIMESTAMPS, pa.duration("us")))
-        agree = _in_calendar(later)
-        return values_where(agree, low), values_where(agree, later)
+        wide_high = pc.add(high, pa.scalar(CUT_FROM_TIMESTAMPS, pa.duration("us")))
+        is_usable = _is_in_calendar(wide_high)
+        return values_where(is_usable, low), values_where(is_usable, wide_high)
     return low, high
 
 
-def _in_calendar(moments: pa.Array) -> pa.BooleanArray:
+def _is_in_calendar(moments: pa.Array) -> pa.BooleanArray:
     """Return whether each date or time is in the range of Python's dates; True for null."""
-    of_days = pa.types.is_date(moments.type)
-    numbers = moments.cast(pa.int32() if of_days else pa.int64())
-    first, last = _CALENDAR_DAYS if of_days else _CALENDAR_MICROS
+    are_days = pa.types.is_date(moments.type)
+    numbers = moments.cast(pa.int32() if are_days else pa.int64())
+    first, last = _CALENDAR_DAYS if are_days else _CALENDAR_MICROS
     return pc.fill_null(pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last)), True)
 
 
-def _widened(low: pa.DoubleArray, high: pa.DoubleArray, data_type: DataType) -> tuple[pa.Array, pa.Array]:
+def _widen_floats(low: pa.DoubleArray, high: pa.DoubleArray, data_type: DataType) -> tuple[pa.Array, pa.Array]:
     """Widen floating point bounds; see `file_facts.nearest_single`."""
     singles = [pc.cast(bounds, pa.float32(), safe=False).cast(pa.float64()) for bounds in (low, high)]
     low_single, high_single = (
@@ -212,18 +212,21 @@ def _widened(low: pa.DoubleArray, high: pa.DoubleArray, data_type: DataType) -> 
     return pc.min_element_wise(low, low_single), pc.max_element_wise(high, high_single)
 
 
-def _unsaturated(bounds: pa.Decimal256Array) -> pa.Decimal256Array:
-    """Remove the bounds that a writer saturated to 64 bits."""
-    saturated = pa.array(sorted(SATURATED), bounds.type)
-    return values_where(pc.invert(pc.is_in(bounds, value_set=saturated)), bounds)
+def _without_saturated(bounds: pa.Decimal256Array) -> pa.Decimal256Array:
+    """Return the bounds, with null for a bound that a writer saturated to 64 bits."""
+    saturated_values = pa.array(sorted(SATURATED), bounds.type)
+    return values_where(pc.invert(pc.is_in(bounds, value_set=saturated_values)), bounds)
 
 
 def _with_rounding(bounds: pa.Decimal256Array) -> tuple[pa.Decimal256Array, pa.Decimal256Array]:
-    """Return the bounds and their maximum rounding, in types whose sum and difference have the type of the bounds."""
-    narrower = pa.decimal256(_MAX_DIGITS - 1, bounds.type.scale)
-    digits = pa.decimal256(_MAX_DIGITS // 2, bounds.type.scale - _DIGITS_OF_ROUNDING)
+    """Return the bounds and their maximum rounding.
+
+    Both have a type with one digit less, so that their sum and difference have the type of the bounds.
+    """
+    term_type = pa.decimal256(_MAX_DIGITS - 1, bounds.type.scale)
+    factor_type = pa.decimal256(_MAX_DIGITS // 2, bounds.type.scale - _DIGITS_OF_ROUNDING)
     rounding = pa.scalar(ROUNDING_OF_DOUBLE, pa.decimal256(_DIGITS_OF_ROUNDING + 1, _DIGITS_OF_ROUNDING))
-    return bounds.cast(narrower), pc.multiply(pc.abs(bounds).cast(digits), rounding).cast(narrower)
+    return bounds.cast(term_type), pc.multiply(pc.abs(bounds).cast(factor_type), rounding).cast(term_type)
 
 
 def _known_beginnings(high: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArray]:
@@ -239,13 +242,13 @@ def _known_beginnings(high: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanA
     is_unusual = pc.fill_null(pc.or_(pc.invert(pc.string_is_ascii(high)), pc.ends_with(beginnings, "?")), False)
     if not pc.any(is_unusual).as_py():
         return beginnings, may_be_cut
-    certain = [known_beginning(text) for text in high.filter(is_unusual).to_pylist()]
+    by_python = [known_beginning(text) for text in high.filter(is_unusual).to_pylist()]
     return (
-        pc.replace_with_mask(beginnings, is_unusual, pa.array([text for text, _ in certain], pa.string())),
-        pc.replace_with_mask(may_be_cut, is_unusual, pa.array([cut for _, cut in certain], pa.bool_())),
+        pc.replace_with_mask(beginnings, is_unusual, pa.array([text for text, _ in by_python], pa.string())),
+        pc.replace_with_mask(may_be_cut, is_unusual, pa.array([is_cut for _, is_cut in by_python], pa.bool_())),
     )
 
 
 def values_where(condition: pa.BooleanArray, values: pa.Array) -> pa.Array:
-    """Return the values with a true condition; null for the others."""
+    """Return the values for which the condition is true, and null for all other values."""
     return pc.if_else(condition, values, pa.scalar(None, values.type))

@@ -52,7 +52,7 @@ def indexed_columns(
         InvalidRequestError: a property is invalid, or names a column that does not exist.
     """
     column_pairs = zip(leaves(table.logical), leaves(table.physical), strict=True)
-    in_file = [
+    file_leaves = [
         (path, physical_path, leaf.type)
         for (path, _), (physical_path, leaf) in column_pairs
         if physical_path[0] not in table.partition_keys
@@ -60,15 +60,17 @@ def indexed_columns(
     column_list = STATS_COLUMNS.of(configuration)
     if column_list is None:
         count = NUM_INDEXED_COLUMNS.of(configuration)
-        indexed = {physical_path for _, physical_path, _ in (in_file if count < 0 else in_file[:count])}
+        indexed = {physical_path for _, physical_path, _ in (file_leaves if count < 0 else file_leaves[:count])}
     else:
         roots = [_stats_column(column, table.logical) for column in parse_column_list(column_list)]
         indexed = {
-            physical_path for path, physical_path, _ in in_file if any(path[: len(root)] == root for root in roots)
+            physical_path for path, physical_path, _ in file_leaves if any(path[: len(root)] == root for root in roots)
         }
     indexed |= set(always)
     return IndexedColumns(
-        leaves=tuple((physical_path, data_type) for _, physical_path, data_type in in_file if physical_path in indexed),
+        leaves=tuple(
+            (physical_path, data_type) for _, physical_path, data_type in file_leaves if physical_path in indexed
+        ),
         string_prefix_length=STRING_PREFIX_LENGTH.of(configuration),
     )
 
@@ -81,20 +83,20 @@ def parse_column_list(text: str) -> list[Path]:
     """
     columns: list[Path] = []
     names: list[str] = []
-    rest = text.strip()
-    while rest:
-        name, rest = _take_name(rest, text)
+    unparsed_text = text.strip()
+    while unparsed_text:
+        name, unparsed_text = _take_name(unparsed_text, text)
         names.append(name)
-        if rest.startswith("."):
-            rest = rest[1:]
+        if unparsed_text.startswith("."):
+            unparsed_text = unparsed_text[1:]
             continue
         columns.append(tuple(names))
         names = []
-        if rest and not rest.startswith(","):
-            raise _bad_list(text)
-        rest = rest[1:].lstrip()
+        if unparsed_text and not unparsed_text.startswith(","):
+            raise _column_list_error(text)
+        unparsed_text = unparsed_text[1:].lstrip()
     if names:
-        raise _bad_list(text)
+        raise _column_list_error(text)
     return columns
 
 
@@ -122,19 +124,21 @@ def statistics_json(footer: pq.FileMetaData, indexed: IndexedColumns) -> str:
 
 
 def _stored_path(path: Path, data_type: DataType) -> Path:
-    """Return the path of the Parquet column that is null where the leaf is null: that of a variant is its metadata."""
+    """Return the path of the Parquet column that is null where the leaf is null. For a variant it is the metadata."""
     return (*path, "metadata") if data_type == PrimitiveType("variant") else path
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
+    """The null count of a column in a file, and its smallest and largest value; None if the bounds are not certain."""
+
     null_count: int
     bounds: tuple[Any, Any] | None
 
 
 def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
-    """Merge the statistics of a column in all row groups; return None if a row group has none."""
-    null_count, smallest, largest, bounded = 0, [], [], True
+    """Return the merged statistics of a column in all row groups; None if a row group has no statistics."""
+    null_count, smallest, largest, has_bounds = 0, [], [], True
     for group in range(footer.num_row_groups):
         chunk = footer.row_group(group).column(position)
         if chunk.num_values == 0:
@@ -149,15 +153,15 @@ def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
             smallest.append(statistics.min)
             largest.append(statistics.max)
         except (ValueError, OverflowError):  # a date outside Python's range, or a string truncated within a character
-            bounded = False
-        bounded = bounded and statistics.has_min_max
-    if not bounded or not smallest or any(_is_nan(value) for value in (*smallest, *largest)):
+            has_bounds = False
+        has_bounds = has_bounds and statistics.has_min_max
+    if not has_bounds or not smallest or any(_is_nan(value) for value in (*smallest, *largest)):
         return _Column(null_count, None)
     return _Column(null_count, (min(smallest), max(largest)))
 
 
 def _bound(value: Any, data_type: DataType, prefix_length: int, *, upper: bool) -> Any:
-    """Convert a value to its form in the statistics; return None if it has none."""
+    """Return the form of a value in the statistics; None if the value has no form there."""
     match data_type:
         case PrimitiveType("byte" | "short" | "integer" | "long"):
             return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -173,11 +177,11 @@ def _bound(value: Any, data_type: DataType, prefix_length: int, *, upper: bool) 
         case PrimitiveType("date"):
             return value.isoformat() if isinstance(value, date) and not isinstance(value, datetime) else None
         case PrimitiveType("timestamp"):
-            aware = isinstance(value, datetime) and value.utcoffset() is not None
-            return _milliseconds(value.astimezone(UTC)) + "Z" if aware else None
+            is_aware = isinstance(value, datetime) and value.utcoffset() is not None
+            return _milliseconds(value.astimezone(UTC)) + "Z" if is_aware else None
         case PrimitiveType("timestamp_ntz"):
-            naive = isinstance(value, datetime) and value.utcoffset() is None
-            return _milliseconds(value) if naive else None
+            is_naive = isinstance(value, datetime) and value.utcoffset() is None
+            return _milliseconds(value) if is_naive else None
         case PrimitiveType() | ArrayType() | MapType() | StructType():
             return None
         case _:
@@ -205,24 +209,24 @@ def _leaf_positions(footer: pq.FileMetaData) -> dict[Path, int]:
 
 def _arrow_leaves(fields: Any, prefix: Path) -> Iterator[Path | None]:
     """Yield one item per Parquet column in the fields, in order: its path, or None inside an array or a map."""
-    for f in fields:
-        path, stored = (*prefix, f.name), _storage(f.type)
-        if types.is_struct(stored):
-            yield from _arrow_leaves(stored, path)
-        elif types.is_nested(stored):
-            yield from [None] * _leaf_count(stored)
+    for field in fields:
+        path, storage_type = (*prefix, field.name), _storage_type(field.type)
+        if types.is_struct(storage_type):
+            yield from _arrow_leaves(storage_type, path)
+        elif types.is_nested(storage_type):
+            yield from [None] * _leaf_count(storage_type)
         else:
             yield path
 
 
 def _leaf_count(data_type: pa.DataType) -> int:
-    stored = _storage(data_type)
-    if not types.is_nested(stored):
+    storage_type = _storage_type(data_type)
+    if not types.is_nested(storage_type):
         return 1
-    return sum(_leaf_count(stored.field(index).type) for index in range(stored.num_fields))
+    return sum(_leaf_count(storage_type.field(index).type) for index in range(storage_type.num_fields))
 
 
-def _storage(data_type: pa.DataType) -> pa.DataType:
+def _storage_type(data_type: pa.DataType) -> pa.DataType:
     return data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
 
 
@@ -260,23 +264,27 @@ def _stats_column(column: Path, schema: StructType) -> Path:
 
 
 def _take_name(text: str, column_list: str) -> tuple[str, str]:
-    """Split off the first name, quoted or not; return the name and the rest of `text`."""
+    """Return the first name of `text` (without quotes), and the text after it.
+
+    Raises:
+        InvalidRequestError: the name is invalid; the message has the whole `column_list`.
+    """
     if not text.startswith("`"):
         end = min((text.index(separator) for separator in ".," if separator in text), default=len(text))
-        name, rest = text[:end].strip(), text[end:]
+        name, text_after_name = text[:end].strip(), text[end:]
     else:
         end = 1
         while text[end : end + 2] == "``" or (end < len(text) and text[end] != "`"):
             end += 2 if text[end : end + 2] == "``" else 1
         if end >= len(text):
-            raise _bad_list(column_list)
-        name, rest = text[1:end].replace("``", "`"), text[end + 1 :].lstrip()
+            raise _column_list_error(column_list)
+        name, text_after_name = text[1:end].replace("``", "`"), text[end + 1 :].lstrip()
     if not name or ("`" in name and not text.startswith("`")):
-        raise _bad_list(column_list)
-    return name, rest
+        raise _column_list_error(column_list)
+    return name, text_after_name
 
 
-def _bad_list(text: str) -> InvalidRequestError:
+def _column_list_error(text: str) -> InvalidRequestError:
     return InvalidRequestError(
         f"The table property {STATS_COLUMNS.key} is {text!r}, which is not a list of columns.",
         remedy="Separate the columns by commas, and put names with dots or commas in backticks.",

@@ -1,7 +1,7 @@
 """The refusal of operations that change or remove rows of an append-only table.
 
-DELETE, UPDATE and overwrite are refused before a row is read, whatever rows they match. So a task does not pass on one
-day and fail on the next one. A merge, a restore and `on_rerun="replace"` can also only add rows, so they are refused
+DELETE, UPDATE and overwrite are refused before a row is read, even if no row matches. So a task fails on its first run,
+not only on a day with matching rows. A merge, a restore and `on_rerun="replace"` may add rows only, so they are refused
 only if they would remove a file. Protocol: Append-only Tables. delta-spark: DeltaLog.assertRemovable.
 """
 

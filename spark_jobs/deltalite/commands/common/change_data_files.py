@@ -1,8 +1,8 @@
 """The change data files of a write that replaces only some rows of a file.
 
-If a commit has change data files, readers of the feed read nothing else of it. So these files hold every inserted and
-every deleted row. A commit that adds and removes only whole files needs no change data files. The inserted rows are
-read from the new data files, because the query may return other rows when it runs again.
+Readers of the change data feed ignore the data files of a commit that has change data files. So the change data files
+hold every inserted and every deleted row. A commit that adds and removes only whole files needs no change data files.
+The inserted rows are read from the new data files, because the query may return other rows when it runs again.
 Protocol: Change Data Files, Writer Requirements for AddCDCFile.
 """
 
@@ -36,7 +36,7 @@ def write_change_files(
     new: WrittenFiles,
     replaced: Replacement,
 ) -> tuple[AddCDCFile, ...]:
-    """Write and publish the change data files; none if the table has no feed or no file is rewritten."""
+    """Write, publish and return the change data files; none if the table has no feed or no file is rewritten."""
     if replaced.deleted is None or replaced.rewritten_files.num_rows == 0:
         return ()
     if not is_in_force("changeDataFeed", target.protocol, target.metadata):

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
 
-class Files(Protocol):
-    """Files that were written for a commit. They are removed unless `keep` or `leave` is called."""
+class PendingFiles(Protocol):
+    """Files that were written for a commit. Their owner removes them unless `keep` or `leave` is called."""
 
     def keep(self) -> None:
-        """Keep the files, because they are committed."""
+        """Keep the files, because the log refers to them."""
 
     def leave(self) -> None:
-        """Keep the files, because it is unknown whether they are committed."""
+        """Keep the files, because the log may refer to them."""
 
 
 def find_earlier_result(request: CommitRequest, base: Snapshot) -> OperationResult | None:
@@ -50,7 +50,7 @@ def find_earlier_result(request: CommitRequest, base: Snapshot) -> OperationResu
 
 
 def commit_proposal(
-    spark: SparkSession, request: CommitRequest, store: LogStore, proposal: Proposal, files: Sequence[Files] = ()
+    spark: SparkSession, request: CommitRequest, store: LogStore, proposal: Proposal, files: Sequence[PendingFiles] = ()
 ) -> OperationResult:
     """Commit the proposal, run the post-commit upkeep and return the result.
 
@@ -59,12 +59,12 @@ def commit_proposal(
     try:
         outcome = commit(store, proposal)
         if not isinstance(outcome, CommittedByAnotherAttempt):
-            for written_files in files:
-                written_files.keep()
+            for pending_files in files:
+                pending_files.keep()
     except BaseException as error:
         if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
-            for written_files in files:
-                written_files.leave()  # any other DeltaLiteError means that the commit is not in the log
+            for pending_files in files:
+                pending_files.leave()  # any other DeltaLiteError means that the commit is not in the log
         raise
     if isinstance(outcome, CommittedByAnotherAttempt):
         return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.base.metadata)
@@ -90,9 +90,9 @@ def commit_proposal(
 def record_run(
     spark: SparkSession, request: CommitRequest, store: LogStore, base: Snapshot, operation: Operation
 ) -> OperationResult:
-    """Record a run that has nothing to do: commit its `txn` action alone, so that a retry finds it.
+    """Record a run that changes nothing, and return its result: commit its `txn` action alone, for a retry to find.
 
-    Without a run identity nothing is committed.
+    Without a run identity, nothing is committed.
 
     Raises:
         UnsupportedFeatureError: this release cannot write the table.
@@ -119,7 +119,7 @@ def operation_result(
     source_versions: Mapping[str, int] | None = None,
     txn_version: int | None = None,
 ) -> OperationResult:
-    """Return the result of this run; `txn_version` is the committed one, by default that of the request."""
+    """Return the result of this run. By default, its transaction version is the one of the request."""
     identity = request.identity
     return OperationResult(
         table=store.root,

@@ -1,9 +1,9 @@
 """The refusal of a delete or a `replace_where` that takes every row of the table without a confirmation.
 
 A template that loses its value often leaves a condition such as `1 = 1` or `'2026-01-01' >= '2026-01-01'`. Spark's
-optimizer folds such a condition to true, whatever the rows are. `id IS NOT NULL` on a NOT NULL column and
-`x IS NULL OR x IS NOT NULL` are true too, and are recognised here. Such a condition is refused on an empty and on a new
-table too, so that a task fails on its first run and not on a later one.
+optimizer folds such a condition to true. This module also recognises two conditions that Spark does not fold:
+`id IS NOT NULL` on a NOT NULL column, and `x IS NULL OR x IS NOT NULL`. The refusal includes empty and new tables, so
+that a task fails on its first run and not on a later run.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def existing_table(spark: SparkSession, store: LogStore) -> Snapshot | None:
-    """Return the newest snapshot, or None if there is no table and the folder is free for a new one.
+    """Return the newest snapshot, or None if there is no table and the folder is empty.
 
     Raises:
         InvalidRequestError: there is no table, and the folder holds other files.

@@ -1,7 +1,7 @@
-"""The staged files of a query's rows, kept from one attempt to the next after a conflict.
+"""The staged files of a query's rows, which the next attempt can reuse after a conflict.
 
 The rows of most queries do not depend on the target table. So an operation that replans on a newer snapshot reuses the
-files and their statistics, if the files still fit the table. Files that are not committed in the end are removed.
+files and their statistics, if the files still fit the table. Files that no attempt commits are removed.
 """
 
 from __future__ import annotations
@@ -21,24 +21,31 @@ from deltalite.txn.compatible_changes import files_stay_valid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedRows:
-    """The files of a query's rows, the query's columns, the target they were written for, and the source versions."""
+    """The files of a query's rows.
+
+    - `row_schema`: the columns of the query.
+    - `target`: the table for which the files were written.
+    - `source_versions`: the versions of the Delta tables that the query has read.
+    """
 
     staging: StagedWrite
     files: WrittenFiles
-    data: StructType
+    row_schema: StructType
     target: WriteTarget
     source_versions: Mapping[str, int]
 
-    def are_right_for(self, target: WriteTarget) -> bool:
-        """Whether the files fit `target` too."""
-        written_for = self.target
-        return written_for.clustering == target.clustering and files_stay_valid(
-            written_for.protocol, target.protocol, written_for.metadata, target.metadata
+    def fit(self, target: WriteTarget) -> bool:
+        """Whether the files can be committed to `target` too."""
+        return self.target.clustering == target.clustering and files_stay_valid(
+            self.target.protocol, target.protocol, self.target.metadata, target.metadata
         )
 
 
 class KeptRows:
-    """The `rows` that an attempt leaves for the next one. The end of the block removes uncommitted files."""
+    """The staged `rows` that an attempt leaves for the next one, as a context manager.
+
+    On exit, the context manager removes the files that are not committed.
+    """
 
     def __init__(self) -> None:
         self._stagings = ExitStack()
@@ -51,7 +58,7 @@ class KeptRows:
         self._stagings.close()
 
     def staging(self, folder: TableFolder, layout: WriteLayout) -> StagedWrite:
-        """Open a staging folder for new files, and remove the files that were kept before."""
+        """Remove the files of the attempt before, and return a staging folder for new files."""
         self.rows = None
         self._stagings.close()
         return self._stagings.enter_context(StagedWrite(folder, layout))

@@ -28,12 +28,12 @@ def order_columns(
     """Return the columns that `parameter` of a request names.
 
     Raises:
-        InvalidRequestError: a column does not exist, partitions the table, has no bounds in file statistics, or is
-            named twice; or there are more than `max_columns`.
+        InvalidRequestError: there are more than `max_columns` columns; or a column does not exist, partitions the
+            table, has no bounds in file statistics, or is named twice.
     """
     if len(names) > max_columns:
         raise InvalidRequestError(
-            f"{parameter} has {len(names)} columns. With so many columns, the order helps no query.",
+            f"{parameter} has {len(names)} columns. Such an order does not make queries faster.",
             remedy=f"Give the columns that queries filter by, {max_columns} at most.",
         )
     columns = tuple(_column(name, table, parameter) for name in names)
@@ -51,13 +51,13 @@ def _column(name: str, table: TableSchema, parameter: str) -> OrderColumn:
         raise InvalidRequestError(
             f"{parameter} has {name!r}, which is not the name of a column.", remedy=error.remedy
         ) from error
-    column = find_path(paths[0], table.logical) if len(paths) == 1 else None
-    if column is None:
+    path_and_type = find_path(paths[0], table.logical) if len(paths) == 1 else None
+    if path_and_type is None:
         raise InvalidRequestError(
             f"{parameter} names the column {name!r}, which the table does not have.",
             remedy=f"The columns are {', '.join(table.logical.names)}. Put a name with dots into backticks.",
         )
-    path, data_type = column
+    path, data_type = path_and_type
     if path[0] in table.partition_columns:
         raise InvalidRequestError(
             f"{parameter} names the partition column {name!r}. All rows of a file have the same value in it.",
@@ -65,7 +65,8 @@ def _column(name: str, table: TableSchema, parameter: str) -> OrderColumn:
         )
     if not has_bounds(data_type):
         raise InvalidRequestError(
-            f"{parameter} names {name!r}. Statistics have no bounds for its type, so readers could skip no file.",
+            f"{parameter} names {name!r}. File statistics have no bounds for a column of type {data_type}, so readers "
+            "could skip no file.",
             remedy="Name columns of numbers, texts, dates or timestamps, or a member of a struct.",
         )
     return OrderColumn(name=name, logical=path, physical=table.physical_path(path))

@@ -1,10 +1,14 @@
 """The retry after a conflict: the command replans on the newest snapshot, in the same job.
 
 The new plan includes the winning commit, so the outcome equals that of two operations one after the other. The table
-holds nothing of the failed attempt. Each attempt first looks for an earlier commit of the same run. Two errors are not
-retried: a conflict with an earlier attempt of the same run, and a commit that lost the race for a version too often
-without a conflict. Each command declares how it replans (`Rebase`). A winning commit that does not conflict needs no
-new plan: `txn.commit` retries the commit on top of it.
+holds nothing of the failed attempt. Each attempt first looks for an earlier commit of the same run. Each command
+declares how it replans (`Rebase`). If the winning commit does not conflict, `txn.commit` retries the commit without a
+new plan.
+
+Two errors are not retried:
+
+- a conflict with an earlier attempt of the same run
+- a commit that too often lost the race for a version without a conflict
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ class Rebase(Enum):
     """Replan from the beginning, because the rows depend on the table."""
 
 
-_HOW = {
+_REBASE_TEXTS = {
     Rebase.REPLAN_AND_KEEP_ROWS: "reusing the written rows if they still fit the table",
     Rebase.REPLAN: "from the beginning",
 }
@@ -66,8 +70,8 @@ def replan_on_conflict(
         attempt: plans and commits; it may keep state for the next attempt.
         rebase: how the command replans, for the log message.
         retries: the number of attempts after the first one.
-        seconds: no attempt begins later than this after the first one.
-        pause: sleeps for the given seconds. The wait grows and has random jitter, so that writers spread out.
+        seconds: the time after the first attempt in which a new attempt may begin.
+        pause: sleeps for a number of seconds, which grows and has random jitter, so that writers spread out.
         clock: a monotonic clock, in seconds.
 
     Raises:
@@ -75,19 +79,25 @@ def replan_on_conflict(
         DeltaLiteError: any other error of an attempt, without a retry.
     """
     start_s = clock()
-    for number in range(1, retries + 2):
+    for attempts in range(1, retries + 2):
         try:
             return attempt()
         except _CONFLICTS as conflict:
-            wait_s = random.uniform(0, min(_SHORTEST_PAUSE * 2**number, LONGEST_PAUSE))  # noqa: S311  jitter, no secret
-            if number > retries or clock() + wait_s - start_s >= seconds:
-                raise type(conflict)(_with_attempts(conflict.problem, number), remedy=conflict.remedy) from conflict
+            longest_s = min(_SHORTEST_PAUSE * 2**attempts, LONGEST_PAUSE)
+            wait_s = random.uniform(0, longest_s)  # noqa: S311  jitter, no secret
+            if attempts > retries or clock() + wait_s - start_s >= seconds:
+                raise type(conflict)(_with_attempts(conflict.problem, attempts), remedy=conflict.remedy) from conflict
             _log.warning(
-                "Replanning %s after a conflict (retry %s of %s): %s", _HOW[rebase], number, retries, conflict.problem
+                "Replanning %s after a conflict (retry %s of %s): %s",
+                _REBASE_TEXTS[rebase],
+                attempts,
+                retries,
+                conflict.problem,
             )
             pause(wait_s)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def _with_attempts(problem: str, attempts: int) -> str:
+    """Return the problem, with the number of attempts if there was more than one."""
     return problem if attempts == 1 else f"{problem} The operation was planned {attempts} times."

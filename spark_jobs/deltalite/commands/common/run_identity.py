@@ -16,9 +16,9 @@ from deltalite.snapshot import Snapshot
 def transaction(identity: RunIdentity | None, base: Snapshot | None, *, now_ms: int) -> SetTransaction | None:
     """Return the `txn` action of a run that commits on `base`, or None without a run identity.
 
-    The table may already have a `txn` action with the same app id: from another run with the same `idempotency_key`, or
-    from before the task was cleared. The new transaction version is then higher. Two attempts of one run choose the
-    same version on the same base, so only one of them commits.
+    The table may already have a `txn` action with the same app id: from a run with the same `idempotency_key`, or from
+    the task before it was cleared. The new `txn` then has a higher version. Two attempts of one run choose the same
+    version on the same base, so only one of them commits.
     """
     if identity is None:
         return None
@@ -28,10 +28,13 @@ def transaction(identity: RunIdentity | None, base: Snapshot | None, *, now_ms: 
 
 
 def user_metadata(identity: RunIdentity | None, text: str | None) -> str | None:
-    """Return the run's provenance as JSON, with the user's text under `user_metadata`; without provenance the text."""
-    values = {} if identity is None else identity.provenance
-    if not values:
+    """Return the run's provenance as JSON, with the user's `text` under `user_metadata`.
+
+    Without provenance, return `text` unchanged.
+    """
+    provenance = {} if identity is None else identity.provenance
+    if not provenance:
         return text
     if text is not None:
-        values["user_metadata"] = text
-    return json.dumps(values)
+        provenance["user_metadata"] = text
+    return json.dumps(provenance)

@@ -1,7 +1,7 @@
 """The check for runs of later data intervals that have committed before this run: `out_of_order`.
 
-The check uses the snapshot that the commit is based on, after the plan is made. So only those later runs count that
-could have touched the same rows. An out-of-order commit has `out_of_order` in its provenance.
+The check follows the plan and uses the snapshot of the plan. A later run counts only if it may have touched the same
+rows. An out-of-order commit has `out_of_order` in its provenance.
 """
 
 from __future__ import annotations
@@ -19,30 +19,32 @@ from deltalite.txn.proposal import Operation, ReadSet
 _log = logging.getLogger(__name__)
 
 
-def is_out_of_order(request: RowsRequest | WriteRequest, base: Snapshot, reads: ReadSet) -> bool:
-    """Whether later runs changed rows that this operation may touch, and the request accepts it with a warning.
+def check_run_order(request: RowsRequest | WriteRequest, base: Snapshot, reads: ReadSet) -> bool:
+    """Look for later runs that changed rows which this operation may touch, and return whether there are any.
+
+    With `out_of_order="allow"`, skip the search and return False. With "warn", log a warning for such runs.
 
     Raises:
-        OutOfOrderError: the request does not accept it.
+        OutOfOrderError: there are such runs, and the policy is "fail".
     """
     identity = request.identity
     if identity is None or request.out_of_order is OutOfOrder.ALLOW:
         return False
-    later = later_runs(base, identity, reads)
-    if later.unreadable:
+    search_result = later_runs(base, identity, reads)
+    if search_result.unreadable:
         _log.warning(
-            "The log of %s no longer holds the commits of %s. These runs may have later data intervals, and it is "
-            "unknown which rows they touched.",
+            "Cannot check the run order for all runs: the log of %s no longer holds the commits of %s, which may have "
+            "later data intervals.",
             base.store.root,
-            ", ".join(later.unreadable[:5]),
+            ", ".join(search_result.unreadable[:5]),
         )
-    if not later.runs:
+    if not search_result.runs:
         return False
     problem = (
         f"Runs of later data intervals have changed rows of {base.store.root} that this {request.kind} may touch: "
-        f"{', '.join(str(run) for run in later.runs)}."
+        f"{', '.join(str(run) for run in search_result.runs)}."
     )
-    if _policy(request.out_of_order, identity, later) is OutOfOrder.FAIL:
+    if _policy(request.out_of_order, identity, search_result) is OutOfOrder.FAIL:
         raise OutOfOrderError(
             f"{problem} This run is older, and could undo their changes. Nothing was written.",
             remedy="To keep the earlier commit, set on_rerun='skip'. If the operation gives the same rows in any "
@@ -53,17 +55,17 @@ def is_out_of_order(request: RowsRequest | WriteRequest, base: Snapshot, reads: 
     return True
 
 
-def _policy(requested: OutOfOrder | None, identity: RunIdentity, later: LaterRuns) -> OutOfOrder:
+def _policy(requested: OutOfOrder | None, identity: RunIdentity, search_result: LaterRuns) -> OutOfOrder:
     """Return the requested policy. By default a cleared task fails, and a first run, such as a backfill, warns."""
     if requested is not None:
         return requested
-    is_first = identity.generation == 0 and not later.has_committed_before
+    is_first = identity.generation == 0 and not search_result.has_committed_before
     return OutOfOrder.WARN if is_first else OutOfOrder.FAIL
 
 
 def with_out_of_order(operation: Operation, *, out_of_order: bool) -> Operation:
-    """Return the operation, with `out_of_order` in its provenance if it is true."""
+    """Return the operation. Its provenance has `out_of_order` if the argument is true."""
     if not out_of_order or operation.user_metadata is None:
         return operation
-    values = json.loads(operation.user_metadata)
-    return replace(operation, user_metadata=json.dumps({**values, "out_of_order": True}))
+    provenance = json.loads(operation.user_metadata)
+    return replace(operation, user_metadata=json.dumps({**provenance, "out_of_order": True}))

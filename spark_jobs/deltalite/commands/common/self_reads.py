@@ -1,4 +1,4 @@
-"""Self reads: sources that are the target table itself. They are read at the version that the operation is based on."""
+"""Self reads: sources that are the target table. The operation reads them at the version that it is based on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pinned_sources(sources: Mapping[str, Source], table: str, version: int) -> d
 
 
 def self_reads(sources: Mapping[str, Source], table: str) -> tuple[str, ...]:
-    """Return the names of the sources that read the newest version of the table itself."""
+    """Return the names of the Delta sources that are the table itself, without a version."""
     names = []
     for name, source in sources.items():
         if source.format.lower() == "delta":
@@ -29,7 +29,7 @@ def self_reads(sources: Mapping[str, Source], table: str) -> tuple[str, ...]:
 
 
 def _pinned(source: Source, version: int) -> Source:
-    """Return a Delta source that reads at `version`; a change feed is read up to it."""
+    """Return a Delta source that reads the table at `version`, or its change feed up to `version`."""
     if source.changes_from_version is not None:
         return replace(source, changes_to_version=version)
     return replace(source, version_as_of=version)

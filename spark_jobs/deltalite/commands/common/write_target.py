@@ -1,8 +1,8 @@
 """The table after a write: its metadata and protocol.
 
 A new table gets them from the rows and the request. An existing table keeps them, unless the request asks for new
-columns or a new schema. The functions check every rule on the schema before a row is written. They may read the list of
-files in the base snapshot. They write nothing.
+columns or a new schema. The functions check every rule on the schema before a row is written. They write nothing, and
+read at most the list of files in the base snapshot.
 """
 
 from __future__ import annotations
@@ -49,13 +49,16 @@ from deltalite.requests import WriteRequest
 from deltalite.snapshot import Snapshot
 
 # Binary values need not be text, and variants cannot be compared.
-_NOT_PARTITIONING = (PrimitiveType("binary"), PrimitiveType("variant"))
+_TYPES_THAT_CANNOT_PARTITION = (PrimitiveType("binary"), PrimitiveType("variant"))
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """The table after the write. `changed_*` is the action that the commit has to carry, or None if unchanged."""
+    """The table after the write.
+
+    `changed_metadata` and `changed_protocol` are the actions that the commit has to carry, or None without a change.
+    """
 
     table: TableSchema
     metadata: Metadata
@@ -99,9 +102,9 @@ class WriteTarget:
         return self.metadata.partition_columns
 
     def null_partition_columns(self, columns: Collection[str]) -> list[str]:
-        """Return the partition columns that are NULL in a new row which has values for `columns` alone."""
-        has_value = {name.lower() for name in (*self.rules.filled_columns, *columns)}
-        return [name for name in self.partition_columns if name.lower() not in has_value]
+        """Return the partition columns that are NULL in a new row with values for only these `columns`."""
+        columns_with_value = {name.lower() for name in (*self.rules.filled_columns, *columns)}
+        return [name for name in self.partition_columns if name.lower() not in columns_with_value]
 
 
 def write_target(request: WriteRequest, base: Snapshot | None, row_schema: StructType, *, now_ms: int) -> WriteTarget:
@@ -121,8 +124,8 @@ def write_target(request: WriteRequest, base: Snapshot | None, row_schema: Struc
     if base is None:
         return new_target(row_schema, request.partition_by or (), request.properties, now_ms=now_ms)
     check_writable(base.protocol, base.metadata)
-    changed_metadata = _overwritten_metadata if request.overwrite_schema else _evolved_metadata
-    metadata = changed_metadata(request, base, row_schema)
+    new_metadata = _overwritten_metadata if request.overwrite_schema else _evolved_metadata
+    metadata = new_metadata(request, base, row_schema)
     requested = requested_protocol(request.properties)  # raises for a wrong value, even if nothing changes
     if metadata == base.metadata and not request.overwrite_schema:
         return unchanged_target(base)
@@ -138,7 +141,9 @@ def new_target(
     now_ms: int,
     has_files: bool = False,
 ) -> WriteTarget:
-    """Return the target of a new table. With `has_files`, its data files exist and use the logical column names.
+    """Return the target of a new table.
+
+    `has_files` says that the data files of the table exist already, with the logical column names.
 
     Raises:
         SchemaMismatchError, InvalidRequestError, UnsupportedFeatureError: as `write_target`.
@@ -169,7 +174,7 @@ def new_target_from_metadata(
     protocol = protocol_for(metadata, requested=requested)
     metadata = with_row_id_columns(protocol, metadata)
     check_writable(protocol, metadata)
-    if has_files and (compat := iceberg_compat.newly_active(None, protocol, metadata)) is not None:
+    if has_files and (compat := iceberg_compat.newly_active_version(None, protocol, metadata)) is not None:
         iceberg_compat.refuse_existing_files(compat)
     return _target(metadata, protocol, changed_metadata=metadata, changed_protocol=protocol)
 
@@ -184,9 +189,9 @@ def unchanged_target(base: Snapshot) -> WriteTarget:
 def altered_target(
     base: Snapshot, metadata: Metadata, requested: RequestedProtocol, *, keeps_clustering: bool = True
 ) -> WriteTarget:
-    """Return the target with other metadata and a protocol request; the existing files must be readable with both.
+    """Return the target with other metadata and a protocol request. The existing files must stay readable with them.
 
-    Without `keeps_clustering`, the schema need not have the clustering columns. The caller replaces them.
+    With `keeps_clustering`, the schema must have the clustering columns. Otherwise the caller replaces them.
 
     Raises:
         InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError: as `write_target`.
@@ -197,7 +202,7 @@ def altered_target(
 
 
 def target_without_features(target: WriteTarget, features: Collection[str]) -> WriteTarget:
-    """Return the target without table features, which no data file of the table may need (`feature_dropping`)."""
+    """Return the target without table features. The caller makes sure that no data file of the table needs them."""
     protocol, metadata = without_features(target.protocol, target.metadata, features)
     return _target(
         metadata, protocol, changed_metadata=metadata, changed_protocol=protocol, clustering=target.clustering
@@ -205,7 +210,7 @@ def target_without_features(target: WriteTarget, features: Collection[str]) -> W
 
 
 def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
-    """Return the target with another schema; the existing files must be readable with it.
+    """Return the target with another schema. The existing files must stay readable with this schema.
 
     Raises:
         UnsupportedFeatureError: this release cannot write the table with this schema.
@@ -219,10 +224,11 @@ def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
 def _changed_target(
     base: Snapshot, metadata: Metadata, protocol: Protocol, *, keeps_files: bool, keeps_clustering: bool = True
 ) -> WriteTarget:
+    """Complete the metadata of an existing table, check all rules, and return the target."""
     if keeps_files:
         rules = column_rules(base.protocol, base.metadata)
-        remaining = column_rules(base.protocol, metadata).conditions
-        rules = replace(rules, conditions=tuple(rule for rule in rules.conditions if rule in remaining))
+        remaining_conditions = column_rules(base.protocol, metadata).conditions
+        rules = replace(rules, conditions=tuple(rule for rule in rules.conditions if rule in remaining_conditions))
         type_widening.check_no_rule_uses_widened(base.schema, parse_schema(metadata.schema_string), rules)
     # The new protocol can activate a property that had no effect before. The property may then change the metadata.
     has_new_protocol = protocol != base.protocol
@@ -232,7 +238,7 @@ def _changed_target(
         metadata = with_row_id_columns(protocol, metadata)
     check_writable(protocol, metadata)
     old_compat = iceberg_compat.active_iceberg_compat(base.protocol, base.metadata)
-    compat = iceberg_compat.newly_active(old_compat, protocol, metadata)
+    compat = iceberg_compat.newly_active_version(old_compat, protocol, metadata)
     if compat is not None and keeps_files and base.files.num_rows:
         iceberg_compat.refuse_existing_files(compat)
     iceberg_compat.check_partition_columns(base.metadata, protocol, metadata)
@@ -261,11 +267,13 @@ def _target(
     clustering: tuple[tuple[str, ...], ...] = (),
 ) -> WriteTarget:
     if is_in_force("changeDataFeed", protocol, metadata):
-        _check_no_feed_columns(parse_schema(metadata.schema_string))
+        _check_no_reserved_columns(parse_schema(metadata.schema_string))
     iceberg_compat.check_iceberg_compat(protocol, metadata)
     return WriteTarget(
         table=table_schema(
-            metadata, parse_schema(metadata.schema_string), mapped="columnMapping" in supported_features(protocol)
+            metadata,
+            parse_schema(metadata.schema_string),
+            supports_mapping="columnMapping" in supported_features(protocol),
         ),
         metadata=metadata,
         protocol=protocol,
@@ -275,7 +283,7 @@ def _target(
     )
 
 
-def _check_no_feed_columns(schema: StructType) -> None:
+def _check_no_reserved_columns(schema: StructType) -> None:
     name = reserved_column(schema)
     if name is not None:
         raise SchemaMismatchError(
@@ -323,7 +331,7 @@ def _check_has_partition_columns(schema: StructType, base: Snapshot) -> None:
     missing = [name for name in base.partition_columns if schema.find(name) is None]
     if missing:
         raise SchemaMismatchError(
-            f"The table is partitioned by ({', '.join(base.partition_columns)}), and the new schema has no column "
+            f"The table is partitioned by ({', '.join(base.partition_columns)}), but the new schema has no column "
             f"'{missing[0]}'.",
             remedy="Set partition_by to the new partition columns, or to [] for none; or add the column in `query`.",
         )
@@ -339,7 +347,7 @@ def _check_no_identity_values(columns: Sequence[IdentityColumn], row_schema: Str
 
 
 def _schema_string(base: Snapshot, schema: StructType) -> str:
-    """Return the schema as JSON; an unchanged schema keeps the text of its writer."""
+    """Return the schema as JSON. For an unchanged schema, return the text that its writer stored."""
     return base.metadata.schema_string if schema == base.schema else schema_to_json(schema)
 
 
@@ -354,10 +362,10 @@ def partition_columns(schema: StructType, partitioned_by: Sequence[str]) -> tupl
         field = schema.find(name)
         if field is None:
             raise InvalidRequestError(
-                f"partition_by names '{name}', and the rows have the columns {', '.join(schema.names)}.",
+                f"partition_by names '{name}', which is not a column of the rows: {', '.join(schema.names)}.",
                 remedy="Correct the name, or add the column in `query`.",
             )
-        if isinstance(field.type, StructType | ArrayType | MapType) or field.type in _NOT_PARTITIONING:
+        if isinstance(field.type, StructType | ArrayType | MapType) or field.type in _TYPES_THAT_CANNOT_PARTITION:
             raise InvalidRequestError(
                 f"The column '{field.name}' is {field.type}, which cannot partition a table.",
                 remedy="Partition by a column of a simple type.",
@@ -365,13 +373,14 @@ def partition_columns(schema: StructType, partitioned_by: Sequence[str]) -> tupl
         names.append(field.name)
     if names and len(names) == len(schema.names):
         raise InvalidRequestError(
-            "partition_by names every column, so the data files would hold none.", remedy="Leave one column out."
+            "partition_by names every column, so the data files would have no columns.",
+            remedy="Leave one column out.",
         )
     return tuple(names)
 
 
 def check_same_partitioning(partition_by: Sequence[str] | None, base: Snapshot) -> None:
-    """Check that a request which keeps the table names its partition columns, or none.
+    """Check that `partition_by` of a request that keeps the table is None or has the table's partition columns.
 
     Raises:
         SchemaMismatchError: `partition_by` has other columns, or another order.
@@ -388,13 +397,13 @@ def check_same_partitioning(partition_by: Sequence[str] | None, base: Snapshot) 
 
 
 def _warn_of_ignored_properties(request: WriteRequest, base: Snapshot) -> None:
-    """Log a warning if the request has other properties than the table; only a new table or schema sets them."""
+    """Log a warning if the request has other properties than the table. A write to an existing schema sets none."""
     ignored_names = [k for k, v in stored_properties(request.properties).items() if base.configuration.get(k) != v]
     if not is_satisfied(base.protocol, requested_protocol(request.properties)):
         ignored_names += [k for k in request.properties if is_protocol_property(k)]
     if ignored_names:
         _log.warning(
-            "Ignoring the properties %s, for which the table has other values: a write sets properties only when it "
-            "creates a table, or with overwrite_schema=True.",
+            "Ignoring the properties %s, which have other values in the table: a write sets properties only if it "
+            "creates the table or has overwrite_schema=True.",
             ", ".join(sorted(ignored_names)),
         )

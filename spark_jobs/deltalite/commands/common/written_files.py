@@ -1,7 +1,7 @@
 """Written data files as the log describes them: size, partition values and statistics.
 
-The statistics come from the Parquet footers, which the driver reads in parallel, not from a second pass over the rows.
-A file without rows gets no entry and stays in the staging folder. Protocol: Per-file Statistics.
+The statistics come from the Parquet footers, not from a second pass over the rows. The driver reads the footers in
+parallel. A file without rows is not published and stays in the staging folder. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from deltalite.protocol.variants import may_shred
 from deltalite.spark.write.staging import DataFile, StagedWrite, WriteLayout
 from deltalite.storage.log_store import LogStore
 
-_NO_CHARACTER = "\N{REPLACEMENT CHARACTER}"
+_REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,41 +38,46 @@ class WrittenFiles:
 
     adds: tuple[AddFile, ...]
     staged: tuple[DataFile, ...]
-    rows: int
+    row_count: int
     size_bytes: int
 
     @classmethod
     def none(cls) -> WrittenFiles:
-        """Return an empty value."""
-        return cls(adds=(), staged=(), rows=0, size_bytes=0)
-
-    @staticmethod
-    def rows_of(files: pa.Table) -> int | None:
-        """Return the number of live rows in a table of files, or None if a file has no statistics."""
-        rows = live_rows_of(files)
-        return None if None in rows else sum(count or 0 for count in rows)
+        """Return a value without files."""
+        return cls(adds=(), staged=(), row_count=0, size_bytes=0)
 
 
-def live_rows_of(files: pa.Table) -> list[int | None]:
+def live_rows_per_file(files: pa.Table) -> list[int | None]:
     """Return the number of live rows of each file by its statistics; None for a file without statistics."""
-    deleted = pc.struct_field(files["deletionVector"], "cardinality").to_pylist()
     records = (
         None if (stats := parse_stats(text)) is None else stats.num_records for text in files["stats"].to_pylist()
     )
-    return [None if count is None else count - (removed or 0) for count, removed in zip(records, deleted, strict=True)]
+    deleted_counts = _deleted_rows_per_file(files)
+    return [None if count is None else count - deleted for count, deleted in zip(records, deleted_counts, strict=True)]
 
 
-def live_rows_by_footers(store: LogStore, files: pa.Table) -> list[int]:
+def live_rows_per_file_by_footers(store: LogStore, files: pa.Table) -> list[int]:
     """Return the number of live rows of each file by its footer. Raises `CorruptDataFileError`, `StorageError`."""
-    deleted = pc.struct_field(files["deletionVector"], "cardinality").to_pylist()
     footers = read_footers(store, [decode_path(p) for p in files["path"].to_pylist()])
-    return [footer.num_rows - (removed or 0) for footer, removed in zip(footers, deleted, strict=True)]
+    deleted_counts = _deleted_rows_per_file(files)
+    return [footer.num_rows - deleted for footer, deleted in zip(footers, deleted_counts, strict=True)]
+
+
+def _deleted_rows_per_file(files: pa.Table) -> list[int]:
+    """Return the number of rows that the deletion vector of each file removes."""
+    return [count or 0 for count in pc.struct_field(files["deletionVector"], "cardinality").to_pylist()]
+
+
+def live_row_count_by_statistics(files: pa.Table) -> int | None:
+    """Return the number of live rows in a table of files, or None if a file has no statistics."""
+    counts = live_rows_per_file(files)
+    return None if None in counts else sum(count or 0 for count in counts)
 
 
 def live_row_count(store: LogStore, files: pa.Table) -> int:
     """Return the number of live rows in a table of files: by statistics, or by footers if a file has none."""
-    rows = WrittenFiles.rows_of(files)
-    return sum(live_rows_by_footers(store, files)) if rows is None else rows
+    count = live_row_count_by_statistics(files)
+    return sum(live_rows_per_file_by_footers(store, files)) if count is None else count
 
 
 def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: int | None = None) -> WriteLayout:
@@ -96,15 +101,15 @@ def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: i
 def publish_files(
     store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget, *, data_change: bool
 ) -> WrittenFiles:
-    """Publish the staged files that hold rows, and describe them.
+    """Publish the staged files that hold rows, and return them as the log describes them.
 
     Raises:
         ConstraintViolationError: the log cannot store a partition value.
     """
     indexed = indexed_columns(target.table, target.metadata.configuration, always=target.clustering)
     footers = read_footers(store, [file.name for file in written])
-    with_rows = [(file, footer) for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
-    staged = [file for file, _ in with_rows]
+    files_with_rows = [(file, footer) for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
+    staged = [file for file, _ in files_with_rows]
     _check_partition_values(staged, target)
     keys, tags = target.table.partition_keys, file_tags(target.protocol, target.metadata)
     published = staging.publish(staged)
@@ -118,12 +123,12 @@ def publish_files(
             stats=statistics_json(footer, indexed),
             tags=tags,
         )
-        for file, (_, footer) in zip(published, with_rows, strict=True)
+        for file, (_, footer) in zip(published, files_with_rows, strict=True)
     )
     return WrittenFiles(
         adds=adds,
         staged=tuple(staged),
-        rows=sum(footer.num_rows for _, footer in with_rows),
+        row_count=sum(footer.num_rows for _, footer in files_with_rows),
         size_bytes=sum(add.size_bytes for add in adds),
     )
 
@@ -131,9 +136,9 @@ def publish_files(
 def publish_change_files(
     store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget
 ) -> tuple[AddCDCFile, ...]:
-    """Publish the staged change data files that hold rows, and describe them. Protocol: Change Data Files."""
+    """Publish the staged change data files that hold rows, and return them as actions. Protocol: Change Data Files."""
     footers = read_footers(store, [file.name for file in written])
-    with_rows = [file for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
+    files_with_rows = [file for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
     keys = target.table.partition_keys
     return tuple(
         AddCDCFile(
@@ -142,12 +147,12 @@ def publish_change_files(
             size_bytes=file.size_bytes,
             data_change=False,
         )
-        for file in staging.publish(with_rows)
+        for file in staging.publish(files_with_rows)
     )
 
 
 def _logical_name(physical: str, target: WriteTarget) -> str:
-    """Return the logical name of a column."""
+    """Return the logical name of the column with this physical name."""
     columns = zip(target.table.physical, target.table.logical, strict=True)
     return next(logical.name for stored, logical in columns if stored.name == physical)
 
@@ -157,7 +162,7 @@ def _check_partition_values(files: Sequence[DataFile], target: WriteTarget) -> N
     for name in target.table.partition_keys:
         field = target.table.physical.find(name)
         for text in {file.partition_values[name] for file in files}:
-            problem = None if field is None else _problem(text, field.type)
+            problem = None if field is None else _partition_value_problem(text, field.type)
             if problem is not None:
                 raise ConstraintViolationError(
                     f"The rows have the value {text!r} in the partition column '{_logical_name(name, target)}'. "
@@ -166,12 +171,12 @@ def _check_partition_values(files: Sequence[DataFile], target: WriteTarget) -> N
                 )
 
 
-def _problem(text: str | None, data_type: DataType) -> str | None:
+def _partition_value_problem(text: str | None, data_type: DataType) -> str | None:
     """Return why the log cannot store a partition value, or None if it can.
 
     The log stores bytes as UTF-8 text. Spark has already put the replacement character in place of invalid bytes.
     """
-    if data_type == PrimitiveType("binary") and _NO_CHARACTER in (text or ""):
+    if data_type == PrimitiveType("binary") and _REPLACEMENT_CHARACTER in (text or ""):
         return "Its bytes are not UTF-8, and the log stores text only."
     try:
         parse_partition_value(text, data_type)

@@ -6,7 +6,7 @@ The steps:
 2. List the files, and parse the partition values of their folders.
 3. Read the footers: schema, number of rows, statistics.
 4. Check the request against the new table.
-5. List the folder again, because a file that changed after step 2 would be missing or wrong.
+5. List the folder again, and fail if a file was added, removed or changed after step 2.
 6. Commit.
 
 The command reads no row and changes no data file, so a failure leaves the folder unchanged.
@@ -80,22 +80,22 @@ def convert(spark: SparkSession, request: ConvertRequest) -> OperationResult:
 
 
 def _attempt(spark: SparkSession, request: ConvertRequest, store: LogStore, partitions: StructType) -> OperationResult:
-    """Plan and commit once."""
+    """Plan and commit once, and return the result."""
     try:
         base = Snapshot.load(store)
     except TableNotFoundError:
         return commit_proposal(spark, request, store, _proposal(spark, request, store, partitions))
-    return _leave_table(spark, request, store, base, partitions)
+    return _skip_conversion(spark, request, store, base, partitions)
 
 
-def _leave_table(
+def _skip_conversion(
     spark: SparkSession, request: ConvertRequest, store: LogStore, base: Snapshot, partitions: StructType
 ) -> OperationResult:
-    """Return the result of an earlier attempt, or commit only the run, on a folder that is a Delta table."""
+    """Return the result of an earlier attempt, or record only the run in a folder that is a Delta table already."""
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
-    _log.info("Converting nothing: %s is a Delta table already (version %s).", store.root, base.version)
+    _log.info("Skipping the conversion: %s is a Delta table already (version %s).", store.root, base.version)
     if partitions.names and [n.lower() for n in partitions.names] != [n.lower() for n in base.partition_columns]:
         _log.warning(
             "Ignoring partition_schema: the Delta table %s is partitioned by (%s).",
@@ -110,17 +110,17 @@ def _leave_table(
 def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, partitions: StructType) -> Proposal:
     """Return the proposal of the table's first version."""
     tree = tree_of(spark, store.root)
-    listed = listed_files(tree)
-    files = converted_files(store, listed, partitions, request.properties)
+    listing = listed_files(tree)
+    files = converted_files(store, listing, partitions, request.properties)
     target = _target(request, files, partitions)
-    check_unchanged(listed, tree)
+    check_unchanged(listing, tree)
     return Proposal(
         operation=_operation(
             request,
             target.partition_columns,
             files=files.adds.num_rows,
             size_bytes=bytes_of(files.adds),
-            rows=files.rows,
+            rows=files.row_count,
         ),
         adds=FileActions(files.adds, partial(adds_of, data_change=True)),
         protocol=target.changed_protocol,
@@ -131,13 +131,15 @@ def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, par
 
 
 def _target(request: ConvertRequest, files: ConvertedFiles, partitions: StructType) -> WriteTarget:
-    _check_names(request, files.schema)
+    """Return the new table. Raises `SchemaMismatchError`, `InvalidRequestError`."""
+    _check_column_names(request, files.schema)
     target = new_target(files.schema, partitions.names, request.properties, now_ms=now_ms(), has_files=True)
     indexed_columns(target.table, target.metadata.configuration)  # raises if a property names a missing column
     return target
 
 
-def _check_names(request: ConvertRequest, schema: StructType) -> None:
+def _check_column_names(request: ConvertRequest, schema: StructType) -> None:
+    """Refuse a column name that a table without column mapping cannot have."""
     if COLUMN_MAPPING_MODE.of(request.properties) != MappingMode.NONE:
         return
     names = names_that_need_mapping(schema)

@@ -1,8 +1,9 @@
 """The files of a folder as a table's log describes them: partition values, sizes, and statistics from their footers.
 
 Footers are read once, in parallel, in batches, and kept in columnar form. Each batch extends the merged schema. The
-statistics of a file cover only the columns that are known by then; a missing bound is always safe. Bounds whose meaning
-is uncertain are left out too: days of the Julian calendar, and floating-point columns that may hold NaN.
+statistics of a file cover only the columns of the files read so far; a missing bound is always safe. Two kinds of
+bounds are left out, because their meaning is uncertain: days of the Julian calendar, and bounds of floating-point
+columns that may hold NaN.
 Protocol: Per-file Statistics.
 """
 
@@ -35,13 +36,13 @@ if TYPE_CHECKING:
 
     from deltalite.storage.log_store import LogStore
 
-_AT_A_TIME = 512
-_ADDS = pa.schema(list(ADD_TYPES.items()))
-_DATES = (PrimitiveType("date"), PrimitiveType("timestamp"), PrimitiveType("timestamp_ntz"))
-_FLOATS = (PrimitiveType("float"), PrimitiveType("double"))
+_FILES_PER_BATCH = 512
+_ADD_SCHEMA = pa.schema(list(ADD_TYPES.items()))
+_DATE_TYPES = (PrimitiveType("date"), PrimitiveType("timestamp"), PrimitiveType("timestamp_ntz"))
+_FLOAT_TYPES = (PrimitiveType("float"), PrimitiveType("double"))
 # parquet-mr 1.10 and later omit the bounds of a column with NaN. Older versions and other writers ignore the NaN.
 _PARQUET_MR = re.compile(r"parquet-mr version (\d+)\.(\d+)")
-_KNOWS_NAN = (1, 10)
+_FIRST_NAN_SAFE_VERSION = (1, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +51,13 @@ class ConvertedFiles:
 
     adds: pa.Table
     schema: StructType
-    rows: int
+    row_count: int
 
 
 def converted_files(
-    store: LogStore, listed: pa.Table, partitions: StructType, configuration: Mapping[str, str]
+    store: LogStore, listing: pa.Table, partitions: StructType, configuration: Mapping[str, str]
 ) -> ConvertedFiles:
-    """Read the footers of the listed files; `listed` has the columns of `convert_listing.LISTED`.
+    """Read the footers of the files in `listing` (columns: `listing.LISTED`) and return the files as the log has them.
 
     Raises:
         SourceError: a file is not a Parquet file, or has changed since it was listed.
@@ -65,14 +66,14 @@ def converted_files(
         StorageError: storage does not answer.
     """
     values, reader = FolderValues(partitions), _FooterReader(store, partitions, configuration)
-    for name in listed["name"]:
+    for name in listing["name"]:
         values.of(name.as_py())  # raises for a wrong folder name before any file is opened
-    tables, rows = [_ADDS.empty_table()], 0
-    for batch in listed.to_batches(max_chunksize=_AT_A_TIME):
+    tables, row_count = [_ADD_SCHEMA.empty_table()], 0
+    for batch in listing.to_batches(max_chunksize=_FILES_PER_BATCH):
         files = batch.to_pylist()
         counts_and_stats = reader.read(files)
-        rows += sum(count for count, _ in counts_and_stats)
-        bodies = [
+        row_count += sum(count for count, _ in counts_and_stats)
+        add_bodies = [
             {
                 "path": encode_path(file["name"]),
                 "partitionValues": values.of(file["name"]),
@@ -83,12 +84,12 @@ def converted_files(
             for file, (count, stats) in zip(files, counts_and_stats, strict=True)
             if count
         ]
-        tables.append(table_of(bodies, ADD_TYPES, AddFile))
-    return ConvertedFiles(adds=pa.concat_tables(tables), schema=reader.schema, rows=rows)
+        tables.append(table_of(add_bodies, ADD_TYPES, AddFile))
+    return ConvertedFiles(adds=pa.concat_tables(tables), schema=reader.schema, row_count=row_count)
 
 
 class _FooterReader:
-    """A reader of footers, which merges their schemas."""
+    """Reads the footers of files, and merges the schemas in them."""
 
     def __init__(self, store: LogStore, partitions: StructType, configuration: Mapping[str, str]) -> None:
         self._store = store
@@ -110,13 +111,14 @@ class _FooterReader:
         except CorruptDataFileError as error:
             raise SourceError(
                 f"Cannot convert all files of {self._store.root}: {error.problem}",
-                remedy="Move the other files away, or hide them by a name that begins with '_'.",
+                remedy="Move files that are not Parquet out of the folder, or give them names that begin with '_'.",
             ) from error
         counts_and_stats = []
         for file, (footer, size_bytes) in zip(files, footers, strict=True):
             if size_bytes != file["size"]:
                 raise SourceError(
-                    f"{file['name']} of {self._store.root} had {file['size']} bytes, and has {size_bytes} now.",
+                    f"{file['name']} of {self._store.root} changed during the conversion, from {file['size']} to "
+                    f"{size_bytes} bytes. Nothing was committed.",
                     remedy="Stop the writer of this folder, and run the task again.",
                 )
             self._merge_schema(footer, file["name"])
@@ -137,22 +139,22 @@ class _FooterReader:
         self._merged_schemas.add(schema_key)
         schema = self.schema
         table = TableSchema(logical=schema, partition_columns=self._partitions.names)
-        self._indexed = indexed_columns(table, _of_known_columns(self._configuration, schema))
+        self._indexed = indexed_columns(table, _with_known_statistics_columns(self._configuration, schema))
 
     def _reliable_columns(self, footer: pq.FileMetaData) -> IndexedColumns:
-        """Return the indexed columns whose bounds in this file have a known meaning."""
-        unreliable_types = _DATES if calendar_of(footer.metadata).julian_datetime else ()
+        """Return the indexed columns, without columns of types that have uncertain bounds in this file."""
+        unreliable_types = _DATE_TYPES if calendar_of(footer.metadata).julian_datetime else ()
         writer = _PARQUET_MR.match(footer.created_by or "")
-        if writer is None or (int(writer[1]), int(writer[2])) < _KNOWS_NAN:
-            unreliable_types = (*unreliable_types, *_FLOATS)
+        if writer is None or (int(writer[1]), int(writer[2])) < _FIRST_NAN_SAFE_VERSION:
+            unreliable_types = (*unreliable_types, *_FLOAT_TYPES)
         leaves = tuple(
             (path, leaf_type) for path, leaf_type in self._indexed.leaves if leaf_type not in unreliable_types
         )
         return replace(self._indexed, leaves=leaves)
 
 
-def _of_known_columns(configuration: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    """Return the configuration without the statistics columns that no file has had so far."""
+def _with_known_statistics_columns(configuration: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
+    """Return the configuration with only those statistics columns that are in `schema`, the columns read so far."""
     column_list = STATS_COLUMNS.of(configuration)
     if column_list is None:
         return configuration

@@ -1,9 +1,14 @@
 """The Parquet files of a folder to convert, and the partition values in the names of its `column=value` folders.
 
-Names that begin with `_` or `.` are hidden, as in Spark, unless they are partition folders. The listing refuses any
-folder whose files are not plain rows, before it opens a file: another Delta table inside, the metadata of another
-table format, links, or folder names that do not match the partition columns. Empty files hold no row and are left out.
-Folder names are escaped as in Hive; their values are checked and written as the log requires.
+Names that begin with `_` or `.` are hidden, as in Spark, unless they are partition folders. Empty files hold no row and
+are left out. Before a file is opened, a folder is refused if it holds one of these:
+
+- another Delta table
+- the metadata of another table format
+- links
+- folder names that do not match the partition columns
+
+Folder names are escaped as in Hive. Their values are checked, and converted to the text that the log requires.
 Protocol: Partition Value Serialization; delta-spark: ConvertUtils.
 """
 
@@ -27,16 +32,16 @@ from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType, Stru
 from deltalite.storage.trees import Folder, ListedTree, walk
 
 LISTED = pa.schema([("name", pa.string()), ("size", pa.int64()), ("time_ms", pa.int64())])
-# Folders that identify another table format.
-_FOREIGN = {
-    "_spark_metadata": "the output of a Spark stream, whose metadata lists the valid files",
+# Names of folders that identify another table format.
+_FOREIGN_FORMATS = {
+    "_spark_metadata": "the output of a Spark stream, with metadata that lists the valid files",
     ".hoodie": "a Hudi table",
 }
-_ICEBERG = ".metadata.json"
+_ICEBERG_METADATA_SUFFIX = ".metadata.json"
 # Spark's CAST silently drops a time of day from a date, and a time zone from a timestamp_ntz.
 _TIME_OF_DAY = re.compile(r"\d[ T]+\S", re.ASCII)
 _ZONE = re.compile(r"\d[ T].*[^\d:.\s]", re.ASCII | re.DOTALL)
-_INTEGERS = frozenset({"byte", "short", "integer", "long"})
+_INTEGER_TYPES = frozenset({"byte", "short", "integer", "long"})
 _log = logging.getLogger(__name__)
 
 
@@ -44,7 +49,7 @@ def listed_files(tree: ListedTree) -> pa.Table:
     """Return the files that may hold rows, sorted by name, with the columns of `LISTED`.
 
     Raises:
-        SourceError: there are none, or the folder belongs to another table format.
+        SourceError: there are no such files, or the folder belongs to another table format.
         StorageError, StoragePermissionError: a folder cannot be listed.
     """
     collector = _FileCollector(tree.root)
@@ -53,7 +58,7 @@ def listed_files(tree: ListedTree) -> pa.Table:
     empty = files.filter(pc.equal(files["size"], 0))
     if empty.num_rows:
         _log.warning(
-            "Leaving out %s empty files of %s, which are not Parquet files, such as %s.",
+            "Ignoring %s empty files of %s, such as %s: an empty file is not a Parquet file.",
             empty.num_rows,
             tree.root,
             empty["name"][0].as_py(),
@@ -95,7 +100,7 @@ class _FileCollector:
     def add(self, folder: Folder) -> list[str]:
         """Check a folder, collect its files and return the folders to visit."""
         address = f"{self.root}/{folder.name}" if folder.name else self.root
-        self._check(folder, address)
+        self._check_is_convertible(folder, address)
         visible = [index for index, base in enumerate(folder.bases) if not _is_hidden(base)]
         if visible:
             prefix = f"{folder.name}/" if folder.name else ""
@@ -105,31 +110,34 @@ class _FileCollector:
                 [folder.times_ms[index] for index in visible],
             )
             self.tables.append(pa.table(dict(zip(LISTED.names, columns, strict=True)), schema=LISTED))
-        return [name for name, _ in folder.folders if not _is_hidden(_base(name))]
+        return [name for name, _ in folder.folders if not _is_hidden(_base_name(name))]
 
-    def _check(self, folder: Folder, address: str) -> None:
-        subfolders = {_base(name) for name, _ in folder.folders}
+    def _check_is_convertible(self, folder: Folder, address: str) -> None:
+        """Raise `SourceError` if the folder holds more than plain Parquet files and folders."""
+        subfolders = {_base_name(name) for name, _ in folder.folders}
         if folder.name and LOG_DIR in subfolders:
             raise SourceError(
-                f"{address} is another Delta table.", remedy="Convert the folders beside it, each as a table."
+                f"{address} is another Delta table inside the folder to convert.",
+                remedy="Convert each folder beside this table separately.",
             )
-        foreign_format = next((text for name, text in _FOREIGN.items() if name in subfolders), None)
-        if _base(folder.name) == "metadata" and any(base.endswith(_ICEBERG) for base in folder.bases):
+        foreign_format = next((text for name, text in _FOREIGN_FORMATS.items() if name in subfolders), None)
+        has_iceberg_metadata = any(base.endswith(_ICEBERG_METADATA_SUFFIX) for base in folder.bases)
+        if _base_name(folder.name) == "metadata" and has_iceberg_metadata:
             foreign_format = "an Iceberg table"
         if foreign_format is not None:
             raise SourceError(
-                f"{address} is, or holds, {foreign_format}. It may also hold files that are no longer valid.",
+                f"{address} is, or holds, {foreign_format}. The folder may also hold files that are no longer valid.",
                 remedy="Read it with an engine for this format, and write the rows with DeltaWriteOperator.",
             )
         if folder.has_more:
             raise SourceError(
-                f"{address} holds something that is neither a file nor a folder, such as a link, or has a name that is "
-                "not text. Links are not followed, so rows could be missing.",
-                remedy="Move it away, or replace it by the files.",
+                f"{address} holds a link or a special file, or a file with a name that is not text. The conversion "
+                "does not follow links, so rows could be missing.",
+                remedy="Remove the links and rename such files, or copy the linked files into the folder.",
             )
 
 
-def _base(name: str) -> str:
+def _base_name(name: str) -> str:
     return name.rpartition("/")[2]
 
 
@@ -142,7 +150,7 @@ class FolderValues:
 
     def __init__(self, partitions: StructType) -> None:
         self._partitions = partitions
-        self._known: dict[str, dict[str, str | None]] = {}
+        self._values_by_folder: dict[str, dict[str, str | None]] = {}
 
     def of(self, name: str) -> dict[str, str | None]:
         """Return the partition values of a file as the log spells them; `name` is its path below the root.
@@ -151,21 +159,22 @@ class FolderValues:
             InvalidRequestError: the folder names do not match the partition columns, or a value does not fit its type.
         """
         folder = name.rpartition("/")[0]
-        values = self._known.get(folder)
+        values = self._values_by_folder.get(folder)
         if values is None:
-            values = self._known[folder] = dict(self._parse(folder, name))
+            values = self._values_by_folder[folder] = dict(self._parse(folder, name))
         return values
 
     def _parse(self, folder: str, name: str) -> Iterator[tuple[str, str | None]]:
-        parts = [part.partition("=") for part in folder.split("/")] if folder else []
-        columns = [_unescaped(column) if equals else None for column, equals, _ in parts]
+        """Yield each partition column with its value in the folder names."""
+        split_names = [folder_name.partition("=") for folder_name in folder.split("/")] if folder else []
+        columns = [_unescaped(column) if equals else None for column, equals, _ in split_names]
         expected_columns = list(self._partitions.names)
         if not expected_columns and not any(columns):
             return
         if [c if c is None else c.lower() for c in columns] != [c.lower() for c in expected_columns]:
-            raise _wrong_folders(name, columns, expected_columns)
-        for (_, _, text), column in zip(parts, self._partitions, strict=True):
-            yield column.name, _log_text(None if text == HIVE_NULL else _unescaped(text), column.type, name)
+            raise _folder_mismatch(name, columns, expected_columns)
+        for (_, _, text), column in zip(split_names, self._partitions, strict=True):
+            yield column.name, _text_for_log(None if text == HIVE_NULL else _unescaped(text), column.type, name)
 
 
 def _unescaped(text: str) -> str:
@@ -177,7 +186,8 @@ def _unescaped(text: str) -> str:
         ) from error
 
 
-def _wrong_folders(name: str, columns: list[str | None], expected_columns: list[str]) -> InvalidRequestError:
+def _folder_mismatch(name: str, columns: list[str | None], expected_columns: list[str]) -> InvalidRequestError:
+    """Return the error for a file with folder names that do not match the partition columns."""
     if expected_columns:
         return InvalidRequestError(
             f"partition_schema has the columns ({', '.join(expected_columns)}), but the folders of {name} have "
@@ -193,26 +203,27 @@ def _wrong_folders(name: str, columns: list[str | None], expected_columns: list[
 
 
 def _refuse_dropped_part(dropped_part: re.Pattern[str], text: str) -> None:
+    """Raise `CorruptLogError` if a cast to the column's type would drop a part of the text."""
     if dropped_part.search(text):
         raise CorruptLogError("The type would drop a part of the text.", remedy="Leave that part out.")
 
 
-def _log_text(text: str | None, data_type: DataType, name: str) -> str | None:
-    """Return the value as the log spells it: in one canonical form, and in UTC for a timestamp."""
+def _text_for_log(text: str | None, data_type: DataType, name: str) -> str | None:
+    """Return the partition value as the log spells it: in one canonical form, and in UTC for a timestamp."""
     if text is None or text == "":
         return None
     try:
         value = partition_scalar(text, data_type)
         match data_type:
-            case PrimitiveType(kind) if kind in _INTEGERS:
+            case PrimitiveType(kind) if kind in _INTEGER_TYPES:
                 return str(int(text))
             case DecimalType():  # with all digits of its scale, which some readers require
                 return format(value.as_py(), "f")
             case PrimitiveType("boolean"):
                 return text.lower()
             case PrimitiveType("timestamp"):
-                moment = parse_partition_value(text, data_type).astimezone(UTC)
-                return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+                timestamp = parse_partition_value(text, data_type).astimezone(UTC)
+                return f"{timestamp.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
             case PrimitiveType("date"):
                 _refuse_dropped_part(_TIME_OF_DAY, text)
                 return canonical_text(text, data_type)

@@ -4,9 +4,10 @@ The steps:
 
 1. Compute the source once, so that every step sees the same rows.
 2. Skip files by the conditions of ON on the table, and by the keys of the source.
-3. Match the other files, reading only the columns that ON and the conditions name.
-4. Read the files with changed rows again, with all columns, and write them. A target row finds its match by file and
-   row position, so the table is never shuffled. New rows are written beside them.
+3. Match the rows of the remaining files, reading only the columns that ON and the conditions name.
+4. Read the files with changed rows again, with all columns. A target row finds its match by file and row position, so
+   the table is never shuffled.
+5. Write the changed rows and the new rows together.
 
 A merge is rejected if several source rows match one target row and the clauses do not say which applies.
 delta-spark: MergeIntoCommand.
@@ -44,11 +45,11 @@ from deltalite.spark.merge.clauses import MergeActions, evolved_schema, merge_ac
 from deltalite.spark.merge.join_condition import JoinCondition, join_condition
 from deltalite.spark.merge.matching import Matches, MergeRows, SourceRows, check_single_matches, find_matches
 from deltalite.spark.merge.result_rows import counts_without_match, inserted_rows, merged_rows
-from deltalite.spark.merge.source_keys import by_ranges, source_keys
+from deltalite.spark.merge.source_keys import ranges_predicate, source_keys
 from deltalite.spark.reader.sources import query_rows
 from deltalite.spark.row_changes.row_actions import ActionKind, RowAction
 from deltalite.spark.row_changes.touched_rows import NewRows, RowColumns
-from deltalite.spark.runtime.computed_once import computed_once
+from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.runtime.errors import computing, reading_table
 from deltalite.spark.scan.frame import AddressedRows, scan_addressed
 from deltalite.storage.versioned_path import refuse_version
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _NOT_MATCHED_BY_SOURCE = "when_not_matched_by_source"
 # A test of one file against many ranges takes a millisecond.
-_MAX_FILES_BY_RANGES = 5_000
+_MAX_FILES_TESTED_BY_RANGES = 5_000
 
 
 def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
@@ -85,39 +86,39 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ComputedSource:
-    """The rows of the source, computed once, and the versions of the Delta tables that they come from, by name."""
+    """The rows of the source, computed once, and the versions of the Delta tables that it reads, by source name."""
 
     rows: DataFrame
     versions: Mapping[str, int]
 
 
 class _Source:
-    """Computes the source. It keeps the rows for the next attempt, unless a source is a self read."""
+    """Computes the source, and keeps the rows for the next attempt unless a source is a self read."""
 
     def __init__(self, spark: SparkSession, request: MergeRequest) -> None:
         self._spark = spark
         self._request = request
         self._computed: _ComputedSource | None = None
 
-    def computed(self, base: Snapshot) -> _ComputedSource:
-        """Return the source for an attempt on `base`."""
+    def compute(self, base: Snapshot) -> _ComputedSource:
+        """Return the computed source for an attempt on `base`."""
         request = self._request
         if self._computed is None or self_reads(request.sources, request.table):
             sources = pinned_sources(request.sources, request.table, base.version)
             with query_rows(self._spark, sources, request.query, request.query_params) as query:
                 from_spark(query.frame.schema)  # raises for duplicate column names
-                self._computed = _ComputedSource(rows=computed_once(query.frame), versions=query.source_versions)
+                self._computed = _ComputedSource(rows=compute_once(query.frame), versions=query.source_versions)
         return self._computed
 
 
 @contextmanager
 def _plan_change(spark: SparkSession, request: MergeRequest, source: _Source, base: Snapshot) -> Iterator[RowChange]:
-    with plan_merge(spark, request, base, source.computed(base)).change() as change:
+    with plan_merge(spark, request, base, source.compute(base)).change() as change:
         yield change
 
 
 def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, source: _ComputedSource) -> _MergePlan:
-    """Resolve the clauses, number the source rows, and skip the files of `base` that no source row can match."""
+    """Resolve the clauses, number the source rows, and return the plan with the files that source rows may match."""
     source_schema = from_spark(source.rows.schema)
     widens = type_widening.is_enabled(base.protocol, base.metadata)
     target = evolved_target(base, evolved_schema(request, base.schema, source_schema, widens=widens))
@@ -127,8 +128,8 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
     keys = source_keys(source.rows, on.keys, base.partition_columns)
     may_match = conjunction([on.on_target, keys.on_target])
     candidates = prune(base.files, may_match, base.table_schema)
-    if keys.spread and 1 < candidates.num_rows <= _MAX_FILES_BY_RANGES:
-        may_match = conjunction([may_match, by_ranges(source.rows, keys)])
+    if keys.spread_keys and 1 < candidates.num_rows <= _MAX_FILES_TESTED_BY_RANGES:
+        may_match = conjunction([may_match, ranges_predicate(source.rows, keys)])
         candidates = prune(candidates, may_match, base.table_schema)
     columns = RowColumns.beside(base.schema, schema, source_schema)
     return _MergePlan(
@@ -155,21 +156,22 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
 def _predicate_of_unmatched_rows(spark: SparkSession, request: MergeRequest, base: Snapshot) -> Predicate:
     """Return a predicate that is true for each row that a `when_not_matched_by_source` clause may change."""
     conditions = [clause.condition for clause in request.when_not_matched_by_source]
-    parts = [
+    predicates = [
         Constant(truth=True)
         if text is None
         else parse_predicate(spark, text, base.schema, parameter=f"{_NOT_MATCHED_BY_SOURCE}[{n}]")
         for n, text in enumerate(conditions)
     ]
-    return Or(tuple(parts))
+    return Or(tuple(predicates))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MergePlan:
     """One merge on one snapshot, before its rows are matched.
 
-    - `may_match`, `may_lack_match`: true for each target row that a source row may match, and for each one that a
-      `when_not_matched_by_source` clause may change.
+    - `may_match`: a predicate that is true for each target row that a source row may match.
+    - `may_lack_match`: a predicate that is true for each target row that a `when_not_matched_by_source` clause may
+      change.
     - `candidates`: the files that may have rows with a match.
     """
 
@@ -194,7 +196,7 @@ class _MergePlan:
                 check_single_matches(all_matches, self.on, columns)
             matches = all_matches.one_for_each_row(columns)
             counts = {path: Counter(file.by_action) for path, file in rows.by_path(matches.by_file).items()}
-            for path, by_action in self._without_match(matches).items():
+            for path, by_action in self._counts_without_match(matches).items():
                 counts.setdefault(path, Counter()).update(by_action)
             test = FileTest(Or((self.may_match, self.may_lack_match)), base.table_schema)
             total: Counter[int] = sum(counts.values(), Counter())
@@ -206,20 +208,20 @@ class _MergePlan:
                 columns=columns,
                 whole_files=self._files(()),
                 touched=self._touched(matches, changed_paths, total.total()),
-                inserts=self._inserts(all_matches),  # a pair that was dropped still counts as a match of its source row
-                gathers=bool(base.partition_columns),
+                inserts=self._inserts(all_matches),  # a source row has a match even if `matches` lacks the pair
+                shuffles_partitions=bool(base.partition_columns),
                 counts=_metrics_of_matched_rows(merge.actions, total, merge.source.size.count),
                 source_versions=self.source_versions,
             )
 
     def _reads(self, paths: Sequence[str], test: FileTest) -> ReadSet:
-        """Return what the merge has read: the files with matches, and the rows that could match; all in a self read."""
+        """Return the read set: the files at `paths` and the rows of `test`, or the whole table in a self read."""
         if self_reads(self.request.sources, self.request.table):
             return ReadSet(whole_table=True)
         return ReadSet(keys=frozenset(key_column(self._files(paths)).to_pylist()), rows=(test,))
 
-    def _without_match(self, matches: Matches) -> dict[str, dict[int, int]]:
-        """Count, by file path and action, the target rows that no source row matches."""
+    def _counts_without_match(self, matches: Matches) -> dict[str, dict[int, int]]:
+        """Return the number of target rows that no source row matches, by file path and action."""
         if not self.merge.actions.not_matched_by_source:
             return {}
         rows = self._rows_of(prune(self.base.files, self.may_lack_match, self.base.table_schema))
@@ -253,13 +255,15 @@ def _operation(request: MergeRequest, change: RowChange, written: WrittenChange 
     """Return the operation, and log a warning if an inserted row has no value for a partition column."""
     operation = merge_operation(request, change, written)
     inserts = [action for action in change.actions.values() if action.kind is ActionKind.INSERT]
-    missing = dict.fromkeys(name for action in inserts for name in change.target.null_partition_columns(action.named))
+    missing = dict.fromkeys(
+        name for action in inserts for name in change.target.null_partition_columns(action.set_columns)
+    )
     inserted_rows_count = operation.metrics["numTargetRowsInserted"]
     if missing and inserted_rows_count:
         _log.warning(
             "Inserting %s rows into %s: an insert clause has no value for the partition column %s, so its rows go to "
-            "the NULL partition. If that is a mistake, add the column to the clause, or to `query` if the clause is "
-            "'*'.",
+            "the NULL partition. If the rows belong to another partition, add the column to the clause, or to `query` "
+            "if the clause is '*'.",
             inserted_rows_count,
             request.table,
             ", ".join(missing),
@@ -268,26 +272,29 @@ def _operation(request: MergeRequest, change: RowChange, written: WrittenChange 
 
 
 def _allows_several_matches(actions: MergeActions) -> bool:
-    """Whether several source rows may match one target row: no clause applies then, or only an unconditional delete."""
+    """Whether several source rows may match one target row.
+
+    Several matches are allowed without a `when_matched` clause, or if the only one is a delete without a condition.
+    """
     match list(actions.matched.values()):
         case []:
             return True
-        case [only]:
-            return only.kind is ActionKind.DELETE and only.condition is None
+        case [action]:
+            return action.kind is ActionKind.DELETE and action.condition is None
         case _:
             return False
 
 
 def _metrics_of_matched_rows(actions: MergeActions, rows: Mapping[int, int], source_rows: int) -> dict[str, int]:
-    """Return Spark's metrics of the matched rows; `rows` counts how often each action applies."""
+    """Return Spark's metrics of the matched rows. `rows` has the number of rows of each action."""
 
-    def number(of_clauses: Mapping[int, RowAction], kind: ActionKind) -> int:
-        return sum(rows.get(n, 0) for n, action in of_clauses.items() if action.kind is kind)
+    def count_rows(clauses: Mapping[int, RowAction], kind: ActionKind) -> int:
+        return sum(rows.get(number, 0) for number, action in clauses.items() if action.kind is kind)
 
     return {
         "numSourceRows": source_rows,
-        "numTargetRowsMatchedUpdated": number(actions.matched, ActionKind.UPDATE),
-        "numTargetRowsMatchedDeleted": number(actions.matched, ActionKind.DELETE),
-        "numTargetRowsNotMatchedBySourceUpdated": number(actions.not_matched_by_source, ActionKind.UPDATE),
-        "numTargetRowsNotMatchedBySourceDeleted": number(actions.not_matched_by_source, ActionKind.DELETE),
+        "numTargetRowsMatchedUpdated": count_rows(actions.matched, ActionKind.UPDATE),
+        "numTargetRowsMatchedDeleted": count_rows(actions.matched, ActionKind.DELETE),
+        "numTargetRowsNotMatchedBySourceUpdated": count_rows(actions.not_matched_by_source, ActionKind.UPDATE),
+        "numTargetRowsNotMatchedBySourceDeleted": count_rows(actions.not_matched_by_source, ActionKind.DELETE),
     }

@@ -1,8 +1,9 @@
 """The first run of a merge with `create_if_missing`: it creates the table in the commit that inserts the rows.
 
-No source row has a match in a table that does not exist, so only the `when_not_matched` clauses apply. They become a
-query over the source rows. The write command commits the rows of this query with the metadata of a new table. If
-another writer creates the table first, nothing of this attempt is committed, and the merge plans on that table.
+No source row has a match in a table that does not exist, so only the `when_not_matched` clauses apply. This module
+converts these clauses to a query over the source rows. The write command commits the rows of this query with the
+metadata of a new table. If another writer creates the table first, nothing of this attempt is committed, and the merge
+plans on that table.
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ if TYPE_CHECKING:
 
 
 def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationResult | None:
-    """Create the table from the rows that the merge inserts; return None if the table exists.
+    """Create the table from the rows that the merge inserts, and return the result. Return None if the table exists.
 
     Raises:
         InvalidRequestError: a clause is wrong, or its columns cannot form a table.
         DeltaLiteError: as `write`.
     """
-    if not _is_missing(spark, request):
+    if not _is_table_missing(spark, request):
         return None
     with query_rows(spark, request.sources, request.query, request.query_params) as source:
-        incoming = no_rows_of(spark, source.frame.schema)
-    write_request = _as_write(request, incoming.columns)
-    _check(spark, request, write_request, incoming)
+        empty_source = no_rows_of(spark, source.frame.schema)
+    write_request = _write_request(request, empty_source.columns)
+    _check_later_runs(spark, request, write_request, empty_source)
     try:
         return write(spark, write_request, describe=partial(first_merge_operation, request))
     except TableExistsError:
         return None
 
 
-def _is_missing(spark: SparkSession, request: MergeRequest) -> bool:
+def _is_table_missing(spark: SparkSession, request: MergeRequest) -> bool:
     try:
         find_segment(writable_store(spark, request.table, single_writer=request.single_writer))
     except TableNotFoundError:
@@ -60,18 +61,20 @@ def _is_missing(spark: SparkSession, request: MergeRequest) -> bool:
     return False
 
 
-def _check(spark: SparkSession, request: MergeRequest, write_request: WriteRequest, incoming: DataFrame) -> None:
-    """Refuse a merge that would fail on the new table, so that the first run fails and not the second."""
+def _check_later_runs(
+    spark: SparkSession, request: MergeRequest, write_request: WriteRequest, empty_source: DataFrame
+) -> None:
+    """Refuse a merge that would fail on the new table, so that the first run fails and not only the second."""
     with query_rows(spark, write_request.sources, write_request.query, write_request.query_params) as first_rows:
         table = new_table_schema(from_spark(first_rows.frame.schema))
-    schema = evolved_schema(request, table, from_spark(incoming.schema))
+    schema = evolved_schema(request, table, from_spark(empty_source.schema))
     merge_actions(
-        spark, request, incoming, base_schema=table, schema=schema, rules=ColumnRules(generated={}, defaults={})
+        spark, request, empty_source, base_schema=table, schema=schema, rules=ColumnRules(generated={}, defaults={})
     )
-    join_condition(spark, request.on, table, incoming)
+    join_condition(spark, request.on, table, empty_source)
 
 
-def _as_write(request: MergeRequest, source_columns: Sequence[str]) -> WriteRequest:
+def _write_request(request: MergeRequest, source_columns: Sequence[str]) -> WriteRequest:
     return WriteRequest(
         table=request.table,
         single_writer=request.single_writer,
@@ -91,44 +94,45 @@ def _as_write(request: MergeRequest, source_columns: Sequence[str]) -> WriteRequ
 def first_rows_query(request: MergeRequest, source_columns: Sequence[str]) -> str:
     """Return the SQL query of the rows that the merge inserts into an empty table.
 
-    The first clause whose condition is true for a source row applies to it. A column is NULL if the clause does not
-    name it or sets it to DEFAULT, because the new table has no defaults.
+    The first clause with a true condition applies to a source row. A column is NULL if this clause does not name it or
+    sets it to DEFAULT, because the new table has no defaults.
     """
     view = quoted(next(iter(request.sources)))
     rows = f"TABLE {view}" if request.query is None else request.query.strip().rstrip(";")
-    clauses = [_texts(clause, n, source_columns) for n, clause in enumerate(request.when_not_matched)]
-    names = {name.lower(): name for texts in clauses for name in texts}
+    clauses = [_expressions(clause, n, source_columns) for n, clause in enumerate(request.when_not_matched)]
+    names = {name.lower(): name for expressions in clauses for name in expressions}
     selects = []
-    earlier: list[str] = []
-    for clause, texts in zip(request.when_not_matched, clauses, strict=True):
-        applies = [f"NOT coalesce(({condition}\n), false)" for condition in earlier]
+    earlier_conditions: list[str] = []
+    for clause, expressions in zip(request.when_not_matched, clauses, strict=True):
+        where_conditions = [f"NOT coalesce(({condition}\n), false)" for condition in earlier_conditions]
         if clause.condition is not None:
-            applies.append(f"({clause.condition}\n)")
-            earlier.append(clause.condition)
-        where = f" WHERE {' AND '.join(applies)}" if applies else ""
-        by_name = {name.lower(): text for name, text in texts.items()}
+            where_conditions.append(f"({clause.condition}\n)")
+            earlier_conditions.append(clause.condition)
+        where = f" WHERE {' AND '.join(where_conditions)}" if where_conditions else ""
+        by_name = {name.lower(): text for name, text in expressions.items()}
         columns = ", ".join(f"({by_name.get(key, 'NULL')}\n) AS {quoted(name)}" for key, name in names.items())
         rows_of_clause = f"SELECT {columns} FROM rows_of_source AS {SOURCE}{where}"  # noqa: S608  the author's own SQL
         selects.append(rows_of_clause)
     return f"WITH rows_of_source AS (\n{rows}\n) {' UNION ALL '.join(selects)}"
 
 
-def _texts(clause: MergeClause, number: int, source_columns: Sequence[str]) -> dict[str, str]:
-    """Return the expressions of a clause, by column of the new table."""
+def _expressions(clause: MergeClause, number: int, source_columns: Sequence[str]) -> dict[str, str]:
+    """Return the SQL expressions of a clause, by column of the new table."""
     if not isinstance(clause.insert, Mapping):
         return {name: f"{SOURCE}.{quoted(name)}" for name in source_columns}
     parameter = f"when_not_matched[{number}].insert"
-    texts = {_name(column, parameter): text for column, text in clause.insert.items()}
-    is_column = any(is_default(name) for name in (*source_columns, *texts))
-    return {name: "NULL" if is_default(text) and not is_column else text for name, text in texts.items()}
+    texts = {_column_name(column, parameter): text for column, text in clause.insert.items()}
+    has_column_default = any(is_default(name) for name in (*source_columns, *texts))  # a column with the name DEFAULT
+    return {name: "NULL" if is_default(text) and not has_column_default else text for name, text in texts.items()}
 
 
-def _name(column: str, parameter: str) -> str:
+def _column_name(column: str, parameter: str) -> str:
     """Return the name of a column of the new table."""
     paths = parse_column_list(column)
     if len(paths) != 1 or len(paths[0]) != 1:
         raise InvalidRequestError(
-            f"{parameter} gives a value to {column!r}, and a new table is made of whole columns.",
+            f"{parameter} gives a value to {column!r}, which is not a whole column. The table does not exist yet, so "
+            "it gets whole columns only.",
             remedy="Give the whole struct: named_struct('a', ..., 'b', ...).",
         )
     return paths[0][0]

@@ -1,4 +1,4 @@
-"""The history entry of a merge: Spark's parameters and metrics. Pure functions of values."""
+"""The history entry of a merge: Spark's parameters and metrics. Pure functions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def first_merge_operation(request: MergeRequest, rows: StagedRows) -> Operation:
     """Return the operation of a merge that created its table and inserted all rows."""
     files = rows.files
     metrics = {
-        "numTargetRowsInserted": files.rows,
+        "numTargetRowsInserted": files.row_count,
         "numTargetRowsUpdated": 0,
         "numTargetRowsDeleted": 0,
         "numTargetRowsCopied": 0,
-        "numOutputRows": files.rows,
+        "numOutputRows": files.row_count,
         "numTargetFilesAdded": len(files.adds),
         "numTargetFilesRemoved": 0,
         "numTargetBytesAdded": files.size_bytes,
@@ -64,7 +64,7 @@ def _row_metrics(change: RowChange, written: WrittenChange | None) -> dict[str, 
     counts = change.counts
     updated = counts["numTargetRowsMatchedUpdated"] + counts["numTargetRowsNotMatchedBySourceUpdated"]
     deleted = counts["numTargetRowsMatchedDeleted"] + counts["numTargetRowsNotMatchedBySourceDeleted"]
-    output_rows = 0 if written is None else written.data_files.rows
+    output_rows = 0 if written is None else written.data_files.row_count
     copied = written.rewritten_rows - updated - deleted if written is not None and written.rewritten_rows else 0
     return {
         "numTargetRowsInserted": output_rows - updated - copied,

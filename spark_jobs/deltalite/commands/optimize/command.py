@@ -4,10 +4,10 @@ The steps:
 
 1. Plan on a snapshot (`table_plan.py`): bins of files, grouped into batches.
 2. Write and commit each batch on the newest snapshot. A bin is dropped if another writer has changed one of its files.
-3. Replan the dropped bins, within the limits on retries and time. After that they are left to the next run.
+3. Replan the dropped bins, within the limits on retries and time. After that, the next run rewrites them.
 4. Record the run's `txn` in the last commit, or in a separate commit if no bin is left to commit.
 
-A run that was killed between two commits continues in its next attempt, because the plan leaves out optimized files.
+If a run is killed between two commits, the next attempt continues it, because the plan leaves out optimized files.
 delta-spark: OptimizeTableCommand.
 """
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
 OPERATION = "OPTIMIZE"
-_TOUCHED = (ConcurrentDeleteDeleteException, ConcurrentDeleteReadException)
+_FILE_CONFLICTS = (ConcurrentDeleteDeleteException, ConcurrentDeleteReadException)
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def optimize(spark: SparkSession, request: OptimizeRequest) -> OperationResult:
         TableNotFoundError: there is no table.
         InvalidRequestError: `where` is wrong or names a column that does not partition the table, or a column of
             `z_order_by` cannot be used.
-        DeltaLiteError: the operation failed; the class says why. Earlier commits of the run stay; none changes a row.
+        DeltaLiteError: the operation failed; the class says why. Earlier commits of the run stay, and change no row.
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
@@ -73,7 +73,9 @@ def optimize(spark: SparkSession, request: OptimizeRequest) -> OperationResult:
 def rewrite_files(
     spark: SparkSession, request: OptimizeRequest, store: LogStore, plan: Callable[[Snapshot], OptimizePlan]
 ) -> OperationResult:
-    """Rewrite files in bounded commits without a change of rows, as `plan` says for each newer snapshot.
+    """Rewrite files in bounded commits without a change of rows, and return the result.
+
+    `plan` returns the plan for a snapshot. Each attempt after a conflict calls it again.
 
     Raises:
         DeltaLiteError: as `optimize`.
@@ -89,30 +91,30 @@ def rewrite_files(
 
 @dataclass(slots=True, kw_only=True)
 class _DroppedBins:
-    """The number of files in bins that were dropped, because other writers changed a file, and the last conflict."""
+    """The bins that one attempt drops, because another writer changed a file: the last conflict and the file count."""
 
     error: ConcurrentModificationException | None = None
     files: int = 0
 
-    def check_active(self, keys: frozenset[str], active: frozenset[str]) -> bool:
-        """Return whether all of the files are still active; if not, record the conflict."""
+    def drop_if_changed(self, keys: frozenset[str], active: frozenset[str]) -> bool:
+        """Return whether any of the files is no longer active, and record this conflict."""
         if keys <= active:
-            return True
+            return False
         self.files += len(keys)
         self.error = ConcurrentDeleteDeleteException(
             f"{OPERATION} did not rearrange the rows of {len(keys)} files, because another writer changed or removed "
             "one of them first.",
             remedy="Run the task again: it starts from the newest version.",
         )
-        return False
+        return True
 
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
     """One run of the command.
 
-    `plan` makes the plan for a snapshot. `totals` counts the commits of all attempts. `cluster_by` is that of the
-    table.
+    `plan` returns the plan for a snapshot. `totals` counts the commits of all attempts. `cluster_by` has the names of
+    the table's clustering columns.
     """
 
     spark: SparkSession
@@ -125,7 +127,7 @@ class _Run:
     start_s: float = field(default_factory=time.monotonic)
 
     def attempt(self) -> OperationResult:
-        """Plan, then commit batch after batch.
+        """Plan, commit batch after batch, and return the result.
 
         Raises:
             ConcurrentModificationException: a bin was dropped, so the command has to replan.
@@ -144,23 +146,23 @@ class _Run:
             if final_result is not None:
                 return final_result
         if dropped.error is not None:
-            if not self._gives_up:
+            if not self._is_at_retry_limit:
                 raise dropped.error
-            _log.warning("%s A later run will rearrange them.", dropped.error.problem)
-        return self._end(dropped)
+            _log.warning("%s A later run will rearrange these rows.", dropped.error.problem)
+        return self._finish(dropped)
 
     @property
-    def _gives_up(self) -> bool:
-        """Whether the limit on retries or time is reached."""
+    def _is_at_retry_limit(self) -> bool:
+        """Whether the limit on retries or on their time is reached."""
         is_late = time.monotonic() - self.start_s + LONGEST_PAUSE >= self.request.conflict_seconds
         return self.attempts > self.request.conflict_retries or is_late
 
     def _commit_batch(
         self, plan: OptimizePlan, batch: Batch, dropped: _DroppedBins, *, is_last: bool
     ) -> OperationResult | None:
-        """Write and commit the bins of a batch whose files are unchanged.
+        """Write and commit those bins of a batch that have only unchanged files.
 
-        Return the result if this commit ends the run, else None. Only the commit that ends the run records it.
+        Return the result if this commit ends the run, else None. Only the commit that ends the run records the run.
 
         Raises:
             MetadataChangedException: another writer changed the clustering columns since the plan.
@@ -172,17 +174,17 @@ class _Run:
         target = unchanged_target(base)
         check_same_order(plan, self.request, target)
         active = active_keys(base, plan)
-        bins = [file_bin for file_bin in batch.bins if dropped.check_active(keys_of(plan, file_bin.files), active)]
-        empty = [file for file in batch.empty if dropped.check_active(keys_of(plan, [file]), active)]
+        bins = [b for b in batch.bins if not dropped.drop_if_changed(keys_of(plan, b.files), active)]
+        empty_files = [f for f in batch.empty_files if not dropped.drop_if_changed(keys_of(plan, [f]), active)]
         with ExitStack() as stack:
             with reading_table(self.store.root):
-                written = write_bins(self.spark, base, target, plan, bins, empty, stack)
+                written = write_bins(self.spark, base, target, plan, bins, empty_files, stack)
             while written.bins:
-                is_final = is_last and (dropped.error is None or self._gives_up)
+                is_final = is_last and (dropped.error is None or self._is_at_retry_limit)
                 proposal = self._proposal(base, written, dropped if is_final else None)
                 try:
                     result = commit_proposal(self.spark, self.request, self.store, proposal, (written.staging,))
-                except _TOUCHED as error:
+                except _FILE_CONFLICTS as error:
                     base = Snapshot.load(self.store)
                     if (earlier_result := find_earlier_result(self.request, base)) is not None:
                         return earlier_result
@@ -191,14 +193,14 @@ class _Run:
                     dropped.error = error
                     active = active_keys(base, plan)
                     dropped.files += sum(len(file_bin.keys) for file_bin in written.bins if not file_bin.keys <= active)
-                    written = written.within(active)
+                    written = written.drop_changed(active)
                     continue
                 self.totals.add(proposal.operation.metrics)
                 return result if is_final or result.skipped else None
         return None
 
     def _proposal(self, base: Snapshot, written: WrittenBins, dropped: _DroppedBins | None) -> Proposal:
-        """Return the proposal of a batch. The final one of the run has `dropped`, and also records the run's `txn`."""
+        """Return the proposal of a batch. Only the final proposal of the run has `dropped`, and the run's `txn`."""
         return Proposal(
             base=BaseState.of(base),
             operation=self._operation(written.adds, written.removes, dropped),
@@ -220,8 +222,8 @@ class _Run:
             user_metadata=user_metadata(self.request.identity, self.request.user_metadata),
         )
 
-    def _end(self, dropped: _DroppedBins) -> OperationResult:
-        """Record a run that has no more bins to commit."""
+    def _finish(self, dropped: _DroppedBins) -> OperationResult:
+        """Record a run that has no more bins to commit, and return its result."""
         base = Snapshot.load(self.store)
         if (earlier_result := find_earlier_result(self.request, base)) is not None:
             return earlier_result

@@ -1,9 +1,9 @@
 """The files of one batch of an optimize: written, checked against the old files, and assigned to their bins.
 
-The number of the Spark task that wrote a file gives its bin. Each bin must hold exactly as many rows as its old files:
-by their statistics or, if these are wrong or missing, by their footers. A batch with a missing or an extra row is never
-committed. Rows only move, so the rules of the table are not checked again. Protocol: Add File and Remove File
-(`dataChange`, `tags`).
+The number of the Spark task that wrote a file gives its bin. Each bin must hold exactly as many rows as its old files.
+The row counts of old files come from their statistics or, if these are wrong or missing, from their footers. A batch
+with a missing or an extra row is never committed. Rows only move, so the rules of the table are not checked again.
+Protocol: Add File and Remove File (`dataChange`, `tags`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.protocol.paths import decode_path
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.folders import folder_of
-from deltalite.spark.layout.rearranging import KEPT_APART, BinJob, gathered_bins, jobs_for
+from deltalite.spark.layout.rearranging import UNION_SETTINGS, BinJob, gathered_bins, jobs_for
 from deltalite.spark.layout.z_order import ROW_GROUPS_OF_FILE, Cube, ordered_cubes
 from deltalite.spark.runtime.session import settings
 from deltalite.spark.write.staging import DataFile, StagedWrite
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from deltalite.storage.log_store import LogStore
 
-_SMALLEST_ROW_GROUP, _LARGEST_ROW_GROUP = 1024 * 1024, 128 * 1024 * 1024
+_MIN_ROW_GROUP_BYTES, _MAX_ROW_GROUP_BYTES = 1024 * 1024, 128 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +71,14 @@ class WrittenBins:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The old files, by `file_key`."""
+        """The keys (`file_key`) of the old files."""
         return frozenset().union(*(written_bin.keys for written_bin in self.bins))
 
-    def within(self, keys: frozenset[str]) -> WrittenBins:
-        """Keep the bins whose old files are all in `keys`, and remove the new files of the other bins."""
-        dropped_bins = [written_bin for written_bin in self.bins if not written_bin.keys <= keys]
-        self.staging.withdraw({decode_path(add.path) for dropped in dropped_bins for add in dropped.adds})
-        return replace(self, bins=tuple(written_bin for written_bin in self.bins if written_bin.keys <= keys))
+    def drop_changed(self, active: frozenset[str]) -> WrittenBins:
+        """Remove the new files of the bins with an old file that is not `active`, and return the other bins."""
+        changed_bins = [written_bin for written_bin in self.bins if not written_bin.keys <= active]
+        self.staging.withdraw({decode_path(add.path) for changed_bin in changed_bins for add in changed_bin.adds})
+        return replace(self, bins=tuple(written_bin for written_bin in self.bins if written_bin.keys <= active))
 
 
 def write_bins(
@@ -87,10 +87,10 @@ def write_bins(
     target: WriteTarget,
     plan: OptimizePlan,
     bins: Sequence[Bin],
-    empty: Sequence[Candidate],
+    empty_files: Sequence[Candidate],
     stack: ExitStack,
 ) -> WrittenBins:
-    """Write the rows of the bins; the end of `stack` removes uncommitted files.
+    """Write the rows of the bins, and return the files of the commit. The exit of `stack` removes uncommitted files.
 
     Raises:
         CorruptDataFileError: a file cannot be read, or has another number of rows than the log says.
@@ -101,13 +101,15 @@ def write_bins(
     for job in writer.jobs(bins):
         for number, add in writer.write(bins, job):
             adds[number].append(add)
-    _check_rows(base.store, bins, adds)
-    _check_empty(base.store, empty)
-    tagged = (_tagged(adds[number], plan, file_bin) for number, file_bin in enumerate(bins))
-    rewritten = zip((file_bin.files for file_bin in bins), tagged, strict=True)
-    old_and_new_files = [*rewritten, *(((file,), ()) for file in empty)]
-    at_ms = now_ms()
-    written = tuple(_written_bin(plan, old, tuple(new), at_ms) for old, new in old_and_new_files)
+    _check_row_counts(base.store, bins, adds)
+    _check_have_no_rows(base.store, empty_files)
+    new_files_of_bins = (_with_tags(adds[number], plan, file_bin) for number, file_bin in enumerate(bins))
+    rewritten = zip((file_bin.files for file_bin in bins), new_files_of_bins, strict=True)
+    old_and_new_files = [*rewritten, *(((file,), ()) for file in empty_files)]
+    deletion_ms = now_ms()
+    written = tuple(
+        _written_bin(plan, old_files, tuple(new_files), deletion_ms) for old_files, new_files in old_and_new_files
+    )
     return WrittenBins(bins=written, staging=writer.staging)
 
 
@@ -123,29 +125,31 @@ class _Writer:
         self._plan = plan
         layout = replace(write_layout(target, optimize=False), open_files=1)
         if plan.order is not None:
-            size = min(max(plan.target // ROW_GROUPS_OF_FILE, _SMALLEST_ROW_GROUP), _LARGEST_ROW_GROUP)
-            layout = replace(layout, row_group_bytes=size)
+            part_of_file = plan.target_bytes // ROW_GROUPS_OF_FILE
+            row_group_bytes = min(max(part_of_file, _MIN_ROW_GROUP_BYTES), _MAX_ROW_GROUP_BYTES)
+            layout = replace(layout, row_group_bytes=row_group_bytes)
         self.staging = stack.enter_context(StagedWrite(folder_of(spark, base.store.root), layout))
 
     def jobs(self, bins: Sequence[Bin]) -> list[BinJob]:
+        """Return the Spark jobs that write the bins."""
         if self._plan.order is not None:
             return [BinJob(bins=tuple(range(len(bins))), shuffles=True)] if bins else []
         return jobs_for([file_bin.live_bytes for file_bin in bins])
 
     def write(self, bins: Sequence[Bin], job: BinJob) -> list[tuple[int, AddFile]]:
-        """Write the new files of a job, and return each one with the number of its bin."""
+        """Write the new files of a job, and return each file with the number of its bin."""
         job_bins = [bins[number] for number in job.bins]
         file_numbers = [[file.number for file in file_bin.files] for file_bin in job_bins]
         order = self._plan.order
         if order is not None:
             cubes = [
-                Cube(files=numbers, outputs=file_bin.outputs, rows=_records(file_bin))
+                Cube(files=numbers, outputs=file_bin.outputs, rows=_live_row_count(file_bin))
                 for numbers, file_bin in zip(file_numbers, job_bins, strict=True)
             ]
             frame = ordered_cubes(self._spark, self._base, self._plan.files, cubes, order.columns, curve=order.curve)
         else:
             frame = gathered_bins(self._spark, self._base, self._plan.files, file_numbers, shuffles=job.shuffles)
-        with settings(self._spark, KEPT_APART):
+        with settings(self._spark, UNION_SETTINGS):
             staged = self.staging.write(
                 frame, self._target.copied_table, [], known_values=self._partition_values(job_bins)
             )
@@ -153,7 +157,8 @@ class _Writer:
         bin_of_task = [
             number for number, file_bin in zip(job.bins, job_bins, strict=True) for _ in range(file_bin.outputs)
         ]
-        return [(bin_of_task[_task(file)], add) for file, add in zip(published.staged, published.adds, strict=True)]
+        files_and_adds = zip(published.staged, published.adds, strict=True)
+        return [(bin_of_task[_task_number(file)], add) for file, add in files_and_adds]
 
     def _partition_values(self, bins: Sequence[Bin]) -> set[str]:
         """Return the partition values of the bins, as the log spells them."""
@@ -164,9 +169,9 @@ class _Writer:
 
 def active_keys(base: Snapshot, plan: OptimizePlan) -> frozenset[str]:
     """Return the keys of the plan's files that are active in a newer snapshot."""
-    planned = pa.array(key_column(plan.files).to_pylist(), pa.string())
-    active = key_column(base.files)
-    return frozenset(active.filter(pc.is_in(active, value_set=planned)).to_pylist())
+    planned_keys = pa.array(key_column(plan.files).to_pylist(), pa.string())
+    keys = key_column(base.files)
+    return frozenset(keys.filter(pc.is_in(keys, value_set=planned_keys)).to_pylist())
 
 
 def keys_of(plan: OptimizePlan, files: Sequence[Candidate]) -> frozenset[str]:
@@ -175,65 +180,69 @@ def keys_of(plan: OptimizePlan, files: Sequence[Candidate]) -> frozenset[str]:
     return frozenset(key_column(rows).to_pylist())
 
 
-def _written_bin(plan: OptimizePlan, files: Sequence[Candidate], adds: tuple[AddFile, ...], at_ms: int) -> WrittenBin:
+def _written_bin(
+    plan: OptimizePlan, files: Sequence[Candidate], adds: tuple[AddFile, ...], deletion_ms: int
+) -> WrittenBin:
     rows = plan.files.take(pa.array([file.number for file in files], pa.int64()))
-    removes = tuple(removes_of(rows, deletion_timestamp_ms=at_ms, data_change=False))
+    removes = tuple(removes_of(rows, deletion_timestamp_ms=deletion_ms, data_change=False))
     return WrittenBin(keys=frozenset(key_column(rows).to_pylist()), adds=adds, removes=removes)
 
 
-def _tagged(adds: Sequence[AddFile], plan: OptimizePlan, file_bin: Bin) -> list[AddFile]:
+def _with_tags(adds: Sequence[AddFile], plan: OptimizePlan, file_bin: Bin) -> list[AddFile]:
     """Return the new files of one bin with the tags by which a later run recognizes them.
 
-    They get the partition values of the old files as the log spells them, because folder names are ambiguous for some
-    values.
+    The files get the partition values of the old files as the log spells them, because folder names are ambiguous for
+    some values.
     """
-    first = file_bin.files[0]
-    tags: Mapping[str, str] = {TARGET_SIZE_TAG: str(plan.target)}
+    first_file = file_bin.files[0]
+    tags: Mapping[str, str] = {TARGET_SIZE_TAG: str(plan.target_bytes)}
     provider = None if plan.order is None else plan.order.provider
     if plan.in_place:
-        tags, provider = first.tags, first.clustering_provider
+        tags, provider = first_file.tags, first_file.clustering_provider
     elif plan.order is not None:
         tags = {**tags, **plan.order.tags, CUBE_ID_TAG: str(uuid.uuid4())}
     else:
         tags = {**tags, ROOM_TAG: str(file_bin.room)}
-    (values,) = plan.files["partitionValues"].take([first.number]).to_pylist(maps_as_pydicts="strict")
+    (values,) = plan.files["partitionValues"].take([first_file.number]).to_pylist(maps_as_pydicts="strict")
     return [
         replace(add, tags={**(add.tags or {}), **tags}, partition_values=values or {}, clustering_provider=provider)
         for add in adds
     ]
 
 
-def _task(file: DataFile) -> int:
+def _task_number(file: DataFile) -> int:
+    """Return the number of the Spark task that wrote the file."""
     if file.task is None:
         raise CorruptDataFileError(
-            f"Spark wrote a file with the name {file.name!r}, which lacks the number of the task that wrote it. "
-            "Nothing was committed.",
+            f"Spark wrote the file {file.name!r}. Its name lacks the number of the Spark task. Nothing was committed.",
             remedy="Optimize the table with Spark's default file committer.",
         )
     return file.task
 
 
-def _records(file_bin: Bin) -> int | None:
+def _live_row_count(file_bin: Bin) -> int | None:
     """Return the number of live rows of a bin, or None if a file has no statistics."""
-    live = [None if file.records is None else file.records - (file.deleted or 0) for file in file_bin.files]
-    return None if None in live else sum(count or 0 for count in live)
+    counts = [None if file.records is None else file.records - (file.deleted or 0) for file in file_bin.files]
+    return None if None in counts else sum(count or 0 for count in counts)
 
 
-def _check_rows(store: LogStore, bins: Sequence[Bin], adds: Mapping[int, Sequence[AddFile]]) -> None:
-    """Check that each bin has as many rows as its old files."""
+def _check_row_counts(store: LogStore, bins: Sequence[Bin], adds: Mapping[int, Sequence[AddFile]]) -> None:
+    """Check that the new files of each bin have as many rows as its old files."""
     for number, file_bin in enumerate(bins):
-        written = sum(_num_records(add) for add in adds[number])
-        if written != _records(file_bin) and written != _rows_by_footers(store, file_bin.files):
-            raise _wrong_rows(store, file_bin.files, f"{written} rows were read")
+        written_rows = sum(_num_records(add) for add in adds[number])
+        if written_rows == _live_row_count(file_bin):
+            continue  # the footers need no request
+        if written_rows != _live_rows_by_footers(store, file_bin.files):
+            raise _row_count_error(store, file_bin.files, f"{written_rows} rows were read")
 
 
-def _check_empty(store: LogStore, files: Sequence[Candidate]) -> None:
+def _check_have_no_rows(store: LogStore, files: Sequence[Candidate]) -> None:
     """Check by their footers that the files have no live rows."""
-    if files and (rows := _rows_by_footers(store, files)):
-        raise _wrong_rows(store, files, f"{rows} rows are live, but the log records none")
+    if files and (live_rows := _live_rows_by_footers(store, files)):
+        raise _row_count_error(store, files, f"{live_rows} rows are live, but the log records none")
 
 
-def _wrong_rows(store: LogStore, files: Sequence[Candidate], difference: str) -> CorruptDataFileError:
+def _row_count_error(store: LogStore, files: Sequence[Candidate], difference: str) -> CorruptDataFileError:
     return CorruptDataFileError(
         f"{len(files)} files of {store.root}, such as {files[0].path}, do not have the rows that the log records: "
         f"{difference}. The files were not changed.",
@@ -241,9 +250,9 @@ def _wrong_rows(store: LogStore, files: Sequence[Candidate], difference: str) ->
     )
 
 
-def _rows_by_footers(store: LogStore, files: Sequence[Candidate]) -> int:
-    rows: int = sum(footer.num_rows for footer in read_footers(store, [decode_path(file.path) for file in files]))
-    return rows - sum(file.deleted or 0 for file in files)
+def _live_rows_by_footers(store: LogStore, files: Sequence[Candidate]) -> int:
+    all_rows: int = sum(footer.num_rows for footer in read_footers(store, [decode_path(file.path) for file in files]))
+    return all_rows - sum(file.deleted or 0 for file in files)
 
 
 def _num_records(add: AddFile) -> int:

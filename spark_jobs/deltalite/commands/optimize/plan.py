@@ -2,16 +2,15 @@
 
 There are four rules:
 
-- A file whose rows are all deleted is removed.
+- A file is removed if all of its rows are deleted.
 - Packing (`plan_bins`) fills the bins of a partition with small files and with files that have too many deleted rows.
   Older files come first, so that rows of the same age stay together.
 - A Z order (`plan_cubes`) takes the files of a partition that are in no cube of the same columns.
-- Clustering (`plan_clustering`) takes the files of a clustered table that are in no cube, and cubes that are not much
-  larger.
+- Clustering (`plan_clustering`) takes the files of a clustered table that are in no cube. It also takes small cubes, so
+  that cubes grow with the table.
 
-Tags identify the files of an earlier run: delta-spark's tags, and one for the unused bytes of a bin. Two kinds of bins
-are not rewritten until other files join them: files that were packed to the same size, and a partition whose files all
-lie in such cubes.
+Tags identify the files of an earlier run: delta-spark's tags, and one for the unused bytes of a bin. Without new files,
+a run does not rewrite files that an earlier run packed to the same size or ordered by the same columns.
 """
 
 from __future__ import annotations
@@ -23,25 +22,26 @@ from operator import add, gt
 
 TARGET_SIZE_TAG = "OPTIMIZE_TARGET_SIZE"
 ROOM_TAG = "DELTALITE_ROOM"
-"""The tag for the bytes that were left in the bin of a packed file when no other file fitted; without it, 0."""
+"""The tag for the unused bytes in the bin of a packed file, after no other file fitted. A missing tag counts as 0."""
 CUBE_ID_TAG, CUBE_COLUMNS_TAG, CUBE_CURVE_TAG = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
 Z_ORDER, HILBERT = "zorder", "hilbert"
-# The most open bins that are tried for a file. It bounds the work in a partition with very many files.
-_OPEN_BINS = 16
-# The most bins, old files and deleted rows of one commit. The driver holds the footers of all new files, and a conflict
-# can cost the whole commit. Every executor gets the positions of the deleted rows.
-_MAX_BINS, _MAX_FILES, _MAX_DELETED = 5_000, 100_000, 20_000_000
-# The most files that one bin becomes.
-_MAX_OUTPUTS = 10_000
+# A limit on the bins that are tried for a file, and so on the work in a partition with very many files.
+_MAX_OPEN_BINS = 16
+# The limits of one commit. The driver holds the footers of all new files, and a conflict can cost the whole commit.
+# Every executor gets the positions of the deleted rows.
+_MAX_BINS, _MAX_OLD_FILES, _MAX_DELETED_ROWS = 5_000, 100_000, 20_000_000
+_MAX_OUTPUTS_PER_BIN = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A file that may be rewritten.
 
-    `number` is its row in a table of files. Files of one partition have an equal `partition`. `records` includes
-    deleted rows and is None without statistics. `deleted` is None without a deletion vector. `clustering_provider`
-    names the algorithm that clustered the file.
+    - `number`: the position of the file in a table of files.
+    - `partition`: a key that is equal for all files of one partition.
+    - `records`: the number of rows, with deleted rows, None without statistics.
+    - `deleted`: the number of deleted rows, None without a deletion vector.
+    - `clustering_provider`: the name of the algorithm that clustered the file.
     """
 
     number: int
@@ -56,28 +56,28 @@ class Candidate:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all of its rows are deleted."""
+        """Whether all rows of the file are deleted."""
         return self.records is not None and self.records == (self.deleted or 0)
 
     @property
     def live_bytes(self) -> int:
-        """The approximate bytes of its live rows."""
+        """The approximate bytes of the live rows."""
         if not self.records:
             return self.size_bytes
         return max(1, self.size_bytes * (self.records - (self.deleted or 0)) // self.records)
 
-    def has_too_many_deleted(self, ratio: float) -> bool:
-        """Whether more than `ratio` of its rows is deleted. True for a file with a vector but without a row count."""
+    def has_too_many_deleted(self, max_ratio: float) -> bool:
+        """Whether more than this ratio of rows is deleted. True for a file with a vector but without a row count."""
         if self.deleted is None:
             return False
-        return not self.records or self.deleted / self.records > ratio
+        return not self.records or self.deleted / self.records > max_ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
-    """Files of one partition whose rows go into `outputs` new files.
+    """Files of one partition that are rewritten into `outputs` new files.
 
-    `room` is in bytes: the plan has considered every larger file and left it out. It is 0 for a closed bin.
+    `room` is the number of unused bytes, 0 for a closed bin. The plan has left out only files that are larger than it.
     """
 
     files: tuple[Candidate, ...]
@@ -96,68 +96,80 @@ class Bin:
 
     @property
     def deleted(self) -> int:
-        """The soft-deleted rows."""
+        """The number of soft-deleted rows."""
         return sum(file.deleted or 0 for file in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The work of one commit: bins to rewrite, and files without rows to remove."""
+    """The work of one commit: bins to rewrite, and files without live rows to remove."""
 
     bins: tuple[Bin, ...]
-    empty: tuple[Candidate, ...] = ()
+    empty_files: tuple[Candidate, ...] = ()
 
 
-def plan_bins(files: Iterable[Candidate], *, target: int, smallest: int, ratio: float) -> list[Bin]:
-    """Return bins of about `target` bytes of files below `smallest` bytes or with over `ratio` of rows deleted."""
+def plan_bins(files: Iterable[Candidate], *, target_bytes: int, min_bytes: int, max_deleted_ratio: float) -> list[Bin]:
+    """Return bins of about `target_bytes`, from files that are too small or have too many deleted rows.
+
+    A file is too small if it has less than `min_bytes`. The limit on the ratio of deleted rows is `max_deleted_ratio`.
+    """
     bins: list[Bin] = []
-    for partition_files in _by_partition(f for f in files if f.size_bytes < smallest or f.has_too_many_deleted(ratio)):
-        packed_at_ms = max((f.modified_ms for f in partition_files if _is_packed(f, target)), default=None)
+    candidates = (f for f in files if f.size_bytes < min_bytes or f.has_too_many_deleted(max_deleted_ratio))
+    for partition_files in _by_partition(candidates):
+        packed_at_ms = max((f.modified_ms for f in partition_files if _is_packed(f, target_bytes)), default=None)
         rewritten, unchanged = list[Bin](), list[Bin]()
-        for file_bin in _filled(partition_files, target):
-            has_too_many_deleted = any(f.has_too_many_deleted(ratio) for f in file_bin.files)
-            is_rewritten = has_too_many_deleted or _joins(file_bin.files, target, packed_at_ms)
+        for file_bin in _fill_bins(partition_files, target_bytes):
+            has_too_many_deleted = any(f.has_too_many_deleted(max_deleted_ratio) for f in file_bin.files)
+            is_rewritten = has_too_many_deleted or _is_new_combination(file_bin.files, target_bytes, packed_at_ms)
             (rewritten if is_rewritten else unchanged).append(file_bin)
-        unpacked_bytes = (f.live_bytes for file_bin in unchanged for f in file_bin.files if not _is_packed(f, target))
-        # A file of an unchanged bin was considered for every bin, so none of them has room for it.
-        most_room = max(0, min(unpacked_bytes, default=target) - 1)
-        bins += [replace(file_bin, room=min(file_bin.room, most_room)) for file_bin in rewritten]
+        unchanged_files = [file for file_bin in unchanged for file in file_bin.files]
+        unpacked_bytes = (file.live_bytes for file in unchanged_files if not _is_packed(file, target_bytes))
+        # The files of unchanged bins were tried in every bin, so no rewritten bin has room for the smallest of them.
+        max_room = max(0, min(unpacked_bytes, default=target_bytes) - 1)
+        bins += [replace(file_bin, room=min(file_bin.room, max_room)) for file_bin in rewritten]
     return bins
 
 
-def _joins(files: Sequence[Candidate], target: int, packed_at_ms: int | None) -> bool:
+def _is_new_combination(files: Sequence[Candidate], target_bytes: int, packed_at_ms: int | None) -> bool:
     """Whether the bin combines files that no earlier run has combined or considered.
 
-    The last packing of a partition (`packed_at_ms`) considered every older file, and the file did not fit. Packed files
-    may take less space now, but this is no reason to rewrite them. A file that was added while that packing ran was not
-    considered; it joins if it fits into the recorded room.
+    The last packing of a partition (at `packed_at_ms`) considered every older file, and left out the files that did not
+    fit. Packed files may take less space now, but this is no reason to rewrite them. A file that was added while that
+    packing ran was not considered. Such a file joins the bin if it fits into the recorded room.
     """
-    unpacked = [f for f in files if not _is_packed(f, target)]
-    room = max((_room(f) for f in files if _is_packed(f, target)), default=0)
-    has_new = any(packed_at_ms is None or f.modified_ms > packed_at_ms or f.live_bytes <= room for f in unpacked)
-    return len(unpacked) > 1 or (len(files) > 1 and has_new)
+    unpacked = [f for f in files if not _is_packed(f, target_bytes)]
+    room = max((_recorded_room(f) for f in files if _is_packed(f, target_bytes)), default=0)
+    has_new_file = any(packed_at_ms is None or f.modified_ms > packed_at_ms or f.live_bytes <= room for f in unpacked)
+    return len(unpacked) > 1 or (len(files) > 1 and has_new_file)
 
 
-def _is_packed(file: Candidate, target: int) -> bool:
-    return file.tags.get(TARGET_SIZE_TAG) == str(target)
+def _is_packed(file: Candidate, target_bytes: int) -> bool:
+    return file.tags.get(TARGET_SIZE_TAG) == str(target_bytes)
 
 
-def _room(file: Candidate) -> int:
+def _recorded_room(file: Candidate) -> int:
     text = file.tags.get(ROOM_TAG, "")
     return int(text) if text.isdecimal() else 0  # other writers may store any text in the tag
 
 
 def plan_cubes(
-    files: Iterable[Candidate], *, tags: Mapping[str, str], target: int, ratio: float, cube_bytes: int
+    files: Iterable[Candidate],
+    *,
+    tags: Mapping[str, str],
+    target_bytes: int,
+    max_deleted_ratio: float,
+    cube_bytes: int,
 ) -> list[Bin]:
-    """Return cubes of up to about `cube_bytes` of the files that do not have the `tags` of a cube.
+    """Return cubes of up to about `cube_bytes`, from the files that do not have the `tags` of a cube.
 
-    Each cube becomes files of about `target` bytes. Existing cubes that are at least half full stay unchanged. Smaller
-    ones are rewritten with the files that join them.
+    Each cube becomes files of about `target_bytes`. Existing cubes that are at least half full stay unchanged. Smaller
+    cubes are rewritten with the files that join them.
     """
     bins: list[Bin] = []
     for partition_files in _by_partition(files):
-        is_clustered = {f.number: _is_in_cube(f, tags) and not f.has_too_many_deleted(ratio) for f in partition_files}
+        is_clustered = {
+            f.number: _is_in_cube(f, tags) and not f.has_too_many_deleted(max_deleted_ratio) for f in partition_files
+        }
         bytes_of_cubes: dict[str, int] = {}
         for file in partition_files:
             if is_clustered[file.number]:
@@ -167,7 +179,7 @@ def plan_cubes(
         to_rewrite = [f for f in partition_files if not (is_clustered[f.number] and f.tags[CUBE_ID_TAG] in full_cubes)]
         if all(is_clustered[f.number] for f in to_rewrite):
             continue
-        bins += _cubes(to_rewrite, target=target, cube_bytes=cube_bytes)
+        bins += _cube_bins(to_rewrite, target_bytes=target_bytes, cube_bytes=cube_bytes)
     return bins
 
 
@@ -176,61 +188,64 @@ def plan_clustering(
     *,
     columns: Sequence[str],
     provider: str,
-    target: int,
-    ratio: float,
+    target_bytes: int,
+    max_deleted_ratio: float,
     cube_bytes: int,
     full: bool,
 ) -> list[Bin]:
     """Return cubes of up to about `cube_bytes` of a clustered table, which has no partitions.
 
-    New cubes take the files that are in no cube, and existing cubes from the smallest on, as long as a cube is not
-    larger than the files before it. So each row is rewritten a few times while the table grows, and not with each
-    batch of new rows. Files of another provider, and files that are clustered by other columns, stay as they are.
-    With `full`, new cubes take all files but those of full cubes of these columns. A cube of at least half of
-    `cube_bytes` is full. So a run that was killed continues, and a second run does nothing.
+    New cubes take the files that are in no cube. Existing cubes join, the smallest first, if a cube is not larger than
+    all files before it. So each row is rewritten a few times while the table grows, and not with each batch of new
+    rows. Files of another provider, and files that are clustered by other columns, stay as they are.
+
+    With `full`, new cubes take all files, except those of full cubes of these columns. A cube of at least half of
+    `cube_bytes` is full. So the next run continues after a killed run, and does nothing after a complete run.
     delta-spark: ClusteringStrategy, which takes all cubes below 100 GB.
     """
     live_files = [file for partition_files in _by_partition(files) for file in partition_files]
     cubes: dict[str, list[Candidate]] = {}
     unclustered: list[Candidate] = []
-    others: list[Candidate] = []
+    otherwise_clustered: list[Candidate] = []
     for file in live_files:
         cube_id, cube_columns = file.tags.get(CUBE_ID_TAG), _columns_of_cube(file)
         if file.clustering_provider not in (None, provider):
-            others.append(file)
-        # The tags of a Z order, without a provider, do not make it clustered.
+            otherwise_clustered.append(file)
+        # A file with the tags of a Z order, but without a provider, is not clustered.
         elif file.clustering_provider is None or cube_id is None or cube_columns is None:
             unclustered.append(file)
         elif cube_columns != list(columns):
-            others.append(file)
-        elif file.has_too_many_deleted(ratio):
+            otherwise_clustered.append(file)
+        elif file.has_too_many_deleted(max_deleted_ratio):
             unclustered.append(file)
         else:
             cubes.setdefault(cube_id, []).append(file)
     partial_cubes = [cube for cube in cubes.values() if 2 * sum(f.size_bytes for f in cube) < cube_bytes]
     if full:
         in_partial_cubes = [file for cube in partial_cubes for file in cube]
-        is_in_order = not unclustered and not others and len(partial_cubes) <= 1
-        to_rewrite = [] if is_in_order else unclustered + others + in_partial_cubes
+        is_in_order = not unclustered and not otherwise_clustered and len(partial_cubes) <= 1
+        to_rewrite = [] if is_in_order else unclustered + otherwise_clustered + in_partial_cubes
     else:
-        to_rewrite = unclustered + _joining(partial_cubes, sum(f.size_bytes for f in unclustered))
+        to_rewrite = unclustered + _files_of_joining_cubes(partial_cubes, sum(f.size_bytes for f in unclustered))
     numbers = {file.number for file in to_rewrite}
-    return _cubes([file for file in live_files if file.number in numbers], target=target, cube_bytes=cube_bytes)
+    files_to_rewrite = [file for file in live_files if file.number in numbers]
+    return _cube_bins(files_to_rewrite, target_bytes=target_bytes, cube_bytes=cube_bytes)
 
 
-def _joining(cubes: Sequence[Sequence[Candidate]], new_bytes: int) -> list[Candidate]:
-    """Return the files of the cubes that join `new_bytes` of other files."""
-    joining: list[Candidate] = []
-    for size, cube in sorted(((sum(f.size_bytes for f in cube), cube) for cube in cubes), key=lambda pair: pair[0]):
+def _files_of_joining_cubes(cubes: Sequence[Sequence[Candidate]], new_bytes: int) -> list[Candidate]:
+    """Return the files of the cubes that are rewritten together with `new_bytes` of unclustered files."""
+    joining_files: list[Candidate] = []
+    sized_cubes = ((sum(file.size_bytes for file in cube), cube) for cube in cubes)
+    for size, cube in sorted(sized_cubes, key=lambda sized_cube: sized_cube[0]):
         if size > new_bytes:
             break
-        joining += cube
+        joining_files += cube
         new_bytes += size
-    return joining
+    return joining_files
 
 
 def _columns_of_cube(file: Candidate) -> list[str] | None:
-    """Return the columns by which the file is clustered, None if another writer stored another value in the tag."""
+    """Return the columns by which the file is clustered, or None if the tag is missing or invalid."""
     try:
         columns = json.loads(file.tags.get(CUBE_COLUMNS_TAG) or "")
     except (ValueError, RecursionError):
@@ -238,10 +253,11 @@ def _columns_of_cube(file: Candidate) -> list[str] | None:
     return columns if isinstance(columns, list) else None
 
 
-def _cubes(files: Sequence[Candidate], *, target: int, cube_bytes: int) -> list[Bin]:
+def _cube_bins(files: Sequence[Candidate], *, target_bytes: int, cube_bytes: int) -> list[Bin]:
+    """Return the files in bins of up to `cube_bytes`, with the number of new files for each bin."""
     return [
-        replace(cube, outputs=min(max(1, round(cube.live_bytes / target)), _MAX_OUTPUTS))
-        for cube in _filled(files, cube_bytes)
+        replace(cube, outputs=min(max(1, round(cube.live_bytes / target_bytes)), _MAX_OUTPUTS_PER_BIN))
+        for cube in _fill_bins(files, cube_bytes)
     ]
 
 
@@ -250,9 +266,9 @@ def cube_tags(columns: Sequence[str], curve: str) -> dict[str, str]:
     return {CUBE_COLUMNS_TAG: json.dumps(list(columns)), CUBE_CURVE_TAG: curve}
 
 
-def batches(bins: Sequence[Bin], empty: Sequence[Candidate], *, most_bytes: int) -> list[Batch]:
-    """Return the batches in order, each with up to `most_bytes` of old files, or with one larger bin."""
-    limits = (most_bytes, _MAX_BINS, _MAX_FILES, _MAX_DELETED)
+def batches(bins: Sequence[Bin], empty_files: Sequence[Candidate], *, max_bytes: int) -> list[Batch]:
+    """Return the batches in order, each with up to `max_bytes` of old files, or with one larger bin."""
+    limits = (max_bytes, _MAX_BINS, _MAX_OLD_FILES, _MAX_DELETED_ROWS)
     full_batches: list[Batch] = []
     batch_bins: list[Bin] = []
     sums: tuple[int, ...] = (0, 0, 0, 0)
@@ -263,8 +279,8 @@ def batches(bins: Sequence[Bin], empty: Sequence[Candidate], *, most_bytes: int)
             batch_bins, sums = [], (0, 0, 0, 0)
         batch_bins.append(file_bin)
         sums = tuple(map(add, sums, costs))
-    if batch_bins or empty:
-        return [*full_batches, Batch(bins=tuple(batch_bins), empty=tuple(empty))]
+    if batch_bins or empty_files:
+        return [*full_batches, Batch(bins=tuple(batch_bins), empty_files=tuple(empty_files))]
     return full_batches
 
 
@@ -273,7 +289,7 @@ def _is_in_cube(file: Candidate, tags: Mapping[str, str]) -> bool:
 
 
 def _by_partition(files: Iterable[Candidate]) -> list[list[Candidate]]:
-    """Return the files with live rows, by partition; within a partition ordered by age (oldest first), then path."""
+    """Return the files with live rows of each partition, ordered by age (oldest first), then by path."""
     partitions: dict[Hashable, list[Candidate]] = {}
     for file in sorted(files, key=lambda f: (f.modified_ms, f.path, f.number)):
         if not file.is_empty:
@@ -281,8 +297,8 @@ def _by_partition(files: Iterable[Candidate]) -> list[list[Candidate]]:
     return list(partitions.values())
 
 
-def _filled(files: Iterable[Candidate], most_bytes: int) -> list[Bin]:
-    """Return bins, with each file in the first bin that has room for it."""
+def _fill_bins(files: Iterable[Candidate], max_bytes: int) -> list[Bin]:
+    """Put each file into the first bin that has room for it, and return the bins. Each has up to `max_bytes`."""
     bins: list[list[Candidate]] = []
     room: dict[int, int] = {}  # bytes, by number of an open bin
     for file in files:
@@ -291,9 +307,9 @@ def _filled(files: Iterable[Candidate], most_bytes: int) -> list[Bin]:
         if number is None:
             number = len(bins)
             bins.append([])
-            room[number] = most_bytes
+            room[number] = max_bytes
         bins[number].append(file)
         room[number] -= size
-        if len(room) > _OPEN_BINS:
+        if len(room) > _MAX_OPEN_BINS:
             del room[min(room, key=room.__getitem__)]
     return [Bin(files=tuple(bin_files), room=max(0, room.get(n, 0))) for n, bin_files in enumerate(bins)]

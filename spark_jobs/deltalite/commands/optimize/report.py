@@ -1,7 +1,7 @@
-"""The history entry of an optimize: Spark's parameters and metrics. Pure functions of values.
+"""The history entry of an optimize: Spark's parameters and metrics. Pure functions.
 
-The metrics of a commit count its files. The last commit of a run with several commits also has the sums of the run,
-under names that delta-spark does not use, so that the result of a task covers the whole run.
+The metrics of a commit count its files. If a run has several commits, the last commit also has the sums of the run, so
+that the result of a task covers the whole run. The sums have names that delta-spark does not use.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.requests import OptimizeRequest
 
-_SHARES = {"minFileSize": 0.0, "p25FileSize": 0.25, "p50FileSize": 0.5, "p75FileSize": 0.75, "maxFileSize": 1.0}
-_SUMS = {
+_SIZE_QUANTILES = {"minFileSize": 0.0, "p25FileSize": 0.25, "p50FileSize": 0.5, "p75FileSize": 0.75, "maxFileSize": 1.0}
+_NAMES_OF_SUMS = {
     "numAddedFiles": "totalNumAddedFiles",
     "numRemovedFiles": "totalNumRemovedFiles",
     "numAddedBytes": "totalNumAddedBytes",
@@ -33,7 +33,7 @@ class Totals:
     def add(self, metrics: Mapping[str, int]) -> None:
         """Add the metrics of one commit."""
         self.commits += 1
-        self.sums = {name: metrics[name] + (self.sums or {}).get(name, 0) for name in _SUMS}
+        self.sums = {name: metrics[name] + (self.sums or {}).get(name, 0) for name in _NAMES_OF_SUMS}
 
 
 def parameters(request: OptimizeRequest, cluster_by: Sequence[str]) -> dict[str, object]:
@@ -47,12 +47,12 @@ def parameters(request: OptimizeRequest, cluster_by: Sequence[str]) -> dict[str,
 
 
 def metrics(
-    adds: Sequence[AddFile], removes: Sequence[RemoveFile], earlier: Totals, *, dropped_files: int
+    adds: Sequence[AddFile], removes: Sequence[RemoveFile], earlier_totals: Totals, *, dropped_files: int
 ) -> dict[str, int]:
     """Return the metrics of a commit. The sizes are those of the new files, or 0 without new files.
 
-    `earlier` has the sums of the run's earlier commits. `dropped_files` is the number of files that the run leaves to a
-    later run, because other writers changed them.
+    `earlier_totals` has the sums of the run's earlier commits. `dropped_files` is the number of files that the run
+    leaves to a later run, because other writers changed them.
     """
     sizes = sorted(add.size_bytes for add in adds)
     values = {
@@ -62,10 +62,13 @@ def metrics(
         "numRemovedBytes": sum(remove.size_bytes or 0 for remove in removes),
         "numDeletionVectorsRemoved": sum(remove.deletion_vector is not None for remove in removes),
     }
-    values |= {name: sizes[int(share * (len(sizes) - 1))] if sizes else 0 for name, share in _SHARES.items()}
+    values |= {
+        name: sizes[int(quantile * (len(sizes) - 1))] if sizes else 0 for name, quantile in _SIZE_QUANTILES.items()
+    }
     if dropped_files:
         values["numFilesLeft"] = dropped_files
-    if earlier.sums is not None:
-        values |= {total: values[name] + earlier.sums[name] for name, total in _SUMS.items()}
-        values["totalNumCommits"] = earlier.commits + bool(adds or removes)
+    if earlier_totals.sums is not None:
+        sums = earlier_totals.sums
+        values |= {sum_name: values[name] + sums[name] for name, sum_name in _NAMES_OF_SUMS.items()}
+        values["totalNumCommits"] = earlier_totals.commits + bool(adds or removes)
     return values

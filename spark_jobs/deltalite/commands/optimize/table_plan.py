@@ -1,7 +1,7 @@
-"""The plan of an optimize on one snapshot: the request is checked against the table, then planned.
+"""The plan of an optimize on one snapshot.
 
-Requests that the table cannot serve are refused here: a `where` that does not select whole partitions, or a column
-without bounds in file statistics. The rows of a clustered table are ordered by its clustering columns. Protocol:
+The request is first checked against the table. A `where` that does not select whole partitions, and a column without
+bounds in file statistics, are refused. The rows of a clustered table are ordered by its clustering columns. Protocol:
 Clustered Table, Per-file Statistics.
 """
 
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _DEFAULT_TARGET_BYTES = 256 * 1024 * 1024
-# The share of the target size from which on a file is large enough.
-_LARGE_ENOUGH = 0.75
-_MAX_COLUMNS = 16
+# A file of at least this share of the target size is not packed with other files.
+_LARGE_FILE_SHARE = 0.75
+_MAX_Z_ORDER_COLUMNS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +69,18 @@ class RowOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizePlan:
-    """The batches in order. The number of a candidate is its row in `files`, which has all columns of `ADD_TYPES`.
+    """The files to rewrite, in batches.
 
-    `target` is the target file size in bytes. `order` is None if files are only packed. With `in_place`, each file is
-    written again by itself, with the order of its rows and its tags.
+    - `files`: a row for each candidate, at the position `Candidate.number`, with all columns of `ADD_TYPES`.
+    - `batches`: the work of each commit, in order.
+    - `target_bytes`: the target file size.
+    - `order`: the order of rows, None if files are only packed.
+    - `in_place`: whether each file is written again by itself, with the same order of rows and the same tags.
     """
 
     files: pa.Table
     batches: tuple[Batch, ...]
-    target: int
+    target_bytes: int
     order: RowOrder | None = None
     in_place: bool = False
 
@@ -86,69 +89,77 @@ def plan_for(spark: SparkSession, request: OptimizeRequest, base: Snapshot) -> O
     """Return the plan for a snapshot.
 
     Raises:
-        InvalidRequestError: the table cannot serve `where` or `z_order_by`.
+        InvalidRequestError: `where` or `z_order_by` does not fit the table.
     """
-    table = unchanged_target(base)
-    order = _order(request, table)
-    chosen = _chosen(spark, base, request.where).combine_chunks()  # one chunk makes take() fast
-    target = request.target_file_size or props.TARGET_FILE_SIZE.of(base.configuration) or _DEFAULT_TARGET_BYTES
-    ratio, cube_bytes = request.max_deleted_rows_ratio, request.max_commit_bytes
+    order = _row_order(request, unchanged_target(base))
+    files = _selected_files(spark, base, request.where).combine_chunks()  # one chunk makes take() fast
+    target_bytes = request.target_file_size or props.TARGET_FILE_SIZE.of(base.configuration) or _DEFAULT_TARGET_BYTES
+    max_deleted_ratio, cube_bytes = request.max_deleted_rows_ratio, request.max_commit_bytes
     if order is not None and order.provider is not None:
-        candidates = _candidates(base, chosen)
+        candidates = _candidates(base, files)
         bins = plan_clustering(
             candidates,
             columns=order.names,
             provider=order.provider,
-            target=target,
-            ratio=ratio,
+            target_bytes=target_bytes,
+            max_deleted_ratio=max_deleted_ratio,
             cube_bytes=cube_bytes,
             full=request.full,
         )
     elif order is not None:
-        candidates = _candidates(base, chosen)
-        bins = plan_cubes(candidates, tags=order.tags, target=target, ratio=ratio, cube_bytes=cube_bytes)
+        candidates = _candidates(base, files)
+        bins = plan_cubes(
+            candidates,
+            tags=order.tags,
+            target_bytes=target_bytes,
+            max_deleted_ratio=max_deleted_ratio,
+            cube_bytes=cube_bytes,
+        )
     else:
-        smallest = request.min_file_size if request.min_file_size is not None else int(target * _LARGE_ENOUGH)
-        has_vector = pc.is_valid(chosen["deletionVector"])
-        chosen = chosen.filter(pc.or_(pc.less(chosen["size"], smallest), has_vector)).combine_chunks()
-        candidates = _candidates(base, chosen)
-        bins = plan_bins(candidates, target=target, smallest=smallest, ratio=ratio)
-    empty = [file for file in candidates if file.is_empty]
-    planned_batches = batches(bins, empty, most_bytes=request.max_commit_bytes)
-    return OptimizePlan(files=chosen, batches=tuple(planned_batches), target=target, order=order)
+        default_min_bytes = int(target_bytes * _LARGE_FILE_SHARE)
+        min_bytes = default_min_bytes if request.min_file_size is None else request.min_file_size
+        has_vector = pc.is_valid(files["deletionVector"])
+        files = files.filter(pc.or_(pc.less(files["size"], min_bytes), has_vector)).combine_chunks()
+        candidates = _candidates(base, files)
+        bins = plan_bins(
+            candidates, target_bytes=target_bytes, min_bytes=min_bytes, max_deleted_ratio=max_deleted_ratio
+        )
+    empty_files = [file for file in candidates if file.is_empty]
+    planned_batches = batches(bins, empty_files, max_bytes=request.max_commit_bytes)
+    return OptimizePlan(files=files, batches=tuple(planned_batches), target_bytes=target_bytes, order=order)
 
 
-def plan_in_place(base: Snapshot, files: pa.Table, *, most_bytes: int) -> OptimizePlan:
+def plan_in_place(base: Snapshot, files: pa.Table, *, max_bytes: int) -> OptimizePlan:
     """Return the plan that writes each of the files again by itself.
 
     Args:
         base: the snapshot that has the files.
         files: rows of `base.files_with(tuple(ADD_TYPES))`.
-        most_bytes: the most bytes of old files in one commit.
+        max_bytes: the limit on the bytes of old files in one commit.
     """
     files = files.combine_chunks()  # one chunk makes take() fast
     candidates = _candidates(base, files)
-    empty = [file for file in candidates if file.is_empty]
+    empty_files = [file for file in candidates if file.is_empty]
     bins = [Bin(files=(file,)) for file in candidates if not file.is_empty]
-    target = props.TARGET_FILE_SIZE.of(base.configuration) or _DEFAULT_TARGET_BYTES
-    planned_batches = batches(bins, empty, most_bytes=most_bytes)
-    return OptimizePlan(files=files, batches=tuple(planned_batches), target=target, in_place=True)
+    target_bytes = props.TARGET_FILE_SIZE.of(base.configuration) or _DEFAULT_TARGET_BYTES
+    planned_batches = batches(bins, empty_files, max_bytes=max_bytes)
+    return OptimizePlan(files=files, batches=tuple(planned_batches), target_bytes=target_bytes, in_place=True)
 
 
 def check_same_order(plan: OptimizePlan, request: OptimizeRequest, target: WriteTarget) -> None:
-    """Check that a newer version of the table still asks for the order of the plan.
+    """Check that the order of the plan is also the right order for a newer version of the table.
 
     Raises:
-        MetadataChangedException: it asks for another order.
+        MetadataChangedException: the newer version needs another order.
     """
-    if not plan.in_place and _order(request, target) != plan.order:
+    if not plan.in_place and _row_order(request, target) != plan.order:
         raise MetadataChangedException(
             f"Another writer changed the clustering columns of {request.table}, or renamed one.",
             remedy="Run the task again: it starts from the newest version.",
         )
 
 
-def _chosen(spark: SparkSession, base: Snapshot, where: str | None) -> pa.Table:
+def _selected_files(spark: SparkSession, base: Snapshot, where: str | None) -> pa.Table:
     """Return the files of the partitions for which `where` is true, with all columns of `ADD_TYPES`."""
     all_files = base.files_with(tuple(ADD_TYPES))
     if where is None:
@@ -158,7 +169,8 @@ def _chosen(spark: SparkSession, base: Snapshot, where: str | None) -> pa.Table:
         names = ", ".join(base.partition_columns)
         raise InvalidRequestError(
             f"where ({where}) names other columns than the partition columns of {base.store.root}. The operation "
-            "rewrites whole files. " + (f"The partition columns are {names}." if names else "The table has none."),
+            "rewrites whole files. "
+            + (f"The partition columns are {names}." if names else "The table has no partition columns."),
             remedy="Name partition columns only, or leave out where.",
         )
     keys = key_column(selection(spark, base, where, parameter="where").files)
@@ -195,24 +207,24 @@ def _candidates(base: Snapshot, files: pa.Table) -> list[Candidate]:
     ]
 
 
-def _order(request: OptimizeRequest, target: WriteTarget) -> RowOrder | None:
-    """Return the order that the request or the clustering of the table asks for; None if files are only packed."""
+def _row_order(request: OptimizeRequest, target: WriteTarget) -> RowOrder | None:
+    """Return the order of the table's clustering or of the request; None if files are only packed."""
     if target.clustering:
-        return _clustering(request, target)
+        return _clustering_order(request, target)
     if request.full:
         raise InvalidRequestError(
-            f"full=True orders a clustered table again, and {request.table} has no clustering columns.",
-            remedy="Leave it out, or set clustering columns with DeltaTableOperator.",
+            f"full=True orders a clustered table again, but {request.table} has no clustering columns.",
+            remedy="Leave full out, or set clustering columns with DeltaTableOperator.",
         )
     if not request.z_order_by:
         return None
-    columns = order_columns(request.z_order_by, target.table, parameter="z_order_by", max_columns=_MAX_COLUMNS)
-    indexed = {leaf for leaf, _ in indexed_columns(target.table, target.metadata.configuration).leaves}
-    unindexed = next((column for column in columns if column.physical not in indexed), None)
+    columns = order_columns(request.z_order_by, target.table, parameter="z_order_by", max_columns=_MAX_Z_ORDER_COLUMNS)
+    indexed_paths = {path for path, _ in indexed_columns(target.table, target.metadata.configuration).leaves}
+    unindexed = next((column for column in columns if column.physical not in indexed_paths), None)
     if unindexed is not None:
         raise InvalidRequestError(
-            f"z_order_by names {unindexed.name!r}, for which the table keeps no statistics "
-            "(delta.dataSkippingStatsColumns, delta.dataSkippingNumIndexedCols). Readers could skip no file by it.",
+            f"z_order_by names {unindexed.name!r}. The table keeps no statistics of this column, so readers could skip "
+            "no file (delta.dataSkippingStatsColumns, delta.dataSkippingNumIndexedCols).",
             remedy="Name a column with statistics, or add this column to the property.",
         )
     names = [".".join(column.physical) for column in columns]
@@ -221,10 +233,10 @@ def _order(request: OptimizeRequest, target: WriteTarget) -> RowOrder | None:
     )
 
 
-def _clustering(request: OptimizeRequest, target: WriteTarget) -> RowOrder:
-    """Return the order of a clustered table. delta-spark names the columns by their logical names in the tags."""
-    for parameter, is_given in (("z_order_by", bool(request.z_order_by)), ("min_file_size", request.min_file_size)):
-        if is_given:
+def _clustering_order(request: OptimizeRequest, target: WriteTarget) -> RowOrder:
+    """Return the order of a clustered table. The tags have the logical names of the columns, as in delta-spark."""
+    for parameter, value in (("z_order_by", request.z_order_by), ("min_file_size", request.min_file_size)):
+        if value:
             raise InvalidRequestError(
                 f"{request.table} is a clustered table, so it does not allow {parameter}.",
                 remedy=f"Leave {parameter} out. The task orders the rows by the clustering columns.",

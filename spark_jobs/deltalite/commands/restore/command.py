@@ -7,7 +7,7 @@ The steps:
 3. Check that the files to add back exist.
 4. Commit. The read set is the whole table, so any concurrent commit that changes rows conflicts.
 
-The command copies and deletes no file. The versions in between stay, so another restore can undo a restore.
+The command copies no file and deletes none. The versions in between stay, so another restore can undo a restore.
 delta-spark: RestoreTableCommand, which refuses the newest version and does not look for deletion vectors.
 """
 
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 def restore(spark: SparkSession, request: RestoreRequest) -> OperationResult:
     """Restore the table, or return the result of an earlier attempt of the same run (`skipped`).
 
-    If the table has that state already, commit only the run's `txn` action.
+    If the table has the state of that version already, commit only the run's `txn` action.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -54,28 +54,28 @@ def restore(spark: SparkSession, request: RestoreRequest) -> OperationResult:
         CorruptDataFileError: files of the version no longer exist.
         AppendOnlyError: the table is append-only, and the restore would remove rows.
         UnsupportedFeatureError: the older or the newest version has a writer feature that this release does not know.
-        DeltaLiteError: the log cannot be read, or other writers won too often; the table is unchanged.
+        DeltaLiteError: the log cannot be read, or every attempt met a conflict. The table is unchanged.
     """
     refuse_version(request.table)
-    moment_ms = None if request.timestamp is None else parse_moment_ms(request.timestamp)
+    time_ms = None if request.timestamp is None else parse_moment_ms(request.timestamp)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     return replan_on_conflict(
-        lambda: _attempt(spark, request, store, moment_ms),
+        lambda: _attempt(spark, request, store, time_ms),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
         seconds=request.conflict_seconds,
     )
 
 
-def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, moment_ms: int | None) -> OperationResult:
-    """Plan and commit once."""
+def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, time_ms: int | None) -> OperationResult:
+    """Plan and commit once, and return the result."""
     while True:
         base = Snapshot.load(store)
         earlier_result = find_earlier_result(request, base)
         if earlier_result is not None:
             return earlier_result
-        target = Snapshot.load(store, request.version) if moment_ms is None else Snapshot.load_at(store, moment_ms)
-        if target.version <= base.version:  # else the target was committed after `base` was loaded
+        target = Snapshot.load(store, request.version) if time_ms is None else Snapshot.load_at(store, time_ms)
+        if target.version <= base.version:  # otherwise the target was committed after the load of `base`
             break
     rules = restored_rules(_rules_of(base), _rules_of(target))
     files = difference(base, target)
@@ -100,18 +100,20 @@ def _rules_of(snapshot: Snapshot) -> Rules:
 
 
 def _check_may_remove(base: Snapshot, files: Difference) -> None:
+    """Refuse to remove files from an append-only table."""
     if files.removed.num_rows:
         effect = f"the restore would remove {files.removed.num_rows} files"
         refuse_append_only(base, effect, remedy="Unset the property first.")
 
 
 def _without_absent(files: Difference, absent: AbsentFiles, target: Snapshot) -> Difference:
-    """Leave out the absent files, and log a warning about their rows."""
+    """Return the difference without the absent files, and log a warning about their rows."""
     if not absent.count:
         return files
     _log.warning(
-        "Restoring version %s without %s of its files, whose rows are lost: %s.",
+        "Restoring version %s of %s without %s missing files. The rows of these files are lost: %s.",
         target.version,
+        target.store.root,
         absent.count,
         "; ".join(absent.problems),
     )
@@ -142,7 +144,7 @@ def _proposal(
         adds=FileActions(files.restored, partial(adds_of, data_change=True)),
         removes=FileActions(files.removed, partial(removes_of, deletion_timestamp_ms=now_ms(), data_change=True)),
         protocol=None if rules.protocol == base.protocol else rules.protocol,
-        # Committed even if unchanged, so that a concurrent change of the metadata conflicts with the restore.
+        # The commit has the metadata even if it is the same, so that a concurrent change of the metadata conflicts.
         metadata=None if is_unchanged else rules.metadata,
         domains=rules.domains,
         txn=txn,

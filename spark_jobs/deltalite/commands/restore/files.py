@@ -1,9 +1,11 @@
 """The files that a restore adds back and removes, and a check that the files to add back exist.
 
 The identity of a file is its path and its deletion vector (`log.file_table.key_column`), so a file with another vector
-is removed and added. Files stay in columnar form; only the names of missing files become text. The check looks for data
-files and vector files, because a vacuum may have deleted either. It asks for each file by name if they are few of the
-table's files, and lists the folders otherwise. A folder that cannot be listed does not block the restore.
+is removed and added. Files stay in columnar form; only the names of missing files become text.
+
+The check looks for data files and vector files, because a vacuum may have deleted either. If they are a small part of
+the table's files, the check asks storage for each file by name. Otherwise it lists the folders. A folder that cannot be
+listed does not block the restore.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.deletion_vectors.reading import FRAME_BYTES, file_name
 from deltalite.errors import CorruptDataFileError
-from deltalite.inspection.presence import Absent, Presence, costs_less_by_name
+from deltalite.inspection.presence import Absent, Presence, costs_less_by_request
 from deltalite.log.action_files import read_actions
 from deltalite.log.file_table import ADD_TYPES, bytes_of, file_key, key_column, total, without_rows
 from deltalite.log.listing import list_log
@@ -29,8 +31,8 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 
 _REMOVED_COLUMNS = ("path", "partitionValues", "size", "deletionVector", *ROW_IDS)
-_AT_A_TIME = 65_536
-_MAX_PROBLEMS = 10
+_FILES_PER_BATCH = 65_536
+_MAX_LISTED_PROBLEMS = 10
 _log = logging.getLogger(__name__)
 
 
@@ -38,8 +40,8 @@ _log = logging.getLogger(__name__)
 class Difference:
     """The files to add back and to remove.
 
-    `restored` has all columns of `ADD_TYPES`, `removed` has those of a remove. `files_after` and `bytes_after` are the
-    number and the size of the table's files after the restore.
+    `restored` has all columns of `ADD_TYPES`, and `removed` has `_REMOVED_COLUMNS`. `files_after` and `bytes_after` are
+    the number and the size of the table's files after the restore.
     """
 
     restored: pa.Table
@@ -61,13 +63,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentFiles:
-    """Files that cannot be added back: a mask over the files of the table, and the problems of the first of them.
+    """Files that cannot be added back.
 
-    `lost` names the missing or wrong files in storage, data files and vector files, as in `_needed_by`.
+    - `mask`: whether a file is absent, for each file to add back.
+    - `lost_files`: the names of the missing or wrong files in storage, both data files and vector files.
+    - `problems`: a text for each of the first absent files.
     """
 
     mask: pa.ChunkedArray
-    lost: frozenset[str]
+    lost_files: frozenset[str]
     problems: tuple[str, ...]
 
     @property
@@ -96,33 +100,36 @@ def absent_files(store: LogStore, files: pa.Table, *, all_files: int) -> AbsentF
     Raises:
         StorageError: storage does not answer.
     """
-    presence, masks, lost, problems = Presence(store), list[pa.Array](), set[str](), list[str]()
-    for batch in files.select(["path", "size", "deletionVector"]).to_batches(max_chunksize=_AT_A_TIME):
-        reasons_of_rows = _reasons(presence, batch.to_pylist(), all_files)
-        masks.append(pa.array([bool(reasons) for reasons in reasons_of_rows], pa.bool_()))
-        for reasons in filter(None, reasons_of_rows):
-            lost.update(reasons)
-            if len(problems) < _MAX_PROBLEMS:
-                problems.append("; ".join(reasons.values()))
+    presence, masks, lost_files, problems = Presence(store), list[pa.Array](), set[str](), list[str]()
+    for batch in files.select(["path", "size", "deletionVector"]).to_batches(max_chunksize=_FILES_PER_BATCH):
+        problems_of_rows = _problems_by_lost_file(presence, batch.to_pylist(), all_files)
+        masks.append(pa.array([bool(problem_by_file) for problem_by_file in problems_of_rows], pa.bool_()))
+        for problem_by_file in filter(None, problems_of_rows):
+            lost_files.update(problem_by_file)
+            if len(problems) < _MAX_LISTED_PROBLEMS:
+                problems.append("; ".join(problem_by_file.values()))
     if presence.inaccessible_folders:
         _log.warning(
-            "Could not check whether the files in %s folders exist, because the folders cannot be listed, such as %s.",
+            "Could not check whether the files in %s folders exist, such as %s: the folders cannot be listed.",
             len(presence.inaccessible_folders),
             presence.inaccessible_folders[0],
         )
-    return AbsentFiles(mask=pa.chunked_array(masks, pa.bool_()), lost=frozenset(lost), problems=tuple(problems))
+    return AbsentFiles(
+        mask=pa.chunked_array(masks, pa.bool_()), lost_files=frozenset(lost_files), problems=tuple(problems)
+    )
 
 
 def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None:
     """Refuse a restore with absent files.
 
     Raises:
-        CorruptDataFileError: files are absent; it lists the first, and names a later version that needs none of them.
+        CorruptDataFileError: files are absent. The message lists the first of them, and names a later version that
+            needs none of them.
     """
     if not absent.count:
         return
     more = f"; and {absent.count - len(absent.problems)} more" if absent.count > len(absent.problems) else ""
-    complete_version = _oldest_without(absent.lost, base, target)
+    complete_version = _oldest_version_without(absent.lost_files, base, target)
     hint = "" if complete_version is None else f" Version {complete_version} is the oldest later one without them."
     raise CorruptDataFileError(
         f"Cannot restore version {target.version} of {base.store.root}: {absent.count} of its files are missing or "
@@ -132,24 +139,30 @@ def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None
     )
 
 
-def _reasons(presence: Presence, rows: Sequence[Mapping[str, Any]], all_files: int) -> list[dict[str, str]]:
-    """Return, for each row, the reasons why it cannot be added back, by file in storage; empty if it can."""
-    names = [decode_path(row["path"]) for row in rows]
-    vectors = [_vector_file(row["deletionVector"]) for row in rows]
+def _problems_by_lost_file(
+    presence: Presence, file_rows: Sequence[Mapping[str, Any]], all_files: int
+) -> list[dict[str, str]]:
+    """Return, for each file of the table, its lost files in storage with their problems; empty if none is lost."""
+    names = [decode_path(file_row["path"]) for file_row in file_rows]
+    vectors = [_vector_file(file_row["deletionVector"]) for file_row in file_rows]
     required_files = sorted({*names, *(name for name in vectors if name is not None)})
-    read_sizes = presence.sizes_by_name if costs_less_by_name(required_files, all_files) else presence.sizes
+    read_sizes = presence.sizes_by_request if costs_less_by_request(required_files, all_files) else presence.sizes
     sizes = dict(zip(required_files, read_sizes(required_files), strict=True))
-    reasons_of_rows: list[dict[str, str]] = []
-    for row, name, vector in zip(rows, names, vectors, strict=True):
-        reasons = {canonical_path(row["path"]): _size_problem(name, sizes[name], exact=row["size"])}
+    problems_of_rows: list[dict[str, str]] = []
+    for file_row, name, vector in zip(file_rows, names, vectors, strict=True):
+        problems = {canonical_path(file_row["path"]): _size_problem(name, sizes[name], exact=file_row["size"])}
         if vector is not None:
-            reasons[vector] = _size_problem(vector, sizes[vector], least=_end_of(row["deletionVector"]))
-        reasons_of_rows.append({file: reason for file, reason in reasons.items() if reason is not None})
-    return reasons_of_rows
+            least_size = _least_vector_file_size(file_row["deletionVector"])
+            problems[vector] = _size_problem(vector, sizes[vector], least=least_size)
+        problems_of_rows.append({file: problem for file, problem in problems.items() if problem is not None})
+    return problems_of_rows
 
 
 def _size_problem(name: str, size: int | Absent, *, exact: int | None = None, least: int = 0) -> str | None:
-    """Return why a file is missing or has a wrong size in bytes, or None if it is right or unknown."""
+    """Return a text if a file is missing or has a wrong size in bytes. Return None if it is right or unknown.
+
+    The right size is `exact`, or any size from `least` bytes.
+    """
     match size:
         case Absent.MISSING:
             return f"{name} is missing"
@@ -165,20 +178,20 @@ def _vector_file(descriptor: Mapping[str, Any] | None) -> str | None:
     return None if descriptor is None else file_name(descriptor)
 
 
-def _end_of(descriptor: Mapping[str, Any]) -> int:
-    """Return the least size in bytes of a file that holds the vector."""
+def _least_vector_file_size(descriptor: Mapping[str, Any]) -> int:
+    """Return the least size in bytes of a file that holds the vector: the end of the vector in the file."""
     return int(descriptor["offset"] or 0) + int(descriptor["sizeInBytes"] or 0) + 2 * FRAME_BYTES
 
 
-def _oldest_without(lost: frozenset[str], base: Snapshot, target: Snapshot) -> int | None:
-    """Return the first version above `target` that needs none of `lost`, or None.
+def _oldest_version_without(lost_files: frozenset[str], base: Snapshot, target: Snapshot) -> int | None:
+    """Return the first version above `target` that needs none of the lost files, or None.
 
     A file with a new deletion vector is another file of the table, but needs the same data file.
     """
     store, files = base.store, target.files_with(("path", "deletionVector"))
     incomplete = set[str]()  # the keys of the version's files that need a lost file
-    for batch in files.to_batches(max_chunksize=_AT_A_TIME):
-        incomplete |= _needing(lost, batch.to_pylist())
+    for batch in files.to_batches(max_chunksize=_FILES_PER_BATCH):
+        incomplete |= _keys_of_incomplete(batch.to_pylist(), lost_files)
     commits = list_log(store, target.version + 1).commits
     for version in range(target.version + 1, base.version + 1):
         commit = commits.get(version)
@@ -189,20 +202,24 @@ def _oldest_without(lost: frozenset[str], base: Snapshot, target: Snapshot) -> i
             if kind == RemoveFile.action:
                 removed.add(file_key(body["path"], body.get("deletionVector")))
             elif kind == AddFile.action:
-                added |= _needing(lost, [body])
+                added |= _keys_of_incomplete([body], lost_files)
         incomplete = (incomplete - removed) | added
         if not incomplete:
             return version
     return None
 
 
-def _needing(lost: frozenset[str], adds: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the keys of the files that need one of `lost`."""
+def _keys_of_incomplete(adds: Iterable[Mapping[str, Any]], lost_files: frozenset[str]) -> set[str]:
+    """Return the keys of those files of the table that need a lost file."""
     identities = ((add["path"], add.get("deletionVector")) for add in adds)
-    return {file_key(path, vector) for path, vector in identities if not lost.isdisjoint(_needed_by(path, vector))}
+    return {
+        file_key(path, vector)
+        for path, vector in identities
+        if not lost_files.isdisjoint(_required_files(path, vector))
+    }
 
 
-def _needed_by(path: str, descriptor: Mapping[str, Any] | None) -> tuple[str, ...]:
+def _required_files(path: str, descriptor: Mapping[str, Any] | None) -> tuple[str, ...]:
     """Return the files in storage that a file of the table needs. Several files may share one vector file."""
     vector = _vector_file(descriptor)
     return (canonical_path(path),) if vector is None else (canonical_path(path), vector)

@@ -1,4 +1,4 @@
-"""The common course of delete, update and merge: from the snapshot of the plan to the commit.
+"""The common steps of delete, update and merge: from the snapshot of the plan to the commit.
 
 A run that has committed does not run again. A conflict with another writer makes the command replan on the newest
 snapshot. A run that changes no row commits its transaction identifier alone, so that a retry finds it. delta-spark
@@ -17,7 +17,7 @@ from deltalite.commands.common.append_only import refuse_append_only
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
-from deltalite.commands.common.run_order import is_out_of_order, with_out_of_order
+from deltalite.commands.common.run_order import check_run_order, with_out_of_order
 from deltalite.commands.row_changes.files import write_change
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.protocol.features import check_writable
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
 Planner = Callable[[Snapshot], AbstractContextManager[RowChange]]
-"""Plans the operation on a snapshot; the resources that the plan's rows need are released when the block ends."""
+"""Plans the operation on a snapshot. The context manager releases the resources of the plan's rows."""
 Describer = Callable[[RowChange, WrittenChange | None], Operation]
-"""Builds the operation for the table's history, without times; it gets None from a run that changes no row."""
+"""Builds the operation for the table's history, without times. The second argument is None if no row changes."""
 
 
 def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, describe: Describer) -> OperationResult:
@@ -61,18 +61,18 @@ def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, descri
 def _attempt(
     spark: SparkSession, request: RowsRequest, store: LogStore, plan: Planner, describe: Describer
 ) -> OperationResult:
-    """Plan and commit once."""
+    """Plan and commit once, and return the result."""
     base = Snapshot.load(store)
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
     check_writable(base.protocol, base.metadata)
-    begun = time.monotonic()
+    start_s = time.monotonic()
     with ExitStack() as stack:
         change = stack.enter_context(plan(base))
-        planned = time.monotonic()
+        planned_s = time.monotonic()
         _check_may_remove(base, change)
-        out_of_order = change.changes_rows and is_out_of_order(request, base, change.reads)
+        out_of_order = change.changes_rows and check_run_order(request, base, change.reads)
         written = write_change(spark, base, change, stack) if change.changes_rows else None
         operation = describe(change, written)
         if request.identity is None and _is_empty(change, written):
@@ -81,9 +81,9 @@ def _attempt(
                 request, store, operation.name, version=version, read_version=version, committed=False
             )
         times = {
-            "executionTimeMs": _milliseconds(time.monotonic() - begun),
-            "scanTimeMs": _milliseconds(planned - begun),
-            "rewriteTimeMs": _milliseconds(time.monotonic() - planned),
+            "executionTimeMs": _milliseconds(time.monotonic() - start_s),
+            "scanTimeMs": _milliseconds(planned_s - start_s),
+            "rewriteTimeMs": _milliseconds(time.monotonic() - planned_s),
         }
         operation = replace(operation, metrics={**operation.metrics, **times})
         operation = with_out_of_order(operation, out_of_order=out_of_order)

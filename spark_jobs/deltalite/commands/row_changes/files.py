@@ -1,9 +1,11 @@
 """The files of a delete, an update or a merge: data files, deletion vectors and change data files.
 
 Files with changed rows are rewritten. With `delta.enableDeletionVectors`, the changed rows are soft-deleted instead,
-and only new rows are written. Change data files hold every change of the commit if the other files do not show it:
-after an update, and if a file is rewritten without some of its rows. The changed rows are then computed once, so that
-the table and its feed agree on non-deterministic values. Protocol: Deletion Vectors, Change Data Files.
+and only new rows are written.
+
+After an update, and after a rewrite of a file without some of its rows, the other files do not show all changes of the
+commit. Change data files then hold every change. The changed rows are computed once, so that the table and its feed
+agree on non-deterministic values. Protocol: Deletion Vectors, Change Data Files.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import (
     WrittenFiles,
     live_row_count,
-    live_rows_of,
+    live_rows_per_file,
     publish_change_files,
     publish_files,
     write_layout,
@@ -47,12 +49,12 @@ from deltalite.spark.write.staging import StagedWrite
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# The approximate ratio of the size of rows in memory to their size in a file.
-_UNPACKED = 5
+# Approximate: Parquet files are encoded and compressed, rows in memory are not.
+_MEMORY_TO_FILE_SIZE_RATIO = 5
 
 
 def write_change(spark: SparkSession, base: Snapshot, change: RowChange, stack: ExitStack) -> WrittenChange:
-    """Write all files that the commit needs; the end of `stack` removes uncommitted files.
+    """Write all files that the commit needs, and return its actions. The exit of `stack` removes uncommitted files.
 
     Raises:
         ConstraintViolationError: a new row breaks a rule of the table.
@@ -80,53 +82,59 @@ class _Writer:
         self._change = change
         self._target = target
         self._uses_vectors = uses_deletion_vectors(base)
-        self._updates = any(action.kind is ActionKind.UPDATE for action in change.actions.values())
+        self._has_updates = any(action.kind is ActionKind.UPDATE for action in change.actions.values())
         folder = folder_of(spark, base.store.root)
-        self._staging = stack.enter_context(StagedWrite(folder, write_layout(target, optimize=change.gathers)))
+        self._staging = stack.enter_context(
+            StagedWrite(folder, write_layout(target, optimize=change.shuffles_partitions))
+        )
         self._vectors = stack.enter_context(VectorFiles(base.store))
 
     def write(self, inserts: NewRows | None) -> WrittenChange:
-        touched, has_feed = self._change.touched, self._needs_change_files()
-        if has_feed and touched is not None:
+        """Write the files, and return the actions of the commit."""
+        touched, needs_change_files = self._change.touched, self._needs_change_files()
+        if needs_change_files and touched is not None:
             with computing_rows():
                 touched = replace(touched, rows=touched.rows.compute_once())
                 inserts = None if inserts is None else inserts.compute_once()
         data_files = self._write_data_files(touched, inserts)
         vectors = self._soft_delete(touched) if touched is not None and self._uses_vectors else None
-        removed = pa.concat_tables([self._change.whole_files, *self._removed_files(touched, vectors)])
-        rewritten = 0 if touched is None or self._uses_vectors else live_row_count(self._base.store, touched.files)
+        removed_files = pa.concat_tables([self._change.whole_files, *self._removed_touched_files(touched, vectors)])
+        rewritten_rows = 0 if touched is None or self._uses_vectors else live_row_count(self._base.store, touched.files)
+        changes: tuple[AddCDCFile, ...] = ()
+        if needs_change_files and touched is not None:
+            changes = self._write_change_files(touched.rows, inserts)
         return WrittenChange(
             target=self._target,
             adds=(*data_files.adds, *(() if vectors is None else vectors.adds)),
-            removes=tuple(removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=True)),
-            changes=self._write_change_files(touched.rows, inserts) if has_feed and touched is not None else (),
+            removes=tuple(removes_of(removed_files, deletion_timestamp_ms=now_ms(), data_change=True)),
+            changes=changes,
             files=(self._staging, self._vectors),
             data_files=data_files,
             vectors=vectors or NewVectors(),
-            rewritten_rows=rewritten,
+            rewritten_rows=rewritten_rows,
         )
 
     def _needs_change_files(self) -> bool:
         """Whether the data files and vectors alone would not show readers of the feed all changes."""
-        if self._change.touched is None or (self._uses_vectors and not self._updates):
+        if self._change.touched is None or (self._uses_vectors and not self._has_updates):
             return False
         return is_in_force("changeDataFeed", self._target.protocol, self._target.metadata)
 
     def _write_data_files(self, touched: TouchedRows | None, inserts: NewRows | None) -> WrittenFiles:
         """Write the data files: the remaining rows of rewritten files, and the new rows."""
-        parts = []
+        frames = []
         if touched is not None and not self._uses_vectors:
-            parts.append(touched.rows.rewritten())
-        elif touched is not None and self._updates:
-            parts.append(one_partition_if_small(touched.rows.updated(), _size_of(touched)))
-        table = self._target.copied_table if parts else self._target.table
+            frames.append(touched.rows.rewritten())
+        elif touched is not None and self._has_updates:
+            frames.append(one_partition_if_small(touched.rows.updated(), _estimated_size(touched)))
+        table = self._target.copied_table if frames else self._target.table
         if inserts is not None:
-            parts.append(inserts.beside_copies(self._target.row_ids) if parts else inserts.frame)
-        if not parts:
+            frames.append(inserts.with_null_row_ids(self._target.row_ids) if frames else inserts.frame)
+        if not frames:
             return WrittenFiles.none()
         schema, rules, action = self._target.schema, self._target.rules, self._change.columns.action
         guards = new_row_guards(self._spark, action, schema, rules, self._change.actions)
-        files = self._staging.write(self._apply_rules(union_all(parts)), table, guards)
+        files = self._staging.write(self._apply_rules(union_all(frames)), table, guards)
         return publish_files(self._base.store, self._staging, files, self._target, data_change=True)
 
     def _soft_delete(self, touched: TouchedRows) -> NewVectors:
@@ -136,14 +144,14 @@ class _Writer:
         deletions = ((touched.numbers[file], positions) for file, positions in positions_of_files)
         return self._vectors.delete_rows(_with_all_columns(self._base, touched.files), deletions)
 
-    def _removed_files(self, touched: TouchedRows | None, vectors: NewVectors | None) -> list[pa.Table]:
-        """Return the touched files to remove, with those that are added again with another vector."""
+    def _removed_touched_files(self, touched: TouchedRows | None, vectors: NewVectors | None) -> list[pa.Table]:
+        """Return the touched files that the commit removes, also if it adds them again with another vector."""
         if touched is None:
             return []
         return [touched.files if vectors is None else touched.files.take(pa.array(vectors.touched, pa.int64()))]
 
     def _write_change_files(self, rows: ChangedRows, inserts: NewRows | None) -> tuple[AddCDCFile, ...]:
-        """Write the change data files: pre- and postimages of updates, deleted rows (of whole files too), new rows."""
+        """Write the change data files: preimages and postimages of updates, all deleted rows, and new rows."""
         target, whole_file_rows = self._target, None
         if self._change.whole_files.num_rows:
             rows_to_delete = scan(self._spark, self._base, self._change.whole_files)
@@ -163,7 +171,8 @@ def _with_all_columns(base: Snapshot, files: pa.Table) -> pa.Table:
     return all_files.take(pc.index_in(key_column(files), value_set=key_column(all_files).combine_chunks()))
 
 
-def _size_of(touched: TouchedRows) -> Size:
+def _estimated_size(touched: TouchedRows) -> Size:
     """Estimate the size of the changed rows from the size of their files."""
-    rows = sum(count or 0 for count in live_rows_of(touched.files)) or 1
-    return Size(count=rows, size_bytes=bytes_of(touched.files) * _UNPACKED).of(touched.changed_row_count)
+    row_count = sum(count or 0 for count in live_rows_per_file(touched.files)) or 1
+    size_bytes = bytes_of(touched.files) * _MEMORY_TO_FILE_SIZE_RATIO
+    return Size(count=row_count, size_bytes=size_bytes).with_addresses(touched.changed_row_count)

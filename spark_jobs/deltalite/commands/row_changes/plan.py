@@ -1,7 +1,7 @@
 """The plan and the outcome of a delete, an update or a merge, as values.
 
-A command plans on one snapshot: the touched files, the change of each row, and what it has read. The plan does not
-depend on how the table stores deleted rows, or on its change feed.
+A command plans on one snapshot: the touched files, the change of each row, and the read set. The plan is the same with
+and without deletion vectors, and with and without a change data feed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowCo
 from deltalite.txn.proposal import ReadSet
 
 if TYPE_CHECKING:
-    from deltalite.commands.common.committing import Files
+    from deltalite.commands.common.committing import PendingFiles
     from deltalite.commands.common.written_files import WrittenFiles
     from deltalite.commands.row_changes.deletion_vectors import NewVectors
     from deltalite.protocol.actions import AddCDCFile, AddFile, RemoveFile
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TouchedRows:
-    """Files with rows that change. `rows` has the change of each row, and `numbers` is that of `AddressedRows`."""
+    """Files with rows that change. `rows` has the change of each row. `numbers` is as in `AddressedRows`."""
 
     files: pa.Table
     rows: ChangedRows
@@ -39,11 +39,15 @@ class TouchedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
-    """The plan of an operation. `whole_files` are the files that it removes whole, without reading their rows.
+    """The plan of an operation.
 
-    `gathers` is true if the rows of one partition come from many tasks and have to be shuffled together. `row_level` is
-    that of `Proposal`. `counts` has metrics under Spark's names. `source_versions` has the versions of the Delta tables
-    that the source read, by name.
+    - `actions`: the actions on rows, by number.
+    - `whole_files`: the files that the operation removes whole, without reading their rows.
+    - `shuffles_partitions`: whether the rows of a partition come from many tasks, so that the write shuffles them
+      together.
+    - `row_level`: as in `Proposal`.
+    - `counts`: metrics under Spark's names.
+    - `source_versions`: the versions of the Delta tables that the source has read, by the names of the sources.
     """
 
     target: WriteTarget
@@ -53,7 +57,7 @@ class RowChange:
     whole_files: pa.Table
     touched: TouchedRows | None = None
     inserts: NewRows | None = None
-    gathers: bool = False
+    shuffles_partitions: bool = False
     row_level: bool = False
     counts: Mapping[str, int] = field(default_factory=dict)
     source_versions: Mapping[str, int] = field(default_factory=dict)
@@ -75,7 +79,7 @@ class WrittenChange:
     adds: tuple[AddFile, ...]
     removes: tuple[RemoveFile, ...]
     changes: tuple[AddCDCFile, ...]
-    files: tuple[Files, ...]
+    files: tuple[PendingFiles, ...]
     data_files: WrittenFiles
     vectors: NewVectors
     rewritten_rows: int

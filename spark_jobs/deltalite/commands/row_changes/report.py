@@ -1,4 +1,4 @@
-"""The history entries of delete, update and merge: Spark's parameters and metrics. Pure functions of values."""
+"""The history entries of delete, update and merge: Spark's parameters and metrics. Pure functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from deltalite.commands.common.run_identity import user_metadata
-from deltalite.commands.common.written_files import WrittenFiles
+from deltalite.commands.common.written_files import live_row_count_by_statistics
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.requests import RowsRequest
 from deltalite.txn.proposal import Operation
@@ -57,4 +57,4 @@ def vector_metrics(written: WrittenChange | None) -> dict[str, int]:
 
 def whole_file_row_count(change: RowChange) -> int | None:
     """Return the number of rows of the files that are removed whole, or None if a file has no row count."""
-    return WrittenFiles.rows_of(change.whole_files)
+    return live_row_count_by_statistics(change.whole_files)

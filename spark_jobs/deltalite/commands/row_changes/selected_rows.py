@@ -1,7 +1,7 @@
-"""The plan of delete and update, which do one thing to the rows that a condition selects.
+"""The plan of delete and update: one action on the rows that a condition selects.
 
-The condition is evaluated row by row. So two such operations on different rows of one file do not conflict if the table
-uses deletion vectors (`Proposal.row_level`).
+The condition is evaluated for each row separately. So two such operations on different rows of one file do not conflict
+if the table uses deletion vectors (`Proposal.row_level`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltalite.commands.common.write_target import WriteTarget
-from deltalite.commands.common.written_files import live_row_count, live_rows_by_footers, live_rows_of
+from deltalite.commands.common.written_files import (
+    live_row_count,
+    live_rows_per_file,
+    live_rows_per_file_by_footers,
+)
 from deltalite.commands.row_changes.plan import RowChange, TouchedRows
 from deltalite.log.file_table import key_column
 from deltalite.snapshot import Snapshot
 from deltalite.spark.row_changes.row_actions import ActionKind, RowAction
-from deltalite.spark.row_changes.selecting import Selection, changed_by, counts_by_file, selection
+from deltalite.spark.row_changes.selecting import Selection, matching_rows_by_file, rows_changed_by, selection
 from deltalite.spark.row_changes.touched_rows import RowColumns
 from deltalite.txn.proposal import ReadSet
 
@@ -33,7 +37,7 @@ _PARAMETER = "condition"
 def selected_change(
     spark: SparkSession, base: Snapshot, condition: str | None, action: RowAction, target: WriteTarget
 ) -> RowChange:
-    """Plan `action`, which has the same condition, on the snapshot.
+    """Return the plan that applies `action` on the snapshot. `condition` is the SQL text of the action's condition.
 
     Raises:
         InvalidRequestError: the condition is wrong, or cannot be computed for a row.
@@ -45,7 +49,7 @@ def selected_change(
     whole_files, partial = matching.split(base.store) if is_delete else (matching.no_files, matching)
     touched = None
     if partial.files.num_rows:
-        rows, numbers = changed_by(spark, base, partial.files, columns, action, target.schema)
+        rows, numbers = rows_changed_by(spark, base, partial.files, columns, action, target.schema)
         row_count = live_row_count(base.store, partial.files) if partial.counts is None else sum(partial.counts)
         touched = TouchedRows(files=partial.files, rows=rows, numbers=numbers, changed_row_count=row_count)
     return RowChange(
@@ -61,7 +65,10 @@ def selected_change(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MatchingFiles:
-    """The files with matching rows, the number of matched rows in each (None: all rows), and the read set."""
+    """The files with matching rows, and the read set.
+
+    `counts` has the number of matching rows of each file. It is None if all rows match.
+    """
 
     files: pa.Table
     counts: list[int] | None
@@ -73,12 +80,15 @@ class _MatchingFiles:
         return self.files.slice(0, 0)
 
     def split(self, store: LogStore) -> tuple[pa.Table, _MatchingFiles]:
-        """Return the files whose rows all match, and the rest. Footers confirm it, because statistics may be wrong."""
+        """Return the files in which all rows match, and the other files.
+
+        The row counts of the statistics may be wrong, so the footers confirm them.
+        """
         if self.counts is None:
             return self.files, _MatchingFiles(files=self.no_files, counts=[], reads=self.reads)
-        likely = [n for n, live in enumerate(live_rows_of(self.files)) if live == self.counts[n]]
-        rows = live_rows_by_footers(store, self.files.take(pa.array(likely, pa.int64())))
-        whole = {n for n, count in zip(likely, rows, strict=True) if count == self.counts[n]}
+        likely_whole = [n for n, live in enumerate(live_rows_per_file(self.files)) if live == self.counts[n]]
+        footer_counts = live_rows_per_file_by_footers(store, self.files.take(pa.array(likely_whole, pa.int64())))
+        whole = {n for n, count in zip(likely_whole, footer_counts, strict=True) if count == self.counts[n]}
         is_whole = pa.array([n in whole for n in range(len(self.counts))], pa.bool_())
         partial = _MatchingFiles(
             files=self.files.filter(pc.invert(is_whole)),
@@ -91,14 +101,15 @@ class _MatchingFiles:
 def _matching_files(spark: SparkSession, base: Snapshot, condition: str | None, columns: RowColumns) -> _MatchingFiles:
     if condition is None:
         return _MatchingFiles(files=base.files, counts=None, reads=ReadSet(whole_table=True))
-    chosen = selection(spark, base, condition, parameter=_PARAMETER)
-    if chosen.is_whole:
-        return _MatchingFiles(files=chosen.files, counts=None, reads=_reads(chosen, chosen.files))
-    counts = counts_by_file(spark, base, chosen, condition, columns, parameter=_PARAMETER)
+    candidates = selection(spark, base, condition, parameter=_PARAMETER)
+    if candidates.all_rows_match:
+        return _MatchingFiles(files=candidates.files, counts=None, reads=_reads(candidates, candidates.files))
+    counts = matching_rows_by_file(spark, base, candidates, condition, columns, parameter=_PARAMETER)
     numbers = sorted(counts)
-    files = chosen.files.take(pa.array(numbers, pa.int64()))
-    return _MatchingFiles(files=files, counts=[counts[number] for number in numbers], reads=_reads(chosen, files))
+    files = candidates.files.take(pa.array(numbers, pa.int64()))
+    return _MatchingFiles(files=files, counts=[counts[number] for number in numbers], reads=_reads(candidates, files))
 
 
-def _reads(chosen: Selection, files: pa.Table) -> ReadSet:
-    return ReadSet(keys=frozenset(key_column(files).to_pylist()), rows=(chosen.test,))
+def _reads(candidates: Selection, files: pa.Table) -> ReadSet:
+    """Return the read set of an operation that selects `candidates` and finds matching rows in `files`."""
+    return ReadSet(keys=frozenset(key_column(files).to_pylist()), rows=(candidates.test,))

@@ -1,4 +1,4 @@
-"""The table operation: creates a table as a task declares it, or alters it until it is as declared.
+"""The table operation: creates the table that a task declares, or alters an existing table to match the declaration.
 
 `jobs` calls `define_table`. Begin with `command.py`.
 """

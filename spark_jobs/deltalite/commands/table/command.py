@@ -1,10 +1,10 @@
-"""The table command: creates a table as a task declares it, or alters it until it is as declared.
+"""The table command: creates the table that a task declares, or alters an existing table to match the declaration.
 
 The steps:
 
 1. Look for an earlier commit of this run.
-2. Compare the table with the declaration. Without a difference the command commits nothing.
-3. Check the expressions of the table. If a rule is new, check the rows that the table has.
+2. Compare the table with the declaration. If there is no difference, commit nothing.
+3. Check the expressions of the table. If a rule is new, check the rows of the table too.
 4. If the table gets row tracking, give row ids to its files (`row_id_backfill`). If it drops a feature, rewrite the
    files that need the feature (`feature_drop`).
 5. Commit the protocol and the metadata in one version.
@@ -54,15 +54,15 @@ def define_table(spark: SparkSession, request: TableRequest) -> OperationResult:
         SchemaMismatchError: the table cannot become as declared.
         ConstraintViolationError: a row of the table breaks a new rule.
         UnsupportedFeatureError: this release cannot write the table, or not with these properties.
-        DeltaLiteError: the log cannot be read, or other writers won too often. The table is unchanged, except for the
+        DeltaLiteError: the log cannot be read, or every attempt met a conflict. The table is unchanged, except for the
             commits of step 4.
     """
     refuse_version(request.table)
     check_properties(request)
-    declared = None if request.schema is None else declared_schema(spark, request.schema)
+    declaration = None if request.schema is None else declared_schema(spark, request.schema)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     return replan_on_conflict(
-        lambda: _attempt(spark, request, store, declared),
+        lambda: _attempt(spark, request, store, declaration),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
         seconds=request.conflict_seconds,
@@ -70,46 +70,46 @@ def define_table(spark: SparkSession, request: TableRequest) -> OperationResult:
 
 
 def _attempt(
-    spark: SparkSession, request: TableRequest, store: LogStore, declared: StructType | None
+    spark: SparkSession, request: TableRequest, store: LogStore, declaration: StructType | None
 ) -> OperationResult:
-    """Plan and commit once."""
+    """Plan and commit once, and return the result. `declaration` is the schema of the request."""
     base = existing_table(spark, store)
     if base is None:
-        plan = plan_new_table(request, declared, store.root, now_ms=now_ms())
-        _check(spark, plan, None, declared)
+        plan = plan_new_table(request, declaration, store.root, now_ms=now_ms())
+        _check_rules(spark, plan, None, declaration)
         return commit_proposal(spark, request, store, _proposal(request, plan, None))
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
-    plan = plan_change(request, declared, base)
+    plan = plan_change(request, declaration, base)
     backfilled_files = rewritten_files = 0
     if _needs_row_ids(plan, base):
-        _check(spark, plan, base, declared)  # before any commit of the backfill
+        _check_rules(spark, plan, base, declaration)  # before any commit of the backfill
         backfilled_files, base = backfill_row_ids(spark, request, store)
-        plan = plan_change(request, declared, base)
+        plan = plan_change(request, declaration, base)
     if plan.changes.dropped_features:
-        _check(spark, plan, base, declared)  # before any commit of the preparation
+        _check_rules(spark, plan, base, declaration)  # before any commit of the preparation
         rewritten_files, base = prepare_drop(spark, request, store, plan.changes.dropped_features)
-        plan = plan_change(request, declared, base)
+        plan = plan_change(request, declaration, base)
     if not plan.is_change:
         return operation_result(
             request, store, ALTER, version=base.version, read_version=base.version, committed=False,
             metrics=plan.changes.metrics,
         )  # fmt: skip
-    _check(spark, plan, base, declared)
+    _check_rules(spark, plan, base, declaration)
     file_counts = {"numBackfilledFiles": backfilled_files, "numRewrittenFiles": rewritten_files}
     return commit_proposal(spark, request, store, _proposal(request, plan, base, file_counts))
 
 
 def _needs_row_ids(plan: Plan, base: Snapshot) -> bool:
-    """Whether the table gets row tracking, so that its files need row ids."""
+    """Whether the plan enables row tracking, so that the files of the table need row ids."""
     return plan.target.row_ids is not None and not row_tracking.is_enabled(base.protocol, base.metadata)
 
 
-def _check(spark: SparkSession, plan: Plan, base: Snapshot | None, declared: StructType | None) -> None:
+def _check_rules(spark: SparkSession, plan: Plan, base: Snapshot | None, declaration: StructType | None) -> None:
     """Check the expressions of the table, and the rows of `base` if a rule is new."""
     target, changes = plan.target, plan.changes
-    declared_columns = () if declared is None else declared.names
+    declared_columns = () if declaration is None else declaration.names
     check_expressions(
         spark, target.schema, target.rules, columns=declared_columns, constraint_keys=changes.constraint_keys
     )

@@ -2,11 +2,11 @@
 
 1. One commit unsets the property, so that no writer widens another column.
 2. Each file that stores a column with a narrower type is written again, in bounded commits (`rewrite_files`).
-3. `BARRIERS` empty commits get a checkpoint each. A client without the feature reads the table from one of them. There
-   are several, because some clients try earlier checkpoints if one is unreadable.
+3. `BARRIERS` empty commits get a checkpoint each. A client without the feature reads the table from one of these
+   checkpoints. There are several, because some clients try an earlier checkpoint if one is unreadable.
 
-A task that stops in between leaves a correct table, and the next attempt goes on. The commit that drops the feature
-follows. delta-spark: AlterTableDropFeatureDeltaCommand (executeDropFeatureWithCheckpointProtection).
+The commit that drops the feature follows. If the task stops in between, the table is correct, and the next attempt
+continues. delta-spark: AlterTableDropFeatureDeltaCommand (executeDropFeatureWithCheckpointProtection).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
 BARRIERS = 3
-_FOOTERS_AT_A_TIME = 4_096
+_FOOTERS_PER_BATCH = 4_096
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
@@ -55,24 +55,24 @@ def prepare_drop(
     """Do the steps before the drop. Return the number of files that were written again, and the newest snapshot.
 
     Raises:
-        ConcurrentDeleteReadException: other writers changed narrower files until the limit on retries was reached.
+        ConcurrentDeleteReadException: other writers changed or added narrower files, and no retry is left.
         DeltaLiteError: as `optimize`, or a checkpoint cannot be written.
     """
     steps = _Steps(spark=spark, request=request, store=store)
     steps.unset_properties(enabling_properties(features))
-    rewritten = steps.rewrite_narrower_files()
+    rewritten_files = steps.rewrite_narrower_files()
     for _ in range(BARRIERS):
         steps.commit_barrier()
     base = Snapshot.load(store)
     steps.check_has_no_narrower_file(base)  # meanwhile another writer may have widened a column, or restored files
-    return rewritten, base
+    return rewritten_files, base
 
 
 @dataclass(slots=True, kw_only=True)
 class _Steps:
     """The steps of one task attempt.
 
-    `wide_files` are files whose footers were read, and which have no narrower column by the schema `schema_string`.
+    `wide_files` are the files without a narrower column, by their footers and by the schema `schema_string`.
     """
 
     spark: SparkSession
@@ -86,18 +86,18 @@ class _Steps:
 
         def attempt() -> None:
             base = Snapshot.load(self.store)
-            kept = {key: text for key, text in base.configuration.items() if key not in keys}
-            if kept == base.configuration:
+            configuration = {key: text for key, text in base.configuration.items() if key not in keys}
+            if configuration == base.configuration:
                 return
-            unset = sorted(base.configuration.keys() - kept.keys())
-            parameters = {"properties": json.dumps(unset), "ifExists": True}
-            metadata = replace(base.metadata, configuration=kept)
+            unset_keys = sorted(base.configuration.keys() - configuration.keys())
+            parameters = {"properties": json.dumps(unset_keys), "ifExists": True}
+            metadata = replace(base.metadata, configuration=configuration)
             self._commit(base, Operation(name="UNSET TBLPROPERTIES", parameters=parameters), metadata=metadata)
 
         self._replan(attempt)
 
     def rewrite_narrower_files(self) -> int:
-        """Write each narrower file again. Return the number of old files."""
+        """Write each narrower file again. Return the number of these files."""
         optimize_request = OptimizeRequest(
             table=self.request.table,
             single_writer=self.request.single_writer,
@@ -105,20 +105,20 @@ class _Steps:
             conflict_retries=self.request.conflict_retries,
             conflict_seconds=self.request.conflict_seconds,
         )
-        plan = partial(self._plan, most_bytes=optimize_request.max_commit_bytes)
+        plan = partial(self._plan, max_bytes=optimize_request.max_commit_bytes)
         return rewrite_files(self.spark, optimize_request, self.store, plan).metrics.get("numRemovedFiles", 0)
 
     def check_has_no_narrower_file(self, base: Snapshot) -> None:
         """Check that no file of the snapshot has a narrower column.
 
         Raises:
-            ConcurrentDeleteReadException: a file has one.
+            ConcurrentDeleteReadException: a file has a narrower column.
         """
-        remaining = self._narrower_files(base).num_rows
-        if remaining:
+        narrower_count = self._narrower_files(base).num_rows
+        if narrower_count:
             raise ConcurrentDeleteReadException(
-                f"Could not drop the feature: {remaining} files of {self.store.root} store a column with a narrower "
-                "type, because another writer changed files or types meanwhile.",
+                f"Could not drop the feature: {narrower_count} files of {self.store.root} store a column with a "
+                "narrower type, because another writer changed files or types meanwhile.",
                 remedy="Run the task again when fewer writers change the table.",
             )
 
@@ -127,13 +127,11 @@ class _Steps:
         result = self._replan(lambda: self._commit(Snapshot.load(self.store), Operation(name="Empty Commit")))
         write_any_checkpoint(self.spark, Snapshot.load(self.store, result.version), now_ms())
 
-    def _plan(self, base: Snapshot, *, most_bytes: int) -> OptimizePlan:
+    def _plan(self, base: Snapshot, *, max_bytes: int) -> OptimizePlan:
         files = self._narrower_files(base)
         if files.num_rows:
-            _log.info(
-                "Writing %s files of %s with the types that the columns have now.", files.num_rows, base.store.root
-            )
-        return plan_in_place(base, files, most_bytes=most_bytes)
+            _log.info("Rewriting %s files of %s that store narrower types.", files.num_rows, base.store.root)
+        return plan_in_place(base, files, max_bytes=max_bytes)
 
     def _narrower_files(self, base: Snapshot) -> pa.Table:
         """Return the files with a narrower column, with all columns of `ADD_TYPES`."""
@@ -144,12 +142,12 @@ class _Steps:
             self.wide_files, self.schema_string = set(), base.metadata.schema_string
         narrower = NarrowerColumns(base.table_schema)
         paths = files["path"].to_pylist()
-        unread = [path for path in paths if path not in self.wide_files]
-        for start in range(0, len(unread), _FOOTERS_AT_A_TIME):
-            some = unread[start : start + _FOOTERS_AT_A_TIME]
-            names = [decode_path(path) for path in some]
-            for path, name, footer in zip(some, names, read_footers(self.store, names), strict=True):
-                if not narrower.has_any(footer, name):
+        unread_paths = [path for path in paths if path not in self.wide_files]
+        for start in range(0, len(unread_paths), _FOOTERS_PER_BATCH):
+            batch = unread_paths[start : start + _FOOTERS_PER_BATCH]
+            names = [decode_path(path) for path in batch]
+            for path, name, footer in zip(batch, names, read_footers(self.store, names), strict=True):
+                if not narrower.are_in(footer, name):
                     self.wide_files.add(path)
         return files.filter(pa.array([path not in self.wide_files for path in paths], pa.bool_()))
 

@@ -1,4 +1,4 @@
-"""The table that a request declares: the target of a new table, or of an existing one with the changes."""
+"""The plan of a table that a request declares: the target of a new table, or the changes of an existing table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from deltalite.commands.common.write_target import (
 from deltalite.errors import InvalidRequestError, TableNotFoundError
 from deltalite.protocol import type_widening
 from deltalite.protocol.actions import DomainMetadata, Metadata
-from deltalite.protocol.altering import altered_schema, changed_columns, is_computed, newly_required
+from deltalite.protocol.altering import altered_schema, changed_columns, is_computed, newly_required_columns
 from deltalite.protocol.clustering import (
     MAX_CLUSTERING_COLUMNS,
     check_keeps_clustering,
@@ -58,7 +58,7 @@ class Changes:
     - `constraint_keys`: the properties of new or changed constraints. The table's rows must satisfy them.
     - `required_columns`: the columns that become NOT NULL.
     - `adds_computed_column`: a new column has a default or is computed, so the table must not have rows.
-    - `dropped_features`: the features that the table has and must not have.
+    - `dropped_features`: the features of the table that the request drops.
 
     The other fields are for the table's history.
     """
@@ -85,7 +85,7 @@ class Changes:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The operation parameters of the commit, without those that did not change."""
+        """The operation parameters of the commit, for all values that change."""
         parameters = {
             "addedColumns": list(self.added_columns),
             "changedColumns": list(self.changed_columns),
@@ -125,15 +125,16 @@ def check_properties(request: TableRequest) -> None:
     """Check the properties and constraints of the request.
 
     Raises:
-        InvalidRequestError: one is unknown or invalid, is maintained by writers, or is set in the wrong parameter.
+        InvalidRequestError: a property is unknown or invalid, is maintained by writers, or is set in the wrong
+            parameter.
     """
     check_new_properties(request.properties)
-    enabled = enabling_properties(droppable_features(request.drop_features))
+    keys_of_dropped = enabling_properties(droppable_features(request.drop_features))
     for key, text in request.properties.items():
-        if key in enabled and text.lower() != "false":
+        if key in keys_of_dropped and text.lower() != "false":
             raise InvalidRequestError(
                 f"properties sets {key}, which enables a feature that drop_features names.",
-                remedy="Remove one of them.",
+                remedy="Remove the property, or the feature from drop_features.",
             )
     for key in (*request.properties, *request.unset_properties):
         if is_constraint(key):
@@ -146,38 +147,40 @@ def check_properties(request: TableRequest) -> None:
         if is_protocol_property(key):
             raise InvalidRequestError(
                 f"unset_properties names {key}: a task cannot remove a feature or lower a version of the protocol.",
-                remedy="Leave it out. `drop_features` removes a feature.",
+                remedy="Leave the property out. `drop_features` removes a feature.",
             )
         if key in _MAINTAINED_PROPERTIES:
-            raise InvalidRequestError(f"unset_properties names {key}, which writers maintain.", remedy="Leave it out.")
+            raise InvalidRequestError(
+                f"unset_properties names {key}, which writers maintain.", remedy="Leave the property out."
+            )
 
 
-def plan_new_table(request: TableRequest, declared: StructType | None, root: str, *, now_ms: int) -> Plan:
-    """Return the plan that creates the table.
+def plan_new_table(request: TableRequest, declaration: StructType | None, root: str, *, now_ms: int) -> Plan:
+    """Return the plan that creates the table. `declaration` is the schema of the request.
 
     Raises:
         TableNotFoundError: the request has no schema.
         InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError: the declaration is wrong, or this release
             cannot write such a table.
     """
-    if declared is None:
+    if declaration is None:
         raise TableNotFoundError(
             f"{root} is not a Delta table, and the task declares no schema.",
             remedy="Give `schema` to create the table, or correct the address.",
         )
-    _check_partition_columns(request, declared)
+    _check_partition_columns(request, declaration)
     configuration = declared_properties(request, {})
     metadata = Metadata(
         id=str(uuid.uuid4()),
         description=request.description,
-        schema_string=schema_to_json(declared),
-        partition_columns=partition_columns(declared, request.partition_by or ()),
+        schema_string=schema_to_json(declaration),
+        partition_columns=partition_columns(declaration, request.partition_by or ()),
         configuration=configuration,
         created_time_ms=now_ms,
     )
     check_manifests_are_possible(configuration)
     target = new_target_from_metadata(metadata, _requested_protocol(request))
-    target, cluster_by = _clustered(request, target)
+    target, cluster_by = _with_clustering(request, target)
     changes = Changes(
         properties=configuration,
         constraint_keys=frozenset(filter(is_constraint, configuration)),
@@ -186,11 +189,11 @@ def plan_new_table(request: TableRequest, declared: StructType | None, root: str
     return Plan(target=target, changes=changes, domains=_domains(target) if cluster_by else ())
 
 
-def plan_change(request: TableRequest, declared: StructType | None, base: Snapshot) -> Plan:
-    """Return the plan that alters the table.
+def plan_change(request: TableRequest, declaration: StructType | None, base: Snapshot) -> Plan:
+    """Return the plan that alters the table. `declaration` is the schema of the request.
 
     Raises:
-        SchemaMismatchError: the table cannot get the declared schema; the message names the column.
+        SchemaMismatchError: the table cannot get the declared schema. The message names the column.
         InvalidRequestError, UnsupportedFeatureError: a property is wrong, or this release cannot write such a table.
     """
     check_same_partitioning(request.partition_by, base)
@@ -204,18 +207,19 @@ def plan_change(request: TableRequest, declared: StructType | None, base: Snapsh
         description=base.metadata.description if request.description is None else request.description,
     )
     schema = base.schema
-    if declared is not None:
+    if declaration is not None:
         widens = type_widening.is_enabled(protocol_for(metadata, base.protocol, requested), metadata)
-        schema = altered_schema(base.schema, declared, widens=widens, has_rows=base.files.num_rows > 0)
+        schema = altered_schema(base.schema, declaration, widens=widens, has_rows=base.files.num_rows > 0)
     if schema != base.schema:
         metadata = replace(metadata, schema_string=schema_to_json(schema))
-    before = base.configuration
-    different_keys = sorted(k for k in {*before, *configuration} if before.get(k) != configuration.get(k))
-    altered = altered_target(base, metadata, requested, keeps_clustering=request.cluster_by is None)
-    target, cluster_by = _clustered(request, altered)
-    dropped = droppable_features(request.drop_features) & supported_features(base.protocol)
-    if dropped:
-        target = target_without_features(target, dropped)
+    old_properties = base.configuration
+    all_keys = {*old_properties, *configuration}
+    different_keys = sorted(key for key in all_keys if old_properties.get(key) != configuration.get(key))
+    target = altered_target(base, metadata, requested, keeps_clustering=request.cluster_by is None)
+    target, cluster_by = _with_clustering(request, target)
+    dropped_features = droppable_features(request.drop_features) & supported_features(base.protocol)
+    if dropped_features:
+        target = target_without_features(target, dropped_features)
     return Plan(
         target=target,
         domains=() if cluster_by is None else _domains(target),
@@ -224,9 +228,9 @@ def plan_change(request: TableRequest, declared: StructType | None, base: Snapsh
             changed_columns=changed_columns(base.schema, schema),
             properties={key: configuration.get(key) for key in different_keys},
             constraint_keys=frozenset(k for k in different_keys if is_constraint(k) and k in configuration),
-            required_columns=newly_required(base.schema, schema),
+            required_columns=newly_required_columns(base.schema, schema),
             adds_computed_column=any(is_computed(f) for f in schema if base.schema.find(f.name) is None),
-            dropped_features=tuple(sorted(dropped)),
+            dropped_features=tuple(sorted(dropped_features)),
             description=None if metadata.description == base.metadata.description else metadata.description,
             cluster_by=cluster_by,
         ),
@@ -238,8 +242,8 @@ def _requested_protocol(request: TableRequest) -> RequestedProtocol:
     return replace(requested, features=requested.features | {"clustering"}) if request.cluster_by else requested
 
 
-def _clustered(request: TableRequest, target: WriteTarget) -> tuple[WriteTarget, tuple[str, ...] | None]:
-    """Return the target with the declared clustering columns, and their names; None if the clustering stays."""
+def _with_clustering(request: TableRequest, target: WriteTarget) -> tuple[WriteTarget, tuple[str, ...] | None]:
+    """Return the target with the declared clustering columns, and their names, or None if the clustering stays."""
     if request.cluster_by is None:
         return target, None
     columns = order_columns(
@@ -256,34 +260,34 @@ def _domains(target: WriteTarget) -> tuple[DomainMetadata, ...]:
     return (clustering_domain(target.clustering),)
 
 
-def declared_properties(request: TableRequest, before: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a table with the properties `before` after the request, its constraints included."""
-    # Delta ignores the case of a constraint's name. A new one gets a name in lower case, as delta-spark gives it.
-    keys = {key[len(CONSTRAINT_PREFIX) :].lower(): key for key in before if is_constraint(key)}
+def declared_properties(request: TableRequest, old_properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of the table after the request, with its constraints."""
+    # Delta ignores the case of a constraint's name. A new constraint gets a name in lower case, as in delta-spark.
+    old_keys = {key[len(CONSTRAINT_PREFIX) :].lower(): key for key in old_properties if is_constraint(key)}
     constraints = {
-        keys.get(name.lower(), f"{CONSTRAINT_PREFIX}{name.lower()}"): condition
+        old_keys.get(name.lower(), f"{CONSTRAINT_PREFIX}{name.lower()}"): condition
         for name, condition in request.constraints.items()
     }
-    unset = {*request.unset_properties, *(keys.get(name.lower()) for name in request.drop_constraints)}
-    unset |= enabling_properties(droppable_features(request.drop_features))
-    remaining = {key: text for key, text in before.items() if key not in unset}
-    return remaining | stored_properties(request.properties) | constraints
+    unset_keys = {*request.unset_properties, *(old_keys.get(name.lower()) for name in request.drop_constraints)}
+    unset_keys |= enabling_properties(droppable_features(request.drop_features))
+    remaining_properties = {key: text for key, text in old_properties.items() if key not in unset_keys}
+    return remaining_properties | stored_properties(request.properties) | constraints
 
 
-def _check_partition_columns(request: TableRequest, declared: StructType) -> None:
-    missing = next((name for name in request.partition_by or () if declared.find(name) is None), None)
+def _check_partition_columns(request: TableRequest, declaration: StructType) -> None:
+    missing = next((name for name in request.partition_by or () if declaration.find(name) is None), None)
     if missing is not None:
         raise InvalidRequestError(
-            f"partition_by names '{missing}', and `schema` has the columns {', '.join(declared.names)}.",
+            f"partition_by names '{missing}', which is not a column of `schema`: {', '.join(declaration.names)}.",
             remedy="Correct the name, or declare the column.",
         )
 
 
 def _check_unset_properties(request: TableRequest, base: Snapshot) -> None:
-    unknown = (key for key in request.unset_properties if key not in base.configuration and not may_be_set(key))
-    key = next(unknown, None)
+    unknown_keys = (key for key in request.unset_properties if key not in base.configuration and not may_be_set(key))
+    key = next(unknown_keys, None)
     if key is not None:
         raise InvalidRequestError(
             f"unset_properties names {key}, which is not a property of the table or of Delta.",
-            remedy="Check the spelling, also upper and lower case.",
+            remedy="Correct the spelling, including upper and lower case.",
         )

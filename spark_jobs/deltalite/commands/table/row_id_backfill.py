@@ -2,12 +2,12 @@
 
 Every row of a table with row tracking has a row id, so the files without ids get them first:
 
-1. One commit adds the feature to the protocol, and ends a suspension of row ids that the request ends. From then on all
-   writers assign row ids to new files.
+1. One commit adds the feature to the protocol. If the request ends a suspension of row ids, the commit ends it too.
+   From then on all writers assign row ids to new files.
 2. Each further commit adds up to `FILES_PER_COMMIT` files again, with row ids and without a change of data.
 
-A task that stops in between leaves a correct table, and the next attempt goes on with the other files. Protocol: Row
-Tracking; delta-spark: RowTrackingBackfillCommand.
+If the task stops in between, the table is correct, and the next attempt continues with the remaining files. Protocol:
+Row Tracking; delta-spark: RowTrackingBackfillCommand.
 """
 
 from __future__ import annotations
@@ -43,45 +43,45 @@ _log = logging.getLogger(__name__)
 
 
 def backfill_row_ids(spark: SparkSession, request: TableRequest, store: LogStore) -> tuple[int, Snapshot]:
-    """Give row ids to all files that have none. Return their number, and a snapshot in which every file has row ids.
+    """Give row ids to the files without row ids. Return the number of these files, and a snapshot without such files.
 
     Raises:
         InvalidRequestError: the statistics of a file lack its number of records, or the table suspends row ids.
         DeltaLiteError: as `commit_proposal`.
     """
-    number = 0
+    total = 0
     while True:
-        count, base = replan_on_conflict(
+        file_count, base = replan_on_conflict(
             lambda: _commit_next(spark, request, store),
             rebase=Rebase.REPLAN,
             retries=request.conflict_retries,
             seconds=request.conflict_seconds,
         )
-        if not count:
-            return number, base
-        number += count
-        _log.info("Assigned row ids to %s files of %s so far.", number, store.root)
+        if not file_count:
+            return total, base
+        total += file_count
+        _log.info("Assigned row ids to %s files of %s so far.", total, store.root)
 
 
 def _commit_next(spark: SparkSession, request: TableRequest, store: LogStore) -> tuple[int, Snapshot]:
-    """Commit the next step. Return its number of files, and the snapshot on which it is based."""
+    """Commit the next step. Return the number of its files, and the snapshot that it is based on."""
     base = Snapshot.load(store)
     if not assigns_row_ids(base.protocol, base.metadata):
         _start_assigning(spark, request, store, base)
         base = Snapshot.load(store)
     all_files = base.files_with()
     files = all_files.filter(pc.is_null(all_files["baseRowId"])).slice(0, FILES_PER_COMMIT)
-    count: int = files.num_rows
-    if count:
-        commit_proposal(spark, request, store, _backfill(request, base, files))
-    return count, base
+    file_count: int = files.num_rows
+    if file_count:
+        commit_proposal(spark, request, store, _backfill_proposal(request, base, files))
+    return file_count, base
 
 
 def _start_assigning(spark: SparkSession, request: TableRequest, store: LogStore, base: Snapshot) -> None:
     """Commit the protocol with the feature, and the metadata without a suspension."""
     check_not_suspended(declared_properties(request, base.configuration))
-    kept = {key: text for key, text in base.configuration.items() if key != ROW_TRACKING_SUSPENDED.key}
-    metadata = replace(base.metadata, configuration=kept)
+    configuration = {key: text for key, text in base.configuration.items() if key != ROW_TRACKING_SUSPENDED.key}
+    metadata = replace(base.metadata, configuration=configuration)
     protocol = protocol_for(metadata, base.protocol, RequestedProtocol(features=frozenset({FEATURE})))
     operation = Operation(
         name="UPGRADE PROTOCOL",
@@ -97,7 +97,7 @@ def _start_assigning(spark: SparkSession, request: TableRequest, store: LogStore
     commit_proposal(spark, request, store, proposal)
 
 
-def _backfill(request: TableRequest, base: Snapshot, files: pa.Table) -> Proposal:
+def _backfill_proposal(request: TableRequest, base: Snapshot, files: pa.Table) -> Proposal:
     identities = files.select(["path", "deletionVector"]).to_pylist()
     keys = (file_key(row["path"], row["deletionVector"]) for row in identities)
     return Proposal(

@@ -1,6 +1,6 @@
 """The write operation: the rows of a query become a new version of the table.
 
-`jobs` calls `write`, and the first run of a merge does.
+`jobs` calls `write`, and so does a merge that creates its table.
 Begin with `command.py`: it shows the order of steps that every operation follows.
 """
 

@@ -5,7 +5,7 @@ The steps:
 1. Look for an earlier commit of this run.
 2. Check that the rows fit the table.
 3. Let Spark write data files that no version of the table refers to yet.
-4. Commit the new files, and the removal of the files that they replace, in one version.
+4. Commit the new files, and the removal of the replaced files, in one version.
 5. Run the post-commit upkeep, which cannot fail the write.
 
 An error in steps 1 to 3, or a conflict in step 4, leaves the table unchanged. Steps 1 and 4 use the same snapshot, and
@@ -28,7 +28,7 @@ from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.kept_rows import KeptRows, StagedRows
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
-from deltalite.commands.common.run_order import is_out_of_order, with_out_of_order
+from deltalite.commands.common.run_order import check_run_order, with_out_of_order
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.common.write_target import WriteTarget, write_target
 from deltalite.commands.common.written_files import WrittenFiles, live_row_count, publish_files, write_layout
@@ -47,7 +47,7 @@ from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.guards import Guard, not_null_guards, replaced_range_guard
-from deltalite.spark.columns.names import named
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.text_lengths import length_guards
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.hadoop.folders import folder_of
@@ -92,9 +92,9 @@ def write(spark: SparkSession, request: WriteRequest, *, describe: Describer | N
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    with KeptRows() as kept:
+    with KeptRows() as kept_rows:
         return replan_on_conflict(
-            lambda: _attempt(spark, request, store, kept, describe),
+            lambda: _attempt(spark, request, store, kept_rows, describe),
             rebase=_rebase(request),
             retries=request.conflict_retries,
             seconds=request.conflict_seconds,
@@ -102,17 +102,17 @@ def write(spark: SparkSession, request: WriteRequest, *, describe: Describer | N
 
 
 def _rebase(request: WriteRequest) -> Rebase:
-    """Return `REPLAN` for a self read, because its rows depend on the snapshot; else `REPLAN_AND_KEEP_ROWS`."""
+    """Return `REPLAN` for a self read, because its rows depend on the snapshot, and else `REPLAN_AND_KEEP_ROWS`."""
     return Rebase.REPLAN if self_reads(request.sources, request.table) else Rebase.REPLAN_AND_KEEP_ROWS
 
 
 def _attempt(
-    spark: SparkSession, request: WriteRequest, store: LogStore, kept: KeptRows, describe: Describer | None
+    spark: SparkSession, request: WriteRequest, store: LogStore, kept_rows: KeptRows, describe: Describer | None
 ) -> OperationResult:
-    """Plan and commit once."""
+    """Plan and commit once, and return the result."""
     base = existing_table(spark, store)
     if base is None:
-        return _Write(spark, request, store, None, kept, describe).run()
+        return _Write(spark, request, store, None, kept_rows, describe).run()
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
@@ -125,12 +125,18 @@ def _attempt(
         case WriteMode.IGNORE:
             return record_run(spark, request, store, base, write_operation(request, base.partition_columns, {}, {}))
         case WriteMode.APPEND | WriteMode.OVERWRITE:
-            return _Write(spark, request, store, base, kept, describe).run()
+            return _Write(spark, request, store, base, kept_rows, describe).run()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Staged:
-    """The output of step 3: the new files with statistics, and the files that they replace."""
+class _StagedFiles:
+    """The output of step 3.
+
+    - `new`: the files with the rows of the query.
+    - `copied`: the files with the rows that survive from rewritten files.
+    - `replaced`: the files that the write removes from the table, None if it only adds rows.
+    - `changes`: the change data files.
+    """
 
     new: WrittenFiles
     copied: WrittenFiles
@@ -139,7 +145,7 @@ class _Staged:
 
 
 class _Write:
-    """One attempt to write and commit."""
+    """One attempt to write and commit. `base` is None for a new table."""
 
     def __init__(
         self,
@@ -147,23 +153,23 @@ class _Write:
         request: WriteRequest,
         store: LogStore,
         base: Snapshot | None,
-        kept: KeptRows,
+        kept_rows: KeptRows,
         describe: Describer | None,
     ) -> None:
         self._spark = spark
         self._request = request
         self._store = store
         self._base = base
-        self._kept = kept
+        self._kept_rows = kept_rows
         self._out_of_order: bool | None = None  # None until it is checked
         self._describe = describe
 
     def run(self) -> OperationResult:
         self._check_may_overwrite()
-        rows = self._kept.rows
+        rows = self._kept_rows.rows
         if rows is not None:
-            target = write_target(self._request, self._base, rows.data, now_ms=now_ms())
-            if rows.are_right_for(target):
+            target = write_target(self._request, self._base, rows.row_schema, now_ms=now_ms())
+            if rows.fit(target):
                 return self._commit(rows, target, self._replaced_by_request(target))
         return self._stage_and_commit()
 
@@ -171,21 +177,27 @@ class _Write:
         """Compute and stage the rows of the query, then commit them."""
         request = self._request
         with query_rows(self._spark, self._sources(), request.query, request.query_params) as query:
-            data = from_spark(query.frame.schema)
-            target = write_target(self._request, self._base, data, now_ms=now_ms())
+            row_schema = from_spark(query.frame.schema)
+            target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
             replaced = self._replaced_by_request(target)
             self._check_replaced(replaced)
-            staging = self._kept.staging(folder_of(self._spark, self._store.root), self._layout(target))
-            guards = self._guards(data, target)
-            complete = fill_columns(query.frame, data, target.schema, target.rules)
-            missing_identities = [c for c in target.rules.identities if data.find(c.name) is None]
-            with fill_identities(complete, missing_identities) as (numbered_rows, count):
+            staging = self._kept_rows.staging(folder_of(self._spark, self._store.root), self._layout(target))
+            guards = self._guards(row_schema, target)
+            filled_rows = fill_columns(query.frame, row_schema, target.schema, target.rules)
+            missing_identities = [c for c in target.rules.identities if row_schema.find(c.name) is None]
+            with fill_identities(filled_rows, missing_identities) as (numbered_rows, count):
                 target = target.with_high_water_marks(missing_identities, count)
                 files = self._publish(staging.write(numbered_rows, target.table, guards), staging, target)
-        _warn_of_null_partitions(self._store, target, data, files.rows)
-        rows = StagedRows(staging=staging, files=files, data=data, target=target, source_versions=query.source_versions)
+        _warn_of_null_partitions(self._store, target, row_schema, files.row_count)
+        rows = StagedRows(
+            staging=staging,
+            files=files,
+            row_schema=row_schema,
+            target=target,
+            source_versions=query.source_versions,
+        )
         if _rebase(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not missing_identities:
-            self._kept.rows = rows
+            self._kept_rows.rows = rows
         return self._commit(rows, target, replaced)
 
     def _commit(
@@ -195,7 +207,8 @@ class _Write:
         replaced = replaced_by_request or self._replaced_by_rows(rows.files)
         self._check_replaced(replaced)
         with ExitStack() as stack:
-            staged, stagings = _Staged(new=rows.files, copied=WrittenFiles.none(), replaced=replaced), [rows.staging]
+            staged = _StagedFiles(new=rows.files, copied=WrittenFiles.none(), replaced=replaced)
+            stagings = [rows.staging]
             if replaced is not None and replaced.survivors is not None:
                 copies = StagedWrite(folder_of(self._spark, self._store.root), self._layout(target))
                 stagings.append(stack.enter_context(copies))
@@ -216,23 +229,25 @@ class _Write:
             return self._request.sources
         return pinned_sources(self._request.sources, self._request.table, self._base.version)
 
-    def _guards(self, data: StructType, target: WriteTarget) -> list[Guard]:
+    def _guards(self, row_schema: StructType, target: WriteTarget) -> list[Guard]:
         """Return the checks that each row must pass."""
         guards = not_null_guards(target.schema) + length_guards(target.schema)
-        guards += rule_guards(self._spark, data, target.schema, target.rules, requested_keys=self._request.properties)
+        guards += rule_guards(
+            self._spark, row_schema, target.schema, target.rules, requested_keys=self._request.properties
+        )
         if self._request.replace_where is not None:
             guards.append(replaced_range_guard(self._request.replace_where))
         return guards
 
-    def _copy_survivors(self, staged: _Staged, copies: StagedWrite, target: WriteTarget) -> _Staged:
-        """Copy the surviving rows of rewritten files, and write the change files that this requires."""
+    def _copy_survivors(self, staged: _StagedFiles, copies: StagedWrite, target: WriteTarget) -> _StagedFiles:
+        """Copy the surviving rows of rewritten files, and write the change data files. Return all staged files."""
         replaced, base = staged.replaced, self._base
         if replaced is None or replaced.survivors is None or base is None:
             return staged
         changes: tuple[AddCDCFile, ...] = ()
         if self._request.data_change:
             changes = write_change_files(base, target, copies, new=staged.new, replaced=replaced)
-        ids = map(named, row_id_names(target.row_ids))
+        ids = map(column_named, row_id_names(target.row_ids))
         survivors = replaced.survivors.select(*conform_columns(base.schema, target.schema), *ids)
         copied = self._publish(copies.write(survivors, target.copied_table, []), copies, target)
         return replace(staged, copied=copied, changes=changes)
@@ -241,7 +256,7 @@ class _Write:
         return publish_files(self._store, staging, files, target, data_change=self._request.data_change)
 
     def _replaced_by_request(self, target: WriteTarget) -> Replacement | None:
-        """Return the files that the request alone replaces; they are known before any row is written."""
+        """Return the replacement that depends on the request alone, or None. The rows need not be written before."""
         if self._request.replace_where is not None:
             refuse_every_row(
                 self._spark,
@@ -260,18 +275,18 @@ class _Write:
         identity = self._request.identity
         if identity is None or identity.on_rerun is not OnRerun.REPLACE:
             return None
-        earlier = files_of_earlier_run(self._base, identity)
-        return None if earlier is None else Replacement.of(earlier, earlier.slice(0, 0))
+        earlier_files = files_of_earlier_run(self._base, identity)
+        return None if earlier_files is None else Replacement.of(earlier_files, earlier_files.slice(0, 0))
 
     def _replaced_by_rows(self, new: WrittenFiles) -> Replacement | None:
-        """Return the files that a dynamic partition overwrite replaces; the written partitions decide."""
+        """Return the files that a dynamic partition overwrite replaces, or None: those of the written partitions."""
         if self._base is None or not self._is_dynamic:
             return None
         return replacement_of_partitions(self._base, [f.partition_values for f in new.adds])
 
     @property
     def _is_dynamic(self) -> bool:
-        """Whether only the partitions that receive rows are replaced; an unpartitioned table is replaced whole."""
+        """Whether the write replaces only the partitions that receive rows.."""
         is_requested = self._request.partition_overwrite is PartitionOverwrite.DYNAMIC
         return is_requested and self._base is not None and bool(self._base.partition_columns)
 
@@ -284,12 +299,15 @@ class _Write:
             refuse_append_only(self._base, "mode 'overwrite' removes rows", remedy="Append, or unset the property.")
 
     def _check_replaced(self, replaced: Replacement | None) -> None:
-        """Refuse a replacement that the table forbids or that is out of order, before the write if it is known then."""
+        """Refuse a replacement that the table forbids or that is out of order.
+
+        `run` calls it before the write if the request names the replaced files, and else after it.
+        """
         self._check_may_remove(replaced)
         if replaced is None or self._base is None or self._request.mode is not WriteMode.OVERWRITE:
             return
         if self._out_of_order is None:
-            self._out_of_order = is_out_of_order(self._request, self._base, self._reads(replaced))
+            self._out_of_order = check_run_order(self._request, self._base, self._reads(replaced))
 
     def _check_may_remove(self, replaced: Replacement | None) -> None:
         """Refuse to remove the rows of an earlier append from an append-only table."""
@@ -300,12 +318,11 @@ class _Write:
                 remedy="Append, or unset the property.",
             )
 
-    def _proposal(self, staged: _Staged, rows: StagedRows, target: WriteTarget) -> Proposal:
+    def _proposal(self, staged: _StagedFiles, rows: StagedRows, target: WriteTarget) -> Proposal:
         request = self._request
-        removed = staged.replaced.files if staged.replaced is not None else None
         removes = (
-            tuple(removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=request.data_change))
-            if removed is not None
+            tuple(removes_of(staged.replaced.files, deletion_timestamp_ms=now_ms(), data_change=request.data_change))
+            if staged.replaced is not None
             else ()
         )
         operation = self._operation(staged, rows, target) if self._describe is None else self._describe(rows)
@@ -322,7 +339,7 @@ class _Write:
             keeps_row_ids=request.data_change,  # rows that the request rearranges come from its query, without ids
         )
 
-    def _operation(self, staged: _Staged, rows: StagedRows, target: WriteTarget) -> Operation:
+    def _operation(self, staged: _StagedFiles, rows: StagedRows, target: WriteTarget) -> Operation:
         metrics = write_metrics(
             self._request, staged.new, staged.copied, staged.replaced, change_files=len(staged.changes)
         )
@@ -335,29 +352,30 @@ class _Write:
         return ReadSet() if replaced is None else replaced.reads
 
 
-def _warn_of_null_partitions(store: LogStore, target: WriteTarget, data: StructType, count: int) -> None:
-    """Log a warning if the rows lack a partition column whose values the table does not generate."""
-    missing = target.null_partition_columns([name for name in target.partition_columns if data.find(name) is not None])
-    if missing and count:
+def _warn_of_null_partitions(store: LogStore, target: WriteTarget, row_schema: StructType, row_count: int) -> None:
+    """Log a warning if the rows lack a partition column and the table does not generate its values."""
+    row_columns = [name for name in target.partition_columns if row_schema.find(name) is not None]
+    missing = target.null_partition_columns(row_columns)
+    if missing and row_count:
         _log.warning(
-            "Writing %s rows to the NULL partition of %s: they lack the partition column %s. If that is a mistake, add "
-            "the column in `query`.",
-            count,
+            "Writing %s rows to the NULL partition of %s: the rows lack the partition column %s. If the rows belong to "
+            "another partition, add the column in `query`.",
+            row_count,
             store.root,
             ", ".join(missing),
         )
 
 
-def _check_only_rearranged(store: LogStore, staged: _Staged) -> None:
+def _check_only_rearranged(store: LogStore, staged: _StagedFiles) -> None:
     """Refuse a `data_change=False` write that changes the number of rows.
 
     The option promises the same rows. Only their number is checked.
     """
-    before = live_row_count(store, staged.replaced.files) if staged.replaced is not None else 0
-    after = staged.new.rows + staged.copied.rows
-    if before != after:
+    rows_before = live_row_count(store, staged.replaced.files) if staged.replaced is not None else 0
+    rows_after = staged.new.row_count + staged.copied.row_count
+    if rows_before != rows_after:
         raise ConstraintViolationError(
-            f"data_change=False promises that rows are only rearranged, but {before} rows would become {after} rows in "
-            f"{store.root}.",
+            f"data_change=False promises that rows are only rearranged, but {rows_before} rows would become "
+            f"{rows_after} rows in {store.root}.",
             remedy="Write exactly the rows that are replaced, or leave data_change out.",
         )

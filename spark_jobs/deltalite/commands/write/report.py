@@ -1,4 +1,4 @@
-"""The history entry of a write: Spark's operation name, parameters and metrics. Pure functions of values."""
+"""The history entry of a write: Spark's operation name, parameters and metrics. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltalite.commands.common.run_identity import user_metadata
-from deltalite.commands.common.written_files import WrittenFiles
+from deltalite.commands.common.written_files import WrittenFiles, live_row_count_by_statistics
 from deltalite.log.file_table import bytes_of
 from deltalite.requests import WriteMode, WriteRequest
 from deltalite.spark.row_changes.replacing import Replacement
@@ -28,7 +28,7 @@ def write_operation(
     metrics: dict[str, int],
     source_versions: Mapping[str, int],
 ) -> Operation:
-    """Return the operation of a write. A parameter that is a list is JSON text, as Spark writes it."""
+    """Return the operation of a write. Lists among its parameters are JSON texts, as in Spark."""
     parameters: dict[str, Any] = {
         "mode": _SPARK_MODES[request.mode],
         "partitionBy": json.dumps(list(partition_columns)),
@@ -51,13 +51,13 @@ def write_metrics(
     """Return the metrics of a write, under Spark's names.
 
     `numDeletedRows` is the number of rows that matched `replace_where`. A predicate on partition columns alone reads no
-    row, so the number comes from the statistics of the removed files. It is left out if a file has no statistics.
+    row, so the number comes from the statistics of the removed files. Without statistics, the metric is left out.
     delta-spark: WriteIntoDelta, DeleteCommand.
     """
     metrics = {
         "numFiles": len(new.adds) + len(copied.adds),
         "numOutputBytes": new.size_bytes + copied.size_bytes,
-        "numOutputRows": new.rows + copied.rows,
+        "numOutputRows": new.row_count + copied.row_count,
     }
     if replaced is None:
         return metrics
@@ -65,10 +65,10 @@ def write_metrics(
     metrics["numRemovedBytes"] = bytes_of(replaced.files)
     if request.replace_where is not None:
         metrics["numAddedChangeFiles"] = change_files
-        metrics["numCopiedRows"] = copied.rows
-        deleted = (
-            WrittenFiles.rows_of(replaced.removed_files) if replaced.matched_rows is None else replaced.matched_rows
-        )
-        if deleted is not None:
-            metrics["numDeletedRows"] = deleted
+        metrics["numCopiedRows"] = copied.row_count
+        deleted_rows = replaced.matched_rows
+        if deleted_rows is None:
+            deleted_rows = live_row_count_by_statistics(replaced.removed_files)
+        if deleted_rows is not None:
+            metrics["numDeletedRows"] = deleted_rows
     return metrics

@@ -1,8 +1,8 @@
 """The replacement of an earlier run's rows: `on_rerun="replace"`.
 
-A cleared task replaces exactly the files that its run added, in the commit that adds the new ones. This needs the files
-unchanged. If a later operation has rewritten one of them, nothing separates its rows from other rows. The error then
-names the version of that operation.
+A cleared task replaces exactly the files that its run added, in the commit that adds the new files. If a later
+operation has rewritten one of these files, its rows are mixed with other rows. The replacement then fails with an error
+that names the version of that operation.
 """
 
 from __future__ import annotations
@@ -23,34 +23,35 @@ from deltalite.txn.find_run import find_run_commit
 
 
 def files_of_earlier_run(base: Snapshot, identity: RunIdentity) -> pa.Table | None:
-    """Return the files that this run's last commit added, or None if it has not committed before.
+    """Return the files that this run's last commit added, or None if the run has not committed before.
 
     Raises:
-        RerunRefusedError: a file was rewritten or removed since, or the log no longer has the commit.
+        RerunRefusedError: a later commit rewrote or removed a file, or the log no longer has the run's commit.
     """
     if identity.app_id not in base.transactions:
         return None
-    earlier = find_run_commit(base.store, identity.app_id, at_or_below=base.version)
-    if earlier is None:
+    earlier_commit = find_run_commit(base.store, identity.app_id, at_or_below=base.version)
+    if earlier_commit is None:
         raise RerunRefusedError(
-            f"Cannot replace the rows that this run wrote to {base.store.root} before: the log no longer holds their "
-            "commit, so their files are unknown.",
+            f"Cannot replace the rows that this run wrote to {base.store.root} before: the log no longer holds the "
+            "commit of these rows, so their files are unknown.",
             remedy="Replace the run's rows by a predicate: mode='overwrite' with replace_where.",
         )
-    keys = {file_key(path, None) for path in earlier.added_paths}
+    keys = {file_key(path, None) for path in earlier_commit.added_paths}
     files = base.files.filter(pc.is_in(key_column(base.files), value_set=pa.array(sorted(keys), pa.string())))
     if files.num_rows != len(keys):
         missing = keys - set(key_column(files).to_pylist())
         raise RerunRefusedError(
-            f"Cannot replace the rows that this run wrote in version {earlier.version} of {base.store.root}: version "
-            f"{_rewritten_by(base, earlier.version, missing)} has rewritten {len(missing)} of their {len(keys)} files.",
+            f"Cannot replace the rows that this run wrote in version {earlier_commit.version} of {base.store.root}: "
+            f"version {_rewriting_version(base, earlier_commit.version, missing)} has rewritten {len(missing)} of "
+            f"their {len(keys)} files.",
             remedy="Replace the run's rows by a predicate: mode='overwrite' with replace_where.",
         )
     return files
 
 
-def _rewritten_by(base: Snapshot, after: int, keys: set[str]) -> int | str:
-    """Return the first version above `after` that removes one of the files."""
+def _rewriting_version(base: Snapshot, after: int, keys: set[str]) -> int | str:
+    """Return the first version above `after` that removes one of the files, or a text if the log lacks it."""
     for version in range(after + 1, base.version + 1):
         try:
             if any(file_key(path, None) in keys for path in _removed_paths(base, commit_name(version))):

@@ -2,7 +2,7 @@
 
 A conversion that can never work (a date to a number, a struct with unknown members) is refused before a row is read.
 Some conversions work for some values only: a BIGINT to an INT, a decimal with more digits, a timestamp to a date.
-These values are cast and cast back. A row whose value changes fails the operation, so no value is cut or rounded
+Such a value is cast and cast back. If the casts change the value, the operation fails. So no value is cut or rounded
 silently. A text is converted if it loses nothing (`text_values`).
 delta-spark: store assignment, which rounds decimals.
 """
@@ -15,46 +15,63 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import SchemaMismatchError
-from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType, bare
+from deltalite.protocol.schema import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    names_and_types,
+)
 from deltalite.protocol.schema_evolution import VOID, fits
-from deltalite.spark.columns.text_values import CONVERTED, text_value
+from deltalite.spark.columns.text_values import TYPES_OF_TEXTS, text_value
 from deltalite.spark.columns.types import spark_type
 
-_NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double", "decimal"})
-_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
-_NO_TEXT = frozenset({"binary", "variant", "void"})
+_NUMBER_TYPES = frozenset({"byte", "short", "integer", "long", "float", "double", "decimal"})
+_TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ntz"})
+_TYPES_WITHOUT_TEXT = frozenset({"binary", "variant", "void"})
 
 
 def assign_value(
-    value: Column, from_type: DataType, to_type: DataType, path: str, *, fills: bool = False, varies: bool = False
+    value: Column,
+    from_type: DataType,
+    to_type: DataType,
+    path: str,
+    *,
+    fills_missing: bool = False,
+    is_non_deterministic: bool = False,
 ) -> Column:
-    """Convert a value of the type `from_type` to the type `to_type`.
+    """Return a value of the type `from_type`, converted to the type `to_type`.
 
     Args:
         value: the value.
-        from_type: its type.
+        from_type: the type of the value.
         to_type: the type of the column.
         path: the column, for errors.
-        fills: whether missing members of structs become null.
-        varies: whether the value is non-deterministic.
+        fills_missing: whether a struct may lack members, which then become null.
+        is_non_deterministic: whether the value is non-deterministic, so that it must be computed only once.
 
     Raises:
         SchemaMismatchError: the type cannot be converted, or members are missing or unknown.
     """
-    if varies and bare(from_type) != bare(to_type):
-        once = F.transform(F.array(value), lambda item: assign_value(item, from_type, to_type, path, fills=fills))
-        return F.element_at(once, 1)
+    if is_non_deterministic and names_and_types(from_type) != names_and_types(to_type):
+        # The transformation of a one-item array computes the value once.
+        items = F.transform(
+            F.array(value), lambda item: assign_value(item, from_type, to_type, path, fills_missing=fills_missing)
+        )
+        return F.element_at(items, 1)
     match from_type, to_type:
         case _ if from_type == VOID:
             return value.cast(spark_type(to_type))  # NULL, or an expression that raises an error
         case StructType(), StructType():
-            return _struct(value, from_type, to_type, path, fills=fills)
+            return _struct_value(value, from_type, to_type, path, fills_missing=fills_missing)
         case ArrayType(element), ArrayType(new_element):
-            convert = _converter(element, new_element, f"{path}.element", fills=fills)
+            convert = _converter(element, new_element, f"{path}.element", fills_missing=fills_missing)
             return value if convert is None else F.transform(value, convert)
         case MapType(key, item), MapType(new_key, new_item):
-            convert_key = _converter(key, new_key, f"{path}.key", fills=fills)
-            convert_item = _converter(item, new_item, f"{path}.value", fills=fills)
+            convert_key = _converter(key, new_key, f"{path}.key", fills_missing=fills_missing)
+            convert_item = _converter(item, new_item, f"{path}.value", fills_missing=fills_missing)
             if convert_key is None and convert_item is None:
                 return value
             keys, items = F.map_keys(value), F.map_values(value)
@@ -65,12 +82,12 @@ def assign_value(
         case _ if from_type == to_type:
             return value
         case ((PrimitiveType() | DecimalType()), (PrimitiveType() | DecimalType())):
-            return _simple(value, from_type, to_type, path)
+            return _simple_value(value, from_type, to_type, path)
         case _:
             raise _not_convertible(from_type, to_type, path)
 
 
-def _simple(
+def _simple_value(
     value: Column,
     from_type: PrimitiveType | DecimalType,
     to_type: PrimitiveType | DecimalType,
@@ -78,28 +95,20 @@ def _simple(
 ) -> Column:
     if fits(from_type, to_type):
         return value.cast(spark_type(to_type))
-    if to_type == PrimitiveType("string") and _name(from_type) not in _NO_TEXT:
+    if to_type == PrimitiveType("string") and _type_name(from_type) not in _TYPES_WITHOUT_TEXT:
         return value.cast("string")
-    if from_type == PrimitiveType("string") and (isinstance(to_type, DecimalType) or to_type.name in CONVERTED):
+    if from_type == PrimitiveType("string") and (isinstance(to_type, DecimalType) or to_type.name in TYPES_OF_TEXTS):
         return _refuse_lost_values(value, text_value(value, to_type), from_type, to_type, path)
-    if not any(_name(from_type) in family and _name(to_type) in family for family in (_NUMBERS, _TIMES)):
+    families = (_NUMBER_TYPES, _TIME_TYPES)
+    if not any(_type_name(from_type) in family and _type_name(to_type) in family for family in families):
         raise _not_convertible(from_type, to_type, path)
-    return _checked(from_type, to_type, path)(value)
-
-
-def _checked(from_type: DataType, to_type: DataType, path: str) -> Callable[[Column], Column]:
-    """Return a function that casts a value, and fails the query if casting it back does not restore it."""
-
-    def cast(value: Column) -> Column:
-        converted = value.try_cast(spark_type(to_type))
-        is_same = converted.try_cast(spark_type(from_type)).eqNullSafe(value)
-        return _refuse_lost_values(value, F.when(is_same, converted), from_type, to_type, path)
-
-    return cast
+    converted = value.try_cast(spark_type(to_type))
+    is_same = converted.try_cast(spark_type(from_type)).eqNullSafe(value)
+    return _refuse_lost_values(value, F.when(is_same, converted), from_type, to_type, path)
 
 
 def _refuse_lost_values(value: Column, converted: Column, from_type: DataType, to_type: DataType, path: str) -> Column:
-    """Return `converted`, and fail the query if it is null but the value is not."""
+    """Return `converted`. The query fails if `converted` is null and `value` is not."""
     problem = F.concat(
         F.lit(f"The column '{path}' is {to_type}, and the value "),
         value.cast("string"),
@@ -109,16 +118,18 @@ def _refuse_lost_values(value: Column, converted: Column, from_type: DataType, t
     return F.when(value.isNull() | converted.isNotNull(), converted).otherwise(refusal)
 
 
-def _struct(value: Column, from_type: StructType, to_type: StructType, path: str, *, fills: bool) -> Column:
+def _struct_value(
+    value: Column, from_type: StructType, to_type: StructType, path: str, *, fills_missing: bool
+) -> Column:
     unknown = [f.name for f in from_type if to_type.find(f.name) is None]
     missing = [f.name for f in to_type if from_type.find(f.name) is None]
-    if unknown or (missing and not fills):
+    if unknown or (missing and not fills_missing):
         raise SchemaMismatchError(
-            f"The column '{path}' has the members {', '.join(to_type.names)}, "
-            f"and its value has {', '.join(from_type.names)}.",
+            f"The column '{path}' has the members {', '.join(to_type.names)}, but its value has the members "
+            f"{', '.join(from_type.names)}.",
             remedy="Build the struct with the same members: named_struct('a', ..., 'b', ...).",
         )
-    if bare(from_type) == bare(to_type):
+    if names_and_types(from_type) == names_and_types(to_type):
         return value
     members = []
     for field in to_type:
@@ -127,20 +138,26 @@ def _struct(value: Column, from_type: StructType, to_type: StructType, path: str
             member = F.lit(None).cast(spark_type(field.type))
         else:
             member_path = f"{path}.{field.name}"
-            member = assign_value(value.getField(source.name), source.type, field.type, member_path, fills=fills)
+            member = assign_value(
+                value.getField(source.name), source.type, field.type, member_path, fills_missing=fills_missing
+            )
         members.append(member.alias(field.name))
     return F.when(value.isNotNull(), F.struct(*members))
 
 
-def _converter(from_type: DataType, to_type: DataType, path: str, *, fills: bool) -> Callable[[Column], Column] | None:
-    """Return the conversion of each item of a collection, or None if the types are equal."""
+def _converter(
+    from_type: DataType, to_type: DataType, path: str, *, fills_missing: bool
+) -> Callable[[Column], Column] | None:
+    """Return the function that converts an item of a collection, or None if the types are equal."""
     if spark_type(from_type) == spark_type(to_type):
         return None
-    assign_value(F.lit(None), from_type, to_type, path, fills=fills)  # raises before a row is read if it can never work
-    return lambda item: assign_value(item, from_type, to_type, path, fills=fills)
+    assign_value(
+        F.lit(None), from_type, to_type, path, fills_missing=fills_missing
+    )  # raises now if the conversion can never work
+    return lambda item: assign_value(item, from_type, to_type, path, fills_missing=fills_missing)
 
 
-def _name(data_type: PrimitiveType | DecimalType) -> str:
+def _type_name(data_type: PrimitiveType | DecimalType) -> str:
     return data_type.name if isinstance(data_type, PrimitiveType) else "decimal"
 
 

@@ -12,7 +12,7 @@ TARGET, SOURCE = "target", "source"
 
 
 def quoted(name: str) -> str:
-    """Quote a name for SQL text."""
+    """Return a name in backticks, for SQL text."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -24,6 +24,6 @@ def unused_name(schema: StructType, stem: str) -> str:
     return name
 
 
-def named(name: str) -> Column:
-    """Return the column with exactly this name; a dot is part of the name."""
+def column_named(name: str) -> Column:
+    """Return the column with exactly this name. A dot is part of the name."""
     return F.col(quoted(name))

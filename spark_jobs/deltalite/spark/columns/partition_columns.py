@@ -1,7 +1,8 @@
 """Partition values: the text of the log as typed columns, cast by Spark.
 
-Dates and times get one spelling (`canonical_text`), so that both readers give a text the same value. Spark casts all
-texts, because its years go beyond Python's. A time without a time zone is UTC, whatever the session's time zone is.
+Dates and times get one spelling (`canonical_text`), so that the reader with Spark and the reader without it return the
+same value. Spark casts all texts, because Spark supports years that Python does not. A time without a time zone is UTC,
+even if the session has another time zone.
 Protocol: Partition Value Serialization.
 """
 
@@ -15,18 +16,18 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import CorruptLogError
 from deltalite.protocol.column_mapping import TableSchema
-from deltalite.protocol.partition_values import canonical_text, in_file, partition_text
+from deltalite.protocol.partition_values import canonical_text, partition_text, with_location
 from deltalite.protocol.schema import DataType, PrimitiveType, StructField
-from deltalite.spark.columns.names import named
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import spark_type
 
 Texts = tuple[str | None, ...]
 # A date, or a time without a time zone, with the blanks that Spark ignores.
-_ZONELESS = r"^[\x00-\x20\x7f]*[-+]?\d+(?:-\d+){0,2}(?:[ T][\d:.]+)?[\x00-\x20\x7f]*$"
+_TIME_WITHOUT_ZONE = r"^[\x00-\x20\x7f]*[-+]?\d+(?:-\d+){0,2}(?:[ T][\d:.]+)?[\x00-\x20\x7f]*$"
 
 
 def partition_fields(table: TableSchema) -> dict[str, StructField]:
-    """Return the partition columns as physical fields, by their key in the log, in the table's order."""
+    """Return the partition columns as physical fields, by the key of their values in the log, in the table's order."""
     by_name = {f.name: f for f in table.physical}
     return {key: by_name[name] for name, key in table.partition_keys.items()}
 
@@ -35,35 +36,36 @@ def partition_texts(files: pa.Table, fields: Mapping[str, StructField]) -> list[
     """Return the values of each file as text (`canonical_text`). Check each distinct combination once.
 
     Raises:
-        CorruptLogError: a text does not fit the type of its column; the message has the file, the column and the text.
+        CorruptLogError: a text does not fit the type of its column. The message has the file, the column and the text.
     """
     if not fields:
         return [()] * files.num_rows
-    known: dict[Texts, Texts] = {}
+    canonical_texts: dict[Texts, Texts] = {}
     rows = []
     for pairs, path in zip(files["partitionValues"].to_pylist(), files["path"].to_pylist(), strict=True):
         values = dict(pairs or ())
         texts = tuple(partition_text(values, key) or None for key in fields)
-        if texts not in known:
-            known[texts] = tuple(
-                _checked(text, f, key, path) for text, (key, f) in zip(texts, fields.items(), strict=True)
+        if texts not in canonical_texts:
+            canonical_texts[texts] = tuple(
+                _canonical_text_of_file(text, f, key, path)
+                for text, (key, f) in zip(texts, fields.items(), strict=True)
             )
-        rows.append(known[texts])
+        rows.append(canonical_texts[texts])
     return rows
 
 
 def with_typed_columns(frame: DataFrame, fields: Mapping[str, StructField]) -> DataFrame:
-    """Cast the text columns of the frame that have the names of the fields to the fields' types.
+    """Return the frame with a typed column instead of the text column for each field.
 
     Raises:
         CorruptLogError: a text does not fit the type of its column.
     """
     if not fields:
         return frame
-    typed = {f.name: _typed(named(f.name), f.type) for f in fields.values()}
+    typed_columns = {f.name: _typed_column(column_named(f.name), f.type) for f in fields.values()}
     wrong_values = [
-        F.when(named(name).isNotNull() & column.isNull(), F.concat(F.lit(f"{name}: "), named(name)))
-        for name, column in typed.items()
+        F.when(column_named(name).isNotNull() & column.isNull(), F.concat(F.lit(f"{name}: "), column_named(name)))
+        for name, column in typed_columns.items()
     ]
     wrong_rows = frame.select(F.coalesce(*wrong_values).alias("wrong")).where("wrong IS NOT NULL").take(1)
     if wrong_rows:
@@ -71,7 +73,7 @@ def with_typed_columns(frame: DataFrame, fields: Mapping[str, StructField]) -> D
             f"The log has a partition value that does not fit the type of its column: {wrong_rows[0][0]!r}.",
             remedy="Repair the log with the engine that wrote it.",
         )
-    return frame.select(*[typed.get(name, named(name)).alias(name) for name in frame.columns])
+    return frame.select(*[typed_columns.get(name, column_named(name)).alias(name) for name in frame.columns])
 
 
 def typed_values(spark: SparkSession, texts: Sequence[Texts], fields: Mapping[str, StructField]) -> DataFrame:
@@ -90,18 +92,18 @@ def typed_partition_value(values: Column, key: str, data_type: DataType) -> Colu
     text = F.nullif(F.coalesce(F.try_element_at(values, F.lit(key)), F.get(in_another_case, F.lit(0))), F.lit(""))
     if data_type == PrimitiveType("timestamp"):
         in_utc = F.concat(text.try_cast("timestamp_ntz").cast("string"), F.lit("Z"))
-        text = F.when(text.rlike(_ZONELESS), in_utc).otherwise(text)
-    return _typed(text, data_type)
+        text = F.when(text.rlike(_TIME_WITHOUT_ZONE), in_utc).otherwise(text)
+    return _typed_column(text, data_type)
 
 
-def _checked(text: str | None, field: StructField, column: str, path: str) -> str | None:
+def _canonical_text_of_file(text: str | None, field: StructField, column: str, path: str) -> str | None:
     try:
         return canonical_text(text, field.type)
     except CorruptLogError as error:
-        raise in_file(error, column, path) from error
+        raise with_location(error, column, path) from error
 
 
-def _typed(column: Column, data_type: DataType) -> Column:
+def _typed_column(column: Column, data_type: DataType) -> Column:
     match data_type:
         case PrimitiveType("string"):
             return column

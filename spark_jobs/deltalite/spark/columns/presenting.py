@@ -2,10 +2,10 @@
 
 - Files hold physical names. With column mapping a top-level column is renamed in place, so that Spark still pushes
   filters down and reads only the requested columns. Inside a struct a cast renames by position.
-- Columns of type void are in no file. They are not requested, and become nulls.
-- Spark widens the types of older files, with one exception: integers in a column that became a decimal too narrow for
-  any integer. Such a column is requested with more digits.
-- In mode `id` columns are found by field id, never by name.
+- Columns of type void are in no file. The reader does not request such a column, and returns nulls.
+- Spark widens the types of older files, except if an integer column became a decimal column with few digits. Such a
+  column is requested with more digits.
+- In mode `id` Spark finds columns by field id, never by name.
 
 Protocol: Reader Requirements for Column Mapping; Void Type; Type Widening.
 """
@@ -30,7 +30,7 @@ from deltalite.protocol.schema import (
     StructType,
 )
 from deltalite.protocol.type_changes import TYPE_CHANGES
-from deltalite.spark.columns.names import named
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.text_lengths import pad_texts
 from deltalite.spark.columns.types import char_metadata, spark_type, to_spark
 
@@ -39,27 +39,28 @@ _FLOATING_POINT = (PrimitiveType("float"), PrimitiveType("double"))
 # The digits before the point that Spark requires to read an integer of a file as a decimal.
 _DIGITS_OF_INTEGERS: Mapping[Any, int] = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _MAX_DIGITS = 38
-_NOTHING_PUSHED: Mapping[str, str] = {"spark.sql.parquet.filterPushdown": "false"}
+_NO_PUSHDOWN: Mapping[str, str] = {"spark.sql.parquet.filterPushdown": "false"}
 # Only Spark's vectorised reader finds columns by id. Spark pushes filters down by name, and in a file of another writer
-# the name may belong to another id. So this mode disables the push-down.
-_BY_FIELD_ID: Mapping[str, str] = {
+# the name may belong to another id. So these settings disable the push-down.
+_READ_BY_FIELD_ID: Mapping[str, str] = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
     "spark.sql.parquet.enableVectorizedReader": "true",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
-    **_NOTHING_PUSHED,
+    **_NO_PUSHDOWN,
 }
 
 
-def read_settings(table: TableSchema, *, is_exact: bool) -> Mapping[str, str]:
+def read_settings(table: TableSchema, *, disables_float_pushdown: bool) -> Mapping[str, str]:
     """Return the settings for reading the files.
 
-    Spark's pushed-down filters on floating point can miss rows: for them a dictionary with -0.0 does not match 0.0, and
-    bounds that leave out NaN exclude it. So an exact read of a table with such columns disables the push-down.
+    Spark's pushed-down filters on floating-point columns can miss rows: a dictionary with -0.0 does not match 0.0, and
+    bounds without NaN exclude NaN. With `disables_float_pushdown`, Spark pushes no filter down to a table with such
+    columns.
     """
     if table.mode is MappingMode.ID:
-        return _BY_FIELD_ID
-    return _NOTHING_PUSHED if is_exact and _has(table.data, _FLOATING_POINT) else {}
+        return _READ_BY_FIELD_ID
+    return _NO_PUSHDOWN if disables_float_pushdown and _contains_type(table.data, _FLOATING_POINT) else {}
 
 
 def file_schema(table: TableSchema) -> spark_types.StructType:
@@ -73,17 +74,17 @@ def file_schema(table: TableSchema) -> spark_types.StructType:
 
 
 def table_columns(table: TableSchema, *, pads: bool) -> list[Column]:
-    """Return the table's columns, computed from those of `file_schema` and the partition columns by physical name.
+    """Return the table's columns, computed from the columns of `file_schema` and the physical partition columns.
 
-    `pads` fills texts of the type char(n) with blanks.
+    With `pads`, texts of the type char(n) are filled with blanks.
     """
     columns = []
     for logical, physical in zip(table.logical, table.physical, strict=True):
-        column = named(physical.name)
+        column = column_named(physical.name)
         if physical.name not in table.partition_keys:
             column = _presented_value(column, physical.type, logical.type, _digits(physical))
         if table.mode is MappingMode.ID:
-            # A cast to the same type removes the id, so that it does not get into files written from the column.
+            # A cast to the same type removes the id, so that Spark does not write it into files with this column.
             column = column.cast(spark_type(logical.type))
         padded_column = pad_texts(column, logical) if pads else None
         columns.append(
@@ -99,12 +100,12 @@ def _char_metadata(field: StructField) -> dict[str, Any]:
 
 
 def _presented_value(column: Column, physical: DataType, logical: DataType, digits: int) -> Column:
-    """Convert a requested column to the table's type; a column of this type stays unchanged."""
+    """Return a requested column with the table's type. A column of this type stays unchanged."""
     requested, target = _requested_type(physical, digits), spark_type(logical)
     match physical, logical:
         case _ if requested is None:
             return F.lit(None).cast(target)
-        case StructType(stored_members), StructType(members) if _has(physical, (_VOID,)):
+        case StructType(stored_members), StructType(members) if _contains_type(physical, (_VOID,)):
             values = [
                 _presented_value(column.getField(stored.name), stored.type, member.type, _digits(stored)).alias(
                     member.name
@@ -112,9 +113,9 @@ def _presented_value(column: Column, physical: DataType, logical: DataType, digi
                 for stored, member in zip(stored_members, members, strict=True)
             ]
             return F.when(column.isNotNull(), F.struct(*values))
-        case ArrayType(stored_element), ArrayType(element) if _has(physical, (_VOID,)):
+        case ArrayType(stored_element), ArrayType(element) if _contains_type(physical, (_VOID,)):
             return F.transform(column, lambda item: _presented_value(item, stored_element, element, digits))
-        case MapType(stored_key, stored_value), MapType(key, value) if _has(physical, (_VOID,)):
+        case MapType(stored_key, stored_value), MapType(key, value) if _contains_type(physical, (_VOID,)):
             map_keys = F.transform(F.map_keys(column), lambda item: _presented_value(item, stored_key, key, digits))
             map_values = F.transform(
                 F.map_values(column), lambda item: _presented_value(item, stored_value, value, digits)
@@ -125,7 +126,7 @@ def _presented_value(column: Column, physical: DataType, logical: DataType, digi
 
 
 def _requested_type(data_type: DataType, digits: int) -> DataType | None:
-    """Return the type to request of files, with at least `digits` before the point of decimals; None for void."""
+    """Return the type to request from files, with at least `digits` before the point of decimals; None for void."""
     match data_type:
         case StructType(fields):
             members = _requested_members(fields)
@@ -144,30 +145,32 @@ def _requested_type(data_type: DataType, digits: int) -> DataType | None:
 
 def _requested_members(fields: Iterable[StructField]) -> tuple[StructField, ...]:
     members = ((f, _requested_type(f.type, _digits(f))) for f in fields)
-    return tuple(StructField(f.name, kind, f.nullable, f.metadata) for f, kind in members if kind is not None)
+    return tuple(
+        StructField(f.name, data_type, f.nullable, f.metadata) for f, data_type in members if data_type is not None
+    )
 
 
 def _digits(field: StructField) -> int:
-    """Return the digits before the point that a decimal needs if it was an integer before; else 0."""
+    """Return the digits before the point that a decimal column needs if it was an integer column before; else 0."""
     changes = field.metadata.get(TYPE_CHANGES) or ()
     return max((_DIGITS_OF_INTEGERS.get(change.get("fromType"), 0) for change in changes), default=0)
 
 
-def _has(data_type: DataType, types: Container[DataType]) -> bool:
+def _contains_type(data_type: DataType, types: Container[DataType]) -> bool:
     """Whether the type is or contains one of these types, at any depth."""
     match data_type:
         case StructType(fields):
-            return any(_has(f.type, types) for f in fields)
+            return any(_contains_type(f.type, types) for f in fields)
         case ArrayType(element):
-            return _has(element, types)
+            return _contains_type(element, types)
         case MapType(key, value):
-            return _has(key, types) or _has(value, types)
+            return _contains_type(key, types) or _contains_type(value, types)
         case _:
             return data_type in types
 
 
 def with_field_ids(spark_data_type: Any, delta_type: DataType) -> Any:
-    """Add `parquet.field.id` to the metadata of the fields of a Spark type, at every depth.
+    """Return a Spark type with `parquet.field.id` in the metadata of its fields, at every depth.
 
     The ids come from the fields of `delta_type`, which has the same structure.
     """
@@ -176,9 +179,9 @@ def with_field_ids(spark_data_type: Any, delta_type: DataType) -> Any:
             members = []
             for spark_field, field in zip(spark_data_type.fields, fields, strict=True):
                 number = field_id(field.metadata)
-                by_id = {} if number is None else {"parquet.field.id": number}
+                metadata = {} if number is None else {"parquet.field.id": number}
                 data_type = with_field_ids(spark_field.dataType, field.type)
-                members.append(spark_types.StructField(spark_field.name, data_type, True, by_id))
+                members.append(spark_types.StructField(spark_field.name, data_type, True, metadata))
             return spark_types.StructType(members)
         case ArrayType(element):
             return spark_types.ArrayType(with_field_ids(spark_data_type.elementType, element), True)

@@ -1,7 +1,7 @@
 """Conversion of the table's columns to those of its data files: the inverse of `presenting`.
 
-With column mapping the files have physical names at every depth, and each field has its id. Spark writes the ids into
-the Parquet schema from the metadata of the columns. A cast by position renames inside a struct and sets the ids.
+With column mapping the files have physical names at every depth, and each field has an id. Spark writes the ids into
+the Parquet schema from the metadata of the columns. A cast by position renames the members of structs and sets the ids.
 Protocol: Writer Requirements for Column Mapping.
 """
 
@@ -11,18 +11,18 @@ from pyspark.sql import Column
 
 from deltalite.protocol.column_mapping import MappingMode, TableSchema, field_id
 from deltalite.protocol.schema import ArrayType, MapType, StructField, StructType
-from deltalite.spark.columns.names import named
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.presenting import with_field_ids
 from deltalite.spark.columns.types import spark_type
 
 
 def stored_columns(table: TableSchema) -> list[Column]:
-    """Return the physical columns, with the partition columns, computed from the table's columns, in its order."""
+    """Return the physical columns, with the partition columns, computed from the table's columns, in the same order."""
     if table.mode is MappingMode.NONE:
-        return [named(field.name) for field in table.logical]
+        return [column_named(field.name) for field in table.logical]
     columns = []
     for logical, physical in zip(table.logical, table.physical, strict=True):
-        column = named(logical.name)
+        column = column_named(logical.name)
         if isinstance(physical.type, StructType | ArrayType | MapType):
             column = column.cast(with_field_ids(spark_type(physical.type), physical.type))
         columns.append(stored_as(physical, column))
@@ -30,6 +30,6 @@ def stored_columns(table: TableSchema) -> list[Column]:
 
 
 def stored_as(physical: StructField, column: Column) -> Column:
-    """Return the column with the name of the physical field, and with its id if it has one."""
+    """Return the column with the name of the physical field, and with the id of the field if there is one."""
     number = field_id(physical.metadata)
     return column.alias(physical.name, metadata={} if number is None else {"parquet.field.id": number})

@@ -1,9 +1,9 @@
 """Conversion of a text to another simple type, if it loses nothing.
 
 UPDATE and MERGE accept a text for a number, a decimal, a boolean, a date, a time or bytes, as delta-spark does under
-ANSI store assignment. delta-spark rounds and cuts. Here a text that would lose digits, a time of day or a time zone
-does not convert. A text without a year, such as `now` or `10:00`, does not convert either, because Spark would add the
-current date.
+ANSI store assignment. delta-spark rounds and cuts such texts. Here a text does not convert if it would lose digits, a
+time of day or a time zone. A text without a year, such as `now` or `10:00`, does not convert either, because Spark
+would add the current date.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.protocol.schema import DecimalType, PrimitiveType
 from deltalite.spark.columns.types import spark_type
 
-CONVERTED = frozenset(
+TYPES_OF_TEXTS = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "boolean", "binary", "date", "timestamp", "timestamp_ntz"}
 )
 """The types, besides decimals, that a text can convert to."""
@@ -28,7 +28,7 @@ _TIMESTAMP = rf"^\s*{_DAY}([ T]({_TIME}\s*([A-Za-z+-][\w:/+-]*)?)?)?)?)?\s*$"
 
 
 def text_value(value: Column, to_type: PrimitiveType | DecimalType) -> Column:
-    """Convert the text `value` to the type `to_type`; null if it does not convert without loss."""
+    """Return the text `value` converted to the type `to_type`, or null if it does not convert without loss."""
     converted = value.try_cast(spark_type(to_type))
     match to_type:
         case DecimalType() | PrimitiveType("float" | "double"):
@@ -51,13 +51,13 @@ def _has_same_digits(text: Column, number: Column) -> Column:
 
 
 def _digits(text: Column) -> Column:
-    """Return the significant digits of a number and the place of the last one: `15e-1` for `1.50`, `e0` for zero.
+    """Return the significant digits of a number, and the place of the last digit: `15e-1` for `1.50`, `e0` for zero.
 
     The sign is left out. A text without digits, such as `NaN`, is `e0` too.
     """
     whole, fraction, exponent = (F.regexp_extract(text, _NUMBER, group) for group in (1, 2, 3))
-    from_first = F.regexp_replace(F.concat(whole, fraction), "^0+", "")
-    significant = F.regexp_replace(from_first, "0+$", "")
-    zeros = F.length(from_first) - F.length(significant)
-    place = F.coalesce(exponent.try_cast("int"), F.lit(0)) - F.length(fraction) + zeros
+    without_leading_zeros = F.regexp_replace(F.concat(whole, fraction), "^0+", "")
+    significant = F.regexp_replace(without_leading_zeros, "0+$", "")
+    trailing_zeros = F.length(without_leading_zeros) - F.length(significant)
+    place = F.coalesce(exponent.try_cast("int"), F.lit(0)) - F.length(fraction) + trailing_zeros
     return F.concat_ws("e", significant, F.when(significant == "", 0).otherwise(place).cast("string"))

@@ -15,8 +15,8 @@ from deltalite.protocol.schema import (
     MapType,
     StructField,
     StructType,
-    bare,
     holds_char,
+    names_and_types,
     parse_type,
     type_to_json,
 )
@@ -25,7 +25,7 @@ from deltalite.protocol.schema_evolution import VOID
 
 def to_spark(schema: StructType) -> spark_types.StructType:
     """Return the Spark schema for reading. Every column is nullable, because old files may lack it."""
-    return spark_types.StructType.fromJson(json.loads(json.dumps(type_to_json(bare(schema)))))
+    return spark_types.StructType.fromJson(json.loads(json.dumps(type_to_json(names_and_types(schema)))))
 
 
 def with_char_types(spark_schema: spark_types.StructType, schema: StructType) -> spark_types.StructType:
@@ -59,19 +59,19 @@ def bounded_type(field: StructField) -> spark_types.DataType | None:
         return spark_types.DataType.fromDDL(str(text))
     except PySparkException as error:
         raise UnsupportedFeatureError(
-            f"The column '{field.name}' has the type {text!r:.80} in its metadata ({CHAR_VARCHAR}), and Spark does not "
+            f"The column '{field.name}' has the type {text!r:.80} in its metadata ({CHAR_VARCHAR}), but Spark does not "
             "know this type.",
             remedy="Repair the table's metadata with the engine that wrote it.",
         ) from error
 
 
 def spark_type(data_type: DataType) -> spark_types.DataType:
-    """Convert one type to Spark's."""
+    """Return Spark's type for a Delta type."""
     return to_spark(StructType((StructField("value", data_type),)))["value"].dataType
 
 
 def from_spark(schema: spark_types.StructType) -> StructType:
-    """Convert the schema of a DataFrame to Delta's; a column without a type becomes `VOID`.
+    """Return Delta's schema for the schema of a DataFrame. A column without a type becomes `VOID`.
 
     Raises:
         SchemaMismatchError: Delta has no such type, or two names differ only in case.
@@ -80,7 +80,7 @@ def from_spark(schema: spark_types.StructType) -> StructType:
     for name in names:
         if names.count(name) > 1:
             raise SchemaMismatchError(
-                f"The data has two columns called '{name}' (case does not count).",
+                f"The data has two columns with the name '{name}', ignoring case.",
                 remedy="Name the columns in `query` instead of using *.",
             )
     return StructType(tuple(_field(f) for f in schema.fields))
@@ -97,7 +97,8 @@ def _type(data_type: spark_types.DataType, column: str) -> DataType:
             return VOID
         case spark_types.StructType(fields=[]):
             raise SchemaMismatchError(
-                f"The column '{column}' is a struct without members, which cannot be stored.", remedy="Leave it out."
+                f"The column '{column}' is a struct without members, which cannot be stored.",
+                remedy="Leave the column out in `query`.",
             )
         case spark_types.StructType():
             return from_spark(data_type)
@@ -113,5 +114,5 @@ def _type(data_type: spark_types.DataType, column: str) -> DataType:
             except (UnsupportedFeatureError, TypeError) as error:
                 raise SchemaMismatchError(
                     f"The column '{column}' has the type {data_type.simpleString()}, which this release cannot store.",
-                    remedy="Cast it in `query`.",
+                    remedy="Cast the column in `query`.",
                 ) from error

@@ -10,11 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.column_rules import ColumnRules
-from deltalite.protocol.schema import StructField, StructType, bare
+from deltalite.protocol.schema import StructField, StructType, names_and_types
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.guards import not_null_guards, violation, with_guards
-from deltalite.spark.expressions.sql import Expressions, Failure, of_the_request
+from deltalite.spark.expressions.sql import Expressions, Failure, request_failure
 from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error, first_line
 from deltalite.spark.scan.frame import scan
 from deltalite.spark.write.column_defaults import default_columns, rule_guards
@@ -44,30 +44,31 @@ def check_expressions(
         InvalidRequestError: an expression of the request is wrong.
         UnsupportedFeatureError: an expression that the table already has is wrong.
     """
-    declared = [field for field in (schema.find(name) for name in columns) if field is not None]
-    _check_defaults(spark, declared, rules)
-    _check_generated(spark, schema, declared, rules)
-    conditions = replace(rules, generated={})
-    rule_guards(spark, schema, schema, conditions, requested_keys=constraint_keys, parameter="constraints")
+    declared_fields = [field for field in (schema.find(name) for name in columns) if field is not None]
+    _check_defaults(spark, declared_fields, rules)
+    _check_generated(spark, schema, declared_fields, rules)
+    conditions_only = replace(rules, generated={})
+    rule_guards(spark, schema, schema, conditions_only, requested_keys=constraint_keys, parameter="constraints")
 
 
 def _check_defaults(spark: SparkSession, fields: Sequence[StructField], rules: ColumnRules) -> None:
-    """Compute the defaults: a text such as 'x' is a valid expression, but no valid number."""
-    defaults = default_columns(spark, fields, rules, _in_schema)
+    """Compute the defaults, because a valid expression may not be a valid value: 'x' is not a number, for example."""
+    defaults = default_columns(spark, fields, rules, _schema_failure)
     if not defaults:
         return
     try:
         spark.range(1).select(*defaults.values()).collect()
     except SPARK_ERRORS as error:
         raise InvalidRequestError(
-            f"A default in `schema` cannot be computed: {first_line(error)}", remedy="Correct it in `schema`."
+            f"A default in `schema` cannot be computed: {first_line(error)}",
+            remedy="Correct the default in `schema`.",
         ) from error
 
 
 def _check_generated(
     spark: SparkSession, schema: StructType, fields: Sequence[StructField], rules: ColumnRules
 ) -> None:
-    """Check that each expression has the type of its column and always the same value. delta-spark: GeneratedColumn."""
+    """Check that each expression has the type of its column and is deterministic. delta-spark: GeneratedColumn."""
     generated = [field for field in fields if field.name in rules.generated]
     if not generated:
         return
@@ -75,19 +76,19 @@ def _check_generated(
     computed_names = {name.lower() for name in (*rules.generated, *(column.name for column in rules.identities))}
     for field in generated:
         text = rules.generated[field.name]
-        failure = _in_schema(f"generation expression of the column '{field.name}'", text)
-        _, read = expressions.value(text, field.type, failure, may_vary=False)
-        if read & computed_names:
-            raise failure(f"it reads columns that are computed too: {', '.join(sorted(read & computed_names))}.")
-        _, data_type, is_non_deterministic = expressions.typed(text, failure)
+        failure = _schema_failure(f"generation expression of the column '{field.name}'", text)
+        _, read_names = expressions.value(text, field.type, failure, allows_non_determinism=False)
+        if read_names & computed_names:
+            raise failure(f"it reads columns that are computed too: {', '.join(sorted(read_names & computed_names))}.")
+        _, data_type, is_non_deterministic = expressions.typed_value(text, failure)
         if is_non_deterministic:
             raise failure("another evaluation may return another value.")
-        if bare(data_type) != bare(field.type):
-            raise failure(f"it is {data_type}, and the column is {field.type}. Cast it to this type.")
+        if names_and_types(data_type) != names_and_types(field.type):
+            raise failure(f"it is {data_type}, but the column is {field.type}. Cast it to the type of the column.")
 
 
-def _in_schema(role: str, text: str) -> Failure:
-    return of_the_request(role, text, parameter="schema")
+def _schema_failure(role: str, text: str) -> Failure:
+    return request_failure(role, text, parameter="schema")
 
 
 def check_rows(
@@ -99,18 +100,18 @@ def check_rows(
     constraint_keys: Collection[str],
     required_columns: Collection[str],
 ) -> None:
-    """Read all rows and compare them with new rules.
+    """Read all rows of a version and check them against new rules.
 
     Args:
         spark: the session.
-        base: the version whose rows are read.
+        base: the version to read.
         schema: the table's schema after the change.
         rules: the table's rules after the change.
         constraint_keys: the property keys of the new constraints.
         required_columns: the names of columns that have become NOT NULL, also in one of their members.
 
     Raises:
-        ConstraintViolationError: a row breaks a rule; the message has the rule and the row.
+        ConstraintViolationError: a row breaks a rule. The message has the rule and the row.
     """
     new_rules = replace(
         rules, conditions=tuple(r for r in rules.conditions if r.property_key in constraint_keys), generated={}
@@ -121,9 +122,9 @@ def check_rows(
     try:
         with_guards(rows, guards, schema.names).agg(F.count(F.lit(1))).collect()
     except SPARK_ERRORS as error:
-        broken = violation(
+        broken_rule = violation(
             error, guards, effect="Could not alter the table", remedy="Update or delete such rows first."
         )
-        if (typed := broken or data_error(error)) is None:
+        if (typed_error := broken_rule or data_error(error)) is None:
             raise
-        raise typed from error
+        raise typed_error from error

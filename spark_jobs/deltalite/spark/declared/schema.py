@@ -1,7 +1,8 @@
 """The schema that a task declares in SQL, in the syntax of CREATE TABLE.
 
-Besides types it may have NOT NULL, COMMENT, DEFAULT, GENERATED ALWAYS AS (…), and GENERATED … AS IDENTITY. Spark's
-parser reads it. The metadata keys are those of the protocol: Default Columns, Generated Columns, Identity Columns.
+Besides types, the text may have NOT NULL, COMMENT, DEFAULT, GENERATED ALWAYS AS (…), and GENERATED … AS IDENTITY.
+Spark's parser reads the text. The protocol defines the metadata keys: Default Columns, Generated Columns, Identity
+Columns.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _COLLATIONS = "__COLLATIONS"
 
 
 def declared_schema(spark: SparkSession, ddl: str) -> StructType:
-    """Return the schema that the text declares; each column has its default and its generation in its metadata.
+    """Return the schema that the text declares. The metadata of a column has its default and its generation.
 
     Raises:
         InvalidRequestError: the text is not a list of columns.
-        SchemaMismatchError: Delta, or this release, has no such type, or two names differ only in case.
+        SchemaMismatchError: this release cannot store a type, or two names differ only in case.
     """
-    plan = _parsed(spark, ddl)
+    plan = _parse(spark, ddl)
     columns = plan.columns()
     fields = [_field(columns.apply(number)) for number in range(columns.size())]
     try:
@@ -50,8 +51,8 @@ def declared_schema(spark: SparkSession, ddl: str) -> StructType:
         raise SchemaMismatchError(f"`schema` is wrong: {error.problem}", remedy=error.remedy) from error
 
 
-def _parsed(spark: SparkSession, ddl: str) -> Any:
-    """Return the plan of a CREATE TABLE statement with these columns. The statement is parsed and never run."""
+def _parse(spark: SparkSession, ddl: str) -> Any:
+    """Return the plan of a CREATE TABLE statement with these columns. The statement is parsed, but not run."""
     session: Any = spark
     parser = session._jsparkSession.sessionState().sqlParser()
     try:
@@ -59,9 +60,9 @@ def _parsed(spark: SparkSession, ddl: str) -> Any:
     except PySparkException as error:
         raise InvalidRequestError(
             f"`schema` cannot be parsed: {first_line(error)}",
-            remedy="Write it as in CREATE TABLE, such as 'id BIGINT NOT NULL, day DATE'.",
+            remedy="Write the schema as in CREATE TABLE, such as 'id BIGINT NOT NULL, day DATE'.",
         ) from error
-    if "constraint(" in str(plan.tableSpec()).lower():  # Spark 4.1 and later parse them
+    if "constraint(" in str(plan.tableSpec()).lower():  # Spark 4.1 and later parse constraints
         raise InvalidRequestError(
             "`schema` has a constraint.",
             remedy="Write a CHECK constraint in `constraints`. Leave other constraints out.",
@@ -79,14 +80,14 @@ def _field(column: Any) -> StructField:
         raise SchemaMismatchError(f"`schema` is wrong: {error.problem}", remedy=error.remedy) from error
     except UnsupportedFeatureError as error:
         raise _not_stored(column) from error
-    # The JSON of Spark has a collation inside another type as metadata of the field.
+    # In Spark's JSON, the metadata of a field has the collations inside its type.
     if _COLLATIONS in text or contains_type(field.type, VOID.name):
         raise _not_stored(column)
     _check_variant(field)
     _check_nulls(field)
     if identity.START in field.metadata and field.type != PrimitiveType("long"):
         raise SchemaMismatchError(
-            f"The identity column '{name}' is {field.type} in `schema`.", remedy="Declare it as BIGINT."
+            f"The identity column '{name}' is {field.type} in `schema`.", remedy="Declare the column as BIGINT."
         )
     return field
 
@@ -116,7 +117,7 @@ def _not_stored(column: Any) -> SchemaMismatchError:
 
 
 def _check_nulls(field: StructField) -> None:
-    """Refuse NOT NULL inside an array or a map, where writers do not check it. delta-spark refuses it too."""
+    """Refuse NOT NULL inside an array or a map, because writers do not check it there. delta-spark refuses it too."""
     for parent in (field, *all_fields(field.type)):
         if isinstance(parent.type, ArrayType | MapType):
             member = next((f for f in all_fields(parent.type) if not f.nullable), None)
@@ -150,5 +151,5 @@ def _metadata(column: Any) -> dict[str, Any]:
 
 
 def _sql_of_generation(expression: Any) -> str:
-    """Return the SQL text: Spark 4.0 has the text alone, later versions an expression with its text."""
+    """Return the SQL text of a generation. In Spark 4.0 `expression` is the text, later an object that has the text."""
     return expression if isinstance(expression, str) else str(expression.originalSQL())

@@ -32,7 +32,7 @@ def kind_of(node: Node) -> str:
 
 
 class ConditionNode:
-    """An expression with its children."""
+    """An expression as a tree. `body` has the JSON fields of Catalyst's expression, without its children."""
 
     __slots__ = ("body", "children", "kind")
 
@@ -68,6 +68,6 @@ class ConditionNode:
             yield from child.attributes()
 
     def ids(self) -> frozenset[int]:
-        """Return the ids of the columns that the expression reads, which distinguish columns of one name."""
+        """Return the ids of the columns that the expression reads. Columns of the same name have different ids."""
         ids = {self.body["exprId"]["id"]} if self.kind == "AttributeReference" else set()
         return frozenset(ids).union(*(child.ids() for child in self.children))

@@ -17,11 +17,11 @@ _NON_DETERMINISTIC = {
     "LocalTimestamp": "localtimestamp()",
     "Now": "now()",
 }
-# Texts that Spark converts to the current time. After the name of a type the parser converts them, so the expression
-# shows no trace of the text.
+# Texts that Spark converts to the current time. In a typed literal, such as DATE 'today', the parser converts the text,
+# so the parsed expression does not contain it.
 _TIME_TEXT = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 _TIME_LITERAL = re.compile(rf"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*r?['\"]{_TIME_TEXT.pattern}", re.IGNORECASE)
-_MAKES_TIMES = frozenset({"Cast", "ParseToDate", "ParseToTimestamp"})
+_TIME_CONVERSIONS = frozenset({"Cast", "ParseToDate", "ParseToTimestamp"})
 
 
 def non_deterministic_part(nodes: Sequence[Node], text: str) -> str | None:
@@ -29,15 +29,15 @@ def non_deterministic_part(nodes: Sequence[Node], text: str) -> str | None:
 
     `nodes` are the nodes of the analyzed expression, `text` is its SQL.
     """
-    parts = (_NON_DETERMINISTIC[kind] for kind in map(kind_of, nodes) if kind in _NON_DETERMINISTIC)
-    return next(parts, None) or _current_time_text(nodes, text)
+    function_calls = (_NON_DETERMINISTIC[kind] for kind in map(kind_of, nodes) if kind in _NON_DETERMINISTIC)
+    return next(function_calls, None) or _current_time_text(nodes, text)
 
 
 def _current_time_text(nodes: Sequence[Node], text: str) -> str | None:
-    """Return the text, such as 'today', whose value depends on the current time, or None."""
-    # In pre-order the first child of an expression follows it.
+    """Return the first text, such as 'today', that Spark converts to the current time, or None."""
+    # In pre-order the first child of an expression follows the expression.
     converted_literals = [
-        child for node, child in pairwise(nodes) if kind_of(node) in _MAKES_TIMES and kind_of(child) == "Literal"
+        child for node, child in pairwise(nodes) if kind_of(node) in _TIME_CONVERSIONS and kind_of(child) == "Literal"
     ]
     matches = [_TIME_TEXT.match(str(child.get("value"))) for child in converted_literals]
     first_match = next(filter(None, [*matches, _TIME_LITERAL.search(text)]), None)

@@ -1,4 +1,4 @@
-"""SQL predicates: Spark parses, resolves and folds them; the result becomes this library's predicate tree.
+"""SQL predicates: Spark parses, resolves and folds a predicate, and this module converts it to a predicate tree.
 
 Catalyst's optimized condition is read from JSON, a list of nodes in pre-order. Only conditions that the tree can
 express exactly are converted. Any other condition becomes `Unknown` over the columns it reads, which never excludes a
@@ -67,7 +67,7 @@ KEEP_IN_LISTS: Mapping[str, str] = {"spark.sql.optimizer.inSetConversionThreshol
 
 
 def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, parameter: str) -> Predicate:
-    """Parse SQL `text` on rows of `schema`; errors name it `parameter`.
+    """Return the predicate of a SQL `text` on rows of `schema`. Errors name `parameter`.
 
     Raises:
         InvalidRequestError: the text does not parse, names an unknown column, is not boolean, or is non-deterministic.
@@ -78,7 +78,7 @@ def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, param
         _check_deterministic(query_execution(filtered).analyzed(), text, parameter)
         if means_all_columns(spark, text):
             raise InvalidRequestError(
-                f"{parameter} means all columns at once (*): {text!r}.", remedy="Name the columns of the condition."
+                f"{parameter} uses * for all columns: {text!r}.", remedy="Name the columns of the condition."
             )
         optimized = optimized_plan(filtered, text, parameter)
         match optimized.getClass().getSimpleName():
@@ -93,8 +93,8 @@ def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, param
 
 
 def predicate_of(spark: SparkSession, condition: Any, schema: StructType) -> Predicate:
-    """Convert an optimized condition of Catalyst on rows of `schema` to a predicate."""
-    return _Reader(schema, _zone(spark)).read(ConditionNode.parse(condition))
+    """Return the predicate of an optimized Catalyst condition on rows of `schema`."""
+    return _PredicateBuilder(schema, _session_time_zone(spark)).predicate(ConditionNode.parse(condition))
 
 
 def _filtered(rows: DataFrame, text: str, parameter: str) -> DataFrame:
@@ -139,18 +139,18 @@ def _check_deterministic(analyzed: Any, text: str, parameter: str) -> None:
     part = non_deterministic_part(nodes, text)
     if part is not None:
         raise InvalidRequestError(
-            f"{parameter} contains {part}, and each of the task's several evaluations may return another value: "
-            f"{text!r}.",
-            remedy="Write the value itself. A DAG can template it, as in TIMESTAMP '{{ ts }}' or DATE '{{ ds }}'.",
+            f"{parameter} contains {part}, and each evaluation in the task may return another value: {text!r}.",
+            remedy="Write the value itself. A DAG can template the value, as in TIMESTAMP '{{ ts }}' or "
+            "DATE '{{ ds }}'.",
         )
 
 
-def _zone(spark: SparkSession) -> tzinfo | None:
+def _session_time_zone(spark: SparkSession) -> tzinfo | None:
     """Return the session's time zone, which Spark uses for timestamp literals; None if Python does not know it."""
     offset = _OFFSET.fullmatch(spark.conf.get("spark.sql.session.timeZone") or "UTC")
     if offset is not None:
-        distance = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
-        return timezone(-distance if offset["sign"] == "-" else distance)
+        absolute_offset = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
+        return timezone(-absolute_offset if offset["sign"] == "-" else absolute_offset)
     try:
         return ZoneInfo(spark.conf.get("spark.sql.session.timeZone") or "UTC")
     except (ZoneInfoNotFoundError, ValueError):
@@ -158,28 +158,26 @@ def _zone(spark: SparkSession) -> tzinfo | None:
 
 
 class _NotExpressibleError(Exception):
-    """A predicate cannot express a node: it is not a column, or not a literal of its type."""
+    """A predicate cannot express a node, because the node is not a column, or not a literal of the column's type."""
 
 
-class _Reader:
-    """Converts the nodes of one condition."""
+class _PredicateBuilder:
+    """Converts the nodes of one condition to a predicate."""
 
     def __init__(self, schema: StructType, zone: tzinfo | None) -> None:
         self._schema = schema
         self._zone = zone
         self._char_columns = frozenset(field.name for field in schema if holds_char(field))
 
-    def read(self, condition: ConditionNode) -> Predicate:
-        return self._predicate(condition)
-
-    def _predicate(self, node: ConditionNode) -> Predicate:
+    def predicate(self, node: ConditionNode) -> Predicate:
+        """Return the predicate of a node."""
         match node.kind, node.children:
             case "And", [left, right]:
-                return And((self._predicate(left), self._predicate(right)))
+                return And((self.predicate(left), self.predicate(right)))
             case "Or", [left, right]:
-                return Or((self._predicate(left), self._predicate(right)))
+                return Or((self.predicate(left), self.predicate(right)))
             case "Not", [child]:
-                return Not(self._predicate(child))
+                return Not(self.predicate(child))
             case _:
                 try:
                     leaf = self._leaf(node)
@@ -232,38 +230,39 @@ class _Reader:
             raise _NotExpressibleError
         if not isinstance(node.body["dataType"], str) or parse_type(node.body["dataType"]) != data_type:
             raise _NotExpressibleError
-        value = self._parsed(str(node.body["value"]), node.body["dataType"])
+        value = self._parse(str(node.body["value"]), node.body["dataType"])
         if not literal_fits(value, data_type):
             raise _NotExpressibleError
         return value
 
-    def _parsed(self, text: str, name: str) -> Any:
+    def _parse(self, text: str, type_name: str) -> Any:
+        """Return the value of a literal's text."""
         try:
-            match name:
+            match type_name:
                 case "string":
                     return text
                 case "byte" | "short" | "integer" | "long":
                     return int(text)
                 case "float" | "double":
-                    # The text is the shortest one that identifies the value among those of its width.
-                    return nearest_single(float(text)) if name == "float" else float(text)
+                    # The text is the shortest one that identifies the value among all values of the type.
+                    return nearest_single(float(text)) if type_name == "float" else float(text)
                 case "boolean":
                     return text == "true"
                 case "date":
                     return date.fromisoformat(text)
                 case "timestamp":
-                    return self._moment(text)
+                    return self._timestamp(text)
                 case "timestamp_ntz":
                     # Spark writes microseconds since 1970 without a time zone.
                     return datetime(1970, 1, 1) + timedelta(microseconds=int(text))  # noqa: DTZ001  it has no zone
-                case _ if name.startswith("decimal"):
+                case _ if type_name.startswith("decimal"):
                     return Decimal(text)
         except (ValueError, ArithmeticError) as error:
             raise _NotExpressibleError from error
         raise _NotExpressibleError
 
-    def _moment(self, text: str) -> datetime:
-        """Parse a timestamp literal, unless its hour occurs twice or never in the session's time zone."""
+    def _timestamp(self, text: str) -> datetime:
+        """Return the value of a timestamp literal, unless its hour occurs twice or never in the session's time zone."""
         local = datetime.fromisoformat(text)
         if self._zone is None or local.tzinfo is not None:
             raise _NotExpressibleError

@@ -1,13 +1,13 @@
 """SQL expressions as Spark columns, resolved before a row is read.
 
-They have two origins with different rules:
+Expressions have two origins with different rules:
 
 - An expression in a table's metadata may come from anybody who can write to the table. It may use only Spark's built-in
-  functions, and none that calls into Java.
+  functions, except those that call into Java.
 - An expression of a request may also use the functions of its session.
 
-Neither may hold a subquery or an aggregate. An expression must be deterministic if it is evaluated more than once or
-compared with another value of the row. A request may not use `*` for all columns, because the rows also have helper
+No expression may hold a subquery or an aggregate. An expression must be deterministic if it is evaluated more than once
+or compared with another value of the row. A request may not use `*` for all columns, because the rows also have helper
 columns.
 """
 
@@ -36,18 +36,19 @@ Failure = Callable[[str], DeltaLiteError]
 """Builds the error from the reason why an expression is wrong."""
 
 
-def of_the_table(role: str, text: str) -> Failure:
+def table_failure(role: str, text: str) -> Failure:
     """Return the error builder for an expression of the table's metadata."""
     return lambda reason: UnsupportedFeatureError(
         f"The {role} is ({text}), which cannot be computed here: {reason}",
-        remedy="Correct it, or write the table with the engine that made it.",
+        remedy="Correct the expression, or write the table with the engine that made it.",
     )
 
 
-def of_the_request(role: str, text: str, *, parameter: str = "properties") -> Failure:
+def request_failure(role: str, text: str, *, parameter: str = "properties") -> Failure:
     """Return the error builder for an expression of the request's `parameter`."""
     return lambda reason: InvalidRequestError(
-        f"The {role} is ({text}), which cannot be computed: {reason}", remedy=f"Correct it in `{parameter}`."
+        f"The {role} is ({text}), which cannot be computed: {reason}",
+        remedy=f"Correct the expression in `{parameter}`.",
     )
 
 
@@ -57,7 +58,7 @@ class Expressions:
     def __init__(self, rows: DataFrame, forbidden: re.Pattern[str], *, is_repeated: bool) -> None:
         self._rows = rows
         self._forbidden = forbidden
-        self._is_repeated = is_repeated  # conditions are evaluated in more than one pass
+        self._is_repeated = is_repeated  # whether an expression is evaluated in more than one pass over the rows
 
     @classmethod
     def of_table(cls, spark: SparkSession, schema: StructType) -> Self:
@@ -74,24 +75,24 @@ class Expressions:
         return any(column.lower() == name.lower() for column in self._rows.columns)
 
     def condition(self, text: str, failure: Failure) -> Column:
-        """Resolve a boolean expression."""
-        node = self._resolved(F.expr(text), failure)
+        """Resolve a boolean expression, and return it as a column."""
+        node = self._resolve(F.expr(text), failure)
         if node.dataType().typeName() not in ("boolean", "void"):
             raise failure(f"it is {node.dataType().simpleString()}, not boolean.")
-        self._check(node, failure, may_vary=False)
+        self._check(node, failure, allows_non_determinism=False)
         self._check_no_star(text, failure)
         part = non_deterministic_part(nodes_of(node), text) if self._is_repeated else None
         if part is not None:
             raise failure(
                 f"it contains {part}, and each evaluation may return another value. Write the value itself. A DAG can "
-                "template it, as in TIMESTAMP '{{ ts }}'."
+                "template the value, as in TIMESTAMP '{{ ts }}'."
             )
         return F.expr(text).cast("boolean") if node.dataType().typeName() == "void" else F.expr(text)
 
-    def typed(self, text: str, failure: Failure) -> tuple[Column, DataType, bool]:
-        """Resolve an expression. Return it with its type and whether it is non-deterministic."""
-        node = self._resolved(F.expr(text), failure)
-        self._check(node, failure, may_vary=True)
+    def typed_value(self, text: str, failure: Failure) -> tuple[Column, DataType, bool]:
+        """Resolve an expression. Return it as a column, its type, and whether it is non-deterministic."""
+        node = self._resolve(F.expr(text), failure)
+        self._check(node, failure, allows_non_determinism=True)
         self._check_no_star(text, failure)
         try:
             data_type = from_spark(self._rows.select(F.expr(text).alias("value")).schema).fields[0].type
@@ -101,16 +102,19 @@ class Expressions:
         return F.expr(text), data_type, is_non_deterministic
 
     def value(
-        self, text: str, data_type: DataType, failure: Failure, *, may_vary: bool
+        self, text: str, data_type: DataType, failure: Failure, *, allows_non_determinism: bool
     ) -> tuple[Column, frozenset[str]]:
         """Return an expression cast to the type, and the columns that it reads, in lower case.
 
-        `may_vary` allows a non-deterministic expression.
+        `allows_non_determinism` allows a non-deterministic expression.
         """
         column = F.expr(text).cast(spark_type(data_type))
-        return column, self._check(self._resolved(column, failure), failure, may_vary=may_vary)
+        return column, self._check(
+            self._resolve(column, failure), failure, allows_non_determinism=allows_non_determinism
+        )
 
-    def _resolved(self, column: Column, failure: Failure) -> Any:
+    def _resolve(self, column: Column, failure: Failure) -> Any:
+        """Return Catalyst's analyzed expression of a column, or raise the `failure`."""
         try:
             frame = self._rows.select(column.alias("value"))
         except (AnalysisException, ParseException) as error:
@@ -122,13 +126,14 @@ class Expressions:
             raise failure("it does not return exactly one value for a row.")
         return plan.expressions().apply(0)
 
-    def _check(self, node: Any, failure: Failure, *, may_vary: bool) -> frozenset[str]:
+    def _check(self, node: Any, failure: Failure, *, allows_non_determinism: bool) -> frozenset[str]:
+        """Refuse forbidden parts of an expression, and return the columns that it reads, in lower case."""
         nodes = nodes_of(node)
         kinds = [kind_of(n) for n in nodes]
         forbidden_kind = next((kind for kind in kinds if self._forbidden.search(kind)), None)
         if forbidden_kind is not None:
             raise failure(f"it may not use {forbidden_kind}.")
-        if not may_vary and not node.deterministic():
+        if not allows_non_determinism and not node.deterministic():
             raise failure("it is not deterministic.")
         return frozenset(
             str(n["name"]).lower() for n, kind in zip(nodes, kinds, strict=True) if kind == "AttributeReference"
@@ -148,6 +153,7 @@ def means_all_columns(spark: SparkSession, text: str) -> bool:
 
 
 def _is_of_rows(qualifier: Any) -> bool:
+    """Whether the qualifier of a `*` is empty, or an alias of the rows."""
     names = re.sub(r"[\[\]`\s]", "", str(qualifier or "")).lower()
     return names in ("", TARGET, SOURCE)
 
@@ -155,7 +161,7 @@ def _is_of_rows(qualifier: Any) -> bool:
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     """Return an empty frame with these columns. The optimizer does not know that it is empty.
 
-    Columns of the type char(n) keep this type in their metadata, so that Spark pads the texts compared with them.
+    Columns of the type char(n) keep this type in their metadata, so that Spark pads the other text of a comparison.
     """
     return no_rows_of(spark, with_char_types(to_spark(schema), schema))
 
@@ -163,7 +169,7 @@ def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
 def no_rows_of(spark: SparkSession, schema: SparkStruct) -> DataFrame:
     """Return an empty frame with a Spark schema, as `no_rows` does.
 
-    `createDataFrame` also makes the session active. Catalyst needs that: it formats literals in the active session's
-    time zone.
+    `createDataFrame` also makes the session active. Catalyst needs an active session, because it formats literals in
+    the time zone of this session.
     """
     return spark.createDataFrame(spark.sparkContext.emptyRDD(), schema)

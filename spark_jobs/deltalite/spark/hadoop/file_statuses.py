@@ -1,8 +1,8 @@
 """Conversion of Java's `FileStatus[]` to Python values, with a constant number of calls to the JVM.
 
-Hadoop serializes each status as a length-prefixed Protocol Buffers message (FileStatusProto). The fields read here are
-1 type (1 is a folder, 2 a file, 3 a link), 2 path, 3 length, 7 modification time. `native_relation` has the opposite
-conversion.
+Hadoop serializes each status as a length-prefixed Protocol Buffers message (FileStatusProto). This module reads the
+fields 1 type (1 is a folder, 2 a file, 3 a link), 2 path, 3 length, 7 modification time. `native_relation` has the
+opposite conversion.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _FOLDER, _FILE = 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedEntry:
-    """A file or folder as Hadoop lists it. A link is neither.
+    """A file or folder as Hadoop lists it. A link is neither a file nor a folder.
 
-    `uri` is unescaped and has a scheme; times are milliseconds since 1970 (UTC).
+    `uri` is not percent-encoded and has a scheme. Times are milliseconds since 1970 (UTC).
     """
 
     uri: str
@@ -32,7 +32,7 @@ class ListedEntry:
 
     @property
     def name(self) -> str:
-        """The name in its folder."""
+        """The last part of the path."""
         return self.uri.rpartition("/")[2]
 
 
@@ -48,16 +48,17 @@ def listed_entries(jvm: Any, statuses: Any) -> list[ListedEntry]:
     writable.set(array)
     sink = java_class(jvm, "java.io.ByteArrayOutputStream")()
     writable.write(java_class(jvm, "java.io.DataOutputStream")(sink))
-    return list(_parsed(sink.toByteArray()))
+    return list(_parse(sink.toByteArray()))
 
 
-def _parsed(data: bytes) -> Iterator[ListedEntry]:
+def _parse(data: bytes) -> Iterator[ListedEntry]:
+    """Yield the entries of a serialized array."""
     (count,) = struct.unpack_from(">i", data)
-    at = 4
+    offset = 4
     for _ in range(count):
-        (length,) = struct.unpack_from(">i", data, at)
-        fields = dict(_fields(data[at + 4 : at + 4 + length]))
-        at += 4 + length
+        (length,) = struct.unpack_from(">i", data, offset)
+        fields = dict(_fields(data[offset + 4 : offset + 4 + length]))
+        offset += 4 + length
         yield ListedEntry(
             uri=bytes(fields[2]).decode(),
             is_file=fields.get(1) == _FILE,
@@ -68,31 +69,33 @@ def _parsed(data: bytes) -> Iterator[ListedEntry]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
+    """Yield the number and the value of each field. Fields of a fixed length are skipped."""
+    offset = 0
+    while offset < len(message):
+        key, offset = _varint(message, offset)
         match key & 7:
             case 0:
-                value, at = _varint(message, at)
+                value, offset = _varint(message, offset)
                 yield key >> 3, value
             case 1:
-                at += 8
+                offset += 8
             case 2:
-                length, at = _varint(message, at)
-                yield key >> 3, message[at : at + length]
-                at += length
+                length, offset = _varint(message, offset)
+                yield key >> 3, message[offset : offset + length]
+                offset += length
             case 5:
-                at += 4
-            case kind:
-                raise ValueError(f"Hadoop's FileStatusProto has a field of the unknown kind {kind}.")
+                offset += 4
+            case wire_type:
+                raise ValueError(f"Hadoop's FileStatusProto has a field of the unknown wire type {wire_type}.")
 
 
-def _varint(message: bytes, at: int) -> tuple[int, int]:
+def _varint(message: bytes, offset: int) -> tuple[int, int]:
+    """Return the integer in base 128 at the offset, and the offset after it."""
     value = shift = 0
     while True:
-        byte = message[at]
-        at += 1
+        byte = message[offset]
+        offset += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:  # noqa: PLR2004  the highest bit means that more bytes follow
-            return value, at
+            return value, offset
         shift += 7

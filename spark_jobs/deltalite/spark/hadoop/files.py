@@ -1,8 +1,8 @@
 """Files on any storage that Hadoop's FileSystem reaches, through the driver's JVM.
 
 Names are relative to the root of one table, or absolute, as in `LogStore`. The root's file system serves relative
-names; an absolute name may have another one. Only this module converts Hadoop's exceptions to typed errors. Bytes cross
-between Python and the JVM at about 10 MB/s, so large content goes through a file on the driver's disk.
+names; an absolute name may be on another file system. Only this module converts Hadoop's exceptions to typed errors.
+Bytes cross between Python and the JVM at about 10 MB/s, so large content goes through a file on the driver's disk.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from deltalite.spark.runtime.java_classes import java_class
 from deltalite.storage.locations import resolve_path
 
 HADOOP_ERRORS = (Py4JError, PySparkException, ConnectionError)
-"""The errors of a call into Hadoop. PySpark converts some Java classes to its own, and the JVM may be gone."""
+"""The errors of a call into Hadoop. PySpark converts some Java exceptions, and the JVM may have stopped."""
 
 LARGE_BYTES = 1024 * 1024
 _COPY_BUFFER_BYTES = 1024 * 1024
-_MISSING = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
-_FORBIDDEN = ("org.apache.hadoop.security.AccessControlException", "java.nio.file.AccessDeniedException")
-_NO_STORE = ("org.apache.hadoop.fs.s3a.UnknownStoreException",)
-_PACKAGES = {
+_MISSING_FILE_EXCEPTIONS = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
+_PERMISSION_EXCEPTIONS = ("org.apache.hadoop.security.AccessControlException", "java.nio.file.AccessDeniedException")
+_MISSING_BUCKET_EXCEPTIONS = ("org.apache.hadoop.fs.s3a.UnknownStoreException",)
+_CONNECTOR_PACKAGES = {
     "s3a": "org.apache.hadoop:hadoop-aws",
     "abfs": "org.apache.hadoop:hadoop-azure",
     "abfss": "org.apache.hadoop:hadoop-azure",
@@ -66,7 +66,7 @@ class HadoopFiles:
         session: Any = spark._jsparkSession
         self.conf: Any = session.sessionState().newHadoopConf()
         self.fs: Any = self._open_file_system(spark_uri(root))
-        self.uri: str = self._qualified(spark_uri(root)).rstrip("/")  # a bucket's own path ends with one
+        self.uri: str = self._qualified(spark_uri(root)).rstrip("/")  # the path of a bucket ends with a slash
         self._file_context: Any = None
         if ":///" in root:  # make Hadoop's default authority explicit; other engines may have another default
             self.root = self.uri
@@ -91,12 +91,12 @@ class HadoopFiles:
         return self._open_file_system(path.toString())
 
     def has_capability(self, name: str) -> bool:
-        """Whether the file system reports a capability; `name` is Hadoop's name for it."""
+        """Whether the file system reports a capability. `name` is Hadoop's name for the capability."""
         with self.errors("check"):
             return bool(self.fs.hasPathCapability(self.path(""), name))
 
     def entries(self, folder: str) -> list[ListedEntry]:
-        """List the files and folders in a folder, in no particular order; empty if there is no such folder."""
+        """Return the files and folders in a folder, in no particular order; empty if there is no such folder."""
         path = self.path(folder)
         with self.errors("list", folder):
             try:
@@ -107,13 +107,13 @@ class HadoopFiles:
                 return []
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or folder of that name."""
+        """Whether there is a file or folder with this name."""
         path = self.path(name)
         with self.errors("check", name):
             return bool(self.fs_of(path).exists(path))
 
     def read(self, name: str) -> bytes | None:
-        """Read the whole file; None if there is no such file."""
+        """Return the content of a file, or None if there is no such file."""
         data = self.read_start(name, LARGE_BYTES + 1)
         if data is None or len(data) <= LARGE_BYTES:
             return data
@@ -121,7 +121,7 @@ class HadoopFiles:
             return file.read()
 
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
-        """Read up to `size_bytes` from the start of a file; None if there is no such file."""
+        """Return up to `size_bytes` from the start of a file, or None if there is no such file."""
         path = self.path(name)
         with self.errors("read", name):
             try:
@@ -151,10 +151,10 @@ class HadoopFiles:
             local = self.path_of(f"file:{target}")
             self.fs_of(path).copyToLocalFile(False, path, local, True)
 
-    def pour(self, data: bytes, stream: Any) -> None:
-        """Write all of `data` to a Java output stream and close it. Do not close it after a failure.
+    def write_and_close(self, data: bytes, stream: Any) -> None:
+        """Write all of `data` to a Java output stream, and close the stream. After a failure, leave the stream open.
 
-        An object store creates the file when its stream is closed.
+        An object store creates the file when the stream is closed.
         """
         if len(data) <= LARGE_BYTES:
             stream.write(data)
@@ -179,9 +179,9 @@ class HadoopFiles:
 
     @property
     def file_context(self) -> Any:
-        """The `FileContext` of the root, whose rename has an option to overwrite.
+        """The `FileContext` of the root. Its rename has an option to overwrite.
 
-        It connects to the storage, so it is not a `cached_property`; `Snapshot.files` gives the reason.
+        `Snapshot.files` says why this is not a `cached_property`.
         """
         if self._file_context is None:
             contexts = java_class(self.jvm, "org.apache.hadoop.fs.FileContext")
@@ -189,29 +189,29 @@ class HadoopFiles:
         return self._file_context
 
     @contextlib.contextmanager
-    def errors(self, doing: str, name: str = "") -> Iterator[None]:
-        """Convert Hadoop's exceptions in the block to typed errors. A lost JVM is a `StorageError` too."""
+    def errors(self, action: str, name: str = "") -> Iterator[None]:
+        """Convert Hadoop's exceptions in the block to typed errors. If the JVM has stopped, raise a `StorageError`."""
         try:
             yield
         except HADOOP_ERRORS as error:
-            self.raise_typed(error, doing, name)
+            self.raise_typed(error, action, name)
 
-    def raise_typed(self, error: Exception, doing: str, name: str) -> NoReturn:
+    def raise_typed(self, error: Exception, action: str, name: str) -> NoReturn:
         """Raise the typed error for an exception of Hadoop.
 
         Args:
             error: the exception.
-            doing: the failed action as a verb, such as `read`.
+            action: the failed action as a verb, such as `read`.
             name: the file or the part of the table, or "" for the table's folder.
         """
-        place = f"{name} of {self.root}" if name else self.root
-        problem = f"Could not {doing} {place}: {error_text(error)}."
-        if threw(error, *_FORBIDDEN):
+        subject = f"{name} of {self.root}" if name else self.root
+        problem = f"Could not {action} {subject}: {error_text(error)}."
+        if has_java_class(error, *_PERMISSION_EXCEPTIONS):
             raise StoragePermissionError(
-                f"No permission to {doing} {place}: {error_text(error)}.",
+                f"No permission to {action} {subject}: {error_text(error)}.",
                 remedy="Give the identity that Spark runs under access to the table.",
             ) from error
-        if threw(error, *_NO_STORE):
+        if has_java_class(error, *_MISSING_BUCKET_EXCEPTIONS):
             raise InvalidTableAddressError(problem, remedy="Correct the name of the bucket, or create it.") from error
         raise StorageError(problem, remedy="Check the storage and the network; the task may be retried.") from error
 
@@ -220,8 +220,9 @@ class HadoopFiles:
             return self.path_of(uri).getFileSystem(self.conf)
         except HADOOP_ERRORS as error:
             scheme = uri.partition(":")[0]
-            if threw(error, "org.apache.hadoop.fs.UnsupportedFileSystemException") or _lacks_class(error):
-                package = _PACKAGES.get(scheme)
+            has_no_file_system = has_java_class(error, "org.apache.hadoop.fs.UnsupportedFileSystemException")
+            if has_no_file_system or _lacks_class(error):
+                package = _CONNECTOR_PACKAGES.get(scheme)
                 raise UnsupportedStorageError(
                     f"Cannot open {self.root}: this Spark has no Hadoop file system for '{scheme}' "
                     f"({error_text(error)}).",
@@ -236,28 +237,28 @@ class HadoopFiles:
 
 def is_missing(error: Exception) -> bool:
     """Whether the error means that there is no such file or folder."""
-    return threw(error, *_MISSING)
+    return has_java_class(error, *_MISSING_FILE_EXCEPTIONS)
 
 
-def threw(error: Exception, *classes: str) -> bool:
-    """Whether the Java exception behind an error is an instance of one of the classes, given by full names."""
-    thrown = _thrown(error)
-    java_class = None if thrown is None else thrown.getClass()
-    while java_class is not None:
-        if java_class.getName() in classes:
+def has_java_class(error: Exception, *class_names: str) -> bool:
+    """Whether the Java exception behind an error is an instance of one of the classes. Class names are complete."""
+    exception = _java_exception(error)
+    exception_class = None if exception is None else exception.getClass()
+    while exception_class is not None:
+        if exception_class.getName() in class_names:
             return True
-        java_class = java_class.getSuperclass()
+        exception_class = exception_class.getSuperclass()
     return False
 
 
 def error_text(error: Exception) -> str:
     """Return the Java class and the first line of the message of an error."""
-    thrown = _thrown(error)
-    text = str(error if thrown is None else thrown.toString())
+    exception = _java_exception(error)
+    text = str(error if exception is None else exception.toString())
     return (text.strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-def _thrown(error: Exception) -> Any:
+def _java_exception(error: Exception) -> Any:
     """Return the Java exception behind an error, or None."""
     return error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
 

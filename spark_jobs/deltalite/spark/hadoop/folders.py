@@ -1,9 +1,9 @@
 """The folder of a table in the write path: create, list, move and clean up, on any storage.
 
 Names are relative to the table's root. If a rename is one cheap operation (`renames`), files are staged and then moved.
-On an object store they stay where they were written. Local folders are accessed without Spark, all others through
-Hadoop. A file that cannot be removed in a cleanup stays without an error. No version refers to it, and a vacuum deletes
-it.
+On an object store, files stay in the folder in which they were written. Local folders are accessed without Spark, and
+all other folders through Hadoop. If a cleanup cannot remove a file, the file stays, and no error is raised. No version
+refers to such a file, and a vacuum deletes it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from deltalite.storage.log_store import StoredFile
 _log = logging.getLogger(__name__)
 _NOT_REMOVED = "Could not remove %s of %s. No version refers to this file, so a vacuum will delete it: %s"
 _MAX_RENAMES = 5
-# The Hadoop file systems that rename in one operation, whatever the size. Elsewhere a rename may be a copy.
-_RENAMING = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs", "abfs", "abfss"})
+# Hadoop file systems that rename in one operation. On other file systems a rename may be a copy.
+_SCHEMES_WITH_RENAME = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs", "abfs", "abfss"})
 
 
 class TableFolder(Protocol):
@@ -58,7 +58,7 @@ class TableFolder(Protocol):
         ...
 
     def read(self, name: str) -> bytes | None:
-        """Read a file; None if there is no such file."""
+        """Return the content of a file, or None if there is no such file."""
         ...
 
     def files_below(self, name: str, *, but_not_in: str) -> list[StoredFile]:
@@ -74,15 +74,15 @@ class TableFolder(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file, or log a warning if that fails."""
+        """Remove a file. If this fails, log a warning."""
         ...
 
     def remove_tree(self, name: str) -> None:
-        """Remove a folder with its content, or leave it without an error."""
+        """Remove a folder with its content. If this fails, the folder stays, and no error is raised."""
         ...
 
     def remove_if_empty(self, name: str) -> None:
-        """Remove a folder if it is empty, by its name or by its path from `missing`."""
+        """Remove a folder if it is empty. `name` is its name, or its path from `missing`."""
         ...
 
 
@@ -169,7 +169,8 @@ class _LocalFolder:
             ) from error
         except (NotADirectoryError, FileExistsError) as error:
             raise InvalidTableAddressError(
-                f"{self._root} cannot be a table: {error}.", remedy="Give the address of a folder, or of a new one."
+                f"{self._root} cannot be a table: {error}.",
+                remedy="Give the address of a folder, or an address that does not exist yet.",
             ) from error
         except OSError as error:
             raise StorageError(
@@ -194,7 +195,7 @@ class _HadoopFolder:
 
     @property
     def renames(self) -> bool:
-        return self._files.scheme in _RENAMING
+        return self._files.scheme in _SCHEMES_WITH_RENAME
 
     def read(self, name: str) -> bytes | None:
         return self._files.read(name)
@@ -260,7 +261,7 @@ class _HadoopFolder:
 
 
 def _rename_into_place(source: Path, target: Path) -> None:
-    """Create the folder and rename. Try again if another writer's cleanup removes the empty folder in between.
+    """Create the folder of `target`, and move the file. Retry if another writer's cleanup removes the empty folder.
 
     Data files have unique names, so an existing target is an error and is not replaced.
     """

@@ -23,10 +23,10 @@ def readable_store(spark: SparkSession, address: str) -> LogStore:
 
 
 def source_store(spark: SparkSession, address: str) -> LogStore:
-    """Return the store of a table that is read like other sources of Spark, without reading the table.
+    """Return the store of a table that is read like Spark's other sources, without reading the table.
 
     Raises:
-        InvalidTableAddressError: the address cannot be parsed, or has two meanings.
+        InvalidTableAddressError: the address cannot be parsed, or is ambiguous.
         UnsupportedStorageError: this Spark has no file system for its scheme.
     """
     check_means_one_file_system(spark, address)
@@ -59,15 +59,15 @@ def check_means_one_file_system(spark: SparkSession, address: str) -> None:
     """Reject a local address without a scheme if Spark looks for such paths in another file system.
 
     Raises:
-        InvalidTableAddressError: the address has two meanings, or cannot be parsed.
+        InvalidTableAddressError: the address is ambiguous, or cannot be parsed.
     """
     location = parse_location(address)
     if not location.is_local or address.startswith("file:"):
         return
-    default = default_file_system(spark).rstrip("/")
-    if not default.startswith("file:"):
+    default_address = default_file_system(spark).rstrip("/")
+    if not default_address.startswith("file:"):
         raise InvalidTableAddressError(
-            f"The table's address {address!r} has no scheme, and Spark looks for such paths in {default} "
-            "(fs.defaultFS).",
-            remedy=f"Write {default}{location.path}, or file://{location.path} for a local folder.",
+            f"The table's address {address!r} is ambiguous: it has no scheme, and Spark looks for such paths in "
+            f"{default_address} (fs.defaultFS).",
+            remedy=f"Write {default_address}{location.path}, or file://{location.path} for a local folder.",
         )

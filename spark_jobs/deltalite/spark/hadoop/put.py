@@ -4,12 +4,12 @@
   exists. Some S3-compatible services accept the condition and ignore it, so every service but Amazon's is tested first.
 2 HDFS, and Azure with a hierarchical namespace: write a temporary file, then rename it without overwrite.
 3 Google Cloud Storage: create without overwrite, which the connector sends as a condition on the generation.
-4 Any other storage: check for the file, then rename. Two writers can both believe that they won, so the user has to
-  accept the risk with `single_writer`.
+4 Any other storage: check for the file, then rename. Two writers can both believe that they created the file, so the
+  user has to accept the risk with `single_writer`.
 
-The storage gives the guarantee, not this process. A put without an answer is a `StorageError`. If a request may still
-be running, it is a `CommitStateUnknownError`; the log then shows the outcome. Hadoop's documents: "The Hadoop
-FileSystem API", rename and createFile; the committer notes of each connector.
+The storage gives the guarantee, not this process. A put without an answer raises a `StorageError`. If a request may
+still be running, the put raises a `CommitStateUnknownError`. The log then shows the outcome. Hadoop's documents: "The
+Hadoop FileSystem API", rename and createFile; the committer notes of each connector.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from deltalite.errors import CommitStateUnknownError, StorageError, UnsupportedStorageError
-from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, error_text, threw
+from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, error_text, has_java_class
 
-_CONDITIONAL = "fs.option.create.conditional.overwrite"
-# Azure's connector reports this only for accounts with a hierarchical namespace, where a rename is atomic.
-_REAL_RENAME = "fs.capability.etags.preserved.in.rename"
-_EXISTS = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.nio.file.FileAlreadyExistsException")
-_CHANGED = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
-# How the two protocols of Google's connector report a failed condition.
-_REFUSED = ("412", "FAILED_PRECONDITION", "conditionNotMet")
-_AMAZON = ("amazonaws.com", "amazonaws.com.cn")
+_CONDITIONAL_CREATE = "fs.option.create.conditional.overwrite"
+# Azure's connector reports this capability only for accounts with a hierarchical namespace, where a rename is atomic.
+_ATOMIC_RENAME = "fs.capability.etags.preserved.in.rename"
+_EXISTS_EXCEPTIONS = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.nio.file.FileAlreadyExistsException")
+_CHANGED_EXCEPTION = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
+# The two protocols of Google's connector report a failed condition with these texts.
+_FAILED_CONDITION_TEXTS = ("412", "FAILED_PRECONDITION", "conditionNotMet")
+_AMAZON_DOMAINS = ("amazonaws.com", "amazonaws.com.cn")
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _HDFS = frozenset({"hdfs", "webhdfs", "swebhdfs"})
 _AZURE = frozenset({"abfs", "abfss"})
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class PutMethod(StrEnum):
-    """The method that creates a name; the numbered cases above."""
+    """The method that creates a name: the numbered cases of the module."""
 
     CONDITIONAL_CREATE = "conditional create"
     RENAME = "rename without overwrite"
@@ -53,16 +53,16 @@ def put_method_of(files: HadoopFiles, *, single_writer: bool) -> PutMethod:
     """Return the put-if-absent method of a table's storage.
 
     Raises:
-        UnsupportedStorageError: the storage has none, and `single_writer` is not set.
+        UnsupportedStorageError: the storage has no such method, and `single_writer` is not set.
     """
     scheme = files.scheme
     reason, remedy = "does not guarantee that only one writer can create a file", _remedy(scheme)
-    if files.has_capability(_CONDITIONAL):
-        if _keeps_conditions(files):
+    if files.has_capability(_CONDITIONAL_CREATE):
+        if _enforces_conditions(files):
             return PutMethod.CONDITIONAL_CREATE
         reason = "accepts conditional puts but ignores the condition"
-        remedy = "Use a release of the service that enforces it."
-    if scheme in _HDFS or (scheme in _AZURE and files.has_capability(_REAL_RENAME)):
+        remedy = "Use a release of the service that enforces the condition."
+    if scheme in _HDFS or (scheme in _AZURE and files.has_capability(_ATOMIC_RENAME)):
         return PutMethod.RENAME
     if scheme == "gs":
         return PutMethod.NEW_GENERATION
@@ -81,8 +81,8 @@ def put_method_of(files: HadoopFiles, *, single_writer: bool) -> PutMethod:
     )
 
 
-def _keeps_conditions(files: HadoopFiles) -> bool:
-    """Whether the service rejects a second conditional put. Amazon's does; others are tested with a temporary file."""
+def _enforces_conditions(files: HadoopFiles) -> bool:
+    """Whether the service rejects a second conditional put. A probe file tests every service but Amazon's."""
     if files.scheme == "s3a" and _is_amazon(files.fs.getConf().get("fs.s3a.endpoint")):
         return True
     name = f"_delta_log/.put-if-absent-{uuid.uuid4()}"
@@ -97,7 +97,7 @@ def _is_amazon(endpoint: str | None) -> bool:
     if not endpoint:
         return not any(os.environ.get(name) for name in _ENDPOINT_VARIABLES)
     host = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}").hostname or ""
-    return any(host == domain or host.endswith(f".{domain}") for domain in _AMAZON)
+    return any(host == domain or host.endswith(f".{domain}") for domain in _AMAZON_DOMAINS)
 
 
 def _remedy(scheme: str) -> str:
@@ -127,23 +127,23 @@ def put_if_absent(files: HadoopFiles, method: PutMethod, name: str, data: bytes)
 def replace(files: HadoopFiles, method: PutMethod, name: str, data: bytes) -> None:
     """Create or replace the file.
 
-    Object stores replace it atomically. Elsewhere a complete temporary file is renamed to it. This is atomic on HDFS.
-    On Azure, and with `CHECK_FIRST`, the file is missing for a moment.
+    Object stores replace a file atomically. On other storages a complete temporary file is renamed to `name`. This is
+    atomic on HDFS. On Azure, and with `CHECK_FIRST`, the file is missing for a moment.
     """
     path = files.path(name)
     with files.errors("write", name):
         if method in (PutMethod.CONDITIONAL_CREATE, PutMethod.NEW_GENERATION):
-            files.pour(data, files.fs.create(path, True))
+            files.write_and_close(data, files.fs.create(path, True))
             return
-        temporary = _temporary(files, name)
+        temporary = _temporary_path(files, name)
         try:
-            files.pour(data, files.fs.create(temporary, False))
+            files.write_and_close(data, files.fs.create(temporary, False))
             if method is PutMethod.RENAME:
                 files.file_context.rename(temporary, path, files.rename_options("OVERWRITE"))
             else:
                 files.fs.delete(path, False)
                 if not files.fs.rename(temporary, path):
-                    raise _failed(files, name)
+                    raise _put_error(files, name)
         finally:
             files.fs.delete(temporary, False)
 
@@ -152,9 +152,10 @@ def _create_conditionally(files: HadoopFiles, name: str, data: bytes) -> bool:
     builder = files.fs.createFile(files.path(name))
     with files.errors("create", name):
         try:
-            files.pour(data, builder.must(_CONDITIONAL, True).overwrite(True).recursive().build())
+            files.write_and_close(data, builder.must(_CONDITIONAL_CREATE, True).overwrite(True).recursive().build())
         except HADOOP_ERRORS as error:
-            if threw(error, *_EXISTS) or (threw(error, _CHANGED) and "412" in error_text(error)):
+            is_changed = has_java_class(error, _CHANGED_EXCEPTION) and "412" in error_text(error)
+            if has_java_class(error, *_EXISTS_EXCEPTIONS) or is_changed:
                 return False
             raise
         return True
@@ -163,28 +164,31 @@ def _create_conditionally(files: HadoopFiles, name: str, data: bytes) -> bool:
 def _create_new(files: HadoopFiles, name: str, data: bytes) -> bool:
     with files.errors("create", name):
         try:
-            files.pour(data, files.fs.create(files.path(name), False))
+            files.write_and_close(data, files.fs.create(files.path(name), False))
         except HADOOP_ERRORS as error:
             answer = error_text(error).replace(name.rpartition("/")[2], "")  # the file name may contain these digits
-            if threw(error, *_EXISTS) or any(sign in answer for sign in _REFUSED):
+            is_refused = any(text in answer for text in _FAILED_CONDITION_TEXTS)
+            if has_java_class(error, *_EXISTS_EXCEPTIONS) or is_refused:
                 return False
             raise
         return True
 
 
 def _rename_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> bool:
-    """Rename a temporary file. Only this rename can remove it, so its absence afterwards shows whether it happened.
+    """Rename a temporary file, and return whether this call created the file `name`.
+
+    Only the rename removes the temporary file, so a missing temporary file shows that the rename happened:
 
     1. The rename succeeded: this call created the file.
-    2. The rename failed, and the temporary file is gone: the rename happened, and the content confirms it.
+    2. The rename failed, and the temporary file is missing: the rename happened, and the content confirms it.
     3. The rename failed, and the temporary file could be deleted: the rename can no longer happen. The name belongs to
        another writer, or is free.
     4. The rename failed, and the deletion too: the rename may still happen.
     """
-    temporary, path = _temporary(files, name), files.path(name)
+    temporary, path = _temporary_path(files, name), files.path(name)
     try:
         with files.errors("create", name):
-            files.pour(data, files.fs.create(temporary, False))
+            files.write_and_close(data, files.fs.create(temporary, False))
     except StorageError:
         _try_delete(files, temporary)
         raise
@@ -200,7 +204,7 @@ def _rename_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> boo
                 files.raise_typed(error, "create", name)
             case None:
                 raise CommitStateUnknownError(
-                    f"The storage did not answer the rename to {name} of {files.root}, which may still happen: "
+                    f"The storage did not answer the rename to {name} of {files.root}. The rename may still happen: "
                     f"{error_text(error)}.",
                     remedy="Check whether the table's history shows this run, before you run the task again.",
                 ) from error
@@ -210,26 +214,26 @@ def _rename_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> boo
 def _check_first(files: HadoopFiles, name: str, data: bytes) -> bool:
     if files.exists(name):
         return False
-    temporary, path = _temporary(files, name), files.path(name)
+    temporary, path = _temporary_path(files, name), files.path(name)
     with files.errors("create", name):
         try:
-            files.pour(data, files.fs.create(temporary, False))
+            files.write_and_close(data, files.fs.create(temporary, False))
             if files.fs.rename(temporary, path):
                 return True
         finally:
             files.fs.delete(temporary, False)
     if files.exists(name):
         return False
-    raise _failed(files, name)
+    raise _put_error(files, name)
 
 
-def _failed(files: HadoopFiles, name: str) -> StorageError:
+def _put_error(files: HadoopFiles, name: str) -> StorageError:
     return StorageError(
         f"Could not create {name} of {files.root}.", remedy="Check the storage; the task may be retried."
     )
 
 
-def _temporary(files: HadoopFiles, name: str) -> Any:
+def _temporary_path(files: HadoopFiles, name: str) -> Any:
     """Return a hidden path beside `name`, which listings and other engines ignore."""
     folder, _, base = name.rpartition("/")
     return files.path(f"{folder}/.{base}.{uuid.uuid4()}.tmp" if folder else f".{base}.{uuid.uuid4()}.tmp")

@@ -1,8 +1,8 @@
 """The log store over Hadoop's FileSystem, for tables on any storage that Spark reaches.
 
-`hadoop_put` implements put-if-absent. The store selects the method at the first write, or in `check_writable` before
-any work is done. Files are opened for byte ranges, so reading a footer transfers only the footer. After more than 4 MiB
-of ranges, the store copies the file to the driver's disk.
+`put` implements put-if-absent. The store selects the method at the first write, or in `check_writable`, which a command
+calls before it reads or writes data. Files are opened for byte ranges, so reading a footer transfers only the footer.
+After more than 4 MiB of ranges, the store copies the file to the driver's disk.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from deltalite.spark.hadoop.put import PutMethod, put_if_absent, put_method_of, 
 from deltalite.spark.runtime.java_classes import java_class
 from deltalite.storage.log_store import StoredFile
 
-_POLICY, _RANDOM = "fs.option.openfile.read.policy", "parquet, random"
-# The most bytes read by ranges before the file is copied.
-_MAX_RANGED_BYTES = 4 * LARGE_BYTES
+_READ_POLICY, _RANDOM_ACCESS = "fs.option.openfile.read.policy", "parquet, random"
+# If more bytes are read by ranges, the file is copied.
+_MAX_BYTES_BY_RANGES = 4 * LARGE_BYTES
 
 
 class HadoopLogStore:
@@ -31,7 +31,7 @@ class HadoopLogStore:
     def __init__(self, spark: SparkSession, root: str, *, single_writer: bool = False) -> None:
         self.files = HadoopFiles(spark, root)
         self._single_writer = single_writer
-        self._known_method: PutMethod | None = None
+        self._selected_method: PutMethod | None = None
 
     @property
     def root(self) -> str:
@@ -42,12 +42,15 @@ class HadoopLogStore:
         """Return the put-if-absent method of this store.
 
         Raises:
-            UnsupportedStorageError: the storage has none, and `single_writer` is not set.
+            UnsupportedStorageError: the storage has no such method, and `single_writer` is not set.
         """
         return self._put_method
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Yield the files in the folder of `name` from `name` on, sorted by name; hidden ones if `name` is hidden."""
+        """Yield the files in the folder of `name` from `name` on, sorted by name.
+
+        Hidden files are left out, unless `name` is hidden.
+        """
         folder, _, first = name.rpartition("/")
         entries = [e for e in self.files.entries(folder) if e.is_file and e.name >= first]
         for entry in sorted(entries, key=lambda e: e.name):
@@ -59,21 +62,21 @@ class HadoopLogStore:
                 )
 
     def read(self, name: str) -> bytes | None:
-        """Read the whole file; None if there is no such file."""
+        """Return the content of a file, or None if there is no such file."""
         return self.files.read(name)
 
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
-        """Read the first bytes of a file; None if there is no such file."""
+        """Return the first bytes of a file, or None if there is no such file."""
         return self.files.read_start(name, size_bytes)
 
     @contextmanager
     def open(self, name: str) -> Iterator[pa.NativeFile]:
         """Open a file for random access by byte ranges."""
-        with _Ranges(self.files, name) as ranges, pa.PythonFile(ranges, mode="r") as handle:
+        with _RangeFile(self.files, name) as range_file, pa.PythonFile(range_file, mode="r") as handle:
             yield handle
 
     def write_if_absent(self, name: str, data: bytes) -> bool:
-        """Create the complete file; return False if the name exists."""
+        """Create the complete file and return True, or return False if the name exists."""
         return put_if_absent(self.files, self._put_method, name, data)
 
     def write(self, name: str, data: bytes) -> None:
@@ -89,24 +92,30 @@ class HadoopLogStore:
     @property
     def _put_method(self) -> PutMethod:
         """The put-if-absent method, selected once. `Snapshot.files` says why this is not a `cached_property`."""
-        if self._known_method is None:
-            self._known_method = put_method_of(self.files, single_writer=self._single_writer)
-        return self._known_method
+        if self._selected_method is None:
+            self._selected_method = put_method_of(self.files, single_writer=self._single_writer)
+        return self._selected_method
 
 
-class _Ranges(io.RawIOBase):
-    """A Python file over byte ranges of a Hadoop file; raises `FileNotFoundError` if there is none."""
+class _RangeFile(io.RawIOBase):
+    """A Python file that reads byte ranges of a Hadoop file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
 
     def __init__(self, files: HadoopFiles, name: str) -> None:
         self._files, self._name = files, name
-        self._at = self._ranged = 0
-        self._local: io.FileIO | None = None
+        self._position = self._bytes_by_ranges = 0
+        self._local_copy: io.FileIO | None = None
         self._resources = ExitStack()
         path = files.path(name)
         with files.errors("open", name):
             try:
                 status = files.fs_of(path).getFileStatus(path)
-                opening = files.fs_of(path).openFile(path).withFileStatus(status).opt(_POLICY, _RANDOM).build()
+                opening = (
+                    files.fs_of(path).openFile(path).withFileStatus(status).opt(_READ_POLICY, _RANDOM_ACCESS).build()
+                )
                 self._size = int(status.getLen())
                 futures = java_class(files.jvm, "org.apache.hadoop.util.functional.FutureIO")
                 self._stream: Any = futures.awaitFuture(opening)
@@ -123,12 +132,12 @@ class _Ranges(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = start + offset
-        return self._at
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = start + offset
+        return self._position
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer)
@@ -137,12 +146,12 @@ class _Ranges(io.RawIOBase):
         return len(data)
 
     def read(self, size: int = -1) -> bytes:
-        remaining = max(self._size - self._at, 0)
+        remaining = max(self._size - self._position, 0)
         requested = remaining if size < 0 else min(size, remaining)
         if not requested:
             return b""
         data = self._read(requested)
-        self._at += len(data)
+        self._position += len(data)
         return data
 
     def close(self) -> None:
@@ -152,13 +161,13 @@ class _Ranges(io.RawIOBase):
         super().close()
 
     def _read(self, size: int) -> bytes:
-        if self._local is None and self._ranged + size > _MAX_RANGED_BYTES:
+        if self._local_copy is None and self._bytes_by_ranges + size > _MAX_BYTES_BY_RANGES:
             copy = self._resources.enter_context(self._files.local_copy(self._name))
-            self._local = self._resources.enter_context(io.FileIO(copy))
-        if self._local is not None:
-            self._local.seek(self._at)
-            return self._local.read(size) or b""
-        self._ranged += size
+            self._local_copy = self._resources.enter_context(io.FileIO(copy))
+        if self._local_copy is not None:
+            self._local_copy.seek(self._position)
+            return self._local_copy.read(size) or b""
+        self._bytes_by_ranges += size
         with self._files.errors("read", self._name):
-            self._stream.seek(self._at)
+            self._stream.seek(self._position)
             return bytes(self._stream.readNBytes(size))

@@ -1,8 +1,8 @@
 """The tree of a table on any storage that Hadoop reaches, listed with `listStatus`, with bulk deletion where possible.
 
 Names from a listing are never parsed as addresses, because a folder may be called `s3:`. Object stores delete many
-files in one request (`BulkDelete`, Hadoop 3.4.1 and later). The response reports failures, but not files that were
-missing, so these count as deleted. Folders of object stores have no modification time.
+files in one request (`BulkDelete`, Hadoop 3.4.1 and later). The response reports failures, but not missing files, so
+missing files count as deleted. Folders of object stores have no modification time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.locations import parse_location
 from deltalite.storage.trees import Deletion, Folder, TableTree
 
-_BULK = "fs.capability.bulk.delete"
-_BATCH = 50
+_BULK_DELETE = "fs.capability.bulk.delete"
+_FILES_PER_BATCH = 50
 _THREADS = 16
 
 
@@ -41,7 +41,7 @@ class HadoopTree:
     def __init__(self, files: HadoopFiles, *, folders_have_times: bool) -> None:
         self._files = files
         self._folders_have_times = folders_have_times
-        self._bulk_size = self._max_bulk_size() if files.has_capability(_BULK) else 1
+        self._bulk_size = self._max_bulk_size() if files.has_capability(_BULK_DELETE) else 1
 
     @property
     def root(self) -> str:
@@ -51,10 +51,10 @@ class HadoopTree:
     @property
     def batch(self) -> int:
         """The number of files in one request, or in one thread's batch without bulk deletion."""
-        return self._bulk_size if self._bulk_size > 1 else _BATCH
+        return self._bulk_size if self._bulk_size > 1 else _FILES_PER_BATCH
 
     def list(self, folder: str) -> Folder:
-        """List a folder."""
+        """Return the content of a folder, empty if there is no such folder."""
         with self._files.errors("list", folder):
             try:
                 entries = listed_entries(self._files.jvm, self._files.fs.listStatus(self._path(folder)))
@@ -75,7 +75,7 @@ class HadoopTree:
         )
 
     def delete_files(self, names: Sequence[str]) -> Deletion:
-        """Delete files, in one request if the storage supports it."""
+        """Delete files, in one request if the storage supports it, and return the counts."""
         if self._bulk_size > 1:
             return self._delete_in_bulk(names)
         deletion = Deletion()
@@ -84,7 +84,7 @@ class HadoopTree:
         return deletion
 
     def remove_folder(self, name: str) -> bool:
-        """Remove a folder if it is empty, and return whether it was removed. Hadoop refuses other folders."""
+        """Remove a folder if it is empty, and return whether it was removed. Hadoop refuses to remove other folders."""
         try:
             return bool(self._files.fs.delete(self._path(name), False))
         except HADOOP_ERRORS:

@@ -9,10 +9,10 @@ _S3 = re.compile(r"^s3n?://", re.IGNORECASE)
 
 
 def spark_uri(address: str) -> str:
-    """Return the address of a table or a file, unescaped, with Hadoop's scheme for its storage."""
+    """Return the address of a table or a file with Hadoop's scheme for its storage. It is not percent-encoded."""
     return f"file:{address}" if address.startswith("/") else _S3.sub("s3a://", address)
 
 
 def glob_escaped(uri: str) -> str:
-    """Escape a path for `DataFrameReader.load`, which expands glob patterns."""
+    """Return a path with escapes for `DataFrameReader.load`, which expands glob patterns."""
     return "".join(f"\\{c}" if c in "{}[]*?\\" else c for c in uri)

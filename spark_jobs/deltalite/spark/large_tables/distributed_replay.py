@@ -26,7 +26,7 @@ from deltalite.log.replay import check_compaction
 from deltalite.log.segment import LogSegment
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.protocol.paths import NO_AUTHORITY, NOT_CANONICAL, SCHEME, SCHEME_AND_AUTHORITY, THIS_HOST
-from deltalite.spark.columns.names import named
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
 from deltalite.storage.log_store import LogStore
 
@@ -58,33 +58,34 @@ _TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
 def replayed_files(spark: SparkSession, store: LogStore, segment: LogSegment) -> DataFrame:
-    """Return the active files of a segment, in any order.
-
-    The columns are those of `ADD_TYPES`. All numbers are BIGINT.
+    """Return the active files of a segment, in any order, with the columns of `ADD_TYPES`. All numbers are BIGINT.
 
     Raises:
         CorruptCheckpointError: the files of the checkpoint that name its sidecars cannot be read.
         CorruptLogError: a compaction is invalid, and the log no longer has its commits.
     """
-    return _replayed(spark, store, segment, AddFile)
+    return _replayed_actions(spark, store, segment, AddFile)
 
 
 def replayed_tombstones(spark: SparkSession, store: LogStore, segment: LogSegment) -> DataFrame:
-    """Return the tombstones of a segment, including expired ones.
+    """Return the tombstones of a segment, with expired tombstones, in any order.
 
-    The columns are those of `REMOVE_TYPES`. All numbers are BIGINT. Raises the errors of `replayed_files`.
+    The result has the columns of `REMOVE_TYPES`. All numbers are BIGINT. Raises the errors of `replayed_files`.
     """
-    return _replayed(spark, store, segment, RemoveFile)
+    return _replayed_actions(spark, store, segment, RemoveFile)
 
 
-def _replayed(spark: SparkSession, store: LogStore, segment: LogSegment, kind: type[AddFile | RemoveFile]) -> DataFrame:
-    actions = reduce(DataFrame.unionByName, _file_actions(spark, store, _prefer_commits(store, segment), kind))
-    newest = actions.groupBy("key").agg(F.max_by(F.struct("is_wanted", "file"), "order").alias("last"))
-    return newest.where("last.is_wanted").select("last.file.*")
+def _replayed_actions(
+    spark: SparkSession, store: LogStore, segment: LogSegment, result_kind: type[AddFile | RemoveFile]
+) -> DataFrame:
+    """Return the newest action of each file, if this action is of the kind `result_kind`."""
+    actions = reduce(DataFrame.unionByName, _file_actions(spark, store, _prefer_commits(store, segment), result_kind))
+    newest = actions.groupBy("key").agg(F.max_by(F.struct("is_result", "file"), "order").alias("last"))
+    return newest.where("last.is_result").select("last.file.*")
 
 
 def _prefer_commits(store: LogStore, segment: LogSegment) -> LogSegment:
-    """Replace the compactions of a segment by commits, which Spark reads in parallel.
+    """Return the segment with commits instead of compactions, because Spark reads commits in parallel.
 
     If the log no longer has all commits, check the compactions and return the segment unchanged.
 
@@ -110,20 +111,23 @@ def _prefer_commits(store: LogStore, segment: LogSegment) -> LogSegment:
 
 
 def _file_actions(
-    spark: SparkSession, store: LogStore, segment: LogSegment, kind: type[AddFile | RemoveFile]
+    spark: SparkSession, store: LogStore, segment: LogSegment, result_kind: type[AddFile | RemoveFile]
 ) -> Iterator[DataFrame]:
-    """Yield frames with a row (key, order, is_wanted, file) for each add and remove in a group of log files."""
-    for version, names in _groups(store, segment):
+    """Yield frames with a row (key, order, is_result, file) for each add and remove in a group of log files."""
+    for version, names in _file_groups(store, segment):
         for read_format, suffix in ((_read_json, ".json"), (_read_parquet, ".parquet")):
             names_of_format = [name for name in names if name.endswith(suffix)]
             if names_of_format:
                 rows = read_format(spark, [f"{spark_uri(store.root)}/{name}" for name in names_of_format])
                 for action_kind in (AddFile, RemoveFile):
-                    yield _rows(rows, action_kind, kind, version)
+                    yield _rows(rows, action_kind, result_kind, version)
 
 
-def _groups(store: LogStore, segment: LogSegment) -> Iterator[tuple[int | None, Sequence[str]]]:
-    """Yield groups of log files with the version of their actions, None for commits: their names have the version."""
+def _file_groups(store: LogStore, segment: LogSegment) -> Iterator[tuple[int | None, Sequence[str]]]:
+    """Yield groups of log files with the version of their actions.
+
+    The version of the commits is None, because the name of each commit has its version.
+    """
     if segment.checkpoint is not None:
         yield segment.checkpoint.version, (*segment.checkpoint.names, *sidecar_names(store, segment.checkpoint))
     for entry in segment.entries:
@@ -152,36 +156,36 @@ def _read_parquet(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
 
 
 def _with_stats(rows: DataFrame, stats_parsed: Column) -> DataFrame:
-    """Fill `add.stats` from the JSON text of `add.stats_parsed` where it is NULL, and drop `add.stats_parsed`."""
+    """Return the rows without `add.stats_parsed`. Its JSON text replaces `add.stats` where `add.stats` is NULL."""
     add = F.col("add").withField("stats", F.coalesce(F.col("add.stats"), stats_parsed)).dropFields(_STATS_PARSED)
     return rows.withColumn("add", F.when(F.col("add").isNotNull(), add))
 
 
 def _schema(stats_parsed: spark_types.StructField | None = None) -> spark_types.StructType:
     fields = []
-    for cls, columns in _COLUMNS.items():
+    for kind, columns in _COLUMNS.items():
         members = [spark_types.StructField(c, spark_types.DataType.fromDDL(_DDL[c])) for c in columns]
-        if stats_parsed is not None and cls is AddFile:
+        if stats_parsed is not None and kind is AddFile:
             members.append(stats_parsed)
-        fields.append(spark_types.StructField(cls.action, spark_types.StructType(members)))
+        fields.append(spark_types.StructField(kind.action, spark_types.StructType(members)))
     return spark_types.StructType(fields)
 
 
 def _rows(
-    actions: DataFrame, kind: type[AddFile | RemoveFile], wanted: type[AddFile | RemoveFile], version: int | None
+    actions: DataFrame, kind: type[AddFile | RemoveFile], result_kind: type[AddFile | RemoveFile], version: int | None
 ) -> DataFrame:
-    """Return a row (key, order, is_wanted, file) for each action of one kind.
+    """Return a row (key, order, is_result, file) for each action of the kind `kind`.
 
-    `file` is NULL unless the kind is the wanted one.
+    `file` is NULL if `kind` is not `result_kind`.
     """
-    action = named(kind.action)
+    action = column_named(kind.action)
     order = F.lit(version) if version is not None else _version_of_file()
-    no_file = F.lit(None).cast(_schema()[wanted.action].dataType)
+    no_file = F.lit(None).cast(_schema()[result_kind.action].dataType)
     return actions.where(action.isNotNull()).select(
         _key(action).alias("key"),
         (order.cast("bigint") * 2 + int(kind is AddFile)).alias("order"),
-        F.lit(kind is wanted).alias("is_wanted"),
-        (action if kind is wanted else no_file).alias("file"),
+        F.lit(kind is result_kind).alias("is_result"),
+        (action if kind is result_kind else no_file).alias("file"),
     )
 
 
@@ -198,15 +202,16 @@ def _key(action: Column) -> Column:
 
 
 def canonical_path(path: Column) -> Column:
-    """Apply `paths.canonical_path` to a column of paths. Most paths are canonical and cost only one pattern match."""
-    local = F.regexp_replace(path, f"^{THIS_HOST}", "file:///")
-    normal = F.regexp_replace(F.regexp_replace(_normalised(local), "^file:/+", "/"), NO_AUTHORITY.pattern, "$1:/")
+    """Return `paths.canonical_path` of a column of paths. Most paths are canonical and cost only one pattern match."""
+    without_host = F.regexp_replace(path, f"^{THIS_HOST}", "file:///")
+    absolute = F.regexp_replace(_normalized(without_host), "^file:/+", "/")
+    normal = F.regexp_replace(absolute, NO_AUTHORITY.pattern, "$1:/")
     decoded = F.coalesce(F.try_url_decode(F.replace(normal, F.lit("+"), F.lit("%2B"))), normal)
     return F.when(path.rlike(NOT_CANONICAL), decoded).otherwise(path)
 
 
-def _normalised(path: Column) -> Column:
-    """Apply `paths._normalised` to a column of paths, whose host is not `localhost`."""
+def _normalized(path: Column) -> Column:
+    """Return a column of paths in normal form, as `protocol.paths` makes it. Their host is not `localhost`."""
     prefix = F.regexp_extract(path, SCHEME_AND_AUTHORITY.pattern, 0)
     path_part = F.substr(path, F.length(prefix) + 1)
     no_segments = F.struct(F.array().cast("array<string>").alias("segments"), F.lit(False).alias("ends_open"))
@@ -221,18 +226,18 @@ def _normalised(path: Column) -> Column:
 
 
 def _with_segment(state: Column, segment: Column) -> Column:
-    """Return the state of `_normalised` (`segments`, `ends_open`) after the next segment of the path."""
+    """Return the state of `_normalized` (`segments`, `ends_open`) after the next segment of the path."""
     segments, is_up = state["segments"], segment == ".."
-    leads_out = is_up & (F.coalesce(F.try_element_at(segments, F.lit(-1)), F.lit("..")) == "..")
+    leaves_root = is_up & (F.coalesce(F.try_element_at(segments, F.lit(-1)), F.lit("..")) == "..")
     new_segments = (
         F.when(segment.isin("", "."), segments)
-        .when(is_up & ~leads_out, F.slice(segments, 1, F.size(segments) - 1))
+        .when(is_up & ~leaves_root, F.slice(segments, 1, F.size(segments) - 1))
         .otherwise(F.array_append(segments, segment))
     )
-    return F.struct(new_segments.alias("segments"), (segment.isin("", "..", ".") & ~leads_out).alias("ends_open"))
+    return F.struct(new_segments.alias("segments"), (segment.isin("", "..", ".") & ~leaves_root).alias("ends_open"))
 
 
 def deletion_vector_id(vector: Column) -> Column:
-    """Apply `file_table.deletion_vector_id` to a column of descriptors. The id of a NULL descriptor is NULL."""
+    """Return `file_table.deletion_vector_id` of a column of descriptors. The id of a NULL descriptor is NULL."""
     offset = F.coalesce(F.concat(F.lit("@"), vector["offset"].cast("string")), F.lit(""))
     return F.when(vector.isNotNull(), F.concat(vector["storageType"], vector["pathOrInlineDv"], offset))

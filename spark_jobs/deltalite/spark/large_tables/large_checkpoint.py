@@ -2,8 +2,9 @@
 
 Spark replays the log and encodes the rows in parallel into staged files. The driver reads one of these files at a time
 and publishes it. With the table feature v2Checkpoint the files become sidecars. Otherwise they become the parts of a
-multi-part checkpoint, the only other kind with more than one file. Spark's hash of a row's file selects its part, as
-the protocol requires, so that concurrent writers write equal parts. The rows are those of `CheckpointRows`.
+multi-part checkpoint, the only other kind with more than one file. Spark's hash of a row's file selects the part of the
+row, as the protocol requires, so that concurrent writers write equal parts. The checkpoint has the rows of
+`CheckpointRows`.
 Protocol: V2 Spec, Multi-part checkpoint, Checkpoint Schema.
 """
 
@@ -29,7 +30,7 @@ from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import part_name
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns.names import named
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.partition_columns import typed_partition_value
 from deltalite.spark.columns.types import from_spark, spark_type
 from deltalite.spark.hadoop.folders import folder_of
@@ -47,12 +48,12 @@ from deltalite.upkeep.checkpoint import (
     publish_v2,
     write_checkpoint,
 )
-from deltalite.upkeep.checkpoint_rows import SMALL_TYPES, AddLayout, CheckpointRows
-from deltalite.upkeep.stats_struct import COUNTS, TIMES, with_texts
+from deltalite.upkeep.checkpoint_rows import NON_FILE_TYPES, AddLayout, CheckpointRows
+from deltalite.upkeep.stats_struct import COUNT_FIELDS, TIME_PATTERNS, with_texts_for_times
 
 _ACTIONS_PER_FILE = 500_000
 # 0 overrides a limit of the session, because each partition must become exactly one file.
-_ONE_FILE_A_PARTITION = WriteLayout(partition_columns=(), max_records_per_file=0)
+_ONE_FILE_PER_PARTITION = WriteLayout(partition_columns=(), max_records_per_file=0)
 _PART_FILE = re.compile(r"part-(\d+)-[^/]*$")
 
 
@@ -71,30 +72,30 @@ def write_any_checkpoint(
 def write_large_checkpoint(
     spark: SparkSession, snapshot: Snapshot, *, now_ms: int, actions_per_file: int = _ACTIONS_PER_FILE
 ) -> LastCheckpoint | None:
-    """Write the checkpoint in Spark, whatever its size. Return None if the version has a checkpoint already.
+    """Write the checkpoint in Spark, also for a small table. Return None if the version has a checkpoint already.
 
     Raises:
         CorruptLogError: the encoded rows do not match the files of the snapshot. No complete checkpoint is published.
     """
     segment, file_count = _readable_segment(spark, snapshot)
-    existing = segment.own_checkpoint
-    if existing is not None:
-        announce_existing(snapshot.store, existing, file_count=file_count)
+    existing_checkpoint = segment.own_checkpoint
+    if existing_checkpoint is not None:
+        announce_existing(snapshot.store, existing_checkpoint, file_count=file_count)
         return None
     rows = CheckpointRows(snapshot, now_ms=now_ms)
     adds = _adds(replayed_files(spark, snapshot.store, segment), rows.layout)
     removes = _removes(replayed_tombstones(spark, snapshot.store, segment), rows)
     files = adds.unionByName(removes, allowMissingColumns=True)
-    divisions = math.ceil((file_count + removes.count()) / actions_per_file)
-    with StagedWrite(folder_of(spark, snapshot.store.root), _ONE_FILE_A_PARTITION) as staging:
+    checkpoint_files = math.ceil((file_count + removes.count()) / actions_per_file)
+    with StagedWrite(folder_of(spark, snapshot.store.root), _ONE_FILE_PER_PARTITION) as staging:
         if "v2Checkpoint" in supported_features(snapshot.protocol):  # the feature forbids multi-part checkpoints
-            sidecars = _encoded(staging, snapshot, files.repartition(max(1, divisions)))
+            sidecars = _encode(staging, snapshot, files.repartition(max(1, checkpoint_files)))
             encoded = (actions for _, actions in sidecars)
             return publish_v2(snapshot, rows, encoded, file_count=file_count, now_ms=now_ms)
-        all_actions = _small_actions(spark, rows).unionByName(files, allowMissingColumns=True)
-        count = max(2, divisions)
-        parts = _encoded(staging, snapshot, all_actions.repartition(count, *_key_of_part(snapshot)))
-        return _publish_parts(snapshot, rows, parts, count=count, file_count=file_count)
+        all_actions = _non_file_actions(spark, rows).unionByName(files, allowMissingColumns=True)
+        part_count = max(2, checkpoint_files)
+        parts = _encode(staging, snapshot, all_actions.repartition(part_count, *_part_key(snapshot)))
+        return _publish_parts(snapshot, rows, parts, part_count=part_count, file_count=file_count)
 
 
 def _publish_parts(
@@ -102,21 +103,24 @@ def _publish_parts(
     rows: CheckpointRows,
     parts: Iterable[tuple[int, EncodedActions]],
     *,
-    count: int,
+    part_count: int,
     file_count: int,
 ) -> LastCheckpoint:
-    """Publish the parts by position. Before the last one, which completes the checkpoint, check the number of files."""
-    by_position = iter(parts)
-    totals, next_part = Totals(), next(by_position, None)
-    for position in range(count):
-        part = EncodedActions.none({**SMALL_TYPES, **rows.file_types})
+    """Publish the parts by position, and empty parts for missing positions.
+
+    The last part completes the checkpoint, so the number of files is checked before this part is published.
+    """
+    remaining_parts = iter(parts)
+    totals, next_part = Totals(), next(remaining_parts, None)
+    for position in range(part_count):
+        part = EncodedActions.none({**NON_FILE_TYPES, **rows.file_types})
         if next_part is not None and next_part[0] == position:
-            part, next_part = next_part[1], next(by_position, None)
+            part, next_part = next_part[1], next(remaining_parts, None)
         totals = totals.plus(part)
-        if position == count - 1:
+        if position == part_count - 1:
             check_count(snapshot, totals.adds, file_count)
-        snapshot.store.write_if_absent(part_name(snapshot.version, position + 1, count), part.data)
-    return announce(snapshot, totals, parts=count)
+        snapshot.store.write_if_absent(part_name(snapshot.version, position + 1, part_count), part.data)
+    return announce(snapshot, totals, parts=part_count)
 
 
 def _readable_segment(spark: SparkSession, snapshot: Snapshot) -> tuple[LogSegment, int]:
@@ -139,21 +143,21 @@ def _readable_segment(spark: SparkSession, snapshot: Snapshot) -> tuple[LogSegme
 
 
 def _adds(files: DataFrame, layout: AddLayout) -> DataFrame:
-    columns = {name: named(name) for name in ADD_TYPES}
+    columns = {name: column_named(name) for name in ADD_TYPES}
     if layout.partition_values is not None:
         values = [
-            typed_partition_value(named("partitionValues"), key, kind).alias(name)
-            for name, key, kind in layout.partition_values.columns
+            typed_partition_value(column_named("partitionValues"), key, data_type).alias(name)
+            for name, key, data_type in layout.partition_values.columns
         ]
         columns["partitionValues_parsed"] = F.struct(*values)
     if layout.statistics is not None:
-        columns["stats_parsed"] = _stats(named("stats"), layout.statistics.type)
+        columns["stats_parsed"] = _stats(column_named("stats"), layout.statistics.type)
     return files.select(_checkpoint_action(columns, layout.type).alias("add"))
 
 
 def _removes(tombstones: DataFrame, rows: CheckpointRows) -> DataFrame:
-    unexpired = tombstones.where(F.coalesce(named("deletionTimestamp"), F.lit(0)) > rows.oldest_tombstone_ms)
-    columns = {name: named(name) for name in REMOVE_TYPES}
+    unexpired = tombstones.where(F.coalesce(column_named("deletionTimestamp"), F.lit(0)) > rows.oldest_tombstone_ms)
+    columns = {name: column_named(name) for name in REMOVE_TYPES}
     return unexpired.select(_checkpoint_action(columns, rows.file_types["remove"]).alias("remove"))
 
 
@@ -164,19 +168,20 @@ def _checkpoint_action(columns: Mapping[str, Column], struct_type: pa.StructType
 
 
 def _stats(texts: Column, stats_type: pa.StructType) -> Column:
-    """Apply `StatsStruct.parse` in Spark."""
-    parsed = F.from_json(texts, cast("spark_types.StructType", _spark_type(with_texts(stats_type))))
+    """Return the statistics struct of JSON texts, as `StatsStruct.parse` does."""
+    parsed = F.from_json(texts, cast("spark_types.StructType", _spark_type(with_texts_for_times(stats_type))))
     members = [
-        _leaf_by_leaf(parsed[f.name], f.type, _valid_count if f.name in COUNTS else _valid_bound).alias(f.name)
+        _convert_leaves(parsed[f.name], f.type, _valid_count if f.name in COUNT_FIELDS else _valid_bound).alias(f.name)
         for f in stats_type
     ]
     return F.when(parsed.isNotNull(), F.struct(*members))
 
 
-def _leaf_by_leaf(values: Column, data_type: pa.DataType, convert: Callable[[Column, pa.DataType], Column]) -> Column:
+def _convert_leaves(values: Column, data_type: pa.DataType, convert: Callable[[Column, pa.DataType], Column]) -> Column:
+    """Return values of the type with each leaf converted."""
     if not pa.types.is_struct(data_type):
         return convert(values, data_type)
-    members = [_leaf_by_leaf(values[f.name], f.type, convert).alias(f.name) for f in data_type]
+    members = [_convert_leaves(values[f.name], f.type, convert).alias(f.name) for f in data_type]
     return F.when(values.isNotNull(), F.struct(*members))
 
 
@@ -185,25 +190,25 @@ def _valid_count(values: Column, _data_type: pa.DataType) -> Column:
 
 
 def _valid_bound(values: Column, data_type: pa.DataType) -> Column:
-    if data_type in TIMES:
-        return F.when(values.rlike(TIMES[data_type]), values.try_cast(_spark_type(data_type)))
+    if data_type in TIME_PATTERNS:
+        return F.when(values.rlike(TIME_PATTERNS[data_type]), values.try_cast(_spark_type(data_type)))
     if pa.types.is_floating(data_type):  # Spark reads the text "NaN" as a number
         return F.when(F.abs(values) < float("inf"), values)
     return values
 
 
-def _small_actions(spark: SparkSession, rows: CheckpointRows) -> DataFrame:
+def _non_file_actions(spark: SparkSession, rows: CheckpointRows) -> DataFrame:
     """Return the actions other than add and remove, one per row."""
-    lines = [json.dumps({kind: body}) for kind, bodies in rows.small_bodies().items() for body in bodies]
+    lines = [json.dumps({kind: body}) for kind, bodies in rows.non_file_actions().items() for body in bodies]
     schema = spark_types.StructType(
-        [spark_types.StructField(kind, _spark_type(data_type)) for kind, data_type in SMALL_TYPES.items()]
+        [spark_types.StructField(kind, _spark_type(data_type)) for kind, data_type in NON_FILE_TYPES.items()]
     )
     texts = spark.createDataFrame(pa.table({"line": pa.array(lines, pa.string())}))
     return texts.select(F.from_json("line", schema, {"mode": "FAILFAST"}).alias("action")).select("action.*")
 
 
-def _key_of_part(snapshot: Snapshot) -> list[Column]:
-    """Return the key that selects the part of a row: its file. All rows without a file are in one part."""
+def _part_key(snapshot: Snapshot) -> list[Column]:
+    """Return the key that selects the part of a row: the file of the row. All rows without a file are in one part."""
     path = F.coalesce(F.col("add.path"), F.col("remove.path"))
     if "deletionVectors" not in supported_features(snapshot.protocol):
         return [path]
@@ -211,11 +216,11 @@ def _key_of_part(snapshot: Snapshot) -> list[Column]:
     return [path, deletion_vector_id(vector)]
 
 
-def _encoded(staging: StagedWrite, snapshot: Snapshot, frame: DataFrame) -> Iterator[tuple[int, EncodedActions]]:
+def _encode(staging: StagedWrite, snapshot: Snapshot, frame: DataFrame) -> Iterator[tuple[int, EncodedActions]]:
     """Write the rows, then yield each Parquet file with its partition number, in the order of these numbers."""
     table = TableSchema(logical=from_spark(frame.schema))
-    written = [(_number(file.name), file.name) for file in staging.write(frame, table, [])]
-    for number, name in sorted(written):
+    numbered_files = [(_partition_number(file.name), file.name) for file in staging.write(frame, table, [])]
+    for number, name in sorted(numbered_files):
         data = snapshot.store.read(name)
         if data is None:
             raise StorageError(
@@ -225,10 +230,10 @@ def _encoded(staging: StagedWrite, snapshot: Snapshot, frame: DataFrame) -> Iter
         yield number, EncodedActions.of(data)
 
 
-def _number(name: str) -> int:
+def _partition_number(name: str) -> int:
     match = _PART_FILE.search(name)
     if match is None:
-        raise RuntimeError(f"Spark wrote the file {name}, whose name has no partition number")
+        raise RuntimeError(f"Spark wrote the file {name}, and its name has no partition number")
     return int(match[1])
 
 

@@ -1,4 +1,4 @@
-"""The arrangement of rows in files: one bin of files for each output file, and the Z curve over several columns.
+"""The arrangement of rows in files: bins of files, and the order of rows on a Z or Hilbert curve.
 
 `commands.optimize` calls it.
 Begin with `rearranging.py`.

@@ -1,8 +1,8 @@
-"""The Hilbert curve as a table of states, from which Spark expressions compute the place of a row bit by bit.
+"""The Hilbert curve as a table of states, with which Spark expressions compute the place of a row bit by bit.
 
-A point has a number in each dimension. One step takes the next bit of each number, the highest first, and gives that
-many bits of the place. The state says how the curve is turned and mirrored in the current part of the space. Two
-places in a row always belong to neighbouring points, which a Z curve does not guarantee.
+A point has a number in each dimension. One step takes the next bit of each number, the highest first, and gives the
+same number of bits of the place. The state says how the curve is turned and mirrored in the current part of the space.
+Consecutive places always belong to neighbouring points. A Z curve does not guarantee this.
 
 C. Hamilton, A. Rau-Chaplin: Compact Hilbert Indices, 2008 (the transforms of a sub-cube by entry point and direction).
 """
@@ -17,8 +17,8 @@ from functools import cache
 class HilbertTable:
     """The steps of the curve in `dimensions` dimensions.
 
-    The entry of a step is `state * 2**dimensions + bits`, where the first dimension has the highest of the bits. The
-    first state is 0.
+    `digits` has the bits of the place that a step gives, and `next_states` has the state after the step. The index of a
+    step is `state * 2**dimensions + bits`. The first dimension has the highest of the `bits`. The first state is 0.
     """
 
     dimensions: int
@@ -36,8 +36,8 @@ def hilbert_table(dimensions: int) -> HilbertTable:
     next_states: list[int] = []
     for entry, direction in states:  # grows in the loop
         for bits in range(size):
-            digit = _inverse_gray(_rotated_right(bits ^ entry, direction + 1, dimensions))
-            new_entry = entry ^ _rotated_left(_entry_point(digit), direction + 1, dimensions)
+            digit = _inverse_gray(_rotate_right(bits ^ entry, direction + 1, dimensions))
+            new_entry = entry ^ _rotate_left(_entry_point(digit), direction + 1, dimensions)
             new_direction = (direction + _direction(digit, dimensions) + 1) % dimensions
             state = (new_entry, new_direction)
             if state not in numbers:
@@ -81,11 +81,11 @@ def _trailing_ones(number: int) -> int:
     return count
 
 
-def _rotated_right(bits: int, by: int, width: int) -> int:
-    by %= width
+def _rotate_right(bits: int, places: int, width: int) -> int:
+    places %= width
     all_bits: int = (1 << width) - 1
-    return (bits >> by | bits << (width - by)) & all_bits
+    return (bits >> places | bits << (width - places)) & all_bits
 
 
-def _rotated_left(bits: int, by: int, width: int) -> int:
-    return _rotated_right(bits, width - by % width, width)
+def _rotate_left(bits: int, places: int, width: int) -> int:
+    return _rotate_right(bits, width - places % width, width)

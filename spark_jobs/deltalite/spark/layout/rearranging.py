@@ -2,8 +2,8 @@
 
 The writer of the frame gets a file for each partition, and the task number identifies the bin. A large bin is read by
 one task, in a union of scans: no row is shuffled, and rows keep their order. Each branch of a union costs some tens of
-milliseconds before Spark reads anything. So many small bins are read in one scan, whose rows are shuffled by the number
-of their bin. Executors run no Python.
+milliseconds before Spark reads a row. So many small bins are read in one scan, and their rows are shuffled by the
+number of the bin. Executors run no Python.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns.names import named, unused_name
+from deltalite.spark.columns.names import column_named, unused_name
 from deltalite.spark.scan.frame import scan_with_row_ids
 
-KEPT_APART = {"spark.sql.unionOutputPartitioning": "false"}
-"""The settings for writing bins. Without them Spark 4.1 and later merge a union of single partitions into one."""
+UNION_SETTINGS = {"spark.sql.unionOutputPartitioning": "false"}
+"""The settings for writing bins. Without them Spark 4.1 and later merge the single partitions of a union."""
 
 # A smaller file has one row group, so the order of its rows does not help readers.
-_LARGE_BYTES = 16 * 1024 * 1024
-# Up to this number, small bins are scanned one by one too.
-_FEW = 8
+_LARGE_BIN_BYTES = 16 * 1024 * 1024
+# If there are no more small bins than this, each of them is scanned separately, as a large bin.
+_MAX_SEPARATE_SMALL_BINS = 8
 _MAX_BRANCHES = 100
 _SEED = 42
-_MASK = 0xFFFFFFFF
+_MASK_OF_32_BITS = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +40,8 @@ class BinJob:
 
 def jobs_for(sizes: Sequence[int]) -> list[BinJob]:
     """Return the jobs for bins of these sizes (bytes)."""
-    small = [number for number, size in enumerate(sizes) if size < _LARGE_BYTES]
-    if len(small) <= _FEW:
+    small = [number for number, size in enumerate(sizes) if size < _LARGE_BIN_BYTES]
+    if len(small) <= _MAX_SEPARATE_SMALL_BINS:
         small = []
     large = sorted(set(range(len(sizes))) - set(small))
     groups = (tuple(large[start : start + _MAX_BRANCHES]) for start in range(0, len(large), _MAX_BRANCHES))
@@ -54,10 +54,10 @@ def gathered_bins(
 ) -> DataFrame:
     """Return the live rows of `files`, with the rows of bin `n` (file numbers in `files`) in partition `n`.
 
-    The columns are those of `scan_with_row_ids`. Raises the errors of `scan`.
+    The result has the columns of `scan_with_row_ids`. Raises the errors of `scan`.
     """
     if shuffles:
-        return _shuffled(spark, snapshot, files, bins)
+        return _shuffled_bins(spark, snapshot, files, bins)
     groups = [files.take(pa.array(numbers, pa.int64())) for numbers in bins]
     branches = [scan_with_row_ids(spark, snapshot, group).coalesce(1) for group in groups]
     result = branches[0]
@@ -66,19 +66,22 @@ def gathered_bins(
     return result
 
 
-def _shuffled(spark: SparkSession, snapshot: Snapshot, files: pa.Table, bins: Sequence[Sequence[int]]) -> DataFrame:
+def _shuffled_bins(
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table, bins: Sequence[Sequence[int]]
+) -> DataFrame:
     bin_files = files.take(pa.array([number for numbers in bins for number in numbers], pa.int64()))
     keys = keys_of_partitions(len(bins))
     key_of_files = pa.array([keys[n] for n, numbers in enumerate(bins) for _ in numbers], pa.int32())
     name = unused_name(snapshot.schema, "bin")
     rows = scan_with_row_ids(spark, snapshot, bin_files, by_file={name: key_of_files})
-    return rows.repartition(len(bins), named(name)).drop(name)
+    return rows.repartition(len(bins), column_named(name)).drop(name)
 
 
 def keys_of_partitions(count: int) -> list[int]:
-    """Return, for each of `count` partitions, an integer key that Spark's `repartition(count, key)` sends there.
+    """Return an integer key for each of `count` partitions.
 
-    Spark uses Murmur3 of the key (x86, 32 bits, seed 42) modulo the count.
+    Spark's `repartition(count, key)` sends rows with the key to the partition. Spark uses Murmur3 of the key (x86, 32
+    bits, seed 42) modulo the count.
     """
     keys: dict[int, int] = {}
     key = 0
@@ -90,15 +93,15 @@ def keys_of_partitions(count: int) -> list[int]:
 
 def _murmur3(key: int) -> int:
     """Return the Murmur3 hash of a 32-bit integer as a signed value."""
-    mixed = key * 0xCC9E2D51 & _MASK
-    mixed = _rotated(mixed, 15) * 0x1B873593 & _MASK
-    state = _rotated(_SEED ^ mixed, 13) * 5 + 0xE6546B64 & _MASK
+    mixed = key * 0xCC9E2D51 & _MASK_OF_32_BITS
+    mixed = _rotate_left(mixed, 15) * 0x1B873593 & _MASK_OF_32_BITS
+    state = _rotate_left(_SEED ^ mixed, 13) * 5 + 0xE6546B64 & _MASK_OF_32_BITS
     state ^= 4  # the length of the key in bytes
-    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
-    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
+    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK_OF_32_BITS
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK_OF_32_BITS
     state ^= state >> 16
     return state - (state >> 31 << 32)
 
 
-def _rotated(word: int, by: int) -> int:
-    return (word << by | word >> 32 - by) & _MASK
+def _rotate_left(word: int, places: int) -> int:
+    return (word << places | word >> 32 - places) & _MASK_OF_32_BITS

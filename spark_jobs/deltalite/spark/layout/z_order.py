@@ -4,7 +4,7 @@
    is below all values.
 2. The bits of these numbers give the row's place on the curve: interleaved on a Z curve, and by `hilbert_table` on a
    Hilbert curve.
-3. Bounds of the same sample assign places to files. Rows are shuffled by file and sorted by place in it.
+3. Bounds from the same sample assign places to files. Rows are shuffled by file, and sorted by place within a file.
 
 A binary search with steps in Spark SQL finds the numbers, so executors run no Python. All cubes are one job. The steps
 are SQL text, because the driver would call the JVM several times for each operator of a `Column`.
@@ -27,29 +27,28 @@ from deltalite.columnar.predicates.predicate import Path
 from deltalite.protocol.row_tracking import row_id_names
 from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns.names import named, unused_name
+from deltalite.spark.columns.names import column_named, unused_name
 from deltalite.spark.layout.hilbert import hilbert_table
 from deltalite.spark.layout.rearranging import keys_of_partitions
-from deltalite.spark.runtime.computed_once import computed_once
+from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.scan.frame import scan_with_row_ids
 
-_MAX_SAMPLED = 2_000_000
-_OF_A_CUBE = (1_000, 50_000)
+_MAX_SAMPLED_ROWS = 2_000_000
+_MIN_SAMPLED_ROWS_PER_CUBE, _MAX_SAMPLED_ROWS_PER_CUBE = 1_000, 50_000
 # Bits of the number of a range. All columns together distinguish the row groups, with some additional bits. Every bit
 # costs a step for every row.
-_MIN_BITS, _MAX_BITS, _MORE_BITS = 3, 10, 4
+_MIN_BITS, _MAX_BITS, _ADDITIONAL_BITS = 3, 10, 4
 ROW_GROUPS_OF_FILE = 8
 # Pseudo-random bits after the place, because many rows may share one place.
-_CHANCE_BITS = 10
-# The most bounds of all cubes together, which each executor holds.
+_RANDOM_BITS = 10
+# Each executor holds the bounds of all cubes.
 _MAX_BOUNDS = 1_000_000
-# The most characters of a bound that is a text.
-_PREFIX = 64
+_MAX_BOUND_CHARACTERS = 64
 _SEED = 42
 
 
 class Curve(Enum):
-    """A curve that orders points with several numbers; with one column both give the order of the column."""
+    """A curve that orders points of several numbers. With one column, both curves give the order of the column."""
 
     Z = auto()
     HILBERT = auto()
@@ -57,7 +56,7 @@ class Curve(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cube:
-    """Files (by number) whose rows are ordered together, into `outputs` files; `rows` is None if unknown."""
+    """Files (by number) that are ordered together and written as `outputs` files. `rows` is None if unknown."""
 
     files: Sequence[int]
     outputs: int
@@ -75,30 +74,35 @@ def ordered_cubes(
 ) -> DataFrame:
     """Return the live rows of the cubes: one sorted partition for each output file, in the order of the cubes.
 
-    The columns are those of `scan_with_row_ids`. Raises the errors of `scan`.
+    The result has the columns of `scan_with_row_ids`. Raises the errors of `scan`.
     """
-    most_outputs = max(cube.outputs for cube in cubes)
-    order = _Order(snapshot, curve, columns=len(columns), cubes=len(cubes), most_outputs=most_outputs)
-    rows = _scanned(spark, snapshot, files, cubes, columns, order)
-    sample = computed_once(
-        rows.where(F.rand(_SEED) < named(order.share)).select(named(order.cube), *map(named, order.values))
+    max_outputs = max(cube.outputs for cube in cubes)
+    order = _Order(snapshot, curve, columns=len(columns), cubes=len(cubes), max_outputs=max_outputs)
+    rows = _scan_cubes(spark, snapshot, files, cubes, columns, order)
+    sample = compute_once(
+        rows.where(F.rand(_SEED) < column_named(order.sampling_rate)).select(
+            column_named(order.cube), *map(column_named, order.values)
+        )
     )
-    outputs = _outputs(spark, cubes, order)
+    outputs = _partition_keys(spark, cubes, order)
     bounds = order.bounds(sample)
     if order.file_steps:
-        placed = order.placed(sample.join(F.broadcast(bounds), order.cube), F.rand(_SEED))
-        bounds = bounds.join(F.broadcast(order.file_bounds(placed, outputs)), order.cube)
-    # The left join keeps a cube without a sampled row; its rows lie below all bounds.
+        sample_places = order.with_places(sample.join(F.broadcast(bounds), order.cube), F.rand(_SEED))
+        bounds = bounds.join(F.broadcast(order.file_bounds(sample_places, outputs)), order.cube)
+    # The left join keeps a cube without a sampled row. The rows of such a cube lie below all bounds.
     bounds_of_cubes = F.broadcast(outputs.join(F.broadcast(bounds), order.cube, "left_outer"))
-    filed = order.filed(order.placed(rows.join(bounds_of_cubes, order.cube), order.share_of_row()))
-    count = sum(cube.outputs for cube in cubes)
+    with_places = order.with_places(rows.join(bounds_of_cubes, order.cube), order.hash_fraction())
+    file_count = sum(cube.outputs for cube in cubes)
     names = [*snapshot.schema.names, *row_id_names(snapshot.row_ids)]
     return (
-        filed.repartition(count, named(order.key)).sortWithinPartitions(named(order.place)).select(*map(named, names))
+        order.with_file_keys(with_places)
+        .repartition(file_count, column_named(order.key))
+        .sortWithinPartitions(column_named(order.place))
+        .select(*map(column_named, names))
     )
 
 
-def _scanned(
+def _scan_cubes(
     spark: SparkSession,
     snapshot: Snapshot,
     files: pa.Table,
@@ -106,38 +110,38 @@ def _scanned(
     columns: Sequence[Path],
     order: _Order,
 ) -> DataFrame:
-    """Scan the rows, with the number of their cube, its sampling rate, and the values to order by."""
+    """Return the rows, with the number of their cube, the sampling rate of the cube, and the values to order by."""
     cube_files = files.take(pa.array([number for cube in cubes for number in cube.files], pa.int64()))
-    shares = _shares(cubes)
+    rates = _sampling_rates(cubes)
     rows = scan_with_row_ids(
         spark,
         snapshot,
         cube_files,
         by_file={
             order.cube: pa.array([n for n, cube in enumerate(cubes) for _ in cube.files], pa.int32()),
-            order.share: pa.array([shares[n] for n, cube in enumerate(cubes) for _ in cube.files], pa.float64()),
+            order.sampling_rate: pa.array([rates[n] for n, cube in enumerate(cubes) for _ in cube.files], pa.float64()),
         },
     )
     for name, path in zip(order.values, columns, strict=True):
-        rows = rows.withColumn(name, _value(path))
+        rows = rows.withColumn(name, _column_at(path))
     return rows
 
 
-def _value(path: Path) -> Column:
-    column = named(path[0])
+def _column_at(path: Path) -> Column:
+    column = column_named(path[0])
     for member in path[1:]:
         column = column.getField(member)
     return column
 
 
-def _shares(cubes: Sequence[Cube]) -> list[float]:
+def _sampling_rates(cubes: Sequence[Cube]) -> list[float]:
     """Return the sampling rate of each cube."""
-    least, most = _OF_A_CUBE
-    sample_rows = min(max(_MAX_SAMPLED // len(cubes), least), most)
+    sample_rows = max(_MAX_SAMPLED_ROWS // len(cubes), _MIN_SAMPLED_ROWS_PER_CUBE)
+    sample_rows = min(sample_rows, _MAX_SAMPLED_ROWS_PER_CUBE)
     return [1.0 if not cube.rows else min(1.0, sample_rows / cube.rows) for cube in cubes]
 
 
-def _outputs(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -> DataFrame:
+def _partition_keys(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -> DataFrame:
     """Return, for each cube, the keys that send rows to the partitions of its files."""
     keys = iter(keys_of_partitions(sum(cube.outputs for cube in cubes)))
     keys_of_cubes = [[next(keys) for _ in range(cube.outputs)] for cube in cubes]
@@ -149,57 +153,63 @@ def _outputs(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -> DataF
 
 
 class _Order:
-    """The names of the helper columns, which SQL text need not quote, and the expressions over them."""
+    """The names of the helper columns, and the expressions over these columns. SQL text need not quote the names."""
 
-    def __init__(self, snapshot: Snapshot, curve: Curve, *, columns: int, cubes: int, most_outputs: int) -> None:
+    def __init__(self, snapshot: Snapshot, curve: Curve, *, columns: int, cubes: int, max_outputs: int) -> None:
         def unused(stem: str) -> str:
             return unused_name(snapshot.schema, stem)
 
-        self.cube, self.share, self.place, self.key = unused("cube"), unused("share"), unused("place"), unused("key")
+        self.cube, self.sampling_rate = unused("cube"), unused("sampling_rate")
+        self.place, self.key = unused("place"), unused("key")
         self.keys, self.files = unused("keys"), unused("files")
         self.values = [unused(f"value{n}") for n in range(columns)]
         self._bounds = [unused(f"bounds{n}") for n in range(columns)]
         self._ranges = [unused(f"range{n}") for n in range(columns)]
-        self._scratch = unused("at")  # file_bounds and filed use it for different values
+        self._scratch = unused("scratch")  # `file_bounds` and `with_file_keys` use it for different values
         self._state = unused("state")
         self._curve = curve if columns > 1 else Curve.Z
-        self._hashed = [*self.values, *(f.name for f in snapshot.schema if _is_hashed(f.type))]
-        useful_bits = math.ceil((math.log2(ROW_GROUPS_OF_FILE * most_outputs) + _MORE_BITS) / columns)
+        self._hashed_columns = [*self.values, *(f.name for f in snapshot.schema if _can_hash(f.type))]
+        useful_bits = math.ceil((math.log2(ROW_GROUPS_OF_FILE * max_outputs) + _ADDITIONAL_BITS) / columns)
         affordable_bits = math.floor(math.log2(_MAX_BOUNDS / (cubes * columns)))
         self._bits = max(1, min(max(useful_bits, _MIN_BITS), _MAX_BITS, affordable_bits))
-        self.file_steps = math.ceil(math.log2(most_outputs)) if most_outputs > 1 else 0
+        self.file_steps = math.ceil(math.log2(max_outputs)) if max_outputs > 1 else 0
 
     def bounds(self, sample: DataFrame) -> DataFrame:
-        """Return, for each cube and column, the bounds between its ranges: one less than the ranges."""
-        parts = []
+        """Return the bounds between the ranges, for each cube and column. `n` ranges have `n - 1` bounds."""
+        sorted_lists = []
         for value, name in zip(self.values, self._bounds, strict=True):
-            column = named(value)
+            column = column_named(value)
             if isinstance(sample.schema[value].dataType, StringType):
-                column = F.substring(column, 1, _PREFIX)
-            parts.append(F.sort_array(F.collect_list(column)).alias(name))
-        sorted_values = computed_once(sample.groupBy(named(self.cube)).agg(*parts))
-        return sorted_values.withColumns({name: _parted(named(name), 2**self._bits) for name in self._bounds})
+                column = F.substring(column, 1, _MAX_BOUND_CHARACTERS)
+            sorted_lists.append(F.sort_array(F.collect_list(column)).alias(name))
+        sorted_values = compute_once(sample.groupBy(column_named(self.cube)).agg(*sorted_lists))
+        return sorted_values.withColumns(
+            {name: _dividing_values(column_named(name), 2**self._bits) for name in self._bounds}
+        )
 
-    def share_of_row(self) -> Column:
+    def hash_fraction(self) -> Column:
         """Return a hash of the row from 0 to 1, so that a task that runs again sends the row to the same file."""
-        parts = 2**_CHANCE_BITS
-        share: Column = F.pmod(F.xxhash64(*map(named, self._hashed)), F.lit(parts)) / parts
-        return share
+        hash_values = 2**_RANDOM_BITS
+        row_hash = F.xxhash64(*map(column_named, self._hashed_columns))
+        fraction: Column = F.pmod(row_hash, F.lit(hash_values)) / hash_values
+        return fraction
 
-    def placed(self, rows: DataFrame, share: Column) -> DataFrame:
-        """Add the place on the curve to rows that have the bounds of their cube.
+    def with_places(self, rows: DataFrame, fraction: Column) -> DataFrame:
+        """Return rows that have the bounds of their cube, with the place on the curve.
 
-        `share`, an evenly distributed number from 0 to 1, divides rows of the same place.
+        `fraction`, an evenly distributed number from 0 to 1, orders rows of the same place.
         """
         searches = dict(zip(self._ranges, zip(self.values, self._bounds, strict=True), strict=True))
-        with_ranges = _searched(rows, searches, self._bits)
+        with_ranges = _with_search_results(rows, searches, self._bits)
         with_place = self._on_hilbert(with_ranges) if self._curve is Curve.HILBERT else self._on_z(with_ranges)
-        chance = (share * F.lit(2**_CHANCE_BITS)).cast("bigint")
-        return with_place.withColumn(self.place, F.shiftleft(named(self.place), _CHANCE_BITS).bitwiseOR(chance))
+        random_bits = (fraction * F.lit(2**_RANDOM_BITS)).cast("bigint")
+        return with_place.withColumn(
+            self.place, F.shiftleft(column_named(self.place), _RANDOM_BITS).bitwiseOR(random_bits)
+        )
 
     def _on_z(self, rows: DataFrame) -> DataFrame:
         place = "0L"
-        # The highest bit of each column, then the next one of each. The bits of the first column weigh most.
+        # First the highest bit of each column, then the next bit of each. The bits of the first column weigh most.
         for bit in reversed(range(self._bits)):
             place = self._with_bits(place, bit)
         return rows.withColumn(self.place, F.expr(place))
@@ -216,43 +226,43 @@ class _Order:
         return steps
 
     def _with_bits(self, number: str, bit: int) -> str:
-        """Append one bit of the number of each range to the SQL of a number."""
+        """Return the SQL of a number, followed by one bit of the number of each range."""
         for name in self._ranges:
             number = f"(shiftleft({number}, 1) | (shiftright({name}, {bit}) & 1))"
         return number
 
-    def file_bounds(self, placed: DataFrame, outputs: DataFrame) -> DataFrame:
-        """Return, for each cube, the places between its files, padded with a place above all others."""
-        sorted_places = F.sort_array(F.collect_list(named(self.place)))
-        places = computed_once(placed.groupBy(named(self.cube)).agg(sorted_places.alias(self._scratch)))
+    def file_bounds(self, sample_places: DataFrame, outputs: DataFrame) -> DataFrame:
+        """Return the places between the files of each cube, padded with a place above all other places."""
+        sorted_places = F.sort_array(F.collect_list(column_named(self.place)))
+        places = compute_once(sample_places.groupBy(column_named(self.cube)).agg(sorted_places.alias(self._scratch)))
         cubes = places.join(F.broadcast(outputs), self.cube)
-        bounds = _parted(named(self._scratch), F.size(named(self.keys)))
+        bounds = _dividing_values(column_named(self._scratch), F.size(column_named(self.keys)))
         padding = F.array_repeat(F.lit(2**62).cast("bigint"), 2**self.file_steps)
-        return cubes.select(named(self.cube), F.concat(bounds, padding).alias(self.files))
+        return cubes.select(column_named(self.cube), F.concat(bounds, padding).alias(self.files))
 
-    def filed(self, rows: DataFrame) -> DataFrame:
-        """Add the key of the output file to placed rows."""
-        keys = named(self.keys)
+    def with_file_keys(self, rows: DataFrame) -> DataFrame:
+        """Return rows that have places, with the key of their output file."""
+        keys = column_named(self.keys)
         if not self.file_steps:
             return rows.withColumn(self.key, F.get(keys, F.lit(0)))
-        with_numbers = _searched(rows, {self._scratch: (self.place, self.files)}, self.file_steps)
-        return with_numbers.withColumn(self.key, F.get(keys, named(self._scratch).cast("int")))
+        with_numbers = _with_search_results(rows, {self._scratch: (self.place, self.files)}, self.file_steps)
+        return with_numbers.withColumn(self.key, F.get(keys, column_named(self._scratch).cast("int")))
 
 
-def _is_hashed(data_type: DataType) -> bool:
-    """Whether Spark can hash the type. It cannot hash maps and variants."""
+def _can_hash(data_type: DataType) -> bool:
+    """Whether Spark can hash the type. Spark cannot hash maps and variants."""
     match data_type:
         case StructType():
-            return all(_is_hashed(field.type) for field in data_type)
+            return all(_can_hash(field.type) for field in data_type)
         case ArrayType(element):
-            return _is_hashed(element)
+            return _can_hash(element)
         case MapType():
             return False
         case _:
             return data_type != PrimitiveType("variant")
 
 
-def _parted(values: Column, parts: int | Column) -> Column:
+def _dividing_values(values: Column, parts: int | Column) -> Column:
     """Return the values that divide sorted values into equal parts; empty if there are no values.
 
     `values` must be a plain column, because an expression would be computed again for each part.
@@ -264,11 +274,11 @@ def _parted(values: Column, parts: int | Column) -> Column:
     return F.when((F.size(values) > 0) & (parts > 1), bounds).otherwise(empty)
 
 
-def _searched(rows: DataFrame, searches: dict[str, tuple[str, str]], steps: int) -> DataFrame:
-    """Add a column for each search: the number of sorted bounds that its value reaches, below 2**`steps`.
+def _with_search_results(rows: DataFrame, searches: dict[str, tuple[str, str]], steps: int) -> DataFrame:
+    """Return the rows with a column for each search: the number of sorted bounds that a value reaches.
 
-    `searches` has the column of the value and the column of the bounds, by the name of the added column. Each step
-    reads the columns of the step before, so no expression is duplicated.
+    `searches` has the column of the value and the column of the bounds, by the name of the added column. The result is
+    below 2**`steps`. Each step reads the columns of the step before, so no expression is duplicated.
     """
     result = rows.withColumns({name: F.lit(0).cast("bigint") for name in searches})
     for step in reversed(range(steps)):

@@ -1,6 +1,6 @@
 """The clauses of a merge as actions, and the schema that the table has after the merge.
 
-`*` assigns each source column to the target column of the same name. `merge_schema` decides about other columns:
+`*` assigns each source column to the target column of the same name. For other columns, `merge_schema` decides:
 
 - Without it, the source must have all columns of the table, except generated, default and IDENTITY columns. Columns
   that only the source has are ignored.
@@ -27,7 +27,7 @@ from deltalite.requests.rows import Assignments
 from deltalite.spark.columns.names import SOURCE, TARGET, quoted
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.sql import no_rows, no_rows_of
-from deltalite.spark.row_changes.row_actions import AssignedValue, Path, RowAction, RowActions, assigned_path
+from deltalite.spark.row_changes.row_actions import AssignedValue, Path, RowAction, RowActionResolver, assigned_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class MergeActions:
 def evolved_schema(request: MergeRequest, table: StructType, source: StructType, *, widens: bool = False) -> StructType:
     """Return the schema of the table after the merge.
 
-    It differs from `table` only with `merge_schema`:
+    Without `merge_schema`, the schema does not change. With `merge_schema`:
 
     - If a clause has `*`, the table gets all columns of the source that it lacks. With `widens`, its columns also get
       the wider types of the source.
@@ -64,17 +64,17 @@ def evolved_schema(request: MergeRequest, table: StructType, source: StructType,
         return with_new_columns(table, source, widens=widens)
     names = [name for assignments in all_assignments if assignments is not None for name in assignments]
     for path in [assigned_path(name, table) for name in names]:
-        new_column = _narrowed(source, path) if path and member_at(table, path) is None else None
+        new_column = _field_on_path(source, path) if path and member_at(table, path) is None else None
         table = table if new_column is None else with_new_columns(table, StructType((new_column,)))
     return table
 
 
-def _narrowed(struct: StructType, path: Path) -> StructField | None:
-    """Return the first field of a path, reduced to the members on the path; None if the struct lacks one."""
+def _field_on_path(struct: StructType, path: Path) -> StructField | None:
+    """Return the first field of a path, with only the members on the path; None if the struct lacks a member."""
     field = struct.find(path[0])
     if field is None or len(path) == 1:
         return field
-    member = _narrowed(field.type, path[1:]) if isinstance(field.type, StructType) else None
+    member = _field_on_path(field.type, path[1:]) if isinstance(field.type, StructType) else None
     return None if member is None else replace(field, type=StructType((member,)))
 
 
@@ -87,33 +87,35 @@ def merge_actions(
     schema: StructType,
     rules: ColumnRules,
 ) -> MergeActions:
-    """Resolve all clauses.
+    """Resolve all clauses, and return their actions.
 
     Raises:
         InvalidRequestError: a condition or value is wrong, or a column does not exist.
         SchemaMismatchError: a value has a type that its column cannot take, or the source lacks a column.
     """
     target = no_rows(spark, base_schema).alias(TARGET)
-    incoming = no_rows_of(spark, source.schema).alias(SOURCE)
-    star = _Star(from_spark(source.schema), schema, rules, source_may_lack_columns=request.merge_schema)
+    empty_source = no_rows_of(spark, source.schema).alias(SOURCE)
+    star = _StarResolver(from_spark(source.schema), schema, rules, source_may_lack_columns=request.merge_schema)
     rows_by_parameter = {
-        "when_matched": target.crossJoin(incoming),
+        "when_matched": target.crossJoin(empty_source),
         "when_not_matched_by_source": target,
-        "when_not_matched": incoming,
+        "when_not_matched": empty_source,
     }
     actions_by_kind = []
     first_number = 0
     for parameter, rows in rows_by_parameter.items():
-        resolver = RowActions(rows, base_schema=base_schema, schema=schema, rules=rules, fills=request.merge_schema)
+        resolver = RowActionResolver(
+            rows, base_schema=base_schema, schema=schema, rules=rules, fills_missing=request.merge_schema
+        )
         clauses: Sequence[MergeClause] = getattr(request, parameter)
-        actions = [_action(resolver, clause, star, f"{parameter}[{at}]") for at, clause in enumerate(clauses)]
+        actions = [_action(resolver, clause, star, f"{parameter}[{n}]") for n, clause in enumerate(clauses)]
         actions_by_kind.append(dict(enumerate(actions, first_number)))
         first_number += len(clauses)
     matched, not_matched_by_source, not_matched = actions_by_kind
     return MergeActions(matched=matched, not_matched_by_source=not_matched_by_source, not_matched=not_matched)
 
 
-def _action(resolver: RowActions, clause: MergeClause, star: _Star, parameter: str) -> RowAction:
+def _action(resolver: RowActionResolver, clause: MergeClause, star: _StarResolver, parameter: str) -> RowAction:
     if clause.delete:
         return resolver.delete(clause.condition, parameter)
     if clause.update is not None:
@@ -124,14 +126,14 @@ def _action(resolver: RowActions, clause: MergeClause, star: _Star, parameter: s
 
 
 def _assigned_values(
-    resolver: RowActions, assignments: str | Assignments, star: _Star, parameter: str
+    resolver: RowActionResolver, assignments: str | Assignments, star: _StarResolver, parameter: str
 ) -> dict[Path, AssignedValue]:
     if isinstance(assignments, str):
         return star.assigned_values(parameter)
     return resolver.assignments(assignments, parameter)
 
 
-class _Star:
+class _StarResolver:
     """Resolves `*` to the columns of the source."""
 
     def __init__(
@@ -139,7 +141,7 @@ class _Star:
     ) -> None:
         self._source = source
         self._schema = schema
-        self._may_lack = frozenset(schema.names) if source_may_lack_columns else rules.filled_columns
+        self._optional_columns = frozenset(schema.names) if source_may_lack_columns else rules.filled_columns
 
     def assigned_values(self, parameter: str) -> dict[Path, AssignedValue]:
         """Return the source column for each column of the table."""
@@ -149,10 +151,10 @@ class _Star:
             if source_field is not None:
                 value = F.col(f"{SOURCE}.{quoted(source_field.name)}")
                 values[(field.name,)] = AssignedValue(value=value, type=source_field.type)
-            elif field.name not in self._may_lack:
+            elif field.name not in self._optional_columns:
                 raise SchemaMismatchError(
-                    f"{parameter} is '{ALL_COLUMNS}', and the source has no column '{field.name}'. It has: "
-                    f"{', '.join(self._source.names)}.",
-                    remedy="Add it in `query`, name the columns and their values, or set merge_schema=True.",
+                    f"{parameter} is '{ALL_COLUMNS}', but the source has no column '{field.name}'. The source has the "
+                    f"columns {', '.join(self._source.names)}.",
+                    remedy="Add the column in `query`, name the columns and their values, or set merge_schema=True.",
                 )
         return values

@@ -1,8 +1,8 @@
 """The matches of target rows and source rows in a merge, and the clause that applies to each pair.
 
 The executors keep the pairs: the address of the target row, the source row with its key, and the number of the action.
-Three results are derived from them: the touched files, the source rows without a match, and the target rows with
-several matches. The driver gets only counts for each file. delta-spark: ClassicMergeExecutor.findTouchedFiles.
+The pairs give three results: the touched files, the source rows without a match, and the target rows with several
+matches. The driver gets only counts for each file. delta-spark: ClassicMergeExecutor.findTouchedFiles.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.errors import MultipleMatchesError
 from deltalite.protocol.row_tracking import RowIdColumns
 from deltalite.protocol.schema import StructType
-from deltalite.spark.columns.names import SOURCE, TARGET, named, quoted
+from deltalite.spark.columns.names import SOURCE, TARGET, column_named, quoted
 from deltalite.spark.merge.clauses import MergeActions
 from deltalite.spark.merge.join_condition import JoinCondition
 from deltalite.spark.row_changes.joining import Size, broadcast_if_small
@@ -26,8 +26,8 @@ from deltalite.spark.row_changes.row_actions import action_number
 from deltalite.spark.row_changes.touched_rows import RowColumns
 from deltalite.spark.runtime.errors import computing, reading_table
 
-_SHOWN_CHARACTERS = 200
-_SHOWN_ROWS = 3
+_MAX_SHOWN_CHARACTERS = 200
+_MAX_SHOWN_ROWS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,12 @@ class SourceRows:
 
     @classmethod
     def of(cls, rows: DataFrame, size: Size, key: str) -> SourceRows:
-        """Number the rows, which must be computed once."""
+        """Return the rows with numbers in the column `key`. `rows` must be computed once."""
         return cls(frame=rows.withColumn(key, F.monotonically_increasing_id()), size=size)
 
     @property
     def columns(self) -> list[str]:
-        """All columns of `frame`: those of the source, and the number."""
+        """All columns of `frame`: the columns of the source, and the number."""
         return self.frame.columns
 
 
@@ -67,9 +67,8 @@ class MergeRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMatches:
-    """The counts of one file: rows with a match, pairs, rows with several matches, and rows by action."""
+    """The counts of one file: pairs, target rows with several matches, and matched target rows by action."""
 
-    rows: int
     pairs: int
     rows_with_several_matches: int
     by_action: Mapping[int, int]
@@ -87,7 +86,7 @@ class Matches:
     by_file: Mapping[int, FileMatches]
 
     def one_for_each_row(self, columns: RowColumns) -> Matches:
-        """Return the matches with one pair for each target row, if the caller may use any of them."""
+        """Return the matches with only one, arbitrary pair for each target row."""
         if not any(counts.rows_with_several_matches for counts in self.by_file.values()):
             return self
         return replace(self, pairs=self.pairs.dropDuplicates([columns.pair_file, columns.pair_row]))
@@ -97,7 +96,7 @@ class Matches:
 def find_matches(
     target: DataFrame, merge: MergeRows, on: JoinCondition, *, on_text: str, root: str
 ) -> Iterator[Matches]:
-    """Match addressed target rows with source rows.
+    """Match addressed target rows with source rows, and yield the matches.
 
     Args:
         target: rows of the table, with the columns `file` and `row`.
@@ -111,12 +110,12 @@ def find_matches(
         CorruptDataFileError: a file of the table cannot be read.
     """
     source, columns = merge.source, merge.columns
-    right = broadcast_if_small(source.frame, source.size).alias(SOURCE)
-    joined = target.alias(TARGET).join(right, on.column, "inner")
+    source_frame = broadcast_if_small(source.frame, source.size).alias(SOURCE)
+    joined = target.alias(TARGET).join(source_frame, on.column, "inner")
     pairs = joined.select(
         *[F.col(f"{SOURCE}.{quoted(name)}") for name in source.columns],
-        named(columns.file).alias(columns.pair_file),
-        named(columns.row).alias(columns.pair_row),
+        column_named(columns.file).alias(columns.pair_file),
+        column_named(columns.row).alias(columns.pair_row),
         action_number(merge.actions.matched).alias(columns.pair_action),
     ).persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -128,25 +127,23 @@ def find_matches(
 
 
 def _by_file(pairs: DataFrame, actions: Sequence[int], columns: RowColumns) -> dict[int, FileMatches]:
-    """Compute the counts of all files in one job."""
-    address = [named(columns.pair_file).alias("file"), named(columns.pair_row).alias("row")]
+    """Compute the counts of all files in one Spark job."""
+    address = [column_named(columns.pair_file).alias("file"), column_named(columns.pair_row).alias("row")]
     rows = pairs.groupBy(*address).agg(
-        F.count(F.lit(1)).alias("pairs"), F.first(named(columns.pair_action)).alias("action")
+        F.count(F.lit(1)).alias("pairs"), F.first(column_named(columns.pair_action)).alias("action")
     )
     counts = rows.groupBy("file").agg(
-        F.count(F.lit(1)),
         F.sum("pairs"),
         F.count_if(F.col("pairs") > 1),
         *[F.count_if(F.col("action") == number) for number in actions],
     )
     return {
         file: FileMatches(
-            rows=row_count,
             pairs=pair_count,
             rows_with_several_matches=several_count,
             by_action=dict(zip(actions, counts_of_actions, strict=True)),
         )
-        for file, row_count, pair_count, several_count, *counts_of_actions in counts.collect()
+        for file, pair_count, several_count, *counts_of_actions in counts.collect()
     }
 
 
@@ -157,18 +154,22 @@ def check_single_matches(all_matches: Matches, on: JoinCondition, columns: RowCo
         MultipleMatchesError: there is such a target row. The message has the number of such rows, and examples of the
             source rows that match one of them.
     """
-    total = sum(counts.rows_with_several_matches for counts in all_matches.by_file.values())
-    if total == 0:
+    row_count = sum(counts.rows_with_several_matches for counts in all_matches.by_file.values())
+    if row_count == 0:
         return
     address = [columns.pair_file, columns.pair_row]
-    target_row = all_matches.pairs.groupBy(*map(named, address)).count().where("count > 1").limit(1).drop("count")
-    shown_columns = [named(name) for name in on.source_columns] or [F.lit("no column of the source is in ON")]
+    target_row = (
+        all_matches.pairs.groupBy(*map(column_named, address)).count().where("count > 1").limit(1).drop("count")
+    )
+    shown_columns = [column_named(name) for name in on.source_columns] or [F.lit("no column of the source is in ON")]
     source_json = F.to_json(F.struct(*shown_columns), {"ignoreNullFields": "false"})
-    source_texts = all_matches.pairs.join(target_row, address).select(F.substring(source_json, 1, _SHOWN_CHARACTERS))
-    examples = [row[0] for row in source_texts.limit(_SHOWN_ROWS).collect()]
+    source_texts = all_matches.pairs.join(target_row, address).select(
+        F.substring(source_json, 1, _MAX_SHOWN_CHARACTERS)
+    )
+    examples = [row[0] for row in source_texts.limit(_MAX_SHOWN_ROWS).collect()]
     raise MultipleMatchesError(
-        f"Nothing was written: {total} rows of the table match more than one row of the source. One of them matches "
-        f"{' and '.join(examples)}.",
+        f"Nothing was written: {row_count} rows of the table match more than one row of the source. One of them "
+        f"matches {' and '.join(examples)}.",
         remedy="Let the source have one row for each key, such as the newest (max_by in `query`), or make `on` "
         "tell the rows apart.",
     )

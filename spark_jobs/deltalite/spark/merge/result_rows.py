@@ -1,7 +1,7 @@
 """The result rows of a merge: target rows, matched or not, and source rows without a match.
 
-Each clause uses only the rows of its kind. In WHEN NOT MATCHED BY SOURCE a name means a column of the table, even
-if the source has a column of this name. Values are computed only for the rows to which their clause applies.
+Each clause uses only the rows of its kind. In WHEN NOT MATCHED BY SOURCE a name means a column of the table, even if
+the source has a column of this name. The values of a clause are computed only for the rows to which it applies.
 delta-spark: MergeIntoCommand, MergeOutputGeneration.
 """
 
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.protocol.row_tracking import row_id_names
 from deltalite.spark.columns.conforming import conform_columns
-from deltalite.spark.columns.names import SOURCE, TARGET, named
+from deltalite.spark.columns.names import SOURCE, TARGET, column_named
 from deltalite.spark.merge.matching import Matches, MergeRows
 from deltalite.spark.row_changes.joining import Size, broadcast_if_small, one_partition_if_small
 from deltalite.spark.row_changes.row_actions import action_number, of_target
@@ -20,34 +20,37 @@ from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowCo
 
 
 def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedRows:
-    """Apply the clauses to the addressed rows of files, which have the columns of `merge.have`.
+    """Apply the clauses to the addressed rows of files, and return the rows with their actions.
 
-    Without clauses for unmatched target rows, only pairs with an action are joined.
+    The rows have the columns of `merge.base_schema` and `merge.row_ids`. Without clauses for unmatched target rows,
+    only pairs with an action are joined.
     """
     base_schema, schema, columns = merge.base_schema, merge.schema, merge.columns
     matched, not_matched_by_source = merge.actions.matched, merge.actions.not_matched_by_source
-    acting = matches.pairs if not_matched_by_source else matches.pairs.where(named(columns.pair_action).isNotNull())
-    pairs = broadcast_if_small(acting, merge.source.size.of(matches.count)).alias(SOURCE)
+    needed_pairs = matches.pairs
+    if not not_matched_by_source:
+        needed_pairs = needed_pairs.where(column_named(columns.pair_action).isNotNull())
+    pairs = broadcast_if_small(needed_pairs, merge.source.size.with_addresses(matches.count)).alias(SOURCE)
     joined = rows.alias(TARGET).join(pairs, _is_same_row(columns), "left")
-    action, pair_action = named(columns.action), named(columns.pair_action)
+    action, pair_action = column_named(columns.action), column_named(columns.pair_action)
     with_pairs = joined.select(
         *[of_target(name) for name in (*base_schema.names, *row_id_names(merge.row_ids))],
-        *map(named, (columns.file, columns.row, columns.pair_file, columns.pair_action)),
+        *map(column_named, (columns.file, columns.row, columns.pair_file, columns.pair_action)),
         new_row(pair_action, matched, schema).alias(columns.pair_new),
     )
     # The frame has no source columns from here on, so every name means a column of the table.
-    is_matched = named(columns.pair_file).isNotNull()
-    decided_rows = with_pairs.withColumn(
+    is_matched = column_named(columns.pair_file).isNotNull()
+    with_actions = with_pairs.withColumn(
         columns.action, F.when(is_matched, pair_action).otherwise(action_number(not_matched_by_source)).cast("int")
     )
-    new = F.coalesce(named(columns.pair_new), new_row(action, not_matched_by_source, schema))
-    frame = decided_rows.select(
+    new_values = F.coalesce(column_named(columns.pair_new), new_row(action, not_matched_by_source, schema))
+    frame = with_actions.select(
         *conform_columns(base_schema, schema, of_target),
-        *map(named, row_id_names(merge.row_ids)),
-        named(columns.file),
-        named(columns.row),
+        *map(column_named, row_id_names(merge.row_ids)),
+        column_named(columns.file),
+        column_named(columns.row),
         action,
-        new.alias(columns.new),
+        new_values.alias(columns.new),
     )
     return ChangedRows(
         frame=frame, schema=schema, columns=columns, actions={**matched, **not_matched_by_source}, row_ids=merge.row_ids
@@ -55,31 +58,35 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
 
 
 def counts_without_match(rows: DataFrame, matches: Matches, merge: MergeRows) -> dict[int, dict[int, int]]:
-    """Count, by file number and by action, the target rows without a match."""
+    """Return the number of target rows without a match, by file number and by action."""
     columns = merge.columns
-    pairs = matches.pairs.select(named(columns.pair_file), named(columns.pair_row))
+    pairs = matches.pairs.select(column_named(columns.pair_file), column_named(columns.pair_row))
     small_pairs = broadcast_if_small(pairs, Size.of_addresses(matches.count))
     unmatched = rows.alias(TARGET).join(small_pairs, _is_same_row(columns), "left_anti")
     actions = action_number(merge.actions.not_matched_by_source)
-    acting = unmatched.withColumn(columns.action, actions).where(named(columns.action).isNotNull())
+    with_actions = unmatched.withColumn(columns.action, actions).where(column_named(columns.action).isNotNull())
     counts: dict[int, dict[int, int]] = {}
-    for file, action, count in acting.groupBy(named(columns.file), named(columns.action)).count().collect():
+    for file, action, count in (
+        with_actions.groupBy(column_named(columns.file), column_named(columns.action)).count().collect()
+    ):
         counts.setdefault(file, {})[action] = count
     return counts
 
 
 def inserted_rows(matches: Matches, merge: MergeRows) -> NewRows:
-    """Return the new rows from the source rows without a match."""
+    """Return the new rows: those that a clause makes from source rows without a match."""
     source, columns, not_matched = merge.source, merge.columns, merge.actions.not_matched
-    keys = broadcast_if_small(matches.pairs.select(named(columns.key)), Size.of_addresses(matches.count))
+    keys = broadcast_if_small(matches.pairs.select(column_named(columns.key)), Size.of_addresses(matches.count))
     unmatched = source.frame.join(keys, columns.key, "left_anti").alias(SOURCE)
-    action = named(columns.action)
-    acting = unmatched.withColumn(columns.action, action_number(not_matched)).where(action.isNotNull())
-    rows = acting.select(action, new_row(action, not_matched, merge.schema).alias(columns.new))
-    frame = rows.select(*[named(columns.new).getField(f.name).alias(f.name) for f in merge.schema], action)
+    action = column_named(columns.action)
+    with_actions = unmatched.withColumn(columns.action, action_number(not_matched)).where(action.isNotNull())
+    rows = with_actions.select(action, new_row(action, not_matched, merge.schema).alias(columns.new))
+    frame = rows.select(*[column_named(columns.new).getField(f.name).alias(f.name) for f in merge.schema], action)
     return NewRows(frame=one_partition_if_small(frame, source.size), action=columns.action, actions=not_matched)
 
 
 def _is_same_row(columns: RowColumns) -> Column:
-    """Return the condition that a target row is the one of a pair."""
-    return (named(columns.file) == named(columns.pair_file)) & (named(columns.row) == named(columns.pair_row))
+    """Return the condition that a target row and a pair have the same address."""
+    return (column_named(columns.file) == column_named(columns.pair_file)) & (
+        column_named(columns.row) == column_named(columns.pair_row)
+    )

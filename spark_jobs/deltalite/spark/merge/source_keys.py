@@ -1,9 +1,8 @@
-"""The values of the source's keys as a predicate on the target: a file without any of them cannot match.
+"""The values of the source's keys as a predicate on the target. A file without any of these values cannot match.
 
 For a partition column the predicate lists the values, up to a limit. For any other column it is the range from the
-lowest to the highest value. If this leaves several files, numbers and times get several smaller ranges. The result does
-not grow with the source. delta-spark does not prune by keys: it reads every file that the conditions of ON on the
-target alone do not skip.
+lowest to the highest value. If several files remain, numbers and times get several smaller ranges. The size of the
+predicate does not depend on the size of the source. delta-spark does not prune by keys.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType
 from deltalite.spark.merge.join_condition import KeyPair
 from deltalite.spark.row_changes.joining import Size, row_bytes
 
-_MAX_VALUES = 1_000
+_MAX_LISTED_VALUES = 1_000
 _MAX_RANGES = 64
-_INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+_INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -54,66 +53,70 @@ class SpreadKey:
 class SourceKeys:
     """The size of the source, and a predicate that every matching target row satisfies.
 
-    `spread` has the keys for which several smaller ranges may skip more files.
+    `spread_keys` are the keys for which several smaller ranges may skip more files.
     """
 
     size: Size
     on_target: Predicate
-    spread: tuple[SpreadKey, ...] = ()
+    spread_keys: tuple[SpreadKey, ...] = ()
 
 
 def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: Sequence[str]) -> SourceKeys:
-    """Read the keys of the source, which should be computed: one pass, and one more for each partition column."""
-    usable = [key for key in keys if _is_ordered(key.type) and _is_ordered(key.target_type)]
+    """Return the size of the source and the predicate of its keys.
+
+    `source` should be computed once: the function makes one pass over it, and one more for each partition column.
+    """
+    usable_keys = [key for key in keys if _is_ordered(key.source_type) and _is_ordered(key.target_type)]
     aggregates: list[Column] = [F.count(F.lit(1)), F.sum(row_bytes(source.schema))]
-    for key in usable:
+    for key in usable_keys:
         value = _encoded(key)
         aggregates += [F.min(value), F.max(value), F.count(value)]
-    named = [column.alias(f"c{n}") for n, column in enumerate(aggregates)]
-    count, size_bytes, *of_keys = source.agg(*named).collect()[0]
+    columns = [column.alias(f"c{n}") for n, column in enumerate(aggregates)]
+    count, size_bytes, *key_aggregates = source.agg(*columns).collect()[0]
     size = Size(count=count, size_bytes=size_bytes or 0)
     if count == 0:
         return SourceKeys(size=size, on_target=Constant(truth=False))
-    parts, spread = [], []
-    for n, key in enumerate(usable):
-        low, high, present = of_keys[3 * n : 3 * n + 3]
-        has_nulls = present < count
-        values = _listed(source, key, partition_columns)
-        if values is None:
-            values = Constant(truth=False) if low is None else _between(key, low, high)
+    predicates, spread_keys = [], []
+    for n, key in enumerate(usable_keys):
+        low, high, value_count = key_aggregates[3 * n : 3 * n + 3]
+        has_nulls = value_count < count
+        predicate = _value_list(source, key, partition_columns)
+        if predicate is None:
+            predicate = Constant(truth=False) if low is None else _between(key, low, high)
             if low != high and not isinstance(low, str):
-                spread.append(SpreadKey(key=key, low=low, high=high, has_nulls=has_nulls))
-        parts.append(_with_nulls(key, values, has_nulls=has_nulls))
-    return SourceKeys(size=size, on_target=conjunction(parts), spread=tuple(spread))
+                spread_keys.append(SpreadKey(key=key, low=low, high=high, has_nulls=has_nulls))
+        predicates.append(_with_nulls(key, predicate, has_nulls=has_nulls))
+    return SourceKeys(size=size, on_target=conjunction(predicates), spread_keys=tuple(spread_keys))
 
 
-def by_ranges(source: DataFrame, keys: SourceKeys) -> Predicate:
+def ranges_predicate(source: DataFrame, keys: SourceKeys) -> Predicate:
     """Return a predicate of several ranges for each key, because values may lie far apart in a few clusters.
 
-    It costs many comparisons for each file.
+    The predicate costs many comparisons for each file.
     """
-    parts = []
-    for spread in keys.spread:
-        ranges = _ranges(source, spread.key, spread.low, spread.high)
-        in_a_range = Or(tuple(_between(spread.key, low, high) for low, high in ranges))
-        parts.append(_with_nulls(spread.key, in_a_range, has_nulls=spread.has_nulls))
-    return conjunction(parts)
+    predicates = []
+    for spread_key in keys.spread_keys:
+        key = spread_key.key
+        ranges = _ranges(source, key, spread_key.low, spread_key.high)
+        in_a_range = Or(tuple(_between(key, low, high) for low, high in ranges))
+        predicates.append(_with_nulls(key, in_a_range, has_nulls=spread_key.has_nulls))
+    return conjunction(predicates)
 
 
-def _listed(source: DataFrame, key: KeyPair, partition_columns: Sequence[str]) -> Predicate | None:
+def _value_list(source: DataFrame, key: KeyPair, partition_columns: Sequence[str]) -> Predicate | None:
     """Return the list of values for a partition column; None for other columns or too many values."""
     if key.is_char or key.target[0].lower() not in {name.lower() for name in partition_columns}:
         return None
-    values = source.select(_encoded(key).alias("value")).where("value IS NOT NULL").distinct()
-    some = [row[0] for row in values.limit(_MAX_VALUES + 1).collect()]
-    literals = [_literal(value, key) for value in some]
-    if len(some) > _MAX_VALUES or not all(literal_fits(value, key.target_type) for value in literals):
+    distinct_values = source.select(_encoded(key).alias("value")).where("value IS NOT NULL").distinct()
+    values = [row[0] for row in distinct_values.limit(_MAX_LISTED_VALUES + 1).collect()]
+    literals = [_literal(value, key) for value in values]
+    if len(values) > _MAX_LISTED_VALUES or not all(literal_fits(literal, key.target_type) for literal in literals):
         return None
     return In(key.target, tuple(literals))
 
 
 def _ranges(source: DataFrame, key: KeyPair, low: Any, high: Any) -> list[tuple[Any, Any]]:
-    """Divide the range of the values into equal intervals, and return the value range of each one that has any."""
+    """Divide the range of the values into equal intervals, and return the value range of each non-empty interval."""
     value = _encoded(key)
     interval = F.floor((value.cast("double") - F.lit(float(low))) * _MAX_RANGES / (float(high) - float(low) or 1.0))
     ranges = source.groupBy(interval.alias("n")).agg(F.min(value), F.max(value)).where("n IS NOT NULL").collect()
@@ -125,7 +128,7 @@ def _between(key: KeyPair, low: Any, high: Any) -> Predicate:
     low, high = _literal(low, key), _literal(high, key)
     if key.is_char and isinstance(low, str):
         low = least_stored_text(low)
-    bits = _INTEGERS.get(key.target_type.name) if isinstance(key.target_type, PrimitiveType) else None
+    bits = _INTEGER_BITS.get(key.target_type.name) if isinstance(key.target_type, PrimitiveType) else None
     if bits is not None:
         low, high = max(low, -(2 ** (bits - 1))), min(high, 2 ** (bits - 1) - 1)
     if not (literal_fits(low, key.target_type) and literal_fits(high, key.target_type)):
@@ -138,21 +141,22 @@ def _between(key: KeyPair, low: Any, high: Any) -> Predicate:
     )
 
 
-def _with_nulls(key: KeyPair, values: Predicate, *, has_nulls: bool) -> Predicate:
-    return Or((values, IsNull(key.target))) if key.null_safe and has_nulls else values
+def _with_nulls(key: KeyPair, predicate: Predicate, *, has_nulls: bool) -> Predicate:
+    """Return the predicate, which also accepts null if a null of the source matches a null of the target."""
+    return Or((predicate, IsNull(key.target))) if key.null_safe and has_nulls else predicate
 
 
 def _is_ordered(data_type: DataType) -> bool:
     """Whether the type has exact, ordered values in Python. Floating point is left out because of NaN."""
     if isinstance(data_type, DecimalType):
         return True
-    names = ("string", "date", "timestamp", "timestamp_ntz", *_INTEGERS)
+    names = ("string", "date", "timestamp", "timestamp_ntz", *_INTEGER_BITS)
     return isinstance(data_type, PrimitiveType) and data_type.name in names
 
 
 def _encoded(key: KeyPair) -> Column:
     """Return the key's value in a form that Python can hold for every year and time zone."""
-    match key.type:
+    match key.source_type:
         case PrimitiveType("date"):
             return F.unix_date(key.source)
         case PrimitiveType("timestamp"):
@@ -164,9 +168,9 @@ def _encoded(key: KeyPair) -> Column:
 
 
 def _literal(value: Any, key: KeyPair) -> Any:
-    """Decode a value for the predicate. If Python cannot hold it, return it encoded; it then fits no column."""
+    """Decode a value for the predicate. If Python cannot hold it, return the encoded value, which fits no column."""
     try:
-        match key.type:
+        match key.source_type:
             case PrimitiveType("date"):
                 return date(1970, 1, 1) + timedelta(days=value)
             case PrimitiveType("timestamp"):

@@ -1,5 +1,5 @@
 """The readers: a table, its change data feed, its files, and the sources of a task as DataFrames.
 
-Users call them through `deltalite.spark`; `commands` call `sources.py`.
+Users call `deltalite.spark`, which exports `read`, `files` and `changes`. `commands` call `sources.py`.
 Begin with `read.py`.
 """

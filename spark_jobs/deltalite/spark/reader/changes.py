@@ -1,8 +1,8 @@
 """The change data feed as a DataFrame.
 
 `change_feed.plan_changes` selects the files with changed rows, and the rows of each file. This module scans them and
-adds the change type, the version and the commit time to each row. Change data files hold the change type of each row;
-in any other file all rows have the same one. Rows have no order. Protocol: Change Data Files.
+adds the change type, the version and the commit time to each row. Change data files hold the change type of each row.
+All rows of any other file have the same change type. Rows have no order. Protocol: Change Data Files.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from deltalite.log.commit_times import Timeline, in_commit_times
 from deltalite.log.file_table import ADD_TYPES
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns.names import named
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.scan.frame import scan_rows
 from deltalite.spark.scan.row_selection import RowSelection
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.versioned_path import parse_versioned_path
 
-_MOMENT = pa.timestamp("us", "UTC")
+_TIMESTAMP_TYPE = pa.timestamp("us", "UTC")
 
 
 def changes(spark: SparkSession, path: str, from_version: int, to_version: int | None = None) -> DataFrame:
     """Return the rows that the versions `from_version` to `to_version` changed, both inclusive.
 
-    By default `to_version` is the newest version. The columns are those of the table at the last version, then
+    By default `to_version` is the newest version. The DataFrame has the columns of the table at the last version, then
     `_change_type` (insert, update_preimage, update_postimage or delete), `_commit_version` (long) and
     `_commit_timestamp`.
 
@@ -52,8 +52,10 @@ def changes(spark: SparkSession, path: str, from_version: int, to_version: int |
     return change_rows(spark, plan_changes(source_store(spark, unversioned(path)), from_version, to_version))
 
 
-def change_rows(spark: SparkSession, plan: ChangePlan, *, is_exact: bool = False) -> DataFrame:
-    """Return the rows of a plan with the columns of `ChangePlan.schema`. See `scan.scan_rows` for `is_exact`.
+def change_rows(spark: SparkSession, plan: ChangePlan, *, disables_float_pushdown: bool = False) -> DataFrame:
+    """Return the rows of a plan with the columns of `ChangePlan.schema`.
+
+    See `scan.scan_rows` for `disables_float_pushdown`.
 
     Raises:
         CorruptDataFileError: a deletion vector cannot be read.
@@ -64,14 +66,25 @@ def change_rows(spark: SparkSession, plan: ChangePlan, *, is_exact: bool = False
     frames = []
     if data_files or not change_files:
         table = plan.snapshot.table_schema
-        types = pa.array([file.change_type for file in data_files], pa.string())
-        frames.append(_rows(spark, plan, data_files, table, {CHANGE_TYPE: types}, is_exact=is_exact))
+        change_types = pa.array([file.change_type for file in data_files], pa.string())
+        frames.append(
+            _rows(
+                spark,
+                plan,
+                data_files,
+                table,
+                {CHANGE_TYPE: change_types},
+                disables_float_pushdown=disables_float_pushdown,
+            )
+        )
     if change_files:
         schema = change_file_schema(plan.snapshot.table_schema)
-        frame = _rows(spark, plan, change_files, schema, {}, is_exact=is_exact)
+        frame = _rows(spark, plan, change_files, schema, {}, disables_float_pushdown=disables_float_pushdown)
         missing = F.raise_error(F.lit(f"A change data file has rows without {CHANGE_TYPE}.")).cast("string")
-        change_type = F.coalesce(named(CHANGE_TYPE), missing).alias(CHANGE_TYPE)
-        frames.append(frame.select(*[change_type if name == CHANGE_TYPE else named(name) for name in frame.columns]))
+        change_type = F.coalesce(column_named(CHANGE_TYPE), missing).alias(CHANGE_TYPE)
+        frames.append(
+            frame.select(*[change_type if name == CHANGE_TYPE else column_named(name) for name in frame.columns])
+        )
     return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
 
 
@@ -81,25 +94,25 @@ def replaced_rows(inserted: DataFrame, deleted: DataFrame) -> DataFrame:
 
 
 def first_version_from(store: LogStore, timestamp_ms: int) -> int:
-    """Return the first version committed at or after a moment.
+    """Return the first version committed at or after a time.
 
     Raises:
-        TimestampOutOfRangeError: no version was committed at or after the moment.
+        TimestampOutOfRangeError: no version was committed at or after the time.
     """
     latest = Snapshot.load(store)
     timeline = Timeline(store, in_commit_times(latest.protocol, latest.metadata), rebuildable_only=False)
-    before = timeline.newest_at(timestamp_ms - 1)
-    later = [version for version in timeline.versions if before is None or version > before.version]
-    if not later:
+    last_before = timeline.newest_at(timestamp_ms - 1)
+    later_versions = [v for v in timeline.versions if last_before is None or v > last_before.version]
+    if not later_versions:
         raise TimestampOutOfRangeError(
             f"{store.root} has no version at or after {timestamp_ms} ms: its newest version is {latest.version}.",
             remedy="Read the changes from an earlier time, or wait for a commit.",
         )
-    return later[0]
+    return later_versions[0]
 
 
 def unversioned(path: str) -> str:
-    """Return the address of a table after a check that it names no version.
+    """Check that the address of a table names no version, and return the address.
 
     Raises:
         InvalidRequestError: the address names a version or time.
@@ -120,10 +133,11 @@ def _rows(
     table: TableSchema,
     by_file: dict[str, pa.Array],
     *,
-    is_exact: bool,
+    disables_float_pushdown: bool,
 ) -> DataFrame:
+    """Return the changed rows of the files, with the columns of `table`, then `by_file`, the version and the time."""
     store = plan.snapshot.store
-    listed = pa.table(
+    file_table = pa.table(
         {
             "path": pa.array([file.path for file in files], ADD_TYPES["path"]),
             "partitionValues": pa.array(
@@ -134,21 +148,29 @@ def _rows(
         }
     )
     selections = ((number, _selection(store, file)) for number, file in enumerate(files))
-    commit_times = pa.array([file.timestamp_ms * 1000 for file in files], pa.int64()).cast(_MOMENT)
+    commit_times = pa.array([file.timestamp_ms * 1000 for file in files], pa.int64()).cast(_TIMESTAMP_TYPE)
     by_file = by_file | {
         COMMIT_VERSION: pa.array([file.version for file in files], pa.int64()),
         COMMIT_TIMESTAMP: commit_times,
     }
     selected_rows = {number: selection for number, selection in selections if selection is not None}
-    return scan_rows(spark, store.root, table, listed, rows=selected_rows, by_file=by_file, is_exact=is_exact)
+    return scan_rows(
+        spark,
+        store.root,
+        table,
+        file_table,
+        rows=selected_rows,
+        by_file=by_file,
+        disables_float_pushdown=disables_float_pushdown,
+    )
 
 
 def _selection(store: LogStore, file: ChangedFile) -> RowSelection | None:
     """Return the changed rows of a file, or None for all rows."""
     deleted = None if file.deletion_vector is None else deleted_rows(store, file.deletion_vector)
-    if file.only is None:
+    if file.only_rows is None:
         return None if deleted is None or not len(deleted) else RowSelection(positions=deleted)
-    changed = deleted_rows(store, file.only)
+    changed = deleted_rows(store, file.only_rows)
     if deleted is not None:
         changed = changed.filter(pc.invert(pc.is_in(changed, value_set=deleted)))
-    return RowSelection(positions=changed, only=True)
+    return RowSelection(positions=changed, only_these=True)

@@ -44,8 +44,8 @@ def read(
         spark: the session.
         path: the table's address, which may end with a version such as `@v3`.
         version_as_of: the version; by default the newest.
-        timestamp_as_of: the moment whose version is read; UTC if it has no time zone.
-        where: a SQL condition on the table's columns. Only matching rows are returned, and files that cannot hold one
+        timestamp_as_of: the time at which the table is read; UTC if it has no time zone.
+        where: a SQL condition on the table's columns. Only matching rows are returned, and files without matching rows
             are skipped. -0.0 and NaN match as SQL defines, which Spark's own Parquet filters do not guarantee.
         options: options of Delta's reader by name, such as `versionAsOf`. `readChangeFeed` with `startingVersion`
             returns the columns of `changes`. `readRowIds` adds the columns `_row_id` and `_row_commit_version` (bigint)
@@ -54,31 +54,33 @@ def read(
     Raises: TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError, ChangeFeedUnavailableError,
         UnsupportedFeatureError, InvalidRequestError.
     """
-    parsed = ReadOptions.parse(options or {})
-    if parsed.read_change_feed:
+    read_options = ReadOptions.parse(options or {})
+    if read_options.read_change_feed:
         if version_as_of is not None or timestamp_as_of is not None:
             raise InvalidRequestError(
                 "version_as_of or timestamp_as_of is set together with the option readChangeFeed, which reads a range "
                 "of versions.",
                 remedy="Leave out readChangeFeed, or leave out version_as_of and timestamp_as_of.",
             )
-        return _changes(spark, path, parsed, where)
+        return _changes(spark, path, read_options, where)
     for name, argument, option in (
-        ("version_as_of", version_as_of, parsed.version_as_of),
-        ("timestamp_as_of", timestamp_as_of, parsed.timestamp_as_of),
+        ("version_as_of", version_as_of, read_options.version_as_of),
+        ("timestamp_as_of", timestamp_as_of, read_options.timestamp_as_of),
     ):
         if argument is not None and option is not None:
-            raise InvalidRequestError(f"{name} is set twice: as an argument and as an option.", remedy="Leave one out.")
-    version = parsed.version_as_of if version_as_of is None else version_as_of
-    timestamp = parsed.timestamp_as_of if timestamp_as_of is None else timestamp_as_of
+            raise InvalidRequestError(
+                f"{name} is set twice: as an argument and as an option.", remedy="Keep the argument or the option."
+            )
+    version = read_options.version_as_of if version_as_of is None else version_as_of
+    timestamp = read_options.timestamp_as_of if timestamp_as_of is None else timestamp_as_of
     snapshot = snapshot_at(spark, resolve_version(path, version, timestamp))
-    scan_rows = scan_with_named_row_ids if parsed.read_row_ids else scan
+    scan_rows = scan_with_named_row_ids if read_options.read_row_ids else scan
     if where is None:
         return scan_rows(spark, snapshot, snapshot.files)
     predicate = parse_predicate(spark, where, snapshot.schema, parameter="where")
-    is_exact = reads_floating_point(predicate, snapshot.schema)
+    disables_float_pushdown = reads_floating_point(predicate, snapshot.schema)
     files = prune(snapshot.files, predicate, snapshot.table_schema)
-    return scan_rows(spark, snapshot, files, is_exact=is_exact).where(where)
+    return scan_rows(spark, snapshot, files, disables_float_pushdown=disables_float_pushdown).where(where)
 
 
 def files(
@@ -90,10 +92,10 @@ def files(
 ) -> DataFrame:
     """Return the active files of the table at `path` as a DataFrame.
 
-    Spark replays the log, so this works for tables whose list of files does not fit into the driver. The columns are
-    those of the protocol's `add` action: path (as in the log), partitionValues, size (bytes), modificationTime
-    (milliseconds), stats (JSON), deletionVector, tags, baseRowId, defaultRowCommitVersion and clusteringProvider.
-    Raises the errors of `read`.
+    Spark replays the log, so the list of files need not fit into the driver. The DataFrame has the columns of the
+    protocol's `add` action: path (as in the log), partitionValues, size (bytes), modificationTime (milliseconds),
+    stats (JSON), deletionVector, tags, baseRowId, defaultRowCommitVersion and clusteringProvider. Raises the errors of
+    `read`.
     """
     snapshot = snapshot_at(spark, resolve_version(path, version_as_of, timestamp_as_of))
     return replayed_files(spark, snapshot.store, snapshot.segment)
@@ -118,4 +120,4 @@ def _changes(spark: SparkSession, path: str, options: ReadOptions, where: str | 
     if where is None:
         return change_rows(spark, plan)
     predicate = parse_predicate(spark, where, plan.schema, parameter="where")
-    return change_rows(spark, plan, is_exact=reads_floating_point(predicate, plan.schema)).where(where)
+    return change_rows(spark, plan, disables_float_pushdown=reads_floating_point(predicate, plan.schema)).where(where)

@@ -1,7 +1,7 @@
 """The options of a reader, under the names that Delta's own reader uses.
 
-Names are case-insensitive. The constructor checks that the options fit together. It does not check that the table has
-the version. Times are ISO 8601, and UTC without a time zone. This module does not import pyspark.
+Names are case-insensitive. The constructor checks that the options fit together, but not that the table has the
+version. Times are ISO 8601, and UTC without a time zone. This module does not import pyspark.
 delta-spark: `DeltaOptions`, `DeltaDataSource`.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Self
 from deltalite.errors import InvalidRequestError
 from deltalite.requests.moments import parse_moment_ms
 
-_KNOWN = {
+_FIELDS_BY_OPTION = {
     "versionAsOf": "version_as_of",
     "timestampAsOf": "timestamp_as_of",
     "readChangeFeed": "read_change_feed",
@@ -26,16 +26,16 @@ _KNOWN = {
     "endingVersion": "ending_version",
     "endingTimestamp": "ending_timestamp",
 }
-_FIELD_OF = {name.lower(): attribute for name, attribute in _KNOWN.items()}
-_NAME_OF = {attribute: name for name, attribute in reversed(_KNOWN.items())}
-_TRUTH = {"true": True, "false": False}
+_FIELD_OF = {name.lower(): field_name for name, field_name in _FIELDS_BY_OPTION.items()}
+_OPTION_OF = {field_name: name for name, field_name in reversed(_FIELDS_BY_OPTION.items())}
+_BOOLEANS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """The version or time of a table to read, or the inclusive range of its change data feed.
 
-    `read_row_ids` adds the columns `_row_id` and `_row_commit_version`. It is the only option that Delta does not have.
+    `read_row_ids` adds the columns `_row_id` and `_row_commit_version`. Delta's own reader has no such option.
     """
 
     version_as_of: int | None = None
@@ -60,13 +60,13 @@ class ReadOptions:
         ):
             if {first_name, second_name} <= set_names:
                 raise InvalidRequestError(
-                    f"The options {_NAME_OF[first_name]} and {_NAME_OF[second_name]} exclude each other.",
+                    f"The options {_OPTION_OF[first_name]} and {_OPTION_OF[second_name]} exclude each other.",
                     remedy="Keep one of them.",
                 )
         range_names = sorted(name for name in set_names if name.startswith(("starting_", "ending_")))
         if range_names and not self.read_change_feed:
             raise InvalidRequestError(
-                f"The option {_NAME_OF[range_names[0]]} needs readChangeFeed.",
+                f"The option {_OPTION_OF[range_names[0]]} needs readChangeFeed.",
                 remedy="Add readChangeFeed=true to read changes, or leave the option out.",
             )
         if self.read_change_feed and not {"starting_version", "starting_timestamp"} & set_names:
@@ -82,36 +82,38 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Self:
-        """Parse the options of a user: names in any case, values as text or as Python values.
+        """Return the options of a user. Names are in any case, and values are texts or Python values.
 
         Raises:
-            InvalidRequestError: a name is unknown or given twice, a value is malformed, or two exclude each other.
+            InvalidRequestError: an option is unknown, given twice or malformed, or two options exclude each other.
         """
         values: dict[str, Any] = {}
         spellings: dict[str, str] = {}
         for name, value in options.items():
-            attribute = _FIELD_OF.get(str(name).lower())
-            if attribute is None:
+            field_name = _FIELD_OF.get(str(name).lower())
+            if field_name is None:
                 raise InvalidRequestError(
-                    f"The option {name!r} is not known.", remedy=f"Known options are {', '.join(_KNOWN)}."
+                    f"The option {name!r} is not known.", remedy=f"Known options are {', '.join(_FIELDS_BY_OPTION)}."
                 )
-            if attribute in values:
+            if field_name in values:
                 raise InvalidRequestError(
-                    f"The options {spellings[attribute]} and {name} mean the same.", remedy="Keep one of them."
+                    f"The options {spellings[field_name]} and {name} mean the same.", remedy="Keep one of them."
                 )
-            spellings[attribute] = name
-            values[attribute] = _value(name, attribute, value)
+            spellings[field_name] = name
+            values[field_name] = _parse_value(name, field_name, value)
         return cls(**values)
 
 
-def _value(name: str, attribute: str, value: Any) -> Any:
-    if attribute in ("read_change_feed", "read_row_ids"):
-        flag = value if isinstance(value, bool) else _TRUTH.get(str(value).strip().lower())
+def _parse_value(name: str, field_name: str, value: Any) -> Any:
+    if field_name in ("read_change_feed", "read_row_ids"):
+        flag = value if isinstance(value, bool) else _BOOLEANS.get(str(value).strip().lower())
         if flag is None:
-            raise InvalidRequestError(f"The option {name} is {value!r}.", remedy="Give true or false.")
+            raise InvalidRequestError(
+                f"The option {name} is {value!r}, which is not a boolean.", remedy="Give true or false."
+            )
         return flag
-    if attribute.endswith("_version") or attribute == "version_as_of":
-        return _version(name, value)
+    if field_name.endswith("_version") or field_name == "version_as_of":
+        return _parse_version(name, value)
     try:
         parse_moment_ms(value)
     except InvalidRequestError as error:
@@ -119,8 +121,10 @@ def _value(name: str, attribute: str, value: Any) -> Any:
     return value
 
 
-def _version(name: str, value: Any) -> int:
+def _parse_version(name: str, value: Any) -> int:
     text = str(value).strip()
     if isinstance(value, bool) or not (text.isascii() and text.isdecimal()):
-        raise InvalidRequestError(f"The option {name} is {value!r}.", remedy="Give a version, 0 or more.")
+        raise InvalidRequestError(
+            f"The option {name} is {value!r}, which is not a version.", remedy="Give a version, 0 or more."
+        )
     return int(text)

@@ -14,9 +14,9 @@ _NAMES = (MetadataColumn.ROW_ID.value, MetadataColumn.ROW_COMMIT_VERSION.value)
 
 
 def scan_with_named_row_ids(
-    spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, is_exact: bool = False
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table, *, disables_float_pushdown: bool = False
 ) -> DataFrame:
-    """Return the rows of `scan`, and the columns `_row_id` and `_row_commit_version` (bigint).
+    """Return the rows of `scan` with the additional columns `_row_id` and `_row_commit_version` (bigint).
 
     Raises:
         InvalidRequestError: the table has no row ids, or has a column with one of these names.
@@ -26,11 +26,11 @@ def scan_with_named_row_ids(
             f"{snapshot.store.root} has no row ids, because row tracking is not enabled.",
             remedy="Leave out the option readRowIds.",
         )
-    clash = next((name for name in _NAMES if snapshot.schema.find(name) is not None), None)
-    if clash is not None:
+    taken_name = next((name for name in _NAMES if snapshot.schema.find(name) is not None), None)
+    if taken_name is not None:
         raise InvalidRequestError(
-            f"{snapshot.store.root} has a column '{clash}', and the option readRowIds adds a column of this name.",
+            f"{snapshot.store.root} has a column '{taken_name}', and the option readRowIds adds a column of this name.",
             remedy="Leave out the option readRowIds.",
         )
-    rows = scan_with_row_ids(spark, snapshot, files, is_exact=is_exact)
+    rows = scan_with_row_ids(spark, snapshot, files, disables_float_pushdown=disables_float_pushdown)
     return rows.withColumnsRenamed(dict(zip(snapshot.row_ids.names, _NAMES, strict=True)))

@@ -1,7 +1,7 @@
 """The sources of a task as DataFrames, and the query over them.
 
 Each source becomes a temporary view, named by its key, while the rows are needed. A mistake of the user (a missing
-path, a query that does not parse) is a typed error with the parameter and the first line of Spark's message.
+path, a query that does not parse) raises a typed error with the parameter and the first line of Spark's message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from deltalite.storage.versioned_path import VersionedPath, resolve_version
 class QueryRows:
     """The rows of a query, and the versions of its Delta sources by view name.
 
-    The version of a change feed is its last one, if the request names it.
+    The version of a change feed is its last version. It is left out if the request does not name it.
     """
 
     frame: DataFrame
@@ -43,7 +43,7 @@ def query_rows(
     query: str | None,
     query_params: Mapping[str, object] | None = None,
 ) -> Iterator[QueryRows]:
-    """Yield the rows of `query` over the sources, or the rows of the only source without a query.
+    """Yield the rows of `query` over the sources. Without a query, yield the rows of the only source.
 
     `query_params` are bound to the markers `:name` as values. They never become part of the query's text.
 
@@ -54,11 +54,11 @@ def query_rows(
     """
     snapshots = {name: delta_snapshot(spark, source) for name, source in sources.items() if _is_table(source)}
     frames = {
-        name: _rows_of(spark, source, snapshots[name]) if name in snapshots else _read(spark, name, source)
+        name: _table_rows(spark, source, snapshots[name]) if name in snapshots else _read_source(spark, name, source)
         for name, source in sources.items()
     }
-    ends = {name: source.changes_to_version for name, source in sources.items()}
-    versions = {name: end for name, end in ends.items() if end is not None}
+    last_versions = {name: source.changes_to_version for name, source in sources.items()}
+    versions = {name: version for name, version in last_versions.items() if version is not None}
     versions |= {name: snapshot.version for name, snapshot in snapshots.items()}
     if query is None:
         yield QueryRows(frame=next(iter(frames.values())), source_versions=versions)
@@ -66,7 +66,7 @@ def query_rows(
     try:
         for name, frame in frames.items():
             _create_view(frame, name)
-        yield QueryRows(frame=_run(spark, query, query_params or {}, tuple(frames)), source_versions=versions)
+        yield QueryRows(frame=_run_query(spark, query, query_params or {}, tuple(frames)), source_versions=versions)
     finally:
         for name in frames:
             spark.catalog.dropTempView(name)
@@ -87,13 +87,14 @@ def _is_table(source: Source) -> bool:
     return source.format.lower() == "delta" and source.changes_from_version is None
 
 
-def _rows_of(spark: SparkSession, source: Source, snapshot: Snapshot) -> DataFrame:
+def _table_rows(spark: SparkSession, source: Source, snapshot: Snapshot) -> DataFrame:
     if source.reads_row_ids:
         return scan_with_named_row_ids(spark, snapshot, snapshot.files)
     return scan(spark, snapshot)
 
 
-def _read(spark: SparkSession, name: str, source: Source) -> DataFrame:
+def _read_source(spark: SparkSession, name: str, source: Source) -> DataFrame:
+    """Return the rows of a change feed, or of a source in any other format than a Delta table."""
     if source.changes_from_version is not None:
         return changes(spark, source.path or "", source.changes_from_version, source.changes_to_version)
     reader = spark.read.format(source.format).options(**source.options)
@@ -104,13 +105,13 @@ def _read(spark: SparkSession, name: str, source: Source) -> DataFrame:
     except ParseException as error:
         raise InvalidRequestError(
             f"The schema of the source '{name}' is not DDL: {first_line(error)}",
-            remedy="Write it as 'id BIGINT, name STRING'.",
+            remedy="Write the schema as 'id BIGINT, name STRING'.",
         ) from error
     except SPARK_ERRORS as error:
         if is_missing_path(error):
             raise SourceNotFoundError(
                 f"The source '{name}' ({source.format} at {source.path!r}) does not exist: {first_line(error)}",
-                remedy="Check the path, or wait for the input. Airflow retries the task as `retries` says.",
+                remedy="Correct the path, or wait for the input. Set `retries` so that Airflow runs the task again.",
             ) from error
         raise SourceError(
             f"The source '{name}' ({source.format} at {source.path!r}) cannot be read: {first_line(error)}",
@@ -128,7 +129,7 @@ def _create_view(frame: DataFrame, name: str) -> None:
         ) from error
 
 
-def _run(spark: SparkSession, query: str, params: Mapping[str, object], views: tuple[str, ...]) -> DataFrame:
+def _run_query(spark: SparkSession, query: str, params: Mapping[str, object], views: tuple[str, ...]) -> DataFrame:
     try:
         return spark.sql(query, args=dict(params)) if params else spark.sql(query)
     except (AnalysisException, ParseException) as error:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.log.file_table import key_column
 from deltalite.snapshot import Snapshot
-from deltalite.spark.row_changes.selecting import PartitionKeys, counts_by_file, selection
+from deltalite.spark.row_changes.selecting import PartitionKeys, matching_rows_by_file, selection
 from deltalite.spark.row_changes.touched_rows import RowColumns
 from deltalite.spark.scan.frame import scan, scan_with_row_ids
 from deltalite.txn.proposal import ReadSet, RowTest
@@ -23,11 +23,14 @@ from deltalite.txn.proposal import ReadSet, RowTest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The replaced files: all rows of `removed_files` are deleted, and some rows of `rewritten_files`.
+    """The replaced files, and their rows.
 
-    `survivors` and `deleted` are the remaining and the deleted rows of the rewritten files, None if there are none.
-    `survivors` has the columns of `scan_with_row_ids`. `matched_rows` is the number of deleted rows, None if they were
-    not counted. `reads` is the read set of the write.
+    - `removed_files`: the files with only deleted rows.
+    - `rewritten_files`: the files with some deleted rows.
+    - `reads`: the read set of the write.
+    - `survivors`: the remaining rows of the rewritten files, with the columns of `scan_with_row_ids`, or None.
+    - `deleted`: the deleted rows of the rewritten files, or None.
+    - `matched_rows`: the number of deleted rows, None if they were not counted.
     """
 
     removed_files: pa.Table
@@ -48,7 +51,7 @@ class Replacement:
         deleted: DataFrame | None = None,
         matched_rows: int | None = None,
     ) -> Replacement:
-        """Return the replacement of these files, which were selected by the test `rows` or by name."""
+        """Return the replacement of files that the test `rows` selected, or that the caller knows by name."""
         keys = frozenset(key_column(pa.concat_tables([removed_files, rewritten_files])).to_pylist())
         reads = ReadSet(keys=keys, rows=() if rows is None else (rows,))
         return cls(
@@ -74,7 +77,7 @@ def replacement_of_all_files(snapshot: Snapshot) -> Replacement:
 
 
 def replacement_of_partitions(snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> Replacement:
-    """Return the replacement of all files in the written partitions. Values are compared, not their spelling."""
+    """Return the replacement of all files in the written partitions. The values are compared, not their spellings."""
     test = _SamePartitions(snapshot, written)
     rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
     is_written = pa.array([test.may_match(values) for values in rows], pa.bool_())
@@ -85,18 +88,18 @@ def replacement_of_matching_rows(spark: SparkSession, snapshot: Snapshot, predic
     """Return the replacement of the rows for which `predicate` (SQL) is true.
 
     Raises:
-        InvalidRequestError: the predicate is wrong; the message names `replace_where`.
+        InvalidRequestError: the predicate is wrong. The message names `replace_where`.
     """
     candidates = selection(spark, snapshot, predicate, parameter="replace_where")
     no_files = snapshot.files.slice(0, 0)
-    if candidates.is_whole:
+    if candidates.all_rows_match:
         return Replacement.of(candidates.files, no_files, rows=candidates.test)
     columns = RowColumns.beside(snapshot.schema)
-    counts = counts_by_file(spark, snapshot, candidates, predicate, columns, parameter="replace_where")
+    counts = matching_rows_by_file(spark, snapshot, candidates, predicate, columns, parameter="replace_where")
     rewritten_files = candidates.files.take(pa.array(sorted(counts), pa.int64()))
-    survivors = scan_with_row_ids(spark, snapshot, rewritten_files, is_exact=True)
+    survivors = scan_with_row_ids(spark, snapshot, rewritten_files, disables_float_pushdown=True)
     survivors = survivors.where(~F.coalesce(F.expr(predicate), F.lit(False)))
-    deleted = scan(spark, snapshot, rewritten_files, is_exact=True).where(predicate)
+    deleted = scan(spark, snapshot, rewritten_files, disables_float_pushdown=True).where(predicate)
     return Replacement.of(
         no_files,
         rewritten_files,
@@ -108,7 +111,7 @@ def replacement_of_matching_rows(spark: SparkSession, snapshot: Snapshot, predic
 
 
 class _SamePartitions:
-    """A test of whether a file lies in one of the written partitions."""
+    """Tests whether a file lies in one of the written partitions."""
 
     def __init__(self, snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> None:
         self._keys = PartitionKeys(snapshot)

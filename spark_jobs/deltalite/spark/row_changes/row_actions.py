@@ -1,9 +1,9 @@
 """The actions of a request on single rows, as Spark columns: the condition, and the new row.
 
 An action is resolved against the schema of its rows before a row is read. So wrong names, types and functions are found
-early, and the error has the parameter and the text. Values are expressions over the old row; a struct member may be set
-alone. The table computes generated and IDENTITY columns if an action does not name them or sets them to DEFAULT. For
-any other column DEFAULT is the column's default, or NULL without one.
+early, and the error has the parameter and the text. Values are expressions over the old row. An action may also set a
+single member of a struct. The table computes generated and IDENTITY columns if an action does not name them or sets
+them to DEFAULT. For any other column DEFAULT is the column's default, or NULL without a default.
 delta-spark: DeltaUpdateTable, DeltaMergeIntoClause. Spark: ResolveColumnDefault.
 """
 
@@ -25,14 +25,14 @@ from deltalite.spark.columns.assigning import assign_value
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import TARGET, quoted
 from deltalite.spark.columns.types import spark_type
-from deltalite.spark.expressions.sql import Expressions, no_rows, of_the_request, of_the_table
+from deltalite.spark.expressions.sql import Expressions, no_rows, request_failure, table_failure
 
 _DEFAULT = "DEFAULT"
 Path = tuple[str, ...]
 
 
 def is_default(text: str) -> bool:
-    """Whether a value is the keyword DEFAULT, or a column of this name."""
+    """Whether a value is the keyword DEFAULT, or the name of a column that is called like it."""
     return text.strip().upper() == _DEFAULT
 
 
@@ -48,15 +48,14 @@ class ActionKind(Enum):
 class RowAction:
     """An action on the rows for which `condition` is true, or on every row without a condition.
 
-    `values` has a column for each column of the table, in order; it is empty for a delete. `named` are the columns that
-    the request sets. `is_non_deterministic` is true if one of the values is.
+    `values` has a value for each column of the table, in order; it is empty for a delete. `set_columns` are the columns
+    that the request sets.
     """
 
     kind: ActionKind
     condition: Column | None = None
     values: tuple[Column, ...] = ()
-    named: frozenset[str] = frozenset()
-    is_non_deterministic: bool = False
+    set_columns: frozenset[str] = frozenset()
 
     @property
     def new_row(self) -> Column:
@@ -74,37 +73,44 @@ class AssignedValue:
     is_computed: bool = False
 
 
-class RowActions:
+class RowActionResolver:
     """Resolves the actions on rows of one table.
 
     Args:
-        rows: rows of the schema that the actions use; the table's columns have the alias `target`.
+        rows: rows of the schema that the actions use. The table's columns have the alias `target`.
         base_schema: the table's columns before the operation.
         schema: the table's columns after the operation.
         rules: the rules of the table's columns.
-        fills: whether missing members of a struct become null, or keep their values in an update.
+        fills_missing: whether the value of a struct may lack members. Such members become null, or keep their values
+            in an update.
     """
 
     def __init__(
-        self, rows: DataFrame, *, base_schema: StructType, schema: StructType, rules: ColumnRules, fills: bool = False
+        self,
+        rows: DataFrame,
+        *,
+        base_schema: StructType,
+        schema: StructType,
+        rules: ColumnRules,
+        fills_missing: bool = False,
     ) -> None:
         self._rows = Expressions.of_request(rows)
-        self._without_columns = Expressions.of_table(rows.sparkSession, StructType(()))
+        self._default_expressions = Expressions.of_table(rows.sparkSession, StructType(()))
         self._base_schema = base_schema
         self._schema = schema
         self._rules = rules
-        self._fills = fills
+        self._fills_missing = fills_missing
 
     @classmethod
-    def on_table(cls, spark: SparkSession, schema: StructType, rules: ColumnRules) -> RowActions:
+    def on_table(cls, spark: SparkSession, schema: StructType, rules: ColumnRules) -> RowActionResolver:
         """Return a resolver for actions that use only the table's rows."""
         return cls(no_rows(spark, schema).alias(TARGET), base_schema=schema, schema=schema, rules=rules)
 
     def condition(self, text: str | None, parameter: str) -> Column | None:
-        """Resolve a condition. A null result counts as false."""
+        """Return the condition as a column. A null result counts as false."""
         if text is None:
             return None
-        return self._rows.condition(text, of_the_request("condition", text, parameter=parameter))
+        return self._rows.condition(text, request_failure("condition", text, parameter=parameter))
 
     def delete(self, condition: str | None, parameter: str) -> RowAction:
         """Return the action that deletes a row."""
@@ -116,7 +122,8 @@ class RowActions:
         for column in self._rules.identities:
             if column.name in by_column:
                 raise InvalidRequestError(
-                    f"{parameter} gives a value to the identity column '{column.name}', whose values never change.",
+                    f"{parameter} gives a value to the identity column '{column.name}'. Values in an identity column "
+                    "never change.",
                     remedy="Leave the column out.",
                 )
         by_column = _without_computed(by_column)
@@ -129,15 +136,14 @@ class RowActions:
             kind=ActionKind.UPDATE,
             condition=self.condition(condition, parameter),
             values=values,
-            named=frozenset(by_column),
-            is_non_deterministic=any(assignment.is_non_deterministic for assignment in assignments.values()),
+            set_columns=frozenset(by_column),
         )
 
     def insert(self, condition: str | None, assignments: Mapping[Path, AssignedValue], parameter: str) -> RowAction:
         """Return the action that inserts a row, with a default or NULL for each column without a value."""
         by_column = _without_computed(self._by_column(assignments, parameter))
         self._check_allows_values(by_column, parameter)
-        values, is_non_deterministic = [], any(assignment.is_non_deterministic for assignment in assignments.values())
+        values = []
         for field in self._schema:
             values_of_column = by_column.get(field.name)
             if values_of_column is not None and set(values_of_column) != {()}:
@@ -147,17 +153,17 @@ class RowActions:
                     remedy="Give the whole struct: named_struct('a', ..., 'b', ...).",
                 )
             if values_of_column is not None:
-                whole = values_of_column[()]
+                whole_value = values_of_column[()]
                 value = assign_value(
-                    whole.value,
-                    whole.type,
+                    whole_value.value,
+                    whole_value.type,
                     field.type,
                     field.name,
-                    fills=self._fills,
-                    varies=whole.is_non_deterministic,
+                    fills_missing=self._fills_missing,
+                    is_non_deterministic=whole_value.is_non_deterministic,
                 )
             elif field.name in self._rules.defaults:
-                value, is_non_deterministic = self._default(field.name, field.type), True
+                value = self._default(field.name, field.type)
             else:
                 value = F.lit(None).cast(spark_type(field.type))
             values.append(value.alias(field.name))
@@ -165,12 +171,11 @@ class RowActions:
             kind=ActionKind.INSERT,
             condition=self.condition(condition, parameter),
             values=tuple(values),
-            named=frozenset(by_column),
-            is_non_deterministic=is_non_deterministic,
+            set_columns=frozenset(by_column),
         )
 
     def assignments(self, texts: Mapping[str, str], parameter: str) -> dict[Path, AssignedValue]:
-        """Resolve expressions by column."""
+        """Return the values for columns from their SQL texts, by path."""
         assignments = {}
         for name, text in texts.items():
             path = self._path(name, parameter)
@@ -179,8 +184,8 @@ class RowActions:
             if is_default(text) and not self._rows.has_column(_DEFAULT):
                 assignments[path] = self._assigned_default(path, parameter)
                 continue
-            failure = of_the_request(f"value of {name}", text, parameter=parameter)
-            value, data_type, is_non_deterministic = self._rows.typed(text, failure)
+            failure = request_failure(f"value of {name}", text, parameter=parameter)
+            value, data_type, is_non_deterministic = self._rows.typed_value(text, failure)
             assignments[path] = AssignedValue(value=value, type=data_type, is_non_deterministic=is_non_deterministic)
         return assignments
 
@@ -201,8 +206,8 @@ class RowActions:
     def _default(self, name: str, data_type: DataType) -> Column:
         """Return the default of a column that has one."""
         text = self._rules.defaults[name]
-        failure = of_the_table(f"default of the column '{name}'", text)
-        return self._without_columns.value(text, data_type, failure, may_vary=True)[0]
+        failure = table_failure(f"default of the column '{name}'", text)
+        return self._default_expressions.value(text, data_type, failure, allows_non_determinism=True)[0]
 
     def _path(self, name: str, parameter: str) -> Path:
         """Return the path of a column or a struct member in the table's spelling."""
@@ -226,8 +231,8 @@ class RowActions:
             overlapping = next((m for m in members if m[: len(member)] == member or member[: len(m)] == m), None)
             if overlapping is not None:
                 raise InvalidRequestError(
-                    f"{parameter} gives values to {'.'.join(path)} and to {'.'.join((path[0], *overlapping))}, one of "
-                    "which contains the other.",
+                    f"{parameter} gives values to {'.'.join(path)} and to {'.'.join((path[0], *overlapping))}, but "
+                    "one contains the other.",
                     remedy="Keep one of them.",
                 )
             members[member] = assignment
@@ -239,26 +244,43 @@ class RowActions:
         """Return the value of a column or member after the update."""
         if not assignments:
             return old
-        whole = assignments.get(())
-        if whole is not None:
-            if self._fills and isinstance(data_type, StructType) and isinstance(whole.type, StructType):
-                return self._merged(old, data_type, whole, path)
-            return assign_value(whole.value, whole.type, data_type, path, varies=whole.is_non_deterministic)
+        whole_value = assignments.get(())
+        if whole_value is not None:
+            if self._fills_missing and isinstance(data_type, StructType) and isinstance(whole_value.type, StructType):
+                return self._merged_struct(old, data_type, whole_value, path)
+            return assign_value(
+                whole_value.value,
+                whole_value.type,
+                data_type,
+                path,
+                is_non_deterministic=whole_value.is_non_deterministic,
+            )
         members = []
         for field in data_type if isinstance(data_type, StructType) else ():
-            of_member = {rest[1:]: assignment for rest, assignment in assignments.items() if rest[0] == field.name}
-            member = self._updated(old.getField(field.name), field.type, of_member, f"{path}.{field.name}")
+            member_values = {
+                (*inner_path,): assignment
+                for (name, *inner_path), assignment in assignments.items()
+                if name == field.name
+            }
+            member = self._updated(old.getField(field.name), field.type, member_values, f"{path}.{field.name}")
             members.append(member.alias(field.name))
         return F.struct(*members)
 
-    def _merged(self, old: Column, to_type: StructType, new: AssignedValue, path: str) -> Column:
-        """Replace a struct, and keep the old values of members that the new struct lacks."""
+    def _merged_struct(self, old: Column, to_type: StructType, new: AssignedValue, path: str) -> Column:
+        """Return the new struct, with the old values of members that it lacks."""
         from_type = new.type
         if not isinstance(from_type, StructType) or all(from_type.find(f.name) is not None for f in to_type):
-            return assign_value(new.value, from_type, to_type, path, fills=True, varies=new.is_non_deterministic)
+            return assign_value(
+                new.value, from_type, to_type, path, fills_missing=True, is_non_deterministic=new.is_non_deterministic
+            )
         if new.is_non_deterministic:  # the transformation of a one-item array computes the value once
-            merge_item = lambda item: self._merged(old, to_type, AssignedValue(value=item, type=from_type), path)  # noqa: E731
-            return F.element_at(F.transform(F.array(new.value), merge_item), 1)
+            return F.element_at(
+                F.transform(
+                    F.array(new.value),
+                    lambda item: self._merged_struct(old, to_type, AssignedValue(value=item, type=from_type), path),
+                ),
+                1,
+            )
         members = []
         for field in to_type:
             source, member_path = from_type.find(field.name), f"{path}.{field.name}"
@@ -294,7 +316,7 @@ def _without_computed(by_column: Mapping[str, dict[Path, AssignedValue]]) -> dic
 
 
 def assigned_path(name: str, schema: StructType) -> Path:
-    """Parse the name of an assigned column, without the alias `target`; return () if it is not a name."""
+    """Return the path of an assigned column, without the alias `target`; () if the text is not a column's name."""
     try:
         paths = parse_column_list(name)
     except InvalidRequestError:
@@ -304,7 +326,7 @@ def assigned_path(name: str, schema: StructType) -> Path:
 
 
 def action_number(actions: Mapping[int, RowAction]) -> Column:
-    """Return the number of the first action whose condition is true for a row, or null."""
+    """Return the number of the first action with a true condition for a row, or null."""
     cases = F.when(F.lit(False), F.lit(None).cast("int"))
     for number, action in actions.items():
         cases = cases.when(F.lit(True) if action.condition is None else action.condition, F.lit(number))

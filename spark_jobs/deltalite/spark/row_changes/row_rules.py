@@ -1,8 +1,8 @@
 """The table's rules for rows that an operation changes or adds, among rows that it only copies.
 
-Each row has the number of its action; it is null for a copied row. Only new rows are checked, because copied rows are
-already in the table. Generated columns of new rows are computed again, unless the action sets them; then they are
-compared. Protocol: Column Invariants, CHECK Constraints, Generated Columns.
+Each row has the number of its action, null for a copied row. Only new rows are checked, because copied rows are already
+in the table. If an action sets a generated column, its values are compared with the generation expression. Otherwise
+the values are computed again. Protocol: Column Invariants, CHECK Constraints, Generated Columns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.identity_columns import IdentityColumn
 from deltalite.protocol.schema import StructType
 from deltalite.spark.columns.guards import Guard, not_null_guards
-from deltalite.spark.columns.names import named
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.text_lengths import fit_texts, length_guards
 from deltalite.spark.row_changes.row_actions import RowAction
 from deltalite.spark.row_changes.touched_rows import NewRows
@@ -40,14 +40,14 @@ def fill_new_identities(
     if not identities:
         yield rows, (), 0
         return
-    missing = {n: [c for c in identities if c.name not in action.named] for n, action in rows.actions.items()}
+    missing = {n: [c for c in identities if c.name not in action.set_columns] for n, action in rows.actions.items()}
     columns = next((left_out for left_out in missing.values() if left_out), [])
     if any(left_out not in ([], columns) for left_out in missing.values()):
         raise InvalidRequestError(
             "The insert clauses leave out different identity columns.",
             remedy="Name the same identity columns in every insert clause, or none.",
         )
-    needs_values = named(rows.action).isin([n for n, left_out in missing.items() if left_out])
+    needs_values = column_named(rows.action).isin([n for n, left_out in missing.items() if left_out])
     with fill_identities(rows.frame.where(needs_values), columns) as (numbered_rows, count):
         yield replace(rows, frame=numbered_rows.unionAll(rows.frame.where(~needs_values))), columns, count
 
@@ -55,27 +55,30 @@ def fill_new_identities(
 def apply_rules(
     rows: DataFrame, action: str, schema: StructType, rules: ColumnRules, actions: Mapping[int, RowAction]
 ) -> DataFrame:
-    """Fit the texts of new rows to their types, and compute their generated columns.
+    """Return the rows: in new rows, texts fit their types, and generated columns are computed.
 
     A generated column that the action sets keeps its value.
     """
-    rows = fit_texts(rows, schema, where=named(action).isNotNull())
+    rows = fit_texts(rows, schema, where=column_named(action).isNotNull())
     generated = generated_columns(rows.sparkSession, schema, rules)
     if not generated:
         return rows
     columns = {}
     for name, value in generated.items():
-        computing_actions = [number for number, row_action in actions.items() if name not in row_action.named]
-        columns[name] = F.when(named(action).isin(computing_actions), value).otherwise(named(name)).alias(name)
-    return rows.select(*[columns.get(name, named(name)) for name in rows.columns])
+        computing_actions = [number for number, row_action in actions.items() if name not in row_action.set_columns]
+        columns[name] = (
+            F.when(column_named(action).isin(computing_actions), value).otherwise(column_named(name)).alias(name)
+        )
+    return rows.select(*[columns.get(name, column_named(name)) for name in rows.columns])
 
 
 def new_row_guards(
     spark: SparkSession, action: str, schema: StructType, rules: ColumnRules, actions: Mapping[int, RowAction]
 ) -> list[Guard]:
-    """Return the guards for every new row."""
-    set_columns = StructType(tuple(f for f in schema if any(f.name in a.named for a in actions.values())))
+    """Return the guards that every new row must satisfy."""
+    set_names = {name for row_action in actions.values() for name in row_action.set_columns}
+    set_columns = StructType(tuple(field for field in schema if field.name in set_names))
     guards = not_null_guards(schema) + length_guards(schema)
     guards += rule_guards(spark, set_columns, schema, rules, requested_keys=())
-    is_old: Column = named(action).isNull()
+    is_old: Column = column_named(action).isNull()
     return [replace(guard, condition=is_old | guard.condition) for guard in guards]

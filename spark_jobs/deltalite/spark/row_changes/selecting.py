@@ -1,8 +1,8 @@
 """The files with rows for which a condition is true, and the number of these rows.
 
 Spark evaluates a condition on partition columns alone on the distinct partition values. So any expression works, no
-file is read, and all or none of a file's rows match. For any other condition the statistics skip files, and the others
-are read with only the columns that the condition names.
+file is read, and all or none of a file's rows match. For any other condition, files are skipped by their statistics.
+Only the columns that the condition names are read from the remaining files.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pyspark.sql.types import CharType, IntegerType
 
 from deltalite.columnar.skipping.files import FileTest, prune
 from deltalite.errors import CorruptLogError, UnsupportedFeatureError
-from deltalite.protocol.partition_values import in_file, parse_partition_value, partition_text
+from deltalite.protocol.partition_values import parse_partition_value, partition_text, with_location
 from deltalite.protocol.schema import StructField, StructType
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns.names import TARGET, named, unused_name
+from deltalite.spark.columns.names import TARGET, column_named, unused_name
 from deltalite.spark.columns.types import bounded_type, spark_type, to_spark, with_char_types
 from deltalite.spark.expressions.predicates import parse_predicate, reads_only
 from deltalite.spark.row_changes.row_actions import RowAction, action_number
@@ -36,28 +36,28 @@ _NAN = float("nan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Files that may hold matching rows; with `is_whole` all of their rows match. `test` tests any file."""
+    """Files that may hold matching rows. `test` tells whether any file may hold matching rows."""
 
     files: pa.Table
     test: RowTest
-    is_whole: bool
+    all_rows_match: bool
 
 
 def selection(spark: SparkSession, snapshot: Snapshot, condition: str, *, parameter: str) -> Selection:
-    """Select the files for a condition (SQL).
+    """Return the files that may hold rows for which a condition (SQL) is true.
 
     Raises:
-        InvalidRequestError: the condition is wrong; the message names `parameter`.
+        InvalidRequestError: the condition is wrong. The message names `parameter`.
     """
     predicate = parse_predicate(spark, condition, snapshot.schema, parameter=parameter)
     test = FileTest(predicate, snapshot.table_schema)
     if reads_only(predicate, snapshot.partition_columns):
         files = _files_of_partitions(spark, snapshot, condition, parameter)
-        return Selection(files=files, test=test, is_whole=True)
-    return Selection(files=prune(snapshot.files, predicate, snapshot.table_schema), test=test, is_whole=False)
+        return Selection(files=files, test=test, all_rows_match=True)
+    return Selection(files=prune(snapshot.files, predicate, snapshot.table_schema), test=test, all_rows_match=False)
 
 
-def counts_by_file(
+def matching_rows_by_file(
     spark: SparkSession,
     snapshot: Snapshot,
     candidates: Selection,
@@ -66,19 +66,19 @@ def counts_by_file(
     *,
     parameter: str,
 ) -> dict[int, int]:
-    """Count the matching rows of each file that has any, by its number in the selection.
+    """Return the number of matching rows of each file with such rows, by the position of the file in the candidates.
 
     Raises:
         InvalidRequestError: the condition cannot be computed for a row.
         CorruptDataFileError: a file cannot be read.
     """
     rows = scan_addressed(spark, snapshot, candidates.files, file=columns.file, row=columns.row)
-    matches = rows.frame.alias(TARGET).where(condition).groupBy(named(columns.file)).count()
+    matches = rows.frame.alias(TARGET).where(condition).groupBy(column_named(columns.file)).count()
     with reading_table(snapshot.store.root), computing(parameter, condition):
         return {rows.numbers[row[0]]: row[1] for row in matches.collect()}
 
 
-def changed_by(
+def rows_changed_by(
     spark: SparkSession,
     snapshot: Snapshot,
     files: pa.Table,
@@ -86,11 +86,11 @@ def changed_by(
     action: RowAction,
     schema: StructType,
 ) -> tuple[ChangedRows, Mapping[int, int]]:
-    """Apply one action, numbered 0, to the rows of files. Also return the `numbers` of `AddressedRows`."""
+    """Return the rows of files with one action, numbered 0, and the `numbers` of `AddressedRows`."""
     rows = scan_addressed(spark, snapshot, files, file=columns.file, row=columns.row, with_row_ids=True)
-    numbered = rows.frame.alias(TARGET).withColumn(columns.action, action_number({0: action}))
+    with_actions = rows.frame.alias(TARGET).withColumn(columns.action, action_number({0: action}))
     changed = ChangedRows.of(
-        numbered, columns, base_schema=snapshot.schema, schema=schema, actions={0: action}, row_ids=snapshot.row_ids
+        with_actions, columns, base_schema=snapshot.schema, schema=schema, actions={0: action}, row_ids=snapshot.row_ids
     )
     return changed, rows.numbers
 
@@ -103,26 +103,26 @@ def _files_of_partitions(spark: SparkSession, snapshot: Snapshot, condition: str
     for position, values in enumerate(rows):
         positions.setdefault(keys.texts(values), []).append(position)  # by text: 0.0 and -0.0 are one value in Python
     partitions = list(positions)
-    number_column = unused_name(snapshot.schema, "at")
+    number_column = unused_name(snapshot.schema, "number")
     partition_schema = StructType((*keys.fields,))
     schema = with_char_types(to_spark(partition_schema), partition_schema).add(number_column, IntegerType())
     first_files = [positions[texts][0] for texts in partitions]
     paths = snapshot.files["path"].take(pa.array(first_files, pa.int64())).to_pylist()
     values = [keys.key(rows[position], path) for position, path in zip(first_files, paths, strict=True)]
     frame = spark.createDataFrame([(*typed, number) for number, typed in enumerate(values)], schema)
-    # The text may still name a data column, as in `day = 1 AND (id > 0 OR TRUE)`. Its value does not matter.
+    # The condition may still name a data column, as in `day = 1 AND (id > 0 OR TRUE)`. Its value does not matter.
     partition_names = {f.name for f in keys.fields}
     data_fields = [f for f in snapshot.schema if f.name not in partition_names]
     frame = frame.select("*", *[F.lit(None).cast(spark_type(f.type)).alias(f.name) for f in data_fields])
     with computing(parameter, condition):
-        matching_rows = frame.alias(TARGET).where(condition).select(named(number_column)).collect()
+        matching_rows = frame.alias(TARGET).where(condition).select(column_named(number_column)).collect()
     matching_partitions = [partitions[row[0]] for row in matching_rows]
     matching_positions = sorted(position for partition in matching_partitions for position in positions[partition])
     return snapshot.files.take(pa.array(matching_positions, pa.int64()))
 
 
 class PartitionKeys:
-    """Partition values as tuples of typed values, which compare by value. `fields` have logical names.
+    """Converts partition values to tuples of typed values, which compare by value. `fields` have logical names.
 
     Texts of the type char(n) are padded with blanks, as in the rows.
     """
@@ -132,10 +132,10 @@ class PartitionKeys:
         logical_fields = {stored.name: f for stored, f in zip(table.physical, table.logical, strict=True)}
         self.fields = [logical_fields[name] for name in table.partition_keys]
         self._keys = tuple(zip(table.partition_keys.values(), self.fields, strict=True))
-        self._lengths = {field.name: _char_length(field) for field in self.fields}
+        self._char_lengths = {field.name: _char_length(field) for field in self.fields}
 
     def key(self, values: Mapping[str, str | None], path: str | None = None) -> tuple[Any, ...]:
-        """Return the partition values of a file; `path` is the file in an error.
+        """Return the typed partition values of a file. `path` names the file in an error.
 
         Raises:
             CorruptLogError: a text does not fit the type of its column.
@@ -151,9 +151,9 @@ class PartitionKeys:
         try:
             value = parse_partition_value(text, field.type)
         except (CorruptLogError, UnsupportedFeatureError) as error:
-            raise in_file(error, field.name, path) from error
+            raise with_location(error, field.name, path) from error
         if isinstance(value, str):
-            return value.ljust(self._lengths[field.name])
+            return value.ljust(self._char_lengths[field.name])
         return _NAN if value != value else value  # noqa: PLR0124  only NaN differs from itself
 
 

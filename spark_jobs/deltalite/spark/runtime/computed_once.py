@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error
 
 
-def computed_once(rows: DataFrame) -> DataFrame:
-    """Compute the rows now and return them.
+def compute_once(rows: DataFrame) -> DataFrame:
+    """Compute the rows now, and return the computed rows.
 
     Raises:
         SourceError: a row cannot be computed, or a file of the input cannot be read.
@@ -21,6 +21,6 @@ def computed_once(rows: DataFrame) -> DataFrame:
     try:
         return rows.localCheckpoint()
     except SPARK_ERRORS as error:
-        if (typed := data_error(error)) is None:
+        if (typed_error := data_error(error)) is None:
             raise
-        raise typed from error
+        raise typed_error from error

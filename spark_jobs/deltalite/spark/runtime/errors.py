@@ -1,8 +1,8 @@
-"""The message of a Spark error in one line, and typed errors for those that the data or the query causes.
+"""The message of a Spark error in one line, and typed errors for errors that the data or the query causes.
 
 Spark raises errors in two forms: as a `PySparkException`, or as a `Py4JJavaError` for Java classes that PySpark does
-not know. Most failed queries raise a `Py4JJavaError` with a `SparkException`. Its first line does not have the reason,
-so this module reads the Java exception.
+not know. Most failed queries raise a `Py4JJavaError` with a `SparkException`. The first line of its text does not have
+the reason, so this module reads the Java exception.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from deltalite.errors import (
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """The errors that a call into Spark raises for a failed query."""
 
-# Errors that fail again in every retry, by the class of Spark's SQLSTATE: 21 cardinality, 22 data, 23 constraints,
-# P0001 raise_error; 42 and 0A are errors in the text of the query.
+# Errors that every retry meets again, by the class of Spark's SQLSTATE. Errors of rows: 21 cardinality, 22 data,
+# 23 constraints, P0001 raise_error. Errors in the text of the query: 42 and 0A.
 _CONDITION = r"\[[A-Z][A-Z0-9_.]+\] (?:(?!SQLSTATE: ).)*SQLSTATE: "
 _DATA_CONDITION = re.compile(rf"{_CONDITION}(?:2[123][0-9A-Z]{{3}}|P0001)", re.DOTALL)
 _QUERY_CONDITION = re.compile(rf"{_CONDITION}(?:42|0A)[0-9A-Z]{{3}}", re.DOTALL)
 _NO_FOLDER = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
-_LONGEST_NAME_BYTES = 255
+_MAX_NAME_BYTES = 255
 _UNREAD_FILE = re.compile(r"\[FAILED_READ_FILE\.[A-Z_]+\] [^\n]*")
 _NO_SUCH_FILE = re.compile(r"\[(FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)\] [^\n]*")
 # The message has the value and the type, even for an overflow. `"INT"` is the type in SQL.
 _BAD_CAST = re.compile(r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\].*?cannot be cast to "([^"]+)"', re.DOTALL)
-# Permanent reasons for an unreadable file. A storage that does not answer is not one of them.
+# Reasons for an unreadable file that no retry removes. A storage that does not answer is no such reason.
 _PERMANENT_REASONS = (
     "FILE_NOT_EXIST",
     "DATA_TYPE_MISMATCH",
@@ -46,7 +46,7 @@ _PERMANENT_REASONS = (
     "doesn't contain any field Ids",
 )
 
-# How the Parquet library of Spark 4.0 fails for a file with a type that it does not know.
+# The Parquet library of Spark 4.0 fails in this way for a file with a type that it does not know.
 _UNKNOWN_PARQUET_TYPE = re.compile(
     r"NullPointerException[^\n]*\s+at \S+\.ParquetMetadataConverter\.getLogicalTypeAnnotation"
 )
@@ -77,7 +77,7 @@ def data_error(error: Exception) -> DeltaLiteError | None:
         )
     if (folder := _NO_FOLDER.search(text)) and _has_long_name(folder[1]):
         return SourceError(
-            "Nothing was written: a partition value is longer than the name of a folder can be.",
+            "Nothing was written: a partition value is too long for the name of a folder.",
             remedy="Partition by another column, or shorten the value in `query`.",
         )
     if match := _QUERY_CONDITION.search(text):
@@ -110,9 +110,9 @@ def computing_rows() -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as error:
-        if (typed := data_error(error)) is None:
+        if (typed_error := data_error(error)) is None:
             raise
-        raise typed from error
+        raise typed_error from error
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def reading_table(root: str) -> Iterator[None]:
             raise UnsupportedFeatureError(
                 f"{root} has data files with Parquet's variant type (table feature variantType), which this version of "
                 "Spark cannot open.",
-                remedy="Use PySpark 4.3, which reads them.",
+                remedy="Use PySpark 4.3, which reads such files.",
             ) from error
         problem = _permanent_read_failure(error)
         if problem is None:
@@ -158,7 +158,7 @@ def _permanent_read_failure(error: Exception) -> str | None:
 
 
 def _has_long_name(path: str) -> bool:
-    return any(len(name.encode()) > _LONGEST_NAME_BYTES for name in path.split("/"))
+    return any(len(name.encode()) > _MAX_NAME_BYTES for name in path.split("/"))
 
 
 def _one_line(message: str) -> str:

@@ -1,9 +1,9 @@
 """Java classes by their names, which py4j looks up once.
 
-py4j resolves `jvm.org.apache.hadoop.fs.Path` part by part, and each part is a request to the JVM. A part that names a
-package makes the class loader search all jars of Spark, which takes a millisecond. The complete name is one request
-without a search. PySpark itself asks for a few classes hundreds of times in a job, some of them by a short name that
-costs such a search each time.
+py4j resolves `jvm.org.apache.hadoop.fs.Path` part by part, and each part is a request to the JVM. For a part that names
+a package, the class loader searches all jars of Spark, which takes a millisecond. The complete name is one request
+without a search. PySpark itself asks for a few classes hundreds of times in a job. Each request for a short name costs
+such a search.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def java_class(jvm: Any, name: str) -> Any:
         Py4JError: the JVM does not answer.
     """
     java = getattr(jvm, name)
-    if not isinstance(java, JavaClass):  # py4j takes the name of no class for that of a package
+    if not isinstance(java, JavaClass):  # py4j returns a package for a name that is not a class
         raise AttributeError(f"This Spark has no Java class {name}")  # noqa: TRY004  as for any name that an object lacks
     setattr(jvm, name, java)  # py4j asks the JVM only for names that are not attributes
     return java

@@ -1,7 +1,7 @@
 """The Spark session of a job, and settings that hold for one step only.
 
 The session has the user's configuration from `spark-submit`. This library overrides only the settings that the file
-format requires, and only for the step that needs them, because a notebook shares its session with other code.
+format requires, and restores them after the step. A notebook, for example, shares its session with other code.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def shipped_file(name: str) -> Path:
 @contextmanager
 def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
     """Set SQL settings for a block, and restore the old values afterwards."""
-    before = {key: spark.conf.get(key, None) for key in values}
+    old_values = {key: spark.conf.get(key, None) for key in values}
     try:
         for key, value in values.items():
             spark.conf.set(key, value)
         yield
     finally:
-        for key, previous in before.items():
-            if previous is None:
+        for key, old_value in old_values.items():
+            if old_value is None:
                 spark.conf.unset(key)
             else:
-                spark.conf.set(key, previous)
+                spark.conf.set(key, old_value)

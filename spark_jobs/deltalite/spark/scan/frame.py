@@ -4,11 +4,11 @@
   relation is native and Spark prunes partitions. Otherwise (random prefixes) the values are joined by file.
 - Files with deletion vectors form a separate relation, which is joined with the deleted rows. All other files are
   scanned directly.
-- A row finds the values of its file by the file's number in the relation. The relation has the number as the file's
-  modification time, because Spark gives each row this time as a constant, and nothing else reads it.
-- Values such as base row ids are arrays of one value for each file (`_looked_up`), so that they need no join.
-- Relations use the physical names of the files, results the logical names of the table. A table may have a column of
-  any name, even `_metadata`, so the names of helper columns are chosen to be unused.
+- A row finds the values of its file by the file's number in the relation. The relation has this number as the file's
+  modification time. Spark gives each row this time as a constant, and nothing else reads it.
+- Values such as base row ids are arrays with one value for each file (`_value_of_file`), so that they need no join.
+- Relations use the physical names of the files, and results use the logical names of the table. A table may have a
+  column of any name, even `_metadata`, so helper columns get unused names.
 - The sizes of local files come from the file system, because Spark cuts off a file that is longer than the given size.
   The sizes of other files come from the log.
 
@@ -32,7 +32,7 @@ from pyspark.sql import types as spark_types
 from deltalite.errors import CorruptDataFileError
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.snapshot import Snapshot
-from deltalite.spark.columns.names import named, quoted, unused_name
+from deltalite.spark.columns.names import column_named, quoted, unused_name
 from deltalite.spark.columns.partition_columns import (
     Texts,
     partition_fields,
@@ -46,7 +46,7 @@ from deltalite.spark.columns.types import to_spark, with_char_types
 from deltalite.spark.hadoop.files import HadoopFiles
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
 from deltalite.spark.runtime.errors import reading_table
-from deltalite.spark.scan.listed_files import listed_file, one_of_each_storage, spellings
+from deltalite.spark.scan.listed_files import listed_file, one_uri_of_each_storage, spellings
 from deltalite.spark.scan.native_relation import (
     READ_OPTIONS,
     ListedFile,
@@ -58,16 +58,16 @@ from deltalite.spark.scan.row_selection import RowSelection, live_rows, select_r
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-# The most values of files that are written as a literal.
-_FEW_VALUES = 1_000
+# If there is a value for each of more files, the values are not a literal in the plan.
+_MAX_LITERAL_VALUES = 1_000
 
 
 def scan(
-    spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, is_exact: bool = False
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, disables_float_pushdown: bool = False
 ) -> DataFrame:
     """Return the rows of `files` (by default all active files) with the columns of the table, in their order.
 
-    See `scan_rows` for `is_exact`.
+    See `scan_rows` for `disables_float_pushdown`.
 
     Raises:
         CorruptDataFileError: a deletion vector cannot be read.
@@ -76,7 +76,14 @@ def scan(
     """
     files = snapshot.files if files is None else files
     rows = live_rows(snapshot.store, files)
-    return scan_rows(spark, snapshot.store.root, snapshot.table_schema, files, rows=rows, is_exact=is_exact)
+    return scan_rows(
+        spark,
+        snapshot.store.root,
+        snapshot.table_schema,
+        files,
+        rows=rows,
+        disables_float_pushdown=disables_float_pushdown,
+    )
 
 
 def scan_with_row_ids(
@@ -85,22 +92,24 @@ def scan_with_row_ids(
     files: pa.Table,
     *,
     by_file: Mapping[str, pa.Array | pa.ChunkedArray] | None = None,
-    is_exact: bool = False,
+    disables_float_pushdown: bool = False,
 ) -> DataFrame:
     """Return the live rows of `files`, with the columns `snapshot.row_ids` after those of the table.
 
-    Without row tracking there are only the table's columns. See `scan_rows` for `by_file`, which come last, and for
-    `is_exact`. `files` has the columns of `snapshot.files`. Raises the errors of `scan`.
+    Without row tracking there are only the table's columns. The columns of `by_file` come last. See `scan_rows` for
+    `by_file` and `disables_float_pushdown`. `files` has the columns of `snapshot.files`. Raises the errors of `scan`.
     """
-    return _scan_live(spark, snapshot, files, by_file=by_file, is_exact=is_exact, with_row_ids=True)
+    return _scan_live(
+        spark, snapshot, files, by_file=by_file, disables_float_pushdown=disables_float_pushdown, with_row_ids=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressedRows:
     """Rows with their addresses: after the table's columns, the number of the file and the row's position.
 
-    The number of a file is its row in the files of the snapshot, so it is the same in all scans of the snapshot.
-    `numbers` maps it to the number in `files`.
+    The number of a file is its position in the files of the snapshot, so all scans of the snapshot use the same number.
+    `numbers` maps this number to the position of the file in `files`.
     """
 
     frame: DataFrame
@@ -108,7 +117,7 @@ class AddressedRows:
     numbers: Mapping[int, int]
 
     def by_path(self, values: Mapping[int, _T]) -> dict[str, _T]:
-        """Return the values by the path of each file in the log instead of its number."""
+        """Return the values by the path of each file in the log, from values by the number of the file."""
         paths = self.files["path"]
         return {paths[self.numbers[number]].as_py(): value for number, value in values.items()}
 
@@ -119,12 +128,18 @@ def scan_addressed(
     """Return the live rows of `files` with their addresses in the columns `file` and `row` (both bigint).
 
     With `with_row_ids`, the columns of `scan_with_row_ids` come before the addresses. No file may be listed twice. The
-    scan is exact, because the caller changes the rows. Raises the errors of `scan`.
+    caller changes the rows, so no pushed-down filter may miss a row. Raises the errors of `scan`.
     """
     all_paths = snapshot.files["path"].combine_chunks()
     numbers = pc.index_in(files["path"], value_set=all_paths).cast(pa.int64())
     frame = _scan_live(
-        spark, snapshot, files, by_file={file: numbers}, position=row, is_exact=True, with_row_ids=with_row_ids
+        spark,
+        snapshot,
+        files,
+        by_file={file: numbers},
+        position=row,
+        disables_float_pushdown=True,
+        with_row_ids=with_row_ids,
     )
     return AddressedRows(frame=frame, files=files, numbers={number: n for n, number in enumerate(numbers.to_pylist())})
 
@@ -136,38 +151,46 @@ def _scan_live(
     *,
     by_file: Mapping[str, pa.Array | pa.ChunkedArray] | None = None,
     position: str | None = None,
-    is_exact: bool,
+    disables_float_pushdown: bool,
     with_row_ids: bool,
 ) -> DataFrame:
-    """Scan the live rows. A row id is the one in the file, or the file's base row id plus the row's position."""
+    """Return the live rows. A row id is the id in the file or, without it, the base row id plus the row's position."""
     columns, table, by_file = snapshot.row_ids if with_row_ids else None, snapshot.table_schema, by_file or {}
     rows = live_rows(snapshot.store, files)
     if columns is None:
         return scan_rows(
-            spark, snapshot.store.root, table, files, rows=rows, by_file=by_file, position=position, is_exact=is_exact
+            spark,
+            snapshot.store.root,
+            table,
+            files,
+            rows=rows,
+            by_file=by_file,
+            position=position,
+            disables_float_pushdown=disables_float_pushdown,
         )
     table = table.with_fields(columns.fields)
-    base, version, row = (unused_name(table.physical, stem) for stem in ("base", "version", "id_row"))
+    base_id_name, version_name, row_name = (unused_name(table.physical, stem) for stem in ("base", "version", "id_row"))
+    position_name = position or row_name
     frame = scan_rows(
         spark,
         snapshot.store.root,
         table,
         files,
         rows=rows,
-        by_file={**by_file, base: files["baseRowId"], version: files["defaultRowCommitVersion"]},
-        position=position or row,
-        is_exact=is_exact,
+        by_file={**by_file, base_id_name: files["baseRowId"], version_name: files["defaultRowCommitVersion"]},
+        position=position_name,
+        disables_float_pushdown=disables_float_pushdown,
     )
-    # As SQL text, because each column object costs several calls to the JVM.
-    ids = {
-        columns.row_id: (quoted(columns.row_id), f"{quoted(base)} + {quoted(position or row)}"),
-        columns.commit_version: (quoted(columns.commit_version), quoted(version)),
+    # The default values are SQL text, because each column object costs several calls to the JVM.
+    defaults = {
+        columns.row_id: f"{quoted(base_id_name)} + {quoted(position_name)}",
+        columns.commit_version: quoted(version_name),
     }
-    last = () if position is None else (position,)
+    last_columns = [*by_file] if position is None else [*by_file, position]
     return frame.selectExpr(
         *map(quoted, snapshot.table_schema.logical.names),
-        *(f"coalesce({in_file}, {of_file}) AS {quoted(name)}" for name, (in_file, of_file) in ids.items()),
-        *map(quoted, [*by_file, *last]),
+        *(f"coalesce({quoted(name)}, {default}) AS {quoted(name)}" for name, default in defaults.items()),
+        *map(quoted, last_columns),
     )
 
 
@@ -180,7 +203,7 @@ def scan_rows(
     rows: Mapping[int, RowSelection],
     by_file: Mapping[str, pa.Array | pa.ChunkedArray] | None = None,
     position: str | None = None,
-    is_exact: bool = False,
+    disables_float_pushdown: bool = False,
 ) -> DataFrame:
     """Return the selected rows of `files` with the columns of the table, in their order.
 
@@ -189,38 +212,41 @@ def scan_rows(
         root: the table's address.
         table: the schema to read the files with.
         files: a table with the columns `path`, `partitionValues`, `size` and `modificationTime`, as in the log.
-        rows: the selected rows of each file, by its number in `files`; all rows of a file that is missing here.
-        by_file: columns to add after the table's, with one value for each file.
+        rows: the selected rows of files, by the number of the file in `files`. Of all other files, all rows are
+            selected.
+        by_file: columns to add after the table's columns, with one value for each file.
         position: the name of a column to add at the end, with the row's position in its file (bigint, from 0).
-        is_exact: whether filters must return every matching row; Spark's pushed-down filters can miss floating-point
-            values.
+        disables_float_pushdown: whether Spark must not push down filters on floating-point columns, because such
+            filters can miss matching rows.
 
     Raises: as `scan`.
     """
     by_file = by_file or {}
-    parts: dict[bool | None, list[int]] = {None: [], False: [], True: []}
+    numbers_by_selection: dict[bool | None, list[int]] = {None: [], False: [], True: []}  # None: all rows of the file
     for number in range(files.num_rows):
-        parts[rows[number].only if number in rows else None].append(number)
+        numbers_by_selection[rows[number].only_these if number in rows else None].append(number)
     frames = []
-    for only, numbers in parts.items():
-        # The second entry of a file, with other rows or other values, goes into another relation.
-        for group in _without_repetition(files["path"], numbers):
+    for only_these, numbers in numbers_by_selection.items():
+        # If a file is listed twice, with other rows or other values, each listing goes into another relation.
+        for group in _groups_without_repetition(files["path"], numbers):
             indices = pa.array(group, pa.int64())
             values_of_group = {name: values.take(indices) for name, values in by_file.items()}
             group_files = files if len(group) == files.num_rows else files.take(indices)
-            part = _Part(spark, root, table, group_files, values_of_group, is_exact=is_exact)
-            selected = None if only is None else [rows[number].positions for number in group]
-            frames.append(part.rows(selected, only=bool(only), position=position))
+            relation_files = _RelationFiles(
+                spark, root, table, group_files, values_of_group, disables_float_pushdown=disables_float_pushdown
+            )
+            selected = None if only_these is None else [rows[number].positions for number in group]
+            frames.append(relation_files.rows(selected, only_these=bool(only_these), position=position))
     if not frames:
-        return _empty(spark, table, by_file, position)
+        return _empty_frame(spark, table, by_file, position)
     result = frames[0]
     for frame in frames[1:]:
         result = result.unionAll(frame)
     return result
 
 
-class _Part:
-    """The files of one relation, with their real names and partition values. The number of a file is its place."""
+class _RelationFiles:
+    """The files of one relation, with their real names and partition values. A file's number is its position."""
 
     def __init__(
         self,
@@ -230,11 +256,11 @@ class _Part:
         files: pa.Table,
         by_file: Mapping[str, pa.Array | pa.ChunkedArray],
         *,
-        is_exact: bool,
+        disables_float_pushdown: bool,
     ) -> None:
         self._spark = spark
         self._table = table
-        self._settings = read_settings(table, is_exact=is_exact)
+        self._settings = read_settings(table, disables_float_pushdown=disables_float_pushdown)
         self._root_uri = spark_uri(root)
         self._fields = partition_fields(table)
         self._texts = partition_texts(files, self._fields)
@@ -243,11 +269,16 @@ class _Part:
         self._listed = [
             listed_file(root, path, size, time) for path, size, time in zip(paths, sizes, times, strict=True)
         ]
-        for uri in one_of_each_storage(self._listed):
+        for uri in one_uri_of_each_storage(self._listed):
             HadoopFiles(spark, uri)  # raises an error that names a storage without a file system
 
-    def rows(self, selected: Sequence[pa.Int64Array] | None, *, only: bool, position: str | None = None) -> DataFrame:
-        """Return all rows, or those not at the `selected` positions of each file; with `only`, those at them.
+    def rows(
+        self, selected: Sequence[pa.Int64Array] | None, *, only_these: bool, position: str | None = None
+    ) -> DataFrame:
+        """Return the rows of the files.
+
+        Without `selected`, the result has all rows. `selected` has positions for each file. With `only_these`, the
+        result has the rows at these positions, otherwise all other rows.
 
         With `position`, the last column has this name and the row's position in its file.
         """
@@ -274,12 +305,16 @@ class _Part:
                 frame = self._join_numbers(frame, path, spellings(relation, self._listed), number)
         if selected is not None:
             names = {name: self._helper_name(name) for name in ("word", "bits")}
-            frame = select_rows(frame, named(number), named(row), words_of(selected), only=only, names=names)
+            frame = select_rows(
+                frame, column_named(number), column_named(row), words_of(selected), only_these=only_these, names=names
+            )
         if not has_values:
             frame = self._join_partition_values(frame, number)
-        columns += [self._looked_up(values, named(number)).alias(name) for name, values in self._by_file.items()]
+        columns += [
+            self._value_of_file(values, column_named(number)).alias(name) for name, values in self._by_file.items()
+        ]
         if position is not None:
-            columns.append(named(row).alias(position))
+            columns.append(column_named(row).alias(position))
         return self._of_session(frame.select(*columns))
 
     def _of_session(self, frame: DataFrame) -> DataFrame:
@@ -292,15 +327,15 @@ class _Part:
         return unused_name(self._table.physical, stem)
 
     def _typed_values(self, partitions: Sequence[ListedPartition]) -> DataFrame | None:
-        """Return the partition values of the directories; None if there are no partition columns or types fail."""
+        """Return the partition values of the directories, or None without partition columns."""
         return typed_values(self._spark, [tuple(p.values) for p in partitions], self._fields) if self._fields else None
 
     def _native_relation(
         self, partitions: Sequence[ListedPartition], values: DataFrame | None, *, numbered: bool
     ) -> DataFrame | None:
-        """Return the relation over the files, None if Spark's internals have changed.
+        """Return the relation over the files, or None if Spark's internals have changed.
 
-        With `numbered`, the modification time of each file is its number in milliseconds.
+        With `numbered`, the modification time of each file is the file's number in milliseconds.
         """
         files = self._listed
         if numbered:
@@ -316,7 +351,7 @@ class _Part:
                 settings=self._settings,
             )
         except NativeRelationError as error:
-            _log.warning("Reading through Spark's public API, which is slower: %s.", error)
+            _log.warning("Reading %s through Spark's public API, which is slower: %s.", self._root_uri, error)
             return None
 
     def _public_relation(self) -> DataFrame:
@@ -324,11 +359,11 @@ class _Part:
             return public_relation(self._spark, self._listed, file_schema(self._table), self._settings)
 
     def _join_numbers(self, rows: DataFrame, path: Column, spelled: Sequence[str], number: str) -> DataFrame:
-        """Add the number of each row's file, which has the path `spelled` by Spark."""
+        """Add the number of each row's file. `spelled` has the path of each file in Spark's spelling."""
         file, key = self._helper_name("file"), self._helper_name("spelled")
         lookup = pa.table({key: pa.array(spelled, pa.string()), number: pa.array(range(len(spelled)), pa.int32())})
         numbers = F.broadcast(self._spark.createDataFrame(lookup))
-        return rows.withColumn(file, path).join(numbers, named(file) == named(key))
+        return rows.withColumn(file, path).join(numbers, column_named(file) == column_named(key))
 
     def _join_partition_values(self, rows: DataFrame, number: str) -> DataFrame:
         """Join the rows with the partition values of their file."""
@@ -337,15 +372,16 @@ class _Part:
         for n, field in enumerate(self._fields.values()):
             columns[field.name] = pa.array([texts[n] for texts in self._texts], pa.string())
         lookup = with_typed_columns(self._spark.createDataFrame(pa.table(columns)), self._fields)
-        return rows.join(F.broadcast(lookup), named(number) == named(key))
+        return rows.join(F.broadcast(lookup), column_named(number) == column_named(key))
 
-    def _looked_up(self, values: pa.Array | pa.ChunkedArray, number: Column) -> Column:
-        """Return the value of each row's file.
+    def _value_of_file(self, values: pa.Array | pa.ChunkedArray, number: Column) -> Column:
+        """Return a column with the value of each row's file.
 
-        The values are one array: an index into it costs less for each row than a join. Few numbers are a literal. Other
-        values come from a scalar subquery, because Spark prints literals in each description of a plan.
+        The values are one array, because an index into an array costs less for each row than a join. Up to
+        `_MAX_LITERAL_VALUES` numbers are a literal. Other values come from a scalar subquery, because Spark prints
+        literals in each description of a plan.
         """
-        if len(values) <= _FEW_VALUES and values.type == pa.int64():
+        if len(values) <= _MAX_LITERAL_VALUES and values.type == pa.int64():
             items = ", ".join("NULL" if value is None else str(value) for value in values.to_pylist())
             array = F.expr(f"CAST(array({items}) AS array<bigint>)")
             return F.get(array, number)
@@ -354,7 +390,7 @@ class _Part:
         return F.get(self._spark.createDataFrame(pa.table({"values": one_list})).scalar(), number)
 
     def _partitions_by_directory(self) -> list[ListedPartition] | None:
-        """Return the partition values of each directory, or None if files of one directory differ in them."""
+        """Return the partition values of each directory, or None if files of one directory have different values."""
         if not self._fields:
             return []
         texts_by_directory: dict[str, Texts] = {}
@@ -370,9 +406,9 @@ def public_relation(
     schema: spark_types.StructType,
     settings: Mapping[str, str],
 ) -> DataFrame:
-    """Read the data columns of the files with Spark's public reader, which requests the status of each file.
+    """Return the data columns of the files, read by Spark's public reader, which requests the status of each file.
 
-    If there are `settings`, the frame belongs to a new session, because they must hold when the rows are read.
+    With `settings`, the frame belongs to a new session, because the settings must hold when the rows are read.
 
     Raises:
         CorruptDataFileError: the public reader ignores a file because of its name.
@@ -380,7 +416,8 @@ def public_relation(
     for file in files:
         if file.is_hidden:
             raise CorruptDataFileError(
-                f"The log names the data file {file.uri!r}, and Spark ignores files whose names begin with '_' or '.'.",
+                f"The log names the data file {file.uri!r}, but Spark ignores files with a name that begins with '_' "
+                "or '.'.",
                 remedy="Read the table without Spark, or rewrite it with the engine that wrote it.",
             )
     session = spark.newSession() if settings else spark
@@ -390,24 +427,24 @@ def public_relation(
     return reader.parquet(*[glob_escaped(file.uri) for file in files])
 
 
-def _without_repetition(paths: pa.ChunkedArray, rows: Sequence[int]) -> list[list[int]]:
-    """Split the rows into groups without a repeated path. There is nearly always one group."""
-    if not rows:
+def _groups_without_repetition(paths: pa.ChunkedArray, numbers: Sequence[int]) -> list[list[int]]:
+    """Split the files with these numbers into groups without a repeated path. There is nearly always one group."""
+    if not numbers:
         return []
-    paths_of_rows = paths.take(pa.array(rows, pa.int64()))
-    if pc.count_distinct(paths_of_rows).as_py() == len(rows):
-        return [list(rows)]
+    group_paths = paths.take(pa.array(numbers, pa.int64()))
+    if pc.count_distinct(group_paths).as_py() == len(numbers):
+        return [list(numbers)]
     groups: list[list[int]] = []
-    seen: Counter[str] = Counter()
-    for row, path in zip(rows, paths_of_rows.to_pylist(), strict=True):
-        if seen[path] == len(groups):
+    occurrences: Counter[str] = Counter()
+    for number, path in zip(numbers, group_paths.to_pylist(), strict=True):
+        if occurrences[path] == len(groups):
             groups.append([])
-        groups[seen[path]].append(row)
-        seen[path] += 1
+        groups[occurrences[path]].append(number)
+        occurrences[path] += 1
     return groups
 
 
-def _empty(
+def _empty_frame(
     spark: SparkSession,
     table: TableSchema,
     by_file: Mapping[str, pa.Array | pa.ChunkedArray],
@@ -415,8 +452,8 @@ def _empty(
 ) -> DataFrame:
     schema = with_char_types(to_spark(table.logical), table.logical)
     if by_file:
-        extra = spark.createDataFrame(pa.table({name: values.slice(0, 0) for name, values in by_file.items()}))
-        schema = spark_types.StructType([*schema.fields, *extra.schema.fields])
+        no_values = spark.createDataFrame(pa.table({name: values.slice(0, 0) for name, values in by_file.items()}))
+        schema = spark_types.StructType([*schema.fields, *no_values.schema.fields])
     if position is not None:
         schema = schema.add(position, spark_types.LongType())
     return spark.createDataFrame([], schema)

@@ -3,9 +3,10 @@
 The log knows every file, so Spark must not list the table. A `HadoopFsRelation` over an `InMemoryFileIndex` gets its
 leaf files through the `FileStatusCache`, and its partitions as a `PartitionSpec` with the values from the log. Column
 pruning, filter push-down, partition pruning and `_metadata` then work as for any Parquet table. Settings that must hold
-when the rows are read are set in a clone of the session that the relation keeps. If a private class has changed, or the
-cache dropped the files, `NativeRelationError` makes the caller use the public API, which is slower and returns the same
-rows. Tested with PySpark 4.0 to 4.3, classic sessions.
+when the rows are read are set in a clone of the session that the relation keeps.
+
+If a private class has changed, or the cache dropped the files, the module raises `NativeRelationError`. The caller then
+uses the public API, which is slower and returns the same rows. Tested with PySpark 4.0 to 4.3, classic sessions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _DATA_SOURCES = "org.apache.spark.sql.execution.datasources"
 _HADOOP_PATH = "org.apache.hadoop.fs.Path"
 _FILE_MODE = 0o644
 READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
-"""The log names each file, so Spark must not ignore any, whatever the session's settings are."""
+"""The log names each file, so Spark must not ignore a file, even if the session's settings allow it."""
 
 
 class NativeRelationError(Exception):
@@ -36,7 +37,7 @@ class NativeRelationError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedFile:
-    """A file of the log. `uri` is unescaped and has a scheme, such as `file:/lake/a b.parquet`."""
+    """A file of the log. `uri` is not percent-encoded and has a scheme, such as `file:/lake/a b.parquet`."""
 
     uri: str
     size_bytes: int
@@ -78,11 +79,11 @@ def native_relation(
 ) -> DataFrame:
     """Return a DataFrame over exactly `files`, with the data columns followed by the partition columns.
 
-    `partition_values` has a row of typed values for each of `partitions`, in their order; it is None without partition
+    `partition_values` has a row of typed values for each of `partitions`, in the same order; None without partition
     columns. `settings` are the SQL settings for reading the files.
 
     Raises:
-        NativeRelationError: use the public API instead.
+        NativeRelationError: this Spark cannot make the relation. Use the public API instead.
     """
     try:
         return _relation(spark, root_uri, files, data_schema, partitions, partition_values, settings or {})
@@ -118,8 +119,8 @@ def _relation(
     # Without partitions this option makes the index accept files of any directory and ignore the directory's name.
     flat = {} if partition_values is not None else {"recursiveFileLookup": "true"}
     options = java_class(jvm, "PythonUtils").toScalaMap(READ_OPTIONS | flat)
-    # Spark treats two file indexes with the same root as equal. In a join, or from its cache, it would then read one
-    # version of a table instead of another. So the root has a digest of the list; no such directory has to exist.
+    # Spark treats two file indexes with the same root as equal. In a join, or from its cache, Spark would then read one
+    # version of a table instead of another. So the root has a digest of the file list. The directory need not exist.
     root = java_class(jvm, _HADOOP_PATH)(f"{root_uri}/_deltalite_scan-{_digest(files, partitions)}")
     data, partition = session.parseDataType(data_schema.json()), session.parseDataType(partition_schema.json())
     all_columns = session.parseDataType(spark_types.StructType([*data_schema.fields, *partition_schema.fields]).json())
@@ -146,7 +147,7 @@ def _relation(
 
 
 def _partition_spec(jvm: Any, schema: Any, values: DataFrame, partitions: Sequence[ListedPartition]) -> Any:
-    """Return the partitions with their values as Spark's internal rows, which a local relation makes in one call."""
+    """Return the partitions with their values as Spark's internal rows. A local relation makes all rows in one call."""
     path_class, partition_class = java_class(jvm, _HADOOP_PATH), java_class(jvm, f"{_DATA_SOURCES}.PartitionPath")
     frame: Any = values._jdf
     rows = frame.queryExecution().executedPlan().executeCollect()
@@ -190,9 +191,9 @@ def _serialized(files: Iterable[ListedFile]) -> Iterable[bytes]:
 
 def _varint(number: int) -> bytes:
     """Return the base-128 form (Protocol Buffers) of a number that is not negative."""
-    out = bytearray()
+    encoded = bytearray()
     while number >> 7:
-        out.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    out.append(number)
-    return bytes(out)
+    encoded.append(number)
+    return bytes(encoded)

@@ -1,7 +1,7 @@
 """Row positions, collected to the driver as bitmaps, one file after the other.
 
-Spark builds bitmaps of 32,768 positions each. So the transferred size is at most an eighth of a byte per row of a file,
-whatever the number of positions. The driver holds the files of one partition at a time. Executors run no Python.
+Spark builds bitmaps of 32,768 positions each. So Spark transfers at most an eighth of a byte per row of a file. The
+driver holds the files of one partition at a time. Executors run no Python.
 Protocol: Deletion Vectors.
 """
 
@@ -15,26 +15,29 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.spark.columns.names import named
+from deltalite.spark.columns.names import column_named
 
-# The bucket size of `bitmap_construct_agg`. Its buckets and positions start at 1.
-_BUCKET = 32_768
+# The bucket size of `bitmap_construct_agg`, which counts buckets and positions from 1.
+_POSITIONS_PER_BUCKET = 32_768
 
 
 def positions_by_file(rows: DataFrame, *, file: str, row: str) -> Iterator[tuple[int, pa.Int64Array]]:
     """Yield each file number with the positions (from 0, strictly increasing) of its rows. Repeated rows count once."""
-    at = named(row) + 1
+    position_from_1 = column_named(row) + 1
     bitmaps = (
-        rows.groupBy(named(file).alias("file"), F.bitmap_bucket_number(at).alias("bucket"))
-        .agg(F.bitmap_construct_agg(F.bitmap_bit_position(at)).alias("bits"))
+        rows.groupBy(column_named(file).alias("file"), F.bitmap_bucket_number(position_from_1).alias("bucket"))
+        .agg(F.bitmap_construct_agg(F.bitmap_bit_position(position_from_1)).alias("bits"))
         .repartition("file")
         .sortWithinPartitions("file", "bucket")
     )
     for number, buckets in groupby(bitmaps.toLocalIterator(), key=lambda bitmap: bitmap["file"]):
-        yield number, pa.concat_arrays([_positions(b["bits"], (b["bucket"] - 1) * _BUCKET) for b in buckets])
+        yield (
+            number,
+            pa.concat_arrays([_positions(b["bits"], (b["bucket"] - 1) * _POSITIONS_PER_BUCKET) for b in buckets]),
+        )
 
 
 def _positions(bits: bytearray, first: int) -> pa.Int64Array:
-    """Return the positions of the set bits; the lowest bit of the first byte has the position `first`."""
-    flags = pa.Array.from_buffers(pa.bool_(), _BUCKET, [None, pa.py_buffer(bytes(bits))])
+    """Return the positions of the set bits. The lowest bit of the first byte has the position `first`."""
+    flags = pa.Array.from_buffers(pa.bool_(), _POSITIONS_PER_BUCKET, [None, pa.py_buffer(bytes(bits))])
     return pc.add(pc.indices_nonzero(flags).cast(pa.int64()), first)

@@ -1,7 +1,7 @@
 """Values for columns that the rows lack: a default, or an expression over the other columns.
 
-Both are computed while the rows are written. If the rows have a generated column, its values are compared with the
-expression. A default applies only to rows without the column; an explicit NULL stays. Protocol: Generated Columns,
+The values are computed while the rows are written. If the rows have a generated column, its values are compared with
+the expression. A default applies only if the rows lack the column; an explicit NULL stays. Protocol: Generated Columns,
 Default Columns.
 """
 
@@ -15,13 +15,13 @@ from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.schema import StructField, StructType
 from deltalite.spark.columns.conforming import conform_rows
 from deltalite.spark.columns.guards import Guard
-from deltalite.spark.columns.names import named
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.text_lengths import fit_texts
-from deltalite.spark.expressions.sql import Expressions, Failure, of_the_request, of_the_table
+from deltalite.spark.expressions.sql import Expressions, Failure, request_failure, table_failure
 
 
 def fill_columns(frame: DataFrame, from_schema: StructType, to_schema: StructType, rules: ColumnRules) -> DataFrame:
-    """Convert the rows of `frame` from the schema `from_schema` to `to_schema`, with values for missing columns.
+    """Return the rows of `frame`, converted from `from_schema` to `to_schema`, with values for missing columns.
 
     Texts of the types char(n) and varchar(n) are fitted to their lengths.
 
@@ -31,31 +31,31 @@ def fill_columns(frame: DataFrame, from_schema: StructType, to_schema: StructTyp
     rows = conform_rows(frame, from_schema, to_schema)
     missing_fields = [field for field in to_schema if from_schema.find(field.name) is None]
     defaults = default_columns(frame.sparkSession, missing_fields, rules)
-    rows = fit_texts(_with(rows, to_schema, defaults), to_schema)
+    rows = fit_texts(_with_values(rows, to_schema, defaults), to_schema)
     generated = generated_columns(frame.sparkSession, to_schema, rules)
-    return _with(rows, to_schema, {f.name: generated[f.name] for f in missing_fields if f.name in generated})
+    return _with_values(rows, to_schema, {f.name: generated[f.name] for f in missing_fields if f.name in generated})
 
 
 def default_columns(
     spark: SparkSession,
     fields: Iterable[StructField],
     rules: ColumnRules,
-    failure_of: Callable[[str, str], Failure] = of_the_table,
+    failure_of: Callable[[str, str], Failure] = table_failure,
 ) -> dict[str, Column]:
-    """Return the defaults of these columns by name, cast to their types; columns without a default are left out.
+    """Return the defaults of these columns by name, cast to their types. Columns without a default are left out.
 
     Raises:
-        UnsupportedFeatureError: a default cannot be computed; `failure_of` can build another error.
+        UnsupportedFeatureError: a default cannot be computed. `failure_of` can build another error.
     """
-    with_default = [field for field in fields if field.name in rules.defaults]
-    if not with_default:
+    fields_with_default = [field for field in fields if field.name in rules.defaults]
+    if not fields_with_default:
         return {}
     columns: dict[str, Column] = {}
-    without_columns = Expressions.of_table(spark, StructType(()))
-    for field in with_default:
+    expressions = Expressions.of_table(spark, StructType(()))
+    for field in fields_with_default:
         text = rules.defaults[field.name]
         failure = failure_of(f"default of the column '{field.name}'", text)
-        columns[field.name], _ = without_columns.value(text, field.type, failure, may_vary=True)
+        columns[field.name], _ = expressions.value(text, field.type, failure, allows_non_determinism=True)
     return columns
 
 
@@ -76,7 +76,7 @@ def rule_guards(
         to_schema: the table's schema.
         rules: the table's rules.
         requested_keys: the keys of the properties that the request sets.
-        parameter: the parameter of the request that sets them, for errors.
+        parameter: the parameter of the request that sets these properties, for errors.
 
     Raises:
         UnsupportedFeatureError, InvalidRequestError: a rule of the table, or of the request, cannot be computed.
@@ -88,9 +88,9 @@ def rule_guards(
     for rule in rules.conditions:
         is_requested = rule.property_key in requested_keys
         failure = (
-            of_the_request(rule.name, rule.expression, parameter=parameter)
+            request_failure(rule.name, rule.expression, parameter=parameter)
             if is_requested
-            else of_the_table(rule.name, rule.expression)
+            else table_failure(rule.name, rule.expression)
         )
         guards.append(
             Guard(
@@ -103,7 +103,7 @@ def rule_guards(
         if from_schema.find(name) is not None:
             guards.append(
                 Guard(
-                    condition=named(name).eqNullSafe(column),
+                    condition=column_named(name).eqNullSafe(column),
                     rule=f"the column '{name}' is generated as ({rules.generated[name]}), and must be equal to it",
                     remedy="Leave the column out. The table computes it.",
                 )
@@ -126,16 +126,16 @@ def generated_columns(spark: SparkSession, schema: StructType, rules: ColumnRule
         text = rules.generated.get(field.name)
         if text is None:
             continue
-        failure = of_the_table(f"generation expression of the column '{field.name}'", text)
-        value, read = expressions.value(text, field.type, failure, may_vary=False)
-        if read & computed_names:
-            raise failure(f"it reads columns that are computed too: {', '.join(sorted(read & computed_names))}.")
+        failure = table_failure(f"generation expression of the column '{field.name}'", text)
+        value, read_names = expressions.value(text, field.type, failure, allows_non_determinism=False)
+        if read_names & computed_names:
+            raise failure(f"it reads columns that are computed too: {', '.join(sorted(read_names & computed_names))}.")
         columns[field.name] = value
     return columns
 
 
-def _with(rows: DataFrame, schema: StructType, values: Mapping[str, Column]) -> DataFrame:
+def _with_values(rows: DataFrame, schema: StructType, values: Mapping[str, Column]) -> DataFrame:
     """Return the rows with these values in some columns of `schema`."""
     if not values:
         return rows
-    return rows.select(*[values[f.name].alias(f.name) if f.name in values else named(f.name) for f in schema])
+    return rows.select(*[values[f.name].alias(f.name) if f.name in values else column_named(f.name) for f in schema])

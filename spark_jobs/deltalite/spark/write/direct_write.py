@@ -1,10 +1,12 @@
 """Data files that Spark writes in their final place, for storages on which a rename is a copy.
 
-Spark's committers move each file at least once. The file sink of structured streaming does not: its tasks write under
-unique names, and the driver lists the files of successful tasks in a manifest. It is used here for a single batch, and
-its manifest is removed. Like `native_relation` this uses Spark's internals. If they have changed, `DirectWriteError`
-makes the caller use the public writer, which copies and writes the same files. Tested with PySpark 4.3, classic
-sessions; 4.0 has the class in another package.
+Spark's committers move each file at least once. The file sink of structured streaming moves no file: its tasks write
+under unique names, and the driver lists the files of successful tasks in a manifest. This module calls the sink with a
+single batch. The caller reads and removes the manifest.
+
+Like `native_relation` this module uses Spark's internals. If they have changed, it raises `DirectWriteError`. The
+caller then uses the public writer, which also copies each file. Tested with PySpark 4.3, classic sessions; PySpark 4.0
+has the class in another package.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from deltalite.spark.runtime.java_classes import java_class
 
 MANIFEST_DIR = "_spark_metadata"
 MANIFEST = f"{MANIFEST_DIR}/0"
-_BATCH = 0
-_ADDED = "add"
+_BATCH_ID = 0
+_ADD_ACTION = "add"
 
 
 class DirectWriteError(Exception):
@@ -29,12 +31,12 @@ class DirectWriteError(Exception):
 
 
 def write_directly(frame: DataFrame, uri: str, *, partition_columns: Sequence[str], options: Mapping[str, str]) -> None:
-    """Write the rows as Parquet below `uri`, a new directory, with the manifest beside them.
+    """Write the rows as Parquet files below `uri`, a new directory, which also gets the manifest.
 
     Spark's errors for the rows are raised unchanged.
 
     Raises:
-        DirectWriteError: nothing was written; use the public writer.
+        DirectWriteError: this Spark has no such sink, and nothing was written. Use the public writer.
     """
     spark = frame.sparkSession
     jvm: Any = spark._jvm
@@ -44,7 +46,7 @@ def write_directly(frame: DataFrame, uri: str, *, partition_columns: Sequence[st
         utils = java_class(jvm, "PythonUtils")
         columns, settings = utils.toSeq(list(partition_columns)), utils.toScalaMap(dict(options))
         sink = _sink_class(jvm)(spark._jsparkSession, uri, parquet, columns, settings)
-        sink.addBatch(_BATCH, data)
+        sink.addBatch(_BATCH_ID, data)
     except Py4JJavaError:
         raise
     except (Py4JError, AttributeError, TypeError) as error:
@@ -61,7 +63,7 @@ def manifest_uris(data: bytes) -> list[str]:
     if version != "v1":
         raise DirectWriteError(f"The manifest of Spark's sink has the version {version!r}")
     entries = [json.loads(line) for line in lines]
-    return [entry["path"] for entry in entries if entry["action"] == _ADDED and not entry["isDir"]]
+    return [entry["path"] for entry in entries if entry["action"] == _ADD_ACTION and not entry["isDir"]]
 
 
 def _sink_class(jvm: Any) -> Any:

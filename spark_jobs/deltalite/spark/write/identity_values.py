@@ -1,8 +1,8 @@
 """Values of IDENTITY columns for new rows, without gaps.
 
-The rows are persisted during the write, because they are counted before they are numbered. Each partition then has its
-own range of numbers. If a lost partition returns more rows when it is computed again, the write fails, so no value is
-used twice. Tables without IDENTITY columns skip all of this. Protocol: Identity Columns.
+The rows are persisted during the write, because they are counted before they are numbered. Each partition then gets a
+separate range of numbers. Spark computes a lost partition again. If it then has more rows, the write fails, so no value
+is used twice. Protocol: Identity Columns.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.protocol.identity_columns import IdentityColumn
-from deltalite.spark.columns.names import named
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error
 
-# The number of a row in its partition, in the lower bits of `monotonically_increasing_id`.
-_ROW_BITS = (1 << 33) - 1
+# The lower 33 bits of `monotonically_increasing_id` are the number of a row in its partition.
+_ROW_NUMBER_MASK = (1 << 33) - 1
 
 
 @contextmanager
@@ -36,33 +36,36 @@ def fill_identities(rows: DataFrame, columns: Sequence[IdentityColumn]) -> Itera
         return
     persisted = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        counts = _counts(persisted)
+        counts = _counts_of_partitions(persisted)
         total = sum(counts)
-        for column in columns:
-            _ = total and column.last(total)  # raises if the column has no values left
+        for column in columns if total else ():
+            column.last(total)  # raises if the column has no values left
         yield _with_values(persisted, columns, counts), total
     finally:
         persisted.unpersist()
 
 
-def _counts(rows: DataFrame) -> list[int]:
+def _counts_of_partitions(rows: DataFrame) -> list[int]:
     """Return the number of rows in each partition."""
     try:
-        counts = rows.groupBy(F.spark_partition_id().alias("at")).count().collect()
+        counts = rows.groupBy(F.spark_partition_id().alias("partition")).count().collect()
     except SPARK_ERRORS as error:
-        if (typed := data_error(error)) is None:
+        if (typed_error := data_error(error)) is None:
             raise
-        raise typed from error
+        raise typed_error from error
     by_partition = {row[0]: row[1] for row in counts}
     return [by_partition.get(partition, 0) for partition in range(max(by_partition, default=-1) + 1)]
 
 
 def _with_values(rows: DataFrame, columns: Sequence[IdentityColumn], counts: Sequence[int]) -> DataFrame:
+    """Return the rows with values in the columns. `counts` has the number of rows in each partition."""
     offsets = list(accumulate(counts, initial=0))[:-1]
-    at = F.spark_partition_id() + 1
-    row = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_BITS))
+    index = F.spark_partition_id() + 1  # SQL counts the items of an array from 1
+    row = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_NUMBER_MASK))
     message = F.lit("A partition of the rows has grown while identity values were assigned.")
-    in_range = F.coalesce(F.try_element_at(F.lit(list(counts)), at), F.lit(0)) > row
-    number = F.when(in_range, F.element_at(F.lit(offsets), at) + row).otherwise(F.raise_error(message).cast("long"))
+    is_counted = F.coalesce(F.try_element_at(F.lit(list(counts)), index), F.lit(0)) > row
+    number = F.when(is_counted, F.element_at(F.lit(offsets), index) + row).otherwise(
+        F.raise_error(message).cast("long")
+    )
     values = {c.name: (F.lit(c.first) + number * F.lit(c.step)).cast("long").alias(c.name) for c in columns}
-    return rows.select(*[values.get(name, named(name)) for name in rows.columns])
+    return rows.select(*[values.get(name, column_named(name)) for name in rows.columns])

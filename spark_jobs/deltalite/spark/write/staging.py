@@ -3,7 +3,7 @@
 - Spark writes into a new directory below the table. Only this directory is listed, never the table.
 - If a rename is cheap, the name of the directory begins with `_`, so that no engine reads it as data. `publish` renames
   the files to the usual layout. On an object store the name is a short random prefix, and the files stay there.
-- The end of the block removes uncommitted files. A killed process leaves them to a vacuum.
+- The context manager removes uncommitted files on exit. If the process is killed, the files remain until a vacuum.
 - Spark converts partition values to text before they become directory names, so that the log gets exactly the text that
   Delta requires. `long_values` handles values that cannot be directory names.
 
@@ -31,7 +31,7 @@ from deltalite.protocol.file_names import STAGING_DIR
 from deltalite.protocol.paths import partition_values_of_dir
 from deltalite.protocol.schema import DataType, PrimitiveType, StructField, StructType
 from deltalite.spark.columns.guards import Guard, violation, with_guards
-from deltalite.spark.columns.names import named, quoted
+from deltalite.spark.columns.names import column_named, quoted
 from deltalite.spark.columns.stored_columns import stored_as, stored_columns
 from deltalite.spark.hadoop.folders import TableFolder
 from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error
@@ -39,7 +39,7 @@ from deltalite.spark.runtime.session import settings
 from deltalite.spark.write.direct_write import MANIFEST, MANIFEST_DIR, DirectWriteError, manifest_uris, write_directly
 from deltalite.spark.write.long_values import folder_text, long_values
 
-# The folder of task attempts of Hadoop's committer. An attempt that outlived its job may still write there.
+# The folder of task attempts of Hadoop's committer. A task attempt may still write there after the end of its job.
 _ATTEMPTS_DIR = "_temporary"
 _FORMAT_SETTINGS = {
     # INT96, Spark's default, is deprecated and has no statistics. The protocol requires 64-bit microseconds.
@@ -48,12 +48,12 @@ _FORMAT_SETTINGS = {
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
 _OPTIMIZE_SETTINGS = {
-    # Adaptive execution does the rebalancing; the session may have switched it off.
+    # Adaptive execution rebalances the rows. The session may have switched it off.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(128 * 1024 * 1024),
 }
-# Spark 4.3 shreds variants by default, and Delta forbids it in most tables. The last setting is for tests of Spark.
+# Spark 4.3 shreds variants by default, but Delta forbids this in most tables. The last setting is for tests of Spark.
 _SHRED_VARIANTS = {"spark.sql.variant.writeShredding.enabled": "true", "spark.sql.variant.inferShreddingSchema": "true"}
 _DO_NOT_SHRED_VARIANTS = {
     "spark.sql.variant.inferShreddingSchema": "false",
@@ -65,7 +65,7 @@ _OPEN_FILES_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
 _TASK_NUMBER = re.compile(r"part-(\d+)-")
 _RANDOM_PREFIX_LENGTH = 2
 _FOLDER_PREFIX = "folder"  # not hidden, so that a vacuum sees the folder
-# Long enough that no two writes use the same folder.
+# With this length, no two writes use the same folder.
 _WRITE_PREFIX_LENGTH = 8
 
 _log = logging.getLogger(__name__)
@@ -73,9 +73,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """A written file. `name` is its decoded path relative to the table's root; values are spelled as in the log.
+    """A written file.
 
-    `folder` is the target folder in the table: empty, or a name that ends with `/`.
+    - `name`: the decoded path of the file, relative to the table's root.
+    - `partition_values`: the values as the log spells them.
+    - `folder`: the target folder in the table: empty, or a name that ends with `/`.
     """
 
     name: str
@@ -86,19 +88,22 @@ class DataFile:
 
     @property
     def task(self) -> int | None:
-        """The number of the Spark task that wrote the file; known only before the file is moved."""
+        """The number of the Spark task that wrote the file, or None after the file was moved."""
         match = _TASK_NUMBER.match(self.name.rpartition("/")[2])
         return None if match is None else int(match[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteLayout:
-    """The layout of data files. `partition_columns` has the physical names.
+    """The layout of data files.
 
-    `open_files` is the most files that a task writes at once; with it Spark need not sort the rows. `row_group_bytes`
-    is the approximate size of a row group; by default Spark's. `shreds_variants` lets Spark store the paths that many
-    variants have as typed columns; Spark 4.0 does not. With `materializes_partition_columns`, the data files have the
-    partition columns too, after the other columns.
+    - `partition_columns`: the physical names.
+    - `optimize`: whether Spark rebalances the rows, so that files are neither small nor very large.
+    - `random_prefixes`: whether files lie in folders with random names, not in folders of partition values.
+    - `open_files`: the limit on the files that a task writes at once. With this limit Spark need not sort the rows.
+    - `row_group_bytes`: the approximate size of a row group; by default Spark's.
+    - `shreds_variants`: whether Spark may store the paths that many variants have as typed columns. Spark 4.0 does not.
+    - `materializes_partition_columns`: whether the data files have the partition columns too, after the other columns.
     """
 
     partition_columns: Sequence[str]
@@ -113,8 +118,8 @@ class WriteLayout:
     def folder_columns(self, schema: StructType) -> dict[str, str]:
         """Return the name of each partition column in the names of Spark's folders, by physical name.
 
-        Spark leaves the columns of folders out of the files. If the files have them too, the folders need
-        names that no column of `schema` has.
+        Spark leaves the columns of folders out of the files. If the files have the partition columns too, the folders
+        need names that no column of `schema` has.
         """
         if not self.materializes_partition_columns:
             return {name: name for name in self.partition_columns}
@@ -127,7 +132,7 @@ class WriteLayout:
 class StagedWrite:
     """The files of one operation, from the Spark task to the commit.
 
-    Use it as a context manager. The end of the block without `keep()` removes every file that was written.
+    Use it as a context manager. On exit it removes every written file, unless `keep` or `leave` was called.
     """
 
     def __init__(self, folder: TableFolder, layout: WriteLayout) -> None:
@@ -167,11 +172,11 @@ class StagedWrite:
             folder.remove_if_empty(created_folder)
 
     def keep(self) -> None:
-        """Keep the files, because they are committed."""
+        """Keep the published files, because the log refers to them."""
         self._keeps_files = True
 
     def leave(self) -> None:
-        """Keep all files, because it is unknown whether they are committed. A killed process leaves the same state."""
+        """Keep all files, because the log may refer to them. A killed process leaves the same state."""
         self._keeps_files = self._keeps_staging = True
         self._staged.clear()
 
@@ -184,23 +189,23 @@ class StagedWrite:
         folder: str = "",
         known_values: Iterable[str] = (),
     ) -> list[DataFile]:
-        """Write the rows if all of them pass the guards. Files without rows are not in the result.
+        """Write the rows, and return the staged files.
 
         Args:
             frame: the rows, with the table's logical columns. Only the guards use additional columns.
             table: the schema to write with.
             guards: the checks of each row.
             folder: the target folder in the table: empty, or a name that ends with `/`.
-            known_values: known partition values, which save a second read of the rows for values that are too long for
-                a folder name.
+            known_values: partition values that may occur. If a value is too long for a folder name and is not among
+                them, the rows are read again.
 
         Raises:
             ConstraintViolationError: a row breaks a guard.
             SourceError: a row cannot be computed, or a second computation returns other rows.
             StoragePermissionError, StorageError: the table's folder cannot be written.
         """
-        # Creating the staging folder first gives a short error if the table's folder is not writable. After a killed
-        # write, it shows that the other files are leftovers of this library (`foreign_entry`).
+        # The staging folder is created first, which gives a short error if the table's folder is not writable. After a
+        # killed write, the staging folder shows that the other files are leftovers of this library (`foreign_entry`).
         self._folder.make(self._staging)
         if self._folder.renames:
             target = f"{self._staging}/{uuid.uuid4()}"
@@ -211,15 +216,15 @@ class StagedWrite:
             checked_rows = with_guards(frame, guards, table.logical.names).select(*stored_columns(table))
             texts = _partition_texts(table.physical, self._layout)
             folder_columns = self._layout.folder_columns(table.physical)
-            rows = _laid_out(checked_rows, table.physical, texts, folder_columns, self._layout)
+            rows = _rows_to_write(checked_rows, table.physical, texts, folder_columns, self._layout)
             try:
                 written = self._write(rows, target, folder_columns)
                 folder_values = {value for file in written for value in file.partition_values.values()}
                 values = long_values(folder_values, checked_rows, texts, known_values)
             except SPARK_ERRORS as error:
-                if (typed := violation(error, guards) or data_error(error)) is None:
+                if (typed_error := violation(error, guards) or data_error(error)) is None:
                     raise
-                raise typed from error
+                raise typed_error from error
         if not self._folder.renames:
             self._staged.update(file.name for file in written)
         return [
@@ -238,13 +243,14 @@ class StagedWrite:
         self._published = [name for name in self._published if name not in names]
 
     def publish(self, files: Sequence[DataFile]) -> list[DataFile]:
-        """Move staged files to their final places in the table."""
+        """Move staged files to their final places in the table, and return them with their new names."""
         if self._folder.renames:
             return [self._move(file) for file in files]
         self._published += [file.name for file in files]
         return list(files)
 
     def _write(self, rows: DataFrame, target: str, folder_columns: Mapping[str, str]) -> list[DataFile]:
+        """Write the rows below the folder `target`, and return the files."""
         uri = f"{self._folder.uri}/{target}"
         options = {}
         if self._layout.max_records_per_file is not None:
@@ -256,24 +262,26 @@ class StagedWrite:
                 write_directly(rows, uri, partition_columns=list(folder_columns.values()), options=options)
                 return self._files_of_manifest(target, folder_columns)
             except DirectWriteError as error:
-                _log.warning("Writing through Spark's public API, which copies each file: %s.", error)
+                _log.warning(
+                    "Writing to %s through Spark's public API, which copies each file: %s.", self._folder.root, error
+                )
                 self._folder.remove_tree(target)
         writer = rows.write.options(**options).option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         if folder_columns:
             writer = writer.partitionBy(*folder_columns.values())
         writer.parquet(uri)
-        return self._list(target, folder_columns)
+        return self._files_below(target, folder_columns)
 
     def _files_of_manifest(self, target: str, folder_columns: Mapping[str, str]) -> list[DataFile]:
-        """Return the files of successful tasks, and remove the files of failed ones."""
+        """Return the files of successful tasks, and remove the files of failed tasks."""
         manifest = self._folder.read(f"{target}/{MANIFEST}")
         if manifest is None:
             raise DirectWriteError("Spark's sink left no manifest")
         self._folder.remove_tree(f"{target}/{MANIFEST_DIR}")
         names = {unquote(uri).removeprefix(f"{self._folder.uri}/") for uri in manifest_uris(manifest)}
-        files = {file.name: file for file in self._list(target, folder_columns)}
-        for stray in files.keys() - names:
-            self._folder.remove(stray)
+        files = {file.name: file for file in self._files_below(target, folder_columns)}
+        for name_of_failed_task in files.keys() - names:
+            self._folder.remove(name_of_failed_task)
         missing = names - files.keys()
         if missing:
             raise DirectWriteError(f"Spark's sink names files that do not exist, such as {min(missing)}")
@@ -284,14 +292,15 @@ class StagedWrite:
         staged_path = file.name.split("/", 3)[3]
         base = staged_path.rpartition("/")[2]
         random_path = f"{_random_name(_RANDOM_PREFIX_LENGTH)}/{_unique_name(base)}"
-        # A reader of a folder such as `day=2026-01-01` would get the column twice if the file has it too.
+        # If the file has a partition column, a reader of a folder such as `day=2026-01-01` gets the column twice.
         is_random = self._layout.random_prefixes or self._layout.materializes_partition_columns
         name = file.folder + (random_path if is_random else staged_path)
         self._folder.rename(file.name, name)
         self._published.append(name)
         return replace(file, name=name)
 
-    def _list(self, target: str, folder_columns: Mapping[str, str]) -> list[DataFile]:
+    def _files_below(self, target: str, folder_columns: Mapping[str, str]) -> list[DataFile]:
+        """Return the data files below the folder `target`."""
         partition_columns = {folder: name for name, folder in folder_columns.items()}
         files = []
         for stored in self._folder.files_below(target, but_not_in=_ATTEMPTS_DIR):
@@ -317,7 +326,7 @@ def _unique_name(base: str) -> str:
 
 
 def _settings(table: TableSchema, layout: WriteLayout) -> Mapping[str, str]:
-    # Rows read from a table with column mapping carry its field ids, which are wrong in another table.
+    # Rows from a table with column mapping have field ids in their metadata, which are wrong in another table.
     ids = {"spark.sql.parquet.fieldId.write.enabled": str(table.mode is not MappingMode.NONE).lower()}
     open_files = {} if layout.open_files is None else {_OPEN_FILES_SETTING: str(layout.open_files)}
     variants = _SHRED_VARIANTS if layout.shreds_variants else _DO_NOT_SHRED_VARIANTS
@@ -326,30 +335,30 @@ def _settings(table: TableSchema, layout: WriteLayout) -> Mapping[str, str]:
 
 def _partition_texts(schema: StructType, layout: WriteLayout) -> dict[str, Column]:
     """Return the partition columns as the text of the log."""
-    return {f.name: partition_text(named(f.name), f.type) for f in schema if f.name in layout.partition_columns}
+    return {f.name: partition_text(column_named(f.name), f.type) for f in schema if f.name in layout.partition_columns}
 
 
-def _laid_out(
+def _rows_to_write(
     frame: DataFrame,
     schema: StructType,
     texts: Mapping[str, Column],
     folder_columns: Mapping[str, str],
     layout: WriteLayout,
 ) -> DataFrame:
-    """Return the rows to write: folder names of partition values, and rows rebalanced if the layout asks for it."""
-    in_files = [named(f.name) for f in schema if f.name not in folder_columns]
+    """Return the rows with the columns of the files and of the folders. The layout decides if they are rebalanced."""
+    file_columns = [column_named(f.name) for f in schema if f.name not in folder_columns]
     if layout.materializes_partition_columns:
-        in_files += [_as_in_log(f) for f in schema if f.name in folder_columns]
+        file_columns += [_as_in_log(f) for f in schema if f.name in folder_columns]
     folders = [folder_text(text, folder_columns[name]).alias(folder_columns[name]) for name, text in texts.items()]
-    rows = frame.select(*in_files, *folders)
+    rows = frame.select(*file_columns, *folders)
     if not layout.optimize:
         return rows
     return rows.hint("rebalance", *[F.col(quoted(column)) for column in folder_columns.values()])
 
 
 def _as_in_log(field: StructField) -> Column:
-    """Return the values of a partition column that readers get from the log: an empty text is null there."""
-    column = named(field.name)
+    """Return the values of a partition column as readers get them from the log, in which an empty text is null."""
+    column = column_named(field.name)
     if field.type not in (PrimitiveType("string"), PrimitiveType("binary")):
         return column
     return stored_as(field, F.when(F.length(column) > 0, column))
@@ -361,28 +370,29 @@ def partition_text(column: Column, data_type: DataType) -> Column:
         case PrimitiveType("timestamp"):
             epoch = F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")
             utc = F.timestamp_add("MICROSECOND", F.unix_micros(column), epoch)
-            return F.concat(_zoneless_text(utc, between="T"), F.lit("Z"))
+            return F.concat(_text_without_zone(utc, separator="T"), F.lit("Z"))
         case PrimitiveType("timestamp_ntz"):
-            return _zoneless_text(column, between=" ")
+            return _text_without_zone(column, separator=" ")
         case _:
             return column.cast("string")
 
 
-def _zoneless_text(column: Column, *, between: str) -> Column:
-    """Return text such as `2026-01-01 00:00:00.000000`.
+def _text_without_zone(column: Column, *, separator: str) -> Column:
+    """Return the text of a timestamp_ntz, such as `2026-01-01 00:00:00.000000`.
 
     `date_format` would use the session's time zone, in which some hours occur twice or never.
     """
     text = column.cast("string")  # years above 9999 or below 1 are longer
     day, clock = F.substring_index(text, " ", 1), F.substring_index(text, " ", -1)
     fraction = F.rpad(F.substring(clock, 10, 6), 6, "0")
-    return F.concat(day, F.lit(between), F.substring(clock, 1, 8), F.lit("."), fraction)
+    return F.concat(day, F.lit(separator), F.substring(clock, 1, 8), F.lit("."), fraction)
 
 
 def foreign_entry(folder: TableFolder) -> str | None:
-    """Return a visible file or folder below the root that a table without commits cannot have, or None.
+    """Return the name of a visible file or folder below the root of a table without commits, or None.
 
-    If there is a staging folder, the other entries are leftovers of a write that was killed before its commit.
+    If there is a staging folder, the other files are leftovers of a write that was killed before its commit. The
+    function then returns None.
     """
     names = folder.names()
     if STAGING_DIR in names:

@@ -1,4 +1,4 @@
-"""A deletion vector is read from the log or from its file. The error for an invalid one names the difference."""
+"""A deletion vector is read from the log or from its file. The error for an invalid vector names the wrong value."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltalite.columnar.deletion_vectors.reading import deleted_rows, file_name, kept_rows
+from deltalite.columnar.deletion_vectors.reading import deleted_rows, file_name, mask_without_rows
 from deltalite.errors import CorruptDataFileError, StorageError
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.memory import MemoryLogStore
 from tests.support.fuzzing import examples
-from tests.support.vectors import framed, inline, vector, vector_file, z85
+from tests.support.vectors import inline_vector, vector, vector_file, with_size_and_checksum, z85
 
 ID = UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
 NAME = f"deletion_vector_{ID}.bin"
 ROWS = [3, 4, 7, 11, 18, 29]
 
 
-def stored(content, name=NAME):
+def store_with(content, name=NAME):
     store = MemoryLogStore()
     store.write(name, content)
     return store
@@ -40,42 +40,42 @@ def descriptor(**changes):
 
 
 def test_a_vector_in_a_separate_file_is_read():
-    assert deleted_rows(stored(vector_file(vector(ROWS))[0]), descriptor()).to_pylist() == ROWS
+    assert deleted_rows(store_with(vector_file(vector(ROWS))[0]), descriptor()).to_pylist() == ROWS
 
 
 def test_each_vector_of_a_shared_file_is_read_at_its_offset():
-    sets = [[1], list(range(5000)), [2**33, 2**34]]
-    content, offsets = vector_file(*map(vector, sets))
-    for rows, offset in zip(sets, offsets, strict=True):
-        place = descriptor(offset=offset, sizeInBytes=len(vector(rows)), cardinality=len(rows))
-        assert deleted_rows(stored(content), place).to_pylist() == rows
+    row_sets = [[1], list(range(5000)), [2**33, 2**34]]
+    content, offsets = vector_file(*map(vector, row_sets))
+    for rows, offset in zip(row_sets, offsets, strict=True):
+        vector_of_rows = descriptor(offset=offset, sizeInBytes=len(vector(rows)), cardinality=len(rows))
+        assert deleted_rows(store_with(content), vector_of_rows).to_pylist() == rows
 
 
 def test_only_the_bytes_of_the_vector_are_read(monkeypatch):
     content, offsets = vector_file(vector(range(0, 100_000, 2)), vector(ROWS), vector(range(0, 100_000, 3)))
-    read = []
+    read_sizes = []
 
-    class Counting(pa.PythonFile):
+    class RecordingFile(pa.PythonFile):
         def read(self, nbytes=None):
-            read.append(nbytes)
+            read_sizes.append(nbytes)
             return super().read(nbytes)
 
     store = MemoryLogStore()
-    monkeypatch.setattr(MemoryLogStore, "open", lambda _self, _name: Counting(pa.BufferReader(content), "r"))
+    monkeypatch.setattr(MemoryLogStore, "open", lambda _self, _name: RecordingFile(pa.BufferReader(content), "r"))
     assert deleted_rows(store, descriptor(offset=offsets[1])).to_pylist() == ROWS
-    assert sum(read) == 1 + 8 + len(vector(ROWS))
+    assert sum(read_sizes) == 1 + 8 + len(vector(ROWS))
 
 
 def test_a_prefix_before_the_uuid_is_a_folder():
     prefixed = descriptor(pathOrInlineDv="ab" + z85(ID.bytes))
     assert file_name(prefixed) == f"ab/{NAME}"
-    assert deleted_rows(stored(vector_file(vector(ROWS))[0], f"ab/{NAME}"), prefixed).to_pylist() == ROWS
+    assert deleted_rows(store_with(vector_file(vector(ROWS))[0], f"ab/{NAME}"), prefixed).to_pylist() == ROWS
 
 
 @pytest.mark.parametrize("scheme", ["", "file:", "file://"])
 def test_an_absolute_path_is_decoded_like_the_path_of_a_data_file(tmp_path, scheme):
-    place = tmp_path / "a b%20.bin"
-    place.write_bytes(vector_file(vector(ROWS))[0])
+    file = tmp_path / "a b%20.bin"
+    file.write_bytes(vector_file(vector(ROWS))[0])
     path = f"{scheme}{tmp_path}/a%20b%2520.bin"
     positions = deleted_rows(LocalLogStore(str(tmp_path / "table")), descriptor(storageType="p", pathOrInlineDv=path))
     assert positions.to_pylist() == ROWS
@@ -83,19 +83,19 @@ def test_an_absolute_path_is_decoded_like_the_path_of_a_data_file(tmp_path, sche
 
 @pytest.mark.parametrize("rows", [[0], [0, 9], ROWS, list(range(1000)), [2**40]])
 def test_a_vector_in_the_log_is_read_without_its_padding(rows):
-    assert deleted_rows(MemoryLogStore(), inline(rows)).to_pylist() == rows
+    assert deleted_rows(MemoryLogStore(), inline_vector(rows)).to_pylist() == rows
 
 
 def test_an_empty_vector_deletes_nothing():
-    nothing = {"storageType": "i", "pathOrInlineDv": "", "sizeInBytes": 0, "cardinality": 0}
-    assert deleted_rows(MemoryLogStore(), nothing).to_pylist() == []
-    assert deleted_rows(MemoryLogStore(), inline([])).to_pylist() == []
+    empty_vector = {"storageType": "i", "pathOrInlineDv": "", "sizeInBytes": 0, "cardinality": 0}
+    assert deleted_rows(MemoryLogStore(), empty_vector).to_pylist() == []
+    assert deleted_rows(MemoryLogStore(), inline_vector([])).to_pylist() == []
 
 
 def test_an_absent_offset_means_the_first_vector_of_the_file():
     content, _ = vector_file(vector(ROWS), vector([1]))
-    for absent in ("absent", None):
-        assert deleted_rows(stored(content), descriptor(offset=absent)).to_pylist() == ROWS
+    for absent_offset in ("absent", None):
+        assert deleted_rows(store_with(content), descriptor(offset=absent_offset)).to_pylist() == ROWS
 
 
 GOOD, _ = vector_file(vector(ROWS))
@@ -122,7 +122,7 @@ GOOD, _ = vector_file(vector(ROWS))
         (GOOD, {"cardinality": True}, "cardinality True"),
         (GOOD[:20] + b"\xff" + GOOD[21:], {}, "checksum [0-9a-f]{8} where [0-9a-f]{8} is expected"),
         (GOOD[:-1] + bytes([GOOD[-1] ^ 1]), {}, "checksum"),
-        (b"\x01" + framed(bytes(len(vector(ROWS)))), {}, "magic number 0 where 1681511377"),
+        (b"\x01" + with_size_and_checksum(bytes(len(vector(ROWS)))), {}, "magic number 0 where 1681511377"),
         (GOOD, {"storageType": "x"}, "storage type"),
         (GOOD, {"storageType": "absent"}, "storage type"),
         (GOOD, {"pathOrInlineDv": None}, "pathOrInlineDv"),
@@ -132,19 +132,19 @@ GOOD, _ = vector_file(vector(ROWS))
         (GOOD, {"storageType": "i"}, "bytes where the log says"),
         (GOOD, {"storageType": "i", "pathOrInlineDv": "#####"}, "Z85"),
         (GOOD, {"storageType": "i", "sizeInBytes": 10}, "magic number"),
-        (GOOD, {**inline(ROWS), "sizeInBytes": len(vector(ROWS)) - 1}, "ends early"),
+        (GOOD, {**inline_vector(ROWS), "sizeInBytes": len(vector(ROWS)) - 1}, "ends early"),
         (GOOD, {"sizeInBytes": 0, "cardinality": 0}, "the log says 0"),
     ],
 )
 def test_the_error_names_the_expected_and_the_actual_value(content, changes, reason):
     with pytest.raises(CorruptDataFileError, match=reason) as caught:
-        deleted_rows(stored(content), descriptor(**changes))
+        deleted_rows(store_with(content), descriptor(**changes))
     assert caught.value.remedy
 
 
 def test_the_error_names_the_file_and_offset_of_a_damaged_vector():
     with pytest.raises(CorruptDataFileError, match=f"at byte 1 of '{NAME}' of the table memory://table"):
-        deleted_rows(stored(GOOD[:-1] + b"\0"), descriptor())
+        deleted_rows(store_with(GOOD[:-1] + b"\0"), descriptor())
 
 
 def test_the_error_names_a_missing_file():
@@ -156,18 +156,19 @@ def test_a_storage_failure_is_not_reported_as_damage():
     def fail(_operation, _name):
         raise OSError(5, "Input/output error")
 
-    store = stored(GOOD)
+    store = store_with(GOOD)
     store.before = fail
     with pytest.raises(StorageError, match=NAME):
         deleted_rows(store, descriptor())
 
 
 @examples(300)
-@given(at=st.integers(0, len(GOOD) - 1), change=st.one_of(st.just("cut"), st.integers(1, 255)))
-def test_a_damaged_file_never_gives_other_rows(at, change):
-    damaged = GOOD[:at] if change == "cut" else GOOD[:at] + bytes([GOOD[at] ^ change]) + GOOD[at + 1 :]
+@given(position=st.integers(0, len(GOOD) - 1), change=st.one_of(st.just("cut"), st.integers(1, 255)))
+def test_a_damaged_file_never_gives_other_rows(position, change):
+    damaged_end = b"" if change == "cut" else bytes([GOOD[position] ^ change]) + GOOD[position + 1 :]
+    damaged = GOOD[:position] + damaged_end
     with pytest.raises(CorruptDataFileError):
-        deleted_rows(stored(damaged), descriptor())
+        deleted_rows(store_with(damaged), descriptor())
 
 
 @examples(200)
@@ -177,7 +178,7 @@ def test_a_damaged_file_never_gives_other_rows(at, change):
     count=st.integers(0, 70),
 )
 def test_the_mask_of_a_range_leaves_the_rows_that_are_not_deleted(rows, start, count):
-    mask = kept_rows(pa.array(sorted(rows), pa.int64()), start, count)
+    mask = mask_without_rows(pa.array(sorted(rows), pa.int64()), start, count)
     expected = [row not in rows for row in range(start, start + count)]
     assert (mask is None) == all(expected)
     assert mask is None or (mask.type == pa.bool_() and mask.to_pylist() == expected)

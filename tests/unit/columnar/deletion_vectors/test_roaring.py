@@ -26,12 +26,12 @@ def native(*bitmaps):
 
 
 def bits32(payload):
-    """One 32-bit bitmap of these bytes under key 0."""
+    """The bytes of a 64-bit bitmap that has one 32-bit bitmap, `payload`, under key 0."""
     return struct.pack("<IqI", PORTABLE_MAGIC, 1, 0) + payload
 
 
 @st.composite
-def some_values(draw, within=CONTAINER):
+def container_values(draw, within=CONTAINER):
     """Scattered values or dense ranges, so that each of the three containers occurs."""
     start = draw(st.integers(0, within - 1))
     match draw(st.sampled_from(["scattered", "stretch", "every other", "full"])):
@@ -49,7 +49,7 @@ def some_values(draw, within=CONTAINER):
 def bitmaps64(draw):
     values = set()
     for base in draw(st.lists(st.sampled_from([0, 1, 2, 3, 65535, 65536, 2**31 - 1, 2**47 - 1]), max_size=5)):
-        values |= {base * CONTAINER + value for value in draw(some_values())}
+        values |= {base * CONTAINER + value for value in draw(container_values())}
     bitmap = BitMap64(values)
     if draw(st.booleans()):
         bitmap.run_optimize()
@@ -66,8 +66,8 @@ def test_bitmaps_of_the_reference_implementation_are_decoded(bitmap):
 
 
 @examples(30)
-@given(st.lists(some_values(), max_size=3))
-def test_the_layout_before_the_standard_is_decoded(parts):
+@given(st.lists(container_values(), max_size=3))
+def test_the_native_layout_is_decoded(parts):
     expected = [(key << 32) + value for key, values in enumerate(parts) for value in sorted(values)]
     assert decode(native(*map(BitMap, parts)), len(expected)).to_pylist() == expected
 
@@ -138,17 +138,17 @@ def test_bytes_that_break_the_format_are_rejected_with_the_reason(data, cardinal
 def test_a_run_that_claims_more_values_than_its_header_is_not_expanded():
     """65,535 runs of 65,536 values would need 32 GiB."""
     runs = struct.pack("<HH", 0, 65535) * 65535
-    lie = bits32(ONE_RUN_HEADER + struct.pack("<HHH", 0, 65535, 65535) + runs)
+    data = bits32(ONE_RUN_HEADER + struct.pack("<HHH", 0, 65535, 65535) + runs)
     with pytest.raises(MalformedBitmapError, match="runs hold"):
-        decode(lie, 65536)
+        decode(data, 65536)
 
 
 def test_a_billion_claimed_rows_are_rejected_before_memory_is_allocated():
-    full = struct.pack("<HH", 0, 65535)
+    full_run = struct.pack("<HH", 0, 65535)
     containers = 20_000
     header = struct.pack("<I", 12347 | (containers - 1) << 16) + b"\xff" * (containers // 8)
     keys = b"".join(struct.pack("<HH", key, 65535) for key in range(containers))
-    data = bits32(header + keys + bytes(4 * containers) + (struct.pack("<H", 1) + full) * containers)
+    data = bits32(header + keys + bytes(4 * containers) + (struct.pack("<H", 1) + full_run) * containers)
     before = pa.total_allocated_bytes()
     with pytest.raises(MalformedBitmapError, match="1310720000 rows where 7 are expected"):
         decode(data, 7)
@@ -166,17 +166,18 @@ SMALL[2].run_optimize()
 @examples(400)
 @given(
     bitmap=st.sampled_from(SMALL),
-    old=st.booleans(),
-    where=st.floats(0, 1, exclude_max=True),
+    is_native=st.booleans(),
+    fraction=st.floats(0, 1, exclude_max=True),
     change=st.one_of(st.just("cut"), st.integers(1, 255)),
 )
-def test_damaged_bytes_are_rejected_or_give_the_stated_number_of_sorted_values(bitmap, old, where, change):
+def test_damaged_bytes_are_rejected_or_give_the_stated_number_of_sorted_values(bitmap, is_native, fraction, change):
     values = [value for value in bitmap if value < 2**32]
-    data = native(BitMap(values)) if old else portable(bitmap)
-    cardinality = len(values) if old else len(bitmap)
-    # Half of the hits go to the headers, where the decisions are.
-    at = int(where * 2 * 40) % len(data) if where < 0.5 else int((where - 0.5) * 2 * len(data))
-    damaged = data[:at] if change == "cut" else data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
+    data = native(BitMap(values)) if is_native else portable(bitmap)
+    cardinality = len(values) if is_native else len(bitmap)
+    # Half of the changes hit the first 40 bytes, where the headers are.
+    position = int(fraction * 2 * 40) % len(data) if fraction < 0.5 else int((fraction - 0.5) * 2 * len(data))
+    damaged_end = b"" if change == "cut" else bytes([data[position] ^ change]) + data[position + 1 :]
+    damaged = data[:position] + damaged_end
     try:
         decoded = decode(damaged, cardinality).to_pylist()
     except MalformedBitmapError:

@@ -19,12 +19,12 @@ def lake(tmp_path):
     return Lake(tmp_path)
 
 
-def footer(version, *keys, zone=None):
+def writer_metadata(version, *keys, zone=None):
     metadata = {"org.apache.spark.version": version, **{f"org.apache.spark.{key}": "" for key in keys}}
     return {**metadata, **({"org.apache.spark.timeZone": zone} if zone else {})}
 
 
-# The day before 1970 that old Spark wrote for a Julian date, and the day that has the same name today.
+# The day number that old Spark wrote for a Julian date, and the number of the same date in today's calendar.
 JULIAN_DAYS = [
     (-141_428, -141_438),  # 1582-10-04
     (-141_427, -141_427),  # 1582-10-15
@@ -36,33 +36,37 @@ JULIAN_DAYS = [
 ]
 
 
-@pytest.mark.parametrize("metadata", [footer("2.4.5"), footer("3.2.1", "legacyDateTime")], ids=str)
+@pytest.mark.parametrize("metadata", [writer_metadata("2.4.5"), writer_metadata("3.2.1", "legacyDateTime")], ids=str)
 def test_dates_of_the_julian_calendar_keep_year_month_and_day(lake, metadata):
     stored = pa.table({"d": pa.array([day for day, _ in JULIAN_DAYS], pa.int32()).cast(pa.date32())})
     lake.add(stored.replace_schema_metadata(metadata))
     day_numbers = lake.read(struct_of(d=PrimitiveType("date")))["d"].cast(pa.int32()).to_pylist()
     assert day_numbers == [day for _, day in JULIAN_DAYS]
-    name = Comparison(column=("d",), operator=Operator.EQ, literal=date(1582, 10, 4))
-    assert lake.rows_of(struct_of(d=PrimitiveType("date")), predicate=name) == [{"d": date(1582, 10, 4)}]
+    is_last_julian_day = Comparison(column=("d",), operator=Operator.EQ, literal=date(1582, 10, 4))
+    assert lake.rows_of(struct_of(d=PrimitiveType("date")), predicate=is_last_julian_day) == [{"d": date(1582, 10, 4)}]
 
 
-@pytest.mark.parametrize("metadata", [None, footer("3.2.1"), footer("4.0.0"), footer("odd", "legacyDateTime")], ids=str)
+@pytest.mark.parametrize(
+    "metadata",
+    [None, writer_metadata("3.2.1"), writer_metadata("4.0.0"), writer_metadata("odd", "legacyDateTime")],
+    ids=str,
+)
 def test_dates_of_other_writers_are_not_converted(lake, metadata):
     lake.add(pa.table({"d": pa.array([-141_428], pa.int32()).cast(pa.date32())}).replace_schema_metadata(metadata))
     assert lake.read(struct_of(d=PrimitiveType("date")))["d"].cast(pa.int32()).to_pylist() == [-141_428]
 
 
 DAY_US = 86_400_000_000
-# The third is the last microsecond of 1500-02-29, and a day later the calendars are one more day apart.
+# The third instant is the last microsecond of 1500-02-29. One day later, the calendars differ by one more day.
 OLD_INSTANTS = [-141_428 * DAY_US, -719_164 * DAY_US + 5, -171_595 * DAY_US - 1, 7]
 
 
 @pytest.mark.parametrize(
     ("metadata", "options"),
     [
-        (footer("3.2.1", "legacyDateTime", zone="Etc/UTC"), {}),
-        (footer("3.0.1", zone="UTC"), {"use_deprecated_int96_timestamps": True}),
-        (footer("3.2.1", "legacyINT96", zone="UTC"), {"use_deprecated_int96_timestamps": True}),
+        (writer_metadata("3.2.1", "legacyDateTime", zone="Etc/UTC"), {}),
+        (writer_metadata("3.0.1", zone="UTC"), {"use_deprecated_int96_timestamps": True}),
+        (writer_metadata("3.2.1", "legacyINT96", zone="UTC"), {"use_deprecated_int96_timestamps": True}),
     ],
     ids=str,
 )
@@ -81,7 +85,7 @@ def test_old_timestamps_of_another_zone_are_rejected_and_modern_ones_are_read(la
             "u": pa.array([-DAY_US] * 4, pa.timestamp("us", "UTC")),
         }
     )
-    lake.add(stored.replace_schema_metadata(footer("3.2.1", "legacyDateTime", zone=zone)))
+    lake.add(stored.replace_schema_metadata(writer_metadata("3.2.1", "legacyDateTime", zone=zone)))
     schema = schema_from_arrow(stored.schema)
     with pytest.raises(UnsupportedFeatureError, match=f"Column 't' .*before 1900.*{zone or 'does not name'}"):
         lake.read(schema)

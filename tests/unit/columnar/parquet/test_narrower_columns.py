@@ -23,9 +23,9 @@ def footer_of(**columns):
     return pq.ParquetFile(sink).metadata
 
 
-def is_narrower(footer, **columns):
+def has_narrower_column(footer, **columns):
     schema = StructType(tuple(StructField(name, data_type) for name, data_type in columns.items()))
-    return NarrowerColumns(TableSchema(logical=schema)).has_any(footer, "f.parquet")
+    return NarrowerColumns(TableSchema(logical=schema)).are_in(footer, "f.parquet")
 
 
 @pytest.mark.parametrize(
@@ -55,19 +55,19 @@ def is_narrower(footer, **columns):
     ],
 )  # fmt: skip
 def test_a_type_is_narrower_if_the_table_has_widened_it(stored, data_type, expected):
-    assert is_narrower(footer_of(C=stored), c=data_type) is expected
+    assert has_narrower_column(footer_of(C=stored), c=data_type) is expected
 
 
 def test_a_column_that_the_file_lacks_is_not_narrower():
-    assert not is_narrower(footer_of(other=pa.array([1], pa.int32())), c=LONG)
+    assert not has_narrower_column(footer_of(other=pa.array([1], pa.int32())), c=LONG)
 
 
 def test_columns_are_found_by_their_ids():
     field = StructField("c", LONG, metadata={FIELD_ID: 7, PHYSICAL_NAME: "x"})
-    table = NarrowerColumns(TableSchema(logical=StructType((field,)), mode=MappingMode.ID))
+    narrower_columns = NarrowerColumns(TableSchema(logical=StructType((field,)), mode=MappingMode.ID))
     schema = pa.schema([pa.field("y", pa.int32(), metadata={"PARQUET:field_id": "7"})])
     sink = io.BytesIO()
     pq.write_table(pa.table({"y": pa.array([1], pa.int32())}, schema=schema), sink)
-    assert table.has_any(pq.ParquetFile(sink).metadata, "f.parquet")
+    assert narrower_columns.are_in(pq.ParquetFile(sink).metadata, "f.parquet")
     with pytest.raises(CorruptDataFileError, match=r"f\.parquet"):
-        table.has_any(footer_of(y=pa.array([1], pa.int32())), "f.parquet")
+        narrower_columns.are_in(footer_of(y=pa.array([1], pa.int32())), "f.parquet")

@@ -1,4 +1,4 @@
-"""Rebuilding of shredded variants, and errors for malformed ones; tests/spark tests the variants of Spark."""
+"""The reader rebuilds shredded variants and rejects malformed ones. tests/spark tests the variants of Spark."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.support.lake import Lake, struct_of
 NUMBER = pa.int64()
 LONG, VARIANT = PrimitiveType("long"), PrimitiveType("variant")
 MEMBER = pa.struct([("value", pa.binary()), ("typed_value", NUMBER)])
-OF_A, OF_B = pa.struct([("a", MEMBER)]), pa.struct([("b", MEMBER)])
-A = b"\x01\x01\x00\x01a"
+TYPE_OF_A, TYPE_OF_B = pa.struct([("a", MEMBER)]), pa.struct([("b", MEMBER)])
+METADATA_OF_A = b"\x01\x01\x00\x01a"
 OBJECT_OF_A = b"\x02\x01\x00\x00\x02\x0c\x07"  # {"a": 7}
 
 
@@ -28,10 +28,14 @@ def lake(tmp_path):
 
 
 def shredded(*rows, typed=NUMBER, **metadata_columns):
-    """A file with a shredded variant; rows are `value` and `typed_value`, in `others` its metadata, which names `a`."""
+    """A table with a shredded variant, at the top and in a struct.
+
+    Each row is the `value` and the `typed_value` of a variant. `metadata_columns` may replace the metadata, which names
+    the member `a`.
+    """
     kind = pa.struct([("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", typed)])
-    whole = {"metadata": A, **metadata_columns}
-    values = [row and {"value": row[0], "typed_value": row[1], **whole} for row in rows]
+    other_members = {"metadata": METADATA_OF_A, **metadata_columns}
+    values = [row and {"value": row[0], "typed_value": row[1], **other_members} for row in rows]
     nested = pa.array([{"v": row_values} for row_values in values], pa.struct([("v", kind)]))
     return pa.table({"id": list(range(len(rows))), "v": pa.array(values, kind), "n": nested})
 
@@ -46,7 +50,7 @@ def test_a_shredded_variant_is_rebuilt_at_any_depth(lake):
 
 def test_a_missing_member_is_not_a_null_member(lake):
     members = [{"typed_value": 7}, {"value": b"\x00"}, {}]
-    lake.add(shredded(*((None, {"a": member}) for member in members), (OBJECT_OF_A, None), typed=OF_A))
+    lake.add(shredded(*((None, {"a": member}) for member in members), (OBJECT_OF_A, None), typed=TYPE_OF_A))
     variants = [row["v"]["value"] for row in lake.rows_of(struct_of(v=VARIANT))]
     assert variants == [OBJECT_OF_A, b"\x02\x01\x00\x00\x01\x00", b"\x02\x00\x00", OBJECT_OF_A]
 
@@ -55,17 +59,20 @@ def test_a_missing_member_is_not_a_null_member(lake):
     ("table", "problem"),
     [
         (shredded((b"\x00", 5)), "both 'value' and 'typed_value'"),
-        (shredded((OBJECT_OF_A, {"a": {"typed_value": 1}}), typed=OF_A), "member 'a' twice"),
-        (shredded((b"\x00", {"a": {}}), typed=OF_A), "is not an object"),
-        (shredded((None, {"b": {"typed_value": 1}}), typed=OF_B), "lacks the name 'b'"),
-        (shredded((OBJECT_OF_A[:-1], {"b": {}}), typed=OF_B), "cut short"),
-        (shredded((b"\x02\x01\x00\x09\x02\x0c\x07", {"b": {}}), typed=OF_B), "beyond its end"),
-        (shredded((b"\x42\xff\xff\xff\xff", {"b": {}}), typed=OF_B), "cut short"),
-        (shredded((b"\x02\x01\x05\x00\x01\x00", {"b": {}}), typed=OF_B), "metadata lacks"),
-        (shredded((b"\x02\x01\x00\x00\x01\xa8", {"b": {}}), typed=OF_B), "unknown type 42"),
-        (shredded((None, {"a": {"typed_value": 1}}), typed=OF_A, metadata=b"\x02"), "version 1"),
-        (shredded((None, {"a": {"typed_value": 1}}), typed=OF_A, metadata=b"\x01\xff"), "cut short"),
-        (shredded((None, {"a": {"typed_value": 1}}), typed=OF_A, metadata=b"\x01\x01\x05\x01a"), "invalid offsets"),
+        (shredded((OBJECT_OF_A, {"a": {"typed_value": 1}}), typed=TYPE_OF_A), "member 'a' twice"),
+        (shredded((b"\x00", {"a": {}}), typed=TYPE_OF_A), "is not an object"),
+        (shredded((None, {"b": {"typed_value": 1}}), typed=TYPE_OF_B), "lacks the name 'b'"),
+        (shredded((OBJECT_OF_A[:-1], {"b": {}}), typed=TYPE_OF_B), "cut short"),
+        (shredded((b"\x02\x01\x00\x09\x02\x0c\x07", {"b": {}}), typed=TYPE_OF_B), "beyond its end"),
+        (shredded((b"\x42\xff\xff\xff\xff", {"b": {}}), typed=TYPE_OF_B), "cut short"),
+        (shredded((b"\x02\x01\x05\x00\x01\x00", {"b": {}}), typed=TYPE_OF_B), "metadata lacks"),
+        (shredded((b"\x02\x01\x00\x00\x01\xa8", {"b": {}}), typed=TYPE_OF_B), "unknown type 42"),
+        (shredded((None, {"a": {"typed_value": 1}}), typed=TYPE_OF_A, metadata=b"\x02"), "version 1"),
+        (shredded((None, {"a": {"typed_value": 1}}), typed=TYPE_OF_A, metadata=b"\x01\xff"), "cut short"),
+        (
+            shredded((None, {"a": {"typed_value": 1}}), typed=TYPE_OF_A, metadata=b"\x01\x01\x05\x01a"),
+            "invalid offsets",
+        ),
         (shredded((None, 1), metadata=None), "has no metadata"),
         (shredded((None, 1), typed=pa.uint8()), "uint8, which variants do not have"),
         (shredded((None, b"xyz"), typed=pa.binary(3)), "fixed_size_binary"),

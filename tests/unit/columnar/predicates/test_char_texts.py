@@ -1,4 +1,4 @@
-"""Predicates on texts that are filled with blanks never exclude the stored text of a matching row."""
+"""Predicates on texts that are padded with spaces never exclude the stored text of a matching row."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ COMPARE = {
 
 def is_true(predicate, text):
     match predicate:
-        case Comparison(operator=one, literal=literal):
-            return COMPARE[one](text, literal)
+        case Comparison(operator=comparison_operator, literal=literal):
+            return COMPARE[comparison_operator](text, literal)
         case In(values=values):
             return text in values
         case StartsWith(prefix=prefix):

@@ -87,7 +87,7 @@ def test_a_dotted_name_is_a_column_first_and_then_a_path_into_a_struct():
 
 
 @pytest.mark.parametrize(
-    ("filters", "named"),
+    ("filters", "problem"),
     [
         ([("nope", "=", 1)], "'nope'"),
         ([("a.nope", "=", 1)], "'a.nope'"),
@@ -111,22 +111,22 @@ def test_a_dotted_name_is_a_column_first_and_then_a_path_into_a_struct():
         ([1], "malformed"),
     ],
 )
-def test_the_error_names_the_invalid_part_of_a_filter(filters, named):
-    with pytest.raises(InvalidRequestError, match=named):
+def test_the_error_names_the_invalid_part_of_a_filter(filters, problem):
+    with pytest.raises(InvalidRequestError, match=problem):
         from_filters(filters, SCHEMA)
 
 
 def test_the_remedy_for_an_unknown_column_lists_the_columns():
-    with pytest.raises(InvalidRequestError) as refused:
+    with pytest.raises(InvalidRequestError) as caught:
         from_filters([("nope", "=", 1)], SCHEMA)
-    assert "id, Name, day" in refused.value.remedy
+    assert "id, Name, day" in caught.value.remedy
 
 
 def test_the_remedy_names_the_python_type_for_every_column_type():
-    for f in SCHEMA:
-        if not isinstance(f.type, ArrayType | StructType):
+    for column in SCHEMA:
+        if not isinstance(column.type, ArrayType | StructType):
             with pytest.raises(InvalidRequestError, match=r"Give (a|bytes)"):
-                from_filters([(f"{f.name}", "=", object())], SCHEMA)
+                from_filters([(column.name, "=", object())], SCHEMA)
 
 
 @pytest.mark.parametrize("name", ["void", "variant"])

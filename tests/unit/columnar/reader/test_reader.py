@@ -58,7 +58,7 @@ def test_batches_have_at_most_the_requested_number_of_rows(lake):
 
 
 def test_only_one_file_is_open_at_a_time_and_none_before_the_first_batch(lake):
-    lake.add(pa.table({"a": [1]})).name("missing.parquet")
+    lake.add(pa.table({"a": [1]})).list_file("missing.parquet")
     batches = lake.batches(struct_of(a=LONG))
     assert next(batches).num_rows == 1
     with pytest.raises(CorruptDataFileError, match=r"'missing\.parquet'"):
@@ -67,11 +67,11 @@ def test_only_one_file_is_open_at_a_time_and_none_before_the_first_batch(lake):
 
 def test_columns_are_selected_in_any_case_and_in_the_requested_order(lake):
     lake.add(pa.table({"a": [1], "b": [2], "c": [3]}))
-    chosen = lake.read(struct_of(a=LONG, b=LONG, C=LONG), columns=["c", "A"])
-    assert chosen.column_names == ["C", "a"] and chosen.to_pylist() == [{"C": 3, "a": 1}]
+    selected = lake.read(struct_of(a=LONG, b=LONG, C=LONG), columns=["c", "A"])
+    assert selected.column_names == ["C", "a"] and selected.to_pylist() == [{"C": 3, "a": 1}]
 
 
-def test_an_unknown_column_is_rejected_at_once_with_the_list_of_columns(lake):
+def test_an_unknown_column_is_rejected_with_the_list_of_columns_before_a_file_is_read(lake):
     with pytest.raises(InvalidRequestError, match=r"'nope'.*a, b"):
         lake.batches(struct_of(a=LONG, b=LONG), columns=["a", "nope"])
 
@@ -148,7 +148,7 @@ INSTANT = datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("stored", "options", "wanted"),
+    ("stored", "options", "expected"),
     [
         (pa.array([1], pa.int32()), {}, pa.array([1], pa.int64())),
         (pa.array([1], pa.int64()), {}, pa.array([1], pa.int8())),
@@ -174,17 +174,17 @@ INSTANT = datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
     ],
     ids=lambda value: str(getattr(value, "type", "")),
 )  # fmt: skip
-def test_a_file_of_other_types_is_cast_if_no_value_changes(lake, stored, options, wanted):
+def test_a_file_of_other_types_is_cast_if_no_value_changes(lake, stored, options, expected):
     lake.add(pa.table({"c": stored}), **options)
-    rows_read = lake.read(schema_from_arrow(pa.schema([("c", wanted.type)])))
-    assert rows_read["c"].combine_chunks().equals(wanted)
+    rows_read = lake.read(schema_from_arrow(pa.schema([("c", expected.type)])))
+    assert rows_read["c"].combine_chunks().equals(expected)
 
 
 def test_nested_columns_are_cast_in_every_batch_of_a_file(lake):
     rows = [None if i % 7 == 3 else [{"x": i, "m": [("k", i)]}] * (i % 3) for i in range(50)]
-    item = lambda number: pa.struct([("x", number), ("m", pa.map_(pa.string(), number))])
-    lake.add(pa.table({"c": pa.array(rows, pa.list_(item(pa.int32())))}))
-    schema = pa.schema([("c", pa.list_(item(pa.int64())))])
+    item_type = lambda number: pa.struct([("x", number), ("m", pa.map_(pa.string(), number))])
+    lake.add(pa.table({"c": pa.array(rows, pa.list_(item_type(pa.int32())))}))
+    schema = pa.schema([("c", pa.list_(item_type(pa.int64())))])
     assert lake.read(schema, batch_size=6)["c"].to_pylist() == rows
 
 
@@ -201,13 +201,13 @@ def test_nested_columns_are_cast_in_every_batch_of_a_file(lake):
 def test_a_slice_of_a_nested_column_is_cast_like_a_whole_one(narrow, wide):
     kind = str(narrow).partition("<")[0]
     value = {"struct": lambda n: {"x": n}, "map": lambda n: [("k", n), ("l", n + 1)]}.get(kind, lambda n: [n, n + 1])
-    part = pa.array([value(1), None, value(3), value(5), None, value(7)], narrow).slice(1, 4)
-    assert fit(part, wide).to_pylist() == part.to_pylist()
-    assert fit(part.slice(0, 0), wide).to_pylist() == []
+    sliced = pa.array([value(1), None, value(3), value(5), None, value(7)], narrow).slice(1, 4)
+    assert fit(sliced, wide).to_pylist() == sliced.to_pylist()
+    assert fit(sliced.slice(0, 0), wide).to_pylist() == []
 
 
 @pytest.mark.parametrize(
-    ("stored", "wanted"),
+    ("stored", "type_name"),
     [
         (pa.array([300]), "byte"),
         (pa.array([2**53 + 1]), "double"),
@@ -223,22 +223,22 @@ def test_a_slice_of_a_nested_column_is_cast_like_a_whole_one(narrow, wide):
     ],
     ids=str,
 )
-def test_a_lossy_cast_is_rejected_with_file_column_and_both_types(lake, stored, wanted):
+def test_a_lossy_cast_is_rejected_with_file_column_and_both_types(lake, stored, type_name):
     lake.add(pa.table({"c": stored}), "day=1/f.parquet")
-    wanted_type = PrimitiveType(wanted)
-    with pytest.raises(CorruptDataFileError) as refused:
-        lake.read(struct_of(c=wanted_type))
-    arrow = schema_to_arrow(struct_of(c=wanted_type)).field("c").type
+    table_type = PrimitiveType(type_name)
+    with pytest.raises(CorruptDataFileError) as caught:
+        lake.read(struct_of(c=table_type))
+    arrow_type = schema_to_arrow(struct_of(c=table_type)).field("c").type
     assert all(
-        part in refused.value.problem
-        for part in ("'c'", "day=1/f.parquet", str(stored.type).partition("<")[0], str(arrow))
+        part in caught.value.problem
+        for part in ("'c'", "day=1/f.parquet", str(stored.type).partition("<")[0], str(arrow_type))
     )
 
 
 def test_the_error_names_a_file_that_is_not_parquet(lake):
     (lake.folder / "bad file.parquet").write_bytes(b"not parquet at all, but long enough")
     with pytest.raises(CorruptDataFileError, match=r"'bad file\.parquet'"):
-        lake.name("bad%20file.parquet").read(struct_of(a=LONG))
+        lake.list_file("bad%20file.parquet").read(struct_of(a=LONG))
 
 
 def test_the_error_names_a_file_with_damaged_pages(lake):
@@ -260,7 +260,7 @@ def test_footers_have_the_order_of_the_file_names(lake):
         read_footers(lake.store, ["0.parquet", "gone.parquet"])
 
 
-def compared(column, operator, literal):
+def comparison(column, operator, literal):
     return Comparison(column=tuple(column.split("/")), operator=Operator(operator), literal=literal)
 
 
@@ -278,69 +278,69 @@ ROWS = pa.table(
 
 
 @pytest.mark.parametrize(
-    ("predicate", "kept"),
+    ("predicate", "selected_rows"),
     [
         (Constant(True), [0, 1, 2, 3, 4]),
         (Constant(None), []),
-        (compared("i", ">", 1), [1, 3, 4]),
-        (Not(compared("i", ">", 1)), [0]),
-        (compared("i", "=", 2**70), []),
-        (compared("i", "<", 2**70), [0, 1, 3, 4]),
-        (compared("i", "<", Decimal("1.5")), [0]),
-        (compared("i", "<=>", None), [2]),
-        (compared("i", "=", None), []),
-        (Not(compared("i", "<=>", 1)), [1, 2, 3, 4]),
+        (comparison("i", ">", 1), [1, 3, 4]),
+        (Not(comparison("i", ">", 1)), [0]),
+        (comparison("i", "=", 2**70), []),
+        (comparison("i", "<", 2**70), [0, 1, 3, 4]),
+        (comparison("i", "<", Decimal("1.5")), [0]),
+        (comparison("i", "<=>", None), [2]),
+        (comparison("i", "=", None), []),
+        (Not(comparison("i", "<=>", 1)), [1, 2, 3, 4]),
         (In(("i",), (1, 4)), [0, 3]),
         (Not(In(("i",), (1, 4))), [1, 4]),
-        (Or((In(("i",), (9, None)), compared("n", "=", 0))), [0]),
+        (Or((In(("i",), (9, None)), comparison("n", "=", 0))), [0]),
         (Not(In(("s",), ("b", ""))), [0, 4]),
         (Not(In(("i",), (1, None))), []),
         (Not(In(("i",), ())), [0, 1, 2, 3, 4]),
         (IsNull(("i",)), [2]),
         (IsNotNull(("I",)), [0, 1, 3, 4]),
-        (Or((IsNull(("i",)), compared("i", "=", 1))), [0, 2]),
-        (And((compared("i", ">", 1), compared("d", "<", 1.0))), [3]),
-        (compared("d", ">", 1.0), [0, 1, 4]),
-        (compared("d", "=", math.nan), [1]),
-        (compared("d", "<", math.nan), [0, 3, 4]),
-        (compared("d", "!=", 1.5), [1, 3, 4]),
-        (compared("d", "=", 0), [3]),
-        (Not(compared("d", "<=>", math.nan)), [0, 2, 3, 4]),
+        (Or((IsNull(("i",)), comparison("i", "=", 1))), [0, 2]),
+        (And((comparison("i", ">", 1), comparison("d", "<", 1.0))), [3]),
+        (comparison("d", ">", 1.0), [0, 1, 4]),
+        (comparison("d", "=", math.nan), [1]),
+        (comparison("d", "<", math.nan), [0, 3, 4]),
+        (comparison("d", "!=", 1.5), [1, 3, 4]),
+        (comparison("d", "=", 0), [3]),
+        (Not(comparison("d", "<=>", math.nan)), [0, 2, 3, 4]),
         (In(("d",), (math.nan, 0.0)), [1, 3]),
         (StartsWith(("s",), "ab"), [0, 4]),
         (Not(StartsWith(("s",), "ab")), [1, 3]),
-        (compared("s", ">=", "abc"), [0, 1]),
-        (compared("m", ">", Decimal("1.099")), [0, 1]),
-        (compared("m", "=", 2), [1]),
-        (compared("t", "=", INSTANT), [0, 2, 3, 4]),
-        (compared("st/x", ">", 1), [3, 4]),
+        (comparison("s", ">=", "abc"), [0, 1]),
+        (comparison("m", ">", Decimal("1.099")), [0, 1]),
+        (comparison("m", "=", 2), [1]),
+        (comparison("t", "=", INSTANT), [0, 2, 3, 4]),
+        (comparison("st/x", ">", 1), [3, 4]),
         (IsNull(("st", "x")), [1, 2]),
         (IsNull(("st",)), [1]),
-        (compared("p", "=", "a"), [0, 1, 2, 3, 4]),
-        (Or((compared("p", "=", "b"), compared("n", "=", 0))), [0]),
+        (comparison("p", "=", "a"), [0, 1, 2, 3, 4]),
+        (Or((comparison("p", "=", "b"), comparison("n", "=", 0))), [0]),
     ],
     ids=str,
 )
-def test_only_rows_with_a_true_predicate_are_returned(lake, predicate, kept):
+def test_only_rows_with_a_true_predicate_are_returned(lake, predicate, selected_rows):
     schema = StructType((*schema_from_arrow(ROWS.schema).fields, StructField("p", PrimitiveType("string"))))
     lake.add(ROWS, partition_values={"p": "a"})
     rows_read = lake.read(schema, ["p"], predicate=predicate, columns=["n"])
-    assert ([] if rows_read is None else rows_read.to_pydict()) == ({"n": kept} if kept else [])
-    # The same without what row groups rule out before.
+    assert ([] if rows_read is None else rows_read.to_pydict()) == ({"n": selected_rows} if selected_rows else [])
+    # The row filter alone, without the bounds of row groups, selects the same rows.
     (batch,) = ROWS.append_column("p", pa.array(["a"] * 5)).to_batches()
-    assert batch.filter(truths(batch, bind(predicate, schema)))["n"].to_pylist() == kept
+    assert batch.filter(truths(batch, bind(predicate, schema)))["n"].to_pylist() == selected_rows
 
 
 def test_a_float_column_is_compared_as_a_double(lake):
     lake.add(pa.table({"f": pa.array([0.1], pa.float32())}))
     schema = struct_of(f=PrimitiveType("float"))
-    assert lake.read(schema, predicate=compared("f", "=", 0.1)) is None
-    assert lake.read(schema, predicate=compared("f", ">", 0.1)).num_rows == 1
+    assert lake.read(schema, predicate=comparison("f", "=", 0.1)) is None
+    assert lake.read(schema, predicate=comparison("f", ">", 0.1)).num_rows == 1
 
 
 @pytest.mark.parametrize(
-    "predicate", [Unknown(frozenset({("a",)})), compared("a", "=", "1"), Not(compared("nope", "=", 1))], ids=str
+    "predicate", [Unknown(frozenset({("a",)})), comparison("a", "=", "1"), Not(comparison("nope", "=", 1))], ids=str
 )
-def test_a_predicate_that_cannot_be_evaluated_is_rejected_at_once(lake, predicate):
+def test_a_predicate_that_cannot_be_evaluated_is_rejected_before_a_file_is_read(lake, predicate):
     with pytest.raises(InvalidRequestError, match=r"on (a|nope)"):
         lake.batches(struct_of(a=LONG), predicate=predicate)

@@ -1,4 +1,4 @@
-"""The columns of a file that the reader reads, how it finds them, and how it converts their values."""
+"""The reader finds the needed columns of a file, reads no other column and converts the values."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def test_a_predicate_on_an_unselected_member_does_not_add_the_member(lake):
 @pytest.mark.parametrize(("columns", "leaves"), [(["address.city"], {"address.city"}), (["a.b"], {"a.b"}), ([], set())])
 def test_only_the_needed_leaves_are_read(lake, monkeypatch, columns, leaves):
     lake.add(PEOPLE)
-    read = []
+    read_columns = []
 
-    class Reader:
+    class RecordingReader:
         def __init__(self, file):
             self.file, self.inner = file, file.reader
 
@@ -82,21 +82,21 @@ def test_only_the_needed_leaves_are_read(lake, monkeypatch, columns, leaves):
             return getattr(self.inner, name)
 
         def iter_batches(self, *args, column_indices, **options):
-            read.extend(self.inner.metadata.schema.column(index).path for index in column_indices)
+            read_columns.extend(self.inner.metadata.schema.column(index).path for index in column_indices)
             return self.inner.iter_batches(*args, column_indices=column_indices, **options)
 
-    class Watched(pq.ParquetFile):
+    class RecordingFile(pq.ParquetFile):
         def __init__(self, *args, **options):
             super().__init__(*args, **options)
-            self.reader = Reader(self)
+            self.reader = RecordingReader(self)
 
-    monkeypatch.setattr(pq, "ParquetFile", Watched)
+    monkeypatch.setattr(pq, "ParquetFile", RecordingFile)
     lake.rows_of(PEOPLE.schema, columns=columns)
-    assert set(read) == leaves and len(read) == len(leaves)
+    assert set(read_columns) == leaves and len(read_columns) == len(leaves)
 
 
 @pytest.mark.parametrize("columns", [["address.nope"], ["id.x"], [None], "id", ["a.b.c"]])
-def test_an_unknown_path_is_rejected_at_once(lake, columns):
+def test_an_unknown_path_is_rejected_before_a_file_is_read(lake, columns):
     with pytest.raises(InvalidRequestError):
         lake.batches(PEOPLE.schema, columns=columns)
 
@@ -230,7 +230,7 @@ def test_partition_dates_beyond_the_calendar_of_python_are_read(lake, text):
 
 
 # Widened types: each pair that the protocol allows, with the values at its ends.
-ENDS = {
+EXTREMES = {
     "byte": [-128, 127], "short": [-(2**15), 2**15 - 1], "integer": [-(2**31), 2**31 - 1],
     "long": [-(2**63), 2**63 - 1],
     "float": [-3.4028234663852886e38, 1.401298464324817e-45], "date": [date(1, 1, 1), date(9999, 12, 31)],
@@ -243,18 +243,18 @@ DECIMALS = [
     DecimalType(38, 18),
     DecimalType(38, 0),
 ]
-KINDS = [*(PrimitiveType(name) for name in (*ENDS, "double", "timestamp_ntz")), *DECIMALS]
+KINDS = [*(PrimitiveType(name) for name in (*EXTREMES, "double", "timestamp_ntz")), *DECIMALS]
 PAIRS = [(old, new) for old in KINDS for new in KINDS if old != new and is_widening(old, new)]
 
 
-def ends_of(kind):
+def extreme_values(kind):
     if isinstance(kind, DecimalType):
-        most = Decimal((0, (9,) * kind.precision, -kind.scale))
-        return [most, -most]
-    return ENDS[kind.name]
+        greatest = Decimal((0, (9,) * kind.precision, -kind.scale))
+        return [greatest, -greatest]
+    return EXTREMES[kind.name]
 
 
-def widened(value, new):
+def widened_value(value, new):
     if new == PrimitiveType("timestamp_ntz"):
         return datetime.combine(value, datetime.min.time())
     return float(value) if new == PrimitiveType("double") else value
@@ -262,8 +262,8 @@ def widened(value, new):
 
 @pytest.mark.parametrize(("old", "new"), PAIRS, ids=str)
 def test_every_widening_of_the_protocol_is_read_exactly_and_nested_too(lake, old, new):
-    values = [*ends_of(old), None]
-    expected = [None if value is None else widened(value, new) for value in values]
+    values = [*extreme_values(old), None]
+    expected = [None if value is None else widened_value(value, new) for value in values]
     nested = lambda kind: struct_of(v=kind, l=ArrayType(struct_of(x=kind)), m=MapType(kind, kind))
     keys = [(value, value) for value in values[:2]]
     file = schema_of(nested(old))
@@ -360,18 +360,18 @@ def test_ids_distinguish_columns_of_one_name(lake):
     assert lake.rows_of(table, columns=["a"]) == [{"a": 1}]
 
 
-class Counted(str):
+class CountingName(str):
     """A name that counts how often names are compared or folded."""
 
     __slots__ = ()
     steps = 0
 
     def lower(self):
-        Counted.steps += 1
+        CountingName.steps += 1
         return super().lower()
 
     def __eq__(self, other):
-        Counted.steps += 1
+        CountingName.steps += 1
         return super().__eq__(other)
 
     __hash__ = str.__hash__
@@ -383,25 +383,25 @@ def test_finding_all_columns_takes_a_few_steps_for_each_column(spell, nested):
     count = 500
     names = [f"c{n}" for n in range(count)]
     stored = pa.schema([(spell(name), pa.int64()) for name in names])
-    table_schema = StructType(tuple(StructField(Counted(name), LONG) for name in names))
+    table_schema = StructType(tuple(StructField(CountingName(name), LONG) for name in names))
     if nested:
         stored, table_schema = pa.schema([("s", pa.struct(list(stored)))]), struct_of(s=table_schema)
     layout = Layout(fields=fields_of(stored))
-    columns = FileColumns(layout=layout, mode=MappingMode.NONE, file="f", leaf=lambda _field, _target: None)
-    Counted.steps = 0
+    columns = FileColumns(layout=layout, mode=MappingMode.NONE, file="f", leaf_conversion=lambda _field, _target: None)
+    CountingName.steps = 0
     positions = [columns.find(f, f) for f in table_schema]
     assert [leaf for column in positions for leaf in column.leaves] == list(range(count))
-    assert count <= Counted.steps < 10 * count
+    assert count <= CountingName.steps < 10 * count
 
 
 def test_columns_are_searched_once_for_each_file_schema(lake, monkeypatch):
-    searched = []
+    searched_schemas = []
 
-    def counted(schema):
-        searched.append(schema.names)
+    def record_search(schema):
+        searched_schemas.append(schema.names)
         return fields_of(schema)
 
-    monkeypatch.setattr(file_columns, "fields_of", counted)
+    monkeypatch.setattr(file_columns, "fields_of", record_search)
     rows = pa.table({"a": [1], "b": [2]})
     for number in range(3):
         # A file's metadata is not part of its columns.
@@ -410,12 +410,12 @@ def test_columns_are_searched_once_for_each_file_schema(lake, monkeypatch):
     lake.add(pa.table({"b": [6], "a": [5]}), "swapped.parquet")
     expected = [*[{"a": 1, "b": 2}] * 3, {"a": 3, "b": 4}, {"a": 5, "b": 6}]
     assert lake.rows_of(struct_of(a=LONG, b=LONG)) == expected
-    assert searched == [["a", "b"], ["x", "b", "a"], ["b", "a"]]
+    assert searched_schemas == [["a", "b"], ["x", "b", "a"], ["b", "a"]]
 
 
 def test_files_that_differ_only_in_field_ids_are_searched_separately(lake):
     for number, ids in enumerate(((1, 2), (2, 1))):
-        schema = pa.schema([with_id(name, pa.int64(), field_ids) for name, field_ids in zip("xy", ids, strict=True)])
+        schema = pa.schema([with_id(name, pa.int64(), field_id) for name, field_id in zip("xy", ids, strict=True)])
         lake.add(pa.table([[10], [20]], schema=schema), f"{number}.parquet")
     columns = StructType((field_with("a", LONG, physical="p", id=1),))
     assert lake.rows_of(TableSchema(logical=columns, mode=MappingMode.ID)) == [{"a": 10}, {"a": 20}]

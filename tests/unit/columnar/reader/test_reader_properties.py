@@ -27,14 +27,14 @@ from deltalite.columnar.reader.equality_deletes import EqualityDeletes
 from deltalite.protocol.schema import ArrayType, MapType, PrimitiveType
 from tests.support.fuzzing import examples
 from tests.support.lake import Lake, struct_of
-from tests.support.vectors import inline
+from tests.support.vectors import inline_vector
 
 LONG, DOUBLE, STRING = (PrimitiveType(name) for name in ("long", "double", "string"))
 MEMBER = struct_of(x=LONG, y=STRING)
 SCHEMA = struct_of(
     n=LONG, f=DOUBLE, s=STRING, st=MEMBER, l=ArrayType(MEMBER), m=MapType(STRING, LONG), p=LONG, new=STRING
 )
-STORED = pa.schema(
+FILE_SCHEMA = pa.schema(
     [
         ("n", pa.int32()),
         ("s", pa.string()),
@@ -46,34 +46,35 @@ STORED = pa.schema(
     ]
 )
 
-small = st.none() | st.integers(-3, 3)
+small_numbers = st.none() | st.integers(-3, 3)
 floats = st.none() | st.sampled_from([-0.0, 0.0, math.nan, -1.5, 1.5, math.inf])
 texts = st.none() | st.sampled_from(["", "a", "ab", "b", "ü", "\U0001f600"])
-members = st.none() | st.builds(lambda x, y: {"x": x, "y": y}, small, texts)
+members = st.none() | st.builds(lambda x, y: {"x": x, "y": y}, small_numbers, texts)
 row_values = st.fixed_dictionaries(
     {
-        "n": small,
+        "n": small_numbers,
         "f": floats,
         "s": texts,
         "st": members,
         "l": st.none() | st.lists(members, max_size=2),
-        "m": st.none() | st.lists(st.tuples(st.sampled_from("ab"), small), max_size=2, unique_by=lambda pair: pair[0]),
+        "m": st.none()
+        | st.lists(st.tuples(st.sampled_from("ab"), small_numbers), max_size=2, unique_by=lambda pair: pair[0]),
     }
 )
 
 
 def comparisons(column, literals):
-    return st.builds(lambda o, v: Comparison(column=column, operator=o, literal=v), st.sampled_from(Operator), literals)
+    return st.builds(Comparison, column=st.just(column), operator=st.sampled_from(Operator), literal=literals)
 
 
-plain = st.one_of(
-    comparisons(("n",), small),
+leaf_predicates = st.one_of(
+    comparisons(("n",), small_numbers),
     comparisons(("f",), floats),
     comparisons(("s",), texts),
-    comparisons(("st", "x"), small),
-    comparisons(("p",), small),
+    comparisons(("st", "x"), small_numbers),
+    comparisons(("p",), small_numbers),
     comparisons(("new",), texts),
-    st.builds(In, st.just(("n",)), st.lists(small, max_size=3).map(tuple)),
+    st.builds(In, st.just(("n",)), st.lists(small_numbers, max_size=3).map(tuple)),
     st.builds(In, st.just(("f",)), st.lists(floats, max_size=3).map(tuple)),
     st.builds(In, st.just(("s",)), st.lists(texts, max_size=3).map(tuple)),
     st.builds(StartsWith, st.just(("s",)), st.sampled_from(["", "a", "ab"])),
@@ -82,11 +83,11 @@ plain = st.one_of(
     ),
 )
 predicates = st.recursive(
-    plain,
-    lambda below: st.one_of(
-        st.lists(below, max_size=3).map(lambda some: And(tuple(some))),
-        st.lists(below, max_size=3).map(lambda some: Or(tuple(some))),
-        below.map(Not),
+    leaf_predicates,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda children: And(tuple(children))),
+        st.lists(inner, max_size=3).map(lambda children: Or(tuple(children))),
+        inner.map(Not),
     ),
     max_leaves=4,
 )
@@ -137,7 +138,7 @@ def truth(predicate, row):  # noqa: C901
 
 
 def key_of(values):
-    """A key as equality deletes compare it: null and NaN equal themselves, zeros differ by their signs."""
+    """A key that compares like the keys of equality deletes: nulls are equal, NaNs are equal, 0.0 differs from -0.0."""
     return tuple(repr(value) for value in values)
 
 
@@ -150,34 +151,35 @@ KEY_TYPES = {
     "p": pa.int64(),
     "new": pa.string(),
 }
-KEY_VALUES = {"n": small, "f": floats, "s": texts, "st.x": small, "p": small, "new": texts}
+KEY_VALUES = {"n": small_numbers, "f": floats, "s": texts, "st.x": small_numbers, "p": small_numbers, "new": texts}
 
 
 @st.composite
 def deletes(draw):
+    """Equality deletes, the names of their columns, and the set of their keys."""
     names = draw(st.lists(st.sampled_from(list(PATHS)), min_size=1, max_size=3, unique=True))
     rows = draw(st.lists(st.tuples(*(KEY_VALUES[name] for name in names)), max_size=4))
     columns = {name: pa.array([row[i] for row in rows], KEY_TYPES[name]) for i, name in enumerate(names)}
     return EqualityDeletes(columns=tuple(names), keys=pa.table(columns)), names, {key_of(row) for row in rows}
 
 
-def at(row, path):
+def value_at(row, path):
     for name in path:
         row = None if row is None else row[name]
     return row
 
 
-CHOICES = ["n", "f", "s", "st", "st.x", "st.y", "l", "m", "p", "new", "_row_index", "_is_deleted"]
+COLUMN_CHOICES = ["n", "f", "s", "st", "st.x", "st.y", "l", "m", "p", "new", "_row_index", "_is_deleted"]
 
 
-def chosen(row, columns):
+def projected_row(row, columns):
     """The row after the projection."""
     projected = {}
     for name in columns:
         top, _, member = name.partition(".")
         if member and row[top] is not None and projected.get(top) != row[top]:
-            some = {**(projected.get(top) or {}), member: row[top][member]}
-            projected[top] = {key: some[key] for key in ("x", "y") if key in some}
+            selected = {**(projected.get(top) or {}), member: row[top][member]}
+            projected[top] = {key: selected[key] for key in ("x", "y") if key in selected}
         else:
             projected[top] = row[top]
     return projected
@@ -189,7 +191,7 @@ def files(draw):
     positions = st.sets(st.integers(0, max(len(rows) - 1, 0)), max_size=len(rows))
     return {
         "rows": rows,
-        "p": draw(small),
+        "p": draw(small_numbers),
         "group": draw(st.integers(1, 5)),
         "dictionary": draw(st.booleans()),
         "statistics": draw(st.booleans()),
@@ -201,7 +203,7 @@ def files(draw):
 @examples(40)
 @given(
     tables=st.lists(files(), min_size=1, max_size=2),
-    columns=st.none() | st.lists(st.sampled_from(CHOICES), max_size=4, unique=True),
+    columns=st.none() | st.lists(st.sampled_from(COLUMN_CHOICES), max_size=4, unique=True),
     predicate=st.none() | predicates,
     keys=st.lists(deletes(), max_size=2),
     batch_size=st.integers(1, 7),
@@ -212,33 +214,34 @@ def test_the_reader_returns_the_rows_of_the_model(tables, columns, predicate, ke
         lake = Lake(Path(folder))
         parts, expected = [], []
         for number, table in enumerate(tables):
-            stored = [{**row, "p": 99, "st": row["st"] and {**row["st"], "gone": 1}} for row in table["rows"]]
+            file_rows = [{**row, "p": 99, "st": row["st"] and {**row["st"], "gone": 1}} for row in table["rows"]]
             name = f"{number}.parquet"
             lake.rows.clear()
             lake.add(
-                pa.Table.from_pylist(stored, schema=STORED),
+                pa.Table.from_pylist(file_rows, schema=FILE_SCHEMA),
                 name,
                 {"p": None if table["p"] is None else str(table["p"])},
-                None if table["deleted"] is None else inline(table["deleted"]),
+                None if table["deleted"] is None else inline_vector(table["deleted"]),
                 row_group_size=table["group"],
                 use_dictionary=table["dictionary"],
                 write_statistics=table["statistics"],
             )
-            (whole,) = lake.parts(only=None if table["only"] is None else inline(table["only"]))
+            (whole_file,) = lake.data_files(only_rows=None if table["only"] is None else inline_vector(table["only"]))
             size = (Path(folder) / name).stat().st_size
-            parts += [whole] if part_bytes is None else list(split(whole, size, part_bytes))
+            parts += [whole_file] if part_bytes is None else list(split(whole_file, size, part_bytes))
             for position, row in enumerate(table["rows"]):
-                full = {**row, "p": table["p"], "new": None}
-                deleted = position in (table["deleted"] or ()) or any(
-                    key_of(at(full, PATHS[name]) for name in names) in some for _, names, some in keys
+                full_row = {**row, "p": table["p"], "new": None}
+                is_deleted = position in (table["deleted"] or ()) or any(
+                    key_of(value_at(full_row, PATHS[name]) for name in names) in deleted_keys
+                    for _, names, deleted_keys in keys
                 )
                 if table["only"] is not None and position not in table["only"]:
                     continue
-                if deleted and "_is_deleted" not in (columns or ()):
+                if is_deleted and "_is_deleted" not in (columns or ()):
                     continue
-                if predicate is None or truth(predicate, full) is True:
-                    facts = {"_row_index": position, "_is_deleted": deleted}
-                    expected.append(chosen({**full, **facts}, SCHEMA.names if columns is None else columns))
+                if predicate is None or truth(predicate, full_row) is True:
+                    facts = {"_row_index": position, "_is_deleted": is_deleted}
+                    expected.append(projected_row({**full_row, **facts}, SCHEMA.names if columns is None else columns))
         batches = list(
             lake.batches(
                 SCHEMA,

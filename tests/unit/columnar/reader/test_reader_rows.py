@@ -1,4 +1,4 @@
-"""The rows of a file that the reader reads: by position, key, range of bytes, and matching row groups."""
+"""The reader selects rows of a file by position, by key, by a range of bytes, and by the bounds of row groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from deltalite.errors import CorruptDataFileError, CorruptLogError, InvalidReque
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.schema import ArrayType, DecimalType, PrimitiveType, StructField, StructType
 from tests.support.lake import Lake, field_with, struct_of
-from tests.support.vectors import inline
+from tests.support.vectors import inline_vector
 
 LONG, STRING = PrimitiveType("long"), PrimitiveType("string")
 NUMBERS = struct_of(a=LONG)
@@ -34,118 +34,127 @@ def lake(tmp_path):
 @pytest.fixture
 def read_groups(monkeypatch):
     """The row groups that were read, in order."""
-    read = []
-    real = one_file._Source.batches
+    groups = []
+    read_batches = one_file._Source.batches
 
-    def watched(self, run):
-        read.extend(run.groups)
-        return real(self, run)
+    def record_groups(self, run):
+        groups.extend(run.groups)
+        return read_batches(self, run)
 
-    monkeypatch.setattr(one_file._Source, "batches", watched)
-    return read
+    monkeypatch.setattr(one_file._Source, "batches", record_groups)
+    return groups
 
 
-def numbers(lake, count=10, group=3, **options):
+def add_numbers(lake, count=10, group=3, **options):
     return lake.add(pa.table({"a": list(range(count))}), row_group_size=group, **options)
 
 
-def values(lake, **options):
+def read_numbers(lake, **options):
     return [row["a"] for row in lake.rows_of(NUMBERS, **options)]
 
 
-def compared(column, operator, literal):
+def comparison(column, operator, literal):
     return Comparison(column=tuple(column.split("/")), operator=Operator(operator), literal=literal)
 
 
-# By position.
+# Rows by position.
 @pytest.mark.parametrize("batch_size", [1, 2, 4, 100])
 @pytest.mark.parametrize("deleted", [[0], [9], [2, 3, 4], [0, 1, 2, 5], range(10), []])
 def test_rows_of_a_deletion_vector_are_not_read(lake, deleted, batch_size):
-    numbers(lake, deletion_vector=inline(deleted))
-    assert values(lake, batch_size=batch_size) == [n for n in range(10) if n not in deleted]
+    add_numbers(lake, deletion_vector=inline_vector(deleted))
+    assert read_numbers(lake, batch_size=batch_size) == [n for n in range(10) if n not in deleted]
 
 
 def test_a_read_without_columns_does_not_count_rows_of_a_deletion_vector(lake):
-    numbers(lake, deletion_vector=inline([1, 8]))
+    add_numbers(lake, deletion_vector=inline_vector([1, 8]))
     assert lake.read(NUMBERS, columns=[]).num_rows == 8
 
 
 def test_only_selected_rows_that_are_not_deleted_are_read(lake):
-    numbers(lake)
-    assert values(lake, files=lake.parts(only=inline([1, 5, 6]))) == [1, 5, 6]
-    assert values(lake, files=lake.parts(only=inline([1, 5, 6]), deletion_vector=inline([5, 9]))) == [1, 6]
-    assert values(lake, files=lake.parts(only=inline([]))) == []
+    add_numbers(lake)
+    assert read_numbers(lake, files=lake.data_files(only_rows=inline_vector([1, 5, 6]))) == [1, 5, 6]
+    assert read_numbers(
+        lake, files=lake.data_files(only_rows=inline_vector([1, 5, 6]), deletion_vector=inline_vector([5, 9]))
+    ) == [
+        1,
+        6,
+    ]
+    assert read_numbers(lake, files=lake.data_files(only_rows=inline_vector([]))) == []
 
 
 def test_the_reader_can_return_deleted_rows_with_a_flag(lake):
-    numbers(lake, 4, deletion_vector=inline([1]))
+    add_numbers(lake, 4, deletion_vector=inline_vector([1]))
     keys = EqualityDeletes(columns=("a",), keys=pa.table({"a": [2]}))
     columns = ["a", MetadataColumn.IS_DELETED, MetadataColumn.ROW_INDEX]
     rows_read = lake.rows_of(NUMBERS, columns=columns, equality_deletes=[keys])
     assert [tuple(row.values()) for row in rows_read] == [(0, False, 0), (1, True, 1), (2, True, 2), (3, False, 3)]
-    assert [row["a"] for row in lake.rows_of(NUMBERS, columns=columns, files=lake.parts(only=inline([1, 3])))] == [1, 3]
+    files = lake.data_files(only_rows=inline_vector([1, 3]))
+    assert [row["a"] for row in lake.rows_of(NUMBERS, columns=columns, files=files)] == [1, 3]
 
 
 def test_a_vector_with_rows_beyond_the_file_is_rejected(lake):
-    numbers(lake, deletion_vector=inline([10]))
+    add_numbers(lake, deletion_vector=inline_vector([10]))
     with pytest.raises(CorruptDataFileError, match=r"selects the row 10 .*f\.parquet', which has 10 rows"):
         lake.read(NUMBERS)
 
 
 def test_a_missing_vector_raises_an_error_and_no_row_is_read(lake):
-    missing_vector = {**inline([1]), "storageType": "p", "pathOrInlineDv": "file:///nowhere/dv.bin", "offset": 1}
-    numbers(lake, deletion_vector=missing_vector)
+    missing_vector = {**inline_vector([1]), "storageType": "p", "pathOrInlineDv": "file:///nowhere/dv.bin", "offset": 1}
+    add_numbers(lake, deletion_vector=missing_vector)
     with pytest.raises(CorruptDataFileError, match=r"nowhere/dv\.bin"):
         lake.read(NUMBERS)
 
 
 def test_completely_deleted_row_groups_are_read_if_deleted_rows_are_requested(lake, read_groups):
-    numbers(lake, deletion_vector=inline(range(6)))
+    add_numbers(lake, deletion_vector=inline_vector(range(6)))
     flags = lake.read(NUMBERS, columns=["_is_deleted"])["_is_deleted"].to_pylist()
     assert flags == [True] * 6 + [False] * 4 and read_groups == [0, 1, 2, 3]
 
 
 def test_row_groups_without_selected_rows_are_not_read(lake, read_groups):
-    numbers(lake, deletion_vector=inline([0, 1, 2, 4]))
-    assert values(lake) == [3, 5, 6, 7, 8, 9] and read_groups == [1, 2, 3]
+    add_numbers(lake, deletion_vector=inline_vector([0, 1, 2, 4]))
+    assert read_numbers(lake) == [3, 5, 6, 7, 8, 9] and read_groups == [1, 2, 3]
     read_groups.clear()
-    assert values(lake, files=lake.parts(only=inline([7]), deletion_vector=None)) == [7] and read_groups == [2]
+    assert read_numbers(lake, files=lake.data_files(only_rows=inline_vector([7]), deletion_vector=None)) == [
+        7
+    ] and read_groups == [2]
 
 
-# By range of bytes.
+# Rows by a range of bytes.
 @pytest.mark.parametrize("part_bytes", [1, 7, 100, 333, 10**6])
-@pytest.mark.parametrize("claimed", [1, 0, 5], ids=["true size", "no size", "too small"])
-def test_ranges_that_tile_a_file_read_each_row_once(lake, part_bytes, claimed):
-    numbers(lake, 40, 4, deletion_vector=inline([7]))
-    size = (lake.folder / "f.parquet").stat().st_size * claimed // (claimed or 1) if claimed != 5 else 300
-    (whole,) = lake.parts()
-    parts = list(split(whole, size, part_bytes))
-    assert sorted(values(lake, files=parts)) == [n for n in range(40) if n != 7]
+@pytest.mark.parametrize("claimed_size", ["true size", "no size", "too small"])
+def test_ranges_that_tile_a_file_read_each_row_once(lake, part_bytes, claimed_size):
+    add_numbers(lake, 40, 4, deletion_vector=inline_vector([7]))
+    true_size = (lake.folder / "f.parquet").stat().st_size
+    size = {"true size": true_size, "no size": 0, "too small": 300}[claimed_size]
+    (whole_file,) = lake.data_files()
+    parts = list(split(whole_file, size, part_bytes))
+    assert sorted(read_numbers(lake, files=parts)) == [n for n in range(40) if n != 7]
     assert [part.start for part in parts] == sorted(part.start for part in parts) and parts[-1].length is None
 
 
-def test_a_range_reads_the_row_groups_whose_middle_it_contains_with_true_positions(lake):
-    numbers(lake, 40, 10)
+def test_a_range_that_contains_the_middle_of_a_row_group_reads_the_row_group_with_true_positions(lake):
+    add_numbers(lake, 40, 10)
     footer = pq.read_metadata(lake.folder / "f.parquet")
-    begin = [footer.row_group(g).column(0).dictionary_page_offset for g in range(4)]
-    length = [footer.row_group(g).column(0).total_compressed_size for g in range(4)]
-    middle = begin[2] + length[2] // 2
+    starts = [footer.row_group(g).column(0).dictionary_page_offset for g in range(4)]
+    lengths = [footer.row_group(g).column(0).total_compressed_size for g in range(4)]
+    middle = starts[2] + lengths[2] // 2
     for start, end, rows in (
         (middle, middle + 1, range(20, 30)),
         (middle + 1, middle + 2, []),
-        (begin[2], middle, []),
+        (starts[2], middle, []),
         (0, middle, range(20)),
         (middle, 10**9, range(20, 40)),
     ):
-        files = lake.parts(start=start, length=end - start)
+        files = lake.data_files(start=start, length=end - start)
         rows_read = lake.rows_of(NUMBERS, files=files, columns=["a", "_row_index"])
         assert [row["a"] for row in rows_read] == [row["_row_index"] for row in rows_read] == list(rows)
 
 
-@pytest.mark.parametrize("wrong", [{"start": -1}, {"length": -1}])
-def test_an_invalid_range_is_rejected(wrong):
+@pytest.mark.parametrize("invalid_range", [{"start": -1}, {"length": -1}])
+def test_an_invalid_range_is_rejected(invalid_range):
     with pytest.raises(InvalidRequestError, match="range of bytes"):
-        DataFile(path="x", **wrong)
+        DataFile(path="x", **invalid_range)
 
 
 def test_an_invalid_batch_size_is_rejected(lake):
@@ -222,18 +231,18 @@ def test_columns_that_are_missing_in_the_file_count_towards_the_batch_size(lake,
 def test_a_row_group_is_read_page_by_page(tmp_path):
     """The only row group of the file is fifty times larger than the memory that the reader uses."""
     lake = Lake(tmp_path)
-    kind = pa.array([bytes([n % 251]) * 100 for n in range(200_000)])
-    lake.add(pa.table({"b": kind}), use_dictionary=False, compression="none", row_group_size=10**9)
+    column = pa.array([bytes([n % 251]) * 100 for n in range(200_000)])
+    lake.add(pa.table({"b": column}), use_dictionary=False, compression="none", row_group_size=10**9)
     pool = pa.default_memory_pool()
     pool.release_unused()
-    before, most = pool.bytes_allocated(), 0
+    before, max_bytes = pool.bytes_allocated(), 0
     for batch in lake.batches(struct_of(b=PrimitiveType("binary")), batch_size=1_000, use_threads=False):
-        most = max(most, pool.bytes_allocated() - before - batch.nbytes)
-    assert most < kind.nbytes / 4
+        max_bytes = max(max_bytes, pool.bytes_allocated() - before - batch.nbytes)
+    assert max_bytes < column.nbytes / 4
 
 
-# By key.
-def deleted_by(**keys):
+# Rows by their key.
+def equality_deletes_of(**keys):
     return [EqualityDeletes(columns=tuple(keys), keys=pa.table(keys))]
 
 
@@ -248,7 +257,7 @@ MIXED = pa.table(
 
 
 @pytest.mark.parametrize(
-    ("keys", "left"),
+    ("keys", "remaining_rows"),
     [
         ({"n": pa.array([2], pa.int32())}, [0, 2, 4]),
         ({"n": pa.array([None], pa.int64())}, [0, 1, 3]),
@@ -266,21 +275,21 @@ MIXED = pa.table(
     ids=lambda value: str({k: pa.array(v).to_pylist() for k, v in value.items()} if isinstance(value, dict) else value),
 )
 @pytest.mark.parametrize("batch_size", [2, 100])
-def test_a_row_is_removed_if_its_complete_key_is_deleted(lake, keys, left, batch_size):
+def test_a_row_is_removed_if_its_complete_key_is_deleted(lake, keys, remaining_rows, batch_size):
     lake.add(MIXED)
-    options = {"columns": ["_row_index"], "batch_size": batch_size, "equality_deletes": deleted_by(**keys)}
-    assert lake.read(MIXED.schema, **options)["_row_index"].to_pylist() == left
+    options = {"columns": ["_row_index"], "batch_size": batch_size, "equality_deletes": equality_deletes_of(**keys)}
+    assert lake.read(MIXED.schema, **options)["_row_index"].to_pylist() == remaining_rows
 
 
 def test_several_equality_deletes_combine_and_may_name_constant_and_missing_columns(lake):
     lake.add(pa.table({"a": [1, 2, 3]}), partition_values={"day": "x"})
     schema = struct_of(a=LONG, day=STRING, new=STRING)
-    both = (
-        deleted_by(a=[1], day=["x"])
-        + deleted_by(a=[3], new=pa.array([None], pa.string()))
-        + deleted_by(a=[2], day=["y"])
+    deletes = (
+        equality_deletes_of(a=[1], day=["x"])
+        + equality_deletes_of(a=[3], new=pa.array([None], pa.string()))
+        + equality_deletes_of(a=[2], day=["y"])
     )
-    assert lake.rows_of(schema, ["day"], columns=["a"], equality_deletes=both) == [{"a": 2}]
+    assert lake.rows_of(schema, ["day"], columns=["a"], equality_deletes=deletes) == [{"a": 2}]
 
 
 def test_a_key_of_many_columns_does_not_overflow(lake):
@@ -302,7 +311,7 @@ def test_a_key_of_many_columns_does_not_overflow(lake):
         (("a",), {"a": [1.5]}),
     ],
 )
-def test_keys_of_unknown_columns_are_rejected_at_once(lake, columns, keys):
+def test_keys_of_unknown_columns_are_rejected_before_a_file_is_read(lake, columns, keys):
     with pytest.raises(InvalidRequestError):
         lake.batches(NUMBERS, equality_deletes=[EqualityDeletes(columns=columns, keys=pa.table(keys))])
 
@@ -324,43 +333,44 @@ def stamps(unit, zone="UTC"):
 
 DATE, DOUBLE, NTZ = (PrimitiveType(name) for name in ("date", "double", "timestamp_ntz"))
 DAYS = pa.array([date(2026, 1, day) for day in (1, 2, 3, 4)])
-ODD_DAYS = pa.array([-800_000, 3_000_000, 0, 1], pa.int32()).cast(pa.date32())
+EXTREME_DAYS = pa.array([-800_000, 3_000_000, 0, 1], pa.int32()).cast(pa.date32())
 CENTS = pa.array([Decimal("1.50"), Decimal("-2.00"), None, Decimal("9.99")])
 LOCAL = INSTANT.replace(tzinfo=None, microsecond=123_457)
-# Each column has four rows in four row groups. The predicate, the rows it selects, and the row groups that are read.
+# Each case has a column with four rows in four row groups, its type, a predicate, the rows that the predicate selects,
+# and the row groups that are read.
 SKIPPING = [
-    (pa.array([1, 2, 3, None]), LONG, compared("c", ">", 2), [2], [2]),
+    (pa.array([1, 2, 3, None]), LONG, comparison("c", ">", 2), [2], [2]),
     (pa.array([1, 2, 3, None]), LONG, IsNull(("c",)), [3], [3]),
     (pa.array([1, 2, 3, None]), LONG, IsNotNull(("c",)), [0, 1, 2], [0, 1, 2]),
-    (pa.array([1, 2, 3, None]), LONG, Not(compared("c", "=", 2)), [0, 2], [0, 2]),
-    (pa.array([1, 2, 3, None]), LONG, compared("c", "<=>", None), [3], [3]),
+    (pa.array([1, 2, 3, None]), LONG, Not(comparison("c", "=", 2)), [0, 2], [0, 2]),
+    (pa.array([1, 2, 3, None]), LONG, comparison("c", "<=>", None), [3], [3]),
     (pa.array([1, 2, 3, None], pa.int8()), LONG, In(("c",), (1, 3)), [0, 2], [0, 2]),
-    (pa.array([1, 2, 3, None], pa.int32()), DecimalType(12, 1), compared("c", ">", Decimal("1.5")), [1, 2], [1, 2]),
-    (pa.array([1, 2, 3, None], pa.int32()), DOUBLE, compared("c", ">", 2.5), [2], [0, 1, 2]),
-    (pa.array([1.5, math.nan, -0.0, 0.0]), DOUBLE, compared("c", ">", 1.0), [0, 1], [0, 1, 2, 3]),
-    (pa.array([1.5, math.nan, -0.0, 0.0]), DOUBLE, compared("c", "=", 0.0), [2, 3], [1, 2, 3]),
-    (pa.array([1.5, math.nan, -0.0, 0.0]), DOUBLE, compared("c", "<", 1.0), [2, 3], [1, 2, 3]),
-    (pa.array([0.5, 1.5, 2.5, 3.5], pa.float32()), DOUBLE, compared("c", "<", 2.0), [0, 1], [0, 1]),
-    (pa.array(["a", "b", "ba", None]), STRING, compared("c", "<", "b"), [0], [0]),
+    (pa.array([1, 2, 3, None], pa.int32()), DecimalType(12, 1), comparison("c", ">", Decimal("1.5")), [1, 2], [1, 2]),
+    (pa.array([1, 2, 3, None], pa.int32()), DOUBLE, comparison("c", ">", 2.5), [2], [0, 1, 2]),
+    (pa.array([1.5, math.nan, -0.0, 0.0]), DOUBLE, comparison("c", ">", 1.0), [0, 1], [0, 1, 2, 3]),
+    (pa.array([1.5, math.nan, -0.0, 0.0]), DOUBLE, comparison("c", "=", 0.0), [2, 3], [1, 2, 3]),
+    (pa.array([1.5, math.nan, -0.0, 0.0]), DOUBLE, comparison("c", "<", 1.0), [2, 3], [1, 2, 3]),
+    (pa.array([0.5, 1.5, 2.5, 3.5], pa.float32()), DOUBLE, comparison("c", "<", 2.0), [0, 1], [0, 1]),
+    (pa.array(["a", "b", "ba", None]), STRING, comparison("c", "<", "b"), [0], [0]),
     (pa.array(["a", "b", "ba", None]), STRING, StartsWith(("c",), "b"), [1, 2], [1, 2]),
-    (pa.array(["a", "b", "ba", "\U0001f600"]), STRING, compared("c", ">", "\uffff"), [3], [3]),
-    (pa.array([b"a", b"b", b"\xff", None]), PrimitiveType("binary"), compared("c", ">", b"b"), [2], [0, 1, 2]),
-    (pa.array([True, False, None, True]), PrimitiveType("boolean"), compared("c", "=", False), [1], [1]),
-    (DAYS, DATE, compared("c", "<", date(2026, 1, 3)), [0, 1], [0, 1]),
-    (ODD_DAYS, DATE, compared("c", "=", date(1970, 1, 2)), [3], [0, 1, 3]),
-    (CENTS, DecimalType(3, 2), compared("c", "<", Decimal("1.505")), [0, 1], [0, 1]),
-    (stamps("us"), PrimitiveType("timestamp"), compared("c", "=", INSTANT.replace(microsecond=123_458)), [2], [2]),
-    (stamps("us", None), NTZ, compared("c", ">", LOCAL), [2, 3], [2, 3]),
-    (stamps("ns", None), PrimitiveType("timestamp"), compared("c", "<=", INSTANT), [0], [0]),
-    (stamps("ms"), PrimitiveType("timestamp"), compared("c", "<", INSTANT), [0, 1, 2, 3], [0, 1, 2, 3]),
-    (pa.array([{"x": 1}, None, {"x": None}, {"x": 4}]), struct_of(x=LONG), compared("c/x", ">", 1), [3], [3]),
+    (pa.array(["a", "b", "ba", "\U0001f600"]), STRING, comparison("c", ">", "\uffff"), [3], [3]),
+    (pa.array([b"a", b"b", b"\xff", None]), PrimitiveType("binary"), comparison("c", ">", b"b"), [2], [0, 1, 2]),
+    (pa.array([True, False, None, True]), PrimitiveType("boolean"), comparison("c", "=", False), [1], [1]),
+    (DAYS, DATE, comparison("c", "<", date(2026, 1, 3)), [0, 1], [0, 1]),
+    (EXTREME_DAYS, DATE, comparison("c", "=", date(1970, 1, 2)), [3], [0, 1, 3]),
+    (CENTS, DecimalType(3, 2), comparison("c", "<", Decimal("1.505")), [0, 1], [0, 1]),
+    (stamps("us"), PrimitiveType("timestamp"), comparison("c", "=", INSTANT.replace(microsecond=123_458)), [2], [2]),
+    (stamps("us", None), NTZ, comparison("c", ">", LOCAL), [2, 3], [2, 3]),
+    (stamps("ns", None), PrimitiveType("timestamp"), comparison("c", "<=", INSTANT), [0], [0]),
+    (stamps("ms"), PrimitiveType("timestamp"), comparison("c", "<", INSTANT), [0, 1, 2, 3], [0, 1, 2, 3]),
+    (pa.array([{"x": 1}, None, {"x": None}, {"x": 4}]), struct_of(x=LONG), comparison("c/x", ">", 1), [3], [3]),
     (pa.array([{"x": 1}, None, {"x": None}, {"x": 4}]), struct_of(x=LONG), IsNull(("c", "x")), [1, 2], [1, 2]),
     (pa.array([{"x": 1}, None, {"x": None}, {"x": 4}]), struct_of(x=LONG), IsNull(("c",)), [1], [0, 1, 2, 3]),
     (pa.array([{"x": 1}, None, {"x": 2}, {"x": 4}]), struct_of(x=LONG, new=LONG), IsNotNull(("c", "new")), [], []),
     (pa.array([[1], None, [], [None]]), ArrayType(LONG), IsNull(("c",)), [1], [0, 1, 2, 3]),
-    (pa.array([1, 2, 3, 4]), LONG, compared("p", "=", "b"), [], []),
+    (pa.array([1, 2, 3, 4]), LONG, comparison("p", "=", "b"), [], []),
     (pa.array([1, 2, 3, 4]), LONG, IsNull(("missing",)), [0, 1, 2, 3], [0, 1, 2, 3]),
-    (pa.array([1, 2, 3, 4]), LONG, compared("missing", "=", 1), [], []),
+    (pa.array([1, 2, 3, 4]), LONG, comparison("missing", "=", 1), [], []),
 ]  # fmt: skip
 
 
@@ -375,26 +385,26 @@ def test_row_groups_are_skipped_only_if_no_row_can_match(lake, read_groups, colu
 
 
 @pytest.mark.parametrize("options", [{"write_statistics": False}, {"write_statistics": ["other"]}])
-def test_without_statistics_every_row_group_is_read(lake, read_groups, options):
-    numbers(lake, 4, 2, **options)
-    assert values(lake, predicate=compared("a", "=", 3)) == [3] and read_groups == [0, 1]
+def test_every_row_group_is_read_without_statistics(lake, read_groups, options):
+    add_numbers(lake, 4, 2, **options)
+    assert read_numbers(lake, predicate=comparison("a", "=", 3)) == [3] and read_groups == [0, 1]
 
 
 def test_int96_and_julian_dates_have_no_bounds(lake, read_groups):
-    old = {"org.apache.spark.version": "2.4.0", "org.apache.spark.timeZone": "UTC"}
+    spark_metadata = {"org.apache.spark.version": "2.4.0", "org.apache.spark.timeZone": "UTC"}
     days = pa.array([-141_428, -141_420], pa.int32()).cast(pa.date32())
-    stored = pa.table({"d": days, "t": pa.array([1, 2], pa.timestamp("us"))}).replace_schema_metadata(old)
+    stored = pa.table({"d": days, "t": pa.array([1, 2], pa.timestamp("us"))}).replace_schema_metadata(spark_metadata)
     lake.add(stored, row_group_size=1, use_deprecated_int96_timestamps=True)
     schema = struct_of(d=PrimitiveType("date"), t=PrimitiveType("timestamp"))
-    rows_read = lake.rows_of(schema, predicate=compared("d", "=", date(1582, 10, 4)), columns=["_row_index"])
+    rows_read = lake.rows_of(schema, predicate=comparison("d", "=", date(1582, 10, 4)), columns=["_row_index"])
     assert rows_read == [{"_row_index": 0}] and read_groups == [0, 1]
     read_groups.clear()
-    assert lake.rows_of(schema, predicate=compared("t", ">", INSTANT)) == [] and read_groups == [0, 1]
+    assert lake.rows_of(schema, predicate=comparison("t", ">", INSTANT)) == [] and read_groups == [0, 1]
 
 
 def test_a_time_between_two_microseconds_is_rejected_and_not_skipped(lake):
     lake.add(pa.table({"t": pa.array([5_500], pa.timestamp("ns"))}))
-    above = compared("t", ">", datetime(1970, 1, 1, 0, 0, 0, 5, tzinfo=UTC))
+    above = comparison("t", ">", datetime(1970, 1, 1, 0, 0, 0, 5, tzinfo=UTC))
     with pytest.raises(CorruptDataFileError, match="would lose data"):
         lake.read(struct_of(t=PrimitiveType("timestamp")), predicate=above)
 
@@ -405,38 +415,38 @@ def test_row_groups_of_mapped_columns_are_skipped_by_their_bounds(lake, read_gro
         logical=StructType((field_with("a", LONG, physical="b", id=2), field_with("b", LONG, physical="a", id=1))),
         mode=MappingMode.NAME,
     )
-    assert lake.rows_of(table, predicate=compared("a", ">", 5)) == [{"a": 9, "b": 1}] and read_groups == [0]
+    assert lake.rows_of(table, predicate=comparison("a", ">", 5)) == [{"a": 9, "b": 1}] and read_groups == [0]
 
 
 def test_positions_and_vectors_stay_correct_if_row_groups_are_skipped(lake, read_groups):
-    numbers(lake, 12, 3, deletion_vector=inline([1, 7, 10]))
-    rows_read = lake.rows_of(NUMBERS, predicate=compared("a", ">=", 6), columns=["_row_index", "a"])
+    add_numbers(lake, 12, 3, deletion_vector=inline_vector([1, 7, 10]))
+    rows_read = lake.rows_of(NUMBERS, predicate=comparison("a", ">=", 6), columns=["_row_index", "a"])
     assert [tuple(row.values()) for row in rows_read] == [(n, n) for n in (6, 8, 9, 11)] and read_groups == [2, 3]
 
 
 # A whole table.
 def test_a_table_has_the_rows_of_its_files_in_order(lake):
     for number in range(7):
-        numbers(lake, 5 + number, 2, name=f"{number}.parquet", deletion_vector=inline([number]))
+        add_numbers(lake, 5 + number, 2, name=f"{number}.parquet", deletion_vector=inline_vector([number]))
     table = TableSchema(logical=NUMBERS)
     rows_read = read_table(lake.store, data_files(lake.files), table, columns=["a", "_file"])
     assert rows_read.to_pylist() == lake.rows_of(NUMBERS, columns=["a", "_file"])
-    nothing = read_table(lake.store, [], table, columns=["_file", "a"])
-    assert (nothing.num_rows, nothing.column_names) == (0, ["_file", "a"])
+    empty = read_table(lake.store, [], table, columns=["_file", "a"])
+    assert (empty.num_rows, empty.column_names) == (0, ["_file", "a"])
 
 
 def test_an_error_in_one_file_fails_the_read_of_the_table(lake):
     for number in range(20):
-        numbers(lake, 5, 2, name=f"{number}.parquet")
+        add_numbers(lake, 5, 2, name=f"{number}.parquet")
     (lake.folder / "13.parquet").unlink()
     with pytest.raises(CorruptDataFileError, match=r"'13\.parquet'"):
         read_table(lake.store, data_files(lake.files), TableSchema(logical=NUMBERS))
 
 
 def test_a_file_outside_the_table_folder_is_read(lake, tmp_path_factory):
-    elsewhere = tmp_path_factory.mktemp("elsewhere") / "x y.parquet"
-    pq.write_table(pa.table({"a": [1]}), elsewhere)
-    for path in (f"file://{elsewhere}", f"file:{elsewhere}", str(elsewhere)):
+    outside_file = tmp_path_factory.mktemp("elsewhere") / "x y.parquet"
+    pq.write_table(pa.table({"a": [1]}), outside_file)
+    for path in (f"file://{outside_file}", f"file:{outside_file}", str(outside_file)):
         files = [DataFile(path=path.replace(" ", "%20"))]
         assert lake.rows_of(NUMBERS, files=files, columns=["a", "_file"]) == [{"a": 1, "_file": path}]
 

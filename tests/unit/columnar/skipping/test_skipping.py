@@ -1,4 +1,4 @@
-"""Examples of files that data skipping skips or keeps; `test_skipping_properties.py` has random ones."""
+"""Examples of files that data skipping skips or keeps. `test_skipping_properties.py` has random examples."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TABLE = TableSchema(logical=SCHEMA, partition_columns=PARTITION)
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  without a zone on purpose
 
 
-def compared(column, operator, literal):
+def comparison(column, operator, literal):
     return Comparison(column=(column,), operator=Operator(operator), literal=literal)
 
 
@@ -59,7 +59,7 @@ def file_test(predicate):
     return FileTest(predicate, TABLE)
 
 
-def of_type(kind, predicate, **options):
+def column_test(kind, predicate, **options):
     return FileTest(predicate, TableSchema(logical=StructType((StructField("c", kind),)), **options))
 
 
@@ -75,25 +75,25 @@ NO_PARTITION = {"p": None, "q": None}
 @pytest.mark.parametrize(
     ("predicate", "stats"),
     [
-        (compared("i", "=", 5), stats_with("i", 1, 4)),
-        (compared("i", ">", 4), stats_with("i", 1, 4)),
-        (Not(compared("i", "<=", 4)), stats_with("i", 1, 4)),
-        (compared("i", "!=", 4), stats_with("i", 4, 4)),
+        (comparison("i", "=", 5), stats_with("i", 1, 4)),
+        (comparison("i", ">", 4), stats_with("i", 1, 4)),
+        (Not(comparison("i", "<=", 4)), stats_with("i", 1, 4)),
+        (comparison("i", "!=", 4), stats_with("i", 4, 4)),
         (In(("i",), (0, 5)), stats_with("i", 1, 4)),
         (IsNull(("i",)), stats_with("i", 1, 4)),
         (IsNotNull(("i",)), stats_with("i", None, None, nulls=2)),
-        (compared("i", "=", 1), stats_with("i", None, None, nulls=2)),
-        (Not(compared("i", "=", 1)), stats_with("i", None, None, nulls=2)),
-        (compared("i", "<=>", 1), stats_with("i", None, None, nulls=2)),
-        (compared("i", "=", None), None),
-        (compared("d", "=", 5.0), stats_with("d", 1.0, 4.0)),
-        (compared("d", "<", 1.0), stats_with("d", 1.0, 4.0)),
-        (compared("s", "=", "z"), stats_with("s", "a", "b")),
+        (comparison("i", "=", 1), stats_with("i", None, None, nulls=2)),
+        (Not(comparison("i", "=", 1)), stats_with("i", None, None, nulls=2)),
+        (comparison("i", "<=>", 1), stats_with("i", None, None, nulls=2)),
+        (comparison("i", "=", None), None),
+        (comparison("d", "=", 5.0), stats_with("d", 1.0, 4.0)),
+        (comparison("d", "<", 1.0), stats_with("d", 1.0, 4.0)),
+        (comparison("s", "=", "z"), stats_with("s", "a", "b")),
         (StartsWith(("s",), "bb"), stats_with("s", "a", "b")),
         (StartsWith(("s",), "a"), stats_with("s", "b", "c")),
-        (compared("t", ">=", datetime(2026, 1, 2, tzinfo=UTC)),
+        (comparison("t", ">=", datetime(2026, 1, 2, tzinfo=UTC)),
          stats_with("t", "2026-01-01T00:00:00.000Z", "2026-01-01T23:59:59.999Z")),
-        (And((compared("i", "=", 5), Unknown(frozenset()))), stats_with("i", 1, 4)),
+        (And((comparison("i", "=", 5), Unknown(frozenset()))), stats_with("i", 1, 4)),
         (Comparison(column=("ST", "X"), operator=Operator.EQ, literal=9),
          stats_with("st", {"x": 1}, {"x": 4}, {"x": 0})),
     ],
@@ -105,31 +105,31 @@ def test_a_file_that_cannot_match_is_skipped(predicate, stats):
 @pytest.mark.parametrize(
     ("predicate", "stats"),
     [
-        (compared("d", ">", 5.0), stats_with("d", 1.0, 4.0)),
-        (compared("d", "=", math.nan), stats_with("d", 1.0, 4.0)),
-        (compared("d", "!=", 1.0), stats_with("d", 1.0, 1.0)),
-        (compared("d", "=", -0.0), stats_with("d", 0.0, 4.0)),
-        (compared("t", ">", datetime(2026, 1, 1, 0, 0, 0, 999, tzinfo=UTC) - timedelta(microseconds=1)),
+        (comparison("d", ">", 5.0), stats_with("d", 1.0, 4.0)),
+        (comparison("d", "=", math.nan), stats_with("d", 1.0, 4.0)),
+        (comparison("d", "!=", 1.0), stats_with("d", 1.0, 1.0)),
+        (comparison("d", "=", -0.0), stats_with("d", 0.0, 4.0)),
+        (comparison("t", ">", datetime(2026, 1, 1, 0, 0, 0, 999, tzinfo=UTC) - timedelta(microseconds=1)),
          stats_with("t", "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.000Z")),
-        (compared("s", ">", "x" * 32), stats_with("s", "a", "x" * 32)),
-        (compared("i", "=", 5), stats_with("i", 9, 1)),
-        (compared("i", "=", 5), stats_with("i", "1", "4")),
-        (compared("i", "=", "5"), stats_with("i", 1, 4)),
-        (compared("t", "=", datetime(2026, 1, 1, tzinfo=UTC)), stats_with("t", "yesterday", "today")),
-        (compared("m", "=", Decimal("123456789012345678.26")), '{"maxValues": {"m": 123456789012345680.0}}'),
-        (compared("m", "=", Decimal("123456789012345678.26")), '{"minValues": {"m": 123456789012345680.0}}'),
-        (compared("m", "=", Decimal("123456789012345690.26")), '{"maxValues": {"m": 123456789012345680.0}}'),
-        (compared("i", "=", 5), "not json"),
-        (compared("i", "=", 5), "[]"),
-        (compared("i", "=", 5), '{"minValues": 7, "maxValues": null, "nullCount": {"i": -1}}'),
-        (compared("gone", "=", 5), None),
+        (comparison("s", ">", "x" * 32), stats_with("s", "a", "x" * 32)),
+        (comparison("i", "=", 5), stats_with("i", 9, 1)),
+        (comparison("i", "=", 5), stats_with("i", "1", "4")),
+        (comparison("i", "=", "5"), stats_with("i", 1, 4)),
+        (comparison("t", "=", datetime(2026, 1, 1, tzinfo=UTC)), stats_with("t", "yesterday", "today")),
+        (comparison("m", "=", Decimal("123456789012345678.26")), '{"maxValues": {"m": 123456789012345680.0}}'),
+        (comparison("m", "=", Decimal("123456789012345678.26")), '{"minValues": {"m": 123456789012345680.0}}'),
+        (comparison("m", "=", Decimal("123456789012345690.26")), '{"maxValues": {"m": 123456789012345680.0}}'),
+        (comparison("i", "=", 5), "not json"),
+        (comparison("i", "=", 5), "[]"),
+        (comparison("i", "=", 5), '{"minValues": 7, "maxValues": null, "nullCount": {"i": -1}}'),
+        (comparison("gone", "=", 5), None),
         (Not(Unknown(frozenset())), stats_with("i", 1, 4)),
         *((predicate, stats)
-          for predicate in (compared("i", "=", 5), compared("i", "<=>", 5), In(("i",), (5,)), IsNotNull(("i",)))
+          for predicate in (comparison("i", "=", 5), comparison("i", "<=>", 5), In(("i",), (5,)), IsNotNull(("i",)))
           for stats in ('{"numRecords":0}', stats_with("i", None, None, records=0))),
         (IsNull(("i",)), '{"numRecords":0}'),
         (StartsWith(("s",), "a"), stats_with("s", None, None, records=0)),
-        (compared("p", "<=>", None), '{"numRecords":0}'),
+        (comparison("p", "<=>", None), '{"numRecords":0}'),
     ],
 )  # fmt: skip
 def test_a_file_with_inconclusive_statistics_is_kept(predicate, stats):
@@ -140,21 +140,21 @@ def test_a_file_with_inconclusive_statistics_is_kept(predicate, stats):
 def test_a_32_bit_float_in_short_notation_is_compared_as_that_float(kind):
     schema = StructType((StructField("f", PrimitiveType(kind)),))
     for text, stored in ((0.7, 0.699999988079071), (3.4, 3.4000000953674316)):
-        assert FileTest(compared("f", "=", stored), TableSchema(logical=schema)).may_match(
+        assert FileTest(comparison("f", "=", stored), TableSchema(logical=schema)).may_match(
             {}, stats_with("f", text, text)
         )
 
 
 def test_a_bound_of_a_32_bit_float_is_rounded_in_both_directions_after_a_widening():
     for text, stored in ((0.7, 0.699999988079071), (3.4, 3.4000000953674316)):
-        equal = of_type(PrimitiveType("double"), compared("c", "=", stored))
+        equal = column_test(PrimitiveType("double"), comparison("c", "=", stored))
         assert equal.may_match({}, json.dumps({"minValues": {"c": text}}))
         assert equal.may_match({}, json.dumps({"maxValues": {"c": text}}))
 
 
 def test_a_partition_of_32_bit_floats_has_the_value_of_the_float():
     def test_of(value):
-        return of_type(PrimitiveType("float"), compared("c", "=", value), partition_columns=("c",))
+        return column_test(PrimitiveType("float"), comparison("c", "=", value), partition_columns=("c",))
 
     assert test_of(3.4000000953674316).may_match({"c": "3.4"}, None)
     assert not test_of(3.4).may_match({"c": "3.4"}, None)
@@ -177,19 +177,19 @@ def test_a_partition_of_32_bit_floats_has_the_value_of_the_float():
     ],
 )
 def test_a_truncated_maximum_bounds_all_values_with_its_prefix(high, value):
-    for predicate in (compared("s", "=", value), compared("s", ">=", value), StartsWith(("s",), value)):
+    for predicate in (comparison("s", "=", value), comparison("s", ">=", value), StartsWith(("s",), value)):
         assert file_test(predicate).may_match(NO_PARTITION, stats_with("s", "a", high))
     if high != "\ufffd":
         above = "\U0010ffff" + value
-        assert not file_test(compared("s", "=", above)).may_match(NO_PARTITION, stats_with("s", "a", high))
+        assert not file_test(comparison("s", "=", above)).may_match(NO_PARTITION, stats_with("s", "a", high))
 
 
-@pytest.mark.parametrize("tight", [True, False])
-def test_a_null_count_decides_only_if_it_is_zero_or_the_number_of_rows(tight):
+@pytest.mark.parametrize("is_tight", [True, False])
+def test_a_null_count_decides_only_if_it_is_zero_or_the_number_of_rows(is_tight):
     def outcome(nulls, low=None):
-        stats = json.loads(stats_with("i", low, low, nulls=nulls, records=3)) | {"tightBounds": tight}
+        stats = json.loads(stats_with("i", low, low, nulls=nulls, records=3)) | {"tightBounds": is_tight}
         test = file_test(IsNull(("i",)))
-        return test.possible(NO_PARTITION, json.dumps(stats))
+        return test.possible_outcomes(NO_PARTITION, json.dumps(stats))
 
     assert outcome(0) == FALSE
     assert outcome(3) == TRUE
@@ -210,8 +210,8 @@ def test_a_null_count_decides_only_if_it_is_zero_or_the_number_of_rows(tight):
 )
 def test_statistics_from_before_a_widening_bound_the_wider_column(kind, low, high, inside, outside):
     stats = stats_with("c", low, high)
-    assert of_type(kind, compared("c", "=", inside)).may_match({}, stats)
-    assert not of_type(kind, compared("c", "=", outside)).may_match({}, stats)
+    assert column_test(kind, comparison("c", "=", inside)).may_match({}, stats)
+    assert not column_test(kind, comparison("c", "=", outside)).may_match({}, stats)
 
 
 def mapped(name, physical, number, kind="long"):
@@ -234,7 +234,7 @@ SWAPPED = TableSchema(
 
 
 @pytest.mark.parametrize(
-    ("predicate", "kept"),
+    ("predicate", "is_kept"),
     [
         (Comparison(column=("a",), operator=Operator.EQ, literal=20), True),
         (Comparison(column=("a",), operator=Operator.EQ, literal=10), False),
@@ -245,25 +245,25 @@ SWAPPED = TableSchema(
         (Comparison(column=("day",), operator=Operator.EQ, literal=date(2026, 1, 2)), False),
     ],
 )
-def test_statistics_and_partition_values_are_found_by_physical_names(predicate, kept):
+def test_statistics_and_partition_values_are_found_by_physical_names(predicate, is_kept):
     bounds = {"a": 10, "b": 20, "s": {"x": 30, "y": 40}}
-    nothing = {"a": 0, "b": 0, "s": {"x": 0, "y": 0}}
-    stats = json.dumps({"numRecords": 1, "minValues": bounds, "maxValues": bounds, "nullCount": nothing})
+    null_counts = {"a": 0, "b": 0, "s": {"x": 0, "y": 0}}
+    stats = json.dumps({"numRecords": 1, "minValues": bounds, "maxValues": bounds, "nullCount": null_counts})
     files = files_table(({"col-1": "2026-01-01"}, stats))
-    assert prune(files, predicate, SWAPPED).num_rows == kept
+    assert prune(files, predicate, SWAPPED).num_rows == (1 if is_kept else 0)
 
 
 @pytest.mark.parametrize("number", ["1E9999999", "-1E9999999", "NaN", "-Infinity", "1" * 5000])
 def test_a_number_outside_the_type_is_not_a_bound(number):
     stats = '{"minValues":{"m":%s,"d":%s},"maxValues":{"m":%s,"d":%s}}' % ((number,) * 4)
-    for predicate in (compared("m", "=", Decimal(0)), compared("d", "=", 0.0)):
+    for predicate in (comparison("m", "=", Decimal(0)), comparison("d", "=", 0.0)):
         assert file_test(predicate).may_match(NO_PARTITION, stats)
 
 
 def test_a_decimal_that_was_clamped_to_64_bits_is_not_a_bound():
-    beyond = compared("m", "=", Decimal("999999999999999999.00") * 100)
+    beyond = comparison("m", "=", Decimal("999999999999999999.00") * 100)
     assert file_test(beyond).may_match(NO_PARTITION, stats_with("m", 0, 2**63 - 1))
-    assert file_test(compared("m", "<", -(10**19))).may_match(NO_PARTITION, stats_with("m", -(2**63), 0))
+    assert file_test(comparison("m", "<", -(10**19))).may_match(NO_PARTITION, stats_with("m", -(2**63), 0))
 
 
 def files_table(*files):
@@ -288,21 +288,21 @@ FILES = files_table(
 
 
 @pytest.mark.parametrize(
-    ("predicate", "kept"),
+    ("predicate", "paths"),
     [
-        (compared("p", "=", "a"), "f0 f1 f4"),
-        (And((compared("p", "=", "a"), compared("q", "=", date(2026, 1, 1)))), "f0 f4"),
-        (And((compared("p", "=", "a"), compared("i", ">", 2))), "f1 f4"),
-        (Or((compared("p", "=", "b"), compared("i", "<", 2))), "f0 f2 f3"),
+        (comparison("p", "=", "a"), "f0 f1 f4"),
+        (And((comparison("p", "=", "a"), comparison("q", "=", date(2026, 1, 1)))), "f0 f4"),
+        (And((comparison("p", "=", "a"), comparison("i", ">", 2))), "f1 f4"),
+        (Or((comparison("p", "=", "b"), comparison("i", "<", 2))), "f0 f2 f3"),
         (IsNull(("q",)), "f3"),
-        (Not(compared("p", "=", "a")), "f2"),
+        (Not(comparison("p", "=", "a")), "f2"),
         (Constant(None), ""),
-        (compared("p", "=", "zz"), ""),
+        (comparison("p", "=", "zz"), ""),
         (Unknown(frozenset({("p",)})), "f0 f1 f2 f3 f4"),
     ],
 )
-def test_pruning_keeps_the_files_that_may_match_in_their_order(predicate, kept):
-    assert prune(FILES, predicate, TABLE)["path"].to_pylist() == kept.split()
+def test_pruning_keeps_the_files_that_may_match_in_their_order(predicate, paths):
+    assert prune(FILES, predicate, TABLE)["path"].to_pylist() == paths.split()
 
 
 def test_pruning_with_a_true_predicate_returns_the_same_table():
@@ -310,46 +310,46 @@ def test_pruning_with_a_true_predicate_returns_the_same_table():
 
 
 def test_pruning_no_files_returns_no_files():
-    assert prune(FILES.slice(0, 0), compared("p", "=", "a"), TABLE).num_rows == 0
+    assert prune(FILES.slice(0, 0), comparison("p", "=", "a"), TABLE).num_rows == 0
 
 
 def test_pruning_works_on_a_table_of_several_chunks():
-    twice = pa.concat_tables([FILES, FILES])
-    assert prune(twice, And((compared("p", "=", "b"), compared("i", ">", 2))), TABLE).num_rows == 2
+    doubled = pa.concat_tables([FILES, FILES])
+    assert prune(doubled, And((comparison("p", "=", "b"), comparison("i", ">", 2))), TABLE).num_rows == 2
 
 
-class Counted(str):
+class CountingText(str):
     """A string that counts how often it is compared."""
 
     __slots__ = ()
     comparisons = 0
 
     def __lt__(self, other):
-        Counted.comparisons += 1
+        CountingText.comparisons += 1
         return str.__lt__(self, other)
 
     def __gt__(self, other):
-        Counted.comparisons += 1
+        CountingText.comparisons += 1
         return str.__gt__(self, other)
 
 
 def test_a_file_is_compared_with_few_values_of_a_long_list():
-    test = file_test(In(("s",), tuple(Counted(f"{number:036}") for number in range(4096))))
-    Counted.comparisons = 0
+    test = file_test(In(("s",), tuple(CountingText(f"{number:036}") for number in range(4096))))
+    CountingText.comparisons = 0
     assert test.may_match(NO_PARTITION, stats_with("s", f"{5:036}", f"{5:036}"))
     assert not test.may_match(NO_PARTITION, stats_with("s", f"{5:036}x", f"{5:036}y"))
-    assert Counted.comparisons < 50
+    assert CountingText.comparisons < 50
 
 
-USUAL = [
+COMMON_STATISTICS = [
     ("long", In(("c",), (7, 3)), 4, 5, False),
     ("long", In(("c",), (7, 3)), 1, 9, True),
-    ("double", compared("c", "<", 1.0), 1.5, 2, False),
-    ("double", compared("c", ">", 5.0), 1.5, "NaN", True),
+    ("double", comparison("c", "<", 1.0), 1.5, 2, False),
+    ("double", comparison("c", ">", 5.0), 1.5, "NaN", True),
     ("float", In(("c",), (0.25, math.nan)), 1.5, 2.5, True),
-    ("boolean", compared("c", "=", True), False, False, False),
-    ("date", compared("c", "<", date(2026, 1, 1)), "2026-01-02", "2026-01-03", False),
-    ("timestamp", compared("c", ">", datetime(2026, 1, 1, tzinfo=UTC)), "2025-01-01T00:00:00.000Z",
+    ("boolean", comparison("c", "=", True), False, False, False),
+    ("date", comparison("c", "<", date(2026, 1, 1)), "2026-01-02", "2026-01-03", False),
+    ("timestamp", comparison("c", ">", datetime(2026, 1, 1, tzinfo=UTC)), "2025-01-01T00:00:00.000Z",
      "2026-01-01T00:00:00.000Z", True),
     ("timestamp_ntz", In(("c",), (EPOCH,)), "1970-01-01T00:00:00.001", "1970-01-02T00:00:00.000", False),
     ("string", In(("c",), ("b", "x" * 32 + "y")), "c", "x" * 32 + "\x7f", True),
@@ -357,21 +357,21 @@ USUAL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "predicate", "low", "high", "kept"), USUAL)
-def test_usual_statistics_of_all_files_are_evaluated_together(monkeypatch, kind, predicate, low, high, kept):
-    def one_by_one(*_arguments):
-        pytest.fail("a file was asked alone")
+@pytest.mark.parametrize(("kind", "predicate", "low", "high", "is_kept"), COMMON_STATISTICS)
+def test_common_statistics_of_all_files_are_evaluated_together(monkeypatch, kind, predicate, low, high, is_kept):
+    def fail(*_arguments):
+        pytest.fail("a file was tested alone")
 
-    monkeypatch.setattr(FileTest, "may_match", one_by_one)
+    monkeypatch.setattr(FileTest, "may_match", fail)
     files = files_table(*[({}, stats_with("c", low, high)), ({}, None)] * 3)
     table = TableSchema(logical=StructType((StructField("c", PrimitiveType(kind)),)))
     assert prune(files, predicate, table)["path"].to_pylist() == [
-        name for name in files["path"].to_pylist() if kept or int(name[1:]) % 2
+        name for name in files["path"].to_pylist() if is_kept or int(name[1:]) % 2
     ]
 
 
 def test_unusual_statistics_of_a_file_do_not_change_the_answers_for_other_files():
-    usual = [({}, stats_with("i", number, number)) for number in range(300)]
+    common = [({}, stats_with("i", number, number)) for number in range(300)]
     unusual = [
         ({}, "not json"),
         ({}, '{"minValues":{"i":5}}}{"minValues":{"i":7}'),
@@ -381,12 +381,12 @@ def test_unusual_statistics_of_a_file_do_not_change_the_answers_for_other_files(
         ({}, "[]"),
         ({}, ""),
     ]
-    files = files_table(*usual[:100], *unusual, *usual[100:])
+    files = files_table(*common[:100], *unusual, *common[100:])
     table = TableSchema(logical=StructType((StructField("i", PrimitiveType("long")),)))
     predicate = In(("i",), (17, 250, 2**70))
     kept_stats = prune(files, predicate, table)["stats"].to_pylist()
-    in_doubt = [stats for _, stats in unusual]
-    assert kept_stats == [usual[17][1], *in_doubt, usual[250][1]]
+    inconclusive = [stats for _, stats in unusual]
+    assert kept_stats == [common[17][1], *inconclusive, common[250][1]]
     assert prune(files, In(("i",), (17, 250)), table)["stats"].to_pylist() == [
         stats for stats in kept_stats if stats != unusual[2][1]
     ]
@@ -397,11 +397,11 @@ def test_decimals_of_all_files_are_evaluated_together_and_keep_every_matching_fi
     table = TableSchema(logical=StructType((StructField("c", kind),)))
     bounds = ((1, 4.25), (4.26, 5), (-3, 2**63 - 1), (-(2**63), -1))
     files = files_table(*(({}, stats_with("c", low, high)) for low, high in bounds))
-    above = compared("c", ">", Decimal("4.25"))
+    above = comparison("c", ">", Decimal("4.25"))
     test = FileTest(above, table)
-    texts = files.select(["path", "stats"]).to_pylist()
-    expected = [stats_text["path"] for stats_text in texts if test.may_match({}, stats_text["stats"])]
-    monkeypatch.setattr(FileTest, "may_match", lambda *_arguments: pytest.fail("a file was asked alone"))
+    rows = files.select(["path", "stats"]).to_pylist()
+    expected = [row["path"] for row in rows if test.may_match({}, row["stats"])]
+    monkeypatch.setattr(FileTest, "may_match", lambda *_arguments: pytest.fail("a file was tested alone"))
     assert prune(files, above, table)["path"].to_pylist() == expected
 
 
@@ -409,18 +409,21 @@ SETS = range(1, (TRUE | FALSE | NULL) + 1)
 TRUTH_OF = {TRUE: True, FALSE: False, NULL: None}
 
 
-@pytest.mark.parametrize("both", [And, Or])
-def test_sets_of_truth_values_combine_like_their_members(both):
+@pytest.mark.parametrize("connective", [And, Or])
+def test_sets_of_truth_values_combine_like_their_members(connective):
     left, right = IsNull(("left",)), IsNull(("right",))
     for sets in itertools.product(SETS, SETS):
         pairs = itertools.product(*([truth for mask, truth in TRUTH_OF.items() if mask & truths] for truths in sets))
-        expected = {kleene(pair) if both is And else negated(kleene(map(negated, pair))) for pair in pairs}
-        of_one = dict(zip((left, right), sets, strict=True))
-        of_many = {leaf: Masks(pa.array([mask], pa.uint8())) for leaf, mask in of_one.items()}
-        predicate = both((left, right))
-        for masks in (of_one, of_many):
+        expected = {
+            conjunction_of(pair) if connective is And else negation_of(conjunction_of(map(negation_of, pair)))
+            for pair in pairs
+        }
+        outcomes = dict(zip((left, right), sets, strict=True))
+        outcome_arrays = {leaf: Masks(pa.array([mask], pa.uint8())) for leaf, mask in outcomes.items()}
+        predicate = connective((left, right))
+        for masks in (outcomes, outcome_arrays):
             assert truths_in(combine_outcomes(predicate, masks.__getitem__)) == expected
-            assert truths_in(combine_outcomes(Not(predicate), masks.__getitem__)) == set(map(negated, expected))
+            assert truths_in(combine_outcomes(Not(predicate), masks.__getitem__)) == set(map(negation_of, expected))
 
 
 def truths_in(mask):
@@ -428,10 +431,10 @@ def truths_in(mask):
     return {truth for bit, truth in TRUTH_OF.items() if value & bit}
 
 
-def kleene(truths):
+def conjunction_of(truths):
     truths = set(truths)
     return False if False in truths else None if None in truths else True
 
 
-def negated(truth):
+def negation_of(truth):
     return None if truth is None else not truth

@@ -1,8 +1,8 @@
 """Data skipping never loses a row: an evaluator that knows only rows checks it on random files and predicates.
 
-Schemas, rows, predicates and the habits of writers are drawn together: partition values in several spellings,
-statistics that are cut, rounded, wide or missing, columns that were renamed or widened. Our own statistics are made
-from Parquet.
+Each case has a random schema, rows, a predicate and a writer. Partition values have several spellings. Statistics may
+be truncated, rounded, wide or missing. Columns may be renamed or widened. The library computes its statistics from
+Parquet files.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ def shapes(draw):
 
 @st.composite
 def shapes_of(draw, leaves, partitions):
-    top = {path[0]: kind.type for path, kind in leaves.items() if len(path) == 1}
-    inner = {path[1]: kind.type for path, kind in leaves.items() if len(path) == 2}
-    top |= {name: kind.type for name, kind in partitions.items()}
+    top_types = {path[0]: kind.type for path, kind in leaves.items() if len(path) == 1}
+    member_types = {path[1]: kind.type for path, kind in leaves.items() if len(path) == 2}
+    top_types |= {name: kind.type for name, kind in partitions.items()}
     mode = draw(MODES)
-    if inner:
-        top[STRUCT[0]] = draw(mapped(inner, mode))
+    if member_types:
+        top_types[STRUCT[0]] = draw(mapped(member_types, mode))
     return Shape(
-        table=TableSchema(logical=draw(mapped(top, mode)), partition_columns=tuple(partitions), mode=mode),
+        table=TableSchema(logical=draw(mapped(top_types, mode)), partition_columns=tuple(partitions), mode=mode),
         leaves=leaves,
         partitions=partitions,
     )
@@ -95,7 +95,7 @@ def shapes_of(draw, leaves, partitions):
 
 @st.composite
 def mapped(draw, types, mode):
-    """A struct of these types. With column mapping, physical names are new, or those of sibling columns."""
+    """A struct of these types. Column mapping gives new physical names, or the names of sibling columns."""
     if mode is MappingMode.NONE:
         return StructType(tuple(StructField(name, kind) for name, kind in types.items()))
     physical = draw(
@@ -131,17 +131,17 @@ def files_of(draw, shape, stats):
     texts = {}
     for name, kind in shape.partitions.items():
         value = constant[(name,)]
-        spelled = [None, ""] if value is None else kind.texts(value)
-        texts[shape.physical[(name,)][0]] = spelled[draw(DIGITS) % len(spelled)]
+        spellings = [None, ""] if value is None else kind.texts(value)
+        texts[shape.physical[(name,)][0]] = spellings[draw(DIGITS) % len(spellings)]
     deleted, _ = draw(rows_of(shape)) if draw(DIGITS) < 5 else ([], None)
     return File(rows=rows, partition_values=texts, stats=draw(stats(shape, rows, deleted)))
 
 
 @st.composite
 def foreign_stats(draw, shape, rows, deleted):
-    """Statistics as another engine writes them: they include deleted rows, and some are missing.
+    """The statistics of another engine, which include deleted rows. Some statistics are missing.
 
-    Some writers have no count of records, and write 0.
+    Some writers do not count records and write 0.
     """
     writer = WRITERS[draw(DIGITS) % len(WRITERS)]
     if not draw(DIGITS):
@@ -151,49 +151,55 @@ def foreign_stats(draw, shape, rows, deleted):
     for path, kind in shape.leaves.items():
         is_written = [draw(DIGITS) > 0 for _ in range(3)]
         values = [row[path] for row in rows if row[path] is not None]
-        counted = len(rows) - len(values) if kind.compares else draw(DIGITS)
+        counted = len(rows) - len(values) if kind.is_comparable else draw(DIGITS)
         bounds = bounds_of(values, kind, writer)
         for keep, target, value in zip(is_written, (low, high, nulls), (*bounds, counted), strict=True):
             if keep and value is not None:
                 set_at(target, physical[path], value)
-    parts = {
+    fields = {
         "numRecords": len(rows) if draw(DIGITS) else 0,
         "tightBounds": not deleted,
         "minValues": low,
         "maxValues": high,
         "nullCount": nulls,
     }
-    return to_json({key: part for key, part in parts.items() if draw(DIGITS) + draw(DIGITS)})
+    return to_json({key: value for key, value in fields.items() if draw(DIGITS) + draw(DIGITS)})
 
 
 def bounds_of(values, kind, writer):
-    """The smallest and the largest value as the writer spells them; NaN is the largest for Spark, others omit it."""
+    """The smallest and the largest value as the writer spells them.
+
+    Spark writes NaN as the largest value. Other writers omit NaN.
+    """
     numbers = [value for value in values if value == value]  # noqa: PLR0124  NaN
-    if not numbers or not kind.compares:
+    if not numbers or not kind.is_comparable:
         return None, None
-    not_a_number = len(numbers) < len(values) and writer == DELTA
-    highest = "NaN" if not_a_number else kind.bound(max(numbers), writer, True)
+    has_nan = len(numbers) < len(values) and writer == DELTA
+    highest = "NaN" if has_nan else kind.bound(max(numbers), writer, True)
     return kind.bound(min(numbers), writer, False), highest
 
 
 def parquet_of(shape, rows):
     """The rows as a Parquet file with small row groups."""
-    in_file = []
+    records = []
     for row in rows:
         record: dict[str, Any] = {}
         for path, value in row.items():
             if path in shape.physical and path[0] not in shape.partitions:
                 set_at(
-                    record, shape.physical[path], {} if path == STRUCT and value is not None else value, or_nothing=True
+                    record,
+                    shape.physical[path],
+                    {} if path == STRUCT and value is not None else value,
+                    skips_null_structs=True,
                 )
-        in_file.append(record)
+        records.append(record)
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(in_file, schema=schema_to_arrow(shape.table.data)), sink, row_group_size=2)
+    pq.write_table(pa.Table.from_pylist(records, schema=schema_to_arrow(shape.table.data)), sink, row_group_size=2)
     return sink.getvalue()
 
 
 @st.composite
-def own_stats(draw, shape, rows, deleted):
+def library_stats(draw, shape, rows, deleted):
     """The statistics that this library computes from the footer of a Parquet file."""
     footer = pq.read_metadata(pa.BufferReader(parquet_of(shape, rows + deleted)))
     length = ("32", "1", "3")[draw(DIGITS) % 3]
@@ -206,14 +212,14 @@ def no_stats(_shape, _rows, _deleted):
     return st.none()
 
 
-def set_at(target, path, value, *, or_nothing=False):
-    """Set a value in nested dictionaries; with `or_nothing`, skip members of a null struct."""
+def set_at(target, path, value, *, skips_null_structs=False):
+    """Set a value in nested dictionaries; `skips_null_structs` leaves the members of a null struct out."""
     for name in path[:-1]:
-        inner = target.setdefault(name, {})
-        if inner is None and or_nothing:
+        struct = target.setdefault(name, {})
+        if struct is None and skips_null_structs:
             return
-        target = inner
-    if not (or_nothing and value == {} and target.get(path[-1])):
+        target = struct
+    if not (skips_null_structs and value == {} and target.get(path[-1])):
         target[path[-1]] = value
 
 
@@ -224,7 +230,7 @@ def cases(draw, stats, shapes):
     return shape, files, draw(predicates(shape.columns, [row for file in files for row in file.rows]))
 
 
-def in_log(files):
+def files_table(files):
     return pa.table(
         {
             "path": [str(number) for number in range(len(files))],
@@ -241,10 +247,10 @@ MASKS = {True: TRUE, False: FALSE, None: NULL}
 
 def check(shape: Shape, files: list[File], predicate: Predicate) -> None:
     test = FileTest(predicate, shape.table)
-    kept_paths = set(prune(in_log(files), predicate, shape.table)["path"].to_pylist())
+    kept_paths = set(prune(files_table(files), predicate, shape.table)["path"].to_pylist())
     for number, file in enumerate(files):
         truths = {truth(predicate, row, unknown) for row in file.rows for unknown in MASKS}
-        possible = test.possible(file.partition_values, file.stats)
+        possible = test.possible_outcomes(file.partition_values, file.stats)
         for truth_value in truths:
             assert possible & MASKS[truth_value], f"{truth_value} is not among {possible}"
         assert True not in truths or str(number) in kept_paths
@@ -263,34 +269,34 @@ def partitioned_by(kind):
 def test_a_file_with_a_selected_row_is_kept_for_every_type_and_writer(name):
     @examples(20)
     @given(cases(foreign_stats, of_one_kind((KINDS | WIDENED)[name])))
-    def holds(case):
+    def check_case(case):
         check(*case)
 
-    holds()
+    check_case()
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_file_with_a_selected_row_is_kept_with_statistics_of_this_library(name):
     @examples(10)
-    @given(cases(own_stats, of_one_kind(KINDS[name])))
-    def holds(case):
+    @given(cases(library_stats, of_one_kind(KINDS[name])))
+    def check_case(case):
         check(*case)
 
-    holds()
+    check_case()
 
 
 @pytest.mark.parametrize("name", PARTITION_KINDS)
 def test_a_file_with_a_selected_row_is_kept_for_every_spelling_of_its_partition_value(name):
     @examples(10)
     @given(cases(foreign_stats, partitioned_by(PARTITION_KINDS[name])))
-    def holds(case):
+    def check_case(case):
         check(*case)
 
-    holds()
+    check_case()
 
 
 @examples(50)
-@given(st.one_of(cases(foreign_stats, shapes()), cases(own_stats, shapes())))
+@given(st.one_of(cases(foreign_stats, shapes()), cases(library_stats, shapes())))
 def test_a_file_with_a_selected_row_is_kept_in_any_table(case):
     check(*case)
 
@@ -300,54 +306,56 @@ def cases_of_lists(draw, shapes):
     """A long list of values, with nulls and NaN, or its negation; most of the values are in no file."""
     shape = draw(shapes)
     files = draw(st.lists(files_of(shape, foreign_stats), min_size=1, max_size=3))
-    column, kind = draw(st.sampled_from([item for item in shape.columns.items() if item[1] and item[1].compares]))
-    met = [row[column] for file in files for row in file.rows if row[column] is not None]
-    values = draw(st.lists(st.none() | kind.literals, max_size=20)) + draw(st.lists(st.sampled_from(met or [None])))
-    among = In(column, tuple(draw(st.permutations(values))))
-    return shape, files, Not(among) if draw(st.booleans()) else among
+    column, kind = draw(st.sampled_from([item for item in shape.columns.items() if item[1] and item[1].is_comparable]))
+    file_values = [row[column] for file in files for row in file.rows if row[column] is not None]
+    values = draw(st.lists(st.none() | kind.literals, max_size=20)) + draw(
+        st.lists(st.sampled_from(file_values or [None]))
+    )
+    in_list = In(column, tuple(draw(st.permutations(values))))
+    return shape, files, Not(in_list) if draw(st.booleans()) else in_list
 
 
 def nested_of_one_kind(kind):
     return shapes_of({("st", "a"): kind}, {})
 
 
-@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.compares])
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.is_comparable])
 def test_a_file_with_a_value_of_an_in_list_or_its_negation_is_kept(name):
     kind = KINDS[name]
     places = [of_one_kind(kind), nested_of_one_kind(kind), *([partitioned_by(kind)] if kind.texts else [])]
 
     @examples(15)
     @given(cases_of_lists(st.one_of(*places)))
-    def holds(case):
+    def check_case(case):
         check(*case)
 
-    holds()
+    check_case()
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_row_groups_are_skipped_only_without_a_selected_row(name):
     @examples(10)
     @given(cases(no_stats, of_one_kind(KINDS[name])).filter(lambda case: case[0].table.mode is not MappingMode.ID))
-    def holds(case):
+    def check_case(case):
         shape, files, predicate = case
         assume(not any(isinstance(part, Unknown) for part in parts_of(predicate)))
         for file in files:
             store = MemoryLogStore()
             store.write("f.parquet", parquet_of(shape, file.rows).to_pybytes())
-            read = read_files(
+            batches = read_files(
                 store,
                 [DataFile(path="f.parquet")],
                 shape.table,
                 columns=[MetadataColumn.ROW_INDEX],
                 predicate=predicate,
             )
-            expected = [at for at, row in enumerate(file.rows) if truth(predicate, row, None) is True]
-            assert [at for batch in read for at in batch.column(0).to_pylist()] == expected
+            expected = [position for position, row in enumerate(file.rows) if truth(predicate, row, None) is True]
+            assert [position for batch in batches for position in batch.column(0).to_pylist()] == expected
 
-    holds()
+    check_case()
 
 
-def test_a_row_group_whose_bounds_omit_nan_is_read_for_a_greater_predicate():
+def test_a_row_group_with_bounds_that_omit_nan_is_read_for_a_greater_predicate():
     rows = [{("a",): value} for value in (1.0, math.nan, 2.0, 3.0)]
     shape = Shape(
         table=TableSchema(logical=StructType((StructField("a", KINDS["double"].type),))),
@@ -364,10 +372,10 @@ def test_a_row_group_whose_bounds_omit_nan_is_read_for_a_greater_predicate():
 def parts_of(predicate):
     """The predicate and all its parts."""
     match predicate:
-        case And(children) | Or(children):
-            below = children
+        case And(parts) | Or(parts):
+            children = parts
         case Not(child):
-            below = (child,)
+            children = (child,)
         case _:
-            below = ()
-    return [predicate, *(part for child in below for part in parts_of(child))]
+            children = ()
+    return [predicate, *(part for child in children for part in parts_of(child))]

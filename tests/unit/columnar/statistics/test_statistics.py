@@ -1,4 +1,4 @@
-"""Statistics come from the Parquet footer, and each minimum and maximum in them is a bound of the values."""
+"""Statistics come from the Parquet footer. No value is below the minimum or above the maximum."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def stats(table, **options):
     return json.loads(stats_text(table, **options))
 
 
-def one_column(values, arrow_type, **options):
+def stats_of_column(values, arrow_type, **options):
     return stats(pa.table({"c": pa.array(values, arrow_type)}), **options)
 
 
@@ -62,7 +62,7 @@ def one_column(values, arrow_type, **options):
     ids=str,
 )  # fmt: skip
 def test_bounds_have_the_spelling_of_spark(values, arrow_type, low, high):
-    statistics = one_column(values, arrow_type)
+    statistics = stats_of_column(values, arrow_type)
     assert statistics["minValues"]["c"] == low and statistics["maxValues"]["c"] == high
     assert statistics["numRecords"] == len(values) and statistics["nullCount"]["c"] == values.count(None)
 
@@ -70,8 +70,8 @@ def test_bounds_have_the_spelling_of_spark(values, arrow_type, low, high):
 @pytest.mark.parametrize("as_integer", [True, False])
 def test_decimals_are_numbers_with_all_their_digits(as_integer):
     amounts = pa.array([Decimal("123456789012345678901234567890.10"), Decimal("-0.01")], pa.decimal128(38, 2))
-    short = pa.array([Decimal("1.20"), Decimal("7.00")], pa.decimal128(5, 2))
-    text = stats_text(pa.table({"a": amounts, "s": short}), store_decimal_as_integer=as_integer)
+    small_amounts = pa.array([Decimal("1.20"), Decimal("7.00")], pa.decimal128(5, 2))
+    text = stats_text(pa.table({"a": amounts, "s": small_amounts}), store_decimal_as_integer=as_integer)
     assert '"minValues":{"a":-0.01,"s":1.20}' in text
     assert '"maxValues":{"a":123456789012345678901234567890.10,"s":7.00}' in text
 
@@ -91,7 +91,7 @@ def test_decimals_are_numbers_with_all_their_digits(as_integer):
     ids=str,
 )
 def test_a_type_without_bounds_has_only_a_null_count(values, arrow_type):
-    statistics = one_column(values, arrow_type)
+    statistics = stats_of_column(values, arrow_type)
     assert set(statistics["nullCount"]) == {"c"}
     assert not (statistics["minValues"] and statistics["maxValues"])
 
@@ -104,12 +104,12 @@ def test_a_nan_in_the_footer_removes_both_bounds():
 
 
 def test_an_int96_timestamp_has_no_bounds():
-    statistics = one_column([NAIVE], pa.timestamp("us"), use_deprecated_int96_timestamps=True)
+    statistics = stats_of_column([NAIVE], pa.timestamp("us"), use_deprecated_int96_timestamps=True)
     assert statistics["minValues"] == statistics["maxValues"] == {}
 
 
 def test_statistics_combine_all_row_groups():
-    statistics = one_column([5, None, 9, 1, None, None], pa.int64(), row_group_size=2)
+    statistics = stats_of_column([5, None, 9, 1, None, None], pa.int64(), row_group_size=2)
     assert statistics == {"numRecords": 6, "minValues": {"c": 1}, "maxValues": {"c": 9}, "nullCount": {"c": 3}}
 
 
@@ -145,20 +145,20 @@ def test_one_row_group_without_statistics_removes_the_column():
 
 
 def test_one_row_group_without_bounds_removes_the_bounds_unless_it_is_all_null():
-    without = json.loads(statistics_json(FakeFooter([(1.0, 2.0, 0), (None, None, 3)]), ONE_DOUBLE))
-    assert without["minValues"] == {} and without["nullCount"] == {"c": 3}
+    without_bounds = json.loads(statistics_json(FakeFooter([(1.0, 2.0, 0), (None, None, 3)]), ONE_DOUBLE))
+    assert without_bounds["minValues"] == {} and without_bounds["nullCount"] == {"c": 3}
     all_null = json.loads(statistics_json(FakeFooter([(1.0, 2.0, 0), (None, None, 10)]), ONE_DOUBLE))
     assert all_null["minValues"] == {"c": 1.0} and all_null["nullCount"] == {"c": 10}
 
 
 def test_a_file_written_without_statistics_has_only_its_number_of_rows():
-    assert one_column([1], pa.int64(), write_statistics=False) == {
+    assert stats_of_column([1], pa.int64(), write_statistics=False) == {
         "numRecords": 1, "minValues": {}, "maxValues": {}, "nullCount": {},
     }  # fmt: skip
 
 
 def test_an_empty_file_has_counts_of_zero():
-    assert one_column([], pa.int64()) == {"numRecords": 0, "minValues": {}, "maxValues": {}, "nullCount": {"c": 0}}
+    assert stats_of_column([], pa.int64()) == {"numRecords": 0, "minValues": {}, "maxValues": {}, "nullCount": {"c": 0}}
 
 
 NESTED = pa.table(
@@ -209,8 +209,8 @@ def test_the_configuration_selects_the_indexed_leaves_without_partition_columns(
 
 def test_a_struct_counts_its_leaves_and_a_named_struct_means_all_of_them():
     assert set(stats(NESTED, configuration={"delta.dataSkippingNumIndexedCols": "5"})["minValues"]) == {"st.a", "st"}
-    named = stats(NESTED, configuration={"delta.dataSkippingStatsColumns": "st.in, `st.a`"})
-    assert named["minValues"] == {"st.a": 7, "st": {"in": {"b c": "x"}}}
+    struct_stats = stats(NESTED, configuration={"delta.dataSkippingStatsColumns": "st.in, `st.a`"})
+    assert struct_stats["minValues"] == {"st.a": 7, "st": {"in": {"b c": "x"}}}
 
 
 def test_the_error_names_an_unknown_stats_column():
@@ -271,5 +271,5 @@ def test_truncated_bounds_hold_for_all_strings_and_are_short(texts, length):
 
 
 def test_the_length_of_strings_is_a_property():
-    statistics = one_column(["abcdef"], pa.string(), configuration={"delta.dataSkippingStringPrefixLength": "2"})
+    statistics = stats_of_column(["abcdef"], pa.string(), configuration={"delta.dataSkippingStringPrefixLength": "2"})
     assert statistics["minValues"] == {"c": "ab"} and statistics["maxValues"] == {"c": "ab\x7f"}

@@ -49,5 +49,5 @@ json_values = st.recursive(
 )
 def test_only_two_members_change(stats, count, indent, ascii_only):
     text = json.dumps(stats, indent=indent, ensure_ascii=ascii_only)
-    changed = json.loads(with_wide_bounds(text, count))
-    assert changed == stats | {"numRecords": count, "tightBounds": False}
+    new_stats = json.loads(with_wide_bounds(text, count))
+    assert new_stats == stats | {"numRecords": count, "tightBounds": False}

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from deltalite import DeltaTable
 from deltalite.commands.convert import convert
 from deltalite.requests import ConvertRequest, RunIdentity
-from tests.support.tables import commit
+from tests.support.tables import actions_of
 
 RUN = RunIdentity(app_id="airflow/d/convert/-1/r")
 
@@ -24,29 +24,32 @@ def write_parquet(folder, name, columns, **options):
     return file
 
 
-def converted(folder, **options):
+def convert_folder(folder, **options):
     return convert(None, ConvertRequest(table=str(folder), **options))
 
 
 def rows(folder, *columns):
+    """The rows of a table as tuples of these columns, in order."""
     table = DeltaTable(str(folder)).to_arrow().select(list(columns))
-    return in_order(table)
+    return sorted_rows(table)
 
 
-def in_order(table):
+def sorted_rows(table):
     row_tuples = [tuple(row.values()) for row in table.to_pylist()]
     return sorted(row_tuples, key=lambda row: [(value is not None, value) for value in row])
 
 
-def by_delta_rs(folder, *columns):
+def rows_by_delta_rs(folder, *columns):
+    """The same rows, as delta-rs reads them."""
     table = deltalake.DeltaTable(str(folder))
     names = ", ".join(f'"{column}"' for column in columns)
-    answer = pa.table(deltalake.QueryBuilder().register("t", table).execute(f"SELECT {names} FROM t").read_all())
-    return in_order(answer)
+    result = pa.table(deltalake.QueryBuilder().register("t", table).execute(f"SELECT {names} FROM t").read_all())
+    return sorted_rows(result)
 
 
-def stats(folder):
-    return {add["path"]: json.loads(add["stats"]) for add in commit(folder, 0)["add"]}
+def stats_by_path(folder):
+    """The statistics of each file that version 0 adds."""
+    return {add["path"]: json.loads(add["stats"]) for add in actions_of(folder, 0)["add"]}
 
 
 def assert_untouched(folder):

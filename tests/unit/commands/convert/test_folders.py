@@ -11,8 +11,8 @@ from deltalite import DeltaTable
 from deltalite.errors import InvalidRequestError
 from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
-from tests.support.tables import commit
-from tests.unit.commands.convert.converting import by_delta_rs, converted, rows, stats, write_parquet
+from tests.support.tables import actions_of
+from tests.unit.commands.convert.converting import convert_folder, rows, rows_by_delta_rs, stats_by_path, write_parquet
 
 
 def test_folders_give_partition_values_of_the_requested_types(folder):
@@ -20,11 +20,11 @@ def test_folders_give_partition_values_of_the_requested_types(folder):
     write_parquet(folder, "day=2026-01-02/n=007/b.parquet", {"id": [2]})
     write_parquet(folder, "day=__HIVE_DEFAULT_PARTITION__/n=-1/c.parquet", {"id": [3]})
     write_parquet(folder, "Day=2026-01-03/n=/d.parquet", {"id": [4]})
-    converted(folder, partition_schema="day DATE, `n` INT")
+    convert_folder(folder, partition_schema="day DATE, `n` INT")
     expected = [(1, date(2026, 1, 1), 7), (2, date(2026, 1, 2), 7), (3, None, -1), (4, date(2026, 1, 3), None)]
     assert rows(folder, "id", "day", "n") == expected
-    assert sorted(by_delta_rs(folder, "id", "day", "n")) == expected
-    values = {add["path"]: add["partitionValues"] for add in commit(folder, 0)["add"]}
+    assert sorted(rows_by_delta_rs(folder, "id", "day", "n")) == expected
+    values = {add["path"]: add["partitionValues"] for add in actions_of(folder, 0)["add"]}
     assert values["day=2026-01-02/n=007/b.parquet"] == {"day": "2026-01-02", "n": "7"}, (
         "the log must have the canonical text of the value"
     )
@@ -37,11 +37,11 @@ def test_folder_names_are_unescaped_once_and_escaped_in_the_log(folder):
     write_parquet(folder, "p=%C3%A9=1/f.parquet", {"id": [2]})
     write_parquet(folder, "_q=3/f.parquet", {"id": [3]})
     with pytest.raises(InvalidRequestError, match=r"partition_schema has the columns \(p\), but the folders of _q=3"):
-        converted(folder, partition_schema="p STRING")
+        convert_folder(folder, partition_schema="p STRING")
     (folder / "_q=3" / "f.parquet").unlink()
     (folder / "_q=3").rmdir()
-    converted(folder, partition_schema="p STRING")
-    assert rows(folder, "id", "p") == by_delta_rs(folder, "id", "p") == [(1, "a/b% c"), (2, "é=1")]
+    convert_folder(folder, partition_schema="p STRING")
+    assert rows(folder, "id", "p") == rows_by_delta_rs(folder, "id", "p") == [(1, "a/b% c"), (2, "é=1")]
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_folder_names_are_unescaped_once_and_escaped_in_the_log(folder):
 )
 def test_every_type_that_can_partition_a_table_is_read_from_folders(folder, kind, text, value, in_log):
     write_parquet(folder, f"p={text}/a.parquet", {"id": [1]})
-    converted(folder, partition_schema=f"p {kind}")
-    assert rows(folder, "p") == by_delta_rs(folder, "p") == [(value,)]
-    assert commit(folder, 0)["add"][0]["partitionValues"] == {"p": in_log}
+    convert_folder(folder, partition_schema=f"p {kind}")
+    assert rows(folder, "p") == rows_by_delta_rs(folder, "p") == [(value,)]
+    assert actions_of(folder, 0)["add"][0]["partitionValues"] == {"p": in_log}
 
 
-def test_a_partition_column_of_the_folders_takes_precedence_over_that_of_the_files(folder):
+def test_a_partition_column_of_the_folders_takes_precedence_over_a_column_of_the_files(folder):
     write_parquet(folder, "p=1/a.parquet", {"P": ["x"], "id": [1]})
-    converted(folder, partition_schema="p INT")
+    convert_folder(folder, partition_schema="p INT")
     assert DeltaTable(str(folder)).schema.names == ["p", "id"]
     assert rows(folder, "p", "id") == [(1, 1)]
-    assert stats(folder)["p=1/a.parquet"]["minValues"] == {"id": 1}
+    assert stats_by_path(folder)["p=1/a.parquet"]["minValues"] == {"id": 1}

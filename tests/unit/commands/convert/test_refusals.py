@@ -12,77 +12,77 @@ from deltalite.errors import (
     UnsupportedFeatureError,
 )
 from deltalite.requests import ConvertRequest
-from tests.unit.commands.convert.converting import assert_untouched, converted, write_parquet
+from tests.unit.commands.convert.converting import assert_untouched, convert_folder, write_parquet
 
 
-def empty(folder):
+def create_empty_folder(folder):
     folder.mkdir()
 
 
-def only_hidden(folder):
+def write_only_hidden_files(folder):
     write_parquet(folder, "_a/b.parquet", {"id": [1]})
 
 
-def a_file(folder):
+def write_a_file_in_its_place(folder):
     folder.write_bytes(b"x")
 
 
-def another_format(folder):
+def write_another_format(folder):
     write_parquet(folder, "a.parquet", {"id": [1]})
     (folder / "notes.csv").write_text("1,2")
 
 
-def cut(folder):
+def write_truncated_file(folder):
     file = write_parquet(folder, "a.parquet", {"id": [1]})
     file.write_bytes(file.read_bytes()[:-5])
 
 
-def table_inside(folder):
+def write_inner_table(folder):
     write_parquet(folder, "sub/_delta_log/x", {"id": [1]})
 
 
-def streamed(folder):
+def write_stream_output(folder):
     write_parquet(folder, "a.parquet", {"id": [1]})
     (folder / "_spark_metadata").mkdir()
 
 
-def iceberg(folder):
+def write_iceberg_table(folder):
     write_parquet(folder, "data/a.parquet", {"id": [1]})
     (folder / "metadata").mkdir()
     (folder / "metadata" / "v1.metadata.json").write_text("{}")
 
 
-def link(folder):
+def write_link_to_a_file(folder):
     file = write_parquet(folder, "a.parquet", {"id": [1]})
     (folder / "b.parquet").symlink_to(file)
 
 
-def link_of_a_folder(folder):
+def write_link_to_a_folder(folder):
     write_parquet(folder, "a/a.parquet", {"id": [1]})
     (folder / "b").symlink_to(folder / "a")
 
 
 @pytest.mark.parametrize(
-    ("made", "problem"),
+    ("create_folder", "problem"),
     [
         (None, "holds no Parquet files"),
-        (empty, "holds no Parquet files"),
-        (only_hidden, "holds no Parquet files"),
-        (a_file, "holds no Parquet files"),
-        (another_format, "'notes.csv'.* cannot be read as Parquet"),
-        (cut, "'a.parquet'.* cannot be read as Parquet"),
-        (table_inside, "sub is another Delta table"),
-        (streamed, "the output of a Spark stream"),
-        (iceberg, "an Iceberg table"),
-        (link, "neither a file nor a folder, such as a link"),
-        (link_of_a_folder, "neither a file nor a folder, such as a link"),
+        (create_empty_folder, "holds no Parquet files"),
+        (write_only_hidden_files, "holds no Parquet files"),
+        (write_a_file_in_its_place, "holds no Parquet files"),
+        (write_another_format, "'notes.csv'.* cannot be read as Parquet"),
+        (write_truncated_file, "'a.parquet'.* cannot be read as Parquet"),
+        (write_inner_table, "sub is another Delta table"),
+        (write_stream_output, "the output of a Spark stream"),
+        (write_iceberg_table, "an Iceberg table"),
+        (write_link_to_a_file, "holds a link or a special file"),
+        (write_link_to_a_folder, "holds a link or a special file"),
     ],
 )
-def test_an_unsuitable_folder_is_rejected_and_not_changed(folder, made, problem):
-    if made is not None:
-        made(folder)
+def test_an_unsuitable_folder_is_rejected_and_not_changed(folder, create_folder, problem):
+    if create_folder is not None:
+        create_folder(folder)
     with pytest.raises(SourceError, match=problem):
-        converted(folder)
+        convert_folder(folder)
     assert_untouched(folder)
 
 
@@ -127,8 +127,8 @@ def test_an_invalid_request_is_rejected_and_the_folder_is_not_changed(folder, na
 def test_the_error_names_an_unwritable_feature(folder):
     write_parquet(folder, "a", {"id": [1]})
     with pytest.raises(UnsupportedFeatureError, match="catalogManaged"):
-        converted(folder, properties={"delta.feature.catalogManaged": "supported"})
+        convert_folder(folder, properties={"delta.feature.catalogManaged": "supported"})
     with pytest.raises(InvalidTableAddressError):
-        converted("{{ folder }}")
+        convert_folder("{{ folder }}")
     with pytest.raises(InvalidRequestError, match="a constraint on rows"):
-        converted(folder, properties={"delta.constraints.positive": "id > 0"})
+        convert_folder(folder, properties={"delta.constraints.positive": "id > 0"})

@@ -22,15 +22,15 @@ from deltalite.inspection.verify import verify
 from deltalite.requests import RunIdentity
 from deltalite.storage.local import LocalLogStore
 from tests.support.fuzzing import examples
-from tests.support.tables import commit
-from tests.unit.builders import newest
+from tests.support.tables import actions_of
+from tests.unit.builders import newest_version
 from tests.unit.commands.convert.converting import (
     RUN,
     assert_untouched,
-    by_delta_rs,
-    converted,
+    convert_folder,
     rows,
-    stats,
+    rows_by_delta_rs,
+    stats_by_path,
     write_parquet,
 )
 
@@ -39,19 +39,19 @@ def test_a_folder_becomes_a_table_in_one_commit_with_statistics(folder):
     write_parquet(folder, "a.parquet", {"id": [1, 2], "name": ["x", None]})
     write_parquet(folder, "sub folder/b%41.snappy", {"id": [3], "name": ["y"]})
     before = {file: file.stat().st_mtime_ns for file in folder.rglob("*.*")}
-    result = converted(folder, identity=RUN, user_metadata="why")
-    assert rows(folder, "id", "name") == by_delta_rs(folder, "id", "name") == [(1, "x"), (2, None), (3, "y")]
+    result = convert_folder(folder, identity=RUN, user_metadata="why")
+    assert rows(folder, "id", "name") == rows_by_delta_rs(folder, "id", "name") == [(1, "x"), (2, None), (3, "y")]
     assert {file: file.stat().st_mtime_ns for file in before} == before
     assert (result.operation, result.version, result.read_version, result.committed) == ("CONVERT", 0, None, True)
     assert result.metrics["numConvertedFiles"] == 2
     assert (result.metrics["numConvertedRows"], result.metrics["convertedFilesSize"]) == (
         3, sum(file.stat().st_size for file in before)
     )  # fmt: skip
-    assert stats(folder)["a.parquet"] == {
+    assert stats_by_path(folder)["a.parquet"] == {
         "numRecords": 2, "minValues": {"id": 1, "name": "x"}, "maxValues": {"id": 2, "name": "x"},
         "nullCount": {"id": 0, "name": 1},
     }  # fmt: skip
-    assert "sub%20folder/b%2541.snappy" in stats(folder)
+    assert "sub%20folder/b%2541.snappy" in stats_by_path(folder)
     (entry,) = DeltaTable(str(folder)).history()
     assert entry["operationParameters"] == {
         "numFiles": 2, "partitionedBy": "[]", "collectStats": True, "sourceFormat": "parquet"
@@ -61,15 +61,15 @@ def test_a_folder_becomes_a_table_in_one_commit_with_statistics(folder):
 
 def test_a_second_run_commits_only_its_transaction_and_a_retry_commits_nothing(folder):
     write_parquet(folder, "a.parquet", {"id": [1]})
-    converted(folder, identity=RUN)
+    convert_folder(folder, identity=RUN)
     write_parquet(folder, "late.parquet", {"id": [2]})
-    again = converted(folder, identity=RUN)
-    assert (again.skipped, again.version) == (True, 0)
-    second_run = converted(folder, identity=RunIdentity(app_id="other"))
+    retried = convert_folder(folder, identity=RUN)
+    assert (retried.skipped, retried.version) == (True, 0)
+    second_run = convert_folder(folder, identity=RunIdentity(app_id="other"))
     assert (second_run.committed, second_run.version, second_run.metrics["numConvertedFiles"]) == (True, 1, 0)
-    assert commit(folder, 1)["add"] == []
-    nobody = converted(folder)
-    assert (nobody.committed, nobody.version) == (False, 1)
+    assert actions_of(folder, 1)["add"] == []
+    without_run = convert_folder(folder)
+    assert (without_run.committed, without_run.version) == (False, 1)
     assert rows(folder, "id") == [(1,)]
 
 
@@ -80,9 +80,9 @@ def test_hidden_names_empty_files_and_files_without_rows_are_not_added(folder):
         write_parquet(folder, name, {"hidden": [1]})
     (folder / "b.parquet").touch()
     (folder / "c._COPYING_").write_bytes(b"x")
-    result = converted(folder)
+    result = convert_folder(folder)
     assert result.metrics["numConvertedFiles"] == 1
-    assert [add["path"] for add in commit(folder, 0)["add"]] == ["a.parquet"]
+    assert [add["path"] for add in actions_of(folder, 0)["add"]] == ["a.parquet"]
     assert DeltaTable(str(folder)).schema.names == ["id", "more"]
 
 
@@ -90,11 +90,11 @@ def test_the_requested_properties_are_set_on_the_new_table(folder):
     write_parquet(folder, "1", {"a": [1], "b": [2]})
     write_parquet(folder, "2", {"a": [1], "b": [2], "with.dot": [3]})
     properties = {"mine": "1", "delta.enableChangeDataFeed": "true", "delta.dataSkippingStatsColumns": "b, `with.dot`"}
-    converted(folder, properties=properties)
+    convert_folder(folder, properties=properties)
     table = DeltaTable(str(folder))
     assert dict(table.metadata.configuration) == properties
-    assert stats(folder)["1"]["minValues"] == {"b": 2}
-    assert stats(folder)["2"]["minValues"] == {"b": 2, "with.dot": 3}
+    assert stats_by_path(folder)["1"]["minValues"] == {"b": 2}
+    assert stats_by_path(folder)["2"]["minValues"] == {"b": 2, "with.dot": 3}
     assert sum(batch.num_rows for batch in table.changes(from_version=0)) == 2
 
 
@@ -102,21 +102,21 @@ def test_ambiguous_bounds_are_omitted(folder):
     write_parquet(folder, "nan", {"x": [1.0, float("nan")], "n": [1, 2]})
     julian = pa.schema([("d", pa.date32()), ("n", pa.int64())], {"org.apache.spark.version": "2.4.0"})
     pq.write_table(pa.table({"d": [date(1500, 1, 1)], "n": [1]}, schema=julian), folder / "old")
-    converted(folder)
-    assert stats(folder)["nan"]["maxValues"] == {"n": 2}, "Arrow leaves NaN out of a maximum"
-    assert stats(folder)["old"]["maxValues"] == {"n": 1}
+    convert_folder(folder)
+    assert stats_by_path(folder)["nan"]["maxValues"] == {"n": 2}, "Arrow leaves NaN out of a maximum"
+    assert stats_by_path(folder)["old"]["maxValues"] == {"n": 1}
 
 
 @pytest.mark.parametrize(
-    ("writer", "knows_nan"),
+    ("writer", "handles_nan"),
     [
         ("parquet-mr version 1.10.1 (build x)", True),
         ("parquet-mr version 1.9.0", False),
         ("parquet-mr compatible", False),
     ],
 )
-def test_bounds_of_floats_are_used_only_from_writers_that_handle_nan(folder, monkeypatch, writer, knows_nan):
-    real = footers.read_sized_footers
+def test_bounds_of_floats_are_used_only_from_writers_that_handle_nan(folder, monkeypatch, writer, handles_nan):
+    read_sized_footers = footers.read_sized_footers
 
     class Footer:
         def __init__(self, footer):
@@ -126,15 +126,19 @@ def test_bounds_of_floats_are_used_only_from_writers_that_handle_nan(folder, mon
         def __getattr__(self, name):
             return getattr(self._footer, name)
 
-    monkeypatch.setattr(footers, "read_sized_footers", lambda *a: [(Footer(f), *more) for f, *more in real(*a)])
+    monkeypatch.setattr(
+        footers,
+        "read_sized_footers",
+        lambda *arguments: [(Footer(footer), *sizes) for footer, *sizes in read_sized_footers(*arguments)],
+    )
     write_parquet(folder, "a", {"x": [1.0, 5.0], "n": [1, 2]})
-    converted(folder)
-    assert stats(folder)["a"]["maxValues"] == ({"x": 5.0, "n": 2} if knows_nan else {"n": 2})
+    convert_folder(folder)
+    assert stats_by_path(folder)["a"]["maxValues"] == ({"x": 5.0, "n": 2} if handles_nan else {"n": 2})
 
 
 def test_a_file_that_changes_during_the_conversion_fails_it(folder, monkeypatch):
     file = write_parquet(folder, "a.parquet", {"id": [1]})
-    listed = command.listed_files
+    listed_files = command.listed_files
     changes = {
         "grown": lambda: write_parquet(folder, "a.parquet", {"id": list(range(100))}),
         "new": lambda: write_parquet(folder, "b.parquet", {"id": [2]}),
@@ -144,20 +148,20 @@ def test_a_file_that_changes_during_the_conversion_fails_it(folder, monkeypatch)
     for change in changes.values():
         read = footers.read_sized_footers
 
-        def reading(*arguments, change=change, read=read):
+        def read_and_change(*arguments, change=change, read=read):
             footer = read(*arguments)
             change()
             return footer
 
         with monkeypatch.context() as patch:
-            patch.setattr(footers, "read_sized_footers", reading)
+            patch.setattr(footers, "read_sized_footers", read_and_change)
             with pytest.raises(SourceError, match="changed while it was converted, such as"):
-                converted(folder)
+                convert_folder(folder)
     write_parquet(folder, "a.parquet", {"id": [1]})
     with monkeypatch.context() as patch:
-        patch.setattr(command, "listed_files", lambda tree: (listed(tree), changes["grown"]())[0])
-        with pytest.raises(SourceError, match=r"a.parquet of .* had \d+ bytes, and has"):
-            converted(folder)
+        patch.setattr(command, "listed_files", lambda tree: (listed_files(tree), changes["grown"]())[0])
+        with pytest.raises(SourceError, match=r"a.parquet of .* changed during the conversion, from \d+ to \d+ bytes"):
+            convert_folder(folder)
     assert_untouched(folder)
 
 
@@ -165,13 +169,13 @@ def test_a_table_that_another_writer_creates_first_is_not_changed(folder, monkey
     write_parquet(folder, "a.parquet", {"id": [1]})
     check = command.check_unchanged
 
-    def raced(*arguments):
+    def check_after_rival(*arguments):
         monkeypatch.setattr(command, "check_unchanged", check)
-        converted(folder, identity=RunIdentity(app_id="rival"))
+        convert_folder(folder, identity=RunIdentity(app_id="rival"))
         check(*arguments)
 
-    monkeypatch.setattr(command, "check_unchanged", raced)
-    result = converted(folder, identity=RUN)
+    monkeypatch.setattr(command, "check_unchanged", check_after_rival)
+    result = convert_folder(folder, identity=RUN)
     assert (result.version, result.metrics["numConvertedFiles"]) == (1, 0)
     assert rows(folder, "id") == [(1,)]
 
@@ -200,10 +204,10 @@ def test_any_rows_are_the_same_from_the_table_and_from_its_files(tmp_path_factor
     for number, file in enumerate(files):
         columns = {name: pa.array(column, TYPES[name]) for name, column in file.items()}
         write_parquet(folder, f"{number}", columns, use_deprecated_int96_timestamps=int96)
-        expected += [{name: column[at] for name, column in file.items()} for at in range(3)]
-    converted(folder)
+        expected += [{name: column[index] for name, column in file.items()} for index in range(3)]
+    convert_folder(folder)
     rows_read = DeltaTable(str(folder)).to_arrow().to_pylist()
     names = DeltaTable(str(folder)).schema.names
     assert sorted(map(repr, rows_read)) == sorted(repr({name: row.get(name) for name in names}) for row in expected)
     assert verify(LocalLogStore(str(folder))).findings == ()
-    assert newest(LocalLogStore(str(folder))) == 0
+    assert newest_version(LocalLogStore(str(folder))) == 0

@@ -1,4 +1,4 @@
-"""The commits of a vacuum in the history, and its retries, concurrent writers and failures."""
+"""A vacuum and its commits in the history, with retries, concurrent writers and failures."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ from deltalite.storage.opening import listed_tree, open_store
 from deltalite.upkeep.vacuum import full_plan
 from deltalite.upkeep.vacuum_rules import retention_of
 from tests.support.table_history import DAYS
-from tests.support.tables import commit, everything
-from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, gone, run, write_file
+from tests.support.tables import actions_of, folder_content
+from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, run_vacuum, vacuum_and_list_deleted, write_file
 
 
 @pytest.mark.smoke
-def test_history_shows_start_and_end_with_the_names_of_the_reference(history):
+def test_history_shows_start_and_end_with_the_names_of_delta_spark(history):
     history.append(2)
     size = sum(f.add["size"] for f in history.live.values())
-    history._commit(history._removes(history.live.values()), {})
+    history._commit(history._remove_actions(history.live.values()), {})
     history.wait(OLD_H)
-    result = run(history, identity=RunIdentity(app_id="run", details={"dag_id": "d"}), user_metadata="why")
-    start, end = (commit(history.folder, version)["commitInfo"] for version in (3, 4))
+    result = run_vacuum(history, identity=RunIdentity(app_id="run", details={"dag_id": "d"}), user_metadata="why")
+    start, end = (actions_of(history.folder, version)["commitInfo"] for version in (3, 4))
     assert (start["operation"], start["operationMetrics"]) == (
         "VACUUM START", {"numFilesToDelete": "2", "sizeOfDataToDelete": str(size)},
     )  # fmt: skip
     assert start["operationParameters"] == {"retentionCheckEnabled": True, "defaultRetentionMillis": WEEK_H * HOUR_MS}
     assert (end["operation"], end["operationParameters"]) == ("VACUUM END", {"status": "COMPLETED"})
     assert (end["operationMetrics"]["numDeletedFiles"], end["operationMetrics"]["numVacuumedDirectories"]) == ("2", "3")
-    assert "txn" not in commit(history.folder, 3) and commit(history.folder, 4)["txn"]["appId"] == "run"
+    assert "txn" not in actions_of(history.folder, 3) and actions_of(history.folder, 4)["txn"]["appId"] == "run"
     assert (result.operation, result.version, result.committed) == ("VACUUM END", 4, True)
     assert "why" in end["userMetadata"]
 
 
 def test_a_retried_run_finds_its_end_commit_and_deletes_nothing(history):
-    result = run(history, identity=RunIdentity(app_id="run"))
+    result = run_vacuum(history, identity=RunIdentity(app_id="run"))
     write_file(history, "orphan")
-    again = run(history, identity=RunIdentity(app_id="run"))
-    assert (again.skipped, again.version, again.metrics) == (True, result.version, result.metrics)
+    retried = run_vacuum(history, identity=RunIdentity(app_id="run"))
+    assert (retried.skipped, retried.version, retried.metrics) == (True, result.version, result.metrics)
     assert "orphan" in history.files() and len(history.states) == 3
 
 
@@ -61,34 +61,34 @@ def test_a_dry_run_lists_files_and_changes_nothing(history, caplog):
     write_file(history, "big/b.parquet")
     history.wait(OLD_H)
     caplog.set_level("INFO", "deltalite")
-    before = everything(history.folder)
-    result = run(history, dry_run=True, identity=RunIdentity(app_id="run"))
-    assert everything(history.folder) == before
+    before = folder_content(history.folder)
+    result = run_vacuum(history, dry_run=True, identity=RunIdentity(app_id="run"))
+    assert folder_content(history.folder) == before
     assert (result.committed, result.version, result.metrics["numFilesToDelete"]) == (False, 2, 4)
     assert "2.9 MiB in 2 files of big" in caplog.text and "would delete big/a.parquet" in caplog.text
-    assert len(gone(history)) == result.metrics["numFilesToDelete"]
+    assert len(vacuum_and_list_deleted(history)) == result.metrics["numFilesToDelete"]
 
 
 def test_a_file_that_cannot_be_deleted_fails_the_vacuum_after_the_other_files(history, monkeypatch):
     for number in range(3):
         write_file(history, f"orphan {number}")
-    real = os.unlink
+    unlink = os.unlink
 
-    def refused(path, **options):
+    def unlink_or_fail(path, **options):
         if path == "orphan 1":
             raise PermissionError(13, "no", path)
-        real(path, **options)
+        unlink(path, **options)
 
-    monkeypatch.setattr(os, "unlink", refused)
+    monkeypatch.setattr(os, "unlink", unlink_or_fail)
     with pytest.raises(StoragePermissionError, match=r"deleted 2 files, and could not delete 1\."):
-        run(history, identity=RunIdentity(app_id="run"))
+        run_vacuum(history, identity=RunIdentity(app_id="run"))
     history.record_library_commits()
     assert history.files() == {"orphan 1"}
-    assert commit(history.folder, 2)["commitInfo"]["operationParameters"] == {"status": "FAILED"}
-    assert "txn" not in commit(history.folder, 2)
+    assert actions_of(history.folder, 2)["commitInfo"]["operationParameters"] == {"status": "FAILED"}
+    assert "txn" not in actions_of(history.folder, 2)
     assert not (history.folder / LAST_VACUUM).exists()
     monkeypatch.undo()
-    assert run(history, identity=RunIdentity(app_id="run")).committed and history.files() == set()
+    assert run_vacuum(history, identity=RunIdentity(app_id="run")).committed and history.files() == set()
 
 
 def test_a_file_that_a_rival_restores_before_the_start_stays(history, monkeypatch):
@@ -96,16 +96,16 @@ def test_a_file_that_a_rival_restores_before_the_start_stays(history, monkeypatc
     (old,) = history.live.values()
     history.replace(None)
     history.wait(OLD_H)
-    real = command._plan
+    plan_vacuum = command._plan
 
-    def with_a_rival(*arguments):
-        plan = real(*arguments)
+    def plan_before_rival(*arguments):
+        plan = plan_vacuum(*arguments)
         assert plan.files.num_rows == 1
         history._commit([{"add": old.add}], {**history.live, old.add["path"]: old})
         return plan
 
-    monkeypatch.setattr(command, "_plan", with_a_rival)
-    assert gone(history) == set()
+    monkeypatch.setattr(command, "_plan", plan_before_rival)
+    assert vacuum_and_list_deleted(history) == set()
     assert history.read()[3][0] == history.rows_of(3)
 
 
@@ -115,8 +115,8 @@ def test_two_concurrent_vacuums_delete_each_file_once(history):
     requests = [VacuumRequest(table=str(history.folder), identity=RunIdentity(app_id=f"run {n}")) for n in range(2)]
     with ThreadPoolExecutor() as pool:
         results = list(pool.map(lambda request: vacuum(None, request, clock_ms=lambda: history.now_ms), requests))
-    assert sum(request.metrics["numDeletedFiles"] for request in results) == 300
-    assert sorted(request.committed for request in results) == [True, True] and history.files() == set()
+    assert sum(result.metrics["numDeletedFiles"] for result in results) == 300
+    assert all(result.committed for result in results) and history.files() == set()
 
 
 @pytest.mark.parametrize("kind", ["local", "fsspec"])
@@ -125,7 +125,7 @@ def test_a_plan_is_made_without_spark(history, kind):
 
     history.append(2)
     history.replace(DAYS[0])
-    dead = write_file(history, "a b/%41/old.parquet")
+    unreferenced_file = write_file(history, "a b/%41/old.parquet")
     write_file(history, "_hidden/old")
     history.wait(OLD_H)
     local = fsspec.filesystem("file")
@@ -133,23 +133,23 @@ def test_a_plan_is_made_without_spark(history, kind):
     snapshot = Snapshot.load(store)
     retention = retention_of(snapshot.configuration, None, confirmed=False, now_ms=history.now_ms, table=store.root)
     plan = full_plan(snapshot, listed_tree(store), retention)
-    expected = gone(history)
-    assert set(plan.files["name"].to_pylist()) == expected and len(expected) == 2 and dead in expected
+    expected = vacuum_and_list_deleted(history)
+    assert set(plan.files["name"].to_pylist()) == expected and len(expected) == 2 and unreferenced_file in expected
     assert plan.largest_folders(1)[0].name == "day=a b"
 
 
 def test_a_folder_that_cannot_be_listed_fails_the_vacuum_before_it_deletes(history, monkeypatch):
     write_file(history, "a/orphan")
     write_file(history, "b/orphan")
-    real = LocalTree.list
+    list_folder = LocalTree.list
 
-    def refused(tree, folder):
+    def list_or_fail(tree, folder):
         if folder == "b":
-            raise StorageError("b is silent.", remedy="")
-        return real(tree, folder)
+            raise StorageError("b did not answer.", remedy="")
+        return list_folder(tree, folder)
 
-    monkeypatch.setattr(LocalTree, "list", refused)
-    before = everything(history.folder)
-    with pytest.raises(StorageError, match="silent"):
-        run(history)
-    assert everything(history.folder) == before
+    monkeypatch.setattr(LocalTree, "list", list_or_fail)
+    before = folder_content(history.folder)
+    with pytest.raises(StorageError, match="b did not answer"):
+        run_vacuum(history)
+    assert folder_content(history.folder) == before

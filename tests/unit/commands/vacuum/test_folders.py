@@ -1,4 +1,4 @@
-"""The files that a vacuum deletes or never touches, by name: links, other tables, and spellings of paths in the log."""
+"""The names of files decide whether a vacuum deletes them: hidden names, links, other tables, and paths in the log."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pytest
 
@@ -17,10 +18,19 @@ from deltalite.requests import VacuumRequest
 from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.trees import Deletion
 from tests.support.table_history import DAYS, TableHistory
-from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, age_folders, gone, named, run, short, write_file
+from tests.unit.commands.vacuum.vacuuming import (
+    OLD_H,
+    WEEK_H,
+    age_folders,
+    commit_add,
+    confirmed_retention,
+    run_vacuum,
+    vacuum_and_list_deleted,
+    write_file,
+)
 
 
-def test_hidden_names_stay_except_those_that_the_reference_deletes(history):
+def test_hidden_names_stay_except_those_that_delta_spark_deletes(history):
     kept_names = [
         "_x/a.parquet",
         ".hidden",
@@ -35,7 +45,7 @@ def test_hidden_names_stay_except_those_that_the_reference_deletes(history):
     temporary = ".deletion_vector_0.bin.00000000-0000-4000-8000-000000000000.tmp"
     for name in (*kept_names, *deleted_names, temporary):
         write_file(history, name)
-    assert gone(history) == {*deleted_names, temporary}
+    assert vacuum_and_list_deleted(history) == {*deleted_names, temporary}
 
 
 def test_a_partition_column_may_begin_with_an_underscore(tmp_path):
@@ -47,7 +57,7 @@ def test_a_partition_column_may_begin_with_an_underscore(tmp_path):
     history._commit([{"metaData": metadata}], {})
     write_file(history, "day=1/_p %3Dq=2/dead.parquet")
     write_file(history, "day=1/_other=2/kept.parquet")
-    assert gone(history) == {"day=1/_p %3Dq=2/dead.parquet"}
+    assert vacuum_and_list_deleted(history) == {"day=1/_p %3Dq=2/dead.parquet"}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +66,7 @@ def test_a_partition_column_may_begin_with_an_underscore(tmp_path):
 def test_iceberg_metadata_stays_if_the_table_may_have_it(tmp_path, properties):
     history = TableHistory(tmp_path / "orders", properties)
     write_file(history, "metadata/v1.json")
-    assert gone(history) == set()
+    assert vacuum_and_list_deleted(history) == set()
 
 
 def test_old_staging_folders_of_killed_writes_are_deleted_completely(history):
@@ -64,18 +74,18 @@ def test_old_staging_folders_of_killed_writes_are_deleted_completely(history):
     write_file(history, "_deltalite_staging/alive/0/part-1.parquet")
     write_file(history, "_deltalite_staging/alive/1/part-2.parquet", age_hours=1)
     age_folders(history)
-    assert gone(history) == {"_deltalite_staging/dead/0/_temporary/part.parquet"}
+    assert vacuum_and_list_deleted(history) == {"_deltalite_staging/dead/0/_temporary/part.parquet"}
     assert os.listdir(history.folder / "_deltalite_staging") == ["alive"]
     assert sorted(os.listdir(history.folder / "_deltalite_staging/alive")) == ["0", "1"]
     history.wait(WEEK_H)
-    assert len(gone(history)) == 2
+    assert len(vacuum_and_list_deleted(history)) == 2
     assert not (history.folder / "_deltalite_staging").exists()
 
 
 def test_old_empty_folders_are_deleted_and_young_ones_stay(history):
     history.append(2)
     history.replace(DAYS[0])
-    history._commit(history._removes([f for f in history.live.values() if "_c" in f.add["path"]]), {})
+    history._commit(history._remove_actions([f for f in history.live.values() if "_c" in f.add["path"]]), {})
     (history.folder / "old/a/b").mkdir(parents=True)
     (history.folder / "with hidden").mkdir()
     write_file(history, "with hidden/.x")
@@ -83,7 +93,7 @@ def test_old_empty_folders_are_deleted_and_young_ones_stay(history):
     age_folders(history)
     (history.folder / "young").mkdir()
     os.utime(history.folder / "young", (history.now_ms / 1000, history.now_ms / 1000))
-    result = run(history)
+    result = run_vacuum(history)
     remaining_folders = {entry.name for entry in history.folder.iterdir() if entry.is_dir()}
     assert remaining_folders == {LOG_DIR, "day=a b", "with hidden", "young"}
     assert result.metrics["numDeletedDirectories"] == 4
@@ -107,8 +117,8 @@ def test_links_are_neither_followed_nor_deleted(history, tmp_path):
     )  # fmt: skip
     history.wait(OLD_H)
     age_folders(history)
-    for options in ({"mode": "lite", **short(0)}, {}):
-        run(history, **options)
+    for options in ({"mode": "lite", **confirmed_retention(0)}, {}):
+        run_vacuum(history, **options)
         assert (outside / "precious.parquet").exists()
         assert {e.name for e in history.folder.iterdir() if e.is_symlink()} == {
             "to a folder", "to a file.parquet", "to nothing",
@@ -134,7 +144,7 @@ def test_a_table_inside_the_table_is_not_touched(history):
     write_file(history, "nested/t/old.parquet")
     write_file(history, "nested/old.parquet")
     history.wait(OLD_H)
-    assert gone(history) == {"nested/old.parquet"}
+    assert vacuum_and_list_deleted(history) == {"nested/old.parquet"}
 
 
 @pytest.mark.parametrize("spelling", ["{name}", "./{name}", "x/../{name}", "{root}/{name}", "file://{root}/{name}",
@@ -143,24 +153,24 @@ def test_a_table_inside_the_table_is_not_touched(history):
 def test_a_live_file_stays_for_every_spelling_of_its_path(history, spelling):
     name = write_file(history, "day=x/100%25 é+.parquet", age_hours=5000)
     path = spelling.format(name="day=x/100%2525%20%C3%A9+.parquet", root=history.folder, base="100%2525%20é+.parquet")
-    named(history, path)
+    commit_add(history, path)
     write_file(history, "day=x/other.parquet")
     history.wait(OLD_H)
-    assert gone(history) == {"day=x/other.parquet"}
+    assert vacuum_and_list_deleted(history) == {"day=x/other.parquet"}
     assert name in history.files()
 
 
 def test_a_live_file_with_an_unencoded_path_stays(history):
     name = write_file(history, "day=a%20b/f.parquet", age_hours=5000)
-    named(history, name)
+    commit_add(history, name)
     history.wait(OLD_H)
-    assert gone(history) == set()
+    assert vacuum_and_list_deleted(history) == set()
 
 
 def test_a_checksum_of_hadoop_is_deleted_with_its_file(history):
     write_file(history, "a/f.parquet")
     write_file(history, "a/.f.parquet.crc")
-    run(history)
+    run_vacuum(history)
     assert not (history.folder / "a").exists()
 
 
@@ -169,13 +179,11 @@ def test_a_name_that_is_not_valid_text_is_not_touched(history):
     os.mkdir(folder)
     Path(os.fsdecode(folder + b"/\xff.parquet")).write_bytes(b"x")
     os.utime(folder + b"/\xff.parquet", (0, 0))
-    run(history)
+    run_vacuum(history)
     assert os.listdir(folder) == [b"\xff.parquet"]
 
 
 def test_tables_of_other_engines_read_the_same_after_a_vacuum(history):
-    import deltalake
-
     deltalake.write_deltalake(str(history.folder / "t"), pa.table({"id": [1]}))
     deltalake.write_deltalake(str(history.folder / "t"), pa.table({"id": [2]}), mode="overwrite")
     vacuum(None, VacuumRequest(table=str(history.folder / "t"), retention_hours=0, confirm_short_retention="t"))

@@ -17,7 +17,7 @@ from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol.properties import DAY_MS
 from deltalite.requests import VacuumRequest
 from tests.support.golden import UNWRITABLE, one_per_feature, rows_of
-from tests.support.tables import everything
+from tests.support.tables import folder_content
 
 IN_TEN_YEARS = time.time_ns() // 1_000_000 + 3650 * DAY_MS
 
@@ -37,7 +37,7 @@ def test_the_newest_version_keeps_its_rows(golden, tmp_path, name):
 def test_an_unwritable_table_is_rejected_and_stays_unchanged(golden, tmp_path, name):
     table = tmp_path / "t"
     shutil.copytree(golden / "tables" / name, table)
-    before = everything(table)
+    before = folder_content(table)
     with pytest.raises(UnsupportedFeatureError, match=UNWRITABLE[name]):
         vacuum(None, VacuumRequest(table=str(table)), clock_ms=lambda: IN_TEN_YEARS)
-    assert everything(table) == before
+    assert folder_content(table) == before

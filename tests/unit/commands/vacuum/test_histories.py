@@ -1,8 +1,8 @@
 """After a random history and a vacuum, every version inside the retention has the same rows and changes as before.
 
-Histories are drawn: appends by fast and slow jobs, replaced partitions, removed rows, recorded changes, restores, files
-that no version names, checkpoints, log cleanups, earlier vacuums, and pauses between them. The
-test knows the rows of each version, because it made them; delta-rs reads the table at the end too.
+A random history has appends by fast and slow jobs, replaced partitions, removed rows, recorded changes, restores, files
+that no version names, checkpoints, log cleanups, earlier vacuums, and pauses between them. `TableHistory` knows the
+rows of each version. delta-rs also reads the table at the end.
 """
 
 from __future__ import annotations
@@ -31,27 +31,28 @@ RETENTIONS = (0, 1, 5 * 24, WEEK_H, 20 * 24, 90 * 24)
 
 
 def steps() -> st.SearchStrategy[Step]:
+    """Draw a function that continues a history by one step."""
     hours = st.sampled_from([0, 1, 30, 100, WEEK_H + 1])
     changes = st.one_of(
-        st.builds(lambda files, lag: lambda h: h.append(files, lag_hours=lag), st.integers(1, 3), hours),
+        st.builds(lambda files, lag: lambda history: history.append(files, lag_hours=lag), st.integers(1, 3), hours),
         st.builds(
-            lambda day, lag, dated: lambda h: h.replace(day, lag_hours=lag, dated=dated),
+            lambda day, lag, dated: lambda history: history.replace(day, lag_hours=lag, dated=dated),
             st.sampled_from([*DAYS, None]),
             hours,
             st.booleans(),
         ),
-        st.just(lambda h: h.delete_rows()),
-        st.builds(lambda lag: lambda h: h.change(lag_hours=lag), hours),
-        st.builds(lambda back: lambda h: h.restore(max(0, len(h.states) - back)), st.integers(1, 8)),
+        st.just(lambda history: history.delete_rows()),
+        st.builds(lambda lag: lambda history: history.change(lag_hours=lag), hours),
+        st.builds(lambda back: lambda history: history.restore(max(0, len(history.states) - back)), st.integers(1, 8)),
     )
     other_steps = st.one_of(
-        st.builds(lambda pause: lambda h: h.wait(pause), st.sampled_from([1, 12, 60, WEEK_H, 35 * 24])),
-        st.builds(lambda age: lambda h: h.orphan(age_hours=age), hours),
-        st.builds(lambda age: lambda h: h.staging(age_hours=age), hours),
-        st.just(lambda h: h.checkpoint()),
-        st.just(lambda h: h.clean()),
+        st.builds(lambda pause: lambda history: history.wait(pause), st.sampled_from([1, 12, 60, WEEK_H, 35 * 24])),
+        st.builds(lambda age: lambda history: history.write_orphan(age_hours=age), hours),
+        st.builds(lambda age: lambda history: history.write_staging_file(age_hours=age), hours),
+        st.just(lambda history: history.checkpoint()),
+        st.just(lambda history: history.clean()),
         st.builds(
-            lambda mode, hours: lambda h: vacuum_history(h, mode, hours),
+            lambda mode, hours: lambda history: vacuum_history(history, mode, hours),
             st.sampled_from(VacuumMode), st.sampled_from([*RETENTIONS, None]),
         ),
     )  # fmt: skip
@@ -59,7 +60,7 @@ def steps() -> st.SearchStrategy[Step]:
 
 
 def vacuum_history(history: TableHistory, mode: VacuumMode, hours: int | None) -> None:
-    """A vacuum at the history's time. If the log is too short for a lite vacuum, a full one follows."""
+    """Vacuum the table at the time of the history. A full vacuum follows if the log is too short for a lite vacuum."""
     request = VacuumRequest(
         table=str(history.folder), mode=mode, retention_hours=hours, confirm_short_retention=history.folder.name,
         identity=RunIdentity(app_id=f"run {len(history.states)}"),
@@ -73,16 +74,16 @@ def vacuum_history(history: TableHistory, mode: VacuumMode, hours: int | None) -
 
 @examples(12)
 @given(
-    past=st.lists(steps(), min_size=3, max_size=14),
+    history_steps=st.lists(steps(), min_size=3, max_size=14),
     mode=st.sampled_from(VacuumMode),
     hours=st.sampled_from([*RETENTIONS, None]),
 )
 @pytest.mark.slow
-def test_versions_within_the_retention_stay_complete(past, mode, hours):
+def test_versions_within_the_retention_stay_complete(history_steps, mode, hours):
     with tempfile.TemporaryDirectory() as folder:
         history = TableHistory(Path(folder, "t"), FEED)
         history.append(2)
-        for step in past:
+        for step in history_steps:
             step(history)
         before = history.read()
         newest = len(history.states) - 1

@@ -11,8 +11,8 @@ from deltalite.errors import (
     VersionNotFoundError,
 )
 from deltalite.protocol.file_names import LAST_VACUUM, commit_name
-from tests.support.tables import everything
-from tests.unit.commands.vacuum.vacuuming import OLD_H, gone, run, write_file
+from tests.support.tables import folder_content
+from tests.unit.commands.vacuum.vacuuming import OLD_H, run_vacuum, vacuum_and_list_deleted, write_file
 
 
 def test_a_lite_vacuum_deletes_files_that_commits_removed_since_the_last_vacuum(history):
@@ -24,13 +24,13 @@ def test_a_lite_vacuum_deletes_files_that_commits_removed_since_the_last_vacuum(
     orphan = write_file(history, "orphan")
     live = {unquote(f.add["path"]) for f in history.live.values()}
     history.wait(OLD_H)
-    run(history, mode="lite")
+    run_vacuum(history, mode="lite")
     assert history.files() == {orphan} | live
     assert json.loads((history.folder / LAST_VACUUM).read_text()) == {"latestCommitVersionOutsideOfRetentionWindow": 5}
-    assert gone(history, mode="lite") == set()
+    assert vacuum_and_list_deleted(history, mode="lite") == set()
     history.replace(None)
     history.wait(OLD_H)
-    assert gone(history, mode="lite") == live
+    assert vacuum_and_list_deleted(history, mode="lite") == live
 
 
 def test_a_lite_vacuum_deletes_only_files_that_a_full_vacuum_deletes(history):
@@ -40,9 +40,9 @@ def test_a_lite_vacuum_deletes_only_files_that_a_full_vacuum_deletes(history):
     (history.folder.parent / "outside").write_bytes(b"x")
     history._commit([{"remove": {"path": p, "dataChange": True, "deletionTimestamp": 1}} for p in paths], {})
     history.wait(OLD_H)
-    before = everything(history.folder.parent)
-    run(history, mode="lite")
-    after = everything(history.folder.parent)
+    before = folder_content(history.folder.parent)
+    run_vacuum(history, mode="lite")
+    after = folder_content(history.folder.parent)
     assert {name: content for name, content in after.items() if name in before} == before
 
 
@@ -56,8 +56,8 @@ def test_a_lite_vacuum_of_a_cleaned_up_log_is_rejected_until_a_full_vacuum_has_r
     history.clean()
     assert not (history.folder / commit_name(0)).exists()
     with pytest.raises(VersionNotFoundError, match=r"needs all commits.*begins with version 2"):
-        run(history, mode="lite")
-    run(history)
+        run_vacuum(history, mode="lite")
+    run_vacuum(history)
     history.replace(None)
     history.wait(OLD_H)
-    assert len(gone(history, mode="lite")) == 2
+    assert len(vacuum_and_list_deleted(history, mode="lite")) == 2

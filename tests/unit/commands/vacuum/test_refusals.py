@@ -17,35 +17,35 @@ from deltalite.errors import (
 )
 from deltalite.protocol.file_names import LOG_DIR, commit_name
 from deltalite.requests import VacuumRequest
-from tests.support.tables import everything
-from tests.unit.commands.vacuum.vacuuming import named, write_file
+from tests.support.tables import folder_content
+from tests.unit.commands.vacuum.vacuuming import commit_add, write_file
 
 
-def _damaged_commit(history):
+def _damage_a_commit(history):
     (history.folder / commit_name(2)).write_text('{"add": {"path": 7}}\n')
 
 
-def _missing_commit(history):
+def _delete_a_commit(history):
     history.append()
     history.checkpoint()
     (history.folder / commit_name(2)).unlink()
 
 
-def _unknown_feature(history):
+def _add_an_unknown_feature(history):
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [], "writerFeatures": ["fromTheFuture"]}
     history._commit([{"protocol": protocol}], history.live)
 
 
-def _no_table(history):
+def _delete_the_log(history):
     shutil.rmtree(history.folder / LOG_DIR)
 
 
-def _bad_vector(history):
+def _add_an_invalid_vector(history):
     vector = {"storageType": "u", "pathOrInlineDv": "?", "sizeInBytes": 1, "cardinality": 1}
-    named(history, "x", deletionVector=vector)
+    commit_add(history, "x", deletionVector=vector)
 
 
-def _bad_property(history):
+def _set_an_invalid_property(history):
     metadata = json.loads((history.folder / commit_name(0)).read_text().splitlines()[-1])["metaData"]
     metadata["configuration"]["delta.deletedFileRetentionDuration"] = "a while"
     history._commit([{"metaData": metadata}], history.live)
@@ -55,12 +55,12 @@ def _bad_property(history):
 @pytest.mark.parametrize(
     ("damage", "error", "message"),
     [
-        (_damaged_commit, CorruptLogError, "path"),
-        (_missing_commit, CorruptLogError, "lacks commit 2"),
-        (_unknown_feature, UnsupportedFeatureError, "fromTheFuture"),
-        (_no_table, TableNotFoundError, "no Delta table"),
-        (_bad_vector, DeltaLiteError, "no uuid in Z85"),
-        (_bad_property, InvalidRequestError, "deletedFileRetentionDuration"),
+        (_damage_a_commit, CorruptLogError, "path"),
+        (_delete_a_commit, CorruptLogError, "lacks commit 2"),
+        (_add_an_unknown_feature, UnsupportedFeatureError, "fromTheFuture"),
+        (_delete_the_log, TableNotFoundError, "no Delta table"),
+        (_add_an_invalid_vector, DeltaLiteError, "no uuid in Z85"),
+        (_set_an_invalid_property, InvalidRequestError, "deletedFileRetentionDuration"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -70,7 +70,7 @@ def test_an_unreadable_table_is_never_vacuumed(history, damage, error, message, 
     damage(history)
     write_file(history, "orphan")
     history.wait(24)
-    before = everything(history.folder)
+    before = folder_content(history.folder)
     for dry_run in (True, False):
         with pytest.raises(error, match=message):
             vacuum(
@@ -78,4 +78,4 @@ def test_an_unreadable_table_is_never_vacuumed(history, damage, error, message, 
                 VacuumRequest(table=str(history.folder), mode=mode, dry_run=dry_run),
                 clock_ms=lambda: history.now_ms,
             )
-    assert everything(history.folder) == before
+    assert folder_content(history.folder) == before

@@ -1,4 +1,4 @@
-"""The files that a vacuum deletes, by the times of files and of their removals; without Spark."""
+"""A vacuum selects the files to delete by their modification times and the times of their removals."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ from deltalite.errors import (
 from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.properties import HOUR_MS
 from tests.support.table_history import TableHistory
-from tests.support.tables import commit, everything
-from tests.unit.commands.vacuum.vacuuming import OLD_H, WEEK_H, gone, run, short, write_file
+from tests.support.tables import actions_of, folder_content
+from tests.unit.commands.vacuum.vacuuming import (
+    OLD_H,
+    WEEK_H,
+    confirmed_retention,
+    run_vacuum,
+    vacuum_and_list_deleted,
+    write_file,
+)
 
 
 def test_a_removed_file_is_deleted_when_the_retention_has_passed_since_its_removal(history):
@@ -24,9 +31,9 @@ def test_a_removed_file_is_deleted_when_the_retention_has_passed_since_its_remov
     history.wait(1000)
     history.replace(None)
     history.wait(WEEK_H - 1)
-    assert gone(history) == set(), "the file is old, and its removal is not"
+    assert vacuum_and_list_deleted(history) == set(), "the file is old, and its removal is not"
     history.wait(2)
-    assert gone(history) == first
+    assert vacuum_and_list_deleted(history) == first
     assert history.read()[len(history.states) - 1][0] == history.rows_of(2)
 
 
@@ -35,9 +42,9 @@ def test_a_remove_without_a_time_has_the_time_of_its_commit(history):
     history.wait(WEEK_H)
     history.replace(None, dated=False)
     history.wait(30)
-    assert gone(history) == set()
+    assert vacuum_and_list_deleted(history) == set()
     history.wait(WEEK_H)
-    assert len(gone(history)) == 1
+    assert len(vacuum_and_list_deleted(history)) == 1
 
 
 def test_a_longer_retention_applies_to_removals_that_a_checkpoint_dropped(history):
@@ -46,9 +53,9 @@ def test_a_longer_retention_applies_to_removals_that_a_checkpoint_dropped(histor
     history.wait(20 * 24)
     history.checkpoint()
     history.append()
-    assert gone(history, retention_hours=60 * 24) == set()
+    assert vacuum_and_list_deleted(history, retention_hours=60 * 24) == set()
     assert history.read()[1][0] == history.rows_of(1)
-    assert len(gone(history)) == 1
+    assert len(vacuum_and_list_deleted(history)) == 1
 
 
 def test_change_data_files_are_deleted_by_the_time_of_their_commit(history):
@@ -56,11 +63,11 @@ def test_change_data_files_are_deleted_by_the_time_of_their_commit(history):
     history.change(lag_hours=OLD_H)
     (cdc,) = [name for name in history.files() if name.startswith("_change_data/")]
     history.wait(48)
-    assert cdc not in gone(history)
+    assert cdc not in vacuum_and_list_deleted(history)
     assert history.read()[2][1] is not None
     history.wait(OLD_H)
-    assert cdc in gone(history)
-    assert not (history.folder / "_change_data").exists(), "its folder was left empty"
+    assert cdc in vacuum_and_list_deleted(history)
+    assert not (history.folder / "_change_data").exists(), "the vacuum must delete the empty folder"
 
 
 def test_a_deletion_vector_stays_with_every_version_that_needs_it(history):
@@ -70,10 +77,10 @@ def test_a_deletion_vector_stays_with_every_version_that_needs_it(history):
     history.delete_rows()
     history.wait(24)
     before = history.read()
-    assert gone(history) == set()
+    assert vacuum_and_list_deleted(history) == set()
     assert history.read()[2] == before[2]
     history.wait(WEEK_H)
-    (first,) = gone(history)
+    (first,) = vacuum_and_list_deleted(history)
     assert first.startswith("deletion_vector_")
     assert history.read()[3][0] == before[3][0]
 
@@ -81,8 +88,11 @@ def test_a_deletion_vector_stays_with_every_version_that_needs_it(history):
 def test_an_orphan_is_deleted_by_its_file_time_and_never_within_a_day(history):
     for age in (OLD_H, WEEK_H - 1, 25, 23):
         write_file(history, f"orphan {age}.parquet", age_hours=age)
-    assert gone(history) == {f"orphan {OLD_H}.parquet"}
-    assert gone(history, **short(0)) == {f"orphan {WEEK_H - 1}.parquet", "orphan 25.parquet"}
+    assert vacuum_and_list_deleted(history) == {f"orphan {OLD_H}.parquet"}
+    assert vacuum_and_list_deleted(history, **confirmed_retention(0)) == {
+        f"orphan {WEEK_H - 1}.parquet",
+        "orphan 25.parquet",
+    }
 
 
 def test_a_new_file_with_the_name_of_a_removed_file_is_kept(history):
@@ -91,24 +101,24 @@ def test_a_new_file_with_the_name_of_a_removed_file_is_kept(history):
     history.replace(None)
     history.wait(OLD_H)
     write_file(history, name, age_hours=1)
-    assert gone(history) == set()
+    assert vacuum_and_list_deleted(history) == set()
     write_file(history, name, age_hours=30)
-    assert gone(history) == {name}
+    assert vacuum_and_list_deleted(history) == {name}
 
 
 def test_a_retention_shorter_than_that_of_the_table_needs_the_name_of_the_table(history):
     history.append()
     history.replace(None)
     history.wait(48)
-    before = everything(history.folder)
+    before = folder_content(history.folder)
     for options in ({}, {"dry_run": True}, {"mode": "lite"}):
         with pytest.raises(InvalidRequestError, match=r"shorter than the 168 hours.*confirm_short_retention='orders'"):
-            run(history, retention_hours=24, **options)
+            run_vacuum(history, retention_hours=24, **options)
     with pytest.raises(InvalidRequestError, match="names 'customers'"):
-        run(history, retention_hours=24, confirm_short_retention="customers")
-    assert everything(history.folder) == before
-    assert len(gone(history, retention_hours=24, confirm_short_retention=str(history.folder))) == 1
-    assert commit(history.folder, 3)["commitInfo"]["operationParameters"] == {
+        run_vacuum(history, retention_hours=24, confirm_short_retention="customers")
+    assert folder_content(history.folder) == before
+    assert len(vacuum_and_list_deleted(history, retention_hours=24, confirm_short_retention=str(history.folder))) == 1
+    assert actions_of(history.folder, 3)["commitInfo"]["operationParameters"] == {
         "retentionCheckEnabled": False, "defaultRetentionMillis": WEEK_H * HOUR_MS,
         "specifiedRetentionMillis": 24 * HOUR_MS,
     }  # fmt: skip
@@ -119,13 +129,13 @@ def test_the_retention_of_the_table_applies(tmp_path):
     history.append()
     history.replace(None)
     history.wait(49)
-    assert len(gone(history)) == 1
+    assert len(vacuum_and_list_deleted(history)) == 1
     with pytest.raises(InvalidRequestError, match="48 hours"):
-        run(history, retention_hours=47)
+        run_vacuum(history, retention_hours=47)
 
 
 def test_in_commit_timestamps_take_precedence_over_file_times(tmp_path):
-    """The files of a copied table are new. By their times every commit would be inside the retention."""
+    """The files of a copied table are new. Their modification times would put every commit inside the retention."""
     history = TableHistory(tmp_path / "orders")
     first = (history.folder / commit_name(0)).read_text().splitlines()
     protocol, metadata = (json.loads(line) for line in first[1:])
@@ -135,22 +145,23 @@ def test_in_commit_timestamps_take_precedence_over_file_times(tmp_path):
     history.replace(None)
     for version, time_ms in enumerate(history.times):
         file = history.folder / commit_name(version)
-        info, *rest = file.read_text().splitlines()
-        stated = {"commitInfo": {"inCommitTimestamp": time_ms, **json.loads(info)["commitInfo"]}}
-        rest = [json.dumps(protocol), json.dumps(metadata)] if version == 0 else rest
-        file.write_text("".join(f"{line}\n" for line in (json.dumps(stated), *rest)))
+        info, *other_lines = file.read_text().splitlines()
+        commit_info = {"commitInfo": {"inCommitTimestamp": time_ms, **json.loads(info)["commitInfo"]}}
+        if version == 0:
+            other_lines = [json.dumps(protocol), json.dumps(metadata)]
+        file.write_text("".join(f"{line}\n" for line in (json.dumps(commit_info), *other_lines)))
     history.wait(WEEK_H - 1)
-    assert gone(history, dry_run=True) == set() and run(history, dry_run=True).metrics["numFilesToDelete"] == 0
+    assert run_vacuum(history, dry_run=True).metrics["numFilesToDelete"] == 0
     history.wait(2)
-    assert len(gone(history)) == 1
+    assert len(vacuum_and_list_deleted(history)) == 1
     assert history.read()[4][0] == history.rows_of(2)
 
 
 def test_a_driver_with_a_clock_ahead_of_the_storage_deletes_nothing(history, monkeypatch):
     write_file(history, "orphan")
-    real = command.now_ms
-    monkeypatch.setattr(command, "now_ms", lambda: real() + 2 * HOUR_MS)
+    now_ms = command.now_ms
+    monkeypatch.setattr(command, "now_ms", lambda: now_ms() + 2 * HOUR_MS)
     with pytest.raises(StorageError, match=r"2\.0 hours ahead"):
-        run(history)
+        run_vacuum(history)
     assert history.files() == {"orphan"}
-    assert commit(history.folder, 2)["commitInfo"]["operationParameters"] == {"status": "FAILED"}
+    assert actions_of(history.folder, 2)["commitInfo"]["operationParameters"] == {"status": "FAILED"}

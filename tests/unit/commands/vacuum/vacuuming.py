@@ -1,4 +1,4 @@
-"""Vacuums of a table with a history of a test, at a time of that history."""
+"""Helpers that vacuum the table of a `TableHistory` at the current time of the history."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ WEEK_H = 7 * 24
 OLD_H = WEEK_H + 1
 
 
-def run(history, **options):
-    """A vacuum at the history's time; its commits carry that time."""
+def run_vacuum(history, **options):
+    """Vacuum the table; the commits have the time of the history. Returns the result."""
     result = vacuum(None, VacuumRequest(table=str(history.folder), **options), clock_ms=lambda: history.now_ms)
     history.record_library_commits()
     return result
 
 
-def short(hours):
+def confirmed_retention(hours):
+    """The options of a vacuum with a retention that may be shorter than the retention of the table."""
     return {"retention_hours": hours, "confirm_short_retention": "orders"}
 
 
-def gone(history, **options):
-    """Run a vacuum; returns the files that it deleted."""
+def vacuum_and_list_deleted(history, **options):
+    """Vacuum the table; returns the names of the deleted files."""
     before = history.files()
-    run(history, **options)
+    run_vacuum(history, **options)
     return before - history.files()
 
 
@@ -34,18 +35,19 @@ def write_file(history, name, *, age_hours=OLD_H, content=b"x"):
     file = history.folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
-    then = history.now_ms / 1000 - age_hours * 3600
-    os.utime(file, (then, then))
+    modified_s = history.now_ms / 1000 - age_hours * 3600
+    os.utime(file, (modified_s, modified_s))
     return name
 
 
-def named(history, path, **more):
+def commit_add(history, path, **fields):
     """Commit an `add` with this path."""
     body = {"path": path, "partitionValues": {"day": "x"}, "size": 1, "modificationTime": 1, "dataChange": True}
-    history._commit([{"add": body | more}], history.live)
+    history._commit([{"add": body | fields}], history.live)
 
 
 def age_folders(history, hours=OLD_H):
-    then = history.now_ms / 1000 - hours * 3600
+    """Set the modification times of all folders of the table to this age."""
+    modified_s = history.now_ms / 1000 - hours * 3600
     for folder, _, _ in os.walk(history.folder):
-        os.utime(folder, (then, then))
+        os.utime(folder, (modified_s, modified_s))

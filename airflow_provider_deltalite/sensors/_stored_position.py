@@ -1,8 +1,8 @@
 """The log positions that a sensor keeps in Airflow's task state between attempts.
 
 Airflow keys the state of a task by DAG run, task and map index. The same map index may stand for another table in the
-next attempt, and a template may render another address. Each position is therefore stored with its request, and a
-position of another request is not used.
+next attempt, and a template may render another address. Each position is therefore stored with its request, and the
+sensor ignores a position of another request.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ class StoredPosition:
         Raises:
             InvalidRequestError: the stored value is not a position of this release.
         """
-        stored = None if self._state is None else self._state.get(self._key)
-        if stored is None:
+        value = None if self._state is None else self._state.get(self._key)
+        if value is None:
             return None
-        if not isinstance(stored, Mapping) or not isinstance(stored.get("request"), Mapping) or "place" not in stored:
+        if not isinstance(value, Mapping) or not isinstance(value.get("request"), Mapping) or "place" not in value:
             raise InvalidRequestError(
-                f"{self._key} is {stored!r:.300}, not a position with its request.", remedy="Delete the value."
+                f"{self._key} is {value!r:.300}, not a position with its request.", remedy="Delete the value."
             )
-        if dict(stored["request"]) != dict(request):
+        if dict(value["request"]) != dict(request):
             _log.warning(
                 "Ignoring the saved position %s, which belongs to another request (table %s): the wait for %s starts "
                 "again.",
                 self._key,
-                stored["request"].get("table"),
+                value["request"].get("table"),
                 request["table"],
             )
             return None
-        return saved_log_position("place", stored["place"])
+        return saved_log_position("place", value["place"])
 
     def set(self, request: Mapping[str, Any], position: LogPosition) -> None:
         """Store the position for as long as the DAG run exists; do nothing before Airflow 3.3."""

@@ -1,4 +1,4 @@
-"""A task that writes, and the programs that replace its job where a stand-in replaces spark-submit."""
+"""A task that writes, and Python programs that run instead of its job where a stand-in replaces spark-submit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 
 APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
 
-SAYS_ITS_RESULT = f"""
+# Each of these texts is a program. Tests fill the braces of PRINT_ERROR and COPY_REQUEST with `format`.
+PRINT_RESULT = f"""
 from deltalite.results import OperationResult, result_marker
 print("26/01/01 00:00:00 WARN SparkContext: Running")
 print(result_marker(OperationResult(
@@ -16,26 +17,27 @@ print(result_marker(OperationResult(
     app_id={APP_ID!r}, txn_version=0, timestamp=5, metrics={{"numOutputRows": 2}},
 )))
 """
-SAYS_AN_ERROR = """
+PRINT_ERROR = """
 from deltalite.results import error_marker
 print(error_marker({kind!r}, "column x does not exist"))
 sys.exit({code})
 """
-KEEPS_ITS_REQUEST = "import shutil; shutil.copy(sys.argv[-1], {kept!r})\n"
+COPY_REQUEST = "import shutil; shutil.copy(sys.argv[-1], {copy!r})\n"
 
 
 def operator(table, **parameters) -> DeltaWriteOperator:
+    """The task `load`, which appends a CSV file to the table; `parameters` replace or extend its parameters."""
     defaults = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
     return DeltaWriteOperator(**{**defaults, **parameters})
 
 
-def commits_with(table, *, exit_code=0, version=1) -> str:
-    """The code of a job that commits version `version` and prints no result."""
+def job_that_commits(table, *, exit_code=0, version=1) -> str:
+    """A program that commits `version` in the name of the task's run, prints no result, and exits."""
     folder = table.root / "_delta_log"
-    lines = [
+    actions = [
         {"commitInfo": {"timestamp": 9, "operation": "WRITE", "operationMetrics": {"numFiles": "1"}, "readVersion": 0}},
         table.txn(APP_ID),
         table.add(),
     ]
-    text = "\n".join(json.dumps(line) for line in lines)
+    text = "\n".join(json.dumps(action) for action in actions)
     return f"open({str(folder / f'{version:020}.json')!r}, 'w').write({text!r})\nsys.exit({exit_code})"

@@ -1,4 +1,4 @@
-"""The change-feed pipeline finds in the copy's log up to which version it has merged the source."""
+"""The change-feed pipeline finds the last merged version of the source in the history of the copy."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.examples.dag_runs import EXAMPLES
 pytestmark = pytest.mark.airflow
 
 
-def test_a_copy_whose_log_lacks_the_last_merged_version_raises_an_error(tmp_path):
-    merged_up_to = runpy.run_path(str(EXAMPLES / "customers_changes.py"))["merged_up_to"]
+def test_the_last_merged_version_is_minus_one_for_a_new_copy_and_an_error_after_log_cleanup(tmp_path):
+    last_merged_version = runpy.run_path(str(EXAMPLES / "customers_changes.py"))["last_merged_version"]
     copy = tmp_path / "copy"
-    assert merged_up_to(str(copy)) == -1
+    assert last_merged_version(str(copy)) == -1
     deltalake.write_deltalake(str(copy), pa.table({"id": [1]}))
-    assert merged_up_to(str(copy)) == -1
+    assert last_merged_version(str(copy)) == -1
     deltalake.write_deltalake(str(copy), pa.table({"id": [2]}), mode="append")
     deltalake.DeltaTable(str(copy)).create_checkpoint()
     (copy / "_delta_log" / f"{0:020}.json").unlink()
     with pytest.raises(ValueError, match="no longer contains the last merged version"):
-        merged_up_to(str(copy))
+        last_merged_version(str(copy))
