@@ -32,7 +32,7 @@ FACTOR ?= 50
 # that take minutes. Otherwise they would come last, and one worker would wait for the other.
 DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup environments java hadoop reference classes quick smoke test test-oldest clusters campaign lint format pages pictures docs bench demo clean
+.PHONY: help setup environments java hadoop reference kubernetes classes quick smoke test test-oldest clusters campaign lint format pages pictures docs bench demo clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -70,10 +70,13 @@ smoke: setup classes ## Run each operation once on Spark, and one DAG through Ai
 test: setup hadoop reference classes ## Run the tests that a release needs (ARGS="tests/unit -x" for some)
 	.venv/bin/python -m pytest $(DISTRIBUTED) --durations=15 $(ARGS)
 
-campaign: setup hadoop reference classes ## Run every test, with FACTOR (50) times as many random examples (hours)
+campaign: setup hadoop reference kubernetes classes ## Run every test, with FACTOR (50) times as many random examples (hours)
 	scripts/campaign.sh $(FACTOR) $(WORKERS)
 
-clusters: setup hadoop ## Run all tests on real clusters: Spark standalone, and YARN with HDFS (15 minutes)
+kubernetes: $(STAMP) # the tests on Kubernetes need its programs and images
+	@scripts/kubernetes/build.sh
+
+clusters: setup hadoop kubernetes ## Run all tests on real clusters: standalone, YARN with HDFS, Kubernetes (40 minutes)
 	.venv/bin/python -m pytest tests/clusters --campaign --durations=0 $(ARGS)
 
 test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark that are supported

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowException
 
+from airflow_provider_deltalite.clusters.kubernetes_api import load_client
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.preflight import Launch, check_target, get_spark_connection
 from deltalite.errors import DeltaLiteError
@@ -32,7 +33,10 @@ def checks(scope: Scope) -> Iterator[Check]:
 
 
 def check_connection(conn_id: str) -> Check:
-    """Check that the Spark connection exists, and that Spark knows its master and deploy mode."""
+    """Check that the Spark connection exists, and that Spark knows its master and deploy mode.
+
+    If the driver is a pod, this machine also needs a client of Kubernetes. The check sends no request.
+    """
     try:
         get_spark_connection(conn_id)
         hook = SparkSubmitHook(conn_id=conn_id)
@@ -44,6 +48,8 @@ def check_connection(conn_id: str) -> Check:
             environ=os.environ,
         )
         check_target(launch)
+        if launch.runs_in_pod:
+            load_client(conn_id)
     except DeltaLiteError as error:
         return failed_check(_CONNECTION, error)
     except (AirflowException, ValueError, RuntimeError, NameError) as error:

@@ -56,6 +56,11 @@ class Launch:
         """Whether the driver runs on a machine of the cluster, so that this worker lacks its files and its output."""
         return self.deploy_mode == "cluster"
 
+    @property
+    def runs_in_pod(self) -> bool:
+        """Whether the driver is a pod of Kubernetes."""
+        return self.in_cluster and self.master.startswith("k8s://")
+
 
 def get_spark_connection(conn_id: str) -> Connection:
     """Return the Spark connection.

@@ -118,9 +118,27 @@ def move_java_options_to_files(settings: Mapping[str, str], folder: Path) -> dic
 
 def write_java_options(options: str, file: Path) -> str:
     """Write options of Java to a private file, and return the argument that names the file."""
-    quoted = (part.replace("\\", "\\\\").replace('"', '\\"') for part in shlex.split(options))
-    write_private(str(file), "".join(f'"{part}"\n' for part in quoted))
+    write_private(str(file), java_arguments_text(shlex.split(options)))
     return f"@{file}"
+
+
+def java_options(settings: Mapping[str, str]) -> list[str]:
+    """Return the options of Java that set these settings of Spark, and those that the settings contain."""
+    options: list[str] = []
+    for name, value in settings.items():
+        options += shlex.split(value) if name in _DRIVER_JAVA_OPTIONS else [f"-D{name}={value}"]
+    return options
+
+
+def java_arguments_text(arguments: Iterable[str]) -> str:
+    """Return the text of a file with arguments, which `java` reads for the argument ``@file``."""
+    return "".join(f'"{_quoted(argument)}"\n' for argument in arguments)
+
+
+def _quoted(argument: str) -> str:
+    """Escape an argument for quotes in a file of arguments."""
+    escaped = argument.replace("\\", "\\\\").replace('"', '\\"')
+    return escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
 
 
 def properties_text(settings: Mapping[str, str], *, base: str = "") -> str:

@@ -49,6 +49,11 @@ class ShippedJob:
     settings: str  # the path for a properties file; other private files of the task go into the same folder
     nonce: str
 
+    @property
+    def public_id(self) -> str:
+        """A unique id that everybody may see. The nonce cannot be computed from it."""
+        return hashlib.sha256(self.nonce.encode()).hexdigest()[:16]
+
 
 @contextmanager
 def ship_job(job: str, request_json: Callable[[str], str]) -> Iterator[ShippedJob]:

@@ -25,6 +25,7 @@ CONTENTS = {
         "how-to/follow-changes",
         "how-to/maintain-a-lake",
         "how-to/run-on-a-cluster",
+        "how-to/run-on-kubernetes",
         "how-to/use-s3",
         "how-to/alert",
         "how-to/migrate",

@@ -5,8 +5,8 @@ The base class handles arguments, connections, tracking and killing. This class 
 - the job's script, library and request;
 - the output: it keeps markers and the traceback, and logs every other line at the level of the line;
 - the exit code of the job, wherever the driver ran;
-- the output of a driver in a YARN cluster;
-- secret settings, which go into a private file and not into arguments;
+- the output of a driver in YARN or in a pod of Kubernetes;
+- secret settings, which go into a private file, or a Secret of Kubernetes, and not into arguments;
 - the Python interpreter for a driver on this worker: that of the worker;
 - a kill that gives the driver time to clean up.
 
@@ -22,17 +22,21 @@ import socket
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, cast
 
 import psutil
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.common.compat.sdk import AirflowException
 from airflow.providers.common.compat.sdk import conf as airflow_settings
 
-from airflow_provider_deltalite.cluster_reports import ClusterReports
-from airflow_provider_deltalite.driver_log import read_yarn_driver_log
-from airflow_provider_deltalite.driver_processes import process_tree, terminate_driver
+from airflow_provider_deltalite.clusters.kubernetes_api import CLIENT_PACKAGE_REMEDY, has_client, load_client
+from airflow_provider_deltalite.clusters.pod_submission import PodSubmission
+from airflow_provider_deltalite.clusters.processes import kill, process_tree, terminate_driver
+from airflow_provider_deltalite.clusters.reports import ClusterReports
+from airflow_provider_deltalite.clusters.yarn_log import read_yarn_driver_log
 from airflow_provider_deltalite.links.delta import host_of
 from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
 from airflow_provider_deltalite.preflight import (
@@ -51,7 +55,7 @@ from airflow_provider_deltalite.secrets import (
     write_private,
 )
 from deltalite.errors import InvalidRequestError
-from deltalite.installation.spark import find_spark_submit
+from deltalite.installation.spark import find_spark_home, find_spark_submit
 from deltalite.redaction import redacted, secret_values, shows_secret
 from deltalite.results import JobStarted
 from deltalite.storage.locations import parse_location
@@ -84,6 +88,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
     :param job: The files that go to Spark.
     :param yarn_track_via_rm_api: As in ``SparkSubmitHook``. None means True if the ResourceManager can be queried.
+    :param track_driver_via_k8s_api: As in ``SparkSubmitHook``. None means True in a cluster of Kubernetes.
     :param on_start: Called with the job's Spark application, once the job or its cluster reports it.
     :param hidden: Secrets that the log of the job's output shows as stars.
     :param spark: The other parameters of ``SparkSubmitHook``.
@@ -91,12 +96,15 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
     _output_log: LevelledLog | None = None  # set while the hook reads the output
     _application: str | None = None
+    _in_pod: PodSubmission | None = None
+    _has_driver_output = False
 
     def __init__(
         self,
         *,
         job: ShippedJob,
         yarn_track_via_rm_api: bool | None = None,
+        track_driver_via_k8s_api: bool | None = None,
         on_start: Callable[[JobStarted], None] | None = None,
         hidden: Collection[str] = (),
         **spark: Any,
@@ -106,17 +114,17 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             super().__init__(**spark, yarn_track_via_rm_api=yarn_track_via_rm_api is not False)
             self._take_deploy_mode_from_conf()
             self._yarn_track_via_rm_api = self._can_track() if yarn_track_via_rm_api is None else yarn_track_via_rm_api
+            self._track_driver_via_k8s_api = (
+                self._runs_in_pod if track_driver_via_k8s_api is None else track_driver_via_k8s_api
+            )
+            self._check_namespace()
             self._check_tracking()
-        except (ValueError, RuntimeError) as error:  # an extra that is not allowed, or a missing Kubernetes client
-            raise InvalidRequestError(str(error), remedy=f"Correct the connection '{spark['conn_id']}'.") from error
-        except NameError as error:  # the base class raises it if the Kubernetes provider is missing
-            raise InvalidRequestError(
-                f"The connection '{spark['conn_id']}' names a Kubernetes master, but this worker has no client for it.",
-                remedy="Install apache-airflow-providers-cncf-kubernetes.",
-            ) from error
-        self._script = job.script
-        self._settings = job.settings
-        self._nonce = job.nonce
+        except (ValueError, RuntimeError, NameError) as error:  # such as an extra that is not allowed
+            remedy = f"Correct the connection '{spark['conn_id']}'."
+            if not has_client():  # the base class raises a RuntimeError or a NameError
+                remedy = CLIENT_PACKAGE_REMEDY
+            raise InvalidRequestError(str(error), remedy=remedy) from error
+        self._job = job
         self._output = JobOutput(
             self.log.info, on_start, hidden, nonce=job.nonce, spark_level=spark_threshold(self._spark_log_level())
         )
@@ -130,15 +138,13 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             environ={**os.environ, **{name: str(value) for name, value in (self._env_vars or {}).items()}},
         )
         check_launch(self.launch)
-        self._py_files = _join_lists(job.library, self._py_files)
+        if self._runs_in_pod:
+            self._in_pod = self._prepare_pod()
+        else:
+            self._add_files()
         if self._is_yarn_cluster_mode:
             # By default YARN runs a failed driver twice. Airflow's retries know which failures are permanent.
             self._conf = {_ATTEMPTS_SETTING: "1", **self._conf}
-        if self.launch.in_cluster:
-            self._files = _join_lists(self._files, job.request)
-            self._application_args = [os.path.basename(job.request)]
-        else:
-            self._application_args = [job.request]
 
     def get_connection(self, conn_id: str) -> Connection:  # type: ignore[override]  # a class method there
         """Return the Spark connection, which is read once by the constructor.
@@ -166,6 +172,28 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         except (ValueError, RuntimeError):  # no YARN cluster, no address, or no client for Kerberos
             return False
         return True
+
+    @property
+    def _runs_in_pod(self) -> bool:
+        """Whether the driver is a pod of Kubernetes."""
+        return bool(self._is_kubernetes and self._connection["deploy_mode"] == "cluster")
+
+    def _check_namespace(self) -> None:
+        if self._runs_in_pod and not self._connection["namespace"]:
+            raise InvalidRequestError(
+                f"The namespace of the driver's pod is unknown: the connection '{self._conn_id}' names none.",
+                remedy="Set the extra 'namespace' of the connection, or spark.kubernetes.namespace in `conf`.",
+            )
+
+    def _prepare_pod(self) -> PodSubmission:
+        """Return the submission to Kubernetes. It sends no request."""
+        return PodSubmission(
+            load_client(self._conn_id),
+            namespace=self._connection["namespace"],
+            job=self._job,
+            application=self._name or self._job.public_id,
+            conf=self._conf,
+        )
 
     @property
     def is_untracked_in_yarn(self) -> bool:
@@ -238,8 +266,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
     @property
     def _tracked_id(self) -> str | None:
-        application_or_pod: str | None = self._yarn_application_id or self._kubernetes_driver_pod
-        return application_or_pod
+        return self._yarn_application_id or self._kubernetes_driver_pod
 
     def exit_code_of_job(self, hook_error: Exception | None = None) -> int | None:
         """Return the exit code of the job's driver; None if it is unknown.
@@ -255,25 +282,34 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         return self._reports.exit_code_in(str(hook_error or ""))
 
     def read_driver_output(self) -> None:
-        """Read the output of a driver that ended in a YARN cluster, and log it as the output of a local driver.
+        """Read the output of a driver that ended in a cluster, and log it as the output of a local driver.
 
         It has the result, or the error and its traceback. If it cannot be read, a warning says why: the job has ended,
-        so the task must not fail by this.
+        so the task must not fail by this. The output is read once.
         """
-        application = self._yarn_application_id
-        address = self.resource_manager or self._reports.tracking_address
-        if not self._is_yarn_cluster_mode or application is None or address is None:
+        if self._has_driver_output or (read_log := self._driver_log()) is None:
             return
         try:
-            # An address from the output of spark-submit gets no credentials.
-            auth = self._resolved_yarn_rm_auth if self.resource_manager else None
-            lines = read_yarn_driver_log(address, application, auth)
-            self.log.info("Log of the driver of %s:", application)
+            lines = read_log()
+            self.log.info("Log of the driver of %s:", self._tracked_id)
             with self._levelled_log():
                 for line in self._output.to_log(lines, has_ended=True):
                     self.log.info(line)
+            self._has_driver_output = True
         except Exception as error:  # noqa: BLE001  see above
-            self.log.warning("Could not read the log of the driver of %s: %s", application, redacted(str(error)))
+            self.log.warning("Could not read the log of the driver of %s: %s", self._tracked_id, redacted(str(error)))
+
+    def _driver_log(self) -> Callable[[], list[str]] | None:
+        """Return the function that reads the driver's log from the cluster; None if the cluster has none."""
+        if self._in_pod is not None:
+            return None if self._in_pod.pod is None else self._in_pod.pod.read_log
+        application = self._yarn_application_id
+        address = self.resource_manager or self._reports.tracking_address
+        if not self._is_yarn_cluster_mode or application is None or address is None:
+            return None
+        # An address from the output of spark-submit gets no credentials.
+        auth = self._resolved_yarn_rm_auth if self.resource_manager else None
+        return partial(read_yarn_driver_log, address, application, auth)
 
     @property
     def _yarn_application_id(self) -> str | None:
@@ -285,17 +321,28 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         if value is None or (self._application is None and _YARN_ID.fullmatch(value)):
             self._application = value
 
-    def join(self, external_id: str, *, nonce: str | None = None) -> None:
-        """Adopt an application in a YARN cluster, which an earlier hook may have submitted.
+    @property
+    def _kubernetes_driver_pod(self) -> str | None:
+        """The driver's pod of this job. The base class sets it for each line that names any pod."""
+        pod = None if self._in_pod is None else self._in_pod.pod
+        return None if pod is None else pod.name
 
-        :param external_id: The application, which `on_kill` kills from now on.
+    @_kubernetes_driver_pod.setter
+    def _kubernetes_driver_pod(self, value: str | None) -> None:
+        if self._in_pod is not None and value is not None and value == self._kubernetes_driver_pod:
+            self._in_pod.hand_over_secrets(has_ended=False)
+
+    def join(self, external_id: str, *, nonce: str | None = None) -> None:
+        """Adopt a driver in a cluster, which an earlier hook may have submitted.
+
+        :param external_id: The YARN application, or the namespace and name of a pod. `on_kill` kills it from now on.
         :param nonce: The nonce of the markers of its job.
         """
-        if not self._is_yarn_cluster_mode:
-            return
-        if nonce is not None:
+        if nonce is not None and self.launch.in_cluster:
             self._output.expect_nonce(nonce)
-        if self._application != external_id:
+        if self._in_pod is not None:
+            self._in_pod.adopt(external_id.partition(":")[2])
+        elif self._is_yarn_cluster_mode and self._application != external_id:
             self._application = external_id
             if self._on_start is not None:
                 self._on_start(JobStarted(application_id=external_id, ui_url=None))
@@ -328,18 +375,42 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         """Submit the job.
 
         :param application: The job's script, if the user names one. By default, it is the script that was shipped.
+            In a pod, a user's script gets the library with Spark's own upload of files.
         :param kwargs: Parameters of ``subprocess.Popen``.
         """
         # A retry may have adopted the job of an earlier task attempt, which has failed.
         self._application = None
-        self._output.expect_nonce(self._nonce)
+        self._has_driver_output = False
+        self._output.expect_nonce(self._job.nonce)
         try:
             # A line may quote bytes of a file that are not valid text. They must not stop the hook from reading on.
-            driver_id: str | None = super().submit(application or self._script, **{"errors": "replace", **kwargs})
+            driver_id: str | None = super().submit(self._script(application), **{"errors": "replace", **kwargs})
         finally:
             if self._submit_sp is not None:
                 self._submit_sp.stdout.close()  # the base class leaves this to the garbage collector
+            if self._in_pod is not None:
+                self._in_pod.hand_over_secrets(has_ended=True)
         return driver_id
+
+    def _add_files(self) -> None:
+        """Let Spark ship the library, and the request if the driver runs in a cluster."""
+        self._py_files = _join_lists(self._job.library, self._py_files)
+        if self.launch.in_cluster:
+            self._files = _join_lists(self._files, self._job.request)
+            self._application_args = [os.path.basename(self._job.request)]
+        else:
+            self._application_args = [self._job.request]
+
+    def _script(self, application: str) -> str:
+        """Return the script that the driver runs, and set its arguments if it runs in a pod."""
+        if self._in_pod is None:
+            return application or self._job.script
+        if not application:
+            self._application_args = self._in_pod.arguments
+            return self._in_pod.application
+        self._py_files = _join_lists(self._job.library, self._py_files)
+        self._application_args = [self._in_pod.request]
+        return application
 
     def on_kill(self) -> None:
         """Kill the job.
@@ -352,6 +423,15 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             terminate_driver(processes)
             with suppress(TimeoutExpired):
                 running.wait(_GRACE_SECONDS)  # psutil's `wait` would take the exit code from the thread that waits
+        if self._in_pod is None:
+            self._kill_as_airflow()
+        kill(processes)
+        if self._in_pod is not None:
+            self._in_pod.delete_pod()  # last, because spark-submit may be creating it
+            self._run_post_submit_commands()
+
+    def _kill_as_airflow(self) -> None:
+        """Kill spark-submit, and the application in YARN if there is one."""
         try:
             super().on_kill()
         except FileNotFoundError as error:
@@ -360,9 +440,21 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
                 self._yarn_application_id,
                 error.filename,
             )
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+
+    def _poll_k8s_driver_via_api(self) -> str | None:
+        """Wait until the pod has ended, and return its phase."""
+        phase: str | None = super()._poll_k8s_driver_via_api()
+        if phase is None:
+            raise AirflowException(
+                f"The driver's pod {self._kubernetes_driver_pod} no longer exists. Someone deleted it."
+            )
+        return phase
+
+    def _delete_driver_pod(self) -> None:
+        """Read the output of a pod that succeeded, then delete it. The base class calls this when the job has ended."""
+        self.read_driver_output()
+        if self._in_pod is not None:
+            self._in_pod.delete_pod()
 
     def _get_spark_binary_path(self) -> list[str]:
         return [find_spark_submit(self._connection["spark_binary"], self.launch.environ)]
@@ -371,27 +463,32 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         command: list[str] = super()._build_spark_submit_command(application)
         environ = {name: str(value) for name, value in (self._env or {}).items()}
         if shows_secret("", options := environ.get(_JVM_OPTIONS, "")):
-            options_file = Path(self._settings).with_name(f"{_JVM_OPTIONS}.args")
+            options_file = Path(self._job.settings).with_name(f"{_JVM_OPTIONS}.args")
             environ[_JVM_OPTIONS] = write_java_options(options, options_file)
-        self._env = default_python(self.launch, self._conf) | environ
+        self._env = default_spark_home(self.launch) | default_python(self.launch, self._conf) | environ
         return command
 
     def _build_spark_common_args(self) -> list[str]:
         """Return the arguments without secrets. Secret settings go into a file, after the user's properties."""
         arguments, secrets = without_secrets(super()._build_spark_common_args())
-        if not secrets:
-            return arguments
         hide(secrets)
         self._output.hide(secret_values(secrets))
+        if self._in_pod is not None:
+            settings, secrets = self._in_pod.prepare(secrets)
+            arguments += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+        if not secrets:
+            return arguments
         if not self.launch.in_cluster:
-            secrets = move_java_options_to_files(secrets, Path(self._settings).parent)
+            secrets = move_java_options_to_files(secrets, Path(self._job.settings).parent)
         if self._properties_file is None:
             base = ""
-            arguments = [*arguments, "--properties-file", self._settings, "--load-spark-defaults"]
+            arguments = [*arguments, "--properties-file", self._job.settings, "--load-spark-defaults"]
         else:
             base = Path(self._properties_file).read_text(encoding="utf-8")
-            arguments = [self._settings if argument == self._properties_file else argument for argument in arguments]
-        write_private(self._settings, properties_text(secrets, base=base))
+            arguments = [
+                self._job.settings if argument == self._properties_file else argument for argument in arguments
+            ]
+        write_private(self._job.settings, properties_text(secrets, base=base))
         return arguments
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
@@ -411,6 +508,17 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             yield
         finally:
             self._output_log = None
+
+
+def default_spark_home(launch: Launch) -> dict[str, str]:
+    """Return the environment variable SPARK_HOME for a spark-submit without this worker's Python; empty if it is set.
+
+    A `spark-submit` that pip installed asks the `python3` on the PATH for the folder of Spark. In cluster mode, no
+    environment variable names another Python.
+    """
+    if not launch.in_cluster or "SPARK_HOME" in launch.environ:
+        return {}
+    return {"SPARK_HOME": str(find_spark_home(launch.binary, launch.environ))}
 
 
 def default_python(launch: Launch, conf: Mapping[str, object]) -> dict[str, str]:

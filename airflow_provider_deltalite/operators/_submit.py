@@ -73,6 +73,8 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         master or on other storage.
     :param yarn_track_via_rm_api: As in ``SparkSubmitOperator``. By default, a job in a YARN cluster is tracked if the
         connection's extra names ``yarn_resourcemanager_webapp_address``.
+    :param track_driver_via_k8s_api: As in ``SparkSubmitOperator``. By default, a job in a cluster of Kubernetes is
+        tracked. With False, `spark-submit` waits on the worker until the job has ended, and a retry cannot join it.
     :param name: The name of the Spark application. By default, it names the DAG, the task and the job, such as
         ``sales.load (deltalite write)``. (templated)
     :param durable: As in ``SparkSubmitOperator``: a retry joins a job that still runs. By default, it is off for a job
@@ -110,19 +112,26 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         single_writer: bool = False,
         shared_folder: bool = False,
         yarn_track_via_rm_api: bool | None = None,
+        track_driver_via_k8s_api: bool | None = None,
         durable: bool | None = None,
         name: str | None = None,
         partition_events: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(durable=durable, yarn_track_via_rm_api=bool(yarn_track_via_rm_api), **kwargs)
+        super().__init__(
+            durable=durable,
+            yarn_track_via_rm_api=bool(yarn_track_via_rm_api),
+            track_driver_via_k8s_api=bool(track_driver_via_k8s_api),
+            **kwargs,
+        )
         self.table = table
         self.storage_conn_id = storage_conn_id
         self.single_writer = single_writer
         self.shared_folder = shared_folder
         self.partition_events = partition_events
         self._durable_parameter = durable
-        self._tracking_parameter = yarn_track_via_rm_api
+        self._tracking_in_yarn = yarn_track_via_rm_api
+        self._tracking_in_kubernetes = track_driver_via_k8s_api
         self.name = name or ""  # the default contains ids that are final only when the task runs
 
     def request_parameters(self) -> dict[str, object]:
@@ -406,7 +415,9 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         from deltalite.redaction import secret_values
 
         parameters = self._hook_parameters()
-        parameters |= {"conf": dict(self.conf or {}), "yarn_track_via_rm_api": self._tracking_parameter}
+        parameters["conf"] = dict(self.conf or {})
+        parameters["yarn_track_via_rm_api"] = self._tracking_in_yarn
+        parameters["track_driver_via_k8s_api"] = self._tracking_in_kubernetes
         parameters |= {"on_start": self._link_application, "name": self.name or self._default_name()}
         parameters["hidden"] = frozenset(secret_values(self.values_with_secrets()))
         hook = DeltaSparkSubmitHook(job=self._shipped_job, **parameters)

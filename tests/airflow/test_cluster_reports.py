@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_deltalite.cluster_reports import ClusterReports
+from airflow_provider_deltalite.clusters.reports import ClusterReports
 
 PROXY = "proxy/application_1700000000000_0001/"
 

@@ -30,6 +30,7 @@ def test_a_valid_connection_shows_its_master(monkeypatch):
         ('{"conn_type": "spark", "host": "mesos://m"}', "mesos://m"),
         ('{"conn_type": "spark", "host": "spark://m", "port": 1, "extra": {"deploy-mode": "cluster"}}', "standalone"),
         ('{"conn_type": "spark", "host": "local", "extra": {"spark-binary": "rm"}}', "spark-binary"),
+        ('{"conn_type": "spark", "host": "k8s://https://h:443", "extra": {"deploy-mode": "cluster"}}', "Kubernetes"),
     ],
 )
 def test_an_invalid_connection_is_an_error_with_a_remedy(monkeypatch, connection, message):

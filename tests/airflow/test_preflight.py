@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
+from airflow.providers.apache.spark.hooks import spark_submit as hooks
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 
-from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook, default_python
+from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook, default_python, default_spark_home
 from airflow_provider_deltalite.preflight import Launch, check_launch, find_missing_connectors, find_mixed_pyspark
 from airflow_provider_deltalite.shipping import ShippedJob
 from deltalite.errors import InvalidRequestError
@@ -93,9 +96,14 @@ def test_an_extra_that_airflow_forbids_is_an_error_of_the_connection(spark_submi
         hook(conn_id="odd")
 
 
-def test_a_missing_kubernetes_client_is_an_error_with_a_remedy(spark_submit, monkeypatch):
-    monkeypatch.setenv("AIRFLOW_CONN_K8S", '{"conn_type": "spark", "host": "k8s://https://h:443"}')
-    with pytest.raises(InvalidRequestError, match=r"cncf-kubernetes|Correct the connection"):
+@pytest.mark.parametrize("deploy_mode", ["client", "cluster"])
+def test_a_missing_kubernetes_client_is_an_error_with_a_remedy(spark_submit, monkeypatch, deploy_mode):
+    extra = {"deploy-mode": deploy_mode, "namespace": "lake"}
+    connection = {"conn_type": "spark", "host": "k8s://https://h:443", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_K8S", json.dumps(connection))
+    monkeypatch.delattr(hooks, "kube_client")  # as if its import had failed
+    monkeypatch.setattr("airflow_provider_deltalite.hooks.spark_submit.has_client", lambda: False)
+    with pytest.raises(InvalidRequestError, match=r"Install apache-airflow-providers-cncf-kubernetes"):
         hook(conn_id="k8s")
 
 
@@ -157,6 +165,14 @@ def test_the_interpreter_of_the_worker_is_the_default_for_its_own_processes():
     assert default_python(launch(environ={}), {}) == {"PYSPARK_PYTHON": sys.executable}
     assert default_python(launch(environ={}, master="yarn"), {}) == {"PYSPARK_DRIVER_PYTHON": sys.executable}
     assert default_python(launch(environ={}, master="yarn", deploy_mode="cluster"), {}) == {}
+
+
+def test_a_spark_submit_without_a_python_gets_the_folder_of_spark(spark_submit):
+    in_cluster = launch(environ=dict(os.environ), master="yarn", deploy_mode="cluster")
+    (home,) = default_spark_home(in_cluster).values()
+    assert (Path(home) / "jars").is_dir()
+    assert default_spark_home(launch(environ={"SPARK_HOME": "/s"}, master="yarn", deploy_mode="cluster")) == {}
+    assert default_spark_home(launch(environ=dict(os.environ))) == {}
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,12 @@ from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 HOOK_METHODS = {
     "_build_spark_common_args": ["self"],
     "_build_spark_submit_command": ["self", "application"],
+    "_delete_driver_pod": ["self"],
     "_get_spark_binary_path": ["self"],
     "_get_yarn_rm_base_url": ["self"],
+    "_poll_k8s_driver_via_api": ["self"],
     "_process_spark_submit_log": ["self", "itr"],
+    "_run_post_submit_commands": ["self"],
     "_should_track_yarn_application_via_rm_api": ["self"],
     "_validate_track_driver_via_k8s_api_config": ["self"],
     "_validate_yarn_track_via_rm_api_config": ["self"],
@@ -31,7 +34,9 @@ HOOK_METHODS = {
 OVERRIDDEN_METHODS = {
     "_build_spark_common_args",
     "_build_spark_submit_command",
+    "_delete_driver_pod",
     "_get_spark_binary_path",
+    "_poll_k8s_driver_via_api",
     "_process_spark_submit_log",
     "on_kill",
     "submit",

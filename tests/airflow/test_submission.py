@@ -328,7 +328,7 @@ def test_every_parameter_of_airflows_operator_reaches_the_hook(table, spark_subm
     load = operator(table, **parameters)
     load._shipped_job = ShippedJob(script="s", library="l.zip", request="/tmp/r", settings="/tmp/s", nonce="a1")
     hook, expected = load._get_hook(), SparkSubmitOperator(task_id="x", **parameters)._get_hook()
-    attributes_that_differ = {"_py_files", "_application_args", "_yarn_application_id"}
+    attributes_that_differ = {"_py_files", "_application_args", "_yarn_application_id", "_kubernetes_driver_pod"}
     assert {
         name: value
         for name, value in vars(hook).items()

@@ -1,20 +1,16 @@
 """Airflow's hook and operator track, join and kill jobs in clusters. The clusters are stand-ins.
 
-An HTTP server replaces YARN's ResourceManager. An object replaces the client of Kubernetes.
+An HTTP server replaces YARN's ResourceManager.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import ModuleType, SimpleNamespace
 
 import pytest
-from airflow.providers.apache.spark.hooks import spark_submit as hooks
-from airflow.providers.apache.spark.operators import spark_submit as operators
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
@@ -23,9 +19,7 @@ from tests.support.airflow_versions import since_3_3
 from tests.support.stand_in_jobs import APP_ID, job_that_commits
 
 YARN_ID = "application_1700000000000_0001"
-POD = "load-0123456789abcdef-driver"
 PRINT_YARN_ID = f"print('26/01/01 00:00:00 INFO YarnClientImpl: Submitted application {YARN_ID}')\n"
-PRINT_POD_NAME = f"print('26/01/01 00:00:00 INFO LoggingPodStatusWatcherImpl: pod name: {POD}')\n"
 
 
 def operator(table, **parameters) -> DeltaWriteOperator:
@@ -287,115 +281,6 @@ def test_a_kill_of_an_untracked_job_in_yarn_ends_spark_submit_and_the_applicatio
         assert (tmp_path / "yarn_arguments").read_text() == f"application -kill {YARN_ID}\n"
     else:
         assert f"Could not kill {YARN_ID}: this worker has no program 'yarn'" in capsys.readouterr().out
-
-
-class ApiException(Exception):  # noqa: N818  its name in the client
-    """The error of Kubernetes' client for a missing pod."""
-
-    status = 404
-
-
-class Kubernetes:
-    """A stand-in for the client of Kubernetes. It answers with each phase of the driver's pod in turn.
-
-    An item of `phases` is a phase, a function that returns one, or None for a missing pod. The last one is repeated.
-    """
-
-    ApiException = ApiException
-
-    def __init__(self) -> None:
-        self.phases: list = []
-        self.deleted: list[str] = []
-
-    def get_kube_client(self):
-        return self
-
-    def read_namespaced_pod(self, name, namespace):
-        assert (name, namespace) == (POD, "lake")
-        phase = self.phases.pop(0) if len(self.phases) > 1 else self.phases[0]
-        if callable(phase):
-            phase = phase()
-        if phase is None:
-            raise ApiException
-        terminated = SimpleNamespace(exit_code=51, reason="Error", started_at=None, finished_at=None)
-        container = SimpleNamespace(state=SimpleNamespace(terminated=terminated))
-        return SimpleNamespace(status=SimpleNamespace(phase=phase, container_statuses=[container]))
-
-    def delete_namespaced_pod(self, name, namespace, **_):
-        self.deleted.append(f"{namespace}:{name}")
-
-
-@pytest.fixture
-def kubernetes(spark_submit, monkeypatch):
-    client = Kubernetes()
-    module = ModuleType("kubernetes")
-    module.client = SimpleNamespace(V1DeleteOptions=SimpleNamespace)
-    monkeypatch.setitem(sys.modules, "kubernetes", module)
-    for module_of_airflow in (hooks, operators):
-        # Without the provider of Kubernetes the modules have no `kube_client`.
-        monkeypatch.setattr(module_of_airflow, "kube_client", client, raising=False)
-    extra = {"deploy-mode": "cluster", "namespace": "lake"}
-    connection = {"conn_type": "spark", "host": "k8s://https://k8s:443", "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    return client
-
-
-def commit_and_succeed(table, **options):
-    """Return a function that makes the commit of the driver, and returns the phase of a pod that succeeded."""
-
-    def phase():
-        commit(table, **options)
-        return "Succeeded"
-
-    return phase
-
-
-@since_3_3
-def test_a_submitted_or_joined_pod_that_succeeded_returns_its_commit(table, spark_submit, context, kubernetes):
-    table.create()
-    spark_submit.set_script(PRINT_POD_NAME)
-    kubernetes.phases = [commit_and_succeed(table)]
-    first = operator(table, mode="overwrite", track_driver_via_k8s_api=True).execute(context)
-    assert (first["version"], first["committed"]) == (1, True)
-    assert kubernetes.deleted == [f"lake:{POD}"]
-    context["ti"].max_tries += 1
-    context["task_state_store"].set("spark_job_id_1", f"lake:{POD}")
-    spark_submit.calls.unlink()
-    kubernetes.phases = ["Running", commit_and_succeed(table, version=2, txn=1)]
-    joined_result = operator(table, mode="overwrite", track_driver_via_k8s_api=True).execute(context)
-    assert (joined_result["version"], joined_result["txn_version"], joined_result["committed"]) == (2, 1, True)
-    assert not spark_submit.was_called
-
-
-def test_the_exit_code_of_a_failed_pod_names_the_error(table, spark_submit, context, kubernetes):
-    table.create()
-    spark_submit.set_script(PRINT_POD_NAME)
-    kubernetes.phases = ["Failed"]
-    with pytest.raises(AirflowFailException, match="SchemaMismatchError"):
-        operator(table, track_driver_via_k8s_api=True).execute(context)
-
-
-@since_3_3
-def test_a_missing_pod_is_a_success_only_with_its_commit(table, spark_submit, context, kubernetes):
-    table.create()
-    spark_submit.set_script(PRINT_POD_NAME)
-    kubernetes.phases = [None]
-    load = operator(table, track_driver_via_k8s_api=True)
-    with pytest.raises(Exception, match="does not show what this run did"):
-        load.execute(context)
-    context["task_state_store"].values.clear()
-    commit(table)
-    assert load.execute(context)["skipped"] is True
-
-
-def test_without_tracking_the_exit_code_in_the_output_of_kubernetes_decides(table, spark_submit, context, kubernetes):
-    table.create()
-    spark_submit.set_script(PRINT_POD_NAME + "print('\\t exit code: 84')\n")
-    with pytest.raises(DeltaConflictError):
-        operator(table).execute(context)
-    # Airflow's hook treats an output without an exit code as a failure.
-    spark_submit.set_script(PRINT_POD_NAME + job_that_commits(table))
-    assert operator(table).execute(context)["version"] == 1
 
 
 def test_the_deploy_mode_in_the_spark_settings_is_the_deploy_mode_of_the_task(

@@ -1,7 +1,8 @@
 """Fixtures of the tests on clusters: the clusters, and tasks that run a job on one of them.
 
 The clusters are real processes on this machine. A task runs in this process as a worker runs it: Airflow's own hook
-starts `spark-submit`. The worker reads no HDFS, so a result from there came back by the cluster.
+starts `spark-submit`. The worker reads no HDFS, so a result from there came back by the cluster. The same is true for
+the pods' folder `/lake`, which does not exist on the worker.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.clusters.kubernetes import NAMESPACE, KubernetesCluster, is_built, kubernetes_cluster
 from tests.support.clusters.standalone import StandaloneCluster, standalone_cluster
 from tests.support.clusters.tasks import context_of
 from tests.support.clusters.yarn import YarnCluster, yarn_cluster
@@ -32,25 +35,32 @@ _SMALL = {
     "spark.cores.max": "2",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.sql.shuffle.partitions": "2",
+    "spark.locality.wait": "0s",  # else one executor may run all tasks of a small shuffle
     "spark.ui.enabled": "false",
 }
+
+SLOW_QUERY = "SELECT java_method('java.lang.Thread', 'sleep', 10000L * id) AS slept, id FROM source"
 
 
 @dataclass(slots=True, kw_only=True)
 class Mode:
-    """A way to run jobs on a cluster.
+    """A way to run jobs on a cluster. `name` is the parameter of the fixture.
 
     `lake` is an address below which tables lie. `settings` are those of every job. Spark writes its event logs to
-    `events` in `folder`. `yarn` is the cluster if it is YARN.
+    `events` in `folder`. `yarn` or `kubernetes` is the cluster if it is one of these. `task_parameters` are further
+    parameters of every operator.
     """
 
+    name: str
     lake: str
     connection: Mapping[str, Any]
     settings: dict[str, str]
     folder: Path
     environ: dict[str, str] = field(default_factory=dict)
     shared_folder: bool = False
+    task_parameters: dict[str, Any] = field(default_factory=dict)
     yarn: YarnCluster | None = None
+    kubernetes: KubernetesCluster | None = None
 
     def parameters(self, task_id: str, table: str, **parameters: Any) -> dict[str, Any]:
         """The parameters of an operator."""
@@ -61,12 +71,25 @@ class Mode:
             "shared_folder": self.shared_folder,
             "retries": 2,
             "conf": conf,
+            **self.task_parameters,
             **parameters,
         }
 
-    def applications(self) -> dict[str, dict[str, Any]]:
-        """YARN's applications by id; none on another cluster."""
-        return {} if self.yarn is None else {application["id"]: application for application in self.yarn.applications()}
+    def applications(self) -> dict[str, str]:
+        """The states of YARN's applications or of Kubernetes' driver pods, by id; none on another cluster."""
+        if self.yarn is not None:
+            return {application["id"]: application["state"] for application in self.yarn.applications()}
+        if self.kubernetes is not None:
+            return {pod["metadata"]["name"]: _state(pod) for pod in self.kubernetes.driver_pods()}
+        return {}
+
+    def commits(self, table: str) -> list[str]:
+        """The commit files of a table."""
+        if self.yarn is not None:
+            names = self.yarn.names(f"{self.lake.removeprefix(self.yarn.hdfs)}/{table}/_delta_log")
+        else:
+            names = sorted(file.name for file in (self.folder / "lake" / table / "_delta_log").glob("*"))
+        return [name for name in names if name.endswith(".json")]
 
     def state(self, task_id: str) -> Path:
         """The file of the task state store."""
@@ -106,6 +129,31 @@ class Mode:
         return executors
 
 
+def slow_write(mode: Mode, table: str, **parameters: Any) -> dict[str, Any]:
+    """The parameters of a write that takes ten seconds on its own, so that a test can act while its job runs."""
+    file = mode.folder / "rows.csv"
+    file.write_text("id\n1\n")
+    source = {"format": "csv", "path": f"file://{file}", "options": {"header": "true"}, "schema": "id LONG"}
+    return {**mode.parameters("load", table, **parameters), "source": source, "query": SLOW_QUERY}
+
+
+def wait_for(event: str, condition: Callable[[], Any], *, seconds: float = 180) -> Any:
+    """Wait until a condition returns something."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"{event} did not happen in {seconds} s"
+        time.sleep(0.5)
+    return value
+
+
+def _state(driver_pod: Mapping[str, Any]) -> str:
+    """The state of a pod, in the words of YARN. A pod that is being deleted is killed."""
+    if "deletionTimestamp" in driver_pod["metadata"]:
+        return "KILLED"
+    phases = {"Running": "RUNNING", "Succeeded": "FINISHED", "Failed": "FAILED"}
+    return phases.get(driver_pod["status"]["phase"], "ACCEPTED")
+
+
 @pytest.fixture(scope="session")
 def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
     """A standalone cluster."""
@@ -120,34 +168,102 @@ def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YarnCluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
+    """A Kubernetes cluster of one node."""
+    if not is_built():
+        pytest.skip("Kubernetes is not built: scripts/kubernetes/build.sh")
+    with kubernetes_cluster(tmp_path_factory.mktemp("kubernetes")) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def mode(request: pytest.FixtureRequest, tmp_path: Path) -> Mode:
-    """The mode that the parameter names; `untracked` is YARN's cluster mode without an address of YARN."""
+    """The mode that the parameter names.
+
+    `untracked` is YARN's cluster mode without an address of YARN. `pod-untracked` is Kubernetes without polling.
+    """
     name: str = request.param
     events = tmp_path / "events"
     events.mkdir()
     settings = _SMALL | {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}"}
     settings |= {"spark.eventLog.rolling.enabled": "false", "spark.eventLog.compress": "false"}
     if name == "standalone":
-        cluster = request.getfixturevalue("standalone")
-        connection = {"conn_type": "spark", "host": cluster.master, "extra": {"deploy-mode": "client"}}
-        settings |= {"spark.driver.host": "127.0.0.1"}
-        return Mode(
-            lake=str(tmp_path / "lake"),
-            connection=connection,
-            settings=settings,
-            folder=tmp_path,
-            shared_folder=True,
-        )
-    yarn = request.getfixturevalue("yarn")
+        return _standalone_mode(request.getfixturevalue("standalone"), settings, tmp_path)
+    if name.startswith("yarn") or name == "untracked":
+        return _yarn_mode(name, request.getfixturevalue("yarn"), settings, tmp_path)
+    return _kubernetes_mode(name, request.getfixturevalue("kubernetes"), settings, tmp_path)
+
+
+def _standalone_mode(cluster: StandaloneCluster, settings: dict[str, str], folder: Path) -> Mode:
+    return Mode(
+        name="standalone",
+        lake=str(folder / "lake"),
+        connection={"conn_type": "spark", "host": cluster.master, "extra": {"deploy-mode": "client"}},
+        settings=settings | {"spark.driver.host": "127.0.0.1"},
+        folder=folder,
+        shared_folder=True,
+    )
+
+
+def _yarn_mode(name: str, cluster: YarnCluster, settings: dict[str, str], folder: Path) -> Mode:
     extra = {"deploy-mode": "client" if name == "yarn-client" else "cluster"}
     if name == "yarn-cluster":
-        extra["yarn_resourcemanager_webapp_address"] = yarn.resource_manager
+        extra["yarn_resourcemanager_webapp_address"] = cluster.resource_manager
     return Mode(
-        yarn=yarn,
-        lake=f"{yarn.hdfs}/{tmp_path.name}-{os.getpid()}",
+        name=name,
+        yarn=cluster,
+        lake=f"{cluster.hdfs}/{folder.name}-{os.getpid()}",
         connection={"conn_type": "spark", "host": "yarn", "extra": extra},
-        settings=settings | yarn.spark_settings,
-        folder=tmp_path,
-        environ={"HADOOP_CONF_DIR": str(yarn.configuration)},
+        settings=settings | cluster.spark_settings,
+        folder=folder,
+        environ={"HADOOP_CONF_DIR": str(cluster.configuration)},
+    )
+
+
+def _kubernetes_mode(name: str, cluster: KubernetesCluster, settings: dict[str, str], folder: Path) -> Mode:
+    """A mode whose pods mount the folder of the test at the same path, and its `lake` at `/lake`."""
+    settings = settings | cluster.spark_settings
+    lake = folder / "lake"
+    lake.mkdir()
+    for shared in (folder, lake, folder / "events"):
+        shared.chmod(0o777)  # the pods run as another user
+    for role in ("driver", "executor"):
+        for volume, path, host_path in (("test", folder, folder), ("lake", "/lake", lake)):
+            prefix = f"spark.kubernetes.{role}.volumes.hostPath.{volume}"
+            settings |= {f"{prefix}.mount.path": str(path), f"{prefix}.options.path": str(host_path)}
+    if name == "pod-client":
+        submission = cluster.submission_from_the_node(folder)
+        settings |= {"spark.driver.host": submission.host, "spark.kubernetes.namespace": NAMESPACE}
+        settings["spark.hadoop.fs.permissions.umask-mode"] = "000"  # driver and executors are different users
+        return Mode(
+            name=name,
+            kubernetes=cluster,
+            lake=str(lake),
+            connection={"conn_type": "spark", "host": submission.master, "extra": {"deploy-mode": "client"}},
+            settings=settings,
+            folder=folder,
+            environ={"KUBECONFIG": str(submission.kubeconfig)},
+            shared_folder=True,
+            task_parameters={"spark_binary": str(submission.program)},
+        )
+    tracking = {"track_driver_via_k8s_api": False} if name == "pod-untracked" else {}
+    return Mode(
+        name=name,
+        kubernetes=cluster,
+        lake="/lake",
+        connection={
+            "conn_type": "spark",
+            "host": cluster.master,
+            "extra": {"deploy-mode": "cluster", "namespace": NAMESPACE},
+        },
+        settings=settings,
+        folder=folder,
+        environ={
+            "KUBECONFIG": str(cluster.worker_kubeconfig),
+            "AIRFLOW__KUBERNETES_EXECUTOR__IN_CLUSTER": "False",
+            "AIRFLOW__KUBERNETES_EXECUTOR__CONFIG_FILE": str(cluster.worker_kubeconfig),
+        },
+        shared_folder=True,
+        task_parameters=tracking,
     )

@@ -1,5 +1,6 @@
 """The scripts that `spark-submit` runs, one for each operation.
 
 The provider ships and submits them; no other code imports them.
-Begin with `runner.py`: it reads the request, runs the command and prints the result line.
+Begin with `starting.py`, which checks the Python of the driver. Then `runner.py` reads the request, runs the command
+and prints the result line.
 """

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from deltalite.commands.checkpoint import checkpoint
-from deltalite.jobs.runner import run
-from deltalite.requests import CheckpointRequest
+from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    sys.exit(run("checkpoint", CheckpointRequest.from_json, checkpoint, sys.argv[1:]))
+    command, request = "deltalite.commands.checkpoint:checkpoint", "deltalite.requests:CheckpointRequest"
+    sys.exit(start_job("checkpoint", command, request, sys.argv[1:]))

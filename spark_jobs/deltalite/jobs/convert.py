@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from deltalite.commands.convert import convert
-from deltalite.jobs.runner import run
-from deltalite.requests import ConvertRequest
+from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    sys.exit(run("convert", ConvertRequest.from_json, convert, sys.argv[1:]))
+    command, request = "deltalite.commands.convert:convert", "deltalite.requests:ConvertRequest"
+    sys.exit(start_job("convert", command, request, sys.argv[1:]))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from deltalite.commands.delete import delete
-from deltalite.jobs.runner import run
-from deltalite.requests import DeleteRequest
+from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    sys.exit(run("delete", DeleteRequest.from_json, delete, sys.argv[1:]))
+    sys.exit(start_job("delete", "deltalite.commands.delete:delete", "deltalite.requests:DeleteRequest", sys.argv[1:]))

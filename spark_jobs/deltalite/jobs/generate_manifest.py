@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from deltalite.commands.generate_manifest import generate_manifest
-from deltalite.jobs.runner import run
-from deltalite.requests import GenerateManifestRequest
+from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    sys.exit(run("generate_manifest", GenerateManifestRequest.from_json, generate_manifest, sys.argv[1:]))
+    command, request = (
+        "deltalite.commands.generate_manifest:generate_manifest",
+        "deltalite.requests:GenerateManifestRequest",
+    )
+    sys.exit(start_job("generate_manifest", command, request, sys.argv[1:]))

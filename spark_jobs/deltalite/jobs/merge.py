@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from deltalite.commands.merge import merge
-from deltalite.jobs.runner import run
-from deltalite.requests import MergeRequest
+from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    sys.exit(run("merge", MergeRequest.from_json, merge, sys.argv[1:]))
+    sys.exit(start_job("merge", "deltalite.commands.merge:merge", "deltalite.requests:MergeRequest", sys.argv[1:]))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from deltalite.commands.optimize import optimize
-from deltalite.jobs.runner import run
-from deltalite.requests import OptimizeRequest
+from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    sys.exit(run("optimize", OptimizeRequest.from_json, optimize, sys.argv[1:]))
+    command, request = "deltalite.commands.optimize:optimize", "deltalite.requests:OptimizeRequest"
+    sys.exit(start_job("optimize", command, request, sys.argv[1:]))

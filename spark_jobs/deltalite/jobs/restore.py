@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from deltalite.commands.restore import restore
-from deltalite.jobs.runner import run
-from deltalite.requests import RestoreRequest
+from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    sys.exit(run("restore", RestoreRequest.from_json, restore, sys.argv[1:]))
+    command, request = "deltalite.commands.restore:restore", "deltalite.requests:RestoreRequest"
+    sys.exit(start_job("restore", command, request, sys.argv[1:]))

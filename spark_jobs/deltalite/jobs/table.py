@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from deltalite.commands.table import define_table
-from deltalite.jobs.runner import run
-from deltalite.requests import TableRequest
+from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    sys.exit(run("table", TableRequest.from_json, define_table, sys.argv[1:]))
+    command, request = "deltalite.commands.table:define_table", "deltalite.requests:TableRequest"
+    sys.exit(start_job("table", command, request, sys.argv[1:]))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from deltalite.commands.update import update
-from deltalite.jobs.runner import run
-from deltalite.requests import UpdateRequest
+from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    sys.exit(run("update", UpdateRequest.from_json, update, sys.argv[1:]))
+    sys.exit(start_job("update", "deltalite.commands.update:update", "deltalite.requests:UpdateRequest", sys.argv[1:]))

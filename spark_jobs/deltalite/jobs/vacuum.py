@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from deltalite.commands.vacuum import vacuum
-from deltalite.jobs.runner import run
-from deltalite.requests import VacuumRequest
+from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    sys.exit(run("vacuum", VacuumRequest.from_json, vacuum, sys.argv[1:]))
+    sys.exit(start_job("vacuum", "deltalite.commands.vacuum:vacuum", "deltalite.requests:VacuumRequest", sys.argv[1:]))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from deltalite.commands.write import write
-from deltalite.jobs.runner import run
-from deltalite.requests import WriteRequest
+from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    sys.exit(run("write", WriteRequest.from_json, write, sys.argv[1:]))
+    sys.exit(start_job("write", "deltalite.commands.write:write", "deltalite.requests:WriteRequest", sys.argv[1:]))

@@ -7,16 +7,14 @@ authentication of the ResourceManager is also used for these servers, which it n
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import requests
 
-from airflow_provider_deltalite.output import bounded_lines
+from airflow_provider_deltalite.clusters.log_lines import MAX_BYTES, DriverLogError, lines_of
 from deltalite.redaction import redacted
 
 if TYPE_CHECKING:
@@ -26,15 +24,10 @@ if TYPE_CHECKING:
 _LOGS_PAGE = re.compile(r"(?P<node>https?://[^/\s]+)/node/containerlogs/(?P<container>container_\w+)/")
 _TIMEOUT_SECONDS = (5, 30)  # to connect, to read
 _MAX_SECONDS = 60.0  # for one answer
-_MAX_BYTES = 2 * 1024 * 1024
 # The node's manager may move a log to the aggregated ones between two requests.
 _TRIES, _PAUSE_SECONDS = 3, 2.0
 # The node's manager puts a header before the content of a file, and a line after it.
 _BEGIN, _END = "LogContents:\n", "\nEnd of LogType:"
-
-
-class DriverLogError(Exception):
-    """The driver's log cannot be read."""
 
 
 def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthBase | None = None) -> list[str]:
@@ -63,7 +56,7 @@ def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthB
     errors = []
     for name in ("stdout", "stderr"):  # the result of the job is in stdout
         try:
-            lines[name] = list(_lines(_get_again(f"{files}/{name}?size=-{_MAX_BYTES}", auth)))
+            lines[name] = _lines(_get_again(f"{files}/{name}?size=-{MAX_BYTES}", auth))
         except DriverLogError as error:
             errors.append(error)
     if len(errors) == len(lines):
@@ -99,7 +92,7 @@ def _get(url: str, auth: AuthBase | None) -> str:
                 raise DriverLogError(f"{redacted(url)} returned HTTP {answer.status_code}.")
             for part in answer.iter_content(64 * 1024):
                 content += part
-                del content[: -2 * _MAX_BYTES]
+                del content[: -2 * MAX_BYTES]
                 if time.monotonic() > deadline:
                     raise DriverLogError(f"{redacted(url)} sent its answer too slowly.")
     except requests.RequestException as error:
@@ -107,10 +100,7 @@ def _get(url: str, auth: AuthBase | None) -> str:
     return content.decode("utf-8", "replace")
 
 
-def _lines(text: str) -> Iterator[str]:
-    """Yield the lines of a log file, without what the node's manager puts around its content."""
+def _lines(text: str) -> list[str]:
+    """Return the lines of a log file, without what the node's manager puts around its content."""
     _, begin, content = text.partition(_BEGIN)
-    content = content.rpartition(_END)[0] if begin and _END in content else text
-    whole_lines = content if content.endswith("\n") or not content else content + "\n"
-    for line in bounded_lines(io.StringIO(whole_lines, newline=None)):
-        yield line.rstrip("\n")
+    return lines_of(content.rpartition(_END)[0] if begin and _END in content else text)

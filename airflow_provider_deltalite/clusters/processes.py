@@ -27,6 +27,13 @@ def terminate_driver(processes: list[psutil.Process]) -> None:
             process.terminate()
 
 
+def kill(processes: list[psutil.Process]) -> None:
+    """Send SIGKILL to processes that still exist."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
 def _is_python(process: psutil.Process) -> bool:
     try:
         return "python" in process.name()

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from airflow_provider_deltalite import driver_log
-from airflow_provider_deltalite.driver_log import DriverLogError, read_yarn_driver_log
+from airflow_provider_deltalite.clusters import yarn_log
+from airflow_provider_deltalite.clusters.yarn_log import DriverLogError, read_yarn_driver_log
 
 YARN_ID = "application_1700000000000_0001"
 CONTAINER = "container_1700000000000_0001_01_000001"
@@ -55,7 +55,7 @@ def test_the_log_has_the_lines_of_stderr_and_then_of_stdout_without_their_frames
 
 def test_a_long_log_loses_its_first_lines(services, monkeypatch):
     answers, address = services
-    monkeypatch.setattr(driver_log, "_MAX_BYTES", 100_000)
+    monkeypatch.setattr(yarn_log, "MAX_BYTES", 100_000)
     answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
     answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stderr"] = "x\n" * 500_000 + "end"
     answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stdout"] = ""
@@ -100,7 +100,7 @@ def test_no_error_shows_the_password_of_an_address(services):
 
 def test_one_missing_file_does_not_hide_the_other(services, monkeypatch):
     answers, address = services
-    monkeypatch.setattr(driver_log, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(yarn_log, "_PAUSE_SECONDS", 0)
     answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
     answers[f"/ws/v1/node/containers/{CONTAINER}/logs/stdout"] = FRAMED_LOG.format("result", "stdout")
     assert read_yarn_driver_log(address, YARN_ID) == ["result"]
@@ -108,7 +108,7 @@ def test_one_missing_file_does_not_hide_the_other(services, monkeypatch):
 
 def test_missing_files_and_a_silent_server_are_errors(services, monkeypatch):
     answers, address = services
-    monkeypatch.setattr(driver_log, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(yarn_log, "_PAUSE_SECONDS", 0)
     answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)
     with pytest.raises(DriverLogError, match="HTTP 404"):
         read_yarn_driver_log(address, YARN_ID)

@@ -1,0 +1,113 @@
+"""The pod of a driver in Kubernetes. The worker chooses its name, so it can delete the pod at any time."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_deltalite.clusters.kubernetes_api import (
+    TIMEOUT_SECONDS,
+    KubernetesError,
+    explain_errors,
+    has_status,
+)
+from airflow_provider_deltalite.clusters.log_lines import MAX_BYTES, DriverLogError, lines_of
+from deltalite.errors import InvalidRequestError
+
+# The driver's container, unless the user's pod template names another (org.apache.spark.deploy.k8s.Constants).
+_CONTAINER = "spark-kubernetes-driver"
+_MAX_LINES = 20_000
+_MAX_NAME = 40  # of 63, because Spark derives names with suffixes from it
+_CREATION_SECONDS = 1.0  # a request of a killed spark-submit may still be on its way
+
+
+def pod_name(application: str, job_id: str) -> str:
+    """Return the name of the pod for a job, such as ``sales-load-0a1b2c3d4e5f6071-driver``."""
+    readable = re.sub(r"[^a-z0-9]+", "-", application.lower())[:_MAX_NAME].strip("-")
+    return f"{readable or 'deltalite'}-{job_id}-driver"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverPod:
+    """A pod that may not exist yet. `api` is a `CoreV1Api`."""
+
+    api: Any
+    namespace: str
+    name: str
+
+    def uid(self) -> str | None:
+        """Return the unique id of the pod; None if it does not exist.
+
+        Raises:
+            InvalidRequestError: The worker may not read pods.
+            KubernetesError: Kubernetes does not answer.
+        """
+        try:
+            return str(self._read().metadata.uid)
+        except InvalidRequestError as error:
+            if has_status(error, 404):
+                return None
+            raise
+
+    def read_log(self) -> list[str]:
+        """Return the newest lines of the driver's output.
+
+        Raises:
+            DriverLogError: The pod does not exist, or Kubernetes does not return its log.
+        """
+        try:
+            container = _driver_container(self._read())
+            with explain_errors(f"read the log of the pod {self.name}"):
+                answer = self.api.read_namespaced_pod_log(
+                    self.name,
+                    self.namespace,
+                    container=container,
+                    tail_lines=_MAX_LINES,
+                    _preload_content=False,
+                    _request_timeout=TIMEOUT_SECONDS,
+                )
+                return lines_of(_newest_text(answer))
+        except (InvalidRequestError, KubernetesError) as error:
+            raise DriverLogError(str(error)) from error
+
+    def delete(self) -> bool:
+        """Delete the pod, and return whether it existed. Waits a moment for a pod that is being created.
+
+        Raises:
+            InvalidRequestError: The worker may not delete pods.
+            KubernetesError: Kubernetes does not answer.
+        """
+        if self._delete():
+            return True
+        time.sleep(_CREATION_SECONDS)
+        return self._delete()
+
+    def _delete(self) -> bool:
+        try:
+            with explain_errors(f"delete the pod {self.name}"):
+                self.api.delete_namespaced_pod(self.name, self.namespace, _request_timeout=TIMEOUT_SECONDS)
+        except InvalidRequestError as error:
+            if has_status(error, 404):
+                return False
+            raise
+        return True
+
+    def _read(self) -> Any:
+        with explain_errors(f"read the pod {self.name}"):
+            return self.api.read_namespaced_pod(self.name, self.namespace, _request_timeout=TIMEOUT_SECONDS)
+
+
+def _driver_container(pod: Any) -> str:
+    """Return the name of the driver's container. Other containers may be beside it."""
+    names = [container.name for container in pod.spec.containers]
+    return _CONTAINER if _CONTAINER in names else str(names[0])
+
+
+def _newest_text(answer: Any) -> str:
+    content = bytearray()
+    for part in answer.stream(64 * 1024):
+        content += part
+        del content[:-MAX_BYTES]
+    return content.decode("utf-8", "replace")

@@ -1,0 +1,106 @@
+"""The worker's client of Kubernetes. Its errors name the request that failed and the remedy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+from airflow.providers.common.compat.sdk import AirflowException
+
+from deltalite.errors import InvalidRequestError
+
+TIMEOUT_SECONDS = (5, 30)  # to connect, to read
+CLIENT_PACKAGE_REMEDY = "Install apache-airflow-providers-cncf-kubernetes."
+_CLIENT_REMEDY = (
+    "On a worker in a pod of this cluster, set [kubernetes_executor] in_cluster = True. On any other worker, set "
+    "in_cluster = False, and set config_file to a kubeconfig file that names this cluster."
+)
+_RULES_REMEDY = (
+    "Give the worker's account the permissions that the documentation lists (Run on Kubernetes), in the namespace of "
+    "the Spark connection."
+)
+_REQUEST_REMEDY = "Correct the parameter that the answer names. A request with large SQL texts must fit into 1 MiB."
+# The API server would give the same answer again: to a wrong request, account, permission, namespace or size.
+_PERMANENT_REMEDIES = {
+    400: _REQUEST_REMEDY,
+    401: _RULES_REMEDY,
+    403: _RULES_REMEDY,
+    404: _RULES_REMEDY,
+    413: _REQUEST_REMEDY,
+    422: _REQUEST_REMEDY,
+}
+
+
+class KubernetesError(AirflowException):
+    """Kubernetes did not answer. Airflow retries the task."""
+
+
+def has_client() -> bool:
+    """Whether this worker has Airflow's provider for Kubernetes."""
+    try:
+        return find_spec("airflow.providers.cncf.kubernetes.kube_client") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def load_client(conn_id: str) -> Any:
+    """Return the client of the cluster that Airflow's settings name. It sends no request.
+
+    Raises:
+        InvalidRequestError: Airflow's provider for Kubernetes is not installed, or its settings name no cluster.
+    """
+    try:
+        from airflow.providers.cncf.kubernetes import kube_client
+
+        return kube_client.get_kube_client()
+    except ImportError as error:
+        raise InvalidRequestError(
+            f"The connection '{conn_id}' names a Kubernetes master, but this worker has no client for it.",
+            remedy=CLIENT_PACKAGE_REMEDY,
+        ) from error
+    except Exception as error:
+        raise InvalidRequestError(
+            f"The settings of this worker name no Kubernetes cluster, so it cannot follow the job of the connection "
+            f"'{conn_id}': {error}",
+            remedy=_CLIENT_REMEDY,
+        ) from error
+
+
+@contextmanager
+def explain_errors(action: str) -> Iterator[None]:
+    """Raise an error of the client again, with the action that failed.
+
+    :param action: What the block does, such as "create the Secret x in the namespace y".
+
+    Raises:
+        InvalidRequestError: Kubernetes rejected the request, and would reject it again.
+        KubernetesError: Kubernetes did not answer, or could not do it now.
+    """
+    from kubernetes.client.exceptions import ApiException  # type: ignore[import-untyped]
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except ApiException as error:
+        problem = f"Could not {action}: Kubernetes answered {error.status} ({_message(error)})."
+        if error.status in _PERMANENT_REMEDIES:
+            raise InvalidRequestError(problem, remedy=_PERMANENT_REMEDIES[error.status]) from error
+        raise KubernetesError(problem) from error
+    except HTTPError as error:
+        raise KubernetesError(f"Could not {action}: Kubernetes did not answer ({error}).") from error
+
+
+def has_status(error: BaseException, status: int) -> bool:
+    """Whether Kubernetes answered a request with this HTTP status."""
+    return getattr(error.__cause__ or error, "status", None) == status
+
+
+def _message(error: Any) -> str:
+    """Return the message in the answer's body, or else the reason of its status."""
+    try:
+        return str(json.loads(error.body)["message"])
+    except (TypeError, ValueError, KeyError):
+        return str(error.reason)

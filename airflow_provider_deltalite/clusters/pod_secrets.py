@@ -1,0 +1,202 @@
+"""The Secrets of Kubernetes that bring a job to its driver's pod: script, library, request and secret settings.
+
+Spark would copy these files to `spark.kubernetes.file.upload.path`, where they stay, and all settings to a ConfigMap.
+Accounts that may read ConfigMaps often may not read Secrets.
+
+- The Secret of the library is shared by all jobs of this release in the namespace. Its name contains the hash of the
+  library, so an existing one is not created again.
+- The Secret of the job belongs to the driver's pod, so Kubernetes deletes it with the pod.
+
+A killed worker may leave the Secret of a job without an owner. A later task deletes it.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_deltalite.clusters.kubernetes_api import (
+    TIMEOUT_SECONDS,
+    KubernetesError,
+    explain_errors,
+    has_status,
+)
+from airflow_provider_deltalite.secrets import java_arguments_text, java_options
+from deltalite.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.clusters.driver_pod import DriverPod
+    from airflow_provider_deltalite.shipping import ShippedJob
+
+_LIBRARY_FOLDER, _JOB_FOLDER = "/etc/deltalite/library", "/etc/deltalite/job"
+_SCRIPT, _REQUEST, _JAVA_ARGUMENTS = "zipped_job.py", "request.json", "java.args"
+_LABELS = {"app.kubernetes.io/managed-by": "airflow-provider-deltalite"}
+_JOB_LABELS = {**_LABELS, "app.kubernetes.io/component": "job"}
+_UNOWNED_SECONDS = 3600  # a Secret without an owner for longer belongs to no running submission
+_OPTIONS_SETTING = "spark.driver.defaultJavaOptions"  # users set spark.driver.extraJavaOptions
+# A secret variable of a pod is read from the job's Secret.
+_VARIABLES = {
+    "spark.kubernetes.driverEnv.": "spark.kubernetes.driver.secretKeyRef.",
+    "spark.executorEnv.": "spark.kubernetes.executor.secretKeyRef.",
+}
+_SUBMISSION_PREFIX = "spark.kubernetes."  # settings of spark-submit itself, such as its token
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSecrets:
+    """The Secrets of one job. `api` is a `CoreV1Api`."""
+
+    api: Any
+    namespace: str
+    job: ShippedJob
+
+    @property
+    def application(self) -> str:
+        """The address of the script in the pod."""
+        return f"local://{_LIBRARY_FOLDER}/{_SCRIPT}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """The arguments of the script."""
+        return [Path(self.job.script).stem, self.request]
+
+    @property
+    def request(self) -> str:
+        """The path of the request in the pod."""
+        return f"{_JOB_FOLDER}/{_REQUEST}"
+
+    def create(self, secrets: Mapping[str, str], public: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Create both Secrets.
+
+        :param secrets: The secret settings of the job.
+        :param public: Its other settings.
+        :returns: Settings that mount the Secrets, and the secret settings that only `spark-submit` can use.
+        :raises InvalidRequestError: Kubernetes rejects a Secret, for example because the worker may not create it.
+        :raises KubernetesError: Kubernetes does not answer.
+        """
+        files = {_REQUEST: Path(self.job.request).read_bytes()}
+        settings = {
+            f"spark.kubernetes.driver.secrets.{self._library_name}": _LIBRARY_FOLDER,
+            f"spark.kubernetes.driver.secrets.{self._job_name}": _JOB_FOLDER,
+        }
+        submission_settings: dict[str, str] = {}
+        options: dict[str, str] = {}
+        for name, value in secrets.items():
+            prefix = next((prefix for prefix in _VARIABLES if name.startswith(prefix)), None)
+            if prefix is not None:
+                variable = name.removeprefix(prefix)
+                files[f"env.{variable}"] = value.encode()
+                settings[f"{_VARIABLES[prefix]}{variable}"] = f"{self._job_name}:env.{variable}"
+            elif name.startswith(_SUBMISSION_PREFIX):
+                submission_settings[name] = value
+            else:
+                options[name] = value
+        if options:
+            files[_JAVA_ARGUMENTS] = java_arguments_text(java_options(options)).encode()
+            argument = f"@{_JOB_FOLDER}/{_JAVA_ARGUMENTS}"
+            settings[_OPTIONS_SETTING] = f"{public.get(_OPTIONS_SETTING, '')} {argument}".strip()
+        self._delete_unowned()
+        self._create_library()
+        self._create(self._job_name, files, _JOB_LABELS)
+        return settings, submission_settings
+
+    def give_to(self, pod: DriverPod) -> bool:
+        """Make the pod the owner of the job's Secret, and return whether the pod exists.
+
+        :raises InvalidRequestError: The worker may not read the pod or change the Secret.
+        :raises KubernetesError: Kubernetes does not answer.
+        """
+        uid = pod.uid()
+        if uid is None:
+            return False
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": uid}
+        with explain_errors(f"make the pod {pod.name} the owner of the Secret {self._job_name}"):
+            self.api.patch_namespaced_secret(
+                self._job_name,
+                self.namespace,
+                {"metadata": {"ownerReferences": [owner]}},
+                _request_timeout=TIMEOUT_SECONDS,
+            )
+        return True
+
+    def delete(self) -> None:
+        """Delete the job's Secret, if no pod uses it. A failure is logged."""
+        self._delete(self._job_name)
+
+    @property
+    def _library_name(self) -> str:
+        return f"deltalite-library-{Path(self.job.library).stem.removeprefix('deltalite-')}"
+
+    @property
+    def _job_name(self) -> str:
+        return f"deltalite-job-{self.job.public_id}"
+
+    def _create_library(self) -> None:
+        """Create the Secret of the library. Check the content of an existing one, because the driver will run it."""
+        library = Path(self.job.library)
+        script = Path(self.job.script).with_name(_SCRIPT)
+        files = {library.name: library.read_bytes(), _SCRIPT: script.read_bytes()}
+        try:
+            self._create(self._library_name, files, _LABELS, immutable=True)
+        except KubernetesError as error:
+            if not has_status(error, 409):
+                raise
+            with explain_errors(f"read the Secret {self._library_name}"):
+                secret = self.api.read_namespaced_secret(
+                    self._library_name, self.namespace, _request_timeout=TIMEOUT_SECONDS
+                )
+            if secret.data != _encoded(files):
+                raise InvalidRequestError(
+                    f"The Secret {self._library_name} in the namespace {self.namespace} has another content than the "
+                    "library of this worker, so no job was submitted.",
+                    remedy="Find out who changed it. Then delete it: the next task creates it again.",
+                ) from error
+
+    def _create(
+        self, name: str, files: Mapping[str, bytes], labels: Mapping[str, str], *, immutable: bool = False
+    ) -> None:
+        body = {
+            "metadata": {"name": name, "labels": dict(labels)},
+            "data": _encoded(files),
+            "immutable": immutable,
+        }
+        with explain_errors(f"create the Secret {name} in the namespace {self.namespace}"):
+            self.api.create_namespaced_secret(self.namespace, body, _request_timeout=TIMEOUT_SECONDS)
+
+    def _delete_unowned(self) -> None:
+        """Delete old Secrets of jobs that no pod owns. A worker that may not list Secrets skips this."""
+        with suppress(InvalidRequestError, KubernetesError):
+            for name in self._unowned():
+                self._delete(name)
+
+    def _unowned(self) -> Iterator[str]:
+        selector = ",".join(f"{name}={value}" for name, value in _JOB_LABELS.items())
+        with explain_errors(f"list the Secrets of the namespace {self.namespace}"):
+            secrets = self.api.list_namespaced_secret(
+                self.namespace, label_selector=selector, _request_timeout=TIMEOUT_SECONDS
+            ).items
+        now = dt.datetime.now(dt.UTC)
+        for secret in secrets:
+            age = now - secret.metadata.creation_timestamp
+            if not secret.metadata.owner_references and age.total_seconds() > _UNOWNED_SECONDS:
+                yield secret.metadata.name
+
+    def _delete(self, name: str) -> None:
+        try:
+            with explain_errors(f"delete the Secret {name}"):
+                self.api.delete_namespaced_secret(name, self.namespace, _request_timeout=TIMEOUT_SECONDS)
+        except (InvalidRequestError, KubernetesError) as error:
+            if not has_status(error, 404):
+                _log.warning("%s It stays in the namespace %s.", error, self.namespace)
+
+
+def _encoded(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: base64.b64encode(content).decode() for name, content in files.items()}

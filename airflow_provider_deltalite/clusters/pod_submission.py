@@ -1,0 +1,108 @@
+"""The submission of a job whose driver is a pod of Kubernetes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_deltalite.clusters.driver_pod import DriverPod, pod_name
+from airflow_provider_deltalite.clusters.kubernetes_api import KubernetesError
+from airflow_provider_deltalite.clusters.pod_secrets import PodSecrets
+from deltalite.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.shipping import ShippedJob
+
+_POD_SETTING = "spark.kubernetes.driver.pod.name"
+
+_log = logging.getLogger(__name__)
+
+
+class PodSubmission:
+    """The driver's pod of a job and its Secrets.
+
+    A retry may adopt the pod of an earlier attempt, with `adopt`.
+
+    :param api: A `CoreV1Api`.
+    :param namespace: The namespace of the pod.
+    :param job: The files of the job.
+    :param application: The name of the Spark application.
+    :param conf: The user's settings of Spark. They may name the pod.
+    """
+
+    def __init__(self, api: Any, *, namespace: str, job: ShippedJob, application: str, conf: Mapping[str, Any]) -> None:
+        name = str(conf.get(_POD_SETTING) or pod_name(application, job.public_id))
+        self._submitted_pod = DriverPod(api=api, namespace=namespace, name=name)
+        self._secrets = PodSecrets(api=api, namespace=namespace, job=job)
+        self._has_secrets = False
+        self._conf = conf
+        self.pod: DriverPod | None = None  # before a submission and without an adopted pod
+
+    @property
+    def application(self) -> str:
+        """The address of the job's script in the pod."""
+        return self._secrets.application
+
+    @property
+    def request(self) -> str:
+        """The path of the request in the pod."""
+        return self._secrets.request
+
+    @property
+    def arguments(self) -> list[str]:
+        """The arguments of the job's script in the pod."""
+        return self._secrets.arguments
+
+    def adopt(self, name: str) -> None:
+        """Follow the pod of an earlier task attempt."""
+        pod = self._submitted_pod
+        self.pod = pod if pod.name == name else DriverPod(api=pod.api, namespace=pod.namespace, name=name)
+
+    def prepare(self, secret_settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Create the Secrets of the job, before `spark-submit` starts.
+
+        Returns:
+            Settings that name the pod and mount the Secrets, and secret settings that only `spark-submit` can use.
+
+        Raises:
+            InvalidRequestError: Kubernetes rejects a Secret, for example because the worker may not create it.
+            KubernetesError: Kubernetes does not answer.
+        """
+        settings, submission_settings = self._secrets.create(secret_settings, self._conf)
+        self._has_secrets = True
+        self.pod = self._submitted_pod
+        return {_POD_SETTING: self.pod.name, **settings}, submission_settings
+
+    def hand_over_secrets(self, *, has_ended: bool) -> None:
+        """Make the pod the owner of the job's Secret. After a submission that created no pod, delete the Secret.
+
+        A failure is logged, because the job may run.
+
+        :param has_ended: Whether `spark-submit` has ended, so that it creates no pod any more.
+        """
+        if not self._has_secrets:
+            return
+        try:
+            if self._secrets.give_to(self._submitted_pod):
+                self._has_secrets = False
+            elif has_ended:
+                self._secrets.delete()
+                self._has_secrets = False
+        except (InvalidRequestError, KubernetesError) as error:
+            _log.warning("%s The Secret stays until it is deleted.", error)
+
+    def delete_pod(self) -> None:
+        """Delete the pod, if there may be one. A failure is logged."""
+        if self.pod is None:
+            return
+        try:
+            if self.pod.delete():
+                _log.info("Deleted the driver's pod %s.", self.pod.name)
+        except (InvalidRequestError, KubernetesError) as error:
+            _log.warning(
+                "%s The driver may still run and commit. To end it: kubectl delete pod %s --namespace %s",
+                error,
+                self.pod.name,
+                self.pod.namespace,
+            )

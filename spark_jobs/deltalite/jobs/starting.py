@@ -1,0 +1,64 @@
+"""Starts a job, if the Python of the driver can run it.
+
+The Python of a cluster is not that of the worker. This module and what it imports run in any Python 3.9 or later, so
+that a driver with an older Python, or without pyarrow, reports an error that says so.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from pkgutil import resolve_name
+
+from deltalite.errors import InvalidRequestError
+
+_OLDEST_PYTHON = (3, 11)
+_PACKAGES = ("pyarrow",)
+
+
+def start_job(name: str, command: str, request: str, arguments: list[str]) -> int:
+    """Run a job, and return the exit code of the process.
+
+    Args:
+        name: The name of the operation, for Spark's UI.
+        command: The function that runs the operation, as ``module:function``.
+        request: The class of its request, as ``module:class``.
+        arguments: The arguments of the process: the path of the request file.
+    """
+    problem = problem_of_python(sys.version_info[:2], lambda package: find_spec(package) is not None)
+    if problem is not None:
+        return _report(problem, arguments)
+    from deltalite.jobs.runner import run
+
+    return run(name, resolve_name(request).from_json, resolve_name(command), arguments)
+
+
+def problem_of_python(version: tuple[int, ...], is_installed: Callable[[str], bool]) -> str | None:
+    """Return why a Python cannot run jobs; None if it can."""
+    python = f"The Python of the driver ({platform.python_version()}, {sys.executable}, host {platform.node()})"
+    if version < _OLDEST_PYTHON:
+        return f"{python} is too old: jobs need Python {'.'.join(map(str, _OLDEST_PYTHON))} or later."
+    missing = [package for package in _PACKAGES if not is_installed(package)]
+    return f"{python} lacks the package {', '.join(missing)}." if missing else None
+
+
+def _report(problem: str, arguments: list[str]) -> int:
+    """Print the error, and return its exit code."""
+    remedy = (
+        "Install pyarrow in a Python of version 3.11 or later where drivers run, and name this Python with "
+        "spark.pyspark.driver.python in `conf`. Or use deploy mode 'client', which uses the worker's Python."
+    )
+    error = InvalidRequestError(problem, remedy=remedy)
+    sys.stderr.write(f"{type(error).__name__}: {error}\n")
+    try:
+        from deltalite.results import error_marker, nonce_of
+
+        nonce = nonce_of(Path(arguments[0]).read_text(encoding="utf-8"))
+        marker = error_marker(type(error).__name__, str(error), remedy=remedy, nonce=nonce)
+        print(f"\n{marker}", flush=True)  # noqa: T201  stdout is the result channel
+    except (ImportError, TypeError, OSError):
+        pass  # an older Python cannot import the module; the exit code tells the worker enough
+    return error.exit_code

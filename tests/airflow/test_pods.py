@@ -1,0 +1,284 @@
+"""Jobs whose driver is a pod of Kubernetes, with stand-ins for the cluster's API and for `spark-submit`."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from itertools import pairwise
+
+import pytest
+from airflow.providers.cncf.kubernetes import kube_client
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
+from airflow_provider_deltalite.clusters.kubernetes_api import KubernetesError
+from airflow_provider_deltalite.clusters.pod_secrets import PodSecrets
+from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from airflow_provider_deltalite.shipping import ship_job
+from deltalite.results import error_marker
+from tests.support.airflow_versions import since_3_3
+from tests.support.kubernetes_client import NAMESPACE, UID, KubernetesClient
+from tests.support.stand_in_jobs import APP_ID, job_that_commits
+
+POD = "load-0123456789abcdef-driver"
+PRINT_POD_NAME = f"print('26/01/01 00:00:00 INFO LoggingPodStatusWatcherImpl: pod name: {POD}', flush=True)\n"
+
+
+def operator(table, *, conf=None, **parameters) -> DeltaWriteOperator:
+    """The task `load`, whose pod has the name `POD`."""
+    defaults = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
+    settings = {"spark.kubernetes.driver.pod.name": POD, **(conf or {})}
+    return DeltaWriteOperator(**{**defaults, "shared_folder": True, "conf": settings, **parameters})
+
+
+def commit(table, version=1, txn=0) -> None:
+    """Make the commit that the driver of the task makes in the cluster."""
+    table.commit(version, table.txn(APP_ID, txn), table.add())
+
+
+def commit_and_succeed(table, **options):
+    """Return a function that makes the commit of the driver, and returns the phase of a pod that succeeded."""
+
+    def phase():
+        commit(table, **options)
+        return "Succeeded"
+
+    return phase
+
+
+def settings_of(argv: list[str]) -> dict[str, str]:
+    """The settings among the arguments of spark-submit."""
+    values = [value for option, value in pairwise(argv) if option == "--conf"]
+    return dict(value.split("=", 1) for value in values)
+
+
+@pytest.fixture
+def kubernetes(spark_submit, monkeypatch, table):
+    """A cluster of Kubernetes, and an empty table."""
+    client = KubernetesClient(POD)
+    monkeypatch.setattr(kube_client, "get_kube_client", lambda *_, **__: client)
+    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+    extra = {"deploy-mode": "cluster", "namespace": NAMESPACE}
+    connection = {"conn_type": "spark", "host": "k8s://https://k8s:443", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    table.create()
+    return client
+
+
+@since_3_3
+def test_a_submitted_or_joined_pod_that_succeeded_returns_its_commit(table, spark_submit, context, kubernetes):
+    kubernetes.phases = ["Running", commit_and_succeed(table)]
+    first = operator(table, mode="overwrite").execute(context)
+    assert (first["version"], first["committed"]) == (1, True)
+    assert kubernetes.deleted_pods == [POD]
+    assert settings_of(spark_submit.argv)["spark.kubernetes.submission.waitAppCompletion"] == "false"
+    context["ti"].max_tries += 1
+    context["task_state_store"].set("spark_job_id_1", f"{NAMESPACE}:{POD}")
+    spark_submit.calls.unlink()
+    kubernetes.deleted_pods.clear()
+    kubernetes.phases = ["Running", commit_and_succeed(table, version=2, txn=1)]
+    joined_result = operator(table, mode="overwrite").execute(context)
+    assert (joined_result["version"], joined_result["txn_version"], joined_result["committed"]) == (2, 1, True)
+    assert not spark_submit.was_called
+
+
+def test_the_job_comes_from_secrets_and_the_pod_owns_the_one_with_the_request(table, spark_submit, context, kubernetes):
+    kubernetes.phases = ["Running", commit_and_succeed(table)]
+    conf = {
+        "spark.hadoop.fs.s3a.secret.key": 'planted "value"',
+        "spark.kubernetes.driverEnv.DB_PASSWORD": "planted-variable",
+        "spark.driver.defaultJavaOptions": "-Dmine=1",
+    }
+    operator(table, conf=conf).execute(context)
+    job, library = (kubernetes.files_of(f"deltalite-{name}-") for name in ("job", "library"))
+    assert json.loads(job["request.json"])["table"] == str(table)
+    assert job["java.args"] == b'"-Dspark.hadoop.fs.s3a.secret.key=planted \\"value\\""\n'
+    assert job["env.DB_PASSWORD"] == b"planted-variable"
+    assert len([name for name in library if name.endswith(".zip")]) == 1 and "zipped_job.py" in library
+    settings, argv = settings_of(spark_submit.argv), spark_submit.argv
+    assert argv[-3:] == ["local:///etc/deltalite/library/zipped_job.py", "write", "/etc/deltalite/job/request.json"]
+    assert settings["spark.driver.defaultJavaOptions"] == "-Dmine=1 @/etc/deltalite/job/java.args"
+    assert "planted" not in " ".join(argv)
+    (name,) = [name for name in kubernetes.secrets if name.startswith("deltalite-job-")]
+    assert settings["spark.kubernetes.driver.secretKeyRef.DB_PASSWORD"] == f"{name}:env.DB_PASSWORD"
+    assert settings[f"spark.kubernetes.driver.secrets.{name}"] == "/etc/deltalite/job"
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": POD, "uid": UID}
+    assert kubernetes.secrets[name].metadata.owner_references == [owner]
+
+
+def test_the_log_of_the_pod_has_the_error_and_its_traceback(table, spark_submit, context, kubernetes, capsys):
+    with ship_job("write", lambda nonce: nonce):  # the library exists before
+        pass
+
+    def fail() -> str:
+        nonce = json.loads(kubernetes.files_of("deltalite-job-")["request.json"])["nonce"]
+        lines = ["Traceback (most recent call last):", '  File "write.py", line 1', "ValueError: column x"]
+        kubernetes.log = "\n".join([*lines, error_marker("SchemaMismatchError", "column x", nonce=nonce), ""])
+        return "Failed"
+
+    kubernetes.phases, kubernetes.exit_code = ["Running", fail], 51
+    with pytest.raises(AirflowFailException, match="SchemaMismatchError: column x"):
+        operator(table).execute(context)
+    log = capsys.readouterr().out
+    assert f"Log of the driver of {POD}" in log and "Traceback of the job" in log
+    assert kubernetes.deleted_pods == []
+
+
+def test_the_exit_code_of_a_failed_pod_names_the_error_if_its_log_is_lost(table, context, kubernetes, capsys):
+    kubernetes.phases, kubernetes.exit_code, kubernetes.log = ["Running", "Failed"], 51, None
+    with pytest.raises(AirflowFailException, match="SchemaMismatchError"):
+        operator(table).execute(context)
+    assert "Could not read the log of the driver" in capsys.readouterr().out
+
+
+@since_3_3
+def test_a_missing_pod_is_a_success_only_with_its_commit(table, context, kubernetes):
+    kubernetes.phases = ["Running", None]
+    load = operator(table)
+    with pytest.raises(DeltaJobError, match=f"{POD} no longer exists"):
+        load.execute(context)
+    context["task_state_store"].values.clear()
+    commit(table)
+    assert load.execute(context)["skipped"] is True
+
+
+def test_without_tracking_the_exit_code_in_the_output_of_spark_submit_decides(table, spark_submit, context, kubernetes):
+    spark_submit.set_script(PRINT_POD_NAME + "print('\\t exit code: 84')\n")
+    with pytest.raises(DeltaConflictError):
+        operator(table, track_driver_via_k8s_api=False).execute(context)
+    # Airflow's hook treats an output without an exit code as a failure.
+    spark_submit.set_script(PRINT_POD_NAME + job_that_commits(table))
+    assert operator(table, track_driver_via_k8s_api=False).execute(context)["version"] == 1
+
+
+def test_a_submission_that_creates_no_pod_leaves_no_request_in_the_cluster(table, spark_submit, context, kubernetes):
+    kubernetes.phases = [None]
+    spark_submit.set_script("sys.exit(1)")
+    with pytest.raises(DeltaJobError):
+        operator(table).execute(context)
+    assert [name for name in kubernetes.secrets if name.startswith("deltalite-job-")] == []
+
+
+@pytest.mark.parametrize("is_tracked", [True, False])
+def test_a_kill_deletes_the_pod_that_the_worker_named_and_no_other(
+    table, spark_submit, context, kubernetes, is_tracked
+):
+    other_pod = "print('INFO LoggingPodStatusWatcherImpl: pod name: of-another-job-driver', flush=True)\n"
+    wait = "" if is_tracked else "import time; time.sleep(600)"
+    spark_submit.set_script(f"{other_pod}{wait}")
+    load, task_errors = operator(table, track_driver_via_k8s_api=is_tracked), []
+    kubernetes.phases = ["Running"]
+
+    def run():
+        try:
+            load.execute(context)
+        except AirflowException as error:
+            task_errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    started, end = threading.Event(), time.monotonic() + 60
+    while not spark_submit.was_called and time.monotonic() < end:
+        started.wait(0.02)
+    load.on_kill()
+    thread.join(timeout=30)
+    assert not thread.is_alive() and len(task_errors) == 1
+    assert kubernetes.deleted_pods == [POD]
+
+
+def test_a_kill_logs_how_to_end_a_pod_that_it_cannot_delete(table, context, kubernetes, caplog):
+    load = operator(table)
+
+    def kill() -> str:
+        load.on_kill()
+        return "Failed"
+
+    kubernetes.forbidden = {"delete_namespaced_pod"}
+    kubernetes.phases = ["Running", kill]
+    with pytest.raises(AirflowException):
+        load.execute(context)
+    assert f"kubectl delete pod {POD} --namespace {NAMESPACE}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("method", "problem"),
+    [
+        ("create_namespaced_secret", "Could not create the Secret deltalite-library-"),
+        ("patch_namespaced_secret", None),
+        ("list_namespaced_secret", None),
+    ],
+)
+def test_a_missing_permission_fails_the_task_only_if_the_job_cannot_run(
+    table, spark_submit, context, kubernetes, method, problem
+):
+    kubernetes.forbidden = {method}
+    kubernetes.phases = ["Running", commit_and_succeed(table)]
+    if problem is None:
+        assert operator(table).execute(context)["version"] == 1
+    else:
+        with pytest.raises(AirflowFailException, match=f"(?s){problem}.* 403 .*permissions"):
+            operator(table).execute(context)
+        assert not spark_submit.was_called
+
+
+def test_a_request_that_the_cluster_rejects_is_an_error_about_the_request(table, spark_submit, context, kubernetes):
+    kubernetes.rejection = 422
+    with pytest.raises(AirflowFailException, match=r"(?s)answered 422 .*must fit into 1 MiB"):
+        operator(table).execute(context)
+    assert not spark_submit.was_called
+
+
+def test_a_cluster_that_does_not_answer_is_asked_again_by_a_retry(table, spark_submit, context, kubernetes):
+    kubernetes.rejection = 503
+    with pytest.raises(KubernetesError, match=r"Could not create the Secret .*503"):
+        operator(table).execute(context)
+    assert not spark_submit.was_called
+
+
+def test_a_changed_library_in_the_cluster_is_not_run(table, spark_submit, context, kubernetes):
+    kubernetes.phases = ["Running", commit_and_succeed(table)]
+    operator(table).execute(context)
+    (name,) = [name for name in kubernetes.secrets if name.startswith("deltalite-library-")]
+    kubernetes.secrets[name].data = {"zipped_job.py": "eA=="}
+    context["task_state_store"].values.clear()
+    spark_submit.calls.unlink()
+    with pytest.raises(AirflowFailException, match=f"(?s){name}.* has another content"):
+        operator(table, idempotency_key="another").execute(context)
+    assert not spark_submit.was_called
+
+
+def test_old_requests_without_a_pod_are_deleted_by_the_next_task(table, context, kubernetes):
+    labels = {"app.kubernetes.io/managed-by": "airflow-provider-deltalite", "app.kubernetes.io/component": "job"}
+    kubernetes.add_secret("deltalite-job-old", age_seconds=4000, labels=labels)
+    kubernetes.add_secret("deltalite-job-owned", age_seconds=4000, labels=labels)
+    kubernetes.secrets["deltalite-job-owned"].metadata.owner_references = [{"name": "a-pod"}]
+    kubernetes.add_secret("deltalite-job-new", labels=labels)
+    kubernetes.add_secret("secret-of-a-user", age_seconds=4000)
+    kubernetes.phases = ["Running", commit_and_succeed(table)]
+    operator(table).execute(context)
+    assert "deltalite-job-old" not in kubernetes.secrets
+    assert {"deltalite-job-owned", "deltalite-job-new", "secret-of-a-user"} <= kubernetes.secrets.keys()
+
+
+def test_the_client_and_the_namespace_are_checked_before_the_submission(
+    table, spark_submit, context, kubernetes, monkeypatch
+):
+    def load_no_client():
+        raise RuntimeError("Service host/port is not set.")
+
+    monkeypatch.setattr(kube_client, "get_kube_client", load_no_client)
+    with pytest.raises(AirflowFailException, match=r"(?s)host/port is not set.*in_cluster.*config_file"):
+        operator(table).execute(context)
+    connection = {"conn_type": "spark", "host": "k8s://https://k8s:443", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    with pytest.raises(AirflowFailException, match=r"(?s)namespace.*'spark_default'"):
+        operator(table, track_driver_via_k8s_api=False).execute(context)
+    assert not spark_submit.was_called
+
+
+def test_the_library_fits_into_a_secret(kubernetes):
+    with ship_job("write", lambda nonce: nonce) as job:
+        PodSecrets(api=kubernetes, namespace=NAMESPACE, job=job).create({}, {})
+    size = sum(len(content) for content in kubernetes.files_of("deltalite-library-").values())
+    assert size < 0.9 * 1024 * 1024, "Kubernetes limits a Secret to 1 MiB. Split the library before it is that large."

@@ -1,0 +1,124 @@
+"""A stand-in for the client of Kubernetes, with one namespace."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import io
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from kubernetes.client.exceptions import ApiException
+
+NAMESPACE = "lake"
+UID = "0d1e2f"
+
+
+class KubernetesClient:
+    """A stand-in for `CoreV1Api`. It has the driver's pod `pod_name` and Secrets.
+
+    An item of `phases` is a phase of the pod, a function that returns one, or None for a missing pod. The pod takes the
+    phases in turn, and stays in the last one. `log` is the log of the pod, or None if it cannot be read. `forbidden`
+    are the names of the methods that the account may not call. `rejection` is the HTTP status of the answer to every
+    request for a new Secret.
+    """
+
+    def __init__(self, pod_name: str) -> None:
+        self.pod_name = pod_name
+        self.phases: list[str | Callable[[], str] | None] = ["Running"]
+        self.log: str | None = ""
+        self.exit_code = 0
+        self.forbidden: set[str] = set()
+        self.rejection: int | None = None
+        self.deleted_pods: list[str] = []
+        self.secrets: dict[str, SimpleNamespace] = {}
+
+    def files_of(self, prefix: str) -> dict[str, bytes]:
+        """The content of the Secret whose name starts with `prefix`."""
+        (secret,) = [secret for name, secret in self.secrets.items() if name.startswith(prefix)]
+        return {name: base64.b64decode(content) for name, content in secret.data.items()}
+
+    def add_secret(self, name: str, *, age_seconds: float = 0, labels: dict[str, str] | None = None) -> None:
+        """Add an empty Secret."""
+        created = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=age_seconds)
+        metadata = SimpleNamespace(name=name, labels=labels or {}, creation_timestamp=created, owner_references=None)
+        self.secrets[name] = SimpleNamespace(metadata=metadata, data={}, immutable=False)
+
+    def read_namespaced_pod(self, name: str, namespace: str, **_: Any) -> SimpleNamespace:
+        """Return the pod in its next phase."""
+        self._check("read_namespaced_pod", namespace)
+        phase = self.phases.pop(0) if len(self.phases) > 1 else self.phases[0]
+        if callable(phase):
+            phase = phase()
+        if phase is None or name != self.pod_name or name in self.deleted_pods:
+            raise _error(404, f'pods "{name}" not found')
+        terminated = SimpleNamespace(exit_code=self.exit_code, reason="Error", started_at=None, finished_at=None)
+        status = SimpleNamespace(state=SimpleNamespace(terminated=terminated))
+        containers = [SimpleNamespace(name="proxy"), SimpleNamespace(name="spark-kubernetes-driver")]
+        return SimpleNamespace(
+            metadata=SimpleNamespace(name=name, uid=UID),
+            spec=SimpleNamespace(containers=containers),
+            status=SimpleNamespace(phase=phase, container_statuses=[status]),
+        )
+
+    def read_namespaced_pod_log(self, name: str, namespace: str, *, container: str, **_: Any) -> SimpleNamespace:
+        """Return the log of the driver's container as a stream."""
+        self._check("read_namespaced_pod_log", namespace)
+        if self.log is None or name != self.pod_name:
+            raise _error(404, f'pods "{name}" not found')
+        assert container == "spark-kubernetes-driver"
+        stream = io.BytesIO(self.log.encode())
+        return SimpleNamespace(stream=lambda size: iter(lambda: stream.read(size), b""))
+
+    def delete_namespaced_pod(self, name: str, namespace: str, **_: Any) -> None:
+        """Delete the pod."""
+        self._check("delete_namespaced_pod", namespace)
+        if name != self.pod_name or self.phases == [None]:
+            raise _error(404, f'pods "{name}" not found')
+        self.deleted_pods.append(name)
+
+    def create_namespaced_secret(self, namespace: str, body: dict[str, Any], **_: Any) -> None:
+        """Create a Secret."""
+        self._check("create_namespaced_secret", namespace)
+        name = body["metadata"]["name"]
+        if self.rejection is not None:
+            raise _error(self.rejection, f'cannot create secrets "{name}"')
+        if name in self.secrets:
+            raise _error(409, f'secrets "{name}" already exists')
+        self.add_secret(name, labels=body["metadata"]["labels"])
+        self.secrets[name].data = body["data"]
+
+    def read_namespaced_secret(self, name: str, namespace: str, **_: Any) -> SimpleNamespace:
+        """Return a Secret."""
+        self._check("read_namespaced_secret", namespace)
+        return self.secrets[name]
+
+    def patch_namespaced_secret(self, name: str, namespace: str, body: dict[str, Any], **_: Any) -> None:
+        """Set the owners of a Secret."""
+        self._check("patch_namespaced_secret", namespace)
+        self.secrets[name].metadata.owner_references = body["metadata"]["ownerReferences"]
+
+    def list_namespaced_secret(self, namespace: str, *, label_selector: str, **_: Any) -> SimpleNamespace:
+        """Return the Secrets with all labels of the selector."""
+        self._check("list_namespaced_secret", namespace)
+        labels = dict(label.split("=") for label in label_selector.split(","))
+        selected = [s for s in self.secrets.values() if labels.items() <= s.metadata.labels.items()]
+        return SimpleNamespace(items=selected)
+
+    def delete_namespaced_secret(self, name: str, namespace: str, **_: Any) -> None:
+        """Delete a Secret."""
+        self._check("delete_namespaced_secret", namespace)
+        del self.secrets[name]
+
+    def _check(self, method: str, namespace: str) -> None:
+        assert namespace == NAMESPACE
+        if method in self.forbidden:
+            raise _error(403, f"the account cannot call {method}")
+
+
+def _error(status: int, message: str) -> ApiException:
+    error = ApiException(status=status, reason="Error")
+    error.body = json.dumps({"message": message})
+    return error

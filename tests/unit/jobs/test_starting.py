@@ -1,0 +1,44 @@
+"""A driver whose Python cannot run jobs reports a permanent error that names the Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deltalite.errors import InvalidRequestError
+from deltalite.jobs.starting import problem_of_python
+from deltalite.results import parse_marker
+
+LIBRARY = Path(__file__).resolve().parents[3] / "spark_jobs"
+
+
+def test_a_new_python_with_all_packages_has_no_problem():
+    assert problem_of_python((3, 11), lambda package: True) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "installed", "problem"),
+    [
+        ((3, 10), {"pyarrow"}, "is too old: jobs need Python 3.11 or later"),
+        ((3, 12), set(), "lacks the package pyarrow"),
+    ],
+)
+def test_the_problem_names_the_python_and_the_reason(version, installed, problem):
+    text = problem_of_python(version, lambda package: package in installed)
+    assert sys.executable in text and problem in text
+
+
+def test_a_job_without_pyarrow_prints_an_error_marker_and_ends_with_its_exit_code(tmp_path):
+    request = tmp_path / "request.json"
+    request.write_text('{"nonce": "00ff"}')
+    script = LIBRARY / "deltalite" / "jobs" / "write.py"
+    # Without `site`, the Python has no packages but this one.
+    command = [sys.executable, "-S", str(script), str(request)]
+    ended = subprocess.run(command, env={"PYTHONPATH": str(LIBRARY)}, capture_output=True, text=True, check=False)
+    assert ended.returncode == InvalidRequestError.exit_code
+    assert "InvalidRequestError: The Python of the driver" in ended.stderr
+    (marker,) = [line for line in ended.stdout.splitlines() if line]
+    assert "pyarrow" in parse_marker(marker, "00ff").message
