@@ -27,7 +27,7 @@ TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/stor
 # The factor by which a campaign multiplies the number of random examples.
 FACTOR ?= 50
 
-# A file of tests stays on one worker, and so does a folder that shares a whole Airflow (tests/support/loops.py). The
+# A file of tests stays on one worker, and so does a folder that shares a whole Airflow (tests/support/selection.py). The
 # workers get files in the order of their names, not by their number of tests. The files of a whole Airflow have few tests
 # that take minutes. Otherwise they would come last, and one worker would wait for the other.
 DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow_provider_deltalite.rendered import record
+from airflow_provider_deltalite.rendered import parse_record
 from airflow_provider_deltalite.saved_position import saved_log_position
 from deltalite.conditions import CommitCondition, CommitSummary, LogPosition
 from deltalite.errors import InvalidRequestError
@@ -39,7 +39,7 @@ class WatchPosition:
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain JSON values. The keys stay, because running deployments have stored them."""
+        """Return plain JSON values. Do not rename the keys: running deployments have stored them."""
         return {"place": self.log_position.as_dict(), "announced": self.announced_version, "table_id": self.table_id}
 
     @classmethod
@@ -49,7 +49,7 @@ class WatchPosition:
         Raises:
             InvalidRequestError: the values are not a watch position of this release.
         """
-        saved_values = record("position", values, _SavedWatchPosition)
+        saved_values = parse_record("position", values, _SavedWatchPosition)
         log_position = saved_log_position("position.place", saved_values.place)
         try:
             return cls(
@@ -70,11 +70,14 @@ class _SavedWatchPosition:
     table_id: str | None = None
 
 
-def advance(
+def position_and_event_after(
     position: WatchPosition, steps: Iterable[Step], condition: CommitCondition, table: str
 ) -> tuple[WatchPosition, dict[str, Any] | None]:
-    """Return the position after `steps`, and the event for them; the event is None if no commit in them matches."""
-    from deltalite.watch import Commit, Gap, Recreated  # loads pyarrow, which parsing a DAG must not
+    """Return the position after `steps`, and the event that announces them.
+
+    The event is None if no commit matches and log cleanup has deleted none of the commits.
+    """
+    from deltalite.watch import Commit, Gap, Recreated  # loads pyarrow, which DAG parsing must not load
 
     log_position, announced_version, table_id = position.log_position, position.announced_version, position.table_id
     recreated = log_position.recreated
@@ -123,7 +126,7 @@ def advance(
 def _changed_partitions(commits: Iterable[CommitSummary]) -> list[Mapping[str, str | None]] | None:
     """Return the partition values of the commits that change rows.
 
-    The result is None if the partitions of one of these commits are not all known.
+    The result is None if one of these commits names no partition, or if not all its partitions are known.
 
     A file of a table without partitions has no values, so a commit of such a table has one partition, `{}`.
     """

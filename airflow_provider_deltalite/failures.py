@@ -6,7 +6,8 @@
     └── DeltaJobError          the job ended without a `deltalite` error: it was killed, or ran out of memory
     AirflowFailException       errors that a retry cannot fix, and commits whose outcome is unknown
 
-Airflow retries the first three as the task's settings say. It fails the task at once on the last.
+After one of the first three, Airflow retries the task as its settings say. After an `AirflowFailException`, the task
+fails at once.
 
 The first line of a message names the `deltalite` error class and the cause. The next lines name the table, its version,
 the remedy and the section of the documentation. Airflow logs the exception last, so a task's log ends with this
@@ -73,7 +74,7 @@ def raise_for_airflow(
         from deltalite.redaction import redacted
 
         text = "".join(traceback.format_exception(error))
-        hide(text)  # Airflow logs the exception with its causes, which quote the clients of the storage
+        hide(text)  # Airflow logs the exception with its causes, and a storage client's message may contain a secret
         log_as_group(log, "Traceback", redacted(text))
         exception = failure(type(error), error.problem, error.remedy, table=find_table(error))
         raise exception from error.with_traceback(None)
@@ -127,7 +128,7 @@ def log_as_group(log: Any, title: str, text: str, *, level: int = logging.ERROR)
 def error_class_named(name: str) -> type[DeltaLiteError] | None:
     """Return the error class with this name.
 
-    The result is None if this release has no such class, because the job may run another release.
+    The result is None if this release has no such class. The job may run another release that has it.
     """
     member = getattr(errors, name, None)
     return member if isinstance(member, type) and issubclass(member, DeltaLiteError) else None

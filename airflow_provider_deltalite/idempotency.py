@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 _NOT_MAPPED = -1
-# The times that a commit contains, with the attribute of the DAG run that holds each time.
+# The names of the times that a commit contains, and the attributes of the DAG run that hold these times.
 _TIMES_OF_RUN = {
     "run_start": "start_date",
     "logical_date": "logical_date",
@@ -67,15 +67,16 @@ class TaskAttempt:
     clears: int | None = None
 
 
-def generation(stored_state: Mapping[str, Any] | None, attempt: TaskAttempt) -> tuple[int, dict[str, Any]]:
+def generation_and_state(stored_state: Mapping[str, Any] | None, attempt: TaskAttempt) -> tuple[int, dict[str, Any]]:
     """Return the generation of a task attempt, and the state to store for the next attempt.
 
     Airflow stores `max_tries` when it makes a task instance. A clear sets it to the number of attempts made plus the
     current `retries`. A retry and an edit of `retries` in the DAG do not change it.
 
     1. There is a stored state, and `max_tries` has changed: the task was cleared. The generation rises by one.
-    2. `max_tries` has not changed, but a clear would give the same number, because the author lowered `retries` by the
-       attempts made. If a task of the DAG run was cleared since, the generation rises by one.
+    2. There is a stored state, and `max_tries` has not changed. A clear may still have set it to its old value, if the
+       author has lowered `retries` by the number of attempts made. `clears` decides such a case: if it has risen, the
+       generation rises by one.
     3. Any other attempt with a stored state is a retry, in the same generation.
     4. There is no stored state: the generation is `max_tries` minus `retries`, which is 0 for a task that was never
        cleared. Before Airflow 3.3 there is no state store, so an edit of `retries` changes the generation.
@@ -94,8 +95,8 @@ def generation(stored_state: Mapping[str, Any] | None, attempt: TaskAttempt) -> 
 def _was_cleared(stored_state: Mapping[str, Any], attempt: TaskAttempt) -> bool:
     if attempt.max_tries != stored_state["max_tries"]:
         return True
-    fits_a_clear = attempt.max_tries == attempt.try_number - 1 + attempt.retries
-    return fits_a_clear and (attempt.clears or 0) > (stored_state.get("clears") or 0)
+    max_tries_after_clear = attempt.try_number - 1 + attempt.retries
+    return attempt.max_tries == max_tries_after_clear and (attempt.clears or 0) > (stored_state.get("clears") or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,14 +136,14 @@ def run_identity(
         time = getattr(dag_run, attribute, None)
         if isinstance(time, datetime):
             details[name] = time.astimezone(UTC).isoformat()
-    sibling_ids: tuple[str, str] | None = None
+    sibling_affixes: tuple[str, str] | None = None
     if idempotency_key is not None:
         run_app_id = keyed_app_id(namespace, dag_id=ti.dag_id, idempotency_key=idempotency_key)
     else:
         run_app_id = app_id(namespace, dag_id=ti.dag_id, task_id=ti.task_id, map_index=map_index, run_id=ti.run_id)
         if map_index != _NOT_MAPPED:
             before_index, after_index = run_app_id.rsplit(f"/{map_index}/", 1)
-            sibling_ids = (f"{before_index}/", f"/{after_index}")
+            sibling_affixes = (f"{before_index}/", f"/{after_index}")
     return RunIdentity(
         app_id=run_app_id,
         txn_version=0 if on_rerun is OnRerun.SKIP else generation,
@@ -151,8 +152,9 @@ def run_identity(
         generation=generation,
         request_digest=digests.digest,
         parameter_digests=digests.parameters,
-        sibling_ids=sibling_ids,
-        # Before Airflow 3.3 the DAG run has no `clear_number`, so the run may have been cleared.
+        # The other mapped tasks have app ids with this prefix and this suffix.
+        sibling_ids=sibling_affixes,
+        # Also True before Airflow 3.3, where the DAG run has no `clear_number` and may have been cleared.
         is_of_cleared_run=getattr(dag_run, "clear_number", None) != 0,
     )
 

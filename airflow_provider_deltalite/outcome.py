@@ -37,7 +37,10 @@ class JobReport(Protocol):
         """The error that the job reported."""
 
     def exit_code_of_job(self, hook_error: Exception | None = None) -> int | None:
-        """Return the exit code of the job's driver, also read from the text of `hook_error`; None if it is unknown."""
+        """Return the exit code of the job's driver; None if it is unknown.
+
+        The text of `hook_error` may contain the exit code.
+        """
 
 
 def after_success(job: JobReport, find_result: Callable[[], OperationResult | None]) -> OperationResult | None:
@@ -62,7 +65,7 @@ def after_failure(
     find_result: Callable[[], OperationResult | None],
     find_table: Callable[[], FailedTable | None] = lambda: None,
 ) -> OperationResult:
-    """Return the result of a submission that failed after its commit, or raise any other failure.
+    """Return the result of a job that has committed in spite of its failure; raise the failure of any other job.
 
     1. The job reported an error other than `CommitStateUnknownError`, and its exit code agrees: raise that error.
     2. The log has a commit of this DAG run, or the log is unreadable and the job reported a result: the task succeeds.
@@ -89,7 +92,7 @@ def after_failure(
     logged_result = _find_if_readable(find_result, otherwise=job.result)
     if logged_result is not None:
         _log.warning(
-            "Ignoring exit code %s of the job: it had already finished version %s of %s, so the task succeeds.",
+            "Ignoring exit code %s of the job: the job had already finished version %s of %s, so the task succeeds.",
             exit_code,
             logged_result.version,
             logged_result.table,

@@ -39,7 +39,7 @@ _LEVELS = {
     "FATAL": logging.CRITICAL,
     "CRITICAL": logging.CRITICAL,
 }
-GROUP, END_OF_GROUP = "::group::Spark", "::endgroup::"
+BEGIN_OF_GROUP, END_OF_GROUP = "::group::Spark", "::endgroup::"
 _GROUP_COMMAND = re.compile(r"::(?=(?:end)?group::)")  # Airflow's UI obeys the command anywhere in a line
 # Control characters except tabs, and characters that change the direction of a text or end its line.
 _CONTROL_CHARACTERS = re.compile(
@@ -65,8 +65,8 @@ class JobOutput:
 
     Args:
         log_line: Logs a line that the job did not print.
-        on_start: Called when the job reports its Spark application.
-        hidden: Secrets, which are shown as stars.
+        on_start: The object calls it when the job reports its Spark application.
+        hidden: Secrets. The log shows stars instead of them.
         nonce: The nonce of the request.
         spark_level: The task's log omits Spark's lines below this level.
     """
@@ -117,13 +117,13 @@ class JobOutput:
         return "\n".join(self._omitted)
 
     def omits(self, text: str) -> bool:
-        """Whether the task's log omits `text`, the line that `to_log` has yielded last."""
+        """Whether the task's log omits `text`, which must be the line that `to_log` has yielded last."""
         return self._last_line_is_below_level and text.strip() == self._omitted[-1].strip()
 
     def to_log(self, lines: Iterable[Any], *, has_ended: bool = False) -> Iterator[Any]:
-        """Yield the lines for Airflow's hook. The task's log has all of them except those that `omits` names.
+        """Yield the lines for Airflow's hook, which logs each of them unless `omits` is true for it.
 
-        With `has_ended`, the job that printed the lines has ended, and so has its web page.
+        `has_ended` says that the job has ended, so its Spark web page no longer exists.
         """
         self._has_ended = has_ended
         for line in lines:
@@ -149,10 +149,12 @@ class JobOutput:
     def _read(self, line: str) -> list[str]:
         """Read the next line of output, and return the lines to log now.
 
-        1. A marker: keep its content. The marker of an error ends the traceback before it, which is kept.
+        1. A marker: keep its content. The marker of an error ends the traceback before it, which is kept. Before the
+           marker of a result, log the traceback, because it did not end the job.
         2. A line of Spark's log: log it. It may stand inside a traceback.
         3. The first line of a traceback: log the traceback before it, unless this one is chained to it.
-        4. Another line of a traceback: keep it. If no marker of an error follows, it is logged at the end.
+        4. Another line of a traceback: keep it. If the traceback becomes too long, log all of it now. If no marker of
+           an error follows, the traceback is logged at the end.
         5. Any other line: log it.
         """
         match parse_marker(line, self._nonce):
@@ -198,7 +200,7 @@ class JobOutput:
         if _JOB_LINE.match(line):
             self._close_group()
         elif not self._in_group:
-            self._log_line(GROUP)
+            self._log_line(BEGIN_OF_GROUP)
             self._in_group = True
 
     def _close_group(self) -> None:

@@ -93,7 +93,7 @@ class Constants:
         dag_markers = tuple(settings[name] for name in _DELIMITERS if settings.get(name))
         return cls(names_file=getattr(task, "names_file", _names_no_file), markers=(*_MARKERS, *dag_markers))
 
-    def waits(self, value: object, parameter: str = "") -> bool:
+    def is_unknown_at_parse_time(self, value: object, parameter: str = "") -> bool:
         """Whether a value, not counting its members, is unknown until the task runs."""
         match value:
             case str():
@@ -113,7 +113,9 @@ class Constants:
         :raises InvalidRequestError: The constructor rejects the parameters for every sample.
         """
         self.texts = tuple(
-            text for name, text in values.items() if isinstance(text, str) and not self.waits(text, name)
+            text
+            for name, text in values.items()
+            if isinstance(text, str) and not self.is_unknown_at_parse_time(text, name)
         )
         try:
             samples: list[T] = self._record_samples("", values, cls, never_empty)
@@ -135,7 +137,7 @@ class Constants:
             InvalidRequestError: the parameter has no such value.
             UndecidedError: there are too many such values to list.
         """
-        if self.waits(value, name):
+        if self.is_unknown_at_parse_time(value, name):
             more_texts = _TEXTS_WITH_RULES.get(name.rpartition(".")[2], () if "." in name else self.texts)
             return list(_samples_of_type(value, annotation, more_texts))
         kind = matching_type(value, annotation)
@@ -170,7 +172,7 @@ class Constants:
             except UndecidedError as error:
                 undecided_error = error
                 continue
-            if self.waits(value, member) and key in never_empty:
+            if self.is_unknown_at_parse_time(value, member) and key in never_empty:
                 samples[key] = [sample for sample in samples[key] if sample is not None]
         if undecided_error is not None:
             raise undecided_error

@@ -13,4 +13,4 @@ class DeltaLitePlugin(AirflowPlugin):
     """The template functions of this provider."""
 
     name = "deltalite"
-    macros: list[Any] = [app_id_of]  # noqa: RUF012  as the base class has it
+    macros: list[Any] = [app_id_of]  # noqa: RUF012  the base class also declares a list

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection
 
 # The masters that spark-submit takes: org.apache.spark.deploy.SparkSubmit.prepareSubmitEnvironment.
-_MASTER = re.compile(r"yarn|spark://.+|k8s://.+|local(\[.+\])?|local-cluster\[.+\]")
+_MASTER_PATTERN = re.compile(r"yarn|spark://.+|k8s://.+|local(\[.+\])?|local-cluster\[.+\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How the hook submits a job. `environ` is the environment of the spark-submit process."""
+    """The way in which the hook submits a job. `environ` is the environment of the spark-submit process."""
 
     conn_id: str
     master: str
@@ -74,7 +74,7 @@ def get_spark_connection(conn_id: str) -> Connection:
     except AirflowNotFoundException as error:
         raise AirflowNotFoundException(
             f"There is no Airflow connection '{conn_id}', or the secrets backend did not answer. "
-            "If it is missing, create it with type 'spark' and the Spark master as its host, "
+            "If the connection is missing, create it with type 'spark' and the Spark master as its host, "
             f"""for example AIRFLOW_CONN_{conn_id.upper()}='{{"conn_type": "spark", "host": "local[*]"}}'."""
         ) from error
 
@@ -123,7 +123,10 @@ def find_missing_connectors(launch: Launch, schemes: Iterable[str], settings: It
 
 
 def find_mixed_pyspark(launch: Launch) -> PySparkFiles | None:
-    """Return the job's PySpark if its Python files and its jars belong to different releases."""
+    """Return the job's PySpark if its Python files and its jars belong to different releases.
+
+    The result is None in any other case, also if the driver runs on another machine or the job uses another Spark.
+    """
     files = None if launch.in_cluster else installed_pyspark()
     if files is None or not files.is_mixed:
         return None
@@ -131,7 +134,7 @@ def find_mixed_pyspark(launch: Launch) -> PySparkFiles | None:
 
 
 def _check_master(launch: Launch) -> None:
-    if not _MASTER.fullmatch(launch.master):
+    if not _MASTER_PATTERN.fullmatch(launch.master):
         raise InvalidRequestError(
             f"Invalid Spark master '{launch.master}' in the connection '{launch.conn_id}'.",
             remedy=(

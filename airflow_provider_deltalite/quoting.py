@@ -35,7 +35,7 @@ def sql_literal(value: object) -> str:  # noqa: C901  one case for each type
         case int():
             return _number_literal(str(int(value)))
         case float():
-            text = repr(float(value))  # numpy's subclass of float has the form of a call as its repr
+            text = repr(float(value))  # the repr of numpy's float64, a subclass, is `np.float64(1.5)`
             return _number_literal(f"{text}D") if math.isfinite(value) else f"CAST('{text}' AS DOUBLE)"
         case Decimal():
             return _number_literal(f"{value:f}BD") if value.is_finite() else _reject(value, "it is not a number")
@@ -97,7 +97,7 @@ class QuotingTemplates:
     ) -> None:
         """Render as Airflow does, with the filters added. Filters of the DAG author with the same names stay."""
         add_filters(jinja_env)
-        super()._do_render_template_fields(  # type: ignore[misc]  # Airflow's templater is behind this class
+        super()._do_render_template_fields(  # type: ignore[misc]  # Airflow's templater follows this mixin
             parent, template_fields, context, jinja_env, seen_oids
         )
 

@@ -30,8 +30,10 @@ _NATIVE_HELP = "If a template renders it, use the filter `tojson` there, or set 
 _OTHER_TASK_HELP = "If another task returns it, check what that task returned."
 
 
-def record(name: str, values: object, cls: type[T]) -> T:
-    """Make the dataclass `cls` from a mapping of its fields; an instance of `cls` is returned unchanged.
+def parse_record(name: str, values: object, cls: type[T]) -> T:
+    """Return an instance of the dataclass `cls`, made from a mapping of its fields or from such a mapping as JSON text.
+
+    An instance of `cls` is returned unchanged. `name` is the name of the values in an error message.
 
     Raises:
         InvalidRequestError: `values` is not a mapping, a key is unknown or missing, a value has the wrong type, or the
@@ -80,7 +82,7 @@ def convert_value(name: str, value: object, annotation: Any) -> Any:
         case kind if issubclass(kind, StrEnum):
             return _choice(name, value, kind)
         case _:
-            return record(name, value, annotation)
+            return parse_record(name, value, annotation)
 
 
 def parsed_json(value: object, kind: type | tuple[type, ...]) -> object:

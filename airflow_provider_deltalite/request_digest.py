@@ -24,7 +24,7 @@ from airflow_provider_deltalite.idempotency import RequestDigests
 from deltalite.redaction import is_secret, secret_values
 from deltalite.requests import DIGEST_SCHEME, CommitRequest, Source
 
-_DIGEST_DIGITS, _SHORT_DIGEST_DIGITS = 32, 8  # hexadecimal
+_DIGEST_DIGITS, _SHORT_DIGEST_DIGITS = 32, 8  # numbers of hexadecimal digits
 _SLOW_ROUNDS = 600_000
 _PARTITION_COLUMN = re.compile(r"(?<=/)[\w.-]+=")  # `/day=` in the path of a partition
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_provider_deltalite.rendered import record
+from airflow_provider_deltalite.rendered import parse_record
 from deltalite.conditions import LogPosition
 
 
@@ -22,10 +22,14 @@ class _SavedPosition:
 
 
 def saved_log_position(name: str, values: object) -> LogPosition:
-    """Return the log position that Airflow has stored. An error calls the values `name`.
+    """Return the log position that Airflow has stored.
+
+    Args:
+        name: The name of the values in an error message.
+        values: The stored values.
 
     Raises:
         InvalidRequestError: the values are not a log position of this release.
     """
-    saved_values = record(name, values, _SavedPosition)
+    saved_values = parse_record(name, values, _SavedPosition)
     return LogPosition(version=saved_values.version, commit_digest=saved_values.mark, recreated=saved_values.remade)

@@ -56,7 +56,7 @@ class HidesSecrets:
         """
         hide(self.values_with_secrets())
         try:
-            super()._do_render_template_fields(  # type: ignore[misc]  # Airflow's templater is behind this class
+            super()._do_render_template_fields(  # type: ignore[misc]  # Airflow's templater follows this mixin
                 parent, template_fields, context, jinja_env, seen_oids
             )
         finally:
@@ -71,8 +71,8 @@ def hide(settings: object) -> None:
         mask_secret(value)
 
 
-def without_secrets(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the arguments of spark-submit without secrets, and settings that replace the arguments with secrets."""
+def split_off_secrets(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """Return two parts of the arguments of spark-submit: those without secrets, and the others as settings by name."""
     from deltalite.redaction import shows_secret
 
     public_options: list[tuple[str, ...]] = []
@@ -93,7 +93,7 @@ def without_secrets(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]
                 secret_settings.setdefault(name, value)  # an option of spark-submit takes precedence over --conf
             else:
                 secret_settings[name] = value
-                public_options = [public for public in public_options if not _is_conf_of(public, name)]
+                public_options = [other for other in public_options if not _is_conf_of(other, name)]
         else:
             public_options.append(option)
     return [argument for option in public_options for argument in option], secret_settings

@@ -34,14 +34,14 @@ _FOLDER_PREFIX = "airflow-provider-deltalite-"  # the prefix of all folders belo
 _FALLBACK_PREFIX = f"{_FOLDER_PREFIX}task-"
 _JOB_FOLDER_PREFIX = "job-"
 _PARTIAL_ZIP_SUFFIX = ".tmp"
-# A job continues after its worker was killed, and may read its request later.
+# A job may continue after its worker was killed, and read its request some time later.
 _MIN_UNUSED_FOLDER_AGE_SECONDS = 3600.0
 _MIN_UNUSED_ZIP_AGE_SECONDS = 7 * 86400.0  # a driver imports from its zip as long as it runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShippedJob:
-    """Absolute paths on this worker. The request and every marker line of the job contain `nonce`."""
+    """The files of one job, as absolute paths on this worker. The request and every marker line contain `nonce`."""
 
     script: str
     library: str

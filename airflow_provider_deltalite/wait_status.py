@@ -1,4 +1,4 @@
-"""The status of a wait: a log line at its start and every five minutes, and the end of a timeout's message.
+"""The status of a wait. It is logged at the first poll and every five minutes, and ends the message of a timeout.
 
 The sensor and its trigger use the same class. The status names the condition, the version after which the wait begins,
 the newest version of the table, and the last poll that storage answered. It also says if the table does not exist.
@@ -23,7 +23,7 @@ _INTERVAL_SECONDS = 300.0
 
 
 class WaitStatus:
-    """The status of one wait in one process."""
+    """The status of one wait, as one process knows it."""
 
     def __init__(self, wait: VersionWait, clock: Callable[[], float] = time.monotonic) -> None:
         self._wait = wait
@@ -32,7 +32,10 @@ class WaitStatus:
         self._last_poll: datetime | None = None
 
     def record_poll(self, hook: DeltaHook, *, answered: bool) -> None:
-        """Record a poll without a match, and log the status if it is due. Blocks until storage answers."""
+        """Record a poll without a match, and log the status if it is due.
+
+        The method may block, because it reads the newest version for the log line.
+        """
         if answered:
             self._last_poll = datetime.now(UTC)
         now = self._clock()
@@ -56,7 +59,7 @@ class WaitStatus:
 
 
 def _newest_version_text(hook: DeltaHook) -> str:
-    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
     try:
         version = hook.ask(watch.latest_version)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_deltalite.assets._uri import asset_uri
 from airflow_provider_deltalite.hooks.delta import DeltaHook
-from airflow_provider_deltalite.rendered import convert_value, record
+from airflow_provider_deltalite.rendered import convert_value, parse_record
 from deltalite.conditions import MADE_BY_TIMES, CommitCondition, LogPosition
 from deltalite.errors import InvalidRequestError, StorageError
-from deltalite.requests.provenance import moment
+from deltalite.requests.provenance import parse_time
 from deltalite.storage.locations import reject_parent_segments
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ class WaitParameters:
             InvalidRequestError: a value has the wrong type, or the values contradict each other.
         """
         made_by = None if self.made_by is None else _with_utc_times(self.made_by)
-        return record("", {**self.condition_values(), "made_by": made_by}, CommitCondition)
+        return parse_record("", {**self.condition_values(), "made_by": made_by}, CommitCondition)
 
     def condition_values(self) -> dict[str, Any]:
-        """Return the values of the condition as they are, without `made_by`, whose times are converted first."""
+        """Return the unconverted values of the condition, except `made_by`, which `condition` converts separately."""
         names = ("data_change_only", "operations", "partition", "app_id")
         return {name: getattr(self, name) for name in names}
 
@@ -136,7 +136,7 @@ def _with_utc_times(made_by: Mapping[str, Any]) -> dict[str, str]:
     """
     texts: dict[str, str] = convert_value("made_by", made_by, Mapping[str, str])
     for name in texts.keys() & MADE_BY_TIMES:
-        time = moment(texts[name])
+        time = parse_time(texts[name])
         if time is None:
             raise InvalidRequestError(
                 f"made_by.{name} is {texts[name]!r}, which is not a time.",
@@ -161,13 +161,13 @@ class Poll:
 
 
 def poll_table(wait: VersionWait, position: LogPosition, hook: DeltaHook) -> Poll:
-    """Read the commits after `position` through a hook of the table. Blocks for as long as storage does.
+    """Read the commits after `position` through a hook of the table. Blocks until storage answers or fails.
 
     Raises:
         DeltaLiteError: another poll would fail too, because of the log or the address.
-        AirflowNotFoundException: Airflow returns no connection, because there is none or because its store failed.
+        AirflowNotFoundException: Airflow has no such connection, or its connection store failed.
     """
-    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
     try:
         root, result = hook.ask(lambda store: (store.root, watch.poll(store, position, wait.condition)))
@@ -196,5 +196,8 @@ def _as_xcom(wait: VersionWait, root: str, commit: CommitSummary, *, recreated: 
 
 
 def pause_seconds(poll_interval: float, failed_polls: int) -> float:
-    """Return the pause before the next poll, which doubles with each failed poll in a row, up to ten minutes."""
+    """Return the pause before the next poll.
+
+    The pause doubles with each failed poll in a row, up to ten minutes. It is never shorter than `poll_interval`.
+    """
     return max(poll_interval, min(_LONGEST_PAUSE_SECONDS, poll_interval * 2.0 ** min(failed_polls, 30)))

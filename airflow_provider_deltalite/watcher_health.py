@@ -1,8 +1,8 @@
 """The health of a watcher: Airflow metrics, and log lines for repeated failures.
 
 A watcher never ends, so this module alone reports a lasting failure. The metrics carry the name of the asset as a tag.
-The first failure is logged as a warning; the 2nd, 4th, 8th, ... in a row are logged as errors. The first success after
-failures is logged too.
+The first failure is logged as a warning. The 2nd, 4th, 8th, ... failure in a row is logged as an error. The first
+success after failures is logged too.
 """
 
 from __future__ import annotations
@@ -69,10 +69,13 @@ class WatcherHealth:
 
 
 def _metrics_function(method: str) -> Callable[..., Any]:
-    """Return a function of Airflow's metrics; the task SDK's own copy is not initialized in the triggerer."""
+    """Return a function of Airflow's metrics.
+
+    The task SDK has its own copy of the metrics module, but the triggerer does not initialize that copy.
+    """
     try:
         stats: Any = import_module("airflow.observability.stats")
-    except ImportError:  # before Airflow 3.3
+    except ImportError:  # Airflow before 3.3 has no such module
         from airflow.stats import Stats
 
         stats = Stats

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench_log import first_actions
-from bench_snapshot import add_of
-from measuring import Pair, print_table
+from bench_snapshot import fields_of_add
+from measuring import TimedPair, print_table
 
 from deltalite import jobs
 from deltalite.requests import CheckpointRequest
@@ -57,8 +57,8 @@ if sys.argv[2] == "clean":
 class Log:
     """A log to measure.
 
-    `checkpoint_at` is the version of its checkpoint, None without one. Log cleanup may delete the commits if `is_old`
-    is true. If `is_wide` is true, the files have the statistics of 31 columns.
+    `checkpoint_at` is the version of its checkpoint, or None if it has none. If `is_old` is true, log cleanup may
+    delete the commits. If `is_wide` is true, the files have the statistics of 31 columns.
     """
 
     label: str
@@ -121,7 +121,7 @@ def actions_before_adds(log: Log, version: int) -> Iterator[dict[str, object]]:
 def add_actions(log: Log, first_file: int, count: int) -> Iterator[dict[str, object]]:
     """Yield the `add` actions of `count` files."""
     for number in range(first_file, first_file + count):
-        yield {"add": add_of(number) | ({"stats": wide_stats(number)} if log.is_wide else {})}
+        yield {"add": fields_of_add(number) | ({"stats": wide_stats(number)} if log.is_wide else {})}
 
 
 def wide_schema() -> str:
@@ -166,7 +166,7 @@ def copy_log(log: Log, side: str) -> Path:
 
 
 def run_deltalite(table: Path, *, log_cleanup: bool) -> tuple[float, dict[str, float]]:
-    """Run this library's job with spark-submit. Return its seconds and peaks of memory, as `run_and_measure`."""
+    """Run this library's job with spark-submit. Return its seconds and memory peaks, as `run_and_measure` does."""
     with tempfile.TemporaryDirectory() as folder:
         request = Path(folder) / "request.json"
         request.write_text(CheckpointRequest(table=str(table), log_cleanup=log_cleanup).to_json())
@@ -177,7 +177,7 @@ def run_deltalite(table: Path, *, log_cleanup: bool) -> tuple[float, dict[str, f
 
 
 def run_delta_rs(table: Path, *, log_cleanup: bool) -> tuple[float, dict[str, float]]:
-    """Run delta-rs. Return its seconds and peaks of memory, as `run_and_measure`."""
+    """Run delta-rs. Return its seconds and memory peaks, as `run_and_measure` does."""
     return run_and_measure([sys.executable, "-c", DELTA_RS_PROGRAM, str(table), "clean" if log_cleanup else ""])
 
 
@@ -229,10 +229,10 @@ def process_tree(root_pid: int) -> list[int]:
     return pids
 
 
-def measure(log: Log) -> Pair:
+def measure(log: Log) -> TimedPair:
     """Run each side once on a separate copy of the log, and print its memory. Return the times."""
     write_log(log)
-    pair = Pair(name=f"{FILES:,} files, {log.label}", peer="delta-rs", target=3.0)
+    pair = TimedPair(name=f"{FILES:,} files, {log.label}", peer="delta-rs", target=3.0)
     sides: tuple[tuple[str, Callable[..., tuple[float, dict[str, float]]], list[float]], ...] = (
         ("deltalite", run_deltalite, pair.deltalite_s),
         ("delta-rs", run_delta_rs, pair.peer_s),
@@ -254,11 +254,10 @@ def check_log(table: Path, log: Log, side: str) -> None:
     """Exit if the checkpoint is missing or incomplete, or if cleanup left old commits."""
     snapshot = Snapshot.load(LocalLogStore(str(table)))
     num_files = snapshot.files_with(["path"]).num_rows
-    if num_files != FILES or snapshot.segment.own_checkpoint is None:
-        raise SystemExit(
-            f"{side}: the newest version has {num_files} files instead of {FILES}, "
-            f"and the checkpoint {snapshot.segment.own_checkpoint}."
-        )
+    if num_files != FILES:
+        raise SystemExit(f"{side}: the newest version has {num_files} files instead of {FILES}.")
+    if snapshot.segment.checkpoint_at_version is None:
+        raise SystemExit(f"{side}: the newest version {snapshot.version} has no checkpoint.")
     remaining = len(list((table / "_delta_log").glob("*.json")))
     if log.is_old and remaining > 1:
         raise SystemExit(f"{side}: the log has {remaining} commits after the cleanup instead of 1.")

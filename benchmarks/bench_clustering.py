@@ -1,6 +1,7 @@
-"""The clustering of new rows compared with that of all rows, and the files that data skipping leaves, beside Z-order.
+"""The clustering of new rows in a clustered table, compared with the clustering of all its rows.
 
-The new rows are a tenth of the table. Each round works on a new table of hard links to the same files. The time does
+The new rows are a tenth of the table. The benchmark also counts the files that remain after data skipping, in a
+clustered table and in a Z-ordered table. Each round works on a new table of hard links to the same files. The time does
 not include making this table. To use smaller tables, set `DELTALITE_BENCH_ROWS`.
 """
 
@@ -11,7 +12,7 @@ import shutil
 from pathlib import Path
 from random import Random
 
-from measuring import Pair, print_table
+from measuring import TimedPair, print_table
 from pyspark.sql import SparkSession
 from spark_session import session
 
@@ -74,9 +75,9 @@ def make_tables(spark: SparkSession) -> None:
     append(spark, GROWN, ROWS, ROWS // 10)
 
 
-def measure_new_tenth(spark: SparkSession) -> Pair:
+def measure_new_tenth(spark: SparkSession) -> TimedPair:
     """Measure the clustering of the new tenth against the clustering of all rows. Return the times."""
-    pair = Pair(name="clustering of a new tenth", peer="full=True", target=TARGET)
+    pair = TimedPair(name="clustering of a new tenth", peer="full=True", target=TARGET)
     copies: dict[str, Path] = {}
 
     def prepare() -> None:
@@ -92,8 +93,8 @@ def measure_new_tenth(spark: SparkSession) -> Pair:
     return pair
 
 
-def files_after_skipping(table: Path) -> tuple[int, float]:
-    """Return the number of files, and the average number that remains after skipping with a random box.
+def count_files_after_skipping(table: Path) -> tuple[int, float]:
+    """Return the number of files, and the average number of files that remain after skipping with a random box.
 
     A box is a predicate with a range of each column in `COLUMNS`.
     """
@@ -114,7 +115,7 @@ def print_skipping(spark: SparkSession) -> None:
     z_ordered = copy_with_links(PLAIN)
     optimize_table(spark, z_ordered, z_order=True)
     for name, table in (("clustering", CLUSTERED), ("Z-order", z_ordered)):
-        files, remaining_files = files_after_skipping(table)
+        files, remaining_files = count_files_after_skipping(table)
         print(f"{name:<12} {files:>4} files, {remaining_files:>6.2f} remain on average for one of {BOXES} random boxes")
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
-from measuring import Pair, print_table
+from measuring import TimedPair, print_table
 
 from deltalite.errors import DeltaLiteError
 from deltalite.protocol.actions import AddFile
@@ -75,8 +75,8 @@ def append_with_delta_rs(table: str) -> bool:
     return True
 
 
-def run_writer(append: Callable[[str], bool], table: str, start_barrier: Any, reports: Any) -> None:
-    """Run the commits of one process, and put a report into the queue `reports`.
+def run_writer(append: Callable[[str], bool], table: str, start_barrier: Any, report_queue: Any) -> None:
+    """Run the commits of one process, and put a report into the queue.
 
     A report has the number of successful commits, and the times of the first commit's start and the last one's end. The
     process first appends to a separate table, so that the times do not include late imports.
@@ -88,7 +88,7 @@ def run_writer(append: Callable[[str], bool], table: str, start_barrier: Any, re
     start_barrier.wait()
     started = time.monotonic()
     num_succeeded = sum(append(table) for _ in range(COMMITS))
-    reports.put((num_succeeded, started, time.monotonic()))
+    report_queue.put((num_succeeded, started, time.monotonic()))
 
 
 def run_round(append: Callable[[str], bool]) -> tuple[float, int]:
@@ -96,11 +96,13 @@ def run_round(append: Callable[[str], bool]) -> tuple[float, int]:
     table = str(FOLDER / "commits" / append.__name__)
     shutil.rmtree(table, ignore_errors=True)
     deltalake.write_deltalake(table, ROWS)
-    start_barrier, queue = CONTEXT.Barrier(WRITERS), CONTEXT.Queue()
-    writers = [CONTEXT.Process(target=run_writer, args=(append, table, start_barrier, queue)) for _ in range(WRITERS)]
+    start_barrier, report_queue = CONTEXT.Barrier(WRITERS), CONTEXT.Queue()
+    writers = [
+        CONTEXT.Process(target=run_writer, args=(append, table, start_barrier, report_queue)) for _ in range(WRITERS)
+    ]
     for writer in writers:
         writer.start()
-    reports = [queue.get(timeout=10 * MINUTE_S) for _ in writers]
+    reports = [report_queue.get(timeout=10 * MINUTE_S) for _ in writers]
     for writer in writers:
         writer.join()
     num_succeeded = sum(count for count, _, _ in reports)
@@ -115,7 +117,7 @@ def main() -> None:
     """Measure both sides in alternating order, and print a table. The first round does not count."""
     CONTEXT.set_forkserver_preload(["pandas", "deltalake", "pyarrow.parquet", "deltalite.upkeep.post_commit"])
     num_commits = WRITERS * COMMITS
-    pair = Pair(name=f"{num_commits} commits of {WRITERS} processes", peer="delta-rs", target=1.0)
+    pair = TimedPair(name=f"{num_commits} commits of {WRITERS} processes", peer="delta-rs", target=1.0)
     sides = [("deltalite", append_with_deltalite, pair.deltalite_s), ("delta-rs", append_with_delta_rs, pair.peer_s)]
     failures = {"deltalite": 0, "delta-rs": 0}
     for round_number in range(ROUNDS + 1):

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import deltalake
-from bench_snapshot import SCHEMA, add_of
-from measuring import Pair, print_table
+from bench_snapshot import SCHEMA, fields_of_add
+from measuring import TimedPair, print_table
 
 from deltalite import DeltaTable
 
@@ -27,7 +27,7 @@ FOLDER = Path(".benchmarks")
 REPLAY_PROGRAM = """
 import sys
 from deltalite import DeltaTable
-def peak_kib():  # not ru_maxrss, which includes the peak of the parent process
+def peak_kib():  # ru_maxrss would also include the peak of the parent process
     status = open("/proc/self/status").read()
     return int(status.split("VmHWM:")[1].split()[0])
 before_kib = peak_kib()
@@ -54,10 +54,10 @@ def small_commit_actions(version: int) -> Iterator[dict[str, object]]:
     yield {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE", "isBlindAppend": False}}
     yield from first_actions() if version == 0 else ()
     for number in range(FILES_PER_COMMIT):
-        yield {"add": add_of(version * FILES_PER_COMMIT + number)}
+        yield {"add": fields_of_add(version * FILES_PER_COMMIT + number)}
     if version >= FILES_PER_COMMIT:
-        removed = add_of((version - FILES_PER_COMMIT) * FILES_PER_COMMIT)
-        yield {"remove": {"path": removed["path"], "deletionTimestamp": 1_700_000_000_000, "dataChange": True}}
+        removed_path = fields_of_add((version - FILES_PER_COMMIT) * FILES_PER_COMMIT)["path"]
+        yield {"remove": {"path": removed_path, "deletionTimestamp": 1_700_000_000_000, "dataChange": True}}
 
 
 def make_table_of_small_commits() -> Path:
@@ -81,12 +81,12 @@ def make_table_of_large_commit() -> Path:
             file.writelines(json.dumps(action) + "\n" for action in first_actions())
             number = 0
             while file.tell() < LARGE_BYTES:
-                file.write(json.dumps({"add": add_of(number)}) + "\n")
+                file.write(json.dumps({"add": fields_of_add(number)}) + "\n")
                 number += 1
     return table
 
 
-def measure(name: str, table: Path, *, target: float) -> Pair:
+def measure(name: str, table: Path, *, target: float) -> TimedPair:
     """Measure both sides on one table, and return the times. Exit if the sides see different numbers of files."""
     path = str(table.resolve())
 
@@ -100,7 +100,7 @@ def measure(name: str, table: Path, *, target: float) -> Pair:
         raise SystemExit(
             f"{path}: deltalite lists {count_with_deltalite()} files, and delta-rs {count_with_delta_rs()}."
         )
-    pair = Pair(name=name, peer="delta-rs", target=target)
+    pair = TimedPair(name=name, peer="delta-rs", target=target)
     pair.run(count_with_deltalite, count_with_delta_rs, rounds=ROUNDS)
     return pair
 

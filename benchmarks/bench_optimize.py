@@ -1,9 +1,9 @@
 """Compaction of 2,000 small files and a Z-order of 4,000,000 rows, compared with delta-rs and a plain read and write.
 
 Each round works on a new table of hard links to the same files. The time does not include making this table. delta-rs
-gets the same target size. Then a query runs before and after the Z-order. The benchmark prints the files and row groups
-that remain after data skipping, and the time in Spark. To use smaller tables, set `DELTALITE_BENCH_FILES` and
-`DELTALITE_BENCH_ROWS`.
+gets the same target size. The benchmark also runs a query before and after the Z-order. It prints the files and row
+groups that remain after data skipping, and the time of the query in Spark. To use smaller tables, set
+`DELTALITE_BENCH_FILES` and `DELTALITE_BENCH_ROWS`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable as DeltaRsTable
 from deltalake import write_deltalake
-from measuring import Pair, print_table
+from measuring import TimedPair, print_table
 from pyspark.sql import SparkSession
 from spark_session import session
 
@@ -97,12 +97,12 @@ def read_and_write(spark: SparkSession, table: str) -> None:
     scan(spark, snapshot).write.mode("overwrite").parquet(str(WORK / "rewritten"))
 
 
-def compare(name: str, peer: str, target: float, table: Path, run_deltalite: Callable, run_peer: Callable) -> Pair:
+def compare(name: str, peer: str, target: float, table: Path, run_deltalite: Callable, run_peer: Callable) -> TimedPair:
     """Measure both sides, in each round on new copies of the table. Return the times.
 
     Both functions take the address of a copy.
     """
-    pair = Pair(name=name, peer=peer, target=target)
+    pair = TimedPair(name=name, peer=peer, target=target)
     copies: dict[str, str] = {}
     pair.run(
         lambda: run_deltalite(copies["deltalite"]),
@@ -114,7 +114,7 @@ def compare(name: str, peer: str, target: float, table: Path, run_deltalite: Cal
 
 
 def run_query(spark: SparkSession, table: str, column: str, value: int) -> tuple[str, float]:
-    """Run a query for one value. Return the files and row groups that it reads, as text, and its median seconds."""
+    """Run a query for one value. Return a text with the files and row groups that it reads, and its median seconds."""
     snapshot = Snapshot.load(LocalLogStore(table))
     remaining = prune(
         snapshot.files, Comparison(column=(column,), operator=Operator.EQ, literal=value), snapshot.table_schema
@@ -150,7 +150,7 @@ def main() -> None:
     def pack(table: str) -> None:
         optimize(spark, OptimizeRequest(table=table))
 
-    def order(table: str) -> None:
+    def order_rows(table: str) -> None:
         optimize(spark, OptimizeRequest(table=table, z_order_by=COLUMNS, target_file_size=TARGET_BYTES))
 
     def copy_rows(table: str) -> None:
@@ -168,16 +168,16 @@ def main() -> None:
         compare(f"pack {FILES} files of {max(1, FILES // 20)} partitions", "delta-rs", 5.0, partitioned, pack,
                 pack_with_delta_rs),
         compare(f"pack 40 files of {ROWS} rows", "plain read and write", 1.1, large, pack, copy_rows),
-        compare(f"order {ROWS} rows", "delta-rs", 3.0, large, order, order_with_delta_rs),
+        compare(f"order {ROWS} rows", "delta-rs", 3.0, large, order_rows, order_with_delta_rs),
     ]  # fmt: skip
     print_table(pairs)
     table = copy_for_each_side(large)["deltalite"]
     before = {column: run_query(spark, table, column, 4_242) for column in COLUMNS}
-    order(table)
+    order_rows(table)
     after = {column: run_query(spark, table, column, 4_242) for column in COLUMNS}
     for column in COLUMNS:
-        for time_name, (reads, seconds) in (("before", before[column]), ("after", after[column])):
-            print(f"{column} = 4242, {time_name:>6} the Z-order: reads {reads}; {seconds:.2f} s")
+        for before_or_after, (reads, seconds) in (("before", before[column]), ("after", after[column])):
+            print(f"{column} = 4242, {before_or_after:>6} the Z-order: reads {reads}; {seconds:.2f} s")
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB peak memory of the Python process")
 
 

@@ -19,7 +19,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from measuring import Pair, print_table
+from measuring import TimedPair, print_table
 
 from deltalite import DeltaTable
 
@@ -28,7 +28,7 @@ ROWS_PER_FILE = 1_000_000
 ROUNDS = 11
 FOLDER = Path(".benchmarks").resolve()
 TABLE = FOLDER / f"read-{ROWS}"
-LARGE = FOLDER / "read-large"
+LARGE_TABLE = FOLDER / "read-large"
 MAX_MEGABYTES = 300
 
 
@@ -96,11 +96,11 @@ def compare() -> None:
             f"{path}: for amounts below 100, deltalite returned {read_filtered()} rows, "
             f"and delta-rs {read_filtered_with_delta_rs()}."
         )
-    dataset_pair = Pair(name=f"to_arrow of {ROWS:,} rows", peer="to_pyarrow_table", target=1.0)
+    dataset_pair = TimedPair(name=f"to_arrow of {ROWS:,} rows", peer="to_pyarrow_table", target=1.0)
     dataset_pair.run(read_all, read_all_with_delta_rs, rounds=ROUNDS)
-    query_pair = Pair(name=f"to_arrow of {ROWS:,} rows", peer="QueryBuilder", target=1.0)
+    query_pair = TimedPair(name=f"to_arrow of {ROWS:,} rows", peer="QueryBuilder", target=1.0)
     query_pair.run(read_all, query_all_with_delta_rs, rounds=ROUNDS)
-    filtered_pair = Pair(name="one column, one row in a hundred", peer="to_pyarrow_table", target=1.0)
+    filtered_pair = TimedPair(name="one column, one row in a hundred", peer="to_pyarrow_table", target=1.0)
     filtered_pair.run(read_filtered, read_filtered_with_delta_rs, rounds=ROUNDS)
     print_table([dataset_pair, query_pair, filtered_pair])
 
@@ -124,8 +124,8 @@ def random_rows(count: int) -> pa.Table:
 
 def make_large_table() -> None:
     """Write a table of 2 GB: a file of 1 GB with a single row group, and two files with normal row groups."""
-    shutil.rmtree(LARGE, ignore_errors=True)
-    log = LARGE / "_delta_log"
+    shutil.rmtree(LARGE_TABLE, ignore_errors=True)
+    log = LARGE_TABLE / "_delta_log"
     log.mkdir(parents=True)
     tags = {"type": "array", "elementType": "long", "containsNull": True}
     types = {"id": "long", "payload": "binary", "tags": tags, "score": "double", "name": "string"}
@@ -140,7 +140,7 @@ def make_large_table() -> None:
     }
     actions = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
     for number, (megabytes, rows_per_group) in enumerate([(1024, 2**31 - 1), (512, 500_000), (512, 500_000)]):
-        path = LARGE / f"part-{number}.parquet"
+        path = LARGE_TABLE / f"part-{number}.parquet"
         chunks = [random_rows(250_000)]
         while sum(chunk.nbytes for chunk in chunks) < megabytes * 1024**2:
             chunks.append(random_rows(250_000))
@@ -153,7 +153,7 @@ def make_large_table() -> None:
 STREAM_PROGRAM = """
 import sys
 from deltalite import DeltaTable
-def peak_kb():  # not ru_maxrss, which includes the peak of the parent process
+def peak_kb():  # ru_maxrss would also include the peak of the parent process
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 before_kb = peak_kb()
@@ -170,13 +170,13 @@ def measure_memory() -> None:
     Delete the table at the end unless `--keep` is on the command line.
     """
     make_large_table()
-    stored_bytes = sum(path.stat().st_size for path in LARGE.glob("*.parquet"))
-    group_counts = [pq.ParquetFile(path).metadata.num_row_groups for path in sorted(LARGE.glob("*.parquet"))]
-    command = [sys.executable, "-c", STREAM_PROGRAM, str(LARGE)]
+    stored_bytes = sum(path.stat().st_size for path in LARGE_TABLE.glob("*.parquet"))
+    group_counts = [pq.ParquetFile(path).metadata.num_row_groups for path in sorted(LARGE_TABLE.glob("*.parquet"))]
+    command = [sys.executable, "-c", STREAM_PROGRAM, str(LARGE_TABLE)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     num_rows, arrow_bytes, before_kb, peak_kb = map(int, output.split())
     if "--keep" not in sys.argv[1:]:
-        shutil.rmtree(LARGE)
+        shutil.rmtree(LARGE_TABLE)
     verdict = "" if peak_kb < MAX_MEGABYTES * 1024 else "  OVER"
     stored = f"{stored_bytes / 1e9:.2f} GB stored in files of {group_counts} row groups"
     print(f"{num_rows:,} rows, {stored}, {arrow_bytes / 1e9:.2f} GB in Arrow")

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bench_log import first_actions
-from measuring import Pair, print_table
+from measuring import TimedPair, print_table
 
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
@@ -32,13 +32,14 @@ FILES = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 1_0
 FEW_FILES = 100
 ROUNDS = 2
 FILES_PER_FOLDER = 1_000
-MAX_LINKS = 30_000  # of one file, below the limits of common file systems
+# The number of hard links to one file. It is below the limits of common file systems.
+MAX_LINKS = 30_000
 FOLDER = Path(".benchmarks").resolve()
 NOW_MS = 1_800_000_000_000
 PROGRAM = """
 import sys, time
 import pyarrow
-pyarrow.array([{{}}])  # loads pandas if it is installed
+pyarrow.array([{{}}])  # this call loads pandas, if it is installed, before the measurement
 {imports}
 started = time.perf_counter()
 {restore}
@@ -53,7 +54,7 @@ DELTALITE_PROGRAM = PROGRAM.format(
 DELTA_RS_PROGRAM = PROGRAM.format(imports="import deltalake", restore="deltalake.DeltaTable(sys.argv[1]).restore(0)")
 
 
-def add_of(number: int) -> dict[str, object]:
+def fields_of_add(number: int) -> dict[str, object]:
     """Return the fields of the `add` action of a file."""
     day = f"d{number // FILES_PER_FOLDER:06d}"
     stats = {"numRecords": 1000, "minValues": {"id": number}, "maxValues": {"id": number + 999}, "nullCount": {"id": 0}}
@@ -70,7 +71,7 @@ def make_table(num_removed: int) -> Path:
         return table
     shutil.rmtree(table, ignore_errors=True)
     log.mkdir(parents=True)
-    adds = [add_of(number) for number in range(FILES)]
+    adds = [fields_of_add(number) for number in range(FILES)]
     for number, add in enumerate(adds):
         file, link_target = table / str(add["path"]), table / f"_{number // MAX_LINKS}"
         if number % FILES_PER_FOLDER == 0:
@@ -81,9 +82,9 @@ def make_table(num_removed: int) -> Path:
     write_commit(log, 0, [*first_actions(), *({"add": add} for add in adds)])
     write_checkpoint(Snapshot.load(LocalLogStore(str(table))), now_ms=NOW_MS)
     remove_fields = {"deletionTimestamp": NOW_MS, "dataChange": True, "extendedFileMetadata": True}
-    add_fields = ("path", "partitionValues", "size")
+    copied_fields = ("path", "partitionValues", "size")
     removed_adds = adds[:: FILES // num_removed]
-    removes = ({"remove": {key: add[key] for key in add_fields} | remove_fields} for add in removed_adds)
+    removes = ({"remove": {key: add[key] for key in copied_fields} | remove_fields} for add in removed_adds)
     write_commit(log, 1, removes)
     return table
 
@@ -95,10 +96,10 @@ def write_commit(log: Path, version: int, actions: Iterable[object]) -> None:
         file.writelines(json.dumps(action) + "\n" for action in actions)
 
 
-def measure(num_removed: int, label: str) -> Pair:
+def measure(num_removed: int, label: str) -> TimedPair:
     """Measure both sides on one table, and print their memory. Return the times."""
     table = make_table(num_removed)
-    pair = Pair(name=f"{FILES:,} files, {label}", peer="delta-rs", target=1.5)
+    pair = TimedPair(name=f"{FILES:,} files, {label}", peer="delta-rs", target=1.5)
     sides = (("deltalite", DELTALITE_PROGRAM, pair.deltalite_s), ("delta-rs", DELTA_RS_PROGRAM, pair.peer_s))
     for _ in range(ROUNDS):
         for side, program, times in sides:

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from measuring import Pair, print_table
+from measuring import TimedPair, print_table
 from pyspark.sql import SparkSession
 from spark_session import session
 
@@ -84,9 +84,9 @@ def merge_rows(spark: SparkSession, table: Path) -> None:
     merge(spark, request)
 
 
-def measure(name: str, operation: Callable[[Path], object]) -> Pair:
+def measure(name: str, operation: Callable[[Path], object]) -> TimedPair:
     """Measure an operation on new copies of both tables, and return the times."""
-    pair = Pair(name=name, peer="without row tracking", target=TARGET)
+    pair = TimedPair(name=name, peer="without row tracking", target=TARGET)
     copies = {table: FOLDER / f"{table.name}-copy" for table in (TRACKED, PLAIN)}
 
     def prepare() -> None:

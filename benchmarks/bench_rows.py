@@ -1,9 +1,10 @@
 """Merge, update and delete in a table of 8,000,000 rows, compared with delta-rs on the same data.
 
-A merge has one percent of the rows, and half of them are new. The changed rows of one source are spread over the table.
-Those of the other source have adjacent keys. An update and a delete change a tenth of a percent. Each round works on a
-new table of hard links to the same files. The time does not include making this table. Both sides read the source from
-a Parquet file. To use smaller tables, set `DELTALITE_BENCH_ROWS`.
+The source of a merge has as many rows as one percent of the table. Half of them are new. The other rows change rows of
+the table: one source changes rows that are spread over the table, another source changes rows with adjacent keys. An
+update and a delete change a tenth of a percent of the rows. Each round works on a new table of hard links to the same
+files. The time does not include making this table. Both sides read the source from a Parquet file. To use smaller
+tables, set `DELTALITE_BENCH_ROWS`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
-from measuring import Pair, print_table
+from measuring import TimedPair, print_table
 from pyspark.sql import SparkSession
 from spark_session import session
 
@@ -32,7 +33,7 @@ FILES = 16
 ROUNDS = 3
 FOLDER = Path(".benchmarks").resolve() / f"rows-{ROWS}"
 WORK = FOLDER / "work"
-PROPERTIES = {"files": {}, "vectors": {"delta.enableDeletionVectors": "true"}}
+PROPERTIES_BY_TABLE = {"files": {}, "vectors": {"delta.enableDeletionVectors": "true"}}
 ROWS_PER_CHANGE = 1_000
 STRIDE = 7_919  # a prime, so that the keys are spread over the whole table
 
@@ -52,7 +53,7 @@ def rows_of(keys: pa.Array, score: float) -> pa.Table:
 def make_tables() -> None:
     """Write the tables that each round copies, and the sources of the merges."""
     rows_per_file = ROWS // FILES
-    for name, properties in PROPERTIES.items():
+    for name, properties in PROPERTIES_BY_TABLE.items():
         table = FOLDER / name
         for number in range(FILES):
             keys = pa.array(range(number * rows_per_file, (number + 1) * rows_per_file), pa.int64())
@@ -99,17 +100,18 @@ def merge_with_delta_rs(source: Path) -> Callable[[Path], object]:
 
 
 def measure(
-    name: str, kind: str, run_deltalite: Callable[[Path], object], run_delta_rs: Callable[[Path], object]
-) -> Pair:
+    name: str, table_name: str, run_deltalite: Callable[[Path], object], run_delta_rs: Callable[[Path], object]
+) -> TimedPair:
     """Measure an operation with both sides on new tables, and return the times.
 
-    `kind` is a key of `PROPERTIES`. delta-rs writes no deletion vectors, so its tables never have the property.
+    `table_name` is a key of `PROPERTIES_BY_TABLE`. delta-rs writes no deletion vectors, so its tables never have the
+    property.
     """
-    pair = Pair(name=f"{name}, {kind}", peer="delta-rs", target=1.0)
+    pair = TimedPair(name=f"{name}, {table_name}", peer="delta-rs", target=1.0)
     tables: dict[str, Path] = {}
 
     def prepare() -> None:
-        tables["deltalite"], tables["delta-rs"] = copy_table(kind, "deltalite"), copy_table("files", "delta-rs")
+        tables["deltalite"], tables["delta-rs"] = copy_table(table_name, "deltalite"), copy_table("files", "delta-rs")
 
     pair.run(
         lambda: run_deltalite(tables["deltalite"]),
@@ -141,18 +143,21 @@ def main() -> None:
     spark = session({"spark.sql.shuffle.partitions": "4"})
     pairs = []
     condition = f"order_id % {ROWS_PER_CHANGE} = 17"
-    for kind in PROPERTIES:
+    for table_name in PROPERTIES_BY_TABLE:
         for keys in ("spread", "adjacent"):
             source = FOLDER / f"{keys}.parquet"
             pairs.append(
                 measure(
-                    f"merge of 1%, {keys} keys", kind, merge_with_deltalite(spark, source), merge_with_delta_rs(source)
+                    f"merge of 1%, {keys} keys",
+                    table_name,
+                    merge_with_deltalite(spark, source),
+                    merge_with_delta_rs(source),
                 )
             )
         pairs.append(
             measure(
                 "update of 0.1%",
-                kind,
+                table_name,
                 lambda table: update(spark, UpdateRequest(table=str(table), condition=condition, set={"score": "2"})),
                 lambda table: DeltaTable(table).update(predicate=condition, updates={"score": "2"}),
             )
@@ -160,7 +165,7 @@ def main() -> None:
         pairs.append(
             measure(
                 "delete of 0.1%",
-                kind,
+                table_name,
                 lambda table: delete(spark, DeleteRequest(table=str(table), condition=condition)),
                 lambda table: DeltaTable(table).delete(condition),
             )

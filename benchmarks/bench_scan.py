@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from measuring import Pair, print_table
+from measuring import TimedPair, print_table
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from spark_session import session
@@ -28,10 +28,11 @@ FILES = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
 ROWS = 8_000_000
 ROUNDS = 9
 FOLDER = Path(".benchmarks").resolve()
-TABLE, WITH_VECTORS = FOLDER / f"scan-{FILES}", FOLDER / f"scan-{FILES}-with-vectors"
-VECTORS = "deletion_vectors.bin"
+TABLE, TABLE_WITH_VECTORS = FOLDER / f"scan-{FILES}", FOLDER / f"scan-{FILES}-with-vectors"
+VECTORS_FILE = "deletion_vectors.bin"
 SCHEMA = {"order_id": "long", "customer": "string", "score": "double"}
-REMOVED_ROWS = range(7, ROWS // FILES, 100)  # positions in each file
+# The positions of the removed rows in each file.
+REMOVED_ROWS = range(7, ROWS // FILES, 100)
 
 
 def make_files() -> list[str]:
@@ -47,8 +48,8 @@ def make_files() -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
 
-def make_log(table: Path, names: list[str], vectors: list[dict[str, object]] | None) -> None:
-    """Write one commit with all files. Each file gets its element of `vectors`, or no deletion vector if it is None."""
+def make_log(table: Path, names: list[str], descriptors: list[dict[str, object]] | None) -> None:
+    """Write one commit with all files. `descriptors` has the deletion vector of each file; None means no vectors."""
     features = ["deletionVectors"]
     fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in SCHEMA.items()]
     metadata = {
@@ -63,13 +64,15 @@ def make_log(table: Path, names: list[str], vectors: list[dict[str, object]] | N
     for number, name in enumerate(names):
         file = TABLE / "data" / name
         add = {"path": str(file), "partitionValues": {}, "size": file.stat().st_size, "modificationTime": 0}
-        actions.append({"add": {**add, "dataChange": True} | ({"deletionVector": vectors[number]} if vectors else {})})
+        actions.append(
+            {"add": {**add, "dataChange": True} | ({"deletionVector": descriptors[number]} if descriptors else {})}
+        )
     log = table / "_delta_log"
     log.mkdir(parents=True)
     (log / f"{0:020}.json").write_text("\n".join(json.dumps(action) for action in actions))
 
 
-def make_vectors(count: int) -> list[dict[str, object]]:
+def write_vectors(count: int) -> list[dict[str, object]]:
     """Write a deletion vector of `REMOVED_ROWS` for each of `count` files, and return their descriptors.
 
     Protocol: Deletion Vector File Storage Format.
@@ -77,11 +80,15 @@ def make_vectors(count: int) -> list[dict[str, object]]:
     content, descriptors = b"\x01", []
     vector = struct.pack("<I", 1681511377) + BitMap64(REMOVED_ROWS).serialize()
     for _ in range(count):
-        location = {"storageType": "p", "pathOrInlineDv": f"file:{WITH_VECTORS / VECTORS}", "offset": len(content)}
+        location = {
+            "storageType": "p",
+            "pathOrInlineDv": f"file:{TABLE_WITH_VECTORS / VECTORS_FILE}",
+            "offset": len(content),
+        }
         descriptors.append({**location, "sizeInBytes": len(vector), "cardinality": len(REMOVED_ROWS)})
         content += struct.pack(">I", len(vector)) + vector + struct.pack(">I", zlib.crc32(vector))
-    WITH_VECTORS.mkdir(parents=True)
-    (WITH_VECTORS / VECTORS).write_bytes(content)
+    TABLE_WITH_VECTORS.mkdir(parents=True)
+    (TABLE_WITH_VECTORS / VECTORS_FILE).write_bytes(content)
     return descriptors
 
 
@@ -99,12 +106,12 @@ def check_row_count(name: str, row_count: int, expected: int) -> None:
 
 def main() -> None:
     """Measure the scans, and print the ratios."""
-    if not (WITH_VECTORS / "_delta_log").exists():
+    if not (TABLE_WITH_VECTORS / "_delta_log").exists():
         shutil.rmtree(TABLE, ignore_errors=True)
-        shutil.rmtree(WITH_VECTORS, ignore_errors=True)
+        shutil.rmtree(TABLE_WITH_VECTORS, ignore_errors=True)
         names = make_files()
         make_log(TABLE, names, None)
-        make_log(WITH_VECTORS, names, make_vectors(len(names)))
+        make_log(TABLE_WITH_VECTORS, names, write_vectors(len(names)))
     spark = session()
 
     def scan_parquet() -> None:
@@ -115,11 +122,11 @@ def main() -> None:
 
     def scan_table_with_vectors() -> None:
         expected = ROWS - FILES * len(REMOVED_ROWS)
-        check_row_count("the table with vectors", compute_sums(delta.read(spark, str(WITH_VECTORS))), expected)
+        check_row_count("the table with vectors", compute_sums(delta.read(spark, str(TABLE_WITH_VECTORS))), expected)
 
-    scan_pair = Pair(name=f"scan of {FILES:,} files", peer="spark.read.parquet", target=1.05)
+    scan_pair = TimedPair(name=f"scan of {FILES:,} files", peer="spark.read.parquet", target=1.05)
     scan_pair.run(scan_table, scan_parquet, rounds=ROUNDS)
-    vectors_pair = Pair(name="the same with deletion vectors", peer="spark.read.parquet", target=float("inf"))
+    vectors_pair = TimedPair(name="the same with deletion vectors", peer="spark.read.parquet", target=float("inf"))
     vectors_pair.run(scan_table_with_vectors, scan_parquet, rounds=ROUNDS)
     print_table([scan_pair, vectors_pair])
     spark.stop()

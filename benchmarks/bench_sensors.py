@@ -5,7 +5,7 @@ twenty commits, and polls it every 30 s. The tables are on the local disk. With 
 machine, and the triggerer opens them with an Airflow connection. No other process of Airflow runs.
 
 After all triggers have started, the benchmark measures the CPU time of the triggerer's processes as a share of one
-core. The share of the sensors is the difference to the idle triggerer.
+core. The share of the sensors is the share of this triggerer minus the share of the idle triggerer.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def share_of_a_core(airflow: WholeAirflow, lake: DiskLake | S3Lake, sensors: int
 
     At the end each table gets a commit, which must end all triggers. This check shows that all of them were waiting.
     """
-    log = airflow.said_in / "triggerer.log"
+    log = airflow.process_logs / "triggerer.log"
     log.unlink(missing_ok=True)
 
     def trigger_counts() -> list[str]:
@@ -145,7 +145,8 @@ def share_of_a_core(airflow: WholeAirflow, lake: DiskLake | S3Lake, sensors: int
     airflow.start("triggerer")
     try:
         airflow.until("all triggers run", lambda: trigger_counts()[-1:] == [str(sensors)], timeout=300)
-        time.sleep(20)  # so that the share does not include the cost of the start
+        # The measurement begins 20 seconds later, so that the share does not include the cost of the start.
+        time.sleep(20)
         before, started = cpu_seconds(airflow.process("triggerer")), time.monotonic()
         time.sleep(seconds)
         share = (cpu_seconds(airflow.process("triggerer")) - before) / (time.monotonic() - started)
@@ -153,7 +154,7 @@ def share_of_a_core(airflow: WholeAirflow, lake: DiskLake | S3Lake, sensors: int
             lake.write_commit(table, COMMITS)
         airflow.until("all triggers have found the commit", lambda: trigger_counts()[-1:] == ["0"], timeout=300)
     finally:
-        airflow.kill("triggerer")
+        airflow.stop("triggerer")
     return share
 
 
@@ -176,7 +177,7 @@ def main() -> None:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="deltalite-sensors-")))
         lake = stack.enter_context(s3_lake()) if arguments.s3 else DiskLake(home / "lake")
         airflow = WholeAirflow(home / "airflow")
-        for folder in (airflow.dags, airflow.logs, airflow.said_in):
+        for folder in (airflow.dags, airflow.logs, airflow.process_logs):
             folder.mkdir(parents=True)
         for table in range(arguments.sensors):
             for version in range(COMMITS):

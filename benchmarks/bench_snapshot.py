@@ -13,7 +13,7 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
-from measuring import Pair, print_table
+from measuring import TimedPair, print_table
 
 from deltalite import DeltaTable
 from deltalite.log.file_table import STRING_MAP
@@ -32,7 +32,7 @@ SCHEMA = {
 }
 
 
-def add_of(number: int) -> dict[str, object]:
+def fields_of_add(number: int) -> dict[str, object]:
     """Return the fields of the `add` action of a file, with statistics of three data columns."""
     day = f"d{number // FILES_PER_DAY:06d}"
     stats = {
@@ -85,7 +85,7 @@ def make_table() -> None:
             ("createdTime", pa.int64()),
         ]
     )
-    adds = pa.array([None, None, *(add_of(n) for n in range(FILES))], add_type)
+    adds = pa.array([None, None, *(fields_of_add(n) for n in range(FILES))], add_type)
     num_actions = FILES + 2
     checkpoint = pa.table(
         {
@@ -100,11 +100,11 @@ def make_table() -> None:
         "\n".join(json.dumps(a) for a in ({"protocol": protocol}, {"metaData": metadata}))
     )
     for version in range(1, COMMITS + 1):
-        removed_path = add_of(version)["path"]
+        removed_path = fields_of_add(version)["path"]
         actions: list[dict[str, object]] = [
             {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE"}},
             {"remove": {"path": removed_path, "deletionTimestamp": 1_700_000_000_000, "dataChange": True}},
-            *({"add": add_of(FILES + version * 100 + n)} for n in range(100)),
+            *({"add": fields_of_add(FILES + version * 100 + n)} for n in range(100)),
         ]
         (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, actions)))
 
@@ -128,7 +128,7 @@ def main() -> None:
         raise SystemExit(
             f"{path}: deltalite lists {count_with_deltalite()} files, and delta-rs {count_with_delta_rs()}."
         )
-    pair = Pair(name=f"snapshot and list of {FILES:,} files", peer="delta-rs", target=0.5)
+    pair = TimedPair(name=f"snapshot and list of {FILES:,} files", peer="delta-rs", target=0.5)
     pair.run(count_with_deltalite, count_with_delta_rs, rounds=ROUNDS)
     print_table([pair])
 

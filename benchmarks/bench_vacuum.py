@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import deltalake
-from measuring import Pair, print_table
+from measuring import TimedPair, print_table
 
 from deltalite.commands.vacuum import vacuum
 from deltalite.requests import VacuumRequest
@@ -95,8 +95,8 @@ def count_files(table: Path) -> int:
 def main() -> None:
     """Measure both sides in alternating order, and print a table. The first round does not count."""
     label = f"{FILES:,} files, {FILES // 2:,} removed"
-    full_pair = Pair(name=f"vacuum of {label}", peer="delta-rs", target=1.0)
-    dry_run_pair = Pair(name=f"dry run of {label}", peer="delta-rs", target=1.0)
+    full_pair = TimedPair(name=f"vacuum of {label}", peer="delta-rs", target=1.0)
+    dry_run_pair = TimedPair(name=f"dry run of {label}", peer="delta-rs", target=1.0)
     lite_times_s: list[float] = []
     vacuums: dict[str, Callable[..., float]] = {"deltalite": vacuum_with_deltalite, "delta-rs": vacuum_with_delta_rs}
     for round_number in range(ROUNDS + 1):

@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from measuring import Pair, print_table
+from measuring import TimedPair, print_table
 from pyspark.sql import SparkSession
 from spark_session import session
 
@@ -37,7 +37,8 @@ def make_source(spark: SparkSession) -> None:
 
 def main() -> None:
     """Measure both writes, each time to a new table or folder, and print a table. Exit if the table lacks rows."""
-    spark = session({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})  # the type that Delta requires
+    # Delta requires this type for timestamps, so both sides write it.
+    spark = session({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
     if not (SOURCE / "_SUCCESS").exists():
         make_source(spark)
     request = WriteRequest(table=str(TABLE), sources={"source": Source(format="parquet", path=str(SOURCE))})
@@ -51,7 +52,7 @@ def main() -> None:
     def write_parquet() -> None:
         spark.read.parquet(str(SOURCE)).write.mode("overwrite").parquet(str(PARQUET))
 
-    pair = Pair(name=f"write of {ROWS:,} rows", peer="df.write.parquet", target=1.1)
+    pair = TimedPair(name=f"write of {ROWS:,} rows", peer="df.write.parquet", target=1.1)
     pair.run(write_table, write_parquet, rounds=ROUNDS)
     print_table([pair])
     spark.stop()

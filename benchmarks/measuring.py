@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True, kw_only=True)
-class Pair:
+class TimedPair:
     """The times of this library and of a peer that gives the same result, in seconds for each round.
 
     `target` is the maximum of `ratio`.
@@ -53,7 +53,7 @@ class Pair:
                     seconds.append(time.perf_counter() - started)
 
 
-def print_table(pairs: list[Pair]) -> None:
+def print_table(pairs: list[TimedPair]) -> None:
     """Print one line per pair: the medians, the ratio, its target, and OVER if the ratio exceeds the target."""
     print(f"{'benchmark':<44} {'deltalite':>9} {'peer':>8} {'ratio':>6} {'target':>7}")
     for pair in pairs:

@@ -20,19 +20,19 @@ from typing import Any, TextIO
 
 
 def main(dag_id: str, logs: Path) -> None:
-    """Run the DAG for each day on standard input. The process is killed when standard input ends."""
+    """Run the DAG for each day on standard input. When standard input ends, a thread kills the process."""
     days: Queue[date] = Queue()
     Thread(target=_read_days, args=(os.fdopen(os.dup(0)), days), daemon=True).start()
     answers = os.fdopen(os.dup(1), "w")
-    # Programs that tasks start would inherit standard input and read the days.
+    # Without this, programs that the tasks start would inherit standard input and read the days.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _redirect_output_to(logs / f"{dag_id}.log")
-    dag = _load(dag_id)
+    dag = _load_dag(dag_id)
     while True:
         day = days.get()
         log = logs / f"{dag_id}-{day}.log"
         _redirect_output_to(log)
-        print(json.dumps({**_run(dag, day), "log": str(log)}), file=answers, flush=True)
+        print(json.dumps({**_run_dag(dag, day), "log": str(log)}), file=answers, flush=True)
 
 
 def _read_days(lines: TextIO, days: Queue[date]) -> None:
@@ -54,13 +54,14 @@ def _redirect_output_to(log: Path) -> None:
     os.close(descriptor)
 
 
-def _load(dag_id: str) -> Any:
+def _load_dag(dag_id: str) -> Any:
     """Load the DAG from Airflow's DAG folder."""
     from airflow.configuration import conf
     from airflow.dag_processing.dagbag import DagBag
     from airflow.sdk.execution_time import supervisor
 
-    # `DAG.test` makes an API server for each task, which takes seconds. With the cache it makes one for all tasks.
+    # `DAG.test` makes an API server for each task, which takes seconds. With the cache, it makes one server for all
+    # tasks.
     supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
     file = Path(conf.get_mandatory_value("core", "dags_folder")) / f"{dag_id}.py"
     bag = DagBag(file)
@@ -69,14 +70,14 @@ def _load(dag_id: str) -> Any:
     return bag.dags[dag_id]
 
 
-def _run(dag: Any, day: date) -> dict[str, Any]:
+def _run_dag(dag: Any, day: date) -> dict[str, Any]:
     """Run the DAG for a day. Return its success, the return value of each task, and the first error, if any."""
     failures: list[str] = []
     for task in dag.tasks:
         task.on_failure_callback = [lambda context: failures.append(str(context["exception"]))]
     midnight = datetime.combine(day, time(tzinfo=UTC))
-    # The run of a day starts when the day is over, as with the scheduler. The run's id contains this time, so the run
-    # of a day always has the same id.
+    # The run of a day starts when the day is over, as with the scheduler. The id of the run contains this start time,
+    # so the run of a day always has the same id.
     run = dag.test(logical_date=midnight, run_after=midnight + timedelta(days=1))
     tasks = {ti.task_id: ti for ti in run.get_task_instances()}
     return {

@@ -2,8 +2,8 @@
 
 The feed has typical errors: late orders of the day before, repeated lines (unchanged or corrected), missing values,
 amounts that are not numbers, and invalid ids. It also has white space, several time zones, and texts with quotes,
-commas, line breaks and letters of many languages. The content depends on the day alone, so an existing file with this
-content is not written again. The module imports only the standard library.
+commas, line breaks and letters of many languages. The content depends only on the day and the number of orders, so an
+existing file with this content is not written again. The module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_CUSTOMER_SHARE = 0.01
 BAD_AMOUNT_SHARE = 0.003
 NO_AMOUNT_SHARE = 0.01
 
-_CUSTOMERS = 3_000
+_CUSTOMER_COUNT = 3_000
 _NAMES = ("Anna", "José", "Zoë", "Łukasz", "Søren", "Наталья", "太郎", "أمينة", "O'Brien", "Müller", "Nguyễn", "Ng")
 _COUNTRIES = ("DE", "de", "FR", "PL", "DK", "US", "JP", " IN", "BR", "")
 _ZONES = tuple(timezone(timedelta(minutes=minutes)) for minutes in (0, 60, -300, 330, 540))
@@ -74,54 +74,55 @@ def feed(day: date, *, orders: int = ORDERS_A_DAY) -> str:
 def _lines(day: date, orders: int) -> list[list[str]]:
     """Return all lines of a delivery, in random order."""
     late_count = round(orders * LATE_SHARE)
-    on_time_orders = _day_of_orders(day, orders)[late_count:]
-    late_orders = _day_of_orders(day - timedelta(days=1), orders)[:late_count]
-    chance = random.Random(f"delivery {day}")  # noqa: S311  the seed gives the same lines on every machine
-    lines = [line for order in (*on_time_orders, *late_orders) for line in _delivered_lines(order, chance)]
-    chance.shuffle(lines)
+    on_time_orders = _orders_of_day(day, orders)[late_count:]
+    late_orders = _orders_of_day(day - timedelta(days=1), orders)[:late_count]
+    random_generator = random.Random(f"delivery {day}")  # noqa: S311  the seed gives the same lines on every machine
+    lines = [line for order in (*on_time_orders, *late_orders) for line in _delivered_lines(order, random_generator)]
+    random_generator.shuffle(lines)
     return lines
 
 
-def _day_of_orders(day: date, orders: int) -> list[list[str]]:
+def _orders_of_day(day: date, orders: int) -> list[list[str]]:
     """Return all orders of a day, on time and late."""
-    chance = random.Random(f"orders {day}")  # noqa: S311  as above
-    return [_order(day, number, chance) for number in range(orders)]
+    random_generator = random.Random(f"orders {day}")  # noqa: S311  the seed gives the same orders on every machine
+    return [_order(day, number, random_generator) for number in range(orders)]
 
 
-def _order(day: date, number: int, chance: random.Random) -> list[str]:
-    customer = chance.randrange(_CUSTOMERS)
-    moment = datetime.combine(day, time(tzinfo=UTC)) + timedelta(seconds=chance.randrange(86_400))
-    zone = chance.choice(_ZONES)
+def _order(day: date, number: int, random_generator: random.Random) -> list[str]:
+    customer = random_generator.randrange(_CUSTOMER_COUNT)
+    moment = datetime.combine(day, time(tzinfo=UTC)) + timedelta(seconds=random_generator.randrange(86_400))
+    zone = random_generator.choice(_ZONES)
     return [
         f"{day:%Y%m%d}{number:06}",
-        "" if chance.random() < NO_CUSTOMER_SHARE else f"{_NAMES[customer % len(_NAMES)]} {customer}",
-        chance.choice(_COUNTRIES),
-        _amount(chance),
-        chance.choice(_NOTES),
+        "" if random_generator.random() < NO_CUSTOMER_SHARE else f"{_NAMES[customer % len(_NAMES)]} {customer}",
+        random_generator.choice(_COUNTRIES),
+        _amount(random_generator),
+        random_generator.choice(_NOTES),
         moment.astimezone(zone).isoformat(),
-        (moment + timedelta(seconds=chance.randrange(1, 900))).astimezone(UTC).isoformat(),
+        (moment + timedelta(seconds=random_generator.randrange(1, 900))).astimezone(UTC).isoformat(),
     ]
 
 
-def _amount(chance: random.Random) -> str:
-    draw = chance.random()
-    cents = chance.randrange(1, 400) * chance.randrange(1, 150)  # mostly small; integers are equal on every platform
+def _amount(random_generator: random.Random) -> str:
+    draw = random_generator.random()
+    # The product of two draws is mostly small. Integers give the same product on every platform.
+    cents = random_generator.randrange(1, 400) * random_generator.randrange(1, 150)
     if draw < BAD_AMOUNT_SHARE:
-        return chance.choice(_BAD_AMOUNTS)
+        return random_generator.choice(_BAD_AMOUNTS)
     if draw < BAD_AMOUNT_SHARE + NO_AMOUNT_SHARE:
         return ""
     return f"{cents // 100}.{cents % 100:02}"
 
 
-def _delivered_lines(order: list[str], chance: random.Random) -> Iterator[list[str]]:
+def _delivered_lines(order: list[str], random_generator: random.Random) -> Iterator[list[str]]:
     """Yield the lines of an order in a delivery: one, or two if the shop repeats or corrects it."""
-    draw = chance.random()
+    draw = random_generator.random()
     if draw < INVALID_ID_SHARE:
-        yield [chance.choice(("", "test")), *order[1:]]
+        yield [random_generator.choice(("", "test")), *order[1:]]
         return
     yield order
     if draw < INVALID_ID_SHARE + REPEATED_SHARE:
         yield list(order)
     elif draw < INVALID_ID_SHARE + REPEATED_SHARE + CORRECTED_SHARE:
         sent_at = datetime.fromisoformat(order[-1]) + timedelta(hours=1)
-        yield [*order[:3], f" {chance.randrange(1, 500)}.00 ", *order[4:6], sent_at.isoformat()]
+        yield [*order[:3], f" {random_generator.randrange(1, 500)}.00 ", *order[4:6], sent_at.isoformat()]

@@ -1,8 +1,8 @@
 """The demonstration: a real Airflow loads three days of orders into a Delta table, and the program shows the table.
 
 All files are in one folder (`--home`), by default `.airflow` in the checkout. It is Airflow's home with the SQLite
-database, and contains the feed, the table, and a log file for each DAG run. The days, and so the ids of the DAG runs,
-are always the same. A second demonstration repeats the same DAG runs, and shows that they write nothing twice.
+database, and contains the feed, the table, and a log file for each DAG run. The days are always the same, and so are
+the ids of the DAG runs. A second demonstration repeats the same DAG runs, and shows that they write nothing twice.
 
 The demonstration shows that the sensor waits:
 
@@ -51,10 +51,10 @@ class DemoError(Exception):
 class Demo:
     """The folders, the terminal and the start time, which all steps use."""
 
-    def __init__(self, home: Path, orders: int, days: int) -> None:
+    def __init__(self, home: Path, orders_a_day: int, day_count: int) -> None:
         self.home = home
-        self.orders = orders
-        self.days = DAYS[:days]
+        self.orders_a_day = orders_a_day
+        self.days = DAYS[:day_count]
         self.landing = home / "landing"
         self.lake = home / "lake"
         self.logs = home / "logs" / "demo"
@@ -87,7 +87,7 @@ class Demo:
 
 
 class DagRuns:
-    """A process that runs one DAG for one day after another. It ends after the block, or with this program."""
+    """A process that runs one DAG for one day after another. It ends at the end of the block, or with this program."""
 
     def __init__(self, demo: Demo, dag_id: str) -> None:
         self.dag_id = dag_id
@@ -146,9 +146,9 @@ def _tail(log: Path) -> str:
 def prepare(demo: Demo) -> None:
     """Create Airflow's database, or migrate it to the installed version, and write the feed."""
     demo.logs.mkdir(parents=True, exist_ok=True)
-    installed = importlib.metadata.version("apache-airflow-core")
+    installed_version = importlib.metadata.version("apache-airflow-core")
     version_file = demo.home / ".migrated"
-    if not (demo.database.exists() and version_file.exists() and version_file.read_text() == installed):
+    if not (demo.database.exists() and version_file.exists() and version_file.read_text() == installed_version):
         log = demo.logs / "migrate.log"
         with log.open("w") as file, demo.console.status("Airflow creates its database"):
             command = [sys.executable, "-m", "airflow", "db", "migrate"]
@@ -157,10 +157,10 @@ def prepare(demo: Demo) -> None:
             )
         if migration.returncode != 0:
             raise DemoError(f"Airflow could not create its database in {demo.home}.\n{_tail(log)}")
-        version_file.write_text(installed)
+        version_file.write_text(installed_version)
         demo.print_step("airflow", f"created the database {demo.database}")
     for day in demo.days:
-        file = write_feed(demo.landing, day, orders=demo.orders)
+        file = write_feed(demo.landing, day, orders=demo.orders_a_day)
         demo.print_step(f"{day} feed", f"{file} ({file.stat().st_size / 1e6:.1f} MB)")
 
 
@@ -190,10 +190,13 @@ def run_day(demo: Demo, day: date, ingest: DagRuns, report: DagRuns) -> tuple[di
 
 
 def _wait_for_deferral(demo: Demo, report: DagRuns) -> bool:
-    """Wait until the sensor of the new run is deferred. Return False if its first poll found the version."""
-    started = datetime.now(UTC)
+    """Wait until the sensor of the new run is deferred.
+
+    Return False if the run has ended, for example because the sensor's first poll found the version.
+    """
+    started_at = datetime.now(UTC)
     while not report.has_ended(_POLL_SECONDS):
-        if _is_deferred(demo.database, started):
+        if _is_deferred(demo.database, started_at):
             return True
     return False
 
@@ -214,9 +217,10 @@ def _is_deferred(database: Path, since: datetime) -> bool:
 
 def run(demo: Demo) -> None:
     """Run all steps of the demonstration."""
-    airflow, spark = (importlib.metadata.version(name) for name in ("apache-airflow-core", "pyspark"))
+    airflow_version, spark_version = (importlib.metadata.version(name) for name in ("apache-airflow-core", "pyspark"))
     demo.console.print(
-        f"[bold]Delta Lake as Airflow tasks[/]: Airflow {airflow}, Spark {spark}, all files in {demo.home}\n"
+        f"[bold]Delta Lake as Airflow tasks[/]: Airflow {airflow_version}, Spark {spark_version}, "
+        f"all files in {demo.home}\n"
     )
     prepare(demo)
     loads, reports = [], []
@@ -244,8 +248,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the example DAGs on a real Airflow and show the table.")
     parser.add_argument("--home", type=Path, default=CHECKOUT / ".airflow", help="the folder for all files")
     parser.add_argument("--orders", type=int, default=ORDERS_A_DAY, help="the number of orders a day")
-    days = len(DAYS)
-    parser.add_argument("--days", type=int, choices=range(1, days + 1), default=days, help="the number of days")
+    max_days = len(DAYS)
+    parser.add_argument("--days", type=int, choices=range(1, max_days + 1), default=max_days, help="the number of days")
     arguments = parser.parse_args()
     demo = Demo(arguments.home.resolve(), arguments.orders, arguments.days)
     try:

@@ -1,4 +1,7 @@
-"""The tables that the demonstration prints at its end. The module reads log and files without Spark and Airflow."""
+"""The tables that the demonstration prints at its end.
+
+The module reads the log and the data files of the Delta table without Spark and Airflow.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from rich.text import Text
 
 from deltalite import DeltaTable
 
-_ROWS_OF_A_PARTITION = 2
+_SHOWN_ROWS_OF_A_PARTITION = 2
 _HARD_CHARACTERS = frozenset('"\n🌤')  # a naive CSV reader fails on these, so the rows with them are shown
 
 
@@ -48,14 +51,15 @@ def _make_history_table(table: DeltaTable) -> Table:
     history_table.add_column("rows", justify="right")
     history_table.add_column("committed by")
     for commit in table.history():
-        run = json.loads(commit.get("userMetadata") or "{}")
+        task_details = json.loads(commit.get("userMetadata") or "{}")
         rows = int(commit.get("operationMetrics", {}).get("numOutputRows", 0))
         history_table.add_row(
             str(commit["version"]),
             f"{commit['timestamp']:%Y-%m-%d %H:%M:%S}",
             commit["operation"],
             f"{rows:,}",
-            f"{run.get('dag_id')}.{run.get('task_id')}, run {run.get('run_id')}, try {run.get('try_number')}",
+            f"{task_details.get('dag_id')}.{task_details.get('task_id')}, run {task_details.get('run_id')}, "
+            f"try {task_details.get('try_number')}",
         )
     return history_table
 
@@ -86,7 +90,7 @@ def _make_row_table(table: DeltaTable) -> Table:
         batches = table.to_batches(filter=[("day", "=", date.fromisoformat(day))])
         rows = (row for batch in batches for row in batch.slice(0, 200).to_pylist())
         hard_rows = (row for row in rows if _HARD_CHARACTERS.intersection(row["note"] or ""))
-        for row in islice(hard_rows, _ROWS_OF_A_PARTITION):
+        for row in islice(hard_rows, _SHOWN_ROWS_OF_A_PARTITION):
             row_table.add_row(*(Text(_cell_text(value)) for value in row.values()))
     return row_table
 

@@ -10,8 +10,8 @@ last merged version and ends at the newest version. No change is lost, and none 
 - Runs execute one after another. A failed run blocks the later ones (`depends_on_past`). Clear the complete run.
 
 A day without changes starts no Spark job. The DAG reads the stored version from the copy's history, so the copy keeps
-its log for a year. If no stored version is left, the task fails and does not start from the beginning. The Airflow
-Variable `lake` names the folder of the tables.
+its log for a year. If the history no longer contains a stored version, the task fails and does not start from the
+beginning. The Airflow Variable `lake` names the folder of the tables.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def next_range(source: str, copy: str) -> dict[str, int]:
 
     first_version, newest_version = last_merged_version(copy) + 1, DeltaTable(source).version
     if newest_version < first_version:
-        raise AirflowSkipException(f"{source} has no version after {newest_version}.")
+        raise AirflowSkipException(f"{source} has no version after {first_version - 1}, which is merged already.")
     return {"first": first_version, "last": newest_version}
 
 

@@ -28,9 +28,9 @@ SETTINGS = {
 }
 
 
-# [START name_changed_days]
+# [START announce_changed_days]
 @task(outlets=[CHANGED_DAYS])
-def name_changed_days() -> None:
+def announce_changed_days() -> None:
     """Send one event for each partition of the table that changed."""
     context = get_current_context()
     events = delta_events(context, ORDERS)
@@ -41,7 +41,7 @@ def name_changed_days() -> None:
     context["outlet_events"][CHANGED_DAYS].add_partitions(list(events.partitions))
 
 
-# [END name_changed_days]
+# [END announce_changed_days]
 
 
 # [START count_orders]
@@ -61,7 +61,7 @@ def count_orders() -> dict[str, object]:
 if hasattr(airflow.sdk, "PartitionedAssetTimetable"):  # Airflow 3.2 and later
     # [START schedule]
     with DAG("orders_changed_days", schedule=[ORDERS], max_active_runs=1, **SETTINGS):
-        name_changed_days()
+        announce_changed_days()
 
     with DAG("orders_by_day", schedule=airflow.sdk.PartitionedAssetTimetable(assets=CHANGED_DAYS), **SETTINGS):
         count_orders()

@@ -22,8 +22,8 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 
-# An order that the shop sent twice is loaded once. The line with the latest `sent_at` counts.
-CLEAN = """
+# If the shop sent an order twice, the query keeps only the line with the latest `sent_at`.
+CLEANING_QUERY = """
 WITH typed AS (
     SELECT
         try_cast(trim(order_id) AS BIGINT)            AS order_id,
@@ -36,13 +36,13 @@ WITH typed AS (
     FROM source
 ),
 numbered AS (
-    SELECT *, row_number() OVER (PARTITION BY order_id ORDER BY sent_at DESC NULLS LAST, amount DESC) AS newest
+    SELECT *, row_number() OVER (PARTITION BY order_id ORDER BY sent_at DESC NULLS LAST, amount DESC) AS line_number
     FROM typed
     WHERE order_id IS NOT NULL
 )
 SELECT order_id, customer, country, amount, note, ordered_at, DATE'{{ ds }}' AS day
 FROM numbered
-WHERE newest = 1
+WHERE line_number = 1
 """
 
 with DAG(
@@ -68,7 +68,7 @@ with DAG(
                 "ordered_at STRING, sent_at STRING"
             ),
         },
-        query=CLEAN,
+        query=CLEANING_QUERY,
         mode="append",
         partition_by=["day"],
         # The table keeps the identity of each DAG run for this time. Do not clear a task that is older.

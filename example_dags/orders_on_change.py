@@ -24,9 +24,9 @@ ORDERS = delta_asset(f"{os.environ.get('AIRFLOW_VAR_LAKE', '/data/lake')}/orders
 # [END asset]
 
 
-# [START count_changes]
+# [START count_rows]
 @task
-def count_changes() -> dict[str, Any]:
+def count_rows() -> dict[str, Any]:
     """Count the rows at the newest of the new versions. The worker reads the table without Spark."""
     from deltalite import DeltaTable
 
@@ -42,7 +42,7 @@ def count_changes() -> dict[str, Any]:
     }
 
 
-# [END count_changes]
+# [END count_rows]
 
 
 with DAG(
@@ -54,4 +54,4 @@ with DAG(
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
     tags=["deltalite", "example"],
 ):
-    count_changes()
+    count_rows()

@@ -23,20 +23,20 @@ from airflow_provider_deltalite.operators.delta import DeltaRestoreOperator
 ORDERS = "{{ var.value.get('lake', '/data/lake') }}/orders"
 
 
-# [START sound_version]
+# [START newest_valid_version]
 @task
-def sound_version(table: str, checked_versions: str) -> int:
+def newest_valid_version(table: str, checked_versions: str) -> int:
     """Return the newest version without negative amounts, among the last `checked_versions` versions."""
     from deltalite import DeltaTable
 
-    newest = DeltaTable(table).version
-    for version in range(newest, max(-1, newest - int(checked_versions)), -1):
+    newest_version = DeltaTable(table).version
+    for version in range(newest_version, max(-1, newest_version - int(checked_versions)), -1):
         if DeltaTable(table, version=version).to_arrow(columns=["amount"], filter=[("amount", "<", 0)]).num_rows == 0:
             return version
     raise AirflowFailException(f"Each of the last {checked_versions} versions of {table} contains negative amounts.")
 
 
-# [END sound_version]
+# [END newest_valid_version]
 
 
 with DAG(
@@ -48,11 +48,11 @@ with DAG(
     tags=["deltalite", "example"],
 ):
     # [START restore]
-    version = sound_version(ORDERS, "{{ params.checked_versions }}")
+    version = newest_valid_version(ORDERS, "{{ params.checked_versions }}")
     restore = DeltaRestoreOperator(
         task_id="restore",
         table=ORDERS,
-        version="{{ ti.xcom_pull('sound_version') }}",
+        version="{{ ti.xcom_pull('newest_valid_version') }}",
         user_metadata="{{ run_id }}",
     )
     version >> restore

@@ -1,7 +1,7 @@
 """The DAG of the tutorial: appends the orders of a day, then merges them into a table of customers.
 
-The Airflow Variables `landing` and `lake` name the folders of the files and of the tables. The key of the append names
-the file of the day, so two runs for one day append it once.
+The Airflow Variables `landing` and `lake` name the folders of the files and of the tables. The
+`idempotency_key` of the append names the day, so two runs for the same day append its file only once.
 """
 
 from __future__ import annotations

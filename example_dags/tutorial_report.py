@@ -28,7 +28,7 @@ with DAG("tutorial_report", schedule="@daily", start_date=datetime(2026, 3, 1, t
         task_id="wait",
         table="{{ var.value.lake }}/customers",
         made_by={"dag_id": "tutorial", "task_id": "merge", "logical_date": "{{ logical_date.isoformat() }}"},
-        after_version=-1,  # the commit may be older than the wait
+        after_version=-1,  # any version, because the commit may be older than the wait
         poke_interval=5,
         timeout=timedelta(hours=1),
     )

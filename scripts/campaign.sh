@@ -10,7 +10,7 @@ readonly FACTOR="$1" WORKERS="$2"
 failed=0
 mkdir -p .campaign
 
-run_family() { # a family's name, then the arguments for pytest
+run_family() { # runs the tests of a family: run_family NAME PYTEST_ARGUMENT...
     local name="$1" log=".campaign/$1.log"
     shift
     .venv/bin/python -m pytest --campaign --numprocesses "$WORKERS" --dist loadfile "$@" >"$log" 2>&1 || failed=1
@@ -19,10 +19,12 @@ run_family() { # a family's name, then the arguments for pytest
 
 mapfile -t golden < <(find tests/unit tests/spark -name 'test_*golden.py' | sort)
 golden+=(tests/spark/large_tables/test_distributed_replay.py)
-races=(tests/spark/merge/test_at_once.py tests/spark/row_changes/test_by_model.py)
+races=(tests/spark/merge/test_concurrent_merges.py tests/spark/row_changes/test_by_model.py)
 
-DELTALITE_FUZZ="$FACTOR" run_family random-examples tests/unit tests/faults -m hypothesis  # its plugin sets the marker
-run_family golden-tables --dist worksteal "${golden[@]}"  # one of the files has most of the tests
+# The plugin of Hypothesis sets the marker `hypothesis`.
+DELTALITE_FUZZ="$FACTOR" run_family random-examples tests/unit tests/faults -m hypothesis
+# The workers share the tests of a file, because one file has most of the tests.
+run_family golden-tables --dist worksteal "${golden[@]}"
 run_family kills-and-races tests/faults "${races[@]}"
 DELTALITE_FUZZ="$FACTOR" run_family other-engines tests/interop tests/storage
 run_family airflow tests/airflow tests/examples tests/system tests/demo

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-RULES = "CONTRIBUTING.md"
-EXEMPT_FILES = frozenset({Path(RULES), Path("tests/architecture/test_language.py")})
+RULES_FILE = "CONTRIBUTING.md"
+EXEMPT_FILES = frozenset({Path(RULES_FILE), Path("tests/architecture/test_language.py")})
 SUFFIXES = frozenset({".py", ".md", ".sh", ".toml", ".yaml"})
 # A sentence begins a line, a comment, a text in quotes, a table cell or a list item, or follows another sentence.
 _SENTENCE_START = r"(?:^|[.!?:]\s|[\"'(|#*>-])\s*"
@@ -28,10 +28,10 @@ _SENTENCE_START = r"(?:^|[.!?:]\s|[\"'(|#*>-])\s*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Patterns with the advice for each, and the names that no code may assign."""
+    """Patterns of forbidden texts with the advice for each, and the names that no code may assign."""
 
     patterns: tuple[tuple[re.Pattern[str], str], ...]
-    names: frozenset[str]
+    forbidden_names: frozenset[str]
 
 
 def rules_of(page: str) -> Rules:
@@ -45,19 +45,19 @@ def rules_of(page: str) -> Rules:
         for use, opening in _texts_to_avoid(_section(page, "Openings"))
     ]
     names = re.findall(r"`(\w+)`", _section(page, "Names"))
-    return Rules(patterns=tuple(patterns), names=frozenset(names))
+    return Rules(patterns=tuple(patterns), forbidden_names=frozenset(names))
 
 
 def _section(page: str, title: str) -> str:
     """Return the text below the heading `#### title`, up to the next heading."""
     match = re.search(rf"^#### {title}\n(.*?)(?=^#)", page, re.MULTILINE | re.DOTALL)
     if match is None:
-        raise SystemExit(f'{RULES} has no section "#### {title}".')
+        raise SystemExit(f'{RULES_FILE} has no section "#### {title}".')
     return match[1]
 
 
 def _texts_to_avoid(table: str) -> Iterator[tuple[str, str]]:
-    """Yield each text in backticks of a table, after the text to write instead of it."""
+    """Yield, for each text in backticks in the second column of a table, the first column and this text."""
     for use, avoid in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", table, re.MULTILINE):
         for text in re.findall(r"`([^`]+)`", avoid):
             yield use.strip(), text
@@ -65,18 +65,18 @@ def _texts_to_avoid(table: str) -> Iterator[tuple[str, str]]:
 
 def findings(path: str, text: str, rules: Rules) -> Iterator[str]:
     """Yield each finding in a file as one line."""
-    for number, line in enumerate(text.splitlines(), 1):
+    for line_number, line in enumerate(text.splitlines(), 1):
         for pattern, advice in rules.patterns:
             if pattern.search(line):
-                yield f"{path}:{number}: {advice}"
+                yield f"{path}:{line_number}: {advice}"
     if path.endswith(".py"):
-        for number, name in sorted(set(_assigned_names(ast.parse(text)))):
-            if name.lstrip("_") in rules.names:
-                yield f'{path}:{number}: the name "{name}" hides its value: name the role'
+        for line_number, name in sorted(set(_assigned_names(ast.parse(text)))):
+            if name.lstrip("_") in rules.forbidden_names:
+                yield f'{path}:{line_number}: the name "{name}" hides its value: name the role'
 
 
 def _assigned_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield each name that the code assigns, after its line."""
+    """Yield the line number and the text of each name that the code assigns."""
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
@@ -91,14 +91,14 @@ def _assigned_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def main() -> int:
     """Check the files that git tracks, and print the findings."""
-    rules = rules_of(Path(RULES).read_text(encoding="utf-8"))
+    rules = rules_of(Path(RULES_FILE).read_text(encoding="utf-8"))
     tracked = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True).stdout.splitlines()
     files = [
         path for path in map(Path, tracked) if path.suffix in SUFFIXES and path not in EXEMPT_FILES and path.is_file()
     ]
-    lines = [line for path in files for line in findings(str(path), path.read_text(encoding="utf-8"), rules)]
-    print("\n".join(lines), end="\n" if lines else "")
-    return 1 if lines else 0
+    finding_lines = [line for path in files for line in findings(str(path), path.read_text(encoding="utf-8"), rules)]
+    print("\n".join(finding_lines), end="\n" if finding_lines else "")
+    return 1 if finding_lines else 0
 
 
 if __name__ == "__main__":

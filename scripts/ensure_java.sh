@@ -16,7 +16,7 @@ install_java() {
     echo "There is no Java; installing openjdk-17-jre-headless." >&2
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq >&2
-    # A later Debian has no package of Java 17, but a later Java as its default.
+    # A later Debian has no package of Java 17. Its package default-jre-headless installs a later Java.
     apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >&2 ||
         apt-get install -y -qq --no-install-recommends default-jre-headless >&2
 }

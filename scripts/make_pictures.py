@@ -35,14 +35,14 @@ from tests.support.airflow_processes import WholeAirflow  # noqa: E402  importab
 
 PICTURES = CHECKOUT / "docs" / "_static" / "pictures"
 DAG, TASK = "orders_ingest", "load"
-DAYS = (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC))
+MANUAL_DAYS = (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC))
 _ORDERS_A_DAY = 2_000
 _TERMINAL_COLUMNS = 170
-_JOB_SECONDS = 300.0
-# The page fetches its data after it has loaded. Chromium's virtual clock runs on while no request is open.
+_RUN_TIMEOUT_S = 300.0
+# The page fetches its data after it has loaded. Chromium's virtual clock advances only while no request is open.
 _PAGE_MILLISECONDS = 20_000
-# An SVG that fetches no font.
-_SVG = """<svg class="rich-terminal" viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
+# The template of the SVG. Unlike the template of rich, it fetches no font.
+_SVG_TEMPLATE = """<svg class="rich-terminal" viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
 <style>
 .{unique_id}-matrix {{ font-family: monospace; font-size: {char_height}px; line-height: {line_height}px; }}
 {styles}
@@ -67,8 +67,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         landing, lake = home / "landing", home / "lake"
-        # The scheduler starts the run of yesterday, see `load_three_days`.
-        for day in (*DAYS, datetime.now(UTC) - timedelta(days=1)):
+        # Yesterday also needs a feed, because the scheduler starts its run: see `load_three_days`.
+        for day in (*MANUAL_DAYS, datetime.now(UTC) - timedelta(days=1)):
             write_feed(landing, day.date(), orders=_ORDERS_A_DAY)
         variables = {"AIRFLOW_VAR_LANDING": str(landing), "AIRFLOW_VAR_LAKE": str(lake)}
         with WholeAirflow(home / "airflow", variables=variables) as airflow:
@@ -84,14 +84,14 @@ def main() -> int:
 def load_three_days(airflow: WholeAirflow) -> str:
     """Run the DAG for three days, clear the task of the first run, and return that run's id.
 
-    This function starts the runs of `DAYS`. The scheduler starts the third run, the run of yesterday.
+    This function starts the runs of `MANUAL_DAYS`. The scheduler starts the third run, the run of yesterday.
     """
     airflow.add_dag(DAG, CHECKOUT / "example_dags" / f"{DAG}.py")
-    first_run_id, _ = [airflow.run(DAG, logical_date=day, timeout=_JOB_SECONDS) for day in DAYS]
-    for run in airflow.wait_for_runs(DAG, len(DAYS) + 1):
-        airflow.wait_for_run(DAG, run["dag_run_id"], timeout=_JOB_SECONDS)
+    first_run_id, _ = [airflow.run(DAG, logical_date=day, timeout=_RUN_TIMEOUT_S) for day in MANUAL_DAYS]
+    for run in airflow.wait_for_runs(DAG, len(MANUAL_DAYS) + 1):
+        airflow.wait_for_run(DAG, run["dag_run_id"], timeout=_RUN_TIMEOUT_S)
     airflow.clear(DAG, first_run_id, TASK)
-    airflow.wait_for_run(DAG, first_run_id, timeout=_JOB_SECONDS)
+    airflow.wait_for_run(DAG, first_run_id, timeout=_RUN_TIMEOUT_S)
     result = airflow.xcom(DAG, first_run_id, TASK)
     if not result["skipped"]:
         raise SystemExit(f"The second attempt of {TASK} was not skipped, so there is no picture: {result}.")
@@ -132,7 +132,8 @@ def draw_terminal(arguments: list[str], picture: Path) -> None:
     console.print(Text.assemble(("$ ", "bold green"), " ".join(["deltalite", *arguments[:-1], "/lake/orders"])))
     console.print(Text.from_ansi(_terminal_output(command)))
     picture.write_text(
-        console.export_svg(title="", theme=DIMMED_MONOKAI, code_format=_SVG, unique_id="terminal"), encoding="utf-8"
+        console.export_svg(title="", theme=DIMMED_MONOKAI, code_format=_SVG_TEMPLATE, unique_id="terminal"),
+        encoding="utf-8",
     )
 
 
@@ -146,12 +147,12 @@ def _terminal_output(command: list[str]) -> str:
         output = bytearray()
         while True:
             try:
-                part = os.read(master, 65_536)
-            except OSError:  # on Linux the end of a terminal
+                chunk = os.read(master, 65_536)
+            except OSError:  # Linux raises this error at the end of the output of a terminal
                 break
-            if not part:
+            if not chunk:
                 break
-            output += part
+            output += chunk
         process.wait()
     os.close(master)
     return output.decode("utf-8").replace("\r\n", "\n")

@@ -31,7 +31,7 @@ rm -f "$ARCHIVE"
 SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=$ARCHIVE" SPARK_LOCAL_IP=127.0.0.1 PATH="$PWD/.venv/bin:$PATH" \
     spark-submit --master 'local[2]' --conf spark.sql.shuffle.partitions=2 \
     --conf "spark.sql.warehouse.dir=$scratch/warehouse" "$scratch/job.py" "$scratch" >"$scratch/log" 2>&1 ||
-    true # a JVM that dumps its classes ends with 1
+    true # a JVM that writes an archive ends with exit code 1
 if [[ -s "$ARCHIVE" ]]; then
     echo "$stamp" >"$ARCHIVE.of"
 else

@@ -25,7 +25,7 @@ def wants_partition_events(context: Context, *, partition_events: bool | None) -
     return getattr(timetable, "partitioned_at_runtime", False) is True
 
 
-def name_partitions(event: Any, result: OperationResult) -> None:
+def add_partitions_to_event(event: Any, result: OperationResult) -> None:
     """Add the touched partitions to the outlet event of an asset. Log a message if the result names none.
 
     Before Airflow 3.2, events have no partitions, and the function does nothing.

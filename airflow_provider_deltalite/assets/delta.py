@@ -32,7 +32,7 @@ def delta_asset(
     watch: bool = False,
     group: str | None = None,
     extra: Mapping[str, Any] | None = None,
-    **trigger: Any,
+    **trigger_parameters: Any,
 ) -> Asset:
     """Return the asset of a Delta table; every spelling of the address gives the same name and URI.
 
@@ -43,18 +43,19 @@ def delta_asset(
     :param watch: Let the triggerer watch the table while a DAG that is scheduled on the asset is active (not paused).
     :param group: The asset's group in Airflow.
     :param extra: The ``extra`` of the asset.
-    :param trigger: With ``watch``, the parameters of ``DeltaTableTrigger``: ``operations``, ``poke_interval``,
-        ``storage_conn_id``, ...
+    :param trigger_parameters: With ``watch``, the parameters of ``DeltaTableTrigger``: ``operations``,
+        ``poke_interval``, ``storage_conn_id``, ...
     """
     uri = asset_uri(table)
     settings: dict[str, Any] = {} if group is None else {"group": group}
     if watch:
         from airflow.sdk import AssetWatcher
 
-        settings["watchers"] = [AssetWatcher(name=uri, trigger=DeltaTableTrigger(table=table, **trigger))]
-    elif trigger:
+        settings["watchers"] = [AssetWatcher(name=uri, trigger=DeltaTableTrigger(table=table, **trigger_parameters))]
+    elif trigger_parameters:
         raise InvalidRequestError(
-            f"delta_asset: {', '.join(sorted(trigger))} apply to a watched table only, but {table!r} is not watched.",
+            f"delta_asset: {', '.join(sorted(trigger_parameters))} apply to a watched table only, but {table!r} is not "
+            "watched.",
             remedy="Set watch=True, or leave these parameters out.",
         )
     return Asset(name=uri, uri=uri, extra=dict(extra or {}), **settings)
@@ -160,7 +161,7 @@ def delta_events(context: Context, asset: Asset | AssetAlias | str) -> DeltaEven
 
 
 def _parse_event(extra: Mapping[str, Any]) -> DeltaEvent | None:
-    """Parse the event of a watcher or a task; return None for another event, or if the task made no commit."""
+    """Parse the event of a watcher or a task; return None for any other event, or if the event names no version."""
     match extra:
         case {
             "payload": {"table": str() as table, "from_version": int() as first, "version": int() as last} as payload
@@ -204,6 +205,6 @@ def partition_values(key: str) -> dict[str, str | None]:
 
     :param key: A partition key of an event, such as ``day=2026-03-01/country=DE`` in ``dag_run.partition_key``.
     """
-    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
     return watch.partition_values_of_name(key)

@@ -1,4 +1,4 @@
-"""The pod of a driver in Kubernetes. The worker chooses its name, so it can delete the pod at any time."""
+"""The pod of a driver in Kubernetes. The worker chooses the pod's name, so it can delete the pod at any time."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from deltalite.errors import InvalidRequestError
 # The driver's container, unless the user's pod template names another (org.apache.spark.deploy.k8s.Constants).
 _CONTAINER = "spark-kubernetes-driver"
 _MAX_LINES = 20_000
-_MAX_NAME = 40  # of 63, because Spark derives names with suffixes from it
+# Kubernetes allows 63 characters, but Spark derives longer names from the name of the pod.
+_MAX_NAME_CHARACTERS = 40
 _CREATION_SECONDS = 1.0  # a request of a killed spark-submit may still be on its way
 
 
 def pod_name(application: str, job_id: str) -> str:
     """Return the name of the pod for a job, such as ``sales-load-0a1b2c3d4e5f6071-driver``."""
-    readable = re.sub(r"[^a-z0-9]+", "-", application.lower())[:_MAX_NAME].strip("-")
+    readable = re.sub(r"[^a-z0-9]+", "-", application.lower())[:_MAX_NAME_CHARACTERS].strip("-")
     return f"{readable or 'deltalite'}-{job_id}-driver"
 
 

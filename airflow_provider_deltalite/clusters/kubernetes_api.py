@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from deltalite.errors import InvalidRequestError
 
-TIMEOUT_SECONDS = (5, 30)  # to connect, to read
+TIMEOUT_SECONDS = (5, 30)  # the limits for connecting and for reading
 CLIENT_PACKAGE_REMEDY = "Install apache-airflow-providers-cncf-kubernetes."
 _CLIENT_REMEDY = (
     "On a worker in a pod of this cluster, set [kubernetes_executor] in_cluster = True. On any other worker, set "
@@ -23,7 +23,7 @@ _RULES_REMEDY = (
     "the Spark connection."
 )
 _REQUEST_REMEDY = "Correct the parameter that the answer names. A request with large SQL texts must fit into 1 MiB."
-# The API server would give the same answer again: to a wrong request, account, permission, namespace or size.
+# The API server would answer a repeated request with the same status.
 _PERMANENT_REMEDIES = {
     400: _REQUEST_REMEDY,
     401: _RULES_REMEDY,
@@ -77,7 +77,7 @@ def explain_errors(action: str) -> Iterator[None]:
 
     Raises:
         InvalidRequestError: Kubernetes rejected the request, and would reject it again.
-        KubernetesError: Kubernetes did not answer, or could not do it now.
+        KubernetesError: Kubernetes did not answer, or may accept the same request later.
     """
     from kubernetes.client.exceptions import ApiException  # type: ignore[import-untyped]
     from urllib3.exceptions import HTTPError

@@ -6,7 +6,7 @@ import io
 
 from airflow_provider_deltalite.output import bounded_lines
 
-MAX_BYTES = 2 * 1024 * 1024  # the newest part of a longer log is read
+MAX_BYTES = 2 * 1024 * 1024  # a longer log loses its oldest bytes
 
 
 class DriverLogError(Exception):
@@ -14,6 +14,6 @@ class DriverLogError(Exception):
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines without their ends, as a stream of text has them. A long line becomes several."""
+    """Return the lines of a text, without line ends. A long line is returned in several parts."""
     whole_lines = text if text.endswith("\n") or not text else text + "\n"
     return [line.rstrip("\n") for line in bounded_lines(io.StringIO(whole_lines, newline=None))]

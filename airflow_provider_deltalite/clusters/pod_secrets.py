@@ -1,4 +1,4 @@
-"""The Secrets of Kubernetes that bring a job to its driver's pod: script, library, request and secret settings.
+"""The Kubernetes Secrets that bring a job to its driver's pod: script, library, request and secret settings.
 
 Spark would copy these files to `spark.kubernetes.file.upload.path`, where they stay, and all settings to a ConfigMap.
 Accounts that may read ConfigMaps often may not read Secrets.
@@ -38,14 +38,15 @@ _LIBRARY_FOLDER, _JOB_FOLDER = "/etc/deltalite/library", "/etc/deltalite/job"
 _SCRIPT, _REQUEST, _JAVA_ARGUMENTS = "zipped_job.py", "request.json", "java.args"
 _LABELS = {"app.kubernetes.io/managed-by": "airflow-provider-deltalite"}
 _JOB_LABELS = {**_LABELS, "app.kubernetes.io/component": "job"}
-_UNOWNED_SECONDS = 3600  # a Secret without an owner for longer belongs to no running submission
-_OPTIONS_SETTING = "spark.driver.defaultJavaOptions"  # users set spark.driver.extraJavaOptions
-# A secret variable of a pod is read from the job's Secret.
-_VARIABLES = {
+# A Secret that is older than this and has no owner belongs to no running submission.
+_UNOWNED_SECONDS = 3600
+_OPTIONS_SETTING = "spark.driver.defaultJavaOptions"  # users usually set spark.driver.extraJavaOptions instead
+# The prefixes of settings that set an environment variable. The prefix on the right reads the variable from a Secret.
+_REFERENCE_PREFIXES = {
     "spark.kubernetes.driverEnv.": "spark.kubernetes.driver.secretKeyRef.",
     "spark.executorEnv.": "spark.kubernetes.executor.secretKeyRef.",
 }
-_SUBMISSION_PREFIX = "spark.kubernetes."  # settings of spark-submit itself, such as its token
+_SUBMISSION_PREFIX = "spark.kubernetes."  # the prefix of settings that only spark-submit uses, such as its token
 
 _log = logging.getLogger(__name__)
 
@@ -59,53 +60,55 @@ class PodSecrets:
     job: ShippedJob
 
     @property
-    def application(self) -> str:
+    def script_address(self) -> str:
         """The address of the script in the pod."""
         return f"local://{_LIBRARY_FOLDER}/{_SCRIPT}"
 
     @property
     def arguments(self) -> list[str]:
         """The arguments of the script."""
-        return [Path(self.job.script).stem, self.request]
+        return [Path(self.job.script).stem, self.request_path]
 
     @property
-    def request(self) -> str:
+    def request_path(self) -> str:
         """The path of the request in the pod."""
         return f"{_JOB_FOLDER}/{_REQUEST}"
 
-    def create(self, secrets: Mapping[str, str], public: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    def create(
+        self, secret_settings: Mapping[str, str], public_settings: Mapping[str, str]
+    ) -> tuple[dict[str, str], dict[str, str]]:
         """Create both Secrets.
 
-        :param secrets: The secret settings of the job.
-        :param public: Its other settings.
-        :returns: Settings that mount the Secrets, and the secret settings that only `spark-submit` can use.
+        :param secret_settings: The secret settings of the job.
+        :param public_settings: Its other settings.
+        :returns: The settings that mount the Secrets, and the secret settings that only `spark-submit` can use.
         :raises InvalidRequestError: Kubernetes rejects a Secret, for example because the worker may not create it.
         :raises KubernetesError: Kubernetes does not answer.
         """
         files = {_REQUEST: Path(self.job.request).read_bytes()}
         settings = {
-            f"spark.kubernetes.driver.secrets.{self._library_name}": _LIBRARY_FOLDER,
-            f"spark.kubernetes.driver.secrets.{self._job_name}": _JOB_FOLDER,
+            f"spark.kubernetes.driver.secrets.{self._library_secret_name}": _LIBRARY_FOLDER,
+            f"spark.kubernetes.driver.secrets.{self._job_secret_name}": _JOB_FOLDER,
         }
         submission_settings: dict[str, str] = {}
-        options: dict[str, str] = {}
-        for name, value in secrets.items():
-            prefix = next((prefix for prefix in _VARIABLES if name.startswith(prefix)), None)
+        driver_settings: dict[str, str] = {}
+        for name, value in secret_settings.items():
+            prefix = next((prefix for prefix in _REFERENCE_PREFIXES if name.startswith(prefix)), None)
             if prefix is not None:
                 variable = name.removeprefix(prefix)
                 files[f"env.{variable}"] = value.encode()
-                settings[f"{_VARIABLES[prefix]}{variable}"] = f"{self._job_name}:env.{variable}"
+                settings[f"{_REFERENCE_PREFIXES[prefix]}{variable}"] = f"{self._job_secret_name}:env.{variable}"
             elif name.startswith(_SUBMISSION_PREFIX):
                 submission_settings[name] = value
             else:
-                options[name] = value
-        if options:
-            files[_JAVA_ARGUMENTS] = java_arguments_text(java_options(options)).encode()
+                driver_settings[name] = value
+        if driver_settings:
+            files[_JAVA_ARGUMENTS] = java_arguments_text(java_options(driver_settings)).encode()
             argument = f"@{_JOB_FOLDER}/{_JAVA_ARGUMENTS}"
-            settings[_OPTIONS_SETTING] = f"{public.get(_OPTIONS_SETTING, '')} {argument}".strip()
+            settings[_OPTIONS_SETTING] = f"{public_settings.get(_OPTIONS_SETTING, '')} {argument}".strip()
         self._delete_unowned()
         self._create_library()
-        self._create(self._job_name, files, _JOB_LABELS)
+        self._create(self._job_secret_name, files, _JOB_LABELS)
         return settings, submission_settings
 
     def give_to(self, pod: DriverPod) -> bool:
@@ -118,9 +121,9 @@ class PodSecrets:
         if uid is None:
             return False
         owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": uid}
-        with explain_errors(f"make the pod {pod.name} the owner of the Secret {self._job_name}"):
+        with explain_errors(f"make the pod {pod.name} the owner of the Secret {self._job_secret_name}"):
             self.api.patch_namespaced_secret(
-                self._job_name,
+                self._job_secret_name,
                 self.namespace,
                 {"metadata": {"ownerReferences": [owner]}},
                 _request_timeout=TIMEOUT_SECONDS,
@@ -128,36 +131,36 @@ class PodSecrets:
         return True
 
     def delete(self) -> None:
-        """Delete the job's Secret, if no pod uses it. A failure is logged."""
-        self._delete(self._job_name)
+        """Delete the job's Secret. The caller must ensure that no pod uses it. A failure is logged."""
+        self._delete(self._job_secret_name)
 
     @property
-    def _library_name(self) -> str:
+    def _library_secret_name(self) -> str:
         return f"deltalite-library-{Path(self.job.library).stem.removeprefix('deltalite-')}"
 
     @property
-    def _job_name(self) -> str:
+    def _job_secret_name(self) -> str:
         return f"deltalite-job-{self.job.public_id}"
 
     def _create_library(self) -> None:
-        """Create the Secret of the library. Check the content of an existing one, because the driver will run it."""
+        """Create the Secret of the library. If it exists, check its content, because the driver will run it."""
         library = Path(self.job.library)
         script = Path(self.job.script).with_name(_SCRIPT)
         files = {library.name: library.read_bytes(), _SCRIPT: script.read_bytes()}
         try:
-            self._create(self._library_name, files, _LABELS, immutable=True)
+            self._create(self._library_secret_name, files, _LABELS, immutable=True)
         except KubernetesError as error:
             if not has_status(error, 409):
                 raise
-            with explain_errors(f"read the Secret {self._library_name}"):
+            with explain_errors(f"read the Secret {self._library_secret_name}"):
                 secret = self.api.read_namespaced_secret(
-                    self._library_name, self.namespace, _request_timeout=TIMEOUT_SECONDS
+                    self._library_secret_name, self.namespace, _request_timeout=TIMEOUT_SECONDS
                 )
             if secret.data != _encoded(files):
                 raise InvalidRequestError(
-                    f"The Secret {self._library_name} in the namespace {self.namespace} has another content than the "
-                    "library of this worker, so no job was submitted.",
-                    remedy="Find out who changed it. Then delete it: the next task creates it again.",
+                    f"The Secret {self._library_secret_name} in the namespace {self.namespace} does not contain "
+                    "the library of this worker, so no job was submitted.",
+                    remedy="Find out who changed the Secret. Then delete it: the next task creates it again.",
                 ) from error
 
     def _create(
@@ -172,7 +175,7 @@ class PodSecrets:
             self.api.create_namespaced_secret(self.namespace, body, _request_timeout=TIMEOUT_SECONDS)
 
     def _delete_unowned(self) -> None:
-        """Delete old Secrets of jobs that no pod owns. A worker that may not list Secrets skips this."""
+        """Delete old Secrets of jobs that no pod owns. Do nothing if this worker may not list Secrets."""
         with suppress(InvalidRequestError, KubernetesError):
             for name in self._unowned():
                 self._delete(name)

@@ -35,19 +35,19 @@ class PodSubmission:
         name = str(conf.get(_POD_SETTING) or pod_name(application, job.public_id))
         self._submitted_pod = DriverPod(api=api, namespace=namespace, name=name)
         self._secrets = PodSecrets(api=api, namespace=namespace, job=job)
-        self._has_secrets = False
+        self._has_unowned_secret = False
         self._conf = conf
-        self.pod: DriverPod | None = None  # before a submission and without an adopted pod
+        self.pod: DriverPod | None = None  # None until a job is submitted or a pod is adopted
 
     @property
-    def application(self) -> str:
+    def script_address(self) -> str:
         """The address of the job's script in the pod."""
-        return self._secrets.application
+        return self._secrets.script_address
 
     @property
-    def request(self) -> str:
+    def request_path(self) -> str:
         """The path of the request in the pod."""
-        return self._secrets.request
+        return self._secrets.request_path
 
     @property
     def arguments(self) -> list[str]:
@@ -63,14 +63,15 @@ class PodSubmission:
         """Create the Secrets of the job, before `spark-submit` starts.
 
         Returns:
-            Settings that name the pod and mount the Secrets, and secret settings that only `spark-submit` can use.
+            The settings that name the pod and mount the Secrets, and the secret settings that only `spark-submit` can
+            use.
 
         Raises:
             InvalidRequestError: Kubernetes rejects a Secret, for example because the worker may not create it.
             KubernetesError: Kubernetes does not answer.
         """
         settings, submission_settings = self._secrets.create(secret_settings, self._conf)
-        self._has_secrets = True
+        self._has_unowned_secret = True
         self.pod = self._submitted_pod
         return {_POD_SETTING: self.pod.name, **settings}, submission_settings
 
@@ -81,16 +82,16 @@ class PodSubmission:
 
         :param has_ended: Whether `spark-submit` has ended, so that it creates no pod any more.
         """
-        if not self._has_secrets:
+        if not self._has_unowned_secret:
             return
         try:
             if self._secrets.give_to(self._submitted_pod):
-                self._has_secrets = False
+                self._has_unowned_secret = False
             elif has_ended:
                 self._secrets.delete()
-                self._has_secrets = False
+                self._has_unowned_secret = False
         except (InvalidRequestError, KubernetesError) as error:
-            _log.warning("%s The Secret stays until it is deleted.", error)
+            _log.warning("%s The job's Secret stays for now. A later task may delete it.", error)
 
     def delete_pod(self) -> None:
         """Delete the pod, if there may be one. A failure is logged."""

@@ -2,7 +2,7 @@
 
 The ResourceManager names the container of the driver and its node. The node's manager has the output of the container.
 If YARN aggregates logs, the node's manager redirects to the log server (`yarn.log.server.web-service.url`). The
-authentication of the ResourceManager is also used for these servers, which it names.
+authentication for the ResourceManager is also used for these servers, because the ResourceManager names them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from requests.auth import AuthBase
 
 # Example: http://node:8042/node/containerlogs/container_1700000000000_0001_01_000001/root
-_LOGS_PAGE = re.compile(r"(?P<node>https?://[^/\s]+)/node/containerlogs/(?P<container>container_\w+)/")
-_TIMEOUT_SECONDS = (5, 30)  # to connect, to read
-_MAX_SECONDS = 60.0  # for one answer
-# The node's manager may move a log to the aggregated ones between two requests.
+_LOGS_PAGE_PATTERN = re.compile(r"(?P<node>https?://[^/\s]+)/node/containerlogs/(?P<container>container_\w+)/")
+_TIMEOUT_SECONDS = (5, 30)  # the limits for connecting and for reading
+_MAX_ANSWER_SECONDS = 60.0  # the limit for one complete answer
+# The node's manager may move a log to the aggregated logs between two requests.
 _TRIES, _PAUSE_SECONDS = 3, 2.0
 # The node's manager puts a header before the content of a file, and a line after it.
 _BEGIN, _END = "LogContents:\n", "\nEnd of LogType:"
@@ -33,8 +33,7 @@ _BEGIN, _END = "LogContents:\n", "\nEnd of LogType:"
 def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthBase | None = None) -> list[str]:
     """Return the newest lines of the driver's output: first those of stderr, then those of stdout.
 
-    Lines are those that a stream of text has, with long ones in parts. If only one of the files can be read, its lines
-    are returned.
+    A long line is returned in several parts. If only one of the two files can be read, its lines are returned.
 
     Args:
         resource_manager: The web address of the ResourceManager.
@@ -45,7 +44,7 @@ def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthB
         DriverLogError: YARN has no container of the driver or no log of it, or does not answer.
     """
     page = _logs_page(_get(f"{resource_manager}/ws/v1/cluster/apps/{application_id}", auth))
-    match = _LOGS_PAGE.match(page)
+    match = _LOGS_PAGE_PATTERN.match(page)
     if match is None:
         raise DriverLogError(
             f"The ResourceManager names no address for the log of the driver of {application_id} ({page!r}). Either no "
@@ -56,7 +55,7 @@ def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthB
     errors = []
     for name in ("stdout", "stderr"):  # the result of the job is in stdout
         try:
-            lines[name] = _lines(_get_again(f"{files}/{name}?size=-{MAX_BYTES}", auth))
+            lines[name] = _lines(_get_with_retries(f"{files}/{name}?size=-{MAX_BYTES}", auth))
         except DriverLogError as error:
             errors.append(error)
     if len(errors) == len(lines):
@@ -64,16 +63,16 @@ def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthB
     return [*lines["stderr"], *lines["stdout"]]
 
 
-def _logs_page(application: str) -> str:
+def _logs_page(application_json: str) -> str:
     try:
-        page: Any = json.loads(application)["app"].get("amContainerLogs", "")
+        page: Any = json.loads(application_json)["app"].get("amContainerLogs", "")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DriverLogError(f"The ResourceManager's answer has no application: {error!r}.") from error
+        raise DriverLogError(f"The ResourceManager's answer describes no application: {error!r}.") from error
     return str(page)
 
 
-def _get_again(url: str, auth: AuthBase | None) -> str:
-    """Return the text of an answer, after a pause and another try if necessary."""
+def _get_with_retries(url: str, auth: AuthBase | None) -> str:
+    """Return the text of an answer. If a request fails, pause and send it again, up to three times in all."""
     for attempt in range(1, _TRIES):
         try:
             return _get(url, auth)
@@ -84,7 +83,7 @@ def _get_again(url: str, auth: AuthBase | None) -> str:
 
 def _get(url: str, auth: AuthBase | None) -> str:
     """Return the text of an answer, or the end of it if it is too long."""
-    deadline = time.monotonic() + _MAX_SECONDS
+    deadline = time.monotonic() + _MAX_ANSWER_SECONDS
     content = bytearray()
     try:
         with requests.get(url, auth=auth, timeout=_TIMEOUT_SECONDS, stream=True) as answer:
@@ -101,6 +100,6 @@ def _get(url: str, auth: AuthBase | None) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a log file, without what the node's manager puts around its content."""
+    """Return the lines of a log file, without the header and the last line that the node's manager adds."""
     _, begin, content = text.partition(_BEGIN)
     return lines_of(content.rpartition(_END)[0] if begin and _END in content else text)

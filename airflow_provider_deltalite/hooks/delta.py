@@ -77,7 +77,7 @@ class DeltaHook(BaseHook):
 
         The hook reports the read and its version to Airflow's lineage collector. Raises the errors of ``DeltaTable``.
         """
-        from deltalite.table import DeltaTable  # loads pyarrow, which parsing a DAG must not
+        from deltalite.table import DeltaTable  # loads pyarrow, which DAG parsing must not load
 
         table = DeltaTable.of(self.get_conn(), version=version, timestamp=timestamp)
         self.report_read(table.version)
@@ -98,7 +98,7 @@ class DeltaHook(BaseHook):
             self.log.info("Could not report the read of %s to the lineage collector: %s", self.table, error)
 
     def _open(self) -> LogStore:
-        from deltalite.storage.opening import open_store  # loads pyarrow, which parsing a DAG must not
+        from deltalite.storage.opening import open_store  # loads pyarrow, which DAG parsing must not load
 
         location = parse_location(self.table)
         if self.storage_conn_id is None:
@@ -124,7 +124,7 @@ class DeltaHook(BaseHook):
 
         try:
             scheme = fsspec_scheme(location)
-            return filesystem_of(scheme, self.get_connection(conn_id), failed=self._failed_filesystem)
+            return filesystem_of(scheme, self.get_connection(conn_id), failed_filesystem=self._failed_filesystem)
         except AirflowNotFoundException as error:
             raise AirflowNotFoundException(
                 f"There is no Airflow connection '{conn_id}', which storage_conn_id names, or the secrets backend did "

@@ -4,10 +4,10 @@ The base class handles arguments, connections, tracking and killing. This class 
 
 - the job's script, library and request;
 - the output: it keeps markers and the traceback, and logs every other line at the level of the line;
-- the exit code of the job, wherever the driver ran;
+- the exit code of the job, also if the driver ran in a cluster;
 - the output of a driver in YARN or in a pod of Kubernetes;
 - secret settings, which go into a private file, or a Secret of Kubernetes, and not into arguments;
-- the Python interpreter for a driver on this worker: that of the worker;
+- the worker's own Python interpreter, for a driver on this worker;
 - a kill that gives the driver time to clean up.
 
 It overrides private methods of the base class. Contract tests check them.
@@ -50,7 +50,7 @@ from airflow_provider_deltalite.secrets import (
     hide,
     move_java_options_to_files,
     properties_text,
-    without_secrets,
+    split_off_secrets,
     write_java_options,
     write_private,
 )
@@ -72,13 +72,15 @@ _LEVEL_SETTING = "spark.log.level"
 _WAIT_SETTING = "spark.yarn.submit.waitAppCompletion"
 _ATTEMPTS_SETTING = "spark.yarn.maxAppAttempts"
 _MODE_SETTING = "spark.submit.deployMode"
-_YARN_ID = re.compile(r"application_[0-9]+_[0-9]+")
+_YARN_ID_PATTERN = re.compile(r"application_[0-9]+_[0-9]+")
 _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historyServer.address"
-# Spark takes the host of its UI's address from these (org.apache.spark.ui.WebUI, org.apache.spark.util.Utils).
+# Spark takes the host in the address of its UI from these settings and variables (org.apache.spark.ui.WebUI,
+# org.apache.spark.util.Utils).
 _UI_SETTINGS = ("spark.driver.host", "spark.ui.reverseProxyUrl")
 _UI_VARIABLES = ("SPARK_PUBLIC_DNS", "SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP")
-_JVM_OPTIONS = "SPARK_SUBMIT_OPTS"  # becomes arguments of the JVM (bin/spark-class)
-_GRACE_SECONDS = 3.0  # Airflow kills a task that does not end within five
+# bin/spark-class passes the options in this variable to the JVM as arguments.
+_JVM_OPTIONS = "SPARK_SUBMIT_OPTS"
+_GRACE_SECONDS = 3.0  # Airflow kills a task that does not end within five seconds
 
 
 class DeltaSparkSubmitHook(SparkSubmitHook):
@@ -89,15 +91,15 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
     :param job: The files that go to Spark.
     :param yarn_track_via_rm_api: As in ``SparkSubmitHook``. None means True if the ResourceManager can be queried.
     :param track_driver_via_k8s_api: As in ``SparkSubmitHook``. None means True in a cluster of Kubernetes.
-    :param on_start: Called with the job's Spark application, once the job or its cluster reports it.
+    :param on_start: The hook calls it with the job's Spark application, once the job or its cluster reports it.
     :param hidden: Secrets that the log of the job's output shows as stars.
-    :param spark: The other parameters of ``SparkSubmitHook``.
+    :param hook_parameters: The other parameters of ``SparkSubmitHook``.
     """
 
-    _output_log: LevelledLog | None = None  # set while the hook reads the output
-    _application: str | None = None
-    _in_pod: PodSubmission | None = None
-    _has_driver_output = False
+    _output_log: LevelledLog | None = None  # None unless the hook is reading output
+    _yarn_id_of_job: str | None = None
+    _pod_submission: PodSubmission | None = None
+    _has_read_driver_output = False
 
     def __init__(
         self,
@@ -107,11 +109,11 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         track_driver_via_k8s_api: bool | None = None,
         on_start: Callable[[JobStarted], None] | None = None,
         hidden: Collection[str] = (),
-        **spark: Any,
+        **hook_parameters: Any,
     ) -> None:
-        self._airflow_connection = get_spark_connection(spark["conn_id"])
+        self._airflow_connection = get_spark_connection(hook_parameters["conn_id"])
         try:
-            super().__init__(**spark, yarn_track_via_rm_api=yarn_track_via_rm_api is not False)
+            super().__init__(**hook_parameters, yarn_track_via_rm_api=yarn_track_via_rm_api is not False)
             self._take_deploy_mode_from_conf()
             self._yarn_track_via_rm_api = self._can_track() if yarn_track_via_rm_api is None else yarn_track_via_rm_api
             self._track_driver_via_k8s_api = (
@@ -119,9 +121,9 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             )
             self._check_namespace()
             self._check_tracking()
-        except (ValueError, RuntimeError, NameError) as error:  # such as an extra that is not allowed
-            remedy = f"Correct the connection '{spark['conn_id']}'."
-            if not has_client():  # the base class raises a RuntimeError or a NameError
+        except (ValueError, RuntimeError, NameError) as error:  # for example, an extra has a value that is not allowed
+            remedy = f"Correct the connection '{hook_parameters['conn_id']}'."
+            if not has_client():  # the base class then raises a RuntimeError or a NameError
                 remedy = CLIENT_PACKAGE_REMEDY
             raise InvalidRequestError(str(error), remedy=remedy) from error
         self._job = job
@@ -139,14 +141,14 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         )
         check_launch(self.launch)
         if self._runs_in_pod:
-            self._in_pod = self._prepare_pod()
+            self._pod_submission = self._prepare_pod()
         else:
             self._add_files()
         if self._is_yarn_cluster_mode:
             # By default YARN runs a failed driver twice. Airflow's retries know which failures are permanent.
             self._conf = {_ATTEMPTS_SETTING: "1", **self._conf}
 
-    def get_connection(self, conn_id: str) -> Connection:  # type: ignore[override]  # a class method there
+    def get_connection(self, conn_id: str) -> Connection:  # type: ignore[override]  # the base class has a class method
         """Return the Spark connection, which is read once by the constructor.
 
         A second look-up could fail. The base class would then submit to YARN, or the log of a running job would end.
@@ -161,7 +163,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         )
 
     def _take_deploy_mode_from_conf(self) -> None:
-        """Use Spark's setting if neither task nor connection names the deploy mode. The base class ignores it."""
+        """Use Spark's own setting if neither task nor connection names the deploy mode. The base class ignores it."""
         if not self._connection["deploy_mode"] and (deploy_mode := self._conf.get(_MODE_SETTING)):
             self._connection["deploy_mode"] = deploy_mode
             self._is_yarn_cluster_mode = self._is_yarn and deploy_mode == "cluster"
@@ -169,7 +171,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
     def _can_track(self) -> bool:
         try:
             self._validate_yarn_track_via_rm_api_config()
-        except (ValueError, RuntimeError):  # no YARN cluster, no address, or no client for Kerberos
+        except (ValueError, RuntimeError):  # not a YARN cluster, no address of it, or no client for Kerberos
             return False
         return True
 
@@ -229,8 +231,8 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         settings_with_value = [str(name) for name, value in settings.items() if value]
         for jar in find_missing_connectors(self.launch, schemes, settings_with_value):
             self.log.warning(
-                "Spark probably lacks the jar %s, which it needs to reach the table. Put the jar of its Hadoop version "
-                "into its folder `jars`, or name it in `packages`, `jars` or spark-defaults.conf.",
+                "Spark probably lacks the jar %s, which it needs to reach the table. Put the jar into Spark's folder "
+                "`jars`, or name it in `packages`, `jars` or spark-defaults.conf. It must fit Spark's Hadoop version.",
                 jar,
             )
 
@@ -251,7 +253,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
     @property
     def traceback(self) -> str | None:
-        """The Python traceback of that error."""
+        """The Python traceback of the error that the job reported."""
         return self._output.traceback
 
     @property
@@ -271,12 +273,12 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
     def exit_code_of_job(self, hook_error: Exception | None = None) -> int | None:
         """Return the exit code of the job's driver; None if it is unknown.
 
-        In client mode it is the exit code of spark-submit. In cluster mode it is the code that the cluster reports, in
-        the text of `hook_error` or in the output.
+        In client mode it is the exit code of spark-submit. In cluster mode it is the last code that the cluster reports
+        in the output, or else the first code in the text of `hook_error`.
         """
-        process: int | None = None if self._submit_sp is None else self._submit_sp.returncode
+        process_exit_code: int | None = None if self._submit_sp is None else self._submit_sp.returncode
         if not self.launch.in_cluster:
-            return process
+            return process_exit_code
         if self._reports.exit_code is not None:
             return self._reports.exit_code
         return self._reports.exit_code_in(str(hook_error or ""))
@@ -284,10 +286,10 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
     def read_driver_output(self) -> None:
         """Read the output of a driver that ended in a cluster, and log it as the output of a local driver.
 
-        It has the result, or the error and its traceback. If it cannot be read, a warning says why: the job has ended,
-        so the task must not fail by this. The output is read once.
+        The output contains the result, or the error and its traceback. The method reads it only once. If reading fails,
+        the method only logs a warning: the job has already ended, so the table's log can still show its commit.
         """
-        if self._has_driver_output or (read_log := self._driver_log()) is None:
+        if self._has_read_driver_output or (read_log := self._driver_log_reader()) is None:
             return
         try:
             lines = read_log()
@@ -295,14 +297,18 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             with self._levelled_log():
                 for line in self._output.to_log(lines, has_ended=True):
                     self.log.info(line)
-            self._has_driver_output = True
-        except Exception as error:  # noqa: BLE001  see above
+            self._has_read_driver_output = True
+        except Exception as error:  # noqa: BLE001  the docstring gives the reason
             self.log.warning("Could not read the log of the driver of %s: %s", self._tracked_id, redacted(str(error)))
 
-    def _driver_log(self) -> Callable[[], list[str]] | None:
-        """Return the function that reads the driver's log from the cluster; None if the cluster has none."""
-        if self._in_pod is not None:
-            return None if self._in_pod.pod is None else self._in_pod.pod.read_log
+    def _driver_log_reader(self) -> Callable[[], list[str]] | None:
+        """Return the function that reads the driver's log from the cluster.
+
+        The result is None if the driver ran on this worker, or if its pod, its application or the address of the
+        ResourceManager is unknown.
+        """
+        if self._pod_submission is not None:
+            return None if self._pod_submission.pod is None else self._pod_submission.pod.read_log
         application = self._yarn_application_id
         address = self.resource_manager or self._reports.tracking_address
         if not self._is_yarn_cluster_mode or application is None or address is None:
@@ -313,37 +319,44 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
     @property
     def _yarn_application_id(self) -> str | None:
-        """The application of this job. The base class sets it for each line that names any application."""
-        return self._application
+        """The YARN application of this job.
+
+        The base class sets it for each line that names an application. The first one is kept.
+        """
+        return self._yarn_id_of_job
 
     @_yarn_application_id.setter
     def _yarn_application_id(self, value: str | None) -> None:
-        if value is None or (self._application is None and _YARN_ID.fullmatch(value)):
-            self._application = value
+        if value is None or (self._yarn_id_of_job is None and _YARN_ID_PATTERN.fullmatch(value)):
+            self._yarn_id_of_job = value
 
     @property
     def _kubernetes_driver_pod(self) -> str | None:
-        """The driver's pod of this job. The base class sets it for each line that names any pod."""
-        pod = None if self._in_pod is None else self._in_pod.pod
+        """The name of this job's driver pod.
+
+        The base class sets it for each line that names a pod. Such a line about this pod shows that the pod exists, so
+        the setter makes it the owner of the job's Secret.
+        """
+        pod = None if self._pod_submission is None else self._pod_submission.pod
         return None if pod is None else pod.name
 
     @_kubernetes_driver_pod.setter
     def _kubernetes_driver_pod(self, value: str | None) -> None:
-        if self._in_pod is not None and value is not None and value == self._kubernetes_driver_pod:
-            self._in_pod.hand_over_secrets(has_ended=False)
+        if self._pod_submission is not None and value is not None and value == self._kubernetes_driver_pod:
+            self._pod_submission.hand_over_secrets(has_ended=False)
 
     def join(self, external_id: str, *, nonce: str | None = None) -> None:
         """Adopt a driver in a cluster, which an earlier hook may have submitted.
 
-        :param external_id: The YARN application, or the namespace and name of a pod. `on_kill` kills it from now on.
-        :param nonce: The nonce of the markers of its job.
+        :param external_id: The YARN application, or a pod as `namespace:name`. `on_kill` kills it from now on.
+        :param nonce: The nonce of the markers that this driver prints.
         """
         if nonce is not None and self.launch.in_cluster:
             self._output.expect_nonce(nonce)
-        if self._in_pod is not None:
-            self._in_pod.adopt(external_id.partition(":")[2])
-        elif self._is_yarn_cluster_mode and self._application != external_id:
-            self._application = external_id
+        if self._pod_submission is not None:
+            self._pod_submission.adopt(external_id.partition(":")[2])
+        elif self._is_yarn_cluster_mode and self._yarn_id_of_job != external_id:
+            self._yarn_id_of_job = external_id
             if self._on_start is not None:
                 self._on_start(JobStarted(application_id=external_id, ui_url=None))
 
@@ -364,7 +377,10 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
     @property
     def ui_hosts(self) -> frozenset[str]:
-        """The hosts that show this application: this worker, the master, the ResourceManager, the history server."""
+        """The hosts that may serve the web pages of this application.
+
+        They are this worker, the master, the ResourceManager, the history server, and the hosts in Spark's settings.
+        """
         addresses = [self.launch.master, self.resource_manager, self.history_server]
         addresses += [self._conf.get(setting) for setting in _UI_SETTINGS]
         addresses += [self.launch.environ.get(variable) for variable in _UI_VARIABLES]
@@ -379,8 +395,8 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         :param kwargs: Parameters of ``subprocess.Popen``.
         """
         # A retry may have adopted the job of an earlier task attempt, which has failed.
-        self._application = None
-        self._has_driver_output = False
+        self._yarn_id_of_job = None
+        self._has_read_driver_output = False
         self._output.expect_nonce(self._job.nonce)
         try:
             # A line may quote bytes of a file that are not valid text. They must not stop the hook from reading on.
@@ -388,8 +404,8 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         finally:
             if self._submit_sp is not None:
                 self._submit_sp.stdout.close()  # the base class leaves this to the garbage collector
-            if self._in_pod is not None:
-                self._in_pod.hand_over_secrets(has_ended=True)
+            if self._pod_submission is not None:
+                self._pod_submission.hand_over_secrets(has_ended=True)
         return driver_id
 
     def _add_files(self) -> None:
@@ -403,13 +419,13 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
     def _script(self, application: str) -> str:
         """Return the script that the driver runs, and set its arguments if it runs in a pod."""
-        if self._in_pod is None:
+        if self._pod_submission is None:
             return application or self._job.script
         if not application:
-            self._application_args = self._in_pod.arguments
-            return self._in_pod.application
+            self._application_args = self._pod_submission.arguments
+            return self._pod_submission.script_address
         self._py_files = _join_lists(self._job.library, self._py_files)
-        self._application_args = [self._in_pod.request]
+        self._application_args = [self._pod_submission.request_path]
         return application
 
     def on_kill(self) -> None:
@@ -422,16 +438,17 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         if running and not self.launch.in_cluster:
             terminate_driver(processes)
             with suppress(TimeoutExpired):
-                running.wait(_GRACE_SECONDS)  # psutil's `wait` would take the exit code from the thread that waits
-        if self._in_pod is None:
+                # psutil's `wait` would take the exit code, and the thread that reads the output would not get it.
+                running.wait(_GRACE_SECONDS)
+        if self._pod_submission is None:
             self._kill_as_airflow()
         kill(processes)
-        if self._in_pod is not None:
-            self._in_pod.delete_pod()  # last, because spark-submit may be creating it
+        if self._pod_submission is not None:
+            self._pod_submission.delete_pod()  # the last step, because spark-submit may just have created it
             self._run_post_submit_commands()
 
     def _kill_as_airflow(self) -> None:
-        """Kill spark-submit, and the application in YARN if there is one."""
+        """Kill spark-submit, and the application in YARN if there is one. A missing `yarn` program causes a warning."""
         try:
             super().on_kill()
         except FileNotFoundError as error:
@@ -453,8 +470,8 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
     def _delete_driver_pod(self) -> None:
         """Read the output of a pod that succeeded, then delete it. The base class calls this when the job has ended."""
         self.read_driver_output()
-        if self._in_pod is not None:
-            self._in_pod.delete_pod()
+        if self._pod_submission is not None:
+            self._pod_submission.delete_pod()
 
     def _get_spark_binary_path(self) -> list[str]:
         return [find_spark_submit(self._connection["spark_binary"], self.launch.environ)]
@@ -469,12 +486,15 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         return command
 
     def _build_spark_common_args(self) -> list[str]:
-        """Return the arguments without secrets. Secret settings go into a file, after the user's properties."""
-        arguments, secrets = without_secrets(super()._build_spark_common_args())
+        """Return the arguments without secrets.
+
+        The secret settings go into the Secret of the pod, or into a private file after the user's properties.
+        """
+        arguments, secrets = split_off_secrets(super()._build_spark_common_args())
         hide(secrets)
         self._output.hide(secret_values(secrets))
-        if self._in_pod is not None:
-            settings, secrets = self._in_pod.prepare(secrets)
+        if self._pod_submission is not None:
+            settings, secrets = self._pod_submission.prepare(secrets)
             arguments += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         if not secrets:
             return arguments
@@ -511,10 +531,10 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
 
 def default_spark_home(launch: Launch) -> dict[str, str]:
-    """Return the environment variable SPARK_HOME for a spark-submit without this worker's Python; empty if it is set.
+    """Return the environment variable SPARK_HOME in cluster mode; empty in client mode, or if the variable is set.
 
-    A `spark-submit` that pip installed asks the `python3` on the PATH for the folder of Spark. In cluster mode, no
-    environment variable names another Python.
+    A `spark-submit` that pip installed asks a Python for the folder of Spark. In client mode, `default_python` names
+    this worker's Python. In cluster mode, it would be the `python3` on the PATH, which may be another one.
     """
     if not launch.in_cluster or "SPARK_HOME" in launch.environ:
         return {}
@@ -522,7 +542,7 @@ def default_spark_home(launch: Launch) -> dict[str, str]:
 
 
 def default_python(launch: Launch, conf: Mapping[str, object]) -> dict[str, str]:
-    """Return the environment variable that gives Spark this worker's Python; empty if the user names one.
+    """Return the environment variable that makes Spark use this worker's Python; empty if the user names a Python.
 
     An environment variable has the lowest precedence of all ways to name an interpreter.
 

@@ -25,7 +25,7 @@ _STORAGE_SCHEMES = frozenset(
 
 
 def asset_dataset(asset: Asset, known_names: Container[DatasetName]) -> Any:
-    """Return the dataset of an asset; None if `known_names` has it, or if no converter knows the URI."""
+    """Return the dataset of an asset; None if `known_names` contains its name, or if no converter knows the URI."""
     name = asset_name(asset.uri)
     if name is None:
         from airflow.providers.common.compat.openlineage.utils.utils import translate_airflow_asset

@@ -3,8 +3,8 @@
 The table of a request is an output if the operation commits to it. It is an input if the operation only reads it (a
 checkpoint, manifests, a dry run). An output is not also an input, because the graph would be circular; the run facet
 has the version that was read. Sources are inputs. A Delta source has the version that was read, if that version is
-known. Only a new commit has statistics. A run that found its earlier commit has the version without statistics, so
-that its rows do not count twice.
+known. Only a new commit has statistics. If a run finds the commit of an earlier attempt, its output has the version but
+no statistics, so that the rows do not count twice.
 """
 
 from __future__ import annotations

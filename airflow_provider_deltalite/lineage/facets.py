@@ -63,7 +63,7 @@ def operator_lineage(
     query: str | None = None,
     schemas: Mapping[DatasetVersion, Sequence[Column]] | None = None,
 ) -> Any:
-    """Return the `OperatorLineage` of a task; `schemas` has the columns of the known table versions."""
+    """Return the `OperatorLineage` of a task. `schemas` contains the columns of some table versions."""
     columns_by_version = schemas or {}
     return OperatorLineage(
         inputs=[_input_dataset(edge, columns_by_version.get((edge.name, edge.version), ())) for edge in edges.inputs],

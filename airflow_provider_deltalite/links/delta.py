@@ -54,29 +54,33 @@ class TaskLinks:
         self.links_at_end: dict[str, str | None] = {}
         self._ti = ti
 
-    def application(
+    def store_application_link(
         self, job: JobStarted, *, history: str | None, resource_manager: str | None, hosts: Collection[str]
     ) -> None:
         """Store the link to a Spark application: the driver's UI now, and the lasting page for the end of the task.
 
-        The task does not link to the driver's UI if its address is not on one of `hosts`.
+        The link leads to the driver's UI only if the UI's address is on one of `hosts`.
         """
         lasting_page = application_page(job.application_id, history=history, resource_manager=resource_manager)
-        shows_driver = job.ui_url is not None and is_web_page_on(job.ui_url, hosts)
+        may_link_to_driver = job.ui_url is not None and is_web_page_on(job.ui_url, hosts)
         self._store(
             SparkApplicationLink().xcom_key,
-            current_page=job.ui_url if shows_driver else lasting_page,
+            current_page=job.ui_url if may_link_to_driver else lasting_page,
             lasting_page=lasting_page,
         )
 
-    def commit(self, table: str, version: int | None) -> None:
-        """Store the link to a commit; do nothing without `commit_link`, or if the operation made no commit."""
+    def store_commit_link(self, table: str, version: int | None) -> None:
+        """Store the link to the commit of a version.
+
+        The method stores no link if `version` is None, if `[deltalite] commit_link` is empty, or if it gives no web
+        address.
+        """
         template = conf.get("deltalite", "commit_link", fallback=None)
         if version is None or not template:
             return
         try:
             page = commit_page(table, version, template=template)
-        except (LookupError, ValueError, AttributeError) as error:  # raised by `str.format`
+        except (LookupError, ValueError, AttributeError) as error:  # `str.format` raises these
             _log.warning(
                 "Omitting the link to the commit: the template [deltalite] commit_link, %r, is invalid: %r",
                 template,
@@ -117,7 +121,7 @@ def is_web_page_on(address: str, hosts: Collection[str]) -> bool:
         return False
     try:
         url = urlsplit(address)
-        host, _ = url.hostname, url.port  # reading an invalid port raises
+        host, _ = url.hostname, url.port  # `port` raises a ValueError if it is invalid
     except ValueError:
         return False
     return url.scheme in _SHOWN_SCHEMES and "@" not in url.netloc and host in {allowed.lower() for allowed in hosts}

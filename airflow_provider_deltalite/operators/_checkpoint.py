@@ -38,7 +38,7 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
     request_class: ClassVar[type[CheckpointRequest]] = CheckpointRequest
     job: ClassVar[str] = "checkpoint"
 
-    _from_version: int  # the newest version before the job
+    _version_before_job: int  # the newest version before the job
     _had_checkpoint: bool  # whether that version had a checkpoint before the job
 
     template_fields: Sequence[str] = (*DeltaSubmitOperator.template_fields, "log_cleanup")
@@ -58,20 +58,20 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
         )
         self.log_cleanup = log_cleanup
 
-    def record_state_before_job(self, store: LogStore, request: Request) -> None:  # noqa: ARG002  as the base class
+    def record_state_before_job(self, store: LogStore, request: Request) -> None:  # noqa: ARG002  the base class has it
         """Keep the newest version, and whether it has a checkpoint."""
-        from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+        from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
-        self._from_version = watch.latest_version(store)
-        self._had_checkpoint = watch.find_checkpoint(store, from_version=self._from_version) is not None
+        self._version_before_job = watch.latest_version(store)
+        self._had_checkpoint = watch.find_checkpoint(store, from_version=self._version_before_job) is not None
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
         """Return the checkpoint of the newest version before the job, or of a later version.
 
         After a failed job, a checkpoint that existed before the job is not the job's result.
         """
-        from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+        from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
         if failed and self._had_checkpoint:
             return None
-        return watch.find_checkpoint(store, from_version=self._from_version)
+        return watch.find_checkpoint(store, from_version=self._version_before_job)

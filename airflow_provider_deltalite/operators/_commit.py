@@ -70,14 +70,14 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         self.on_rerun = on_rerun
         self.idempotency_key = idempotency_key
 
-    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  subclasses use it
+    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  subclasses use the request
         """Return the value of `on_rerun` if the author gives none."""
         return OnRerun.SKIP
 
     def known_parameters(self, constants: Constants) -> dict[str, object]:
         """Return the request's fields and `on_rerun`, which the request checks as a part of the run identity."""
         parameters = super().known_parameters(constants)
-        if self.on_rerun is None or constants.waits(self.on_rerun):
+        if self.on_rerun is None or constants.is_unknown_at_parse_time(self.on_rerun):
             return parameters
         on_rerun: OnRerun = convert_value("on_rerun", self.on_rerun, OnRerun)
         return parameters | {"identity": RunIdentity(app_id="known when the task runs", on_rerun=on_rerun)}
@@ -91,12 +91,12 @@ class DeltaCommitOperator(DeltaSubmitOperator):
             redacted_metadata = redacted(commit_request.user_metadata, secret_values(self.values_with_secrets()))
             commit_request = replace(commit_request, user_metadata=redacted_metadata)
         identity = self._identity(commit_request, context)
-        self.name_tracked_job(identity.generation)
+        self.set_tracking_keys(identity.generation)
         return replace(commit_request, identity=identity)
 
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:
-        """Return the commit of this DAG run, or None."""
-        from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+        """Return the commit of this DAG run; None if the DAG run has not committed."""
+        from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
         identity = cast("RunIdentity", cast("CommitRequest", request).identity)
         return watch.find_run(store, identity)
@@ -123,7 +123,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         return run_identity(
             context,
             namespace=conf.get("deltalite", "namespace", fallback="airflow"),
-            generation=self.generation(context),
+            generation=self.store_generation(context),
             on_rerun=on_rerun or self.default_on_rerun(request),
             idempotency_key=convert_value("idempotency_key", self.idempotency_key, str | None),
             digests=request_digests(request),

@@ -70,6 +70,6 @@ class DeltaConvertOperator(DeltaCommitOperator):
         self.partition_schema = partition_schema
         self.properties = properties
 
-    def needs_table(self, request: Request) -> bool:  # noqa: ARG002  as the base class
+    def needs_table(self, request: Request) -> bool:  # noqa: ARG002  the base class has it
         """Return False, because the conversion makes the table."""
         return False

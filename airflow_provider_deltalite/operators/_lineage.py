@@ -41,15 +41,15 @@ class LineageOfRequest(ABC):
         """Return the tables that the task will read and write."""
         return self._lineage(None)
 
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002  as OpenLineage calls it
-        """Return the tables that the task has read and written; nothing if the task was skipped."""
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002  OpenLineage passes it
+        """Return the tables that the task has read and written; no tables if the task has no result."""
         if self._result is None:
             from airflow.providers.openlineage.extractors import OperatorLineage
 
             return OperatorLineage()
         return self._lineage(self._result)
 
-    def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:  # noqa: ARG002  as above
+    def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:  # noqa: ARG002  OpenLineage passes it
         """Return the tables of the request. A failed task may have committed, but its result is unknown."""
         return self._lineage(None)
 
@@ -72,12 +72,12 @@ class LineageOfRequest(ABC):
     def _schemas(self, request: Request, result: OperationResult | None) -> dict[DatasetVersion, Sequence[Column]]:
         """Return the columns of the table after the task.
 
-        The result is empty if the task made no version, or if this worker cannot read the table's log.
+        The result is empty if the result of the task names no version, or if this worker cannot read the table's log.
         """
         if result is None or result.version is None:
             return {}
         from airflow_provider_deltalite.lineage.naming import dataset_name
-        from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+        from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
         try:
             store = DeltaHook(request.table, self.storage_conn_id).get_conn()

@@ -42,7 +42,7 @@ class DeltaGenerateManifestOperator(DeltaSubmitOperator):
     request_class: ClassVar[type[GenerateManifestRequest]] = GenerateManifestRequest
     job: ClassVar[str] = "generate_manifest"
 
-    _from_version: int  # the newest version before the job
+    _version_before_job: int  # the newest version before the job
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class DeltaGenerateManifestOperator(DeltaSubmitOperator):
             table=table, conn_id=conn_id, storage_conn_id=storage_conn_id, single_writer=single_writer, **kwargs
         )
 
-    def record_state_before_job(self, store: LogStore, request: Request) -> None:  # noqa: ARG002  as the base class
+    def record_state_before_job(self, store: LogStore, request: Request) -> None:  # noqa: ARG002  the base class has it
         """Keep the newest version."""
-        from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+        from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
-        self._from_version = watch.latest_version(store)
+        self._version_before_job = watch.latest_version(store)
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
         """Return the result of a job that succeeded: manifests of the newest version before the job, or of a later one.
@@ -70,4 +70,4 @@ class DeltaGenerateManifestOperator(DeltaSubmitOperator):
         """
         from deltalite.results import manifest_result
 
-        return None if failed else manifest_result(store.root, self._from_version, metrics={})
+        return None if failed else manifest_result(store.root, self._version_before_job, metrics={})

@@ -9,7 +9,12 @@ from typing import Any, ClassVar, cast
 from airflow.exceptions import AirflowProviderDeprecationWarning
 
 from airflow_provider_deltalite.operators._rows import DeltaRowsOperator
-from airflow_provider_deltalite.operators._sources import SOURCE_FIELDS, SOURCE_RENDERERS, delta_addresses, views
+from airflow_provider_deltalite.operators._sources import (
+    SOURCE_FIELDS,
+    SOURCE_RENDERERS,
+    delta_addresses,
+    sources_by_view,
+)
 from deltalite.requests import MergeRequest, Request
 
 _CLAUSES = ("when_matched", "when_not_matched", "when_not_matched_by_source")
@@ -140,7 +145,7 @@ class DeltaMergeOperator(DeltaRowsOperator):
 
     def request_parameters(self) -> dict[str, object]:
         """Return the request's fields. A single source becomes the view `source`."""
-        return super().request_parameters() | {"sources": views(self.source, self.sources)}
+        return super().request_parameters() | {"sources": sources_by_view(self.source, self.sources)}
 
     def needs_table(self, request: Request) -> bool:
         """Return False with `create_if_missing`, because the first merge creates the table."""

@@ -100,6 +100,6 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
         self.max_commit_bytes = max_commit_bytes
         self.full = full
 
-    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
+    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  the base class has it
         """Return `write`: a cleared task optimizes again, because the table may have new files."""
         return OnRerun.WRITE

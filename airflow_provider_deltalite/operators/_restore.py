@@ -30,8 +30,9 @@ class DeltaRestoreOperator(DeltaCommitOperator):
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param version: The version to restore. (templated)
-    :param timestamp: A time in ISO 8601, in UTC if it names no zone. The task restores the version that was the newest
-        at this time. A time after the last commit means the last version. Give either this or ``version``. (templated)
+    :param timestamp: A time in ISO 8601. A time without a time zone is read as UTC. The task restores the version that
+        was the newest at this time. A time after the last commit means the last version. Give either this or
+        ``version``. (templated)
     :param ignore_missing_files: Restore the version without the rows of missing files. ``metrics`` counts these files
         as ``numMissingFiles``. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
@@ -72,6 +73,6 @@ class DeltaRestoreOperator(DeltaCommitOperator):
         self.timestamp = timestamp
         self.ignore_missing_files = ignore_missing_files
 
-    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
+    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  the base class has it
         """Return `write`: a cleared task restores again, because the table may have changed since."""
         return OnRerun.WRITE

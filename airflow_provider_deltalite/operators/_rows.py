@@ -23,7 +23,7 @@ class DeltaRowsOperator(DeltaCommitOperator):
         super().__init__(**kwargs)
         self.out_of_order = out_of_order
 
-    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
+    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  the base class has it
         """Return `write`: a cleared task writes again, because new rows may satisfy the condition."""
         return OnRerun.WRITE
 
@@ -130,7 +130,7 @@ class DeltaUpdateOperator(DeltaRowsOperator):
         self,
         *,
         table: str,
-        set: Mapping[str, str],  # noqa: A002  the name in SQL
+        set: Mapping[str, str],  # noqa: A002  SQL uses this name
         condition: str | None = None,
         **kwargs: Any,
     ) -> None:

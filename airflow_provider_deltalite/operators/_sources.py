@@ -16,10 +16,10 @@ SOURCE_RENDERERS = {"source": "json", "sources": "json", "query": "sql", "query_
 
 _ADDRESS_OPTIONS = frozenset({"path", "paths", "data", "basepath", "location", "file", "files", "url", "dbtable"})
 _SQL_OPTIONS = frozenset({"query", "preparequery", "sessioninitstatement"})
-_QUOTED_NAME = re.compile("`([^`]+)`")
+_QUOTED_NAME_PATTERN = re.compile("`([^`]+)`")
 
 
-def views(
+def sources_by_view(
     source: Mapping[str, Any] | None, sources: Mapping[str, Mapping[str, Any]] | None
 ) -> Mapping[str, Mapping[str, Any]] | None:
     """Return the inputs by the names of their views. A single input is called `source`.
@@ -35,7 +35,7 @@ def views(
     return sources if source is None else {"source": source}
 
 
-def reject_climbing_addresses(request: Request, waits: Callable[[str], bool] | None = None) -> None:
+def reject_parent_segments_of_request(request: Request, is_unknown: Callable[[str], bool] | None = None) -> None:
     """Raise if an address of the request has a parent segment (`..`), which leads out of its folder.
 
     The function checks every address that Spark will open:
@@ -45,13 +45,13 @@ def reject_climbing_addresses(request: Request, waits: Callable[[str], bool] | N
     - every reader option that is an address or a list of addresses (`path`, `paths`, `data`, an option of a connector);
     - files that the query names (``csv.`/landing/x` ``).
 
-    The function skips an address for which `waits` returns True, because the address is unknown until the task runs.
+    The function skips an address for which `is_unknown` returns True: its value is not known until the task runs.
 
     Raises:
         InvalidTableAddressError: see `locations.reject_parent_segments`.
     """
     for address in _addresses(request):
-        if waits is None or not waits(address):
+        if is_unknown is None or not is_unknown(address):
             reject_parent_segments(address)
 
 
@@ -61,7 +61,8 @@ def _addresses(request: Request) -> Iterator[str]:
     for source in sources.values():
         yield source.path or ""
         yield from (value for name, value in source.options.items() if _may_be_address(name, value))
-    yield from (name for name in _QUOTED_NAME.findall(getattr(request, "query", None) or "") if _has_folder(name))
+    quoted_names = _QUOTED_NAME_PATTERN.findall(getattr(request, "query", None) or "")
+    yield from (name for name in quoted_names if _has_folder(name))
 
 
 def _may_be_address(option: str, value: str) -> bool:

@@ -8,8 +8,8 @@ would change its meaning:
 - An empty predicate would become None, which means every row.
 
 So SQL texts are always rendered as text. One template may still render a complete structure. The operator rejects a
-parameter that the author gave and that is rendered as empty. It also rejects Python values that would mean something
-else as SQL. This module overrides two private methods of Airflow's templating. A contract test checks them.
+parameter that the author gave and that is rendered as empty. It also rejects Python values that would have another
+meaning as SQL. This module overrides two private methods of Airflow's templating. A contract test checks them.
 
 A SQL parameter may also name a template file. Airflow reads a file for every template field that ends in
 `template_ext`, but not for texts inside a mapping. This module reads files for SQL only, at any depth of a parameter.
@@ -54,7 +54,8 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
         for name in self._emptied_parameters:
             raise InvalidRequestError(
                 f"{name} was given, but is empty after rendering.",
-                remedy="If another task returns it, check what that task returned. Otherwise leave the parameter out.",
+                remedy="If another task returns the value, check what that task returned. Otherwise leave the "
+                "parameter out.",
             )
         for name in sorted(self.sql_texts | self.plain_texts):
             if isinstance(getattr(self, name), dict | list | date):
@@ -83,7 +84,10 @@ class SqlTemplatedOperator(QuotingTemplates, SparkSubmitOperator, metaclass=Chec
     def render_template(
         self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None
     ) -> Any:
-        """Render as Airflow does, but treat a text that ends in `template_ext` as text: all files were read before."""
+        """Render as Airflow does, but read no file, because all template files were read before.
+
+        A text that ends in `template_ext` is a template like any other text.
+        """
         if not isinstance(content, str) or not content.endswith(tuple(self.template_ext)):
             return super().render_template(content, context, jinja_env, seen_oids)
         if id(content) in (seen_oids or ()):

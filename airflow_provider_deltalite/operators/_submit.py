@@ -3,7 +3,7 @@
 A subclass declares a request class, a job script and template fields. The work happens here, when the task runs.
 Nothing happens when the DAG is parsed.
 
-- A DAG run that has finished its work before is not submitted again.
+- The operator submits no job if the table's log shows that an earlier attempt of this task has committed.
 - `SparkSubmitOperator` submits the job. It knows deploy modes, tracking and killing.
 - `outcome` decides the result of the submission.
 - The operator never changes its own parameters while it runs, so one object can run more than once.
@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowException, Asset, AssetAlias
 
-from airflow_provider_deltalite.assets._partitions import name_partitions, wants_partition_events
+from airflow_provider_deltalite.assets._partitions import add_partitions_to_event, wants_partition_events
 from airflow_provider_deltalite.assets.delta import delta_asset
 from airflow_provider_deltalite.hooks.delta import DeltaHook
-from airflow_provider_deltalite.idempotency import TaskAttempt, generation
+from airflow_provider_deltalite.idempotency import TaskAttempt, generation_and_state
 from airflow_provider_deltalite.links.delta import DeltaCommitLink, SparkApplicationLink, TaskLinks
 from airflow_provider_deltalite.operators._lineage import LineageOfRequest
-from airflow_provider_deltalite.operators._sources import reject_climbing_addresses
+from airflow_provider_deltalite.operators._sources import reject_parent_segments_of_request
 from airflow_provider_deltalite.operators._sql import SqlTemplatedOperator
 from airflow_provider_deltalite.parse_time import Constants
-from airflow_provider_deltalite.rendered import record
+from airflow_provider_deltalite.rendered import parse_record
 from airflow_provider_deltalite.secrets import HidesSecrets
 from deltalite.errors import (
     DeltaLiteError,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _GENERATION_KEY = "deltalite_generation"
 _LOG_NOT_READ = (
-    "Could not read the log of %s on this worker, so the job itself checks whether its DAG run has committed: %s"
+    "Could not read the log of %s on this worker: %s The job itself checks whether its DAG run has already committed."
 )
 
 
@@ -143,37 +143,38 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         """Return the addresses of all tables that the job will open."""
         return [request.table]
 
-    def needs_table(self, request: Request) -> bool:  # noqa: ARG002  subclasses use it
+    def needs_table(self, request: Request) -> bool:  # noqa: ARG002  subclasses use the request
         """Whether the table must exist before the job."""
         return True
 
     def prepare_request(self, request: Request, context: Context) -> Request:
         """Complete the request for this DAG run, before the table's log is read."""
-        self.name_tracked_job(self.generation(context))
+        self.set_tracking_keys(self.store_generation(context))
         return request
 
-    def generation(self, context: Context) -> int:
-        """Return the generation of this task attempt, and store it before the attempt can commit.
+    def store_generation(self, context: Context) -> int:
+        """Compute the generation of this task attempt, store it before the attempt can commit, and return it.
 
-        The task state store keeps it as long as the DAG run exists. An unavailable state store fails the task attempt,
-        because a guessed generation could write the rows twice.
+        The task state store keeps the generation as long as the DAG run exists. An unavailable state store fails the
+        task attempt, because a guessed generation could write the rows twice.
         """
         state = context.get("task_state_store")
-        stored = None if state is None else cast("dict[str, Any] | None", state.get(_GENERATION_KEY))
+        stored_state = None if state is None else cast("dict[str, Any] | None", state.get(_GENERATION_KEY))
         ti = context["ti"]
         clears = getattr(context.get("dag_run"), "clear_number", None)
         attempt = TaskAttempt(
             try_number=ti.try_number, max_tries=ti.max_tries, retries=self.retries or 0, clears=clears
         )
-        current_generation, new_state = generation(stored, attempt)
-        if state is not None and new_state != stored:
-            from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # as old as the state store
+        current_generation, new_state = generation_and_state(stored_state, attempt)
+        if state is not None and new_state != stored_state:
+            # Every Airflow that has a task state store also has this constant.
+            from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]
 
             state.set(_GENERATION_KEY, new_state, retention=NEVER_EXPIRE)
         return current_generation
 
-    def name_tracked_job(self, generation: int) -> None:
-        """Name the keys of the tracked job by generation.
+    def set_tracking_keys(self, generation: int) -> None:
+        """Set the keys under which Airflow stores the id of the tracked job. The keys contain the generation.
 
         Airflow keeps the job's id across a clear. With these keys, a retry joins only a job of the same generation.
         """
@@ -181,15 +182,18 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         self._nonce_key = f"deltalite_nonce_{generation}"
         self._K8S_DRIVER_STATUS_KEY = f"k8s_driver_status_{generation}"
 
-    def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002  subclasses do
-        """Return the result of this DAG run in the table's log; None if the log has none."""
+    def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002
+        """Return the result of this DAG run that the table's log shows; None if it shows none.
+
+        This class returns None. Operators that commit override the method.
+        """
         return None
 
     def record_state_before_job(self, store: LogStore, request: Request) -> None:
         """Keep what the log shows before the job, for `find_result_after_job`."""
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
-        """Return the result that the log shows after a job that failed, or that returned no result."""
+        """Return the result that the log shows after a job that failed or returned no result; None if it shows none."""
         return self.find_finished_run(store, request)
 
     def log_result(self, result: OperationResult) -> None:
@@ -197,17 +201,17 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         self.log.info("%s: %s", result.operation, result.as_dict())
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the base class returns nothing
-        """Run the job, unless this DAG run has finished it before. The result is the task's XCom."""
+        """Run the job, unless an earlier attempt of this task has committed. Return the result, the task's XCom."""
         from airflow_provider_deltalite.failures import raise_for_airflow
 
         with raise_for_airflow(self.log, self._failed_table):
             self._links = TaskLinks(context["ti"])
-            # A hook belongs to one job, so a second run of this object needs another one.
+            # A hook belongs to one job, so a second run of this object needs a new hook.
             self._hook = self._result = self._store = self._missing_table = None
             request = self.prepare_request(self._request(), context)
             self._store = self._open_log(request)
             result = self._result = self._find_earlier_result(request) or self._submit(request, context)
-        self._links.commit(request.table, result.version)
+        self._links.store_commit_link(request.table, result.version)
         self.log_result(result)
         self._describe_outlet_events(context, result)
         return result.as_dict()
@@ -219,7 +223,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
                 event = context["outlet_events"][outlet]
                 event.extra = result.as_dict()
                 if wants_partition_events(context, partition_events=self.partition_events):
-                    name_partitions(event, result)
+                    add_partitions_to_event(event, result)
             elif isinstance(outlet, AssetAlias):  # Airflow takes no partition keys for an alias
                 context["outlet_events"][outlet].add(delta_asset(result.table), extra=result.as_dict())
 
@@ -257,13 +261,13 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return {name: getattr(self, name if hasattr(self, name) else f"_{name}") for name in names}
 
     def submit_job(self, context: Context) -> str | None:
-        """Submit a job that a retry can join. The task state store keeps the nonce of its markers."""
+        """Submit a job that a retry can join, and store the nonce of the job's markers for that retry."""
         if (state := context.get("task_state_store")) is not None:
             state.set(self._nonce_key, self._shipped_job.nonce)
         return super().submit_job(context)
 
     def get_job_status(self, external_id: Any, context: Context) -> str:
-        """Return the status of a job that an earlier task attempt submitted, and let the hook read its output later."""
+        """Return the status of a job that an earlier task attempt submitted, and give the hook the job's id."""
         status = super().get_job_status(external_id, context)
         self._join(external_id, context)
         return status
@@ -285,15 +289,15 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         self.reject_invalid_sql_values()
         never_empty = self.sql_texts | self.plain_texts
         request = constants.check(self.known_parameters(constants), self.request_class, never_empty=never_empty)
-        if not constants.waits(self.table):
+        if not constants.is_unknown_at_parse_time(self.table):
             refuse_version(str(self.table))
         if request is not None:
             for address in self.addresses(request):
-                if not constants.waits(address):
+                if not constants.is_unknown_at_parse_time(address):
                     parse_location(address)
-            reject_climbing_addresses(request, waits=constants.waits)
+            reject_parent_segments_of_request(request, is_unknown=constants.is_unknown_at_parse_time)
 
-    def known_parameters(self, constants: Constants) -> dict[str, object]:  # noqa: ARG002  operators that commit use it
+    def known_parameters(self, constants: Constants) -> dict[str, object]:  # noqa: ARG002  subclasses use the constants
         """Return the request's fields, as far as they are known when the DAG is parsed."""
         return self.request_parameters()
 
@@ -308,18 +312,20 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         """Return the validated request of the rendered parameters."""
         self._reject_job_parameters()
         self.reject_invalid_sql_values()
-        request = record("", self.request_parameters(), self.request_class)
+        request = parse_record("", self.request_parameters(), self.request_class)
         refuse_version(request.table)
         for address in self.addresses(request):
             parse_location(address)
-        reject_climbing_addresses(request)
+        reject_parent_segments_of_request(request)
         return request
 
     def _open_log(self, request: Request) -> LogStore | None:
         """Open the table's log on this worker. Return None if only Spark can read the storage.
 
-        The job checks for itself whether its DAG run has committed. The check on the worker only saves a submission.
-        Raise the error if the table is local, or if the author gave a connection for the storage.
+        The job also checks whether its DAG run has committed, so the check on the worker only saves a submission.
+
+        Raises:
+            UnsupportedStorageError: the table is local, or the author gave a connection for the storage.
         """
         try:
             return DeltaHook(request.table, self.storage_conn_id).get_conn()
@@ -330,9 +336,10 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
             return None
 
     def _find_earlier_result(self, request: Request) -> OperationResult | None:
-        """Return the result of an earlier task attempt, from the table's log.
+        """Return the result of an earlier task attempt that the table's log shows; None if it shows none.
 
-        Without `storage_conn_id`, this worker may lack the permission to read the log. Then the result is None.
+        The method also returns None, after a warning, if this worker lacks the permission to read the log and the task
+        has no `storage_conn_id`. If the job needs the table and the table does not exist, the method keeps its address.
         """
         store = self._store
         if store is None:
@@ -352,19 +359,25 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return result
 
     def _failed_table(self, error: DeltaLiteError | None) -> FailedTable:
-        """Return the table and its newest version for the message of a failure. A failed storage is not read again."""
+        """Return the table and its newest version for the message of a failure.
+
+        The version is None after a storage error, because the same storage would probably fail again.
+        """
         from airflow_provider_deltalite.failures import FailedTable
 
         version = None
         if self._store is not None and not isinstance(error, StorageError):
-            from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+            from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
             with suppress(DeltaLiteError):
                 version = watch.latest_version(self._store)
         return FailedTable(table=str(self.table), version=version)
 
     def _find_result_after_job(self, request: Request, *, failed: bool) -> OperationResult | None:
-        """Return the result in the table's log; where only Spark reads the log, the result that the job reported."""
+        """Return the result that the table's log shows, or None.
+
+        If this worker cannot read the log, return the result that the job reported, or None.
+        """
         if self._store is None:
             return None if self._hook is None else self._hook.result
         return self.find_result_after_job(self._store, request, failed=failed)
@@ -440,7 +453,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     def _link_application(self, job: JobStarted) -> None:
         hook = cast("DeltaSparkSubmitHook", self._hook)
-        self._links.application(
+        self._links.store_application_link(
             job, history=hook.history_server, resource_manager=hook.resource_manager, hosts=hook.ui_hosts
         )
 
@@ -464,6 +477,6 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
 def _is_missing(store: LogStore) -> bool:
     """Whether the table does not exist."""
-    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
     return watch.latest_version(store) < 0

@@ -128,6 +128,6 @@ class DeltaTableOperator(DeltaCommitOperator):
         """Return False if the task can create the table."""
         return cast("TableRequest", request).schema is None
 
-    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
+    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  the base class has it
         """Return `write`: a cleared task compares the table with the declaration again."""
         return OnRerun.WRITE

@@ -82,14 +82,14 @@ class DeltaVacuumOperator(DeltaCommitOperator):
         super().__init__(table=table, **kwargs)
         self.retention_hours = retention_hours
         self.confirm_short_retention = confirm_short_retention
-        self.dry_run_only = dry_run  # every operator of Airflow has a method `dry_run`
+        self.dry_run_only = dry_run  # not `dry_run`, because Airflow's operators have a method with this name
         self.mode = mode
 
     def request_parameters(self) -> dict[str, object]:
         """Return the request's fields."""
         return super().request_parameters() | {"dry_run": self.dry_run_only}
 
-    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  as the base class
+    def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  the base class has it
         """Return `write`: a cleared task vacuums again, because more files have passed the retention."""
         return OnRerun.WRITE
 

@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
-from airflow_provider_deltalite.operators._sources import SOURCE_FIELDS, SOURCE_RENDERERS, delta_addresses, views
+from airflow_provider_deltalite.operators._sources import (
+    SOURCE_FIELDS,
+    SOURCE_RENDERERS,
+    delta_addresses,
+    sources_by_view,
+)
 from deltalite.requests import CommitRequest, OnRerun, Request, WriteMode, WriteRequest
 
 
@@ -141,13 +146,13 @@ class DeltaWriteOperator(DeltaCommitOperator):
 
     def request_parameters(self) -> dict[str, object]:
         """Return the request's fields. A single source becomes the view `source`."""
-        return super().request_parameters() | {"sources": views(self.source, self.sources)}
+        return super().request_parameters() | {"sources": sources_by_view(self.source, self.sources)}
 
     def addresses(self, request: Request) -> list[str]:
         """Return the addresses of the table and of the Delta tables among the sources."""
         return [request.table, *delta_addresses(cast("WriteRequest", request).sources)]
 
-    def needs_table(self, request: Request) -> bool:  # noqa: ARG002  as the base class
+    def needs_table(self, request: Request) -> bool:  # noqa: ARG002  the base class has it
         """Return False, because the first write creates the table."""
         return False
 

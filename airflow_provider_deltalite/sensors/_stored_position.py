@@ -31,7 +31,9 @@ class StoredPosition:
         return self._state is not None
 
     def get(self, request: Mapping[str, Any]) -> LogPosition | None:
-        """Return the position that was stored for `request`, or None. A position of another request is ignored.
+        """Return the position that was stored for `request`; None if there is none.
+
+        A position of another request is ignored, with a warning.
 
         Raises:
             InvalidRequestError: the stored value is not a position of this release.
@@ -58,7 +60,8 @@ class StoredPosition:
         """Store the position for as long as the DAG run exists; do nothing before Airflow 3.3."""
         if self._state is None:
             return
-        from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # as old as the state store
+        # Every Airflow that has a task state store also has this constant.
+        from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]
 
         value = {"request": dict(request), "place": position.as_dict()}
         self._state.set(self._key, value, retention=NEVER_EXPIRE)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _BASELINE_KEY = "deltalite_after_version"
 _PROGRESS_KEY = "deltalite_place"
-# Airflow renders the templates in a trigger's arguments since 3.3.
+# Since version 3.3, Airflow renders the templates in a trigger's arguments.
 _RENDERS_TRIGGERS = hasattr(BaseTrigger, "render_template_fields")
 
 
@@ -75,8 +75,9 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
     :param app_id: Only commits with this transaction identifier match. (templated)
     :param made_by: Only commits of an Airflow task with these properties match. It is a mapping with one or more of
         ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``idempotency_key``, ``logical_date``,
-        ``data_interval_start`` and ``data_interval_end``. Times are ISO 8601, in UTC if they have no zone. A data
-        interval finds the commit of another DAG whether that DAG was scheduled, backfilled or triggered. (templated)
+        ``data_interval_start`` and ``data_interval_end``. Times are ISO 8601. A time without a time zone is
+        read as UTC. A data interval finds the commit of another DAG whether that DAG was scheduled, backfilled or
+        triggered. (templated)
     :param storage_conn_id: The Airflow connection that opens the table's storage. (templated)
     :param deferrable: Wait in the triggerer, without a worker slot.
     :param start_from_trigger: Start in the triggerer too, so that a worker runs only after the wait (Airflow 3.3 and
@@ -121,20 +122,20 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         self.storage_conn_id = storage_conn_id
         self.deferrable = deferrable
         self._requests_trigger_start = start_from_trigger
-        if start_from_trigger and _RENDERS_TRIGGERS and self._start_problem() is None:
+        if start_from_trigger and _RENDERS_TRIGGERS and self._trigger_start_error() is None:
             # Set on the instance: Airflow takes a mapped sensor's arguments from the class, where they would be wrong.
             self.start_from_trigger = True
             self.start_trigger_args = self._start_trigger_args()
-        self._last_position: tuple[dict[str, Any], LogPosition] | None = None
+        self._last_request_and_position: tuple[dict[str, Any], LogPosition] | None = None
         self._result: Mapping[str, Any] | None = None
-        self._status: tuple[VersionWait, WaitStatus] | None = None
+        self._wait_and_status: tuple[VersionWait, WaitStatus] | None = None
 
     def execute(self, context: Context) -> Any:
-        """Wait in this process; add the status of the wait to the message of a timeout."""
+        """Wait, or defer after the first poll. Add the status of the wait to the message of a timeout."""
         try:
             return super().execute(context)
         except (AirflowSensorTimeout, AirflowSkipException) as error:
-            if error.__cause__ is not None:  # soft_fail after another error
+            if error.__cause__ is not None:  # `soft_fail` has turned another error into a skip
                 raise
             raise type(error)(f"{error} {self._status_text(context)}") from error
 
@@ -151,18 +152,18 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
 
     def check_constants(self, constants: Constants) -> None:
         """Reject parameters that are wrong for every value of their templates. Called when the DAG is parsed."""
-        if not constants.waits(self.table):
+        if not constants.is_unknown_at_parse_time(self.table):
             table = convert_value("table", self.table, str)
             parse_location(table)
             reject_parent_segments(table)
         constants.check(self._parameters().condition_values(), CommitCondition)
         constants.check_value("after_version", self.after_version, int | None)
         if self._requests_trigger_start:
-            problem = self._start_problem()
-            if problem is not None:
-                raise problem
+            error = self._trigger_start_error()
+            if error is not None:
+                raise error
 
-    def _start_problem(self) -> InvalidRequestError | None:
+    def _trigger_start_error(self) -> InvalidRequestError | None:
         """Return the error that says why the sensor cannot start in the triggerer; None if it can."""
         if not self.deferrable:
             return InvalidRequestError(
@@ -205,7 +206,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
                 self.log.warning("Could not read the starting version; retrying at the next poll: %s", error)
                 return PokeReturnValue(is_done=False)
             poll = poll_table(wait, position, hook)
-        self._last_position = (wait.as_dict(), poll.position)
+        self._last_request_and_position = (wait.as_dict(), poll.position)
         if poll.xcom is None:
             self._status_of(wait).record_poll(hook, answered=poll.answered)
             if self.deferrable:
@@ -245,7 +246,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
                 self._record_result(event_result)
                 return event_result
             case {"status": "error", "kind": "AirflowNotFoundException", "message": str() as message}:
-                raise AirflowNotFoundException(message)  # as the first poll in a worker does
+                raise AirflowNotFoundException(message)  # the first poll in a worker raises the same error
             case {"status": "error", "kind": str() as kind, "message": str() as message}:
                 cls = error_class_named(kind)
                 raise AirflowException(f"{kind}: {message}") if cls is None else failure(cls, message)
@@ -259,8 +260,8 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         """Return the table as an input."""
         return self._lineage(None)
 
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002  as OpenLineage calls it
-        """Return the table as an input, with the version of the commit."""
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002  OpenLineage passes it
+        """Return the table as an input, with the version of the commit if there is one."""
         return self._lineage(self._result)
 
     def _lineage(self, result: Mapping[str, Any] | None) -> Any:
@@ -279,16 +280,16 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
 
     def _status_of(self, wait: VersionWait) -> WaitStatus:
         """Return the status that this object keeps for a wait, or a new status if the wait is another one."""
-        if self._status is None or self._status[0] != wait:
-            self._status = (wait, WaitStatus(wait))
-        return self._status[1]
+        if self._wait_and_status is None or self._wait_and_status[0] != wait:
+            self._wait_and_status = (wait, WaitStatus(wait))
+        return self._wait_and_status[1]
 
     def _status_text(self, context: Context) -> str:
         """Return the status of the wait; an error here must not hide the timeout."""
         try:
             wait, _, hook = self._prepare_wait(context)
             return self._status_of(wait).text(hook)
-        except Exception as error:  # noqa: BLE001  as the docstring says
+        except Exception as error:  # noqa: BLE001  the docstring gives the reason
             return f"Could not read the status of the wait: {error}"
 
     def _defer_to_trigger(self, wait: VersionWait, position: LogPosition) -> NoReturn:
@@ -334,7 +335,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         request = self._parameters().request()
         try:
             saved_position = stored_baseline.get(request)
-        except InvalidRequestError as error:  # a guess instead could leave commits out
+        except InvalidRequestError as error:  # with a guessed version, the wait could leave commits out
             raise InvalidRequestError(
                 f"The saved starting version of this wait, {_BASELINE_KEY} in the task's state, is unreadable: "
                 f"{error.problem}",
@@ -342,7 +343,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
             ) from error
         if saved_position is not None:
             return saved_position
-        from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+        from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
         store = hook.get_conn()
         if not stored_baseline.is_available:
@@ -353,10 +354,13 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
         return position
 
     def _progress(self, context: Context, wait: VersionWait) -> LogPosition | None:
-        """Return the last position that this process, or an earlier one of this task, has read for the same wait."""
+        """Return the last position that this process, or an earlier one of this task, has read for the same wait.
+
+        The result is None if there is no such position, or if the stored one is unreadable.
+        """
         request = wait.as_dict()
-        if self._last_position is not None and self._last_position[0] == request:
-            return self._last_position[1]
+        if self._last_request_and_position is not None and self._last_request_and_position[0] == request:
+            return self._last_request_and_position[1]
         try:
             return self._stored_position(context, _PROGRESS_KEY).get(request)
         except InvalidRequestError as error:
@@ -365,7 +369,7 @@ class DeltaVersionSensor(HidesSecrets, QuotingTemplates, BaseSensorOperator, met
 
     @staticmethod
     def _stored_position(context: Context, key: str) -> StoredPosition:
-        from airflow_provider_deltalite.sensors._stored_position import StoredPosition  # not needed to parse a DAG
+        from airflow_provider_deltalite.sensors._stored_position import StoredPosition  # not used when a DAG is parsed
 
         return StoredPosition(context.get("task_state_store"), key)
 

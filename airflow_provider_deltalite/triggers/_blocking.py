@@ -23,7 +23,7 @@ _MAX_THREADS = 32
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run `call` in a thread without blocking the event loop, and return its result."""
-    from asgiref.sync import sync_to_async  # not needed to parse a DAG
+    from asgiref.sync import sync_to_async  # not used when a DAG is parsed
 
     return await sync_to_async(call, thread_sensitive=False, executor=_threads())(*args, **kwargs)
 

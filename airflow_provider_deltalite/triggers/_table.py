@@ -86,7 +86,7 @@ class DeltaTableTrigger(BaseEventTrigger):
     Read the payload with ``airflow_provider_deltalite.assets.delta.delta_events``. Events may repeat, and Airflow may
     merge several events into one DAG run.
 
-    :param table: The table's address: a local path, or a URI with a scheme. It may not exist yet.
+    :param table: The table's address: a local path, or a URI with a scheme. The table need not exist yet.
     :param start: The first version that can match. ``latest`` stands for the version after the newest one at the first
         poll. Airflow 3.3 and later keep the position, so only the first poll uses ``start``.
     :param data_change_only: Only commits that add or remove rows match, so that maintenance sends no events. By default
@@ -151,7 +151,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         trigger, position = cls(**kwargs), None
         while True:
             if position is None:
-                batch = await trigger._call_until_success(_first_batch)
+                batch = await trigger._call_until_success(_empty_batch_at)
             else:
                 batch = await trigger._call_until_success(_next_batch, position)
             if batch.steps or position is None:
@@ -162,7 +162,7 @@ class DeltaTableTrigger(BaseEventTrigger):
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
         """Yield the events of this trigger; read the log if a batch does not begin at the trigger's position."""
-        from airflow_provider_deltalite.announcing import advance  # not needed to parse a DAG
+        from airflow_provider_deltalite.announcing import position_and_event_after  # not used when a DAG is parsed
 
         position = await self._load_or_start_position()
         async for shared_batch in _with_catch_up_batch(shared_stream):
@@ -178,7 +178,7 @@ class DeltaTableTrigger(BaseEventTrigger):
                 steps = batch.steps
                 if self.condition.needs_complete_summary and not all(map(_is_complete, steps)):
                     steps = await self._call_until_success(_complete_steps, steps, self.condition)
-                position, event = await in_thread(advance, position, steps, self.condition, self.table)
+                position, event = await in_thread(position_and_event_after, position, steps, self.condition, self.table)
                 if event is not None:
                     partition_names = await self._call_until_success(_partition_names, event["partitions"])
                     table_id = event["table_id"] or await self._table_id()
@@ -200,7 +200,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         as that of another release, causes a warning. An error would end the trigger, and Airflow would create it again
         each second.
         """
-        from airflow_provider_deltalite.announcing import WatchPosition  # not needed to parse a DAG
+        from airflow_provider_deltalite.announcing import WatchPosition  # not used when a DAG is parsed
 
         saved_value, error_text = await self._load_saved(), None
         if saved_value is not None:
@@ -225,10 +225,10 @@ class DeltaTableTrigger(BaseEventTrigger):
 
     async def _start_position(self) -> WatchPosition:
         """Return the position of `start`."""
-        from airflow_provider_deltalite.announcing import WatchPosition  # not needed to parse a DAG
+        from airflow_provider_deltalite.announcing import WatchPosition  # not used when a DAG is parsed
 
         version = None if self.start == _LATEST else int(self.start) - 1
-        position = (await self._call_until_success(_first_batch, version)).position
+        position = (await self._call_until_success(_empty_batch_at, version)).position
         return WatchPosition(log_position=position, announced_version=position.version, table_id=await self._table_id())
 
     async def _table_id(self) -> str | None:
@@ -250,17 +250,17 @@ class DeltaTableTrigger(BaseEventTrigger):
     # --- the stored position ---
 
     @property
-    def _cursor_key(self) -> str:
+    def _position_key(self) -> str:
         """The key of the stored position; it depends on the table, `start` and the condition."""
         request = json.dumps([asset_uri(self.table), self.start, self.condition.as_dict()], sort_keys=True)
         return f"deltalite:position:{hashlib.sha256(request.encode()).hexdigest()[:32]}"
 
     async def _load_saved(self) -> object:
-        """Return the stored value, or None; retry until Airflow answers, because a guess could skip commits."""
+        """Return the stored value; None if there is none. Retry until Airflow answers: a guess could skip commits."""
         while True:
             try:
-                saved_value: object = await self._call_asset_state_store("get", self._cursor_key)
-            except Exception as error:  # noqa: BLE001  as in `_call_until_success`
+                saved_value: object = await self._call_asset_state_store("get", self._position_key)
+            except Exception as error:  # noqa: BLE001  `_call_until_success` gives the reason
                 failures = self._health.count_failure("get the saved position from Airflow", error)
                 await asyncio.sleep(pause_seconds(self.poke_interval, failures))
             else:
@@ -270,8 +270,8 @@ class DeltaTableTrigger(BaseEventTrigger):
     async def _save(self, position: WatchPosition) -> None:
         """Store the position. A failure is logged; a restart then repeats events."""
         try:
-            await self._call_asset_state_store("set", self._cursor_key, position.as_dict())
-        except Exception as error:  # noqa: BLE001  as in `_call_until_success`
+            await self._call_asset_state_store("set", self._position_key, position.as_dict())
+        except Exception as error:  # noqa: BLE001  `_call_until_success` gives the reason
             self._health.count_failure("save the position in Airflow", error)
 
     async def _call_asset_state_store(self, method: str, *arguments: Any) -> Any:
@@ -281,7 +281,7 @@ class DeltaTableTrigger(BaseEventTrigger):
             return None
         try:
             return await _call_store_method(stores, method, *arguments)
-        except ValueError:  # several assets share this trigger; use the one that `delta_asset` created
+        except ValueError:  # several assets share this trigger, so use the asset that `delta_asset` created
             from airflow.sdk import Asset
 
             try:
@@ -325,7 +325,7 @@ def _shorten(text: str) -> str:
 
 
 def _batch_begins_at(position: LogPosition, base: LogPosition) -> bool:
-    """Whether a batch with this base begins at a position; a missing commit digest matches every digest."""
+    """Whether a batch that begins at `base` begins at `position`. A missing commit digest matches every digest."""
     if not position.commit_digest or not base.commit_digest:
         return position.version == base.version
     return (position.version, position.commit_digest) == (base.version, base.commit_digest)
@@ -343,9 +343,9 @@ async def _with_catch_up_batch(shared_stream: AsyncIterator[Batch]) -> AsyncIter
         yield batch
 
 
-def _first_batch(store: LogStore, version: int | None = None) -> Batch:
+def _empty_batch_at(store: LogStore, version: int | None = None) -> Batch:
     """Return an empty batch at the position of a version; by default, of the newest version."""
-    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
     position = watch.position_at(store, watch.latest_version(store) if version is None else version)
     return Batch(base=position, steps=(), position=position)
@@ -353,7 +353,7 @@ def _first_batch(store: LogStore, version: int | None = None) -> Batch:
 
 def _next_batch(store: LogStore, position: LogPosition) -> Batch:
     """Return the steps after a position, as many as one batch may hold."""
-    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
     steps: list[Step] = []
     held_bytes = 0
@@ -390,13 +390,13 @@ def _is_complete(step: Step) -> bool:
 
 def _complete_steps(store: LogStore, steps: tuple[Step, ...], condition: CommitCondition) -> tuple[Step, ...]:
     """Return the steps, with complete summaries where the condition needs them."""
-    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
     return watch.complete_for(store, steps, condition)
 
 
 def _table_id(store: LogStore) -> str | None:
-    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
     return watch.table_id(store)
 
@@ -405,7 +405,7 @@ def _partition_names(store: LogStore, partitions: Sequence[Mapping[str, str | No
     """Return the names of an event's partitions; an empty list for a table without partitions (only `{}`)."""
     if partitions is not None and not any(partitions):
         return []
-    from deltalite import watch  # loads pyarrow, which parsing a DAG must not
+    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
     names = watch.touched_partitions(store, partitions)
     return None if names is None else list(names)

@@ -159,7 +159,7 @@ class DeltaVersionStartTrigger(QuotingTemplates, BaseTrigger):
         )
 
     def get_template_env(self, dag: Any = None) -> Any:
-        """Return Airflow's template environment with undefined names as errors, as in an operator's templates."""
+        """Return Airflow's template environment, in which undefined names are errors, as in an operator's templates."""
         from jinja2 import StrictUndefined
 
         environment = super().get_template_env(dag)
@@ -207,7 +207,8 @@ async def _event_of(
 
     :param had_connection: Whether a worker had the connection before the first poll.
     """
-    hook = DeltaHook(wait.table, wait.storage_conn_id)  # for all polls, because a new hook requests the connection
+    # All polls use one hook, because each new hook requests the connection from Airflow.
+    hook = DeltaHook(wait.table, wait.storage_conn_id)
     status = WaitStatus(wait)
     failed_polls = 0
     while True:

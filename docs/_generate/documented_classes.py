@@ -1,8 +1,8 @@
 """Documentation of classes and functions: their docstrings, tables of their parameters, and the Python API.
 
-The parameters of a class are those of its constructor, and of the constructors of its bases in this project. The tables
-leave out parameters of Airflow's own classes. Types and defaults come from the signature. These cases raise
-`UndocumentedError`:
+The parameters of a class are those of its constructor, and of the constructors of its bases in this project. A table
+has a parameter of Airflow's own classes only if a docstring of this project describes it. Types and defaults come from
+the signature. These cases raise `UndocumentedError`:
 
 - A parameter has no text.
 - A text names no parameter.
@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from documenting import UndocumentedError, code, google_docstring, import_object, params, prose, table
+from documenting import UndocumentedError, code, google_docstring_as_markdown, import_object, param_texts, prose, table
 
 from airflow_provider_deltalite.get_provider_info import get_provider_info
 
@@ -26,36 +26,38 @@ _OMITTED_PARAMETERS = {"self", "args", "kwargs", "spark"}
 _TEMPLATE_FIELD_OF = {"dry_run": "dry_run_only"}
 
 
-def parameters(path: str) -> str:
+def parameters(dotted_name: str) -> str:
     """Return the docstring of a class or function, and the table of its parameters."""
-    documented = import_object(path)
+    documented = import_object(dotted_name)
     documented = getattr(documented, "function", documented)  # a `@task_group` holds the decorated function
-    rows = list(_parameter_rows(path, documented))
+    rows = list(_parameter_rows(dotted_name, documented))
     if not rows:
         return prose(documented)
     if inspect.isclass(documented) and hasattr(documented, "template_fields"):
         return f"{prose(documented)}\n\n{table(['parameter', 'type, default', 'templated', 'what it is'], rows)}"
-    rows_without_templated = [(name, kind, text) for name, kind, _, text in rows]
+    rows_without_templated = [(name, type_and_default, text) for name, type_and_default, _, text in rows]
     return f"{prose(documented)}\n\n{table(['parameter', 'type, default', 'what it is'], rows_without_templated)}"
 
 
 def classes(*kinds: str) -> str:
     """Return a section for each public class of these kinds, such as `operators`."""
-    paths = provider_classes(*kinds)
-    return "\n\n".join(f"### {path.rpartition('.')[2]}\n\n{code(path)}\n\n{parameters(path)}" for path in paths)
+    dotted_names = provider_classes(*kinds)
+    return "\n\n".join(f"### {name.rpartition('.')[2]}\n\n{code(name)}\n\n{parameters(name)}" for name in dotted_names)
 
 
-def api(path: str) -> str:
+def api(dotted_name: str) -> str:
     """Return the reference of a function, or of a class with its public members."""
-    documented = import_object(path)
-    sections = [_signature_and_docstring(path.rpartition(".")[2], documented)]
+    documented = import_object(dotted_name)
+    sections = [_signature_and_docstring(dotted_name.rpartition(".")[2], documented)]
     for member, value in vars(documented).items() if inspect.isclass(documented) else ():
         if member.startswith("_"):
             continue
         function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
         if isinstance(function, property):
-            kind = inspect.signature(function.fget).return_annotation
-            sections.append(f"### {member}\n\n{code(f'{member}: {kind}')}\n\n{google_docstring(function)}")
+            annotation = inspect.signature(function.fget).return_annotation
+            sections.append(
+                f"### {member}\n\n{code(f'{member}: {annotation}')}\n\n{google_docstring_as_markdown(function)}"
+            )
         elif inspect.isfunction(function):
             sections.append(f"### {member}\n\n{_signature_and_docstring(member, function)}")
     return "\n\n".join(sections)
@@ -73,7 +75,10 @@ def provider_classes(*kinds: str) -> list[str]:
 
 
 def _public_classes(module: Any) -> list[str]:
-    """Return the names in `__all__` of a module, or else of the classes that it defines; without dataclasses."""
+    """Return the names of the public classes of a module, without dataclasses.
+
+    These are the classes in `__all__`. A module without `__all__` has the classes that it defines.
+    """
     public_names = getattr(module, "__all__", None)
     return [
         name
@@ -87,10 +92,10 @@ def _public_classes(module: Any) -> list[str]:
 
 def _signature_and_docstring(name: str, documented: Any) -> str:
     signature = str(inspect.signature(documented)).replace("'", "")
-    return f"```python\n{name}{signature}\n```\n\n{google_docstring(documented)}"
+    return f"```python\n{name}{signature}\n```\n\n{google_docstring_as_markdown(documented)}"
 
 
-def _parameter_rows(path: str, documented: Any) -> Iterator[tuple[str, str, str, str]]:
+def _parameter_rows(dotted_name: str, documented: Any) -> Iterator[tuple[str, str, str, str]]:
     """Yield the name, the type and default, "yes" or "no" for templated, and the text of each parameter."""
     texts = _parameter_texts(documented)
     project_parameters = _signature_parameters(documented)
@@ -100,15 +105,15 @@ def _parameter_rows(path: str, documented: Any) -> Iterator[tuple[str, str, str,
     template_fields = set(getattr(documented, "template_fields", ()))
     for name in project_parameters:
         if name not in texts:
-            raise UndocumentedError(f"The docstring of {path} does not describe the parameter '{name}'.")
+            raise UndocumentedError(f"The docstring of {dotted_name} does not describe the parameter '{name}'.")
     for name, (text, is_templated) in texts.items():
         if name in _OMITTED_PARAMETERS:
             continue
         if name not in all_parameters:
-            raise UndocumentedError(f"The docstring of {path} describes '{name}', which is not a parameter.")
+            raise UndocumentedError(f"The docstring of {dotted_name} describes '{name}', which is not a parameter.")
         if is_templated != (_TEMPLATE_FIELD_OF.get(name, name) in template_fields):
             raise UndocumentedError(
-                f"{path}: '{name}' is templated in its docstring or in template_fields, but not in both."
+                f"{dotted_name}: '{name}' is templated in its docstring or in template_fields, but not in both."
             )
         yield code(name), _type_and_default(all_parameters[name]), "yes" if is_templated else "no", text
 
@@ -118,11 +123,11 @@ def _parameter_texts(documented: Any) -> dict[str, tuple[str, bool]]:
 
     The docstring of a class takes precedence over those of its bases.
     """
-    texts = params(documented)
+    texts = param_texts(documented)
     if inspect.isclass(documented):
         project_parameters = _signature_parameters(documented)
         for base in _classes_with_constructor(documented):
-            for name, text in params(base).items():
+            for name, text in param_texts(base).items():
                 if name in project_parameters:
                     texts.setdefault(name, text)
     return texts
@@ -146,7 +151,9 @@ def _signature_parameters(documented: Any, *, project_only: bool = True) -> dict
 
 
 def _classes_with_constructor(cls: type, *, project_only: bool = True) -> Iterator[type]:
-    """Return the class and its bases that have a constructor. With `project_only`, one that this project wrote.
+    """Return the class and its bases that define a constructor.
+
+    With `project_only`, constructors outside of this project do not count.
 
     Airflow wraps the inherited constructor of each operator that defines none, so the check unwraps it.
     """
@@ -159,7 +166,7 @@ def _classes_with_constructor(cls: type, *, project_only: bool = True) -> Iterat
 
 
 def _type_and_default(parameter: inspect.Parameter) -> str:
-    kind = str(parameter.annotation).replace("Mapping[", "dict[").replace("Sequence[", "list[")
+    type_text = str(parameter.annotation).replace("Mapping[", "dict[").replace("Sequence[", "list[")
     if parameter.default is inspect.Parameter.empty:
-        return f"{code(kind)}, required"
-    return f"{code(kind)}, {code(repr(parameter.default))}"
+        return f"{code(type_text)}, required"
+    return f"{code(type_text)}, {code(repr(parameter.default))}"

@@ -25,7 +25,7 @@ def exit_codes() -> str:
 def commands() -> str:
     """Return a table of the arguments that all commands have, and a section for each command."""
     common_parser = _empty_parser()
-    add_table_arguments(common_parser, at_version=True)
+    add_table_arguments(common_parser, takes_version=True)
     common_arguments = _arguments(common_parser)
     common_names = {argument.dest for argument in common_arguments}
     sections = [_INTRODUCTION, _argument_table(common_arguments)]

@@ -18,8 +18,8 @@ def error_facts(name: str) -> str:
     cls = error_classes().get(name)
     if cls is None:
         raise UndocumentedError(f"There is no error class '{name}'.")
-    kind = "" if cls is DeltaLiteError else f", a kind of {code(cls.__base__.__name__)}"
-    return f"{(cls.__doc__ or '').strip()}\n\n*Exit code {cls.exit_code}, {_retry_text(cls)}{kind}.*"
+    base_class_text = "" if cls is DeltaLiteError else f", a kind of {code(cls.__base__.__name__)}"
+    return f"{(cls.__doc__ or '').strip()}\n\n*Exit code {cls.exit_code}, {_retry_text(cls)}{base_class_text}.*"
 
 
 def error_tree() -> str:

@@ -25,7 +25,8 @@ _RESULT_TEXTS = {
     "source_versions": "The version of each Delta table that the task read, by the name of its view. The key is "
     "missing if the task read none.",
     "partitions": "The partitions whose rows the commit changed, such as `day=2026-03-01/country=DE`. Null if there "
-    "are more than 100, or if they are unknown. The key is missing if there is none.",
+    "are more than 100, if they are unknown, or if their names do not fit into the job's result line. The key is "
+    "missing if there is no such partition.",
     "out_of_order": "True if runs of later data intervals had changed rows that the operation may have touched. "
     "Otherwise the key is missing.",
 }
@@ -57,5 +58,8 @@ def result_fields() -> str:
         raise UndocumentedError(
             f"A result has the keys {sorted(types)}, but _RESULT_TEXTS describes {sorted(_RESULT_TEXTS)}."
         )
-    rows = [[code(name), code(kind.replace("Mapping[", "dict[")), _RESULT_TEXTS[name]] for name, kind in types.items()]
+    rows = [
+        [code(name), code(type_text.replace("Mapping[", "dict[")), _RESULT_TEXTS[name]]
+        for name, type_text in types.items()
+    ]
     return table(["key", "type", "what it is"], rows)

@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-_PARAM = re.compile(r"^:param (\w+): ?", re.MULTILINE)
-_TEMPLATED = re.compile(r"\s*\(templated\)\s*$")
-_SECTION = re.compile(r"^(Args|Returns|Raises|Yields):$", re.MULTILINE)
-_NAME_WITH_TEXT = re.compile(r"^    (?P<name>[\w*. ,]+): (?P<text>.*(?:\n     .*)*)", re.MULTILINE)
+_PARAM_PATTERN = re.compile(r"^:param (\w+): ?", re.MULTILINE)
+_TEMPLATED_PATTERN = re.compile(r"\s*\(templated\)\s*$")
+_SECTION_PATTERN = re.compile(r"^(Args|Returns|Raises|Yields):$", re.MULTILINE)
+_NAME_WITH_TEXT_PATTERN = re.compile(r"^    (?P<name>[\w*. ,]+): (?P<text>.*(?:\n     .*)*)", re.MULTILINE)
 
 
 class UndocumentedError(Exception):
@@ -23,7 +23,7 @@ class UndocumentedError(Exception):
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table. GitHub requires that each `|` in a cell is escaped, also inside code."""
+    """Return a table in Markdown. GitHub requires that each `|` in a cell is escaped, also inside code."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
 
@@ -33,32 +33,37 @@ def code(text: str) -> str:
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
-def import_object(path: str) -> Any:
+def import_object(dotted_name: str) -> Any:
     """Return the object with a dotted name. Raises ImportError or AttributeError if there is none."""
-    module, _, name = path.rpartition(".")
+    module, _, name = dotted_name.rpartition(".")
     return getattr(importlib.import_module(module), name)
 
 
 def prose(documented: object) -> str:
     """Return the docstring without its parameters."""
-    return _PARAM.split(inspect.getdoc(documented) or "", maxsplit=1)[0].strip()
+    return _PARAM_PATTERN.split(inspect.getdoc(documented) or "", maxsplit=1)[0].strip()
 
 
-def params(documented: object) -> dict[str, tuple[str, bool]]:
+def param_texts(documented: object) -> dict[str, tuple[str, bool]]:
     """Return the text of each parameter in the docstring, and whether the parameter is templated."""
-    names_and_texts = _PARAM.split(inspect.getdoc(documented) or "")[1:]
+    names_and_texts = _PARAM_PATTERN.split(inspect.getdoc(documented) or "")[1:]
     texts = {
         name: " ".join(text.split()) for name, text in zip(names_and_texts[::2], names_and_texts[1::2], strict=True)
     }
-    return {name: (_TEMPLATED.sub("", text), bool(_TEMPLATED.search(text))) for name, text in texts.items()}
+    return {
+        name: (_TEMPLATED_PATTERN.sub("", text), bool(_TEMPLATED_PATTERN.search(text))) for name, text in texts.items()
+    }
 
 
-def google_docstring(documented: object) -> str:
+def google_docstring_as_markdown(documented: object) -> str:
     """Return a docstring in Google's style as Markdown, with its sections as lists."""
-    description, *titles_and_bodies = _SECTION.split(inspect.getdoc(documented) or "")
+    description, *titles_and_bodies = _SECTION_PATTERN.split(inspect.getdoc(documented) or "")
     paragraphs = [description.strip()]
     for title, body in zip(titles_and_bodies[::2], titles_and_bodies[1::2], strict=True):
-        items = [f"- {code(item['name'])}: {' '.join(item['text'].split())}" for item in _NAME_WITH_TEXT.finditer(body)]
+        items = [
+            f"- {code(item['name'])}: {' '.join(item['text'].split())}"
+            for item in _NAME_WITH_TEXT_PATTERN.finditer(body)
+        ]
         paragraphs.append(f"*{title}*\n\n" + ("\n".join(items) or " ".join(body.split())))
     return "\n\n".join(paragraphs)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[1]
 CHECKOUT = DOCS.parent
-_BLOCK = re.compile(
+_BLOCK_PATTERN = re.compile(
     r"^<!-- generated: (?P<kind>[\w-]+)(?P<arguments>[^\n]*?) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL
 )
 
@@ -29,7 +29,7 @@ if "AIRFLOW_HOME" not in os.environ:
     os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="deltalite-docs-")
     atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
 
-import documented_classes  # noqa: E402  must follow AIRFLOW_HOME, because it imports Airflow
+import documented_classes  # noqa: E402  it imports Airflow, which reads AIRFLOW_HOME
 import documented_commands  # noqa: E402
 import documented_errors  # noqa: E402
 import documented_settings  # noqa: E402
@@ -64,14 +64,14 @@ GENERATORS: dict[str, Callable[..., str]] = {
 
 
 def refresh_page(text: str) -> str:
-    """Return the text of a page with refreshed parts. Raises `UndocumentedError` if a text is missing in the code."""
-    return _BLOCK.sub(_refresh_block, text)
+    """Return the text of a page with refreshed parts. Raises `UndocumentedError` if the code lacks a text."""
+    return _BLOCK_PATTERN.sub(_refresh_block, text)
 
 
 def undocumented_classes() -> list[str]:
     """Return the public classes of the provider and the errors that no page describes."""
     pages = "\n".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
-    blocks = [(block["kind"], block["arguments"].split()) for block in _BLOCK.finditer(pages)]
+    blocks = [(block["kind"], block["arguments"].split()) for block in _BLOCK_PATTERN.finditer(pages)]
     documented_names = {arguments[0] for kind, arguments in blocks if kind in {"parameters", "error-facts"}}
     for kind, arguments in blocks:
         if kind == "classes":

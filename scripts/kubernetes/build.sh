@@ -18,11 +18,11 @@ if ((EUID != 0)) || [[ "$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)" != 
     echo "The tests on Kubernetes cannot run: they need root on Debian 12, and Python 3.11." >&2
     exit 0
 fi
-wanted="$(cat "$SOURCES"/*/go.mod "$SOURCES"/*/main.go "$SOURCES"/*.{sh,py} "$PWD"/deployments/kubernetes/* "$PACKAGES/pyspark/version.py" | cksum)"
-if [[ "$(cat "$TARGET/.done" 2>/dev/null)" == "$wanted" ]]; then exit 0; fi
+stamp="$(cat "$SOURCES"/*/go.mod "$SOURCES"/*/main.go "$SOURCES"/*.{sh,py} "$PWD"/deployments/kubernetes/* "$PACKAGES/pyspark/version.py" | cksum)"
+if [[ "$(cat "$TARGET/.done" 2>/dev/null)" == "$stamp" ]]; then exit 0; fi
 mkdir -p "$TARGET"/{bin,debian/packages,images/pause}
 
-build() { # build FOLDER PROGRAM [FLAG...]
+build() { # compiles the Go program of a folder: build FOLDER PROGRAM [LINKER_FLAG...]
     (cd "$SOURCES/$1" && CGO_ENABLED=0 nice -n 19 go build -trimpath -ldflags "-s -w ${*:3}" -o "$2" .)
 }
 version="$(sed -n 's/^.*k8s.io\/kubernetes \(v[^ ]*\)$/\1/p' "$SOURCES/node/go.mod" | head -1)"
@@ -47,12 +47,12 @@ root="$TARGET/images/spark"
 rm -rf "$root"
 PATH="$TARGET/debian/usr/bin:$PATH" mmdebstrap --quiet --mode=root --variant=minbase \
     --include=python3,openjdk-17-jre-headless,tini,procps --setup-hook='mkdir -p "$1/usr/share/man/man1"' bookworm "$root"
-installed="$root/usr/local/lib/python3.11/dist-packages"
-mkdir -p "$installed" "$root/opt/work" "$root/home/spark"
+image_packages="$root/usr/local/lib/python3.11/dist-packages"
+mkdir -p "$image_packages" "$root/opt/work" "$root/home/spark"
 for package in pyspark py4j pyarrow pyarrow.libs numpy numpy.libs; do
-    if [[ -e "$PACKAGES/$package" ]]; then cp --archive --link "$PACKAGES/$package" "$installed/"; fi
+    if [[ -e "$PACKAGES/$package" ]]; then cp --archive --link "$PACKAGES/$package" "$image_packages/"; fi
 done
-ln --symbolic --force --no-dereference "${installed#"$root"}/pyspark" "$root/opt/spark"
+ln --symbolic --force --no-dereference "${image_packages#"$root"}/pyspark" "$root/opt/spark"
 install "$PWD/deployments/kubernetes/entrypoint.sh" "$root/opt/entrypoint.sh"
 echo 'spark:x:185:0::/home/spark:/bin/bash' >>"$root/etc/passwd"
 chown 185:0 "$root/home/spark" "$root/opt/work"
@@ -63,4 +63,4 @@ chown 185:0 "$root/home/spark" "$root/opt/work"
     --entrypoint /opt/entrypoint.sh --user 185 --workdir /opt/work --env HOME=/home/spark --env SPARK_HOME=/opt/spark \
     --env JAVA_HOME=/usr/lib/jvm/java-17-openjdk-amd64
 rm -rf "$root"
-echo "$wanted" >"$TARGET/.done"
+echo "$stamp" >"$TARGET/.done"

@@ -15,17 +15,17 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-_TYPE = "application/vnd.oci.image"
+_MEDIA_TYPE_PREFIX = "application/vnd.oci.image"
 
 
 def pack(folder: Path, name: str, file: Path, config: dict[str, object]) -> None:
-    """Write the image to a file."""
+    """Write the image to a file. `config` is the configuration of its containers, such as their entry point."""
     layer = file.with_suffix(".layer")
     subprocess.run(["tar", "--numeric-owner", "--directory", folder, "--create", "--file", layer, "."], check=True)
     try:
         with layer.open("rb") as stream:
             layer_digest = f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
-        config_blob = _json(
+        config_blob = _encode_json(
             {
                 "architecture": "amd64",
                 "os": "linux",
@@ -33,33 +33,37 @@ def pack(folder: Path, name: str, file: Path, config: dict[str, object]) -> None
                 "config": config,
             }
         )
-        layer_entry = {
-            "mediaType": f"{_TYPE}.layer.v1.tar",
+        layer_descriptor = {
+            "mediaType": f"{_MEDIA_TYPE_PREFIX}.layer.v1.tar",
             "digest": layer_digest,
             "size": layer.stat().st_size,
         }
-        manifest_blob = _json(
+        manifest_blob = _encode_json(
             {
                 "schemaVersion": 2,
-                "mediaType": f"{_TYPE}.manifest.v1+json",
-                "config": _entry("config", config_blob),
-                "layers": [layer_entry],
+                "mediaType": f"{_MEDIA_TYPE_PREFIX}.manifest.v1+json",
+                "config": _descriptor("config", config_blob),
+                "layers": [layer_descriptor],
             }
         )
-        names = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
-        index = {"schemaVersion": 2, "manifests": [_entry("manifest", manifest_blob) | {"annotations": names}]}
+        annotations = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
+        index = {
+            "schemaVersion": 2,
+            "manifests": [_descriptor("manifest", manifest_blob) | {"annotations": annotations}],
+        }
         with tarfile.open(file, "w") as archive:
-            _add(archive, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
-            _add(archive, "index.json", _json(index))
+            _add_file(archive, "oci-layout", _encode_json({"imageLayoutVersion": "1.0.0"}))
+            _add_file(archive, "index.json", _encode_json(index))
             for blob in (config_blob, manifest_blob):
-                _add(archive, _blob_path(_digest(blob)), blob)
+                _add_file(archive, _blob_path(_digest(blob)), blob)
             archive.add(layer, _blob_path(layer_digest))
     finally:
         layer.unlink()
 
 
-def _entry(kind: str, blob: bytes) -> dict[str, object]:
-    return {"mediaType": f"{_TYPE}.{kind}.v1+json", "digest": _digest(blob), "size": len(blob)}
+def _descriptor(kind: str, blob: bytes) -> dict[str, object]:
+    """Return the descriptor of a blob: its media type, its digest and its size."""
+    return {"mediaType": f"{_MEDIA_TYPE_PREFIX}.{kind}.v1+json", "digest": _digest(blob), "size": len(blob)}
 
 
 def _digest(blob: bytes) -> str:
@@ -70,14 +74,14 @@ def _blob_path(digest: str) -> str:
     return f"blobs/{digest.replace(':', '/')}"
 
 
-def _json(value: object) -> bytes:
+def _encode_json(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = len(content)
-    archive.addfile(entry, io.BytesIO(content))
+def _add_file(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))
 
 
 if __name__ == "__main__":

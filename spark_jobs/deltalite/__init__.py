@@ -1,6 +1,6 @@
 """Delta Lake for Python: `DeltaTable` reads a table without Spark, `deltalite.spark` reads it with Spark.
 
-Users import `DeltaTable` from here; code of the library imports from the packages below.
+Users import `DeltaTable` from here. The code of the library imports from the modules and subpackages.
 Begin with `table.py`, then `snapshot.py`; ARCHITECTURE.md has the layers.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["DeltaTable"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the table lazily: an Airflow DAG that only imports `deltalite.errors` must not pay for pyarrow."""
+    """Import `DeltaTable` on first use: a DAG that only imports `deltalite.errors` must not load pyarrow."""
     if name == "DeltaTable":
         from deltalite.table import DeltaTable  # noqa: PLC0415  see above
 

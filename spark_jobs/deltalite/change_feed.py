@@ -112,7 +112,7 @@ def plan_changes(
         timestamp_ms, commit = commits[version]
         changes = _read_commit(store, commit)
         history.apply_commit(version, changes.protocol, changes.metadata)
-        if in_commit is not None and in_commit.cover(version):
+        if in_commit is not None and in_commit.covers(version):
             timestamp_ms = in_commit_timestamp(changes.provenance, commit.name)
         files += changes.files(version=version, timestamp_ms=timestamp_ms)
     history.check_readable_as(last_snapshot.table_schema)
@@ -134,16 +134,18 @@ def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
     ):
         schema = change_data_schema if change_type is None else data_file_schema
         for batch in read_files(store, (_data_file(file) for file in group), schema):
-            types = batch.column(CHANGE_TYPE) if change_type is None else pa.repeat(change_type.value, len(batch))
-            if types.null_count:
+            change_types = (
+                batch.column(CHANGE_TYPE) if change_type is None else pa.repeat(change_type.value, len(batch))
+            )
+            if change_types.null_count:
                 raise CorruptDataFileError(
                     f"A change data file of version {version} of {store.root} has rows without {CHANGE_TYPE}.",
                     remedy="Restore the file from a backup, or request changes from a later version.",
                 )
-            moment = pa.scalar(timestamp_ms * 1000, rows_schema.field(COMMIT_TIMESTAMP).type)
+            commit_time = pa.scalar(timestamp_ms * 1000, rows_schema.field(COMMIT_TIMESTAMP).type)
             columns = batch.columns[: len(data_file_schema.logical.fields)]
             versions = pa.repeat(pa.scalar(version, pa.int64()), len(batch))
-            change_columns = [types, versions, pa.repeat(moment, len(batch))]
+            change_columns = [change_types, versions, pa.repeat(commit_time, len(batch))]
             yield pa.RecordBatch.from_arrays([*columns, *change_columns], schema=rows_schema)
 
 
@@ -161,6 +163,7 @@ class _FeedHistory:
 
         Raises:
             ChangeFeedUnavailableError: the table no longer records changes, or a column has a reserved name.
+            UnsupportedFeatureError: this release cannot read the new protocol.
         """
         if protocol is None and metadata is None:
             return
@@ -241,9 +244,9 @@ def _check_commits(store: LogStore, versions: range, commits: Container[int]) ->
     raise VersionNotFoundError(
         f"The log of {store.root} no longer holds the commit of version {missing[0]}"
         + (
-            ", or of any later requested version."
+            " or of any later requested version."
             if oldest_available is None
-            else f": the oldest after it is version {oldest_available}."
+            else f". The oldest requested version with a commit is {oldest_available}."
         ),
         remedy="Request later changes."
         if oldest_available is None
@@ -259,16 +262,19 @@ def _read_commit(store: LogStore, commit: StoredFile) -> CommitChanges:
 
 
 def _with_partition_values(
-    store: LogStore, files: list[ChangedFile], table: TableSchema, commits: Mapping[int, tuple[int, StoredFile]]
+    store: LogStore, files: list[ChangedFile], schema: TableSchema, commits: Mapping[int, tuple[int, StoredFile]]
 ) -> Iterator[ChangedFile]:
     """Yield the files with their partition values. `files` are in version order.
 
     A `remove` action may lack the partition values of its file. The function then takes the values that the file has
     in the version before. delta-spark rejects such an action. The function loads one version and reads the later
     commits a second time, so the time is linear in the number of versions.
+
+    Raises:
+        ChangeFeedUnavailableError: the version before does not contain such a file.
     """
     files_without_values = [file for file in files if file.partition_values is None]
-    if not files_without_values or not table.partition_columns:
+    if not files_without_values or not schema.partition_columns:
         yield from (file if file.partition_values is not None else replace(file, partition_values={}) for file in files)
         return
     keys = {_key(file) for file in files_without_values}
@@ -291,7 +297,7 @@ def _with_partition_values(
 
 
 def _values_at(store: LogStore, version: int, keys: set[str]) -> _PartitionValuesByKey:
-    """Return the partition values of the files of a version with these keys; empty for a version below 0."""
+    """Return, by file key, the partition values of the files in `keys` at a version; empty for a version below 0."""
     if version < 0:
         return {}
     files = Snapshot.load(store, version).files_with(("path", "partitionValues", "deletionVector"))
@@ -332,10 +338,10 @@ def reserved_column(schema: StructType) -> str | None:
     return next((field.name for field in schema if field.name.lower() in _RESERVED_NAMES), None)
 
 
-def change_file_schema(table: TableSchema) -> TableSchema:
+def change_file_schema(schema: TableSchema) -> TableSchema:
     """Return the schema of change data files: the table's columns, then `_change_type`.
 
     Column mapping does not rename `_change_type`.
     """
     change_type = StructField(CHANGE_TYPE, PrimitiveType("string"), metadata={PHYSICAL_NAME: CHANGE_TYPE})
-    return replace(table, logical=StructType((*table.logical, change_type)))
+    return replace(schema, logical=StructType((*schema.logical, change_type)))

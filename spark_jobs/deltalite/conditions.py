@@ -26,8 +26,8 @@ class CommitSummary:
 
     - `table_id`: set if the commit creates the table or changes its metadata.
     - `knows_partitions`: False if the commit removes rows of a file without naming the partition values of the file.
-    - `is_complete`: False if the commit has more app ids or partitions than a summary holds. Then a condition can use
-      only a summary that was made for it.
+    - `is_complete`: False if the commit has more app ids or partitions than a summary holds. A condition can then use
+      this summary only if the summary was made for that condition.
     - `run`: the properties of the DAG run that made the commit, by the names in `MADE_BY`; times are ISO 8601 in UTC.
     """
 
@@ -72,9 +72,9 @@ class CommitCondition:
 
     - `data_change_only`: the commit adds or removes rows. None means True, unless `operations`, `app_id` or `made_by`
       is given, because these may select commits without rows.
-    - `operations`: the commit's `commitInfo.operation` is one of these, in any case.
-    - `partition`: the commit adds or removes a file with these partition values, as Delta serializes them. Column names
-      match in any case.
+    - `operations`: the commit's `commitInfo.operation` is one of these (case-insensitive).
+    - `partition`: the commit adds or removes a file with these partition values, as Delta serializes them. Column
+      names are case-insensitive.
     - `app_id`: the commit has this transaction identifier.
     - `exclude_app_ids`: the commit has none of these transaction identifiers, which may contain `*` and `?`.
     - `made_by`: the commit's provenance has all of these properties; their names are in `MADE_BY`.
@@ -91,7 +91,7 @@ class CommitCondition:
         unknown_names = sorted(set(self.made_by or ()) - set(MADE_BY))
         if unknown_names or (self.made_by is not None and not self.made_by):
             raise InvalidRequestError(
-                f"made_by has the unknown name '{unknown_names[0]}'." if unknown_names else "made_by is empty.",
+                f"made_by contains the unknown name '{unknown_names[0]}'." if unknown_names else "made_by is empty.",
                 remedy=f"Give one or several of {', '.join(MADE_BY)}.",
             )
         for name, example in (("operations", "['WRITE', 'MERGE']"), ("exclude_app_ids", "['airflow/orders_clean/*']")):

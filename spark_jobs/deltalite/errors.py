@@ -230,7 +230,7 @@ class StoragePermissionError(StorageError):
 
 
 class UnsupportedStorageError(StorageError):
-    """The storage has no put-if-absent, or its scheme is not supported."""
+    """The storage has no put-if-absent, or the scheme of the address is not supported."""
 
     retryable = False
     exit_code = 72

@@ -82,19 +82,23 @@ _OTHER_NAMES = (
 SECRET_NAMES = "(?i)" + "|".join((*_HADOOP_NAMES, *_OTHER_NAMES))
 """The pattern of secret names, in syntax common to Python and Java."""
 
-_SECRET_NAME = _Pattern(SECRET_NAMES)
-_MANY_SECRETS = 200  # with more, one pass over the text is faster than a pass per secret
-_MIN_SECRET_LENGTH = 5  # characters; Airflow's masker ignores shorter texts too, because they occur everywhere
+_SECRET_NAME_PATTERN = _Pattern(SECRET_NAMES)
+# With more secrets than this, one pass over the text is faster than a pass per secret.
+_MANY_SECRETS = 200
+# In characters. Airflow's masker ignores shorter texts too, because they occur everywhere.
+_MIN_SECRET_LENGTH = 5
 _HARMLESS_VALUES = frozenset({"true", "false", "simple", "default", "none", "null"})
 _TEMPLATE = _Pattern(r"\{\{|\{%")
-_MAX_STRUCTURE_LENGTH = 1_000_000  # characters of a text that is parsed as JSON or as a Python literal
+# The maximum length, in characters, of a text that is parsed as JSON or as a Python literal.
+_MAX_STRUCTURE_LENGTH = 1_000_000
 STARS = "***"
 
 # A text may be hostile, so each pattern runs in linear time. A match begins only where a name begins. Each part that
 # could match up to the end of the text has a maximum length.
 _QUOTED = r'"(?:[^"\\]|\\.)*"|' + r"'(?:[^'\\]|\\.)*'"
-_MAX_PASSWORD_LENGTH = 512  # characters, in an address
-_NAME_START = r"(?<![\w.+-])"  # so that a long word is searched once
+_MAX_PASSWORD_LENGTH = 512  # characters
+# A name begins at the start of a word, so a pattern searches a long word only once.
+_NAME_START = r"(?<![\w.+-])"
 # `name=value`, as in JDBC addresses, connection strings of Azure and query strings.
 _ASSIGNED = _Pattern(rf"{_NAME_START}([\w.-]+)=")
 _ASSIGNED_VALUE = _Pattern(rf"{_QUOTED}|\{{[^}}]{{0,{_MAX_PASSWORD_LENGTH}}}\}}|[^&;,\s]+")
@@ -118,7 +122,7 @@ _CONFIGURATION_LINE = _Pattern(r"^[ \t]*([\w-]+\.[\w.-]+)[ \t]+(\S+)[ \t]*$", re
 _COMMAND_OPTION = _Pattern(r"(?<!\S)--([\w.-]+)[ \t]+(\S+)")
 _ELEMENT = _Pattern(rf"<([\w.-]+)>([^<]{{1,{_MAX_PASSWORD_LENGTH}}})</")
 _HADOOP_PROPERTY = _Pattern(rf"<name>([\w.-]+)</name>\s{{0,99}}<value>([^<]{{1,{_MAX_PASSWORD_LENGTH}}})</value>")
-_NAME_AND_VALUE = (
+_NAME_AND_VALUE_PATTERNS = (
     _MEMBER,
     _HEADER,
     _QUOTED_OPTION,
@@ -129,11 +133,12 @@ _NAME_AND_VALUE = (
     _HADOOP_PROPERTY,
 )
 _SHARED_ACCESS_SIGNATURE = _Pattern(r"SharedAccessSignature[=\s]\s*([^;\s\"']+)", re.IGNORECASE)
-_WITHOUT_NAME = (
+_PATTERNS_WITHOUT_NAME = (
     _Pattern(rf"{_NAME_START}[A-Za-z][\w+.-]*://[^/\s:@]*:([^/\s]+)@"),
-    # A password with a slash.
+    # This password contains a slash.
     _Pattern(rf"{_NAME_START}[A-Za-z][\w+.-]*://[^/\s:@]*:(?!\d+/)([^\s@]{{1,{_MAX_PASSWORD_LENGTH}}})@"),
-    _Pattern(r"https?://([^/\s:@]{16,})@"),  # a token instead of a user name
+    # This address contains a token instead of a user name.
+    _Pattern(r"https?://([^/\s:@]{16,})@"),
     _Pattern(rf"oracle:\w+:[^/\s@:]+/({_QUOTED}|[^\s\"']{{1,{_MAX_PASSWORD_LENGTH}}})@", re.IGNORECASE),
     _Pattern(rf"(?<![\w/.])\w+/({_QUOTED}|[^\s/@\"']+)@(?://|\()"),
     _Pattern(rf"\bIDENTIFIED\s{{1,9}}BY\s{{1,9}}(?:PASSWORD\s{{1,9}})?({_QUOTED}|[^\s;]+)", re.IGNORECASE),
@@ -143,20 +148,23 @@ _WITHOUT_NAME = (
 
 def is_secret(name: str) -> bool:
     """Whether a setting of this name holds a secret."""
-    return _SECRET_NAME.compiled.search(name) is not None
+    return _SECRET_NAME_PATTERN.compiled.search(name) is not None
 
 
 def shows_secret(name: str, value: str) -> bool:
-    """Whether a setting has a secret name, or its value contains a secret of any length."""
+    """Whether the value of a setting is a secret or contains one, of any length. Values such as `true` are harmless."""
     return any(secret and secret.lower() not in _HARMLESS_VALUES for secret in _secrets(value, name))
 
 
 def secret_values(settings: object, name: str = "") -> Iterator[str]:
     """Yield the secrets in a structure of mappings and lists: values under secret keys, and secrets inside texts.
 
+    `name` is the name of the setting that holds the structure.
+
     A text that holds a structure, as JSON or as a Python literal, is parsed and searched too. Each secret is yielded in
     every spelling that a log may show: single lines, URL-decoded, and escaped as in JSON and in Python. Secrets of
-    fewer than five characters are left out, because they occur in harmless texts.
+    fewer than five characters and values such as `false` are left out, because they occur in harmless texts. Templates
+    are left out too.
     """
     for secret in _secrets(settings, name):
         yield from _without_harmless(_spellings(secret))
@@ -197,7 +205,7 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
 def _redacted_in_one_pass(text: str, secrets: Collection[str]) -> str:
     """Return the text with stars in place of the secrets; the longest secret at each position applies.
 
-    The time does not depend on the number of secrets.
+    The time does not depend on the number of secrets. Each secret has at least `_MIN_SECRET_LENGTH` characters.
     """
     lengths: dict[str, set[int]] = {}
     for secret in secrets:
@@ -222,7 +230,7 @@ def _secrets_in_text(text: str) -> Iterator[str]:
             yield from _possible_secrets(value)
     for value in _SHARED_ACCESS_SIGNATURE.compiled.findall(text) + _BEARER.compiled.findall(text):
         yield from _possible_secrets(value)
-    for pattern in _WITHOUT_NAME:
+    for pattern in _PATTERNS_WITHOUT_NAME:
         for value in pattern.compiled.findall(text):
             yield from _possible_secrets(value)
 
@@ -231,18 +239,20 @@ def _names_and_values(text: str) -> Iterator[tuple[str, str]]:
     """Yield the names in a text and their values, which are secrets if the name is secret."""
     yield from _secret_assignments(text, _ASSIGNED.compiled, _ASSIGNED_VALUE.compiled)
     yield from _secret_assignments(text, _JAVA_PROPERTY.compiled, _JAVA_VALUE.compiled)
-    for pattern in _NAME_AND_VALUE:
+    for pattern in _NAME_AND_VALUE_PATTERNS:
         yield from pattern.compiled.findall(text)
     if _LOGIN_MODULE in text:
         yield from _JAAS_OPTION.compiled.findall(text)
 
 
-def _secret_assignments(text: str, name: re.Pattern[str], value: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+def _secret_assignments(
+    text: str, name_pattern: re.Pattern[str], value_pattern: re.Pattern[str]
+) -> Iterator[tuple[str, str]]:
     """Yield the assignments to secret names, including nested ones such as `url=jdbc:x?password=y`."""
     position = 0
-    while (name_match := name.search(text, position)) is not None:
+    while (name_match := name_pattern.search(text, position)) is not None:
         position = name_match.end()
-        if is_secret(name_match[1]) and (value_match := value.match(text, position)) is not None:
+        if is_secret(name_match[1]) and (value_match := value_pattern.match(text, position)) is not None:
             assigned_value = value_match[0]
             yield name_match[1], assigned_value
             is_enclosed = len(assigned_value) > 1 and assigned_value[0] + assigned_value[-1] in _ENCLOSING_PAIRS
@@ -270,7 +280,7 @@ def _spellings(secret: str) -> Iterator[str]:
 
 
 def _without_harmless(values: Iterable[str]) -> Iterator[str]:
-    """Return the values without those that occur in harmless texts, and without templates."""
+    """Return the values that are not templates and that occur in no harmless text."""
     return (
         value
         for value in values
@@ -281,14 +291,15 @@ def _without_harmless(values: Iterable[str]) -> Iterator[str]:
 
 
 def _parsed_structure(text: str) -> object:
-    """Return the mapping or list that the text represents, or None."""
+    """Return the mapping or list that the text represents; None if it represents none, or if it is too long."""
     start = text.lstrip()[:1]
     if not start or start not in "{[" or len(text) > _MAX_STRUCTURE_LENGTH:
         return None
     for parse in (json.loads, ast.literal_eval):
         try:
             structure: object = parse(text.strip())
-        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):  # a set of sets is a TypeError
+        # `ast.literal_eval` raises TypeError for a set of sets.
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             continue
         if isinstance(structure, Mapping | list):
             return structure

@@ -1,10 +1,10 @@
 """Marker lines, which a job prints to report its Spark application, its result or its error to the worker.
 
-A marker line on stdout is `prefix nonce checksum json`. The nonce comes from the request, so the parser never takes a
-text that a job only quotes for a marker. A marker starts its line and has at most `MARKER_BYTES`, because the JVM's
-concurrent logging can tear longer lines. A longer result, such as that of a merge, is compressed (zlib, base64). The
-parser never raises an error: it returns None for any other line. If no marker arrives, the worker reads the table's
-log, which holds the same facts. Standard library only.
+A marker line on stdout is `prefix nonce checksum json`. The nonce comes from the request. The parser ignores a line
+with another nonce, such as an old marker line that a job prints as part of a text. A marker starts its line and has at
+most `MAX_MARKER_BYTES`, because the JVM's concurrent logging can tear longer lines. A longer result, such as that of a
+merge, is compressed (zlib, base64). The parser never raises an error: it returns None for any other line. If no marker
+arrives, the worker reads the table's log, which holds the same facts. Standard library only.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-MARKER_BYTES = 900
+MAX_MARKER_BYTES = 900
 NO_NONCE = "-"
-"""The nonce of a job if its request has no nonce, because no worker reads the job's output."""
+"""The nonce in the marker lines of a job whose request has no nonce. No worker reads the output of such a job."""
 
 _RESULT = "DELTALITE-RESULT"
 _ERROR = "DELTALITE-ERROR"
 _STARTED = "DELTALITE-STARTED"
-_MARKER = re.compile(rf"({_RESULT}|{_ERROR}|{_STARTED}) (\S+) ([0-9a-f]{{8}}) (\S.*)")
-_UNPACKED_BYTES = 64 * 1024
-_APPLICATION_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_MARKER_PATTERN = re.compile(rf"({_RESULT}|{_ERROR}|{_STARTED}) (\S+) ([0-9a-f]{{8}}) (\S.*)")
+_MAX_UNPACKED_BYTES = 64 * 1024
+_APPLICATION_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class JobStarted:
 
 
 def nonce_of(request_json: str) -> str:
-    """Return the nonce in the JSON of a request; `NO_NONCE` if it has none or is not JSON."""
+    """Return the nonce in the JSON of a request; `NO_NONCE` if the JSON contains no valid nonce or is not an object."""
     try:
         nonce = json.loads(request_json)["nonce"]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -152,29 +152,32 @@ def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
     """
     for variant in (result, replace(result, partitions=None)) if result.partitions else (result,):
         body = json.dumps(variant.as_dict(), separators=(",", ":"))
-        for text in (body, _pack(body)) if len(body) <= _UNPACKED_BYTES else ():
+        for text in (body, _pack(body)) if len(body) <= _MAX_UNPACKED_BYTES else ():
             line = _marker(_RESULT, nonce, text)
-            if len(line.encode()) <= MARKER_BYTES:
+            if len(line.encode()) <= MAX_MARKER_BYTES:
                 return line
     return None
 
 
 def error_marker(kind: str, message: str, *, remedy: str = "", nonce: str = NO_NONCE) -> str:
-    """Return the marker line for an error. A long message is cut; the task's log holds the whole traceback."""
+    """Return the marker line for an error. A long message is cut; the task's log holds the whole traceback.
+
+    If the remedy leaves no room for a message, the line leaves the remedy out.
+    """
     for included_remedy in dict.fromkeys((remedy, "")):
-        for length in range(min(len(message), MARKER_BYTES), 0, -50):
+        for length in range(min(len(message), MAX_MARKER_BYTES), 0, -50):
             cut_message = message if length >= len(message) else message[:length] + " ..."
             line = _marker(_ERROR, nonce, _error_body(kind, cut_message, included_remedy))
-            if len(line.encode()) <= MARKER_BYTES:
+            if len(line.encode()) <= MAX_MARKER_BYTES:
                 return line
     return _marker(_ERROR, nonce, _error_body(kind, "", ""))
 
 
 def parse_marker(line: str, nonce: str = NO_NONCE) -> OperationResult | JobError | JobStarted | None:
     """Return the content of a marker line, or None if the line is not a well-formed marker with this nonce."""
-    if len(line) > MARKER_BYTES + 2:  # a line may end in CR and LF
+    if len(line) > MAX_MARKER_BYTES + 2:  # a line may end in CR and LF
         return None
-    match = _MARKER.fullmatch(line.rstrip())
+    match = _MARKER_PATTERN.fullmatch(line.rstrip())
     if match is None:
         return None
     prefix, line_nonce, checksum, text = match.groups()
@@ -207,7 +210,7 @@ def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError |
             started = JobStarted(**body)
             _check_type(started.application_id, str)
             _check_type(started.ui_url, str, None)
-            if not _APPLICATION_ID.fullmatch(started.application_id):
+            if not _APPLICATION_ID_PATTERN.fullmatch(started.application_id):
                 raise ValueError(started.application_id)
             return started
 
@@ -248,11 +251,11 @@ def _pack(body: str) -> str:
 
 
 def _unpack(text: str) -> bytes:
-    """Return the text that `_pack` packed. Raises `ValueError` if it is longer than a result can be, or incomplete."""
+    """Return the bytes that `_pack` packed. Raises `ValueError` if it is longer than a result can be, or incomplete."""
     decompressor = zlib.decompressobj()
-    body = decompressor.decompress(b64decode(text, validate=True), _UNPACKED_BYTES + 1)
-    if len(body) > _UNPACKED_BYTES or not decompressor.eof:
-        raise ValueError(f"The marker unpacks to more than {_UNPACKED_BYTES} bytes, or is incomplete.")
+    body = decompressor.decompress(b64decode(text, validate=True), _MAX_UNPACKED_BYTES + 1)
+    if len(body) > _MAX_UNPACKED_BYTES or not decompressor.eof:
+        raise ValueError(f"The marker unpacks to more than {_MAX_UNPACKED_BYTES} bytes, or is incomplete.")
     return body
 
 

@@ -23,7 +23,7 @@ from deltalite.protocol import properties as props
 from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from deltalite.protocol.column_mapping import TableSchema, table_schema
 from deltalite.protocol.features import check_readable, supported_features
-from deltalite.protocol.row_tracking import FEATURE, ROW_IDS, RowIdColumns, row_id_columns
+from deltalite.protocol.row_tracking import FEATURE, ROW_ID_FIELDS, RowIdColumns, row_id_columns
 from deltalite.protocol.schema import StructType, parse_schema
 from deltalite.storage.log_store import LogStore
 
@@ -69,11 +69,11 @@ class Snapshot:
         if commit is None:
             first = min(timeline.versions, default=None)
             raise TimestampOutOfRangeError(
-                f"{store.root} has no version at or before {_moment(timestamp_ms)}"
+                f"{store.root} has no version at or before {_format_time(timestamp_ms)}"
                 + (
                     "."
                     if first is None
-                    else f": the oldest readable version is {first}, of {_moment(timeline.time_of(first))}."
+                    else f": the oldest readable version is {first}, of {_format_time(timeline.time_of(first))}."
                 ),
                 remedy="Give a later time, or a version. Older versions never existed, or have expired by "
                 "delta.logRetentionDuration. A backfill cannot begin earlier.",
@@ -81,7 +81,7 @@ class Snapshot:
         # Several commits within one millisecond get increasing times, which run slightly ahead of the clock.
         if timestamp_ms > latest.loaded_at_ms and timestamp_ms > timeline.time_of(timeline.versions[-1]):
             raise TimestampOutOfRangeError(
-                f"Could not read {store.root} at {_moment(timestamp_ms)}: that time is in the future.",
+                f"Could not read {store.root} at {_format_time(timestamp_ms)}: that time is in the future.",
                 remedy="Give a time in the past, or leave it out to read the newest version.",
             )
         return latest if commit.version == latest.version else cls.load(store, commit.version)
@@ -151,7 +151,7 @@ class Snapshot:
 
     @property
     def commit_info(self) -> Mapping[str, Any] | None:
-        """The provenance of the version's commit, None if the log no longer holds the commit or it has none."""
+        """The provenance of the version's commit; None if the commit contains none or is no longer in the log."""
         return self._log.commit_info
 
     @property
@@ -164,23 +164,23 @@ class Snapshot:
         retention_ms = props.SET_TRANSACTION_RETENTION_MS.of(self.configuration)
         if retention_ms is None:
             return self._log.transactions
-        expired_at_ms = self.loaded_at_ms - retention_ms
+        oldest_kept_ms = self.loaded_at_ms - retention_ms
         return {
             app_id: txn
             for app_id, txn in self._log.transactions.items()
-            if txn.last_updated_ms is not None and txn.last_updated_ms > expired_at_ms
+            if txn.last_updated_ms is not None and txn.last_updated_ms > oldest_kept_ms
         }
 
     @property
     def files(self) -> pa.Table:
-        """The active files, read once. The columns are `LISTED_COLUMNS`, and also `ROW_IDS` with row tracking.
+        """The active files, read once. The columns are `LISTED_COLUMNS`, and also `ROW_ID_FIELDS` with row tracking.
 
         This is not a `cached_property`, because Python 3.11 uses one lock for all instances. A table on slow storage
         would block all other tables of the process.
         """
         if self._files is None:
             has_row_ids = FEATURE in supported_features(self.protocol)
-            self._files = self.files_with((*LISTED_COLUMNS, *ROW_IDS) if has_row_ids else LISTED_COLUMNS)
+            self._files = self.files_with((*LISTED_COLUMNS, *ROW_ID_FIELDS) if has_row_ids else LISTED_COLUMNS)
         return self._files
 
     def files_with(self, columns: Sequence[str] = tuple(ADD_TYPES)) -> pa.Table:
@@ -194,25 +194,25 @@ class Snapshot:
     def file_blocks(self, columns: Sequence[str], *, max_rows: int) -> Iterator[pa.Table]:
         """Return the rows of `files_with` in blocks of at most `max_rows`, for tables that do not fit into memory.
 
-        The number of files is not compared with the checksum file.
+        This method does not compare the number of files with the checksum file.
 
         Raises:
-            StartAgain: the blocks so far are invalid; the caller must start again.
+            BlocksInvalidated: the blocks so far are invalid; the caller must start again.
             CorruptLogError: the log cannot be read.
         """
         return self._log.file_blocks(columns, max_rows)
 
     @property
-    def files_of_commits(self) -> int:
-        """The number of active files that commits after the checkpoint added. It does not load the file list."""
-        return self._log.files_of_commits
+    def num_files_added_after_checkpoint(self) -> int:
+        """The number of active files that commits after the checkpoint added; computed without the file list."""
+        return self._log.num_files_added_after_checkpoint
 
     def tombstones(self, columns: Sequence[str] = tuple(REMOVE_TYPES)) -> pa.Table:
         """Return the removed files that the log still holds, including expired ones, with columns of `REMOVE_TYPES`."""
         return self._log.tombstones(columns)
 
 
-def _moment(timestamp_ms: int) -> str:
+def _format_time(timestamp_ms: int) -> str:
     """Return milliseconds UTC as ISO 8601, or as a number if no datetime can hold them."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)

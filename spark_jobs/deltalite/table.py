@@ -49,8 +49,8 @@ class DeltaTable:
     Args:
         path: the table's address. It may end with `@v3`, or with `@` and a time as `yyyyMMddHHmmssSSS`.
         version: the version to read, instead of the newest one.
-        timestamp: a time, as ISO 8601 or a datetime (UTC if it has no time zone). Selects the newest version at that
-            time.
+        timestamp: a time, as ISO 8601 or a datetime. A time without a time zone is read as UTC. Selects the newest
+            version at that time.
         storage_options: options for the fsspec client of a table that is not local, such as `key` and `secret` for S3.
 
     Raises:
@@ -144,8 +144,8 @@ class DeltaTable:
             "name": metadata.name,
             "description": metadata.description,
             "location": snapshot.store.root,
-            "createdAt": _moment(metadata.created_time_ms),
-            "lastModified": _moment(self._last_modified_ms()),
+            "createdAt": _utc_datetime(metadata.created_time_ms),
+            "lastModified": _utc_datetime(self._last_modified_ms()),
             "partitionColumns": list(snapshot.partition_columns),
             "numFiles": snapshot.files.num_rows,
             "sizeInBytes": bytes_of(snapshot.files),
@@ -157,11 +157,11 @@ class DeltaTable:
 
     def _last_modified_ms(self) -> int | None:
         """Return the time of this version's commit, None if the log no longer holds the commit."""
-        newest = self._snapshot.segment.newest_file
+        commit = self._snapshot.segment.commit_file
         in_commit = in_commit_times(self.protocol, self.metadata)
-        if newest is None or in_commit is None or not in_commit.cover(self.version):
-            return None if newest is None else newest.modified_ms
-        return in_commit_timestamp(self._snapshot.commit_info, newest.name)
+        if commit is None or in_commit is None or not in_commit.covers(self.version):
+            return None if commit is None else commit.modified_ms
+        return in_commit_timestamp(self._snapshot.commit_info, commit.name)
 
     def to_batches(
         self,
@@ -171,7 +171,7 @@ class DeltaTable:
         """Return the rows as a stream of record batches with `schema`, or with `columns` in the given order.
 
         Args:
-            columns: column names, in any case; None selects all columns. A table with row tracking also has
+            columns: column names (case-insensitive); None selects all columns. A table with row tracking also has
                 the columns `_row_id` (int64), and `_row_commit_version` (int64): the version that last wrote the row.
             filter: a list of tuples `(column, op, value)` that must all hold, or a list of such lists. At least one
                 of these lists must hold.
@@ -239,7 +239,7 @@ class DeltaTable:
         return prune(self._snapshot.files, predicate, self._snapshot.table_schema), predicate
 
 
-def _moment(milliseconds: int | None) -> datetime | None:
+def _utc_datetime(milliseconds: int | None) -> datetime | None:
     """Return the time in UTC; None if it is outside of the years 1 to 9999, which a datetime can hold."""
     try:
         return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=UTC)

@@ -64,8 +64,8 @@ __all__ = [
 class PollResult:
     """The outcome of a poll: the last position that was read, and the first commit that satisfies the condition.
 
-    `match` is None if no commit does. If `position` says that the table was recreated, `match` is a commit of the new
-    table.
+    `match` is None if no commit satisfies the condition. If `position` says that the table was recreated, `match` is a
+    commit of the new table.
     """
 
     position: LogPosition
@@ -76,7 +76,7 @@ class PollResult:
 class Column:
     """A column of a table, or a field of a struct, with its type in Spark SQL and its comment.
 
-    `members` are the fields of a struct. They are empty for another type.
+    The type of a struct is only `struct`; `members` are its fields. `members` is empty for another type.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Column:
 
 
 def columns_at(store: LogStore, version: int) -> tuple[Column, ...]:
-    """Return the columns of a version, in order; cheap if the version has a checksum file.
+    """Return the columns of a version, in order. The call is cheap if the version has a checksum file.
 
     Raises: as `Snapshot.load`.
     """
@@ -113,7 +113,10 @@ def latest_version(store: LogStore) -> int:
 
 
 def find_checkpoint(store: LogStore, *, from_version: int) -> OperationResult | None:
-    """Return the newest checkpoint as the result of a checkpoint task; None if it is older than `from_version`."""
+    """Return the newest checkpoint as the result of a checkpoint task.
+
+    Returns None if there is no table or no checkpoint, or if the checkpoint is older than `from_version`.
+    """
     try:
         checkpoint = find_segment(store).checkpoint
     except TableNotFoundError:
@@ -191,10 +194,11 @@ def table_id(store: LogStore) -> str | None:
 def touched_partitions(
     store: LogStore, partitions: Sequence[Mapping[str, str | None]] | None
 ) -> tuple[str, ...] | None:
-    """Return the names of the partitions in commit summaries; see `partition_names`. None means unknown partitions.
+    """Return the names of the partitions in commit summaries; see `partition_names`.
 
-    The names depend on the table's metadata, which is read in bounded memory. The result is None if the metadata cannot
-    be read. The result is empty if the table is not partitioned.
+    `partitions` is None if the partitions are unknown. The result is then None too, or empty if the table is not
+    partitioned. The names depend on the table's metadata, which is read in bounded memory. The result is None if the
+    metadata cannot be read or there is no table.
     """
     try:
         metadata = read_bounded_metadata(store)

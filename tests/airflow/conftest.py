@@ -3,7 +3,7 @@
 The tests need no Spark. Only the tests that run a DAG need a metadata database. The stand-in is a real program
 called `spark-submit` on the PATH. It records its arguments and its environment, and then runs the few lines of
 Python that the test sets. The tests therefore run Airflow's hook, its process handling and the provider's reading of
-the output. The markers that the stand-in prints have the nonce of its request, as the markers of a job have.
+the output. The stand-in puts the nonce of its request into the markers that it prints, as a real job does.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ LOCAL_SPARK = '{"conn_type": "spark", "host": "local[*]"}'
 _STAND_IN = """\
 #!{python}
 import json, os, sys
-with open({calls!r}, "w") as file:
+with open({call_file!r}, "w") as file:
     json.dump({{"argv": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd()}}, file)
 sys.path[:0] = {path!r}
 from functools import partial
 from deltalite import results
 shipped_files = [path for argument in sys.argv[1:] for path in argument.split(",") if os.path.isfile(path)]
-requests = [path for path in shipped_files if os.path.basename(path) == os.path.basename(sys.argv[-1])]
-nonce = results.nonce_of(open(requests[0]).read()) if requests else results.NO_NONCE
+request_files = [path for path in shipped_files if os.path.basename(path) == os.path.basename(sys.argv[-1])]
+nonce = results.nonce_of(open(request_files[0]).read()) if request_files else results.NO_NONCE
 for name in ("started_marker", "result_marker", "error_marker"):
     setattr(results, name, partial(getattr(results, name), nonce=nonce))
 with open({script!r}) as file:
@@ -55,19 +55,19 @@ class Table:
         *actions: dict,
         operation: str = "WRITE",
         timestamp: int = 1_700_000_000_000,
-        run: dict | None = None,
+        user_metadata: dict | None = None,
     ) -> None:
-        """Write the commit `version` with these actions. `run` becomes the JSON of its `userMetadata`."""
+        """Write the commit `version` with these actions. The commit stores `user_metadata` as JSON."""
         log = self.root / "_delta_log"
         log.mkdir(parents=True, exist_ok=True)
         info = {"commitInfo": {"timestamp": timestamp + version, "operation": operation, "operationMetrics": {}}}
-        if run is not None:
-            info["commitInfo"]["userMetadata"] = json.dumps(run)
+        if user_metadata is not None:
+            info["commitInfo"]["userMetadata"] = json.dumps(user_metadata)
         lines = [json.dumps(action) for action in (info, *actions)]
         (log / f"{version:020}.json").write_text("\n".join(lines) + "\n")
 
-    def create(self, *actions: dict, partition_columns: Sequence[str] = (), **commit) -> None:
-        """Write version 0: the protocol, the metadata and these actions. `commit` has options of `commit()`."""
+    def create(self, *actions: dict, partition_columns: Sequence[str] = (), **commit_options) -> None:
+        """Write version 0: the protocol, the metadata and these actions. `commit()` gets `commit_options`."""
         types = {"id": "long", **dict.fromkeys(partition_columns, "string")}
         fields = [{"name": name, "type": type_, "nullable": True, "metadata": {}} for name, type_ in types.items()]
         schema = {"type": "struct", "fields": fields}
@@ -85,12 +85,12 @@ class Table:
                 }
             },
             *actions,
-            **{"operation": "CREATE TABLE", **commit},
+            **{"operation": "CREATE TABLE", **commit_options},
         )
 
     @staticmethod
     def add(*, data_change: bool = True, partition: dict | None = None) -> dict:
-        """Return an `add` action. Its file does not exist."""
+        """Return an `add` action. The data file that it names does not exist."""
         file = {"path": "part-00000.parquet", "size": 1, "modificationTime": 1_700_000_000_000}
         return {"add": {**file, "partitionValues": partition or {}, "dataChange": data_change}}
 
@@ -117,10 +117,11 @@ class StandIn:
     """A stand-in for `spark-submit`.
 
     `set_script` sets the code that it runs. `argv` and `env` are the arguments and the environment of its last call.
+    `program` is the path of the program itself. It writes its last call to `call_file`.
     """
 
-    bin: Path
-    calls: Path
+    program: Path
+    call_file: Path
     script: Path
 
     def set_script(self, code: str) -> None:
@@ -128,34 +129,34 @@ class StandIn:
 
     @property
     def was_called(self) -> bool:
-        return self.calls.exists()
+        return self.call_file.exists()
 
     @property
     def argv(self) -> list[str]:
-        return json.loads(self.calls.read_text())["argv"]
+        return json.loads(self.call_file.read_text())["argv"]
 
     @property
     def env(self) -> dict[str, str]:
-        return json.loads(self.calls.read_text())["env"]
+        return json.loads(self.call_file.read_text())["env"]
 
 
 def make_programs(folder: Path) -> StandIn:
     """Create a folder `bin` with the stand-in and a fake Java, and return the stand-in."""
     programs = folder / "bin"
     programs.mkdir()
-    stand_in = StandIn(bin=programs / "spark-submit", calls=folder / "calls.json", script=folder / "scenario.py")
+    stand_in = StandIn(program=programs / "spark-submit", call_file=folder / "call.json", script=folder / "scenario.py")
     stand_in.set_script("")
-    stand_in.bin.write_text(
+    stand_in.program.write_text(
         _STAND_IN.format(
             python=sys.executable,
-            calls=str(stand_in.calls),
+            call_file=str(stand_in.call_file),
             script=str(stand_in.script),
             path=[folder for folder in sys.path if folder],
         )
     )
     java = programs / "java"
     java.write_text("#!/bin/sh\n")
-    for program in (stand_in.bin, java):
+    for program in (stand_in.program, java):
         program.chmod(0o755)
     return stand_in
 
@@ -170,7 +171,7 @@ def make_stand_in():
 def spark_submit(tmp_path, monkeypatch) -> StandIn:
     """A worker with a local Spark connection, and stand-ins for spark-submit and Java."""
     stand_in = make_programs(tmp_path)
-    monkeypatch.setenv("PATH", str(stand_in.bin.parent))
+    monkeypatch.setenv("PATH", str(stand_in.program.parent))
     for name in ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
@@ -231,5 +232,6 @@ def context() -> dict:
         stats_tags={},
     )
     dag_run = SimpleNamespace(start_date=datetime.fromtimestamp(0, tz=UTC))
-    state = {} if NEVER_EXPIRE is None else {"task_state_store": StateStore()}
-    return {"ti": ti, "dag_run": dag_run, "outlet_events": OutletEvents(), **state}
+    # `NEVER_EXPIRE` is None if this Airflow has no task state store.
+    state_entry = {} if NEVER_EXPIRE is None else {"task_state_store": StateStore()}
+    return {"ti": ti, "dag_run": dag_run, "outlet_events": OutletEvents(), **state_entry}

@@ -1,6 +1,7 @@
 """DAGs that produce and consume partitions of a table, and the program that runs the producers in a separate process.
 
-The program writes a JSON file. For each producer it has the stored events, and the DAG runs that the events start.
+The program writes a JSON file. For each producer, the file contains the events that Airflow stored and the DAG runs
+that these events start.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ with DAG("runtime_producer", schedule=PartitionedAtRuntime(), start_date=START):
 with DAG("daily_producer", schedule=None, start_date=START):
     DeltaWriteOperator(task_id="load", outlets=[ORDERS], **LOAD)
 
-with DAG("both_producer", schedule=None, start_date=START):
+with DAG("alias_producer", schedule=None, start_date=START):
     outlets = [ORDERS, AssetAlias("all_orders")]
     DeltaWriteOperator(task_id="load", partition_events=True, outlets=outlets, **LOAD)
 
@@ -53,7 +54,8 @@ if __name__ == "__main__":
 
     from tests.support.airflow_versions import DagBag
 
-    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)  # creating it takes seconds
+    # All tasks share one API server, because each new server takes seconds to start.
+    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
     initdb()
     dags = DagBag(Path(__file__)).dags
     stored_by_producer = {}
@@ -61,7 +63,7 @@ if __name__ == "__main__":
         dags[consumer].test()
     with create_session() as session:
         session.execute(update(DagModel).values(is_paused=False))
-    for producer in ("runtime_producer", "daily_producer", "both_producer"):
+    for producer in ("runtime_producer", "daily_producer", "alias_producer"):
         with create_session() as session:
             for model in (AssetEvent, AssetPartitionDagRun, AssetDagRunQueue):
                 session.execute(delete(model))

@@ -23,7 +23,10 @@ def rendered_task(
     rendered_with: dict[str, Any] | None = None,
     **parameters: Any,
 ) -> _Operator:
-    """Return a task on `/lake/orders` with rendered templates. `native` sets `render_template_as_native_obj`."""
+    """Return a task on `/lake/orders` whose templates are rendered with the values `rendered_with`.
+
+    `native` sets `render_template_as_native_obj`.
+    """
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native):
         task = operator_class(**{"task_id": "task", "table": "/lake/orders", **parameters})
     task.render_template_fields(rendered_with or {})

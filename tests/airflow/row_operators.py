@@ -10,12 +10,12 @@ from airflow.sdk import DAG
 from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, DeltaMergeOperator, DeltaUpdateOperator
 from deltalite.requests import CommitRequest
 
-CSV = {"format": "csv", "path": "/landing"}
+CSV_SOURCE = {"format": "csv", "path": "/landing"}
 
 REQUIRED_PARAMETERS = {
     DeltaDeleteOperator: {"condition": "id = 1"},
     DeltaUpdateOperator: {"set": {"a": "1"}},
-    DeltaMergeOperator: {"source": CSV, "on": "target.id = source.id", "when_matched": [{"update": "*"}]},
+    DeltaMergeOperator: {"source": CSV_SOURCE, "on": "target.id = source.id", "when_matched": [{"update": "*"}]},
 }
 
 EACH_OPERATOR = pytest.mark.parametrize("operator", REQUIRED_PARAMETERS, ids=lambda operator: operator.job)

@@ -1,7 +1,7 @@
 """A DAG with secrets in every kind of task, plain and mapped, and the program that runs it in another process.
 
-The program writes the values that Airflow stored to a JSON file: the XComs, and the rendered fields that the REST API
-and the UI show.
+The program writes a JSON file with the values that Airflow stored: the XComs, and the rendered fields that the REST
+API and the UI show.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 from airflow_provider_deltalite.task_groups.delta import delta_maintenance
 
 lake = os.environ["TEST_LAKE"]
-SECRETS = {
+SECRET_SETTINGS = {
     "spark.hadoop.fs.s3a.access.key": "planted-{{ 'access' }}",
     "spark.hadoop.fs.s3a.secret.key": "planted-literal",
     "spark.driver.extraJavaOptions": "-Djavax.net.ssl.trustStorePassword=planted-java",
@@ -38,13 +38,15 @@ REQUIRED_PARAMETERS = {
 with DAG("secrets", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
     for name in os.environ["TEST_OPERATORS"].split():
         parameters = {"table": f"{lake}/orders", **REQUIRED_PARAMETERS.get(name, {})}
-        getattr(delta, name).partial(task_id=f"mapped_{name}", **parameters).expand(conf=[SECRETS])
-    delta.DeltaWriteOperator(task_id="plain", table=f"{lake}/orders", source=SOURCE, conf=SECRETS)
-    delta.DeltaWriteOperator(task_id="unrendered", table=f"{lake}/{{{{ nothing.here }}}}", source=SOURCE, conf=SECRETS)
+        getattr(delta, name).partial(task_id=f"mapped_{name}", **parameters).expand(conf=[SECRET_SETTINGS])
+    delta.DeltaWriteOperator(task_id="plain", table=f"{lake}/orders", source=SOURCE, conf=SECRET_SETTINGS)
+    delta.DeltaWriteOperator(
+        task_id="unrendered", table=f"{lake}/{{{{ nothing.here }}}}", source=SOURCE, conf=SECRET_SETTINGS
+    )
     DeltaVersionSensor.partial(
         task_id="wait", table=f"{lake}/orders", after_version=-1, timeout=1, poke_interval=1
     ).expand(partition=[{"token": "planted-partition"}])
-    delta_maintenance.partial(operator_args={"conf": SECRETS}).expand(table=[f"{lake}/orders"])
+    delta_maintenance.partial(operator_args={"conf": SECRET_SETTINGS}).expand(table=[f"{lake}/orders"])
 
 if __name__ == "__main__":
     from airflow.models.renderedtifields import RenderedTaskInstanceFields
@@ -55,13 +57,14 @@ if __name__ == "__main__":
 
     from tests.support.airflow_versions import DagBag
 
-    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)  # creating it takes seconds
+    # All tasks share one API server, because each new server takes seconds to start.
+    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
     initdb()
     DagBag(Path(__file__)).dags["secrets"].test(logical_date=datetime(2026, 1, 1, tzinfo=UTC))
     with create_session() as session:
-        stored = {
+        stored_values = {
             f"{fields.task_id}[{fields.map_index}]": fields.rendered_fields
             for fields in session.query(RenderedTaskInstanceFields)
         }
-        stored["XCom"] = [str(xcom.value) for xcom in session.query(XComModel)]
-    Path(sys.argv[1]).write_text(json.dumps(stored))
+        stored_values["XCom"] = [str(xcom.value) for xcom in session.query(XComModel)]
+    Path(sys.argv[1]).write_text(json.dumps(stored_values))

@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow_provider_deltalite.sensors.delta import DeltaVersionSensor
 
 
-def sensor(table, **parameters) -> DeltaVersionSensor:
+def make_sensor(table, **parameters) -> DeltaVersionSensor:
     return DeltaVersionSensor(
         **{"task_id": "wait", "table": str(table), "poke_interval": 0.01, "timeout": 5, **parameters}
     )
@@ -42,7 +42,7 @@ def resume(sensor, deferral, context):
 
 
 def corrupt_commit(table, version):
-    """Write a file that is not JSON in place of a commit."""
+    """Replace the commit file of a version by a text that is not JSON."""
     table.root.joinpath("_delta_log", f"{version:020}.json").write_text("{not json\n")
 
 

@@ -1,4 +1,4 @@
-"""Assets of tables: one URI for all spellings of a table's address, and both kinds of events in one form."""
+"""Assets of tables: one URI for all spellings of an address, and one form for the events of watchers and of tasks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_group_and_extra_are_passed_to_airflow():
     assert delta_asset("/lake/orders").group == Asset("x").group
 
 
-def context(*extras, asset=None):
+def context_with_events(*extras, asset=None):
     """The context of a DAG run that events of one asset started: one event for each of `extras`, in this order."""
     event_asset = delta_asset("/lake/orders") if asset is None else asset
     # Airflow passes events in no particular order, so the context has them in reverse.
@@ -91,7 +91,7 @@ def watcher_event(**changes):
 
 
 def test_events_of_a_watcher_and_of_a_task_combine_to_one_range():
-    events = delta_events(context(watcher_event(), RESULT), delta_asset("/lake/orders"))
+    events = delta_events(context_with_events(watcher_event(), RESULT), delta_asset("/lake/orders"))
     assert [
         (event.from_version, event.version, event.operations, event.commit_timestamp, event.watched) for event in events
     ] == [
@@ -105,13 +105,13 @@ def test_events_of_a_watcher_and_of_a_task_combine_to_one_range():
 
 def test_the_partitions_of_events_are_combined_if_every_event_names_them():
     june_event = {**RESULT, "partitions": ["day=2026-06-01", "day=2026-05-01"]}
-    assert delta_events(context(watcher_event(), june_event), "/lake/orders").partitions == (
+    assert delta_events(context_with_events(watcher_event(), june_event), "/lake/orders").partitions == (
         "day=2026-05-01",
         "day=2026-06-01",
     )
     for other_event in (RESULT, {**RESULT, "partitions": None}, watcher_event(partitions=None)):
-        assert delta_events(context(watcher_event(), other_event), "/lake/orders").partitions is None
-    assert delta_events(context(), "/lake/orders").partitions is None
+        assert delta_events(context_with_events(watcher_event(), other_event), "/lake/orders").partitions is None
+    assert delta_events(context_with_events(), "/lake/orders").partitions is None
 
 
 def test_a_partition_key_parses_to_column_values():
@@ -120,12 +120,14 @@ def test_a_partition_key_parses_to_column_values():
 
 
 def test_a_table_address_is_accepted_as_an_asset():
-    assert delta_events(context(watcher_event()), "file:/lake/orders").version == 5
+    assert delta_events(context_with_events(watcher_event()), "file:/lake/orders").version == 5
 
 
 def test_events_before_a_recreation_of_the_table_are_left_out():
     recreation = watcher_event(from_version=0, version=1, reset=True, gap=True)
-    events = delta_events(context(watcher_event(), RESULT, recreation, {**RESULT, "version": 2}), "/lake/orders")
+    events = delta_events(
+        context_with_events(watcher_event(), RESULT, recreation, {**RESULT, "version": 2}), "/lake/orders"
+    )
     assert (events.from_version, events.version, events.reset, events.gap, len(events)) == (0, 2, True, True, 2)
 
 
@@ -134,12 +136,12 @@ def test_events_before_a_recreation_of_the_table_are_left_out():
     [
         {},
         {"triggering_asset_events": None},
-        context(),
-        context(None),
-        context({"by": "hand"}, {"payload": {"other": 1}}, {**RESULT, "version": None}),
-        context(watcher_event(), asset=delta_asset("/lake/customers")),
+        context_with_events(),
+        context_with_events(None),
+        context_with_events({"by": "hand"}, {"payload": {"other": 1}}, {**RESULT, "version": None}),
+        context_with_events(watcher_event(), asset=delta_asset("/lake/customers")),
     ],
-    ids=["no such context", "none", "no events", "no extra", "events of others", "another table"],
+    ids=["no such context", "none", "no events", "no extra", "events of other senders", "another table"],
 )
 def test_a_run_without_an_event_of_the_table_has_no_range(context):
     events = delta_events(context, "/lake/orders")

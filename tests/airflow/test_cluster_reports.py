@@ -1,4 +1,4 @@
-"""The exit code and the address of YARN in the output of spark-submit. A line may quote untrusted text."""
+"""The exit code and YARN's tracking address in the output of spark-submit. A line may quote untrusted text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_deltalite.clusters.reports import ClusterReports
 
-PROXY = "proxy/application_1700000000000_0001/"
+PROXY_PATH = "proxy/application_1700000000000_0001/"
 
 
 @pytest.mark.parametrize(
@@ -21,19 +21,19 @@ PROXY = "proxy/application_1700000000000_0001/"
         ("ended with exit_code=31", False, 31),
     ],
 )
-def test_only_the_report_of_the_cluster_has_the_exit_code(line, is_yarn, exit_code):
+def test_the_exit_code_is_read_only_from_a_report_of_the_cluster(line, is_yarn, exit_code):
     reports = ClusterReports(is_yarn=is_yarn)
     reports.read(line)
     assert reports.exit_code == exit_code
 
 
-def test_the_last_exit_code_and_the_first_tracking_address_count():
+def test_the_last_exit_code_and_the_first_tracking_address_are_used():
     reports = ClusterReports(is_yarn=True)
     for line in (
         "User application exited with status 60",
-        "a row with tracking URL: http://elsewhere:1/" + PROXY,
-        "\t tracking URL: http://rm:8088/" + PROXY,
-        "\t tracking URL: http://later:8088/" + PROXY,
+        "a row with tracking URL: http://elsewhere:1/" + PROXY_PATH,
+        "\t tracking URL: http://rm:8088/" + PROXY_PATH,
+        "\t tracking URL: http://later:8088/" + PROXY_PATH,
         "User application exited with status 61",
         "at org.apache.spark.deploy.yarn.Client",
     ):

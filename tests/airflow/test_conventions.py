@@ -21,7 +21,7 @@ from airflow_provider_deltalite.operators import delta as operators
 from deltalite.conditions import CommitCondition, LogPosition
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-INFO = get_provider_info()
+PROVIDER_INFO = get_provider_info()
 KINDS = ("operators", "sensors", "hooks", "triggers")
 
 OPERATORS = {
@@ -31,8 +31,8 @@ OPERATORS = {
 }
 
 
-def modules_named(kind: str) -> list[str]:
-    return [module for entry in INFO[kind] for module in entry["python-modules"]]
+def modules_in_provider_info(kind: str) -> list[str]:
+    return [module for entry in PROVIDER_INFO[kind] for module in entry["python-modules"]]
 
 
 def public_modules(kind: str) -> set[str]:
@@ -46,13 +46,13 @@ def public_modules(kind: str) -> set[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_provider_info_lists_every_public_module_and_no_other(kind):
-    assert set(modules_named(kind)) == public_modules(kind)
+    assert set(modules_in_provider_info(kind)) == public_modules(kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_entry_belongs_to_a_listed_integration(kind):
-    integrations = {integration["integration-name"] for integration in INFO["integrations"]}
-    assert {entry["integration-name"] for entry in INFO[kind]} <= integrations
+    integrations = {integration["integration-name"] for integration in PROVIDER_INFO["integrations"]}
+    assert {entry["integration-name"] for entry in PROVIDER_INFO[kind]} <= integrations
 
 
 def test_airflow_knows_every_key_of_the_provider_info_at_any_depth():
@@ -60,27 +60,29 @@ def test_airflow_knows_every_key_of_the_provider_info_at_any_depth():
 
     import jsonschema
 
-    def without_unknown_keys(schema):
-        """The schema with `additionalProperties: false` at each object that names its properties."""
+    def rejecting_unknown_keys(schema):
+        """Return the schema with `additionalProperties: false` at each object that names its properties."""
         match schema:
             case {"properties": dict()}:
-                members = {name: without_unknown_keys(member) for name, member in schema["properties"].items()}
+                members = {name: rejecting_unknown_keys(member) for name, member in schema["properties"].items()}
                 return {"additionalProperties": False, **schema, "properties": members}
             case {"items": dict() as items}:
-                return schema | {"items": without_unknown_keys(items)}
+                return schema | {"items": rejecting_unknown_keys(items)}
             case {"additionalProperties": dict() as values}:
-                return schema | {"additionalProperties": without_unknown_keys(values)}
+                return schema | {"additionalProperties": rejecting_unknown_keys(values)}
             case _:
                 return schema
 
-    schema = without_unknown_keys(json.loads((resources.files("airflow") / "provider_info.schema.json").read_text()))
-    jsonschema.validate(INFO, schema)
+    schema = rejecting_unknown_keys(json.loads((resources.files("airflow") / "provider_info.schema.json").read_text()))
+    jsonschema.validate(PROVIDER_INFO, schema)
     with pytest.raises(jsonschema.ValidationError, match="integration_name"):
-        jsonschema.validate(INFO | {"operators": [{**INFO["operators"][0], "integration_name": "x"}]}, schema)
+        jsonschema.validate(
+            PROVIDER_INFO | {"operators": [{**PROVIDER_INFO["operators"][0], "integration_name": "x"}]}, schema
+        )
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
-def test_every_template_field_of_the_spark_provider_is_one_of_the_operator(name):
+def test_an_operator_has_every_template_field_of_the_spark_provider_and_no_field_twice(name):
     assert set(SparkSubmitOperator.template_fields) <= set(OPERATORS[name].template_fields)
     assert len(set(OPERATORS[name].template_fields)) == len(OPERATORS[name].template_fields)
     assert set(OPERATORS[name].template_fields_renderers) <= set(OPERATORS[name].template_fields)
@@ -92,7 +94,7 @@ def test_there_are_operators():
 
 # --- triggers ---
 
-# The arguments of a trigger by the names of its parameters. Add each new parameter without a default here.
+# An argument for each parameter of any trigger. Add each new parameter without a default here.
 ARGUMENTS = {
     "table": "s3://lake/orders",
     "after_version": 3,
@@ -106,7 +108,7 @@ ARGUMENTS = {
 }
 TRIGGERS = {
     f"{module}.{name}": member
-    for module in modules_named("triggers")
+    for module in modules_in_provider_info("triggers")
     for name, member in vars(import_module(module)).items()
     if inspect.isclass(member)
     and issubclass(member, BaseTrigger)
@@ -114,10 +116,10 @@ TRIGGERS = {
 }
 
 
-def make_trigger(trigger: type[BaseTrigger]) -> BaseTrigger:
-    """Create a trigger with `ARGUMENTS`."""
-    parameters = inspect.signature(trigger.__init__).parameters
-    return trigger(**{name: value for name, value in ARGUMENTS.items() if name in parameters})
+def make_trigger(trigger_class: type[BaseTrigger]) -> BaseTrigger:
+    """Create a trigger with those of `ARGUMENTS` that it has as parameters."""
+    parameters = inspect.signature(trigger_class.__init__).parameters
+    return trigger_class(**{name: value for name, value in ARGUMENTS.items() if name in parameters})
 
 
 def test_there_are_triggers():
@@ -127,8 +129,8 @@ def test_there_are_triggers():
 @pytest.mark.parametrize("name", sorted(TRIGGERS))
 def test_a_trigger_survives_serialization_to_json(name):
     path, kwargs = make_trigger(TRIGGERS[name]).serialize()
-    module, cls = path.rsplit(".", 1)
-    assert getattr(import_module(module), cls) is TRIGGERS[name]
+    module_name, class_name = path.rsplit(".", 1)
+    assert getattr(import_module(module_name), class_name) is TRIGGERS[name]
     stored_kwargs = json.loads(json.dumps(kwargs))
     assert stored_kwargs == kwargs, "JSON must keep the type of each value"
     assert TRIGGERS[name](**stored_kwargs).serialize() == (path, kwargs)
@@ -137,7 +139,10 @@ def test_a_trigger_survives_serialization_to_json(name):
 
 @pytest.mark.parametrize("name", sorted(TRIGGERS))
 def test_a_deserialized_trigger_has_the_same_database_row(name):
-    """Airflow finds the row of an event trigger by this hash. Another hash at the next parse would lose the cursor."""
+    """Airflow finds the row of an event trigger by this hash.
+
+    If the hash changed at the next parse of the DAG file, Airflow would replace the running watcher by a new one.
+    """
     path, kwargs = make_trigger(TRIGGERS[name]).serialize()
     deserialized_trigger = TRIGGERS[name](**json.loads(json.dumps(kwargs)))
     assert BaseEventTrigger.hash(path, kwargs) == BaseEventTrigger.hash(*deserialized_trigger.serialize())
@@ -147,7 +152,7 @@ _PRINT_SERIALIZED_TRIGGERS = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from tests.airflow.test_conventions import TRIGGERS, make_trigger
-print("triggers", json.dumps({name: make_trigger(trigger).serialize() for name, trigger in TRIGGERS.items()}))
+print("triggers", json.dumps({name: make_trigger(cls).serialize() for name, cls in TRIGGERS.items()}))
 """
 
 

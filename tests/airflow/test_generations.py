@@ -21,7 +21,7 @@ def test_a_run_that_has_committed_is_skipped_without_a_process(table, spark_subm
     assert "SKIPPED" in capsys.readouterr().out
 
 
-def test_a_commit_of_another_run_does_not_stop_this_one(table, spark_submit, context):
+def test_a_commit_of_another_run_does_not_skip_this_run(table, spark_submit, context):
     table.create()
     table.commit(1, table.txn(APP_ID + "x"), table.add())
     spark_submit.set_script(PRINT_RESULT)
@@ -41,10 +41,10 @@ def test_the_same_run_id_in_another_namespace_is_another_run(table, spark_submit
     assert operator(table).execute(context)["version"] == 1
 
 
-@pytest.mark.parametrize("has_state", [True, False])
-def test_a_cleared_task_writes_again_if_on_rerun_says_so(table, spark_submit, context, has_state):
+@pytest.mark.parametrize("has_state_store", [True, False])
+def test_a_cleared_overwrite_runs_again_and_a_cleared_append_is_skipped(table, spark_submit, context, has_state_store):
     """Without a state store, `max_tries` shows whether the task was cleared."""
-    if not has_state:
+    if not has_state_store:
         context.pop("task_state_store", None)
     table.create()
     table.commit(1, table.txn(APP_ID, 0), table.add())
@@ -116,7 +116,7 @@ def test_an_unavailable_state_store_fails_the_task_before_a_job_starts(table, sp
     assert not spark_submit.was_called
 
 
-def test_a_task_with_on_rerun_skip_needs_no_state(table, spark_submit, context):
+def test_a_task_with_on_rerun_skip_needs_no_state_store(table, spark_submit, context):
     context.pop("task_state_store", None)
     spark_submit.set_script(PRINT_RESULT)
     assert operator(table, mode="append").execute(context)["txn_version"] == 0

@@ -11,7 +11,7 @@ from airflow_provider_deltalite.idempotency import (
     TaskAttempt,
     app_id,
     app_id_of,
-    generation,
+    generation_and_state,
     keyed_app_id,
     run_identity,
 )
@@ -28,7 +28,7 @@ def ti(**changes):
 
 
 def identity(on_rerun=OnRerun.WRITE, *, key=None, dag_run=None, **changes):
-    """The run identity of a task attempt in generation 1. `changes` are those of its task instance."""
+    """The run identity of a task attempt in generation 1. `changes` apply to its task instance."""
     context = {"ti": ti(**changes), "dag_run": dag_run}
     return run_identity(
         context, namespace="airflow", generation=1, on_rerun=on_rerun, idempotency_key=key, digests=DIGESTS
@@ -54,7 +54,7 @@ def test_slashes_and_percent_signs_in_names_never_give_two_tasks_one_app_id():
     assert app_id_of_task("a/b", "c") == "airflow/a%2Fb/c/-1/r"
 
 
-def test_a_retry_has_the_identity_of_the_first_attempt_except_its_number():
+def test_a_retry_has_the_identity_of_the_first_attempt_except_its_try_number():
     first, retry = identity(try_number=1), identity(try_number=2)
     assert (first.app_id, first.txn_version) == (retry.app_id, retry.txn_version) == ("airflow/d/t/-1/r", 1)
     assert retry.details == {"dag_id": "d", "task_id": "t", "run_id": "r", "map_index": -1, "try_number": 2}
@@ -70,6 +70,7 @@ def test_a_clear_changes_nothing_if_the_task_skips():
 
 
 @pytest.mark.parametrize(
+    # `stored` is the pair (`max_tries`, generation) that an earlier attempt stored, or None.
     ("stored", "max_tries", "retries", "expected"),
     [
         (None, 2, 2, 0),  # the first attempt
@@ -88,10 +89,10 @@ def test_a_clear_changes_nothing_if_the_task_skips():
 def test_only_a_clear_raises_the_generation_and_never_an_edit_of_retries(stored, max_tries, retries, expected):
     old_state = None if stored is None else {"max_tries": stored[0], "generation": stored[1], "clears": 0}
     attempt = TaskAttempt(try_number=2, max_tries=max_tries, retries=retries, clears=0)
-    new_generation, new_state = generation(old_state, attempt)
+    new_generation, new_state = generation_and_state(old_state, attempt)
     assert new_generation == expected
     assert new_state == {"max_tries": max_tries, "generation": expected, "clears": 0}
-    assert generation(new_state, replace(attempt, retries=retries + 1)) == (expected, new_state)
+    assert generation_and_state(new_state, replace(attempt, retries=retries + 1)) == (expected, new_state)
 
 
 @pytest.mark.parametrize(
@@ -108,19 +109,19 @@ def test_only_a_clear_raises_the_generation_and_never_an_edit_of_retries(stored,
 def test_a_clear_that_keeps_max_tries_is_recognized_by_the_clears_of_the_run(clears, attempts, retries, expected):
     old_state = {"max_tries": 2, "generation": 0, "clears": 0}
     attempt = TaskAttempt(try_number=attempts + 1, max_tries=2, retries=retries, clears=clears)
-    new_generation, new_state = generation(old_state, attempt)
+    new_generation, new_state = generation_and_state(old_state, attempt)
     assert new_generation == expected
-    assert generation(new_state, replace(attempt, try_number=attempts + 2))[0] == expected, (
+    assert generation_and_state(new_state, replace(attempt, try_number=attempts + 2))[0] == expected, (
         "a later retry keeps the generation"
     )
 
 
 def test_an_idempotency_key_replaces_run_task_and_map_index():
-    ids = {
+    app_ids = {
         identity(key="2026-01-01", **names).app_id
         for names in ({}, {"task_id": "group.t"}, {"run_id": "other"}, {"map_index": 3})
     }
-    assert ids == {"airflow/d/2026-01-01"} == {app_id_of(dag_id="d", idempotency_key="2026-01-01")}
+    assert app_ids == {"airflow/d/2026-01-01"} == {app_id_of(dag_id="d", idempotency_key="2026-01-01")}
     assert identity(key="a", dag_id="other").app_id != identity(key="a").app_id
 
 
@@ -139,7 +140,7 @@ def test_an_empty_key_is_rejected(key):
 
 
 @pytest.mark.parametrize("names", [{}, {"task_id": "t"}, {"task_id": "t", "run_id": "r", "idempotency_key": "k"}])
-def test_the_macro_needs_the_names_of_one_task(names):
+def test_the_app_id_macro_needs_the_names_of_one_task(names):
     with pytest.raises(InvalidRequestError, match="do not name one task"):
         app_id_of(names.pop("task_id", None), dag_id="d", **names)
 

@@ -42,6 +42,7 @@ def test_an_invalid_connection_is_an_error_with_a_remedy(monkeypatch, connection
 
 def test_an_unusable_storage_connection_is_an_error(monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_MINE", '{"conn_type": "spark", "host": "local"}')
-    _, storage = checks(Scope(conn_id="mine", table="s3://lake/orders", storage_conn_id="nowhere"))
-    assert storage.status is Status.ERROR and "'nowhere'" in storage.message
-    assert check_storage_connection("/lake/orders", "aws").status is Status.ERROR  # a local table takes no connection
+    _, storage_check = checks(Scope(conn_id="mine", table="s3://lake/orders", storage_conn_id="nowhere"))
+    assert storage_check.status is Status.ERROR and "'nowhere'" in storage_check.message
+    # A local table must not have a storage connection.
+    assert check_storage_connection("/lake/orders", "aws").status is Status.ERROR

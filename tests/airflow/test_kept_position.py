@@ -30,7 +30,7 @@ class SynchronousStore:
 
 
 class StoresOfTwoAssets:
-    """The stores that Airflow passes to a trigger of two assets; the trigger must name the asset."""
+    """The stores that Airflow passes to a trigger of two assets. The trigger must choose the store of one asset."""
 
     def __init__(self, **stores):
         self.stores = stores
@@ -41,9 +41,9 @@ class StoresOfTwoAssets:
     async def aset(self, _key, _value):
         raise ValueError("two assets")
 
-    def __getitem__(self, ref):
-        assert type(ref) is type(Asset.ref(name="x"))
-        return self.stores[ref.name]
+    def __getitem__(self, asset_ref):
+        assert type(asset_ref) is type(Asset.ref(name="x"))
+        return self.stores[asset_ref.name]
 
 
 async def test_a_restarted_triggerer_continues_at_the_stored_position(table):
@@ -81,11 +81,11 @@ async def test_an_event_is_emitted_before_its_position_is_stored(table):
     values = {}
     running_events = trigger(table, AssetStateStore(values), start=1).run()
     table.commit(1, table.add())
-    first = await anext(running_events)
+    first_event = await anext(running_events)
     assert next(iter(values.values()))["announced"] == 0
-    await running_events.aclose()  # the triggerer dies before Airflow stores the event
-    repeated = await anext(trigger(table, AssetStateStore(values), start=1).run())
-    assert repeated.payload == first.payload
+    await running_events.aclose()  # The triggerer dies before Airflow stores the event.
+    repeated_event = await anext(trigger(table, AssetStateStore(values), start=1).run())
+    assert repeated_event.payload == first_event.payload
 
 
 async def test_a_triggerer_that_dies_before_airflow_stores_the_event_repeats_it(table, monkeypatch):
@@ -94,10 +94,10 @@ async def test_a_triggerer_that_dies_before_airflow_stores_the_event_repeats_it(
     table.commit(1, table.add())
     values = {}
     async with RunningTrigger(trigger(table, AssetStateStore(values), start=1)) as watching:
-        first = await watching.next_event()  # Airflow's database does not have this event yet
+        first_event = await watching.next_event()  # Airflow's database does not have this event yet.
         await asyncio.sleep(0.1)
     async with RunningTrigger(trigger(table, AssetStateStore(values), start=1)) as watching:
-        assert await watching.next_event() == first
+        assert await watching.next_event() == first_event
 
 
 @pytest.mark.parametrize("failing_method", ["get", "set"])
@@ -143,7 +143,7 @@ async def test_a_store_without_asynchronous_methods_is_used(table):
 
 async def test_a_new_interval_keeps_the_position_and_new_conditions_start_a_new_one(table):
     keys = {
-        name: trigger(table, **changes)._cursor_key
+        name: trigger(table, **changes)._position_key
         for name, changes in {
             "base": {},
             "interval": {"poke_interval": 9},
@@ -156,12 +156,12 @@ async def test_a_new_interval_keeps_the_position_and_new_conditions_start_a_new_
 
 
 def test_another_spelling_of_the_address_keeps_the_position():
-    assert trigger("s3a://lake/orders/")._cursor_key == trigger("s3://lake/orders")._cursor_key
+    assert trigger("s3a://lake/orders/")._position_key == trigger("s3://lake/orders")._position_key
 
 
 PLACE = {"version": 1, "mark": "m", "remade": False}
 # Stored positions that are unreadable, each with the problem that the log names.
-UNREADABLE = {
+UNREADABLE_POSITIONS = {
     "a text": ("far", "position is 'far', not a mapping"),
     "a list": ([], "position is [], not a mapping"),
     "no place": ({"announced": 1, "table_id": None}, "position has no 'place'"),
@@ -173,11 +173,11 @@ UNREADABLE = {
         {"place": PLACE, "announced": 2},
         "announced is 2, and the last version that was read is 1",
     ),
-    "before the first": ({"place": {"version": -2}, "announced": -2}, "announced is -2"),
+    "before the first version": ({"place": {"version": -2}, "announced": -2}, "announced is -2"),
 }
 
 
-@pytest.mark.parametrize(("stored_position", "problem"), UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize(("stored_position", "problem"), UNREADABLE_POSITIONS.values(), ids=UNREADABLE_POSITIONS)
 @pytest.mark.parametrize(("start", "first_version"), [("latest", 3), (1, 1)])
 async def test_an_unreadable_position_is_ignored_and_the_log_names_the_commits_that_may_be_missed(
     table, capsys, stored_position, problem, start, first_version
@@ -185,7 +185,7 @@ async def test_an_unreadable_position_is_ignored_and_the_log_names_the_commits_t
     table.create()
     for version in (1, 2):
         table.commit(version, table.add())
-    store = AssetStateStore({trigger(table, start=start)._cursor_key: stored_position})
+    store = AssetStateStore({trigger(table, start=start)._position_key: stored_position})
     async with RunningTrigger(trigger(table, store, start=start)) as watching:
         await wait_until(lambda: store.position != stored_position)
         log = capsys.readouterr().out
@@ -205,7 +205,7 @@ async def test_an_unreadable_position_is_ignored_and_the_log_names_the_commits_t
 
 async def test_the_log_truncates_a_long_unreadable_position(table, capsys):
     table.create()
-    store = AssetStateStore({trigger(table)._cursor_key: "x" * 100_000})
+    store = AssetStateStore({trigger(table)._position_key: "x" * 100_000})
     async with RunningTrigger(trigger(table, store)):
         await wait_until(lambda: store.position != "x" * 100_000)
     log = capsys.readouterr().out

@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_provider_deltalite.hooks import spark_submit as hooks
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 
-# As in spark-submit, a parent process starts the driver and returns its exit code. spark-submit uses a JVM for it.
+# A parent process starts the driver and returns the driver's exit code. The parent process of spark-submit is a JVM.
 START_DRIVER = """
 import subprocess
 driver = subprocess.Popen([sys.executable, "-c", {driver!r}])
@@ -46,7 +46,7 @@ def wait_until(condition):
 
 
 def run_and_kill(table, spark_submit, context, tmp_path, driver):
-    """Run a task with this driver, and kill it when the driver is ready.
+    """Run a task with this driver, and kill the task when the driver is ready.
 
     Returns the processes that remain after ten seconds, and the task's errors.
     """
@@ -77,14 +77,16 @@ def run_and_kill(table, spark_submit, context, tmp_path, driver):
     return survivors, task_errors
 
 
-def test_the_driver_gets_sigterm_and_removes_its_uncommitted_files(table, spark_submit, context, tmp_path):
+def test_the_driver_gets_sigterm_and_cleans_up(table, spark_submit, context, tmp_path):
     survivors, task_errors = run_and_kill(table, spark_submit, context, tmp_path, DRIVER_THAT_CLEANS_UP)
     assert (tmp_path / "cleaned").exists()
     assert survivors == []
     assert "The job was terminated from outside (SIGTERM)." in str(task_errors[0])
 
 
-def test_a_driver_that_ignores_sigterm_is_killed_with_its_parents(table, spark_submit, context, tmp_path, monkeypatch):
+def test_a_driver_that_ignores_sigterm_is_killed_with_its_parent_process(
+    table, spark_submit, context, tmp_path, monkeypatch
+):
     monkeypatch.setattr(hooks, "_GRACE_SECONDS", 0.3)
     survivors, task_errors = run_and_kill(table, spark_submit, context, tmp_path, DRIVER_THAT_HANGS)
     assert survivors == []
@@ -93,14 +95,14 @@ def test_a_driver_that_ignores_sigterm_is_killed_with_its_parents(table, spark_s
 
 def test_a_kill_after_the_commit_keeps_it_and_a_retry_finds_it(table, spark_submit, context, tmp_path):
     table.create()
-    commit = table.root / "_delta_log" / f"{1:020}.json"
+    commit_file = table.root / "_delta_log" / f"{1:020}.json"
     app_id = f"airflow/sales/load/-1/{context['ti'].run_id}"
-    text = json.dumps(table.txn(app_id)).replace("{", "{{").replace("}", "}}")
-    commit_code = f"with open({str(commit)!r}, 'w') as file:\n    file.write({text!r})\n"
+    txn_json = json.dumps(table.txn(app_id)).replace("{", "{{").replace("}", "}}")
+    commit_code = f"with open({str(commit_file)!r}, 'w') as file:\n    file.write({txn_json!r})\n"
     survivors, task_errors = run_and_kill(table, spark_submit, context, tmp_path, commit_code + DRIVER_THAT_CLEANS_UP)
     assert (survivors, task_errors) == ([], []), "a kill after the commit must raise no error"
     retry = DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"})
-    spark_submit.calls.unlink()
+    spark_submit.call_file.unlink()
     returned = retry.execute(context)
     assert (returned["version"], returned["skipped"]) == (1, True)
     assert not spark_submit.was_called

@@ -1,4 +1,4 @@
-"""The datasets of a request and its result, with their names by OpenLineage's rules, their versions and counts."""
+"""The datasets of a request and its result: their OpenLineage names, their versions and their row and file counts."""
 
 from __future__ import annotations
 
@@ -90,33 +90,35 @@ def test_sources_are_inputs_and_delta_sources_have_their_version():
         "odd": Source(format="text", path=" "),
     }
     request = WriteRequest(table="/t", sources=sources, query="SELECT 1")
-    before, after = edges_of(request), edges_of(request, result(source_versions={"as_of": 9, "at_path": 5}))
-    assert [(edge.name.name, edge.file_format, edge.version) for edge in after.inputs] == [
+    edges_before_job = edges_of(request)
+    edges_after_job = edges_of(request, result(source_versions={"as_of": 9, "at_path": 5}))
+    assert [(edge.name.name, edge.file_format, edge.version) for edge in edges_after_job.inputs] == [
         ("day", "csv", None),
         ("/t1", "delta", 3),
         ("/t2", "delta", 5),
         ("/t3", "delta", 9),
         ("/t4", "delta", 7),
     ]
-    assert before.inputs[3].version is None
-    assert [edge.name for edge in before.outputs] == [edge.name for edge in after.outputs] == [dataset_name("/t")]
-    assert (before.outputs[0].version, after.outputs[0].version) == (None, 4)
+    assert edges_before_job.inputs[3].version is None
+    (output_before_job,), (output_after_job,) = edges_before_job.outputs, edges_after_job.outputs
+    assert output_before_job.name == output_after_job.name == dataset_name("/t")
+    assert (output_before_job.version, output_after_job.version) == (None, 4)
 
 
-SOURCE = {"source": Source(format="csv", path="/in")}
-INSERT = (MergeClause(insert="*"),)
+SOURCES = {"source": Source(format="csv", path="/in")}
+INSERT_CLAUSES = (MergeClause(insert="*"),)
 
 
 @pytest.mark.parametrize(
     ("operation_request", "metrics", "statistics"),
     [
         (
-            WriteRequest(table="/t", sources=SOURCE),
+            WriteRequest(table="/t", sources=SOURCES),
             {"numOutputRows": 1, "numOutputBytes": 2, "numFiles": 3},
             Statistics(rows=1, size_bytes=2, files=3),
         ),
         (
-            MergeRequest(table="/t", sources=SOURCE, on="a = b", when_not_matched=INSERT),
+            MergeRequest(table="/t", sources=SOURCES, on="a = b", when_not_matched=INSERT_CLAUSES),
             {"numOutputRows": 1, "numTargetBytesAdded": 2, "numTargetFilesAdded": 3},
             Statistics(rows=1, size_bytes=2, files=3),
         ),
@@ -145,7 +147,7 @@ INSERT = (MergeClause(insert="*"),)
     ],
     ids=lambda value: getattr(value, "kind", ""),
 )
-def test_only_the_committing_run_counts_the_written_rows(operation_request, metrics, statistics):
+def test_only_the_committing_run_reports_the_written_rows(operation_request, metrics, statistics):
     (output,) = edges_of(operation_request, result(metrics=metrics)).outputs
     (skipped_output,) = edges_of(operation_request, result(metrics=metrics, committed=False, skipped=True)).outputs
     assert (output.version, output.statistics) == (4, statistics)
@@ -173,7 +175,7 @@ def test_an_operation_without_a_new_version_has_the_table_as_input(operation_req
     ],
 )
 def test_a_created_or_replaced_table_has_its_lifecycle_change(options, read_version, lifecycle_change):
-    request = WriteRequest(table="/t", sources=SOURCE, **options)
+    request = WriteRequest(table="/t", sources=SOURCES, **options)
     assert edges_of(request, result(read_version=read_version)).outputs[0].lifecycle == lifecycle_change
     assert edges_of(request, result(read_version=read_version, committed=False)).outputs[0].lifecycle is None
 
@@ -215,7 +217,7 @@ def test_the_columns_of_a_version_have_their_types_members_and_comments(table):
 
 @pytest.fixture
 def collected_assets(monkeypatch):
-    """The lineage that hooks report to Airflow's collector."""
+    """The pairs (URI, extra) of the assets that hooks report to Airflow's lineage collector."""
     from airflow.providers.common.compat.lineage import hook
 
     assets = []

@@ -1,4 +1,4 @@
-"""The links of a task: it stores them while it runs, and shows only those that are valid when it ends."""
+"""The links of a task. The task stores each link while it runs. At its end, Airflow shows only the lasting links."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_deltalite.links.delta import (
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from tests.support.airflow_versions import scheduler_copy
 
-SPARK, COMMIT = SparkApplicationLink().xcom_key, DeltaCommitLink().xcom_key
+SPARK_LINK_KEY, COMMIT_LINK_KEY = SparkApplicationLink().xcom_key, DeltaCommitLink().xcom_key
 PRINT_STARTED = """
 from deltalite.results import JobStarted, started_marker
 print(started_marker(JobStarted(application_id='app-1', ui_url='http://localhost:4040')), flush=True)
@@ -43,7 +43,7 @@ def write_task(table, **parameters):
 
 
 def links_of(operator):
-    """The address of each link of a task, by its XCom key. A link without an address has an empty text."""
+    """The address of each link of a task, by its XCom key. The address of a link without a page is an empty text."""
     return {link.xcom_key: link.get_link(operator, ti_key=None) for link in operator.operator_extra_links}
 
 
@@ -55,8 +55,8 @@ def test_the_link_to_the_spark_ui_exists_only_while_the_job_runs(
     task = write_task(table)
     task.execute(context)
     commit_page_address = f"https://files{table}/_delta_log/{4:020}.json"
-    assert pushed_values == {SPARK: ["http://localhost:4040"], COMMIT: [commit_page_address]}
-    assert links_of(task) == {SPARK: "", COMMIT: commit_page_address}
+    assert pushed_values == {SPARK_LINK_KEY: ["http://localhost:4040"], COMMIT_LINK_KEY: [commit_page_address]}
+    assert links_of(task) == {SPARK_LINK_KEY: "", COMMIT_LINK_KEY: commit_page_address}
 
 
 @pytest.mark.parametrize("template", [None, "{uri}", "s3://{bucket}/{key}", "javascript:alert(1)"])
@@ -67,7 +67,7 @@ def test_a_commit_without_a_web_page_has_no_button(table, spark_submit, context,
     task = write_task(table)
     assert task.execute(context)["version"] == 4
     assert pushed_values == {}
-    assert links_of(task) == {SPARK: "", COMMIT: ""}
+    assert links_of(task) == {SPARK_LINK_KEY: "", COMMIT_LINK_KEY: ""}
 
 
 def test_a_failed_task_links_to_its_application_in_a_history_server(
@@ -79,8 +79,8 @@ def test_a_failed_task_links_to_its_application_in_a_history_server(
     task = write_task(table)
     with pytest.raises(Exception, match="SchemaMismatchError"):
         task.execute(context)
-    assert pushed_values == {SPARK: ["http://localhost:4040"]}
-    assert links_of(task) == {SPARK: "http://history:18080/history/app-1/", COMMIT: ""}
+    assert pushed_values == {SPARK_LINK_KEY: ["http://localhost:4040"]}
+    assert links_of(task) == {SPARK_LINK_KEY: "http://history:18080/history/app-1/", COMMIT_LINK_KEY: ""}
 
 
 @pytest.mark.parametrize("template", ["https://logs/{no_such_field}", "https://logs/{"])
@@ -133,10 +133,10 @@ def test_an_address_on_a_host_of_spark_has_a_button(address):
 def test_a_job_that_names_a_foreign_address_has_no_button(table, spark_submit, context, pushed_values):
     spark_submit.set_script(PRINT_STARTED.replace("localhost", "evil.example") + PRINT_RESULT)
     write_task(table).execute(context)
-    assert SPARK not in pushed_values
+    assert SPARK_LINK_KEY not in pushed_values
 
 
-AWS = "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}&v={version}"
+AWS_CONSOLE_TEMPLATE = "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}&v={version}"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ AWS = "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}&v={version
         ("/lake/or ders", "https://files/{key}", f"https://files/lake/or%2520ders/_delta_log/{7:020}.json"),
         (
             "s3a://lake/a b",
-            AWS,
+            AWS_CONSOLE_TEMPLATE,
             f"https://console.aws.amazon.com/s3/object/lake?prefix=a%20b/_delta_log/{7:020}.json&v=7",
         ),
         (
@@ -160,8 +160,10 @@ def test_the_commit_links_to_the_configured_web_page(table, template, page):
 
 
 def test_the_provider_lists_its_links_and_they_survive_serialization():
-    names = [f"{type(link).__module__}.{type(link).__qualname__}" for link in DeltaWriteOperator.operator_extra_links]
-    assert sorted(names) == sorted(get_provider_info()["extra-links"])
+    class_paths = [
+        f"{type(link).__module__}.{type(link).__qualname__}" for link in DeltaWriteOperator.operator_extra_links
+    ]
+    assert sorted(class_paths) == sorted(get_provider_info()["extra-links"])
     with DAG("d", schedule=None) as dag:
         write_task("/t")
     links = scheduler_copy(dag).get_task("load").operator_extra_link_dict

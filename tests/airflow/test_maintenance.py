@@ -30,8 +30,8 @@ def edges(dag):
 def test_the_default_is_three_steps_in_order_with_their_defaults(dag):
     group = delta_maintenance("/lake/{{ ds }}")
     assert group.group_id == "maintenance"
-    kinds = {name.partition(".")[2]: type(step) for name, step in dag.task_dict.items()}
-    assert kinds == {
+    step_classes = {name.partition(".")[2]: type(step) for name, step in dag.task_dict.items()}
+    assert step_classes == {
         "optimize": DeltaOptimizeOperator,
         "checkpoint": DeltaCheckpointOperator,
         "vacuum": DeltaVacuumOperator,
@@ -90,7 +90,7 @@ def test_a_dag_may_contain_the_group_twice_among_other_tasks(dag):
     assert {"maintenance__1.optimize", "maintenance__1.vacuum"} <= dag.get_task("address__1").downstream_task_ids
 
 
-def test_a_group_of_the_author_maps_arguments_that_differ_by_table(dag):
+def test_a_task_group_of_the_dag_author_maps_arguments_that_differ_by_table(dag):
     @task_group
     def upkeep(table, columns):
         delta_maintenance(table, optimize={"z_order_by": columns}, vacuum=False)

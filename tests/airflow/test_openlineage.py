@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 PROGRAM = Path(__file__).with_name("lineage_dag_run.py")
 # The stand-in for the job commits a WRITE or a MERGE as the real job does. It rejects a DELETE.
-JOB = """
+JOB_SCRIPT = """
 import json, os
 from deltalite.results import OperationResult, error_marker, result_marker
 request = json.load(open(sys.argv[-1]))
@@ -46,9 +46,10 @@ print(result_marker(OperationResult(
 
 @pytest.fixture(scope="module")
 def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
-    """Run a DAG run twice. Returns the folder of the tables, the events and the calls of `spark-submit`.
+    """Run the same DAG run twice. Returns the folder of the tables, the events and the calls of `spark-submit`.
 
-    The events are `{(event type, task): [event of the first run, event of the second run]}`.
+    The events are `{(event type, task): [event of the first time, event of the second time]}`. Each call is the list
+    `[kind of the request, arguments]`.
     """
     folder = tmp_path_factory.mktemp("lineage")
     for name in ("orders", "customers"):
@@ -58,7 +59,7 @@ def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
     # The DAG folder holds one file, because assets of other DAG files could have the same names.
     program = shutil.copy(PROGRAM, folder / "dags")
     stand_in = make_stand_in(folder)
-    stand_in.set_script(JOB.format(calls=str(calls)))
+    stand_in.set_script(JOB_SCRIPT.format(calls=str(calls)))
     settings = {
         "AIRFLOW_HOME": str(folder / "airflow"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
@@ -67,7 +68,7 @@ def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps({"type": "file", "log_file_path": str(events), "append": True}),
         "AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "True",
         "PYTHONPATH": str(PROGRAM.parents[2]),
-        "PATH": f"{stand_in.bin.parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{stand_in.program.parent}{os.pathsep}{os.environ['PATH']}",
         "TEST_LAKE": str(folder / "lake"),
     }
     process = subprocess.run(
@@ -159,7 +160,8 @@ def test_a_skipped_run_has_its_version_and_no_statistics(lineage_of_two_runs):
     run_facet = event["run"]["facets"]["deltalite"]
     assert (run_facet["committed"], run_facet["skipped"]) == (False, True)
     (source,) = events["COMPLETE", "upsert"][1]["inputs"]
-    assert facet(source, "version") == {"datasetVersion": "1"}  # the commit names its sources and their versions
+    # The commit in the log names the versions of its sources.
+    assert facet(source, "version") == {"datasetVersion": "1"}
 
 
 def test_the_spark_application_gets_its_parent_run(lineage_of_two_runs):

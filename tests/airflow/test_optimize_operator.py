@@ -1,4 +1,4 @@
-"""DeltaOptimizeOperator: the request for the job, and parameters that are rejected before the job."""
+"""DeltaOptimizeOperator: the request for the job, and parameters that are rejected before the job starts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_every_parameter_is_rendered(native):
         ({"table": "/lake/orders@v3"}, "version"),
     ],
 )
-def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
+def test_an_invalid_parameter_is_rejected_before_the_job_starts(parameters, problem):
     with pytest.raises(InvalidRequestError, match=problem):
         rendered_request(**parameters)
 

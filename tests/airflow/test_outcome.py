@@ -82,21 +82,21 @@ def test_after_a_lost_marker_the_result_comes_from_the_log_as_a_commit_of_this_a
     assert after_success(job_report(0), no_commit_in_log) is None
 
 
-def test_an_exit_code_of_an_error_that_a_retry_cannot_fix_fails_the_task_at_once():
-    failure = raised_error(
+def test_the_exit_code_of_an_error_that_a_retry_cannot_fix_fails_the_task_at_once():
+    task_error = raised_error(
         job_report(51, error=JobError(kind="SchemaMismatchError", message="column x")), fail_if_called
     )
-    assert type(failure) is AirflowFailException
-    assert str(failure).splitlines()[0] == "SchemaMismatchError: column x"
-    assert failure.__suppress_context__, "otherwise the log would show spark-submit's command before the cause"
+    assert type(task_error) is AirflowFailException
+    assert str(task_error).splitlines()[0] == "SchemaMismatchError: column x"
+    assert task_error.__suppress_context__, "otherwise the log would show spark-submit's command before the cause"
 
 
-def test_an_exit_code_of_a_conflict_is_retried():
-    failure = raised_error(
+def test_a_job_that_ends_with_the_exit_code_of_a_conflict_is_retried():
+    task_error = raised_error(
         job_report(84, error=JobError(kind="ConcurrentAppendException", message="lost")), fail_if_called
     )
-    assert type(failure) is DeltaConflictError
-    assert str(failure).splitlines()[0] == "ConcurrentAppendException: lost"
+    assert type(task_error) is DeltaConflictError
+    assert str(task_error).splitlines()[0] == "ConcurrentAppendException: lost"
 
 
 def test_a_storage_failure_raises_the_storage_error_of_the_provider():
@@ -104,15 +104,15 @@ def test_a_storage_failure_raises_the_storage_error_of_the_provider():
 
 
 def test_an_error_without_its_message_keeps_its_class():
-    failure = raised_error(job_report(31), no_commit_in_log)
-    assert type(failure) is AirflowFailException
-    assert "TableNotFoundError: The job ended with exit code 31" in str(failure)
+    task_error = raised_error(job_report(31), no_commit_in_log)
+    assert type(task_error) is AirflowFailException
+    assert "TableNotFoundError: The job ended with exit code 31" in str(task_error)
 
 
 def test_a_process_that_died_after_its_commit_is_a_success_of_the_task(caplog):
     result = after_failure(job_report(134), SUBMIT_ERROR, commit_in_log)
     assert (result.version, result.committed, result.skipped) == (3, True, False)
-    assert "Ignoring exit code 134 of the job: it had already finished version 3 of /t" in caplog.text
+    assert "Ignoring exit code 134 of the job: the job had already finished version 3 of /t" in caplog.text
 
 
 def test_a_result_reported_before_the_process_died_is_used_if_the_log_confirms_it():
@@ -123,7 +123,7 @@ def test_a_result_that_the_log_does_not_confirm_is_ignored():
     assert type(raised_error(job_report(134, result=REPORTED_RESULT), no_commit_in_log)) is DeltaJobError
 
 
-def test_a_reported_result_counts_if_the_log_is_unreadable():
+def test_a_reported_result_is_used_if_the_log_is_unreadable():
     assert after_failure(job_report(134, result=REPORTED_RESULT), SUBMIT_ERROR, fail_to_read) == REPORTED_RESULT
 
 
@@ -133,29 +133,29 @@ def test_an_exit_code_that_no_report_confirms_does_not_hide_a_commit(code):
 
 
 def test_a_process_that_died_without_a_commit_is_retried_and_a_kill_is_explained():
-    failure = raised_error(job_report(-9), no_commit_in_log)
-    assert type(failure) is DeltaJobError
-    assert str(failure).startswith("The job was killed, often because memory ran out") and str(SUBMIT_ERROR) in str(
-        failure
+    task_error = raised_error(job_report(-9), no_commit_in_log)
+    assert type(task_error) is DeltaJobError
+    assert str(task_error).startswith("The job was killed, often because memory ran out") and str(SUBMIT_ERROR) in str(
+        task_error
     )
 
 
 def test_a_reported_error_decides_if_the_exit_code_is_unknown():
     error = JobError(kind="ConstraintViolationError", message="null")
     assert type(raised_error(job_report(1, error=error), no_commit_in_log)) is AirflowFailException
-    failure = raised_error(
+    task_error = raised_error(
         job_report(1, error=JobError(kind="AnalysisException", message="no column x")), no_commit_in_log
     )
-    assert type(failure) is DeltaJobError
-    assert str(failure).splitlines()[0] == "AnalysisException: no column x"
+    assert type(task_error) is DeltaJobError
+    assert str(task_error).splitlines()[0] == "AnalysisException: no column x"
 
 
 def test_the_log_decides_if_the_job_does_not_know_its_commit():
     error = JobError(kind="CommitStateUnknownError", message="no answer")
     assert after_failure(job_report(90, error=error), SUBMIT_ERROR, commit_in_log).version == 3
-    failure = raised_error(job_report(90, error=error), no_commit_in_log)
-    assert type(failure) is AirflowFailException
-    assert str(failure).splitlines()[0] == "CommitStateUnknownError: no answer"
+    task_error = raised_error(job_report(90, error=error), no_commit_in_log)
+    assert type(task_error) is AirflowFailException
+    assert str(task_error).splitlines()[0] == "CommitStateUnknownError: no answer"
 
 
 def test_a_log_that_cannot_be_read_does_not_hide_the_failure_of_the_job(caplog):

@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 
 from airflow_provider_deltalite.output import (
+    BEGIN_OF_GROUP,
     END_OF_GROUP,
-    GROUP,
     JobOutput,
     LevelledLog,
     bounded_lines,
@@ -41,20 +41,29 @@ def log_output(*lines) -> tuple[JobOutput, list[str]]:
     logged_lines: list[str] = []
     output = JobOutput(logged_lines.append)
     for line in output.to_log(iter([f"{line}\n" for line in lines])):
-        logged_lines.append(line)  # noqa: PERF402  the output adds lines of groups to the list meanwhile
+        logged_lines.append(line)  # noqa: PERF402  `to_log` also adds the lines of groups to this list
     return output, logged_lines
 
 
 def test_markers_are_parsed_and_not_logged():
     output, logged_lines = log_output(SPARK_LINE, "", result_marker(RESULT))
     assert output.result == RESULT
-    assert logged_lines == [GROUP, SPARK_LINE, END_OF_GROUP]
+    assert logged_lines == [BEGIN_OF_GROUP, SPARK_LINE, END_OF_GROUP]
 
 
 def test_spark_lines_are_grouped_between_lines_of_the_job():
     _, logged_lines = log_output(SPARK_LINE, "WARNING: Using incubator modules", JOB_LINE, JOB_LINE, SPARK_LINE)
-    spark = [SPARK_LINE, "WARNING: Using incubator modules"]
-    assert logged_lines == [GROUP, *spark, END_OF_GROUP, JOB_LINE, JOB_LINE, GROUP, SPARK_LINE, END_OF_GROUP]
+    spark_lines = [SPARK_LINE, "WARNING: Using incubator modules"]
+    assert logged_lines == [
+        BEGIN_OF_GROUP,
+        *spark_lines,
+        END_OF_GROUP,
+        JOB_LINE,
+        JOB_LINE,
+        BEGIN_OF_GROUP,
+        SPARK_LINE,
+        END_OF_GROUP,
+    ]
 
 
 def test_the_traceback_of_the_error_is_complete_even_if_spark_logs_between_its_lines():
@@ -64,7 +73,7 @@ def test_the_traceback_of_the_error_is_complete_even_if_spark_logs_between_its_l
     )
     assert output.error == JobError(kind="SchemaMismatchError", message="The column 'a' is new.")
     assert output.traceback == "\n".join(TRACEBACK)
-    assert logged_lines == [GROUP, SPARK_LINE, SPARK_LINE, SPARK_LINE, END_OF_GROUP]
+    assert logged_lines == [BEGIN_OF_GROUP, SPARK_LINE, SPARK_LINE, SPARK_LINE, END_OF_GROUP]
 
 
 def test_chained_tracebacks_are_one_traceback():
@@ -90,7 +99,7 @@ def test_the_last_of_two_tracebacks_belongs_to_the_error_and_the_first_is_logged
 def test_no_line_after_an_endless_traceback_is_lost():
     later_lines = [f"line {number}" for number in range(2000)]
     _, logged_lines = log_output(*TRACEBACK, *later_lines)
-    assert [line for line in logged_lines if line not in (GROUP, END_OF_GROUP)] == [*TRACEBACK, *later_lines]
+    assert [line for line in logged_lines if line not in (BEGIN_OF_GROUP, END_OF_GROUP)] == [*TRACEBACK, *later_lines]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +123,7 @@ def test_a_secret_that_begins_like_another_one_is_hidden_completely(hidden):
     assert list(output.to_log(iter(["key planted-and-more\n"]))) == ["key ***"]
 
 
-@pytest.mark.parametrize("command", [GROUP, END_OF_GROUP])
+@pytest.mark.parametrize("command", [BEGIN_OF_GROUP, END_OF_GROUP])
 @pytest.mark.parametrize("line", ["{}", "  {}", "the column 'x{}' is new"])
 def test_a_quoted_line_neither_begins_nor_ends_a_group(line, command):
     """Airflow's log page acts on these commands anywhere in a line."""
@@ -194,9 +203,9 @@ def test_lines_below_the_level_are_omitted_from_the_log_but_kept_and_passed_to_t
     hook_line = "Identified spark application id: application_1"
     assert read_lines == job_lines
     assert [line for line in logged_lines if line != hook_line] == [
-        JOB_LINE, GROUP, *(line.strip() for line in job_lines[5:]), END_OF_GROUP,
+        JOB_LINE, BEGIN_OF_GROUP, *(line.strip() for line in job_lines[5:]), END_OF_GROUP,
     ]  # fmt: skip
-    assert logged_lines.count(hook_line) == 1, "the log repeats a report of the hook"
+    assert logged_lines.count(hook_line) == 1, "the log repeats the hook's report of the application id"
     assert output.omitted_lines.splitlines() == [*job_lines[:3], SPARK_LINE]
 
 

@@ -23,7 +23,7 @@ PROGRAM = Path(__file__).with_name("partition_events_dag_run.py")
 since_3_3 = pytest.mark.skipif(
     not hasattr(airflow.sdk, "PartitionedAtRuntime"), reason="a task names partitions at run time since Airflow 3.3"
 )
-JOB = """
+JOB_SCRIPT = """
 import json
 from deltalite.results import OperationResult, result_marker
 print(result_marker(OperationResult(
@@ -32,16 +32,16 @@ print(result_marker(OperationResult(
     app_id="a", txn_version=0, timestamp=5, partitions={partitions!r},
 )))
 """
-MAY = ("day=2026-05-01", "day=2026-05-02")
+DAY_PARTITIONS = ("day=2026-05-01", "day=2026-05-02")
 
 
 @pytest.fixture(scope="module")
 def stored_by_producer(tmp_path_factory, make_stand_in, make_table):
-    """The stored events of each producer, and the DAG runs that they start."""
+    """The events that Airflow stored for each producer, and the DAG runs that these events start."""
     folder = tmp_path_factory.mktemp("partitions")
     make_table(folder / "lake" / "orders").create()
     stand_in = make_stand_in(folder)
-    stand_in.set_script(JOB.format(partitions=MAY))
+    stand_in.set_script(JOB_SCRIPT.format(partitions=DAY_PARTITIONS))
     settings = {
         "AIRFLOW_HOME": str(folder / "airflow"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(PROGRAM.parent),
@@ -49,7 +49,7 @@ def stored_by_producer(tmp_path_factory, make_stand_in, make_table):
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
         "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[*]"}',
         "PYTHONPATH": str(PROGRAM.parents[2]),
-        "PATH": f"{stand_in.bin.parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{stand_in.program.parent}{os.pathsep}{os.environ['PATH']}",
         "TEST_LAKE": str(folder / "lake"),
     }
     process = subprocess.run(
@@ -68,25 +68,28 @@ def stored_by_producer(tmp_path_factory, make_stand_in, make_table):
 def test_a_producer_whose_dag_has_partitions_at_runtime_starts_a_run_for_each_partition(stored_by_producer):
     producer_run = stored_by_producer["runtime_producer"]
     assert producer_run["state"] == "success"
-    assert [key for key, _ in producer_run["events"]] == producer_run["partition_runs"] == list(MAY)
-    assert all(extra["partitions"] == list(MAY) and extra["version"] == 4 for _, extra in producer_run["events"])
-    assert producer_run["plain_runs"] == []  # an event with a partition key starts no other DAG
+    assert [key for key, _ in producer_run["events"]] == producer_run["partition_runs"] == list(DAY_PARTITIONS)
+    assert all(
+        extra["partitions"] == list(DAY_PARTITIONS) and extra["version"] == 4 for _, extra in producer_run["events"]
+    )
+    # An event with a partition key does not start a DAG whose schedule is a plain asset.
+    assert producer_run["plain_runs"] == []
 
 
 @since_3_3
 @pytest.mark.slow
 def test_a_producer_without_partitions_at_runtime_sends_one_event_that_names_the_partitions(stored_by_producer):
     producer_run = stored_by_producer["daily_producer"]
-    assert [(key, extra["partitions"]) for key, extra in producer_run["events"]] == [("", list(MAY))]
+    assert [(key, extra["partitions"]) for key, extra in producer_run["events"]] == [("", list(DAY_PARTITIONS))]
     assert (producer_run["partition_runs"], producer_run["plain_runs"]) == ([], ["each_event"])
 
 
 @since_3_3
 @pytest.mark.slow
 def test_an_alias_beside_the_asset_starts_plain_dags_too(stored_by_producer):
-    producer_run = stored_by_producer["both_producer"]
-    assert [key for key, _ in producer_run["events"]] == ["", *MAY]
-    assert (producer_run["partition_runs"], producer_run["plain_runs"]) == (list(MAY), ["each_event"])
+    producer_run = stored_by_producer["alias_producer"]
+    assert [key for key, _ in producer_run["events"]] == ["", *DAY_PARTITIONS]
+    assert (producer_run["partition_runs"], producer_run["plain_runs"]) == (list(DAY_PARTITIONS), ["each_event"])
 
 
 def partition_keys_of(table, context, **parameters):
@@ -99,8 +102,8 @@ def partition_keys_of(table, context, **parameters):
 
 @since_3_3
 def test_an_operator_names_the_partitions_on_request(table, spark_submit, context):
-    spark_submit.set_script(JOB.format(partitions=MAY))
-    assert partition_keys_of(table, context, partition_events=True) == set(MAY)
+    spark_submit.set_script(JOB_SCRIPT.format(partitions=DAY_PARTITIONS))
+    assert partition_keys_of(table, context, partition_events=True) == set(DAY_PARTITIONS)
     assert partition_keys_of(table, context, partition_events=False) == partition_keys_of(table, context) == set()
 
 
@@ -108,16 +111,16 @@ def test_an_operator_names_the_partitions_on_request(table, spark_submit, contex
 def test_a_dag_with_partitions_at_runtime_makes_its_operators_name_them(table, spark_submit, context):
     from airflow.sdk import PartitionedAtRuntime
 
-    spark_submit.set_script(JOB.format(partitions=MAY))
+    spark_submit.set_script(JOB_SCRIPT.format(partitions=DAY_PARTITIONS))
     context["dag"] = DAG("sales", schedule=PartitionedAtRuntime())
-    assert partition_keys_of(table, context) == set(MAY)
+    assert partition_keys_of(table, context) == set(DAY_PARTITIONS)
     assert partition_keys_of(table, context, partition_events=False) == set()
 
 
 @since_3_3
 @pytest.mark.parametrize("partitions", [None, ()])
 def test_the_log_reports_an_event_without_partitions(table, spark_submit, context, caplog, partitions):
-    spark_submit.set_script(JOB.format(partitions=partitions))
+    spark_submit.set_script(JOB_SCRIPT.format(partitions=partitions))
     with caplog.at_level(logging.INFO):
         assert partition_keys_of(table, context, partition_events=True) == set()
     levels = [record.levelname for record in caplog.records if "names no partition" in record.getMessage()]
@@ -127,8 +130,8 @@ def test_the_log_reports_an_event_without_partitions(table, spark_submit, contex
 def test_an_airflow_without_partition_keys_gets_one_event_with_the_partitions_in_its_extra(
     table, spark_submit, context
 ):
-    spark_submit.set_script(JOB.format(partitions=MAY))
+    spark_submit.set_script(JOB_SCRIPT.format(partitions=DAY_PARTITIONS))
     orders = Asset("orders")
     context["outlet_events"][orders] = SimpleNamespace(extra={})
     operator(table, outlets=[orders], partition_events=True).execute(context)
-    assert context["outlet_events"][orders].extra["partitions"] == list(MAY)
+    assert context["outlet_events"][orders].extra["partitions"] == list(DAY_PARTITIONS)

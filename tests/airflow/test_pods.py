@@ -55,7 +55,7 @@ def settings_of(argv: list[str]) -> dict[str, str]:
 
 @pytest.fixture
 def kubernetes(spark_submit, monkeypatch, table):
-    """A cluster of Kubernetes, and an empty table."""
+    """A stand-in for the API of the Kubernetes cluster that the connection names. The table exists and is empty."""
     client = KubernetesClient(POD)
     monkeypatch.setattr(kube_client, "get_kube_client", lambda *_, **__: client)
     monkeypatch.setattr(time, "sleep", lambda _seconds: None)
@@ -69,13 +69,13 @@ def kubernetes(spark_submit, monkeypatch, table):
 @since_3_3
 def test_a_submitted_or_joined_pod_that_succeeded_returns_its_commit(table, spark_submit, context, kubernetes):
     kubernetes.phases = ["Running", commit_and_succeed(table)]
-    first = operator(table, mode="overwrite").execute(context)
-    assert (first["version"], first["committed"]) == (1, True)
+    first_result = operator(table, mode="overwrite").execute(context)
+    assert (first_result["version"], first_result["committed"]) == (1, True)
     assert kubernetes.deleted_pods == [POD]
     assert settings_of(spark_submit.argv)["spark.kubernetes.submission.waitAppCompletion"] == "false"
     context["ti"].max_tries += 1
     context["task_state_store"].set("spark_job_id_1", f"{NAMESPACE}:{POD}")
-    spark_submit.calls.unlink()
+    spark_submit.call_file.unlink()
     kubernetes.deleted_pods.clear()
     kubernetes.phases = ["Running", commit_and_succeed(table, version=2, txn=1)]
     joined_result = operator(table, mode="overwrite").execute(context)
@@ -83,7 +83,7 @@ def test_a_submitted_or_joined_pod_that_succeeded_returns_its_commit(table, spar
     assert not spark_submit.was_called
 
 
-def test_the_job_comes_from_secrets_and_the_pod_owns_the_one_with_the_request(table, spark_submit, context, kubernetes):
+def test_the_pod_gets_its_job_from_secrets_and_owns_the_secret_of_the_request(table, spark_submit, context, kubernetes):
     kubernetes.phases = ["Running", commit_and_succeed(table)]
     conf = {
         "spark.hadoop.fs.s3a.secret.key": 'planted "value"',
@@ -91,24 +91,25 @@ def test_the_job_comes_from_secrets_and_the_pod_owns_the_one_with_the_request(ta
         "spark.driver.defaultJavaOptions": "-Dmine=1",
     }
     operator(table, conf=conf).execute(context)
-    job, library = (kubernetes.files_of(f"deltalite-{name}-") for name in ("job", "library"))
-    assert json.loads(job["request.json"])["table"] == str(table)
-    assert job["java.args"] == b'"-Dspark.hadoop.fs.s3a.secret.key=planted \\"value\\""\n'
-    assert job["env.DB_PASSWORD"] == b"planted-variable"
-    assert len([name for name in library if name.endswith(".zip")]) == 1 and "zipped_job.py" in library
+    job_files, library_files = (kubernetes.files_of(f"deltalite-{kind}-") for kind in ("job", "library"))
+    assert json.loads(job_files["request.json"])["table"] == str(table)
+    assert job_files["java.args"] == b'"-Dspark.hadoop.fs.s3a.secret.key=planted \\"value\\""\n'
+    assert job_files["env.DB_PASSWORD"] == b"planted-variable"
+    assert len([name for name in library_files if name.endswith(".zip")]) == 1 and "zipped_job.py" in library_files
     settings, argv = settings_of(spark_submit.argv), spark_submit.argv
     assert argv[-3:] == ["local:///etc/deltalite/library/zipped_job.py", "write", "/etc/deltalite/job/request.json"]
     assert settings["spark.driver.defaultJavaOptions"] == "-Dmine=1 @/etc/deltalite/job/java.args"
     assert "planted" not in " ".join(argv)
-    (name,) = [name for name in kubernetes.secrets if name.startswith("deltalite-job-")]
-    assert settings["spark.kubernetes.driver.secretKeyRef.DB_PASSWORD"] == f"{name}:env.DB_PASSWORD"
-    assert settings[f"spark.kubernetes.driver.secrets.{name}"] == "/etc/deltalite/job"
+    (secret_name,) = [name for name in kubernetes.secrets if name.startswith("deltalite-job-")]
+    assert settings["spark.kubernetes.driver.secretKeyRef.DB_PASSWORD"] == f"{secret_name}:env.DB_PASSWORD"
+    assert settings[f"spark.kubernetes.driver.secrets.{secret_name}"] == "/etc/deltalite/job"
     owner = {"apiVersion": "v1", "kind": "Pod", "name": POD, "uid": UID}
-    assert kubernetes.secrets[name].metadata.owner_references == [owner]
+    assert kubernetes.secrets[secret_name].metadata.owner_references == [owner]
 
 
 def test_the_log_of_the_pod_has_the_error_and_its_traceback(table, spark_submit, context, kubernetes, capsys):
-    with ship_job("write", lambda nonce: nonce):  # the library exists before
+    # This packs the library, so the task finds an existing zip.
+    with ship_job("write", lambda nonce: nonce):
         pass
 
     def fail() -> str:
@@ -133,7 +134,7 @@ def test_the_exit_code_of_a_failed_pod_names_the_error_if_its_log_is_lost(table,
 
 
 @since_3_3
-def test_a_missing_pod_is_a_success_only_with_its_commit(table, context, kubernetes):
+def test_a_missing_pod_is_a_success_only_if_it_has_committed(table, context, kubernetes):
     kubernetes.phases = ["Running", None]
     load = operator(table)
     with pytest.raises(DeltaJobError, match=f"{POD} no longer exists"):
@@ -164,9 +165,9 @@ def test_a_submission_that_creates_no_pod_leaves_no_request_in_the_cluster(table
 def test_a_kill_deletes_the_pod_that_the_worker_named_and_no_other(
     table, spark_submit, context, kubernetes, is_tracked
 ):
-    other_pod = "print('INFO LoggingPodStatusWatcherImpl: pod name: of-another-job-driver', flush=True)\n"
-    wait = "" if is_tracked else "import time; time.sleep(600)"
-    spark_submit.set_script(f"{other_pod}{wait}")
+    print_other_pod_name = "print('INFO LoggingPodStatusWatcherImpl: pod name: of-another-job-driver', flush=True)\n"
+    sleep_code = "" if is_tracked else "import time; time.sleep(600)"
+    spark_submit.set_script(f"{print_other_pod_name}{sleep_code}")
     load, task_errors = operator(table, track_driver_via_k8s_api=is_tracked), []
     kubernetes.phases = ["Running"]
 
@@ -178,9 +179,10 @@ def test_a_kill_deletes_the_pod_that_the_worker_named_and_no_other(
 
     thread = threading.Thread(target=run)
     thread.start()
-    started, end = threading.Event(), time.monotonic() + 60
-    while not spark_submit.was_called and time.monotonic() < end:
-        started.wait(0.02)
+    # The fixture replaces `time.sleep`, so this thread waits for an event that is never set.
+    never_set, deadline = threading.Event(), time.monotonic() + 60
+    while not spark_submit.was_called and time.monotonic() < deadline:
+        never_set.wait(0.02)
     load.on_kill()
     thread.join(timeout=30)
     assert not thread.is_alive() and len(task_errors) == 1
@@ -239,11 +241,11 @@ def test_a_cluster_that_does_not_answer_is_asked_again_by_a_retry(table, spark_s
 def test_a_changed_library_in_the_cluster_is_not_run(table, spark_submit, context, kubernetes):
     kubernetes.phases = ["Running", commit_and_succeed(table)]
     operator(table).execute(context)
-    (name,) = [name for name in kubernetes.secrets if name.startswith("deltalite-library-")]
-    kubernetes.secrets[name].data = {"zipped_job.py": "eA=="}
+    (secret_name,) = [name for name in kubernetes.secrets if name.startswith("deltalite-library-")]
+    kubernetes.secrets[secret_name].data = {"zipped_job.py": "eA=="}
     context["task_state_store"].values.clear()
-    spark_submit.calls.unlink()
-    with pytest.raises(AirflowFailException, match=f"(?s){name}.* has another content"):
+    spark_submit.call_file.unlink()
+    with pytest.raises(AirflowFailException, match=f"(?s){secret_name}.* does not contain the library of this worker"):
         operator(table, idempotency_key="another").execute(context)
     assert not spark_submit.was_called
 
@@ -281,4 +283,4 @@ def test_the_library_fits_into_a_secret(kubernetes):
     with ship_job("write", lambda nonce: nonce) as job:
         PodSecrets(api=kubernetes, namespace=NAMESPACE, job=job).create({}, {})
     size = sum(len(content) for content in kubernetes.files_of("deltalite-library-").values())
-    assert size < 0.9 * 1024 * 1024, "Kubernetes limits a Secret to 1 MiB. Split the library before it is that large."
+    assert size < 0.9 * 1024 * 1024, "Kubernetes limits a Secret to 1 MiB. Split the library into two Secrets."

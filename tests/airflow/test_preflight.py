@@ -101,14 +101,14 @@ def test_a_missing_kubernetes_client_is_an_error_with_a_remedy(spark_submit, mon
     extra = {"deploy-mode": deploy_mode, "namespace": "lake"}
     connection = {"conn_type": "spark", "host": "k8s://https://h:443", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_K8S", json.dumps(connection))
-    monkeypatch.delattr(hooks, "kube_client")  # as if its import had failed
+    monkeypatch.delattr(hooks, "kube_client")  # A failed import leaves the module without this name.
     monkeypatch.setattr("airflow_provider_deltalite.hooks.spark_submit.has_client", lambda: False)
     with pytest.raises(InvalidRequestError, match=r"Install apache-airflow-providers-cncf-kubernetes"):
         hook(conn_id="k8s")
 
 
 def test_spark_submit_comes_from_the_path_of_the_process(spark_submit):
-    assert find_spark_submit("spark-submit", os.environ) == str(spark_submit.bin)
+    assert find_spark_submit("spark-submit", os.environ) == str(spark_submit.program)
     with pytest.raises(InvalidRequestError, match="'my-submit' is not on the PATH"):
         find_spark_submit("my-submit", os.environ)
     assert hook(env_vars={"PATH": os.environ["PATH"]}).launch.environ["PATH"] == os.environ["PATH"]
@@ -130,7 +130,7 @@ def test_a_spark_submit_beside_the_interpreter_need_not_be_on_the_path(tmp_path,
 
 def test_missing_java_is_an_error_with_a_remedy(spark_submit):
     check_launch(launch())
-    (spark_submit.bin.parent / "java").unlink()
+    (spark_submit.program.parent / "java").unlink()
     with pytest.raises(InvalidRequestError, match=r"no Java on this worker.*openjdk-17-jre-headless"):
         check_launch(launch())
     check_launch(launch(master="yarn", deploy_mode="cluster"))
@@ -142,7 +142,7 @@ def test_a_java_home_without_java_is_named_in_the_error(spark_submit):
 
 
 def test_java_may_be_named_by_java_home_or_in_spark_env(spark_submit, tmp_path):
-    (spark_submit.bin.parent / "java").unlink()
+    (spark_submit.program.parent / "java").unlink()
     home = tmp_path / "jdk"
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "java").write_text("#!/bin/sh\n")
@@ -154,8 +154,8 @@ def test_java_may_be_named_by_java_home_or_in_spark_env(spark_submit, tmp_path):
 
 
 def test_a_wrapper_script_of_the_user_may_find_java_itself(spark_submit):
-    (spark_submit.bin.parent / "java").unlink()
-    wrapper = spark_submit.bin.parent / "submit-in-docker"
+    (spark_submit.program.parent / "java").unlink()
+    wrapper = spark_submit.program.parent / "submit-in-docker"
     wrapper.write_text("#!/bin/sh\n")
     wrapper.chmod(0o755)
     check_launch(launch(binary="submit-in-docker"))
@@ -168,8 +168,8 @@ def test_the_interpreter_of_the_worker_is_the_default_for_its_own_processes():
 
 
 def test_a_spark_submit_without_a_python_gets_the_folder_of_spark(spark_submit):
-    in_cluster = launch(environ=dict(os.environ), master="yarn", deploy_mode="cluster")
-    (home,) = default_spark_home(in_cluster).values()
+    cluster_launch = launch(environ=dict(os.environ), master="yarn", deploy_mode="cluster")
+    (home,) = default_spark_home(cluster_launch).values()
     assert (Path(home) / "jars").is_dir()
     assert default_spark_home(launch(environ={"SPARK_HOME": "/s"}, master="yarn", deploy_mode="cluster")) == {}
     assert default_spark_home(launch(environ=dict(os.environ))) == {}
@@ -233,7 +233,7 @@ def test_a_missing_connector_is_only_a_warning(spark_submit, spark_home, capsys)
 
 @pytest.fixture
 def pip_pyspark(tmp_path, monkeypatch):
-    """A folder `pyspark/` as pip installs it, in front of the real one."""
+    """A folder `pyspark/` as pip installs it, which `sys.path` names before the real one."""
     folder = tmp_path / "site" / "pyspark"
     (folder / "jars").mkdir(parents=True)
     (folder / "__init__.py").touch()
@@ -256,7 +256,7 @@ def test_a_mixed_pyspark_is_a_warning_with_the_command_that_repairs_it(spark_sub
 
 def test_an_unused_mixed_pyspark_causes_no_warning(spark_submit, pip_pyspark, spark_home):
     (pip_pyspark / "version.py").write_text("__version__: str = '4.2.0'\n")
-    assert find_mixed_pyspark(launch()) is None  # SPARK_HOME names another Spark
+    assert find_mixed_pyspark(launch()) is None  # SPARK_HOME names another Spark.
     assert find_mixed_pyspark(launch(environ={"PATH": os.environ["PATH"]})) is not None
     assert (
         find_mixed_pyspark(launch(master="yarn", deploy_mode="cluster", environ={"PATH": os.environ["PATH"]})) is None

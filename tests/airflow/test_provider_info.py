@@ -1,4 +1,4 @@
-"""The provider info is valid: its keys are those of Airflow, and every module in it exists."""
+"""The provider info is valid: Airflow knows each of its keys, and every module in it exists."""
 
 import json
 import re
@@ -48,9 +48,9 @@ def test_the_plugin_gives_templates_the_app_id_of_another_task(monkeypatch):
     assert plugin.name == entry_point.name == "deltalite"
     monkeypatch.setenv("AIRFLOW__DELTALITE__NAMESPACE", "a/b")
     (app_id_of,) = plugin.macros
-    run = {"dag_id": "sales", "run_id": "manual__2026"}
-    assert app_id_of("load", **run) == "a%2Fb/sales/load/-1/manual__2026"
-    assert app_id_of("load", map_index=3, **run) == "a%2Fb/sales/load/3/manual__2026"
+    ids_of_dag_run = {"dag_id": "sales", "run_id": "manual__2026"}
+    assert app_id_of("load", **ids_of_dag_run) == "a%2Fb/sales/load/-1/manual__2026"
+    assert app_id_of("load", map_index=3, **ids_of_dag_run) == "a%2Fb/sales/load/3/manual__2026"
 
 
 def test_reading_the_provider_info_does_not_import_airflow():

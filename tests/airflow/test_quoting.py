@@ -47,7 +47,7 @@ def test_no_character_of_a_text_can_end_its_literal_or_be_replaced_by_spark(text
         (b"\x00'", "X'0027'"),
         (date(2026, 1, 31), "DATE'2026-01-31'"),
         (datetime(2026, 1, 31, 1, 2, 3, tzinfo=EAST), "TIMESTAMP'2026-01-31 00:02:03Z'"),
-        (datetime(2026, 1, 31, 1, 2, 3), "TIMESTAMP_NTZ'2026-01-31 01:02:03'"),  # noqa: DTZ001  it has no zone
+        (datetime(2026, 1, 31, 1, 2, 3), "TIMESTAMP_NTZ'2026-01-31 01:02:03'"),  # noqa: DTZ001  tests a local time
         (["a", 1], "('a', 1)"),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_part_of_an_address_that_is_empty_special_or_leads_to_another_folder_i
         path_part(name)
 
 
-CONF = {"customer": "x' OR '1'='1", "country": "../secrets"}
+DAG_RUN_CONF = {"customer": "x' OR '1'='1", "country": "../secrets"}
 
 
 @TEXT_AND_NATIVE
@@ -95,7 +95,7 @@ def test_templates_of_operators_have_the_filters(native):
         DeltaDeleteOperator,
         native=native,
         condition="customer = {{ conf.customer | sql_literal }}",
-        rendered_with={"conf": CONF},
+        rendered_with={"conf": DAG_RUN_CONF},
     )
     assert task.condition == "customer = CAST(X'7827204f52202731273d2731' AS STRING)"
     with pytest.raises(InvalidRequestError, match=r"\.\./secrets"):
@@ -104,7 +104,7 @@ def test_templates_of_operators_have_the_filters(native):
             native=native,
             table="/lake/{{ conf.country | path_part }}",
             condition="a",
-            rendered_with={"conf": CONF},
+            rendered_with={"conf": DAG_RUN_CONF},
         )
 
 
@@ -130,10 +130,10 @@ def test_query_parameters_reach_spark_as_values(native):
         source={"format": "csv", "path": "/in"},
         query="SELECT * FROM source WHERE customer = :customer AND day = :day AND n = :n",
         query_params={"customer": "{{ conf.customer }}", "day": date(2026, 1, 31), "n": 7},
-        rendered_with={"conf": CONF},
+        rendered_with={"conf": DAG_RUN_CONF},
     )
     request = task._request()
-    assert request.query_params == {"customer": CONF["customer"], "day": "2026-01-31", "n": 7}
+    assert request.query_params == {"customer": DAG_RUN_CONF["customer"], "day": "2026-01-31", "n": 7}
     assert type(request).from_json(request.to_json()) == request
 
 

@@ -1,4 +1,4 @@
-"""The digest of a request: equal for equal rows, and without secrets."""
+"""The digest of a request. Requests for the same rows have the same digest, which depends on no secret."""
 
 import hashlib
 import json
@@ -51,22 +51,24 @@ def test_a_parameter_that_does_not_decide_the_rows_keeps_the_digest(changes):
 def test_each_parameter_that_decides_the_rows_changes_both_digests(changes):
     digests, changed_digests = request_digests(WRITE), request_digests(replace(WRITE, **changes))
     assert digests.digest != changed_digests.digest
-    differing = digests.parameters.items() ^ changed_digests.parameters.items()
-    assert {name for name, _ in differing} == set(changes)
+    differing_items = digests.parameters.items() ^ changed_digests.parameters.items()
+    assert {name for name, _ in differing_items} == set(changes)
 
 
 def test_the_value_of_a_secret_option_is_not_in_the_digest():
-    with_other_password = {**JDBC.options, "password": "other-one", "url": "jdbc:x?password=other-one"}
-    request = changed_write(sources={"source": replace(JDBC, options=with_other_password)})
+    options_with_other_password = {**JDBC.options, "password": "other-one", "url": "jdbc:x?password=other-one"}
+    request = changed_write(sources={"source": replace(JDBC, options=options_with_other_password)})
     assert request_digests(request) == request_digests(WRITE)
-    with_other_database = {**with_other_password, "url": "jdbc:y?password=other-one"}
-    request = changed_write(sources={"source": replace(JDBC, options=with_other_database)})
+    options_with_other_database = {**options_with_other_password, "url": "jdbc:y?password=other-one"}
+    request = changed_write(sources={"source": replace(JDBC, options=options_with_other_database)})
     assert request_digests(request) != request_digests(WRITE)
 
 
 def test_sql_that_looks_like_a_secret_is_in_the_digest():
-    first, second = (DeleteRequest(table="/t", condition=f"token='{value}'") for value in ("aaaaaaa", "bbbbbbb"))
-    assert request_digests(first) != request_digests(second)
+    first_request, second_request = (
+        DeleteRequest(table="/t", condition=f"token='{value}'") for value in ("aaaaaaa", "bbbbbbb")
+    )
+    assert request_digests(first_request) != request_digests(second_request)
 
 
 def changed_write(**changes):
@@ -75,7 +77,7 @@ def changed_write(**changes):
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("first_request", "second_request"),
     [
         [UpdateRequest(table="/t", set={"token": value}) for value in ("1", "2")],
         [changed_write(sources={"password_resets": Source(format="csv", path=path)}) for path in ("/a", "/b")],
@@ -83,8 +85,8 @@ def changed_write(**changes):
         [changed_write(query_params={"token": value}) for value in (1, 2)],
     ],
 )
-def test_a_secret_name_does_not_hide_a_difference_in_rows(first, second):
-    assert request_digests(first) != request_digests(second)
+def test_a_secret_name_does_not_hide_a_difference_in_rows(first_request, second_request):
+    assert request_digests(first_request) != request_digests(second_request)
 
 
 def test_default_values_in_sources_and_clauses_are_not_in_the_digest():

@@ -1,4 +1,4 @@
-"""DeltaRestoreOperator: the request for the job, and parameters that are rejected before the job."""
+"""DeltaRestoreOperator: the request for the job, and parameters that are rejected before the job starts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_time_may_be_a_text_or_a_datetime(native, value, expected):
         ({"version": 1, "conflict_retries": -1}, "conflict_retries is -1"),
     ],
 )
-def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
+def test_an_invalid_parameter_is_rejected_before_the_job_starts(parameters, problem):
     with pytest.raises(InvalidRequestError, match=problem):
         rendered_request(**parameters)
 

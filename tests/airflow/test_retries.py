@@ -40,7 +40,7 @@ def test_the_policy_survives_serialization():
 
 
 def test_an_older_airflow_gets_an_error_with_a_remedy(monkeypatch):
-    without_policies = type(sys)("airflow.sdk")
-    monkeypatch.setitem(sys.modules, "airflow.sdk", without_policies)
+    module_without_policies = type(sys)("airflow.sdk")
+    monkeypatch.setitem(sys.modules, "airflow.sdk", module_without_policies)
     with pytest.raises(AirflowOptionalProviderFeatureException, match=r"needs Airflow 3.3.*Leave `retry_policy` out"):
         delta_retry_policy()

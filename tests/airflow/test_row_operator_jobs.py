@@ -20,11 +20,11 @@ from tests.support.airflow_versions import scheduler_copy
 
 @EACH_OPERATOR
 def test_a_cleared_task_writes_again_unless_on_rerun_is_skip(operator, context):
-    for policy, expected, version in [({}, OnRerun.WRITE, 1), ({"on_rerun": "skip"}, OnRerun.SKIP, 0)]:
-        change = operator(task_id="change", table="/t", retries=2, **{**REQUIRED_PARAMETERS[operator], **policy})
+    for parameters, on_rerun, txn_version in [({}, OnRerun.WRITE, 1), ({"on_rerun": "skip"}, OnRerun.SKIP, 0)]:
+        change = operator(task_id="change", table="/t", retries=2, **{**REQUIRED_PARAMETERS[operator], **parameters})
         context["ti"].max_tries = 3  # two retries, and one attempt before the clear
         identity = change._identity(change._request(), context)
-        assert (identity.on_rerun, identity.txn_version) == (expected, version)
+        assert (identity.on_rerun, identity.txn_version) == (on_rerun, txn_version)
 
 
 APP_ID = "airflow/sales/load/-1/scheduled__2026-01-01T00:00:00+00:00"
@@ -96,11 +96,11 @@ def test_a_cleared_task_submits_the_job_although_an_earlier_attempt_has_committe
 def test_a_bad_parameter_fails_the_task_at_once_and_nothing_is_submitted(
     operator, invalid_parameter, message, spark_submit, context
 ):
-    task = operator(**{"task_id": "change", "table": "/t", **REQUIRED_PARAMETERS[operator]})
-    for name, value in invalid_parameter.items():  # as rendered templates set it
-        setattr(task, name, value)
+    change = operator(**{"task_id": "change", "table": "/t", **REQUIRED_PARAMETERS[operator]})
+    for name, value in invalid_parameter.items():  # Rendering a template sets the attribute in the same way.
+        setattr(change, name, value)
     with pytest.raises(AirflowFailException, match=message):
-        task.execute(context)
+        change.execute(context)
     assert not spark_submit.was_called
 
 

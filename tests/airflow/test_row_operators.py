@@ -1,4 +1,4 @@
-"""The delete, update and merge operators: the request for the job, and parameters that are rejected before the job."""
+"""The delete, update and merge operators: their requests, and parameters that are rejected before the job starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_deltalite.operators.delta import DeltaDeleteOperator, Delt
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, Source, UpdateRequest
 from tests.airflow.rendering import TEXT_AND_NATIVE
-from tests.airflow.row_operators import CSV, EACH_OPERATOR, REQUIRED_PARAMETERS, rendered_request
+from tests.airflow.row_operators import CSV_SOURCE, EACH_OPERATOR, REQUIRED_PARAMETERS, rendered_request
 
 
 def test_the_required_parameters_are_enough():
@@ -122,10 +122,10 @@ def test_one_template_may_render_a_structure(native, template):
         ).when_matched
         == expected
     )
-    with_template_of_one_clause = rendered_request(
+    request_with_template_of_one_clause = rendered_request(
         DeltaMergeOperator, native=native, when_matched=["{{ clause | tojson }}"], rendered_with={"clause": CLAUSES[1]}
     )
-    assert with_template_of_one_clause.when_matched == expected[1:]
+    assert request_with_template_of_one_clause.when_matched == expected[1:]
     values = template.replace("clauses", "clauses[1]['update']")
     assert rendered_request(DeltaUpdateOperator, native=native, set=values, rendered_with={"clauses": CLAUSES}).set == {
         "a": "'closed'",
@@ -139,7 +139,7 @@ def test_one_template_may_render_a_structure(native, template):
     [
         (DeltaDeleteOperator, {"condition": "{{ nothing }}"}, "condition is empty"),
         (DeltaUpdateOperator, {"condition": "{{ nothing }}"}, "condition is empty"),
-        (DeltaUpdateOperator, {"set": {"a": "{{ nothing }}"}}, "set has 'a': ''"),
+        (DeltaUpdateOperator, {"set": {"a": "{{ nothing }}"}}, "set contains 'a': ''"),
         (DeltaMergeOperator, {"on": "{{ nothing }}"}, "`on` is empty"),
         (DeltaMergeOperator, {"query": "{{ nothing }}"}, "`query` is empty"),
         (
@@ -227,7 +227,7 @@ def test_a_second_rendering_of_a_task_forgets_that_a_parameter_was_empty():
         (DeltaUpdateOperator, {"set": ["a"]}, "set is .*, not a mapping"),
         (DeltaUpdateOperator, {"set": {"day": date(2026, 1, 31)}}, "set.day is a Python date"),
         (DeltaMergeOperator, {"source": None}, "has neither"),
-        (DeltaMergeOperator, {"sources": {"a": CSV}}, "has both"),
+        (DeltaMergeOperator, {"sources": {"a": CSV_SOURCE}}, "has both"),
         (DeltaMergeOperator, {"when_matched": None}, "no clause, so it would do nothing"),
         (DeltaMergeOperator, {"when_matched": []}, "no clause, so it would do nothing"),
         (DeltaMergeOperator, {"when_matched": {"update": "*"}}, "when_matched is .*, not a list"),
@@ -281,7 +281,7 @@ def test_a_malformed_address_is_rejected_before_a_job_is_submitted(operator, par
         rendered_request(operator, **parameters)
 
 
-def test_every_operator_has_one_public_module():
+def test_every_operator_is_public_under_the_name_of_its_class():
     for name in operators.__all__:
         assert getattr(operators, name).__name__ == name
     assert {operator.__name__ for operator in REQUIRED_PARAMETERS} <= set(operators.__all__)

@@ -1,4 +1,4 @@
-"""Secrets in the settings of a task are recognized, hidden in logs, and never an argument of a process."""
+"""Secrets in the settings of a task are recognized and hidden in logs, and no process gets them as arguments."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from airflow_provider_deltalite import secrets
 from airflow_provider_deltalite.failures import DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
-from airflow_provider_deltalite.secrets import move_java_options_to_files, without_secrets
+from airflow_provider_deltalite.secrets import move_java_options_to_files, split_off_secrets
 from deltalite.redaction import redacted, secret_values
 
-SECRETS = {
+SECRET_SETTINGS = {
     "spark.hadoop.fs.s3a.secret.key": "planted-1",
     "spark.hadoop.fs.s3a.access.key": "planted-2",
     "spark.hadoop.fs.s3a.session.token": "planted-3",
@@ -42,7 +42,7 @@ def write_task(table, **parameters):
 
 @pytest.fixture
 def properties_copy(tmp_path, spark_submit) -> Path:
-    """A copy of the properties file that spark-submit gets."""
+    """The path to which the stand-in for spark-submit copies its properties file."""
     copy = tmp_path / "copy.properties"
     spark_submit.set_script(COPY_PROPERTIES.format(copy=str(copy)))
     return copy
@@ -51,20 +51,20 @@ def properties_copy(tmp_path, spark_submit) -> Path:
 def test_secret_settings_are_in_a_private_file_and_not_in_arguments_or_logs(
     table, spark_submit, context, properties_copy, capsys
 ):
-    write_task(table, conf={"spark.x": "1", **SECRETS}).execute(context)
+    write_task(table, conf={"spark.x": "1", **SECRET_SETTINGS}).execute(context)
     logged = capsys.readouterr().out
     assert not [text for text in (*spark_submit.argv, logged) if "planted" in text]
     assert spark_submit.argv[spark_submit.argv.index("--conf") + 1] == "spark.x=1"
     assert "--load-spark-defaults" in spark_submit.argv, (
         "without it, the properties file would replace spark-defaults.conf"
     )
-    assert properties_copy.read_text() == "".join(f"{name}={value}\n" for name, value in SECRETS.items())
+    assert properties_copy.read_text() == "".join(f"{name}={value}\n" for name, value in SECRET_SETTINGS.items())
     assert "mode 0o100600" in logged
-    file = Path(spark_submit.argv[spark_submit.argv.index("--properties-file") + 1])
-    assert not file.exists()
+    properties_file = Path(spark_submit.argv[spark_submit.argv.index("--properties-file") + 1])
+    assert not properties_file.exists()
 
 
-PEM = "-----BEGIN KEY-----\nplanted-first\nplanted-second\n"
+PEM_KEY = "-----BEGIN KEY-----\nplanted-first\nplanted-second\n"
 
 
 def test_a_secret_in_the_output_is_masked_in_the_log_the_traceback_and_the_error(table, spark_submit, context, capsys):
@@ -81,7 +81,7 @@ sys.exit(1)
         task_id="load",
         table=str(table),
         source={"format": "jdbc", "options": options},
-        conf=SECRETS | {"fs.gs.private.key": PEM},
+        conf=SECRET_SETTINGS | {"fs.gs.private.key": PEM_KEY},
     )
     with pytest.raises(DeltaJobError, match=r"ValueError: no \*\*\*, no \*\*\*"):
         task.execute(context)
@@ -93,13 +93,13 @@ sys.exit(1)
 def test_the_properties_file_of_the_user_comes_before_the_secrets(
     table, spark_submit, context, properties_copy, tmp_path
 ):
-    users_file = tmp_path / "users.conf"
-    users_file.write_text("spark.ssl.keyPassword old\nspark.y 2")
-    users_file.chmod(0o644)
-    write_task(table, conf={"spark.ssl.keyPassword": "planted-6"}, properties_file=str(users_file)).execute(context)
+    user_file = tmp_path / "users.conf"
+    user_file.write_text("spark.ssl.keyPassword old\nspark.y 2")
+    user_file.chmod(0o644)
+    write_task(table, conf={"spark.ssl.keyPassword": "planted-6"}, properties_file=str(user_file)).execute(context)
     assert properties_copy.read_text() == "spark.ssl.keyPassword old\nspark.y 2\nspark.ssl.keyPassword=planted-6\n"
-    assert str(users_file) not in spark_submit.argv and "--load-spark-defaults" not in spark_submit.argv
-    assert users_file.read_text() == "spark.ssl.keyPassword old\nspark.y 2"
+    assert str(user_file) not in spark_submit.argv and "--load-spark-defaults" not in spark_submit.argv
+    assert user_file.read_text() == "spark.ssl.keyPassword old\nspark.y 2"
 
 
 def test_secret_environment_variables_of_a_cluster_are_not_arguments(
@@ -138,7 +138,7 @@ def test_airflow_masks_the_secrets_of_every_parameter_before_it_stores_them(tabl
 
 
 # Names of settings with a secret value, and texts in which `{}` stands for a secret.
-NAMES = [
+SECRET_NAMES = [
     "my.secret", "x.password", "ssl.keystore.pass", "fs.s3a.server-side-encryption.key", "fs.s3a.bucket.b.secret.key",
     "fs.s3a.bucket.b.server-side-encryption.key", "fs.s3a.encryption.algorithm", "fs.s3a.encryption.key",
     "fs.s3a.encryption.context", "fs.s3a.secret.key", "fs.s3a.session.key", "fs.s3a.bucket.b.session.key",
@@ -152,7 +152,7 @@ NAMES = [
     "azure.storage.connection-string", "connectionString", "sharedAccessKey", "passphrase", "sig", "api_tokens",
     "tokens", "max_token", "admin_tokens", "x.token.count.y", "max_tokens.access_token",
 ]  # fmt: skip
-TEXTS = [
+TEXTS_WITH_SECRET = [
     "-Djavax.net.ssl.trustStorePassword={} -Dx=1", '-Dmy.password="{}"', "-Da=1 '-Dmy.secret={}'",
     "https://user:{}@repo.example/maven", "ftp://u:{}@h:21/in/*.csv", "jdbc:postgresql://u:{}@h/db",
     "jdbc:oracle:thin:scott/{}@//h:1521/s", 'jdbc:oracle:thin:scott/"{}"@h:1521:s', "jdbc:oracle:oci:scott/{}@tns",
@@ -167,17 +167,20 @@ TEXTS = [
     "Authorization: Bearer {}", "Authorization: Basic {}", "accessToken={}", "client_secret={},scope=x",
     "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----",
 ]  # fmt: skip
-SECRET = st.from_regex(r"planted[A-Za-z0-9~+_]{3,20}planted", fullmatch=True)
-SETTING = st.one_of(
-    st.tuples(st.sampled_from(NAMES), SECRET),
-    st.tuples(st.sampled_from(["spark.x", "url", "option"]), st.builds(str.format, st.sampled_from(TEXTS), SECRET)),
+PLANTED_SECRET = st.from_regex(r"planted[A-Za-z0-9~+_]{3,20}planted", fullmatch=True)
+SETTING_WITH_SECRET = st.one_of(
+    st.tuples(st.sampled_from(SECRET_NAMES), PLANTED_SECRET),
+    st.tuples(
+        st.sampled_from(["spark.x", "url", "option"]),
+        st.builds(str.format, st.sampled_from(TEXTS_WITH_SECRET), PLANTED_SECRET),
+    ),
 )
 PARAMETERS = ["conf", "env_vars", "options", "user_metadata", "query_params", "list"]
-SETTINGS = st.lists(SETTING, min_size=5, max_size=30).map(dict)
+SETTINGS_WITH_SECRETS = st.lists(SETTING_WITH_SECRET, min_size=5, max_size=30).map(dict)
 
 
 @pytest.fixture
-def mask():
+def hide_secrets():
     """A function that hides the secrets of a task's values in a text, as Airflow's masker does."""
 
     def replace_secrets(task_values, text):
@@ -190,21 +193,25 @@ def mask():
 
 @seed(8)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given_values(settings=SETTINGS, parameter=st.sampled_from(PARAMETERS))
-def test_a_planted_secret_is_hidden_in_every_spelling_and_parameter(mask, settings, parameter):
-    task_values = {parameter: settings if parameter != "list" else [{"options": [settings]}]}
+@given_values(task_settings=SETTINGS_WITH_SECRETS, parameter=st.sampled_from(PARAMETERS))
+def test_a_planted_secret_is_hidden_in_every_spelling_and_parameter(hide_secrets, task_settings, parameter):
+    task_values = {parameter: task_settings if parameter != "list" else [{"options": [task_settings]}]}
     if parameter == "user_metadata":
-        task_values = {parameter: " ".join(f"{name}={value}" for name, value in settings.items())}
-    sentences = "\n".join(f"{name} is {value}" for name, value in settings.items())
+        task_values = {parameter: " ".join(f"{name}={value}" for name, value in task_settings.items())}
+    sentences = "\n".join(f"{name} is {value}" for name, value in task_settings.items())
     for text in (json.dumps(task_values), repr(task_values), sentences):
-        assert "planted" not in mask(task_values, text)
+        assert "planted" not in hide_secrets(task_values, text)
     assert "planted" not in redacted(json.dumps(task_values))
 
 
 @seed(8)
 @settings(max_examples=150, deadline=None)
-@given_values(settings=SETTINGS, driver_options=st.sampled_from([*TEXTS[:3], "-Dx=1"]), secret=SECRET)
-def test_a_planted_secret_is_never_an_argument_of_a_process(settings, driver_options, secret):
+@given_values(
+    task_settings=SETTINGS_WITH_SECRETS,
+    driver_options=st.sampled_from([*TEXTS_WITH_SECRET[:3], "-Dx=1"]),
+    secret=PLANTED_SECRET,
+)
+def test_a_planted_secret_is_never_an_argument_of_a_process(task_settings, driver_options, secret):
     arguments = [
         "--master",
         "yarn",
@@ -213,26 +220,26 @@ def test_a_planted_secret_is_never_an_argument_of_a_process(settings, driver_opt
         "--jars",
         f"https://h/x?sig={secret}",
     ]
-    settings = {**settings, "spark.driver.extraJavaOptions": driver_options.format(secret)}
-    for name, value in settings.items():
+    spark_settings = {**task_settings, "spark.driver.extraJavaOptions": driver_options.format(secret)}
+    for name, value in spark_settings.items():
         arguments += ["--conf", f"{name}={value}"]
-    remaining_arguments, moved_settings = without_secrets([*arguments, "--deploy-mode", "client"])
+    remaining_arguments, moved_settings = split_off_secrets([*arguments, "--deploy-mode", "client"])
     assert "planted" not in " ".join(remaining_arguments)
     assert remaining_arguments[:2] == ["--master", "yarn"]
     assert remaining_arguments[-2:] == ["--deploy-mode", "client"]
-    for name, value in settings.items():
+    for name, value in spark_settings.items():
         assert moved_settings.get(name) == value or f"{name}={value}" in remaining_arguments
     assert moved_settings["spark.jars.repositories"] == f"https://u:{secret}@h/maven"
 
 
 def test_an_option_takes_precedence_over_its_setting():
     arguments = ["--conf", "spark.jars=/a.jar", "--jars", "https://u:planted@h/b.jar"]
-    assert without_secrets(arguments) == ([], {"spark.jars": "https://u:planted@h/b.jar"})
+    assert split_off_secrets(arguments) == ([], {"spark.jars": "https://u:planted@h/b.jar"})
 
 
 def test_a_short_secret_is_not_an_argument():
     arguments = ["--conf", "spark.x=-Dmy.password=abc", "--conf", "a.token.enabled=true"]
-    remaining_arguments, moved_settings = without_secrets(arguments)
+    remaining_arguments, moved_settings = split_off_secrets(arguments)
     assert moved_settings == {"spark.x": "-Dmy.password=abc"}
     assert remaining_arguments == ["--conf", "a.token.enabled=true"]
 
@@ -253,15 +260,15 @@ def test_harmless_texts_are_shown(text):
 
 
 def test_options_of_the_driver_jvm_are_in_a_file_that_java_reads(tmp_path):
-    settings = {
+    spark_settings = {
         "spark.driver.extraJavaOptions": r"-Dmy.password='planted \"x\" \\y' -Dother=1",
         "spark.x.secret": "planted",
     }
-    safe_settings = move_java_options_to_files(settings, tmp_path)
-    file = tmp_path / "spark.driver.extraJavaOptions.args"
-    assert safe_settings == {"spark.driver.extraJavaOptions": f"@{file}", "spark.x.secret": "planted"}
-    assert file.stat().st_mode & 0o777 == 0o600
-    command = ["java", safe_settings["spark.driver.extraJavaOptions"], "-XshowSettings:properties", "-version"]
+    settings_with_file = move_java_options_to_files(spark_settings, tmp_path)
+    options_file = tmp_path / "spark.driver.extraJavaOptions.args"
+    assert settings_with_file == {"spark.driver.extraJavaOptions": f"@{options_file}", "spark.x.secret": "planted"}
+    assert options_file.stat().st_mode & 0o777 == 0o600
+    command = ["java", settings_with_file["spark.driver.extraJavaOptions"], "-XshowSettings:properties", "-version"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     assert r"my.password = planted \"x\" \\y" in output and "other = 1" in output
 
@@ -284,7 +291,9 @@ def test_lineage_and_history_show_no_secret(table, context):
     assert task.prepare_request(task._request(), context).user_metadata == "from ftp://u:***@h with ***"
 
 
-def test_options_with_a_secret_reach_spark_submit_as_the_name_of_a_file(table, spark_submit, context, properties_copy):
+def test_java_options_with_a_secret_reach_spark_submit_as_the_name_of_a_file(
+    table, spark_submit, context, properties_copy
+):
     options = "-Djavax.net.ssl.trustStorePassword=planted-java"
     write_task(
         table,

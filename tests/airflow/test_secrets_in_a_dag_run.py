@@ -15,10 +15,12 @@ from airflow_provider_deltalite.operators import delta
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 PROGRAM = Path(__file__).with_name("secrets_dag_run.py")
-SAMPLE = ["DeltaMergeOperator", "DeltaWriteOperator"]
+SAMPLE_OPERATORS = ["DeltaMergeOperator", "DeltaWriteOperator"]
 
 
-@pytest.fixture(scope="module", params=[SAMPLE, pytest.param(delta.__all__, marks=pytest.mark.campaign)], ids=len)
+@pytest.fixture(
+    scope="module", params=[SAMPLE_OPERATORS, pytest.param(delta.__all__, marks=pytest.mark.campaign)], ids=len
+)
 def operators(request):
     """The names of the operators that the DAG maps over secrets."""
     return request.param
@@ -26,7 +28,7 @@ def operators(request):
 
 @pytest.fixture(scope="module")
 def dag_run(tmp_path_factory, make_stand_in, make_table, operators):
-    """The values that Airflow stored for the run, and the output of the run."""
+    """The values that Airflow stored for the DAG run, and the output of the program that ran it."""
     folder = tmp_path_factory.mktemp("secrets")
     make_table(folder / "lake" / "orders").create()
     stand_in = make_stand_in(folder)
@@ -38,7 +40,7 @@ def dag_run(tmp_path_factory, make_stand_in, make_table, operators):
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
         "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[*]"}',
         "PYTHONPATH": str(PROGRAM.parents[2]),
-        "PATH": f"{stand_in.bin.parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{stand_in.program.parent}{os.pathsep}{os.environ['PATH']}",
         "TEST_LAKE": str(folder / "lake"),
         "TEST_OPERATORS": " ".join(operators),
     }
@@ -54,13 +56,13 @@ def dag_run(tmp_path_factory, make_stand_in, make_table, operators):
 
 
 def test_no_secret_is_in_the_rendered_fields_of_any_task_plain_or_mapped(dag_run, operators):
-    stored, _ = dag_run
-    tasks = [name for name in stored if name != "XCom"]
+    stored_values, _ = dag_run
+    tasks = [name for name in stored_values if name != "XCom"]
     assert sum("mapped_" in name for name in tasks) == len(operators)
     assert any("maintenance" in name for name in tasks)
     assert {"plain[-1]", "wait[0]"} <= set(tasks)
-    assert [name for name, fields in stored.items() if "planted" in json.dumps(fields)] == []
-    assert stored["mapped_DeltaWriteOperator[0]"]["conf"]["spark.hadoop.fs.s3a.access.key"] == "***"
+    assert [name for name, fields in stored_values.items() if "planted" in json.dumps(fields)] == []
+    assert stored_values["mapped_DeltaWriteOperator[0]"]["conf"]["spark.hadoop.fs.s3a.access.key"] == "***"
 
 
 def test_no_secret_is_in_the_log_even_if_rendering_a_template_fails(dag_run):

@@ -8,15 +8,15 @@ import pytest
 from airflow.sdk import DAG
 
 from tests.airflow.rendering import TEXT_AND_NATIVE
-from tests.airflow.sensing import defer, resume, sensor
+from tests.airflow.sensing import defer, make_sensor, resume
 
 
 def test_both_modes_return_the_same_result(table, context):
     table.create()
-    version_sensor = sensor(table, after_version=0, deferrable=True)
+    version_sensor = make_sensor(table, after_version=0, deferrable=True)
     deferral = defer(version_sensor, context)
     table.commit(1, table.add(), operation="MERGE")
-    poke_result = sensor(table, after_version=0).execute(context)
+    poke_result = make_sensor(table, after_version=0).execute(context)
     assert poke_result == {
         "table": str(table),
         "from_version": 1,
@@ -32,16 +32,16 @@ def test_both_modes_return_the_same_result(table, context):
 def test_a_commit_that_exists_is_returned_without_deferring(table, context):
     table.create()
     table.commit(1, table.add())
-    assert sensor(table, after_version=0, deferrable=True).execute(context)["version"] == 1
+    assert make_sensor(table, after_version=0, deferrable=True).execute(context)["version"] == 1
 
 
 def test_the_deferral_has_the_timeout_of_the_sensor(table, context):
-    assert defer(sensor(table, timeout=77, deferrable=True), context).timeout == timedelta(seconds=77)
+    assert defer(make_sensor(table, timeout=77, deferrable=True), context).timeout == timedelta(seconds=77)
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_the_sensor_waits_for_a_missing_table(table, context, deferrable):
-    version_sensor = sensor(table, deferrable=deferrable)
+    version_sensor = make_sensor(table, deferrable=deferrable)
     if deferrable:
         deferral = defer(version_sensor, context)
         table.create(table.add())
@@ -59,7 +59,7 @@ def test_the_parameters_of_a_sensor_are_templates(table, native):
     table.commit(1, table.add(partition={"day": "2026-01-01"}))
     table.commit(2, table.add(partition={"day": "2026-01-02"}))
     with DAG("d", schedule=None, render_template_as_native_obj=native):
-        version_sensor = sensor(
+        version_sensor = make_sensor(
             "{{ t }}", after_version="{{ n }}", partition={"day": "{{ ds }}"}, operations=["{{ op }}"]
         )
     version_sensor.render_template_fields({"t": str(table), "n": 0, "ds": "2026-01-02", "op": "write"})
@@ -77,20 +77,20 @@ def test_the_parameters_of_a_sensor_are_templates(table, native):
         ({"partition": {"day": "b"}}, 3),
     ],
 )
-def test_only_a_commit_that_satisfies_all_conditions_counts(table, conditions, version):
+def test_only_a_commit_that_satisfies_all_conditions_ends_the_wait(table, conditions, version):
     table.create()
     table.commit(1, table.add(data_change=False), operation="OPTIMIZE")
     table.commit(2, table.add(partition={"day": "a"}))
     table.commit(3, table.add(partition={"day": "b"}), operation="MERGE")
     table.commit(4, table.add(), table.txn("run-4"))
-    assert sensor(table, after_version=0, **conditions).execute({})["version"] == version
+    assert make_sensor(table, after_version=0, **conditions).execute({})["version"] == version
 
 
 def test_the_commit_of_a_run_that_wrote_no_rows_is_found_by_its_app_id(table):
     table.create()
     table.commit(1, table.txn("run-1"))
-    assert sensor(table, after_version=-1, app_id="run-1").execute({})["version"] == 1
-    assert not sensor(table, after_version=-1, app_id="run-1", data_change_only=True).poke({})
+    assert make_sensor(table, after_version=-1, app_id="run-1").execute({})["version"] == 1
+    assert not make_sensor(table, after_version=-1, app_id="run-1", data_change_only=True).poke({})
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
@@ -101,9 +101,9 @@ def test_a_commit_of_any_kind_of_dag_run_is_found_by_its_data_interval(table, co
         return names | {"data_interval_start": f"2026-03-{day:02}T00:00:00+00:00"}
 
     table.create()
-    table.commit(1, table.add(), run=ingest_run(1, "scheduled"))
-    table.commit(2, table.add(), run=ingest_run(2, "scheduled") | {"task_id": "other"})
-    version_sensor = sensor(
+    table.commit(1, table.add(), user_metadata=ingest_run(1, "scheduled"))
+    table.commit(2, table.add(), user_metadata=ingest_run(2, "scheduled") | {"task_id": "other"})
+    version_sensor = make_sensor(
         table,
         after_version=-1,
         deferrable=deferrable,
@@ -111,12 +111,12 @@ def test_a_commit_of_any_kind_of_dag_run_is_found_by_its_data_interval(table, co
     )
     if deferrable:
         deferral = defer(version_sensor, context)
-        table.commit(3, table.add(), run=ingest_run(2, "backfill"))
+        table.commit(3, table.add(), user_metadata=ingest_run(2, "backfill"))
         assert resume(version_sensor, deferral, context)["version"] == 3
     else:
-        table.commit(3, table.add(), run=ingest_run(2, "backfill"))
+        table.commit(3, table.add(), user_metadata=ingest_run(2, "backfill"))
         assert version_sensor.execute(context)["version"] == 3
 
 
 def test_the_default_of_deferrable_is_that_of_airflow(table):
-    assert sensor(table).deferrable is False
+    assert make_sensor(table).deferrable is False

@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from deltalite import watch
 from deltalite.conditions import LogPosition
-from tests.airflow.sensing import create_second_table, defer, event_of, recreate, resume, sensor
+from tests.airflow.sensing import create_second_table, defer, event_of, make_sensor, recreate, resume
 from tests.support.airflow_versions import NEVER_EXPIRE, AirflowRescheduleException, since_3_3
 
 
@@ -19,7 +19,7 @@ from tests.support.airflow_versions import NEVER_EXPIRE, AirflowRescheduleExcept
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_the_starting_version_survives_into_the_next_task_attempt(table, context, deferrable):
     table.create()
-    first_sensor = sensor(table, deferrable=deferrable)
+    first_sensor = make_sensor(table, deferrable=deferrable)
     if deferrable:
         defer(first_sensor, context)
     else:
@@ -27,18 +27,18 @@ def test_the_starting_version_survives_into_the_next_task_attempt(table, context
     table.commit(1, table.add())
     table.commit(2, table.add())
     context["ti"].try_number = 2
-    result = sensor(table, deferrable=deferrable).execute(context)
+    result = make_sensor(table, deferrable=deferrable).execute(context)
     assert (result["version"], result["after_version"]) == (1, 0)
 
 
 @since_3_3
 @pytest.mark.parametrize("deferrable", [False, True])
-@pytest.mark.parametrize("baseline", [None, 2], ids=["chosen", "given"])
+@pytest.mark.parametrize("baseline", [None, 2], ids=["chosen by the sensor", "given by the author"])
 def test_the_wait_for_a_recreated_table_continues_at_its_first_version(table, context, deferrable, baseline):
     table.create()
     table.commit(1, table.add())
     table.commit(2, table.add())
-    version_sensor = sensor(table, deferrable=deferrable, after_version=baseline)
+    version_sensor = make_sensor(table, deferrable=deferrable, after_version=baseline)
     if deferrable:
         deferral = defer(version_sensor, context)
         recreate(table, table.add(partition={"day": "new"}))
@@ -51,9 +51,9 @@ def test_the_wait_for_a_recreated_table_continues_at_its_first_version(table, co
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
-def test_versions_that_log_cleanup_deleted_are_skipped_and_part_of_the_range(table, context, deferrable, caplog):
+def test_versions_that_log_cleanup_deleted_are_skipped_but_belong_to_the_range(table, context, deferrable, caplog):
     table.create()
-    version_sensor = sensor(table, deferrable=deferrable, after_version=0)
+    version_sensor = make_sensor(table, deferrable=deferrable, after_version=0)
     deferral = defer(version_sensor, context) if deferrable else version_sensor.poke(context)
     table.commit(5, table.add())
     for version in (0, 1):
@@ -69,88 +69,90 @@ def test_a_rescheduled_sensor_reads_a_commit_again_only_for_another_condition(ta
     for version in range(1, 4):
         table.commit(version, table.add(data_change=False))
     context["ti"].get_first_reschedule_date = lambda _: None
-    versions, poll = [], watch.poll
+    polled_versions, poll = [], watch.poll
     monkeypatch.setattr(
-        watch, "poll", lambda store, after, condition: versions.append(after.version) or poll(store, after, condition)
+        watch,
+        "poll",
+        lambda store, after, condition: polled_versions.append(after.version) or poll(store, after, condition),
     )
     for condition in ({}, {}, {"operations": ["MERGE"]}):
         with pytest.raises(AirflowRescheduleException):
-            sensor(table, after_version=0, mode="reschedule", **condition).execute(context)
-    assert versions == [0, 3, 0]
+            make_sensor(table, after_version=0, mode="reschedule", **condition).execute(context)
+    assert polled_versions == [0, 3, 0]
 
 
 def test_a_rescheduled_sensor_keeps_its_starting_version(table, context):
     table.create()
     context["ti"].get_first_reschedule_date = lambda _: None
     with pytest.raises(AirflowRescheduleException):
-        sensor(table, mode="reschedule").execute(context)
+        make_sensor(table, mode="reschedule").execute(context)
     table.commit(1, table.add())
     table.commit(2, table.add())
-    assert sensor(table, mode="reschedule").execute(context)["version"] == 1
+    assert make_sensor(table, mode="reschedule").execute(context)["version"] == 1
 
 
 @since_3_3
 def test_an_unreadable_starting_version_fails_the_sensor_with_a_remedy(table, context):
     table.create()
-    assert not sensor(table).poke(context)
+    assert not make_sensor(table).poke(context)
     state = context["task_state_store"]
     stored_position = state.get("deltalite_after_version")
     state.set("deltalite_after_version", {**stored_position, "place": {"version": 0, "lag": 1}})
     with pytest.raises(AirflowFailException, match=r"(?s)unknown key 'lag'.*Give after_version"):
-        sensor(table).execute(context)
+        make_sensor(table).execute(context)
 
 
 @since_3_3
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_a_starting_version_belongs_to_its_table(table, context, caplog, deferrable):
     table.create()
-    assert not sensor(table).poke(context)
+    assert not make_sensor(table).poke(context)
     second_table = create_second_table(table)
-    version_sensor = sensor(second_table, deferrable=deferrable)
+    version_sensor = make_sensor(second_table, deferrable=deferrable)
     if deferrable:
         assert defer(version_sensor, context).trigger.wait.after_version == 3
     else:
         assert not version_sensor.poke(context)
     assert f"belongs to another request (table file://{table})" in caplog.text
     second_table.commit(4, second_table.add())
-    assert sensor(second_table).execute(context)["version"] == 4
+    assert make_sensor(second_table).execute(context)["version"] == 4
 
 
 @since_3_3
 @pytest.mark.parametrize("change", [{"app_id": "b"}, {"partition": {"day": "2"}}, {"operations": ["MERGE"]}])
 def test_a_starting_version_belongs_to_its_conditions(table, context, change):
     table.create()
-    assert not sensor(table, app_id="a").poke(context)
+    assert not make_sensor(table, app_id="a").poke(context)
     table.commit(1, table.add(partition={"day": "2"}), table.txn("b"), operation="MERGE")
-    assert not sensor(table, **change).poke(context)
+    assert not make_sensor(table, **change).poke(context)
     table.commit(2, table.add(partition={"day": "2"}), table.txn("b"), operation="MERGE")
-    assert sensor(table, **change).execute(context)["version"] == 2
+    assert make_sensor(table, **change).execute(context)["version"] == 2
 
 
 @since_3_3
 def test_another_spelling_of_the_address_is_the_same_table(table, context):
     table.create()
-    assert not sensor(table).poke(context)
+    assert not make_sensor(table).poke(context)
     table.commit(1, table.add())
-    assert sensor(f"file:{table}/").execute(context)["version"] == 1
+    assert make_sensor(f"file:{table}/").execute(context)["version"] == 1
 
 
 def test_an_event_belongs_to_the_request_that_was_deferred(table, context):
     table.create()
-    version_sensor = sensor(table, after_version=0, deferrable=True)
+    version_sensor = make_sensor(table, after_version=0, deferrable=True)
     deferral = defer(version_sensor, context)
     table.commit(1, table.add())
-    event = {"event": event_of(deferral.trigger)}
+    event_argument = {"event": event_of(deferral.trigger)}
     second_table = create_second_table(table)
-    moved_sensor = sensor(second_table, after_version=1, deferrable=True)
-    result = moved_sensor.resume_execution(deferral.method_name, {**deferral.kwargs, **event}, context)
+    moved_sensor = make_sensor(second_table, after_version=1, deferrable=True)
+    result = moved_sensor.resume_execution(deferral.method_name, {**deferral.kwargs, **event_argument}, context)
     assert (result["table"], result["version"]) == (str(second_table), 2)
 
 
 def test_a_sensor_object_rendered_for_another_table_polls_that_table_from_its_start(table, context):
     table.create()
     table.commit(1, table.add(data_change=False))
-    version_sensor = sensor(table, after_version=0)
+    version_sensor = make_sensor(table, after_version=0)
     assert not version_sensor.poke(context)
     version_sensor.table = str(create_second_table(table))
     assert version_sensor.execute(context)["version"] == 1
@@ -170,20 +172,22 @@ def test_an_unreadable_log_position_restarts_at_the_starting_version(table, cont
     table.create()
     table.commit(1, table.add(data_change=False))
     context["ti"].get_first_reschedule_date = lambda _: None
-    state, versions, poll = context["task_state_store"], [], watch.poll
+    state, polled_versions, poll = context["task_state_store"], [], watch.poll
     monkeypatch.setattr(
-        watch, "poll", lambda store, after, condition: versions.append(after.version) or poll(store, after, condition)
+        watch,
+        "poll",
+        lambda store, after, condition: polled_versions.append(after.version) or poll(store, after, condition),
     )
     for _ in range(2):
         with pytest.raises(AirflowRescheduleException):
-            sensor(table, after_version=0, mode="reschedule").execute(context)
+            make_sensor(table, after_version=0, mode="reschedule").execute(context)
         state.set("deltalite_place", make_unreadable(state.get("deltalite_place")))
-    assert versions == [0, 0]
+    assert polled_versions == [0, 0]
 
 
 @since_3_3
 def test_the_starting_version_is_kept_as_long_as_the_dag_run(table, context):
-    assert not sensor(table).poke(context)
+    assert not make_sensor(table).poke(context)
     state = context["task_state_store"]
     assert state.values["deltalite_after_version"]["place"] == LogPosition(version=-1).as_dict()
     assert state.retentions == {"deltalite_after_version": NEVER_EXPIRE}
@@ -198,29 +202,31 @@ def test_without_a_task_state_store_the_wait_begins_at_the_version_at_the_start_
         os.utime(path, (seconds, seconds))
     context.pop("task_state_store", None)
     context["dag_run"] = SimpleNamespace(start_date=datetime.fromtimestamp(2.5, tz=UTC))
-    result = sensor(table).execute(context)
+    result = make_sensor(table).execute(context)
     assert (result["version"], result["after_version"]) == (2, 1)
 
 
 def test_after_version_needs_no_task_state_store(table):
     table.create(table.add())
-    assert sensor(table, after_version=-1).execute({})["version"] == 0
+    assert make_sensor(table, after_version=-1).execute({})["version"] == 0
 
 
 def test_a_poke_continues_at_the_log_position_of_the_last_poke(table, context, monkeypatch):
     table.create()
     table.commit(1, table.add(data_change=False))
-    versions, poll = [], watch.poll
+    polled_versions, poll = [], watch.poll
     monkeypatch.setattr(
-        watch, "poll", lambda store, after, condition: versions.append(after.version) or poll(store, after, condition)
+        watch,
+        "poll",
+        lambda store, after, condition: polled_versions.append(after.version) or poll(store, after, condition),
     )
-    version_sensor = sensor(table, after_version=0)
+    version_sensor = make_sensor(table, after_version=0)
     assert [bool(version_sensor.poke(context)) for _ in range(3)] == [False, False, False]
-    assert versions == [0, 1, 1]
+    assert polled_versions == [0, 1, 1]
 
 
 def test_the_trigger_continues_at_the_log_position_of_the_first_poll(table, context):
     table.create()
     table.commit(1, table.add(data_change=False))
-    trigger = defer(sensor(table, after_version=0, deferrable=True), context).trigger
+    trigger = defer(make_sensor(table, after_version=0, deferrable=True), context).trigger
     assert (trigger.wait.after_version, trigger.position.version) == (0, 1)

@@ -1,4 +1,4 @@
-"""The files for Spark: equal sources give an equal zip, and the request is removed when its task ends."""
+"""The files for Spark. Equal sources give an equal zip, and the worker removes a request when its task ends."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ from airflow_provider_deltalite import shipping
 
 @pytest.fixture
 def package(tmp_path):
-    """The folder of a small library, with files that do not belong into the zip."""
+    """The folder of a small library. It also contains files that the zip must not contain."""
     root = tmp_path / "site" / "deltalite"
     (root / "jobs").mkdir(parents=True)
     (root / "__init__.py").write_text("VALUE = 1\n")
@@ -43,10 +43,10 @@ def temporary_folder(tmp_path, monkeypatch):
 
 
 def test_equal_sources_give_equal_bytes_with_any_modification_time(package):
-    first = zip_bytes_of(package)
+    first_bytes = zip_bytes_of(package)
     for path in package.rglob("*.py"):
         os.utime(path, (1, 1))
-    assert zip_bytes_of(package) == first
+    assert zip_bytes_of(package) == first_bytes
 
 
 def test_the_zip_has_only_sources_and_the_typing_marker_in_sorted_order(package, tmp_path):
@@ -111,11 +111,11 @@ def test_all_tasks_of_a_user_share_one_folder_and_one_zip(temporary_folder):
 
 
 def test_an_existing_zip_is_not_packed_again(temporary_folder, monkeypatch):
-    with shipping.ship_job("write", empty_request) as first:
+    with shipping.ship_job("write", empty_request) as first_job:
         pass
     monkeypatch.setattr(shipping, "library_zip", lambda sources: pytest.fail("packed again"))
-    with shipping.ship_job("write", empty_request) as second:
-        assert second.library == first.library
+    with shipping.ship_job("write", empty_request) as second_job:
+        assert second_job.library == first_job.library
 
 
 def create_file(path):
@@ -137,15 +137,18 @@ def create_folder_that_all_users_can_write(path):
 
 
 @pytest.mark.parametrize(
-    "create_foreign", [create_file, create_dangling_link, create_link_to_folder, create_folder_that_all_users_can_write]
+    "create_foreign_path",
+    [create_file, create_dangling_link, create_link_to_folder, create_folder_that_all_users_can_write],
 )
-def test_a_foreign_file_or_folder_with_the_name_is_not_used_and_fails_no_task(temporary_folder, create_foreign):
-    foreign = temporary_folder / f"airflow-provider-deltalite-{os.getuid()}"
-    create_foreign(foreign)
+def test_a_foreign_file_or_folder_with_the_name_of_the_cache_is_not_used_and_fails_no_task(
+    temporary_folder, create_foreign_path
+):
+    foreign_path = temporary_folder / f"airflow-provider-deltalite-{os.getuid()}"
+    create_foreign_path(foreign_path)
     paths_before = sorted(temporary_folder.rglob("*"))
     with shipping.ship_job("write", empty_request) as job:
         folder = Path(job.library).parent
-        assert folder.parent == temporary_folder and folder != foreign and not folder.is_symlink()
+        assert folder.parent == temporary_folder and folder != foreign_path and not folder.is_symlink()
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert sorted(temporary_folder.rglob("*")) == paths_before, "the task left files behind"
 

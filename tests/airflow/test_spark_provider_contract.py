@@ -1,4 +1,4 @@
-"""Contract tests of the private methods of Airflow's Spark provider that this provider relies on.
+"""Contract tests: the private methods and attributes of Airflow's Spark provider on which this provider relies.
 
 If a release of the Spark provider changes one of them, a test here fails before a task of a user does.
 """
@@ -67,7 +67,7 @@ def test_every_overridden_method_exists_in_the_base_class():
         name for name in vars(DeltaSparkSubmitHook) if name.startswith("_") and not name.startswith("__")
     }
     assert {name for name in private_methods if hasattr(SparkSubmitHook, name)} <= OVERRIDDEN_METHODS, (
-        "add the method that is missing in OVERRIDDEN_METHODS"
+        "add the new method to OVERRIDDEN_METHODS"
     )
 
 
@@ -139,7 +139,7 @@ def test_the_operator_defines_the_keys_of_a_tracked_job():
     assert SparkSubmitOperator._K8S_DRIVER_STATUS_KEY == "k8s_driver_status"
 
 
-def test_yarn_is_tracked_only_if_the_extra_has_its_address(spark_submit, monkeypatch):
+def test_yarn_is_tracked_only_if_the_extra_has_the_address_of_its_resource_manager(spark_submit, monkeypatch):
     def hook_of_connection(**extra):
         connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", **extra}}
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))

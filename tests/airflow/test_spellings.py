@@ -9,6 +9,7 @@ from deltalite.storage.locations import is_same_table, parse_location
 from deltalite.storage.opening import fsspec_uri
 
 ABFSS = "abfss://lake@account.dfs.core.windows.net/orders"
+# The address of a table, its spelling for Spark, and its spelling for fsspec. A local table needs no fsspec.
 SPELLINGS = [
     ("/lake/orders", "file:/lake/orders", None),
     ("file:///lake/orders", "file:/lake/orders", None),
@@ -22,9 +23,9 @@ SPELLINGS = [
 ]
 
 
-@pytest.mark.parametrize(("address", "spark", "fsspec"), SPELLINGS, ids=[row[0] for row in SPELLINGS])
-def test_spark_and_fsspec_spell_an_address_differently(address, spark, fsspec):
+@pytest.mark.parametrize(("address", "spark_spelling", "fsspec_spelling"), SPELLINGS, ids=[row[0] for row in SPELLINGS])
+def test_an_address_gets_the_spellings_of_spark_and_of_fsspec(address, spark_spelling, fsspec_spelling):
     location = parse_location(address)
-    assert spark_uri(location.path) == spark
-    assert location.is_local if fsspec is None else fsspec_uri(location) == fsspec
-    assert is_same_table(address, spark)
+    assert spark_uri(location.path) == spark_spelling
+    assert location.is_local if fsspec_spelling is None else fsspec_uri(location) == fsspec_spelling
+    assert is_same_table(address, spark_spelling)

@@ -33,7 +33,7 @@ from tests.support.stand_in_jobs import (
     operator,
 )
 
-YARN = '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}'
+YARN_CONNECTION = '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}'
 
 
 def test_the_result_of_the_job_is_the_xcom_and_the_event_of_each_outlet_asset(table, spark_submit, context):
@@ -128,7 +128,7 @@ def test_the_rendered_fields_show_the_name_of_the_spark_application(table, spark
 
 
 @TEXT_AND_NATIVE
-def test_a_name_of_the_author_takes_precedence_also_from_default_args(table, spark_submit, context, native):
+def test_a_name_that_the_author_sets_takes_precedence_even_in_default_args(table, spark_submit, context, native):
     spark_submit.set_script(PRINT_RESULT)
     defaults = {"name": "etl {{ team }}"}
     with DAG("sales", schedule=None, default_args=defaults, render_template_as_native_obj=native):
@@ -215,7 +215,7 @@ def test_a_corrupt_log_fails_the_task_before_a_job_is_submitted(table, spark_sub
 
 def test_a_bad_parameter_fails_the_task_at_once_with_its_typed_cause(table, spark_submit, context):
     task = operator(table)
-    task.mode = "upsert"  # as a rendered template sets it
+    task.mode = "upsert"  # Rendering a template sets the attribute in the same way.
     with pytest.raises(AirflowFailException, match="InvalidRequestError: mode is 'upsert'") as caught:
         task.execute(context)
     assert type(caught.value.__cause__).__name__ == "InvalidRequestError"
@@ -263,7 +263,7 @@ def test_a_storage_connection_that_the_worker_cannot_use_is_rejected(table, spar
 def test_in_cluster_mode_the_request_is_shipped_and_the_result_read_from_the_log(
     table, spark_submit, context, monkeypatch
 ):
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", YARN)
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", YARN_CONNECTION)
     table.create()
     spark_submit.set_script(job_that_commits(table))
     assert operator(table, files="/mine.txt", shared_folder=True).execute(context)["version"] == 1
@@ -327,17 +327,17 @@ def test_every_parameter_of_airflows_operator_reaches_the_hook(table, spark_subm
     }
     load = operator(table, **parameters)
     load._shipped_job = ShippedJob(script="s", library="l.zip", request="/tmp/r", settings="/tmp/s", nonce="a1")
-    hook, expected = load._get_hook(), SparkSubmitOperator(task_id="x", **parameters)._get_hook()
+    hook, airflows_hook = load._get_hook(), SparkSubmitOperator(task_id="x", **parameters)._get_hook()
     attributes_that_differ = {"_py_files", "_application_args", "_yarn_application_id", "_kubernetes_driver_pod"}
     assert {
         name: value
         for name, value in vars(hook).items()
-        if name in vars(expected) and name not in attributes_that_differ
-    } == {name: value for name, value in vars(expected).items() if name not in attributes_that_differ}
+        if name in vars(airflows_hook) and name not in attributes_that_differ
+    } == {name: value for name, value in vars(airflows_hook).items() if name not in attributes_that_differ}
     assert hook._py_files == "l.zip,p"
 
 
-EXIT = "sys.exit({code})"
+EXIT_WITH_CODE = "sys.exit({code})"
 WRITE_CHECKPOINT = """
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
@@ -350,7 +350,7 @@ write_checkpoint(Snapshot.load(LocalLogStore({root!r})), now_ms=1)
 def test_a_checkpoint_in_the_log_is_the_result_of_a_job_without_a_result(table, spark_submit, context, code):
     table.create()
     copy_request = COPY_REQUEST.format(copy=str(table.root.parent.parent / "request.json"))
-    spark_submit.set_script(copy_request + WRITE_CHECKPOINT.format(root=str(table)) + EXIT.format(code=code))
+    spark_submit.set_script(copy_request + WRITE_CHECKPOINT.format(root=str(table)) + EXIT_WITH_CODE.format(code=code))
     task = DeltaCheckpointOperator(task_id="checkpoint", table=str(table))
     returned = task.execute(context)
     assert (returned["operation"], returned["version"], returned["committed"]) == ("CHECKPOINT", 0, False)
@@ -363,7 +363,7 @@ def test_an_older_checkpoint_is_not_the_result_of_a_failed_job(table, spark_subm
     table.create()
     write_checkpoint(Snapshot.load(LocalLogStore(str(table))), now_ms=1)
     table.commit(1, table.add())
-    spark_submit.set_script(EXIT.format(code=137))
+    spark_submit.set_script(EXIT_WITH_CODE.format(code=137))
     with pytest.raises(AirflowException):
         DeltaCheckpointOperator(task_id="checkpoint", table=str(table)).execute(context)
 
@@ -371,7 +371,7 @@ def test_an_older_checkpoint_is_not_the_result_of_a_failed_job(table, spark_subm
 def test_an_existing_checkpoint_is_not_the_result_of_a_failed_job(table, spark_submit, context):
     table.create()
     write_checkpoint(Snapshot.load(LocalLogStore(str(table))), now_ms=1)
-    spark_submit.set_script(EXIT.format(code=1))
+    spark_submit.set_script(EXIT_WITH_CODE.format(code=1))
     with pytest.raises(AirflowException):
         DeltaCheckpointOperator(task_id="checkpoint", table=str(table)).execute(context)
     spark_submit.set_script("")
@@ -387,8 +387,8 @@ def test_a_local_table_on_a_cluster_is_rejected_unless_the_author_confirms_the_s
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     table.create()
     spark_submit.set_script(job_that_commits(table))
-    local = address.format(path=table.root)
+    table_address = address.format(path=table.root)
     with pytest.raises(AirflowFailException, match=r"is a folder of one machine(?s:.*)shared_folder=True"):
-        operator(local).execute(context)
+        operator(table_address).execute(context)
     assert not spark_submit.was_called
-    assert operator(local, shared_folder=True).execute(context)["version"] == 1
+    assert operator(table_address, shared_folder=True).execute(context)["version"] == 1

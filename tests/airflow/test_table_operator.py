@@ -1,4 +1,4 @@
-"""DeltaTableOperator: the request for the job, and parameters that are rejected before the job."""
+"""DeltaTableOperator: the request for the job, and parameters that are rejected before the job starts."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def test_every_parameter_is_rendered(native):
     [
         ({}, "declares nothing"),
         ({"schema": " "}, "schema is empty"),
-        ({"schema": "id INT", "partition_by": ["id", "ID"]}, "partition_by has 'id' twice"),
+        ({"schema": "id INT", "partition_by": ["id", "ID"]}, "partition_by names 'id' twice"),
         ({"constraints": {"c": " "}}, "'c' has no name or no condition"),
-        ({"constraints": {"c": "id > 0"}, "drop_constraints": ["C"]}, "has 'c' twice"),
-        ({"properties": {"a": "1"}, "unset_properties": ["a"]}, "has 'a' twice"),
+        ({"constraints": {"c": "id > 0"}, "drop_constraints": ["C"]}, "names 'c' twice"),
+        ({"properties": {"a": "1"}, "unset_properties": ["a"]}, "names 'a' twice"),
         ({"constraints": {"c": None}}, "constraints.c is None"),
         ({"cluster_by": ["a"], "partition_by": ["b"]}, "both partition_by and cluster_by"),
-        ({"cluster_by": ["a", "A"]}, "cluster_by has 'a' twice"),
-        ({"drop_features": ["a", "A"]}, "drop_features has 'a' twice"),
+        ({"cluster_by": ["a", "A"]}, "cluster_by names 'a' twice"),
+        ({"drop_features": ["a", "A"]}, "drop_features names 'a' twice"),
         ({"schema": "id INT", "table": "/lake/orders@v3"}, "names a version"),
     ],
 )
-def test_an_invalid_parameter_is_rejected_before_the_job(parameters, problem):
+def test_an_invalid_parameter_is_rejected_before_the_job_starts(parameters, problem):
     def check_parameters():
         task = rendered_task(DeltaTableOperator, **parameters)
         task.reject_invalid_sql_values()
@@ -98,5 +98,5 @@ def test_a_dag_with_a_declared_table_is_serialized():
 
 @pytest.mark.parametrize("parameter", ["partition_by", "cluster_by"])
 def test_a_list_with_an_item_that_is_not_a_text_is_rejected(parameter):
-    with pytest.raises(InvalidRequestError, match=f"{parameter} is .*, and its items must be texts"):
+    with pytest.raises(InvalidRequestError, match=f"{parameter} is .*, but its items must be texts"):
         TableRequest(table="/lake/orders", **{parameter: ["a", None]})

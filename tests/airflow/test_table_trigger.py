@@ -1,4 +1,4 @@
-"""The trigger of a watcher: each range of versions with a match is one event, and no poll loses a version."""
+"""The trigger of a watcher sends one event for each range of versions with a matching commit, and loses no version."""
 
 from __future__ import annotations
 
@@ -93,16 +93,16 @@ async def test_an_event_names_the_partitions_whose_rows_changed(table):
     store = AssetStateStore()
     async with RunningTrigger(trigger(table, store)) as watching:
         await wait_until_started(store)
-        in_may, in_june = ({"country": "DE", "day": f"2026-0{month}-01"} for month in (5, 6))
-        table.commit(1, table.add(partition=in_june, data_change=False), operation="OPTIMIZE")
-        table.commit(2, table.add(partition=in_may), table.add(partition={**in_may, "country": "FR"}))
+        may_partition, june_partition = ({"country": "DE", "day": f"2026-0{month}-01"} for month in (5, 6))
+        table.commit(1, table.add(partition=june_partition, data_change=False), operation="OPTIMIZE")
+        table.commit(2, table.add(partition=may_partition), table.add(partition={**may_partition, "country": "FR"}))
         partitions = (await watching.next_event())["partitions"]
         assert partitions == ["day=2026-05-01/country=DE", "day=2026-05-01/country=FR"]
-        table.commit(3, *(table.add(partition={**in_may, "country": str(number)}) for number in range(101)))
+        table.commit(3, *(table.add(partition={**may_partition, "country": str(number)}) for number in range(101)))
         assert (await watching.next_event())["partitions"] is None
 
 
-@pytest.mark.parametrize(("columns", "partitions"), [([], []), (["day"], None)], ids=["plain", "by day"])
+@pytest.mark.parametrize(("columns", "partitions"), [([], []), (["day"], None)], ids=["not partitioned", "by day"])
 async def test_an_event_names_no_partitions_if_a_removed_file_has_no_partition_values(table, columns, partitions):
     table.create(partition_columns=columns)
     store = AssetStateStore()
@@ -129,9 +129,8 @@ async def test_a_recreated_table_is_announced_from_its_first_version(table):
     store = AssetStateStore()
     async with RunningTrigger(trigger(table, store)) as watching:
         await wait_until_started(store)
-        table.root.rename(
-            table.root.parent / "dropped"
-        )  # a rename is atomic, so no poll reads a table that is half deleted
+        # A rename is atomic, so no poll reads a table that is half deleted.
+        table.root.rename(table.root.parent / "dropped")
         table.create(table.add())
         event = await watching.next_event()
         assert (event["from_version"], event["version"], event["reset"], event["table_id"]) == (0, 0, True, TABLE_ID)
@@ -155,13 +154,13 @@ async def test_commits_that_were_cleaned_up_before_a_poll_are_announced(table):
 
 async def test_a_storage_failure_is_retried_without_limit(table, monkeypatch):
     table.create()
-    store, follow, versions = AssetStateStore(), watch.follow, []
+    store, follow, polled_versions = AssetStateStore(), watch.follow, []
 
     def fail_three_times(log, place):
-        versions.append(place.version)
-        if len(versions) in (1, 2):
+        polled_versions.append(place.version)
+        if len(polled_versions) in (1, 2):
             raise StorageError("timed out", remedy="Wait.")
-        if len(versions) == 3:
+        if len(polled_versions) == 3:
             raise OSError("something else")
         return follow(log, place)
 
@@ -170,7 +169,7 @@ async def test_a_storage_failure_is_retried_without_limit(table, monkeypatch):
         await wait_until_started(store)
         table.commit(1, table.add())
         assert (await watching.next_event())["version"] == 1
-        assert len(versions) > 3
+        assert len(polled_versions) > 3
 
 
 async def test_the_watcher_survives_a_corrupt_commit_and_continues_when_it_is_repaired(table):
@@ -203,16 +202,17 @@ async def test_a_poll_uses_the_event_loop_of_the_triggerer_and_a_thread_of_the_p
     async def running_loop():
         return asyncio.get_running_loop()
 
-    def record_and_read(store):  # Airflow 3.1 looks a connection up through `async_to_sync`
+    def record_and_read(store):
+        # Airflow 3.1 looks up a connection through `async_to_sync`, so each poll must be able to use it.
         polls.append((async_to_sync(running_loop)(), threading.current_thread().name))
         return latest_version(store)
 
     monkeypatch.setattr(watch, "latest_version", record_and_read)
     async with RunningTrigger(trigger(table, AssetStateStore())):
         await wait_until(lambda: bool(polls))
-    loop_of_poll, thread = polls[0]
+    loop_of_poll, thread_name = polls[0]
     assert loop_of_poll is asyncio.get_running_loop()
-    assert thread.startswith("deltalite")
+    assert thread_name.startswith("deltalite")
 
 
 async def test_each_poll_reads_a_limited_number_of_new_commits_and_sends_them_as_one_event(table, monkeypatch):
@@ -239,7 +239,7 @@ def test_triggers_of_one_table_share_a_poll_and_other_triggers_do_not(table):
 
 
 async def test_one_shared_poll_serves_all_triggers_and_each_gets_its_events(table, monkeypatch):
-    shared_stream = pytest.importorskip("airflow.triggers.shared_stream")  # since Airflow 3.3
+    shared_stream = pytest.importorskip("airflow.triggers.shared_stream")  # Airflow has this module since 3.3.
     table.create()
     polls, follow = [], watch.follow
     monkeypatch.setattr(watch, "follow", lambda log, place: polls.append(place.version) or follow(log, place))
@@ -296,8 +296,8 @@ def test_a_deserialized_event_trigger_equals_the_original(table):
     )
     assert isinstance(original, BaseEventTrigger)
     path, kwargs = original.serialize()
-    module, name = path.rsplit(".", 1)
-    deserialized = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
+    module_name, class_name = path.rsplit(".", 1)
+    deserialized = getattr(import_module(module_name), class_name)(**json.loads(json.dumps(kwargs)))
     assert deserialized.serialize() == (path, kwargs)
     assert (deserialized.condition.as_dict(), deserialized.start) == (original.condition.as_dict(), 3)
 

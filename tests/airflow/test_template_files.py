@@ -19,8 +19,8 @@ from deltalite.errors import InvalidRequestError
 from tests.airflow.rendering import TEXT_AND_NATIVE
 from tests.support.airflow_versions import DagBag
 
-CSV = {"format": "csv", "path": "/landing"}
-FILES = {
+CSV_SOURCE = {"format": "csv", "path": "/landing"}
+TEXTS_BY_FILE = {
     "sql/load.sql": "{% include 'sql/head.txt' %} FROM source -- see other.sql",
     "sql/head.txt": "SELECT *, DATE'{{ ds }}' AS day",
     "sql/day.sql": "target.day = DATE'{{ ds }}'\n",
@@ -29,8 +29,8 @@ FILES = {
     "sql/empty.sql": "",
 }
 CONTEXT = {"ds": "2026-01-31", "team": "a'b", "number": 7}
-DAY = "target.day = DATE'2026-01-31'"
-NAME = "CAST(X'612762' AS STRING)"
+DAY_CONDITION = "target.day = DATE'2026-01-31'"
+NAME_LITERAL = "CAST(X'612762' AS STRING)"
 CLAUSES = {
     "on": "sql/day.sql",
     "when_matched": [{"update": {"a.b": "sql/name.sql", "c": "1e3"}, "condition": "sql/day.sql"}, {"delete": True}],
@@ -40,7 +40,7 @@ CLAUSES = {
 
 @pytest.fixture
 def folder(tmp_path):
-    for name, text in FILES.items():
+    for name, text in TEXTS_BY_FILE.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     return tmp_path
@@ -53,7 +53,7 @@ def dag_in(folder, *, native: bool = False) -> DAG:
 
 
 def rendered_task(folder, operator_class, *, native=False, is_parsed_by_airflow=True, **parameters):
-    """Return a task with rendered templates. `is_parsed_by_airflow` says whether Airflow parsed its DAG before."""
+    """Return a task with rendered templates. If `is_parsed_by_airflow`, Airflow reads the files before it renders."""
     with (dag := dag_in(folder, native=native)):
         task = operator_class(**{"task_id": "load", "table": "/lake/orders", **parameters})
     if is_parsed_by_airflow:
@@ -83,8 +83,8 @@ def rendered_mapped_task(folder, operator_class, mapped_arguments, *, native=Fal
         (DeltaDeleteOperator, "condition", {}),
         (DeltaUpdateOperator, "condition", {"set": {"a": "1"}}),
         (DeltaOptimizeOperator, "where", {}),
-        (DeltaWriteOperator, "replace_where", {"source": CSV, "mode": "overwrite"}),
-        (DeltaMergeOperator, "on", {"source": CSV, "when_matched": [{"delete": True}]}),
+        (DeltaWriteOperator, "replace_where", {"source": CSV_SOURCE, "mode": "overwrite"}),
+        (DeltaMergeOperator, "on", {"source": CSV_SOURCE, "when_matched": [{"delete": True}]}),
     ],
 )
 def test_a_condition_may_be_a_file_with_templates(
@@ -92,40 +92,41 @@ def test_a_condition_may_be_a_file_with_templates(
 ):
     parameters = {**other_parameters, parameter: "sql/day.sql"}
     task = rendered_task(folder, operator_class, native=native, is_parsed_by_airflow=is_parsed_by_airflow, **parameters)
-    assert getattr(task._request(), parameter) == DAY
+    assert getattr(task._request(), parameter) == DAY_CONDITION
 
 
 @TEXT_AND_NATIVE
 def test_a_query_file_may_include_a_file_and_its_text_may_end_like_a_file_name(folder, native):
-    task = rendered_task(folder, DeltaWriteOperator, native=native, source=CSV, query="sql/load.sql")
+    task = rendered_task(folder, DeltaWriteOperator, native=native, source=CSV_SOURCE, query="sql/load.sql")
     assert task._request().query == "SELECT *, DATE'2026-01-31' AS day FROM source -- see other.sql"
 
 
 def assert_clauses(task):
-    """Assert that the task's request has the clauses of `CLAUSES` with the text of their files."""
+    """Assert that the task's request has the clauses of `CLAUSES`, with the texts of the files that they name."""
     request = task._request()
-    assert request.on == DAY
-    updates, deletes = request.when_matched
-    assert (updates.update, updates.condition, deletes.delete) == ({"a.b": NAME, "c": "1e3"}, DAY, True)
-    assert request.when_not_matched[0].condition == DAY
+    assert request.on == DAY_CONDITION
+    update_clause, delete_clause = request.when_matched
+    assert (update_clause.update, update_clause.condition) == ({"a.b": NAME_LITERAL, "c": "1e3"}, DAY_CONDITION)
+    assert delete_clause.delete is True
+    assert request.when_not_matched[0].condition == DAY_CONDITION
 
 
 @TEXT_AND_NATIVE
 def test_the_sql_of_clauses_may_be_files(folder, native):
-    assert_clauses(rendered_task(folder, DeltaMergeOperator, native=native, source=CSV, **CLAUSES))
+    assert_clauses(rendered_task(folder, DeltaMergeOperator, native=native, source=CSV_SOURCE, **CLAUSES))
 
 
 @TEXT_AND_NATIVE
 def test_the_sql_of_a_mapped_task_may_be_files(folder, native):
-    assert_clauses(rendered_mapped_task(folder, DeltaMergeOperator, {"source": [CSV]}, native=native, **CLAUSES))
+    assert_clauses(rendered_mapped_task(folder, DeltaMergeOperator, {"source": [CSV_SOURCE]}, native=native, **CLAUSES))
     task = rendered_mapped_task(folder, DeltaDeleteOperator, {"condition": ["sql/day.sql", "a = 1"]}, native=native)
-    assert task._request().condition == DAY
+    assert task._request().condition == DAY_CONDITION
 
 
 @TEXT_AND_NATIVE
 def test_values_of_an_update_may_be_files_and_stay_text(folder, native):
     task = rendered_task(folder, DeltaUpdateOperator, native=native, set={"a": "sql/name.sql", "b": "sql/number.sql"})
-    assert task._request().set == {"a": NAME, "b": "7"}
+    assert task._request().set == {"a": NAME_LITERAL, "b": "7"}
 
 
 @TEXT_AND_NATIVE
@@ -173,7 +174,7 @@ def test_an_empty_file_is_rejected(folder):
 def test_a_missing_file_of_a_mapped_task_is_rejected_with_its_parameter(folder):
     clauses = {**CLAUSES, "when_matched": [{"delete": True, "condition": "sql/none.sql"}]}
     with pytest.raises(InvalidRequestError, match=r"'sql/none.sql', which when_matched\[0\]\.condition names"):
-        rendered_mapped_task(folder, DeltaMergeOperator, {"source": [CSV]}, **clauses)
+        rendered_mapped_task(folder, DeltaMergeOperator, {"source": [CSV_SOURCE]}, **clauses)
 
 
 def test_a_missing_file_is_an_import_error_of_the_dag(folder):
@@ -191,6 +192,6 @@ def test_a_missing_file_is_an_import_error_of_the_dag(folder):
 
 def test_the_constants_beside_a_file_are_checked_when_the_dag_is_parsed(folder):
     with dag_in(folder), pytest.raises(InvalidRequestError, match="mode is 'appendd'"):
-        DeltaWriteOperator(task_id="load", table="/t", source=CSV, query="sql/load.sql", mode="appendd")
+        DeltaWriteOperator(task_id="load", table="/t", source=CSV_SOURCE, query="sql/load.sql", mode="appendd")
     with dag_in(folder), pytest.raises(InvalidRequestError, match=r"mode is 'mode\.sql'"):
-        DeltaWriteOperator(task_id="load", table="/t", source=CSV, mode="mode.sql")
+        DeltaWriteOperator(task_id="load", table="/t", source=CSV_SOURCE, mode="mode.sql")

@@ -36,13 +36,13 @@ def commit(table, version=1, txn=0) -> None:
 class ResourceManager:
     """A stand-in for YARN's REST service. It answers with each state of `answers` in turn, and repeats the last one.
 
-    The function `before_answer` of a state is called before the answer is sent.
+    If a state has a function `before_answer`, the service calls it before it sends the answer.
     """
 
     def __init__(self) -> None:
         self.answers: list[dict] = []
         self.requested_paths: list[str] = []
-        self.killed: list[str] = []
+        self.kill_paths: list[str] = []
         manager = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -54,7 +54,7 @@ class ResourceManager:
                 self._send({"app": {key: value for key, value in answer.items() if key != "before_answer"}})
 
             def do_PUT(self):
-                manager.killed.append(self.path)
+                manager.kill_paths.append(self.path)
                 self.rfile.read(int(self.headers["Content-Length"]))
                 self._send({"state": "KILLED"})
 
@@ -76,7 +76,7 @@ class ResourceManager:
         return {"state": "FINISHED", "finalStatus": status, "diagnostics": diagnostics, "before_answer": before_answer}
 
 
-RUNNING = {"state": "RUNNING", "finalStatus": "UNDEFINED", "diagnostics": ""}
+RUNNING_STATE = {"state": "RUNNING", "finalStatus": "UNDEFINED", "diagnostics": ""}
 
 
 @pytest.fixture
@@ -95,14 +95,14 @@ def yarn(spark_submit, monkeypatch):
 
 
 @pytest.fixture
-def plain_yarn(spark_submit, monkeypatch):
+def untracked_yarn(spark_submit, monkeypatch):
     """A YARN cluster. The connection names no ResourceManager."""
     connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
 
 
 @since_3_3
-def test_yarn_works_with_default_arguments_and_logs_its_limits(table, spark_submit, context, plain_yarn, capsys):
+def test_yarn_works_with_default_arguments_and_logs_its_limits(table, spark_submit, context, untracked_yarn, capsys):
     table.create()
     spark_submit.set_script(PRINT_YARN_ID + job_that_commits(table))
     returned = operator(table).execute(context)
@@ -120,7 +120,7 @@ def test_yarn_works_with_default_arguments_and_logs_its_limits(table, spark_subm
     ],
 )
 def test_impossible_tracking_is_rejected_with_the_missing_setting(
-    table, spark_submit, context, plain_yarn, parameters, message
+    table, spark_submit, context, untracked_yarn, parameters, message
 ):
     with pytest.raises(AirflowFailException, match=f"(?s)InvalidRequestError: .*{message}"):
         operator(table, **parameters).execute(context)
@@ -150,7 +150,7 @@ def test_a_job_in_yarn_is_tracked_and_its_result_comes_from_the_log(table, spark
 def test_a_retry_joins_the_running_job_and_returns_its_result(table, spark_submit, context, yarn):
     table.create()
     context["task_state_store"].set("spark_job_id_0", YARN_ID)
-    yarn.answers = [RUNNING, yarn.finished_state(before_answer=lambda: commit(table))]
+    yarn.answers = [RUNNING_STATE, yarn.finished_state(before_answer=lambda: commit(table))]
     joined_result = operator(table).execute(context)
     assert (joined_result["version"], joined_result["committed"], joined_result["skipped"]) == (1, True, False)
     assert not spark_submit.was_called
@@ -162,11 +162,11 @@ def test_a_retry_after_a_successful_job_returns_its_result_without_asking_the_cl
     table.create()
     spark_submit.set_script(PRINT_YARN_ID)
     yarn.answers = [yarn.finished_state(before_answer=lambda: commit(table))]
-    first = operator(table).execute(context)
-    requests = len(yarn.requested_paths)
+    first_result = operator(table).execute(context)
+    request_count = len(yarn.requested_paths)
     retry_result = operator(table).execute(context)
-    assert len(yarn.requested_paths) == requests
-    assert retry_result == {**first, "committed": False, "skipped": True}
+    assert len(yarn.requested_paths) == request_count
+    assert retry_result == {**first_result, "committed": False, "skipped": True}
 
 
 @since_3_3
@@ -174,9 +174,9 @@ def test_a_cleared_task_submits_again_with_write_and_returns_the_commit_with_ski
     table.create()
     spark_submit.set_script(PRINT_YARN_ID)
     yarn.answers = [yarn.finished_state(before_answer=lambda: commit(table))]
-    first = operator(table, mode="overwrite").execute(context)
+    first_result = operator(table, mode="overwrite").execute(context)
     context["ti"].max_tries += 1
-    assert operator(table, mode="append").execute(context) == {**first, "committed": False, "skipped": True}
+    assert operator(table, mode="append").execute(context) == {**first_result, "committed": False, "skipped": True}
     yarn.answers = [yarn.finished_state(before_answer=lambda: commit(table, version=2, txn=1))]
     rerun_result = operator(table, mode="overwrite").execute(context)
     assert (rerun_result["version"], rerun_result["txn_version"], rerun_result["skipped"]) == (2, 1, False)
@@ -192,7 +192,7 @@ def test_a_cleared_task_that_commits_nothing_runs_again_too(table, spark_submit,
     with pytest.raises(DeltaJobError):
         checkpoint.execute(context)
     context["ti"].max_tries += 1
-    spark_submit.calls.unlink()
+    spark_submit.call_file.unlink()
     with pytest.raises(DeltaJobError):
         checkpoint.execute(context)
     assert spark_submit.was_called
@@ -217,7 +217,7 @@ def test_a_joined_job_in_yarn_that_fails_after_its_commit_is_a_success(table, sp
     table.create()
     context["task_state_store"].set("spark_job_id_0", YARN_ID)
     yarn.answers = [
-        RUNNING,
+        RUNNING_STATE,
         yarn.finished_state("FAILED", diagnostics="Container killed", before_answer=lambda: commit(table)),
     ]
     assert operator(table).execute(context)["version"] == 1
@@ -243,24 +243,24 @@ def test_a_kill_reaches_the_application_of_this_and_of_an_earlier_attempt(
     spark_submit.set_script(PRINT_YARN_ID)
     if is_joined:
         context["task_state_store"].set("spark_job_id_0", YARN_ID)
-    killed = yarn.finished_state("KILLED", before_answer=load.on_kill)
-    yarn.answers = [*([RUNNING] if is_joined else []), killed, yarn.finished_state("KILLED")]
+    state_after_kill = yarn.finished_state("KILLED", before_answer=load.on_kill)
+    yarn.answers = [*([RUNNING_STATE] if is_joined else []), state_after_kill, yarn.finished_state("KILLED")]
     with pytest.raises(DeltaJobError, match="KILLED"):
         load.execute(context)
-    assert yarn.killed == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]
+    assert yarn.kill_paths == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]
     assert spark_submit.was_called is not is_joined
 
 
 @pytest.mark.parametrize("has_yarn_program", [True, False])
 def test_a_kill_of_an_untracked_job_in_yarn_ends_spark_submit_and_the_application(
-    table, spark_submit, context, plain_yarn, tmp_path, capsys, has_yarn_program
+    table, spark_submit, context, untracked_yarn, tmp_path, capsys, has_yarn_program
 ):
     table.create()
     spark_submit.set_script(f"print({YARN_ID!r}, flush=True)\nimport time; time.sleep(600)")
     if has_yarn_program:
-        yarn = spark_submit.bin.parent / "yarn"
-        yarn.write_text(f'#!/bin/sh\necho "$@" > {tmp_path / "yarn_arguments"}\n')
-        yarn.chmod(0o755)
+        yarn_program = spark_submit.program.parent / "yarn"
+        yarn_program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path / "yarn_arguments"}\n')
+        yarn_program.chmod(0o755)
     load, task_errors = operator(table), []
 
     def run():
@@ -295,7 +295,7 @@ def test_the_deploy_mode_in_the_spark_settings_is_the_deploy_mode_of_the_task(
     assert argv[argv.index("--deploy-mode") + 1] == "cluster" and "spark.yarn.maxAppAttempts=1" in argv
 
 
-def test_the_author_can_set_how_often_yarn_starts_the_driver(table, spark_submit, context, plain_yarn):
+def test_the_author_can_set_how_often_yarn_starts_the_driver(table, spark_submit, context, untracked_yarn):
     table.create()
     spark_submit.set_script(PRINT_YARN_ID + job_that_commits(table))
     operator(table, conf={"spark.yarn.maxAppAttempts": "3"}).execute(context)
@@ -310,4 +310,4 @@ def test_an_application_that_a_later_line_quotes_is_not_killed(table, spark_subm
     yarn.answers = [yarn.finished_state("KILLED", before_answer=load.on_kill), yarn.finished_state("KILLED")]
     with pytest.raises(DeltaJobError):
         load.execute(context)
-    assert yarn.killed == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]
+    assert yarn.kill_paths == [f"/ws/v1/cluster/apps/{YARN_ID}/state"]

@@ -42,8 +42,8 @@ def test_a_deserialized_trigger_equals_the_original(table, data_change_only):
     place = LogPosition(version=3, commit_digest="m", recreated=True)
     original = trigger(table, condition=condition.as_dict(), place=place.as_dict(), storage_conn_id="lake")
     path, kwargs = original.serialize()
-    module, name = path.rsplit(".", 1)
-    deserialized = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
+    module_name, class_name = path.rsplit(".", 1)
+    deserialized = getattr(import_module(module_name), class_name)(**json.loads(json.dumps(kwargs)))
     assert deserialized.serialize() == (path, kwargs)
     assert deserialized.wait.condition == condition and deserialized.position == place
 
@@ -88,11 +88,11 @@ async def test_the_trigger_waits_for_a_missing_table(table):
 async def test_a_commit_that_does_not_match_is_read_once(table, monkeypatch):
     table.create()
     table.commit(1, table.add(data_change=False))
-    versions, has_polled_three_times, poll = [], threading.Event(), watch.poll
+    polled_versions, has_polled_three_times, poll = [], threading.Event(), watch.poll
 
     def record_and_poll(store, after, condition):
-        versions.append(after.version)
-        if len(versions) >= 3:
+        polled_versions.append(after.version)
+        if len(polled_versions) >= 3:
             has_polled_three_times.set()
         return poll(store, after, condition)
 
@@ -101,7 +101,7 @@ async def test_a_commit_that_does_not_match_is_read_once(table, monkeypatch):
     await asyncio.to_thread(has_polled_three_times.wait, 5)
     table.commit(2, table.add())
     await waiting_task
-    assert versions[0] == 0 and set(versions[1:]) == {1}
+    assert polled_versions[0] == 0 and set(polled_versions[1:]) == {1}
 
 
 async def test_slow_storage_does_not_block_the_event_loop(table, monkeypatch):
@@ -110,15 +110,15 @@ async def test_slow_storage_does_not_block_the_event_loop(table, monkeypatch):
     monkeypatch.setattr(
         watch, "poll", lambda *_: poll_may_end.wait(5) and watch.PollResult(position=LogPosition(version=0), match=None)
     )
-    running = asyncio.create_task(events(trigger(table)))
-    began = time.monotonic()
+    waiting_task = asyncio.create_task(events(trigger(table)))
+    start_time = time.monotonic()
     for _ in range(5):
         await asyncio.sleep(0.01)
-    assert time.monotonic() - began < 1
-    running.cancel()
+    assert time.monotonic() - start_time < 1
+    waiting_task.cancel()
     poll_may_end.set()
     with pytest.raises(asyncio.CancelledError):
-        await running
+        await waiting_task
 
 
 async def test_a_poll_uses_the_event_loop_of_the_triggerer_and_a_thread_of_the_provider(table, monkeypatch):
@@ -129,31 +129,32 @@ async def test_a_poll_uses_the_event_loop_of_the_triggerer_and_a_thread_of_the_p
     async def running_loop():
         return asyncio.get_running_loop()
 
-    def record_and_poll(*arguments):  # Airflow 3.1 looks a connection up through `async_to_sync`
+    def record_and_poll(*arguments):
+        # Airflow 3.1 looks up a connection through `async_to_sync`, so each poll must be able to use it.
         polls.append((async_to_sync(running_loop)(), threading.current_thread().name))
         return poll(*arguments)
 
     monkeypatch.setattr(watch, "poll", record_and_poll)
     await events(trigger(table))
-    ((loop_of_poll, thread),) = polls
+    ((loop_of_poll, thread_name),) = polls
     assert loop_of_poll is asyncio.get_running_loop()
-    assert thread.startswith("deltalite")
+    assert thread_name.startswith("deltalite")
 
 
 async def test_a_storage_failure_is_retried_from_the_same_log_position(table, monkeypatch):
     table.create()
     table.commit(1, table.add())
-    poll, versions = watch.poll, []
+    poll, polled_versions = watch.poll, []
 
     def fail_twice(store, after, condition):
-        versions.append(after.version)
-        if len(versions) < 3:
+        polled_versions.append(after.version)
+        if len(polled_versions) < 3:
             raise StorageError("timed out", remedy="Wait.")
         return poll(store, after, condition)
 
     monkeypatch.setattr(watch, "poll", fail_twice)
     (event,) = await events(trigger(table))
-    assert event["status"] == "success" and versions == [0, 0, 0]
+    assert event["status"] == "success" and polled_versions == [0, 0, 0]
 
 
 async def test_a_connection_that_is_missing_for_a_while_does_not_end_the_wait(table, monkeypatch):

@@ -16,7 +16,7 @@ from deltalite.errors import InvalidTableAddressError
 from tests.airflow.rendering import rendered_task
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-SHELLS = {"system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell", "spawnl", "spawnlp"}
+SHELL_FUNCTIONS = {"system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell", "spawnl", "spawnlp"}
 COMMIT_PROGRAM = """
 import json, os
 request = json.load(open(sys.argv[-1]))
@@ -30,14 +30,14 @@ with open(os.path.join(root, "_delta_log", "%020d.json" % 1), "x") as file:
 """
 
 
-def shells_in(source: str) -> list[int]:
-    """Return the lines that pass text to a shell."""
+def lines_that_use_a_shell(source: str) -> list[int]:
+    """Return the numbers of the lines that pass a text to a shell."""
     return [
         node.lineno
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call)
         and (
-            (isinstance(node.func, ast.Attribute) and node.func.attr in SHELLS)
+            (isinstance(node.func, ast.Attribute) and node.func.attr in SHELL_FUNCTIONS)
             or any(
                 keyword.arg == "shell"
                 and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False)
@@ -51,12 +51,12 @@ def shells_in(source: str) -> list[int]:
 def test_no_module_uses_a_shell(package):
     files = list((CHECKOUT / package).rglob("*.py"))
     assert files
-    assert {str(file): lines for file in files if (lines := shells_in(file.read_text()))} == {}
+    assert {str(file): lines for file in files if (lines := lines_that_use_a_shell(file.read_text()))} == {}
 
 
 @pytest.mark.parametrize("code", ["os.system('ls')", "subprocess.run('ls', shell=True)", "run(a, shell=x)"])
 def test_the_search_for_shells_recognizes_a_shell(code):
-    assert shells_in(code) == [1]
+    assert lines_that_use_a_shell(code) == [1]
 
 
 def test_a_name_with_shell_syntax_is_an_ordinary_name(spark_submit, context, tmp_path, make_table):
@@ -120,7 +120,7 @@ def test_no_address_leads_out_of_the_folder_that_the_author_wrote(address, conte
 )
 @pytest.mark.parametrize("is_constant", [True, False])
 def test_no_reader_option_leads_out_of_the_folder(options, is_constant):
-    """A constant is rejected when the DAG is parsed, a rendered value when the task runs."""
+    """A constant is rejected when the DAG is parsed. A rendered value is rejected when the task runs."""
     rendered_options = options if is_constant else {name: f"{{{{ values['{name}'] }}}}" for name in options}
     with pytest.raises(InvalidTableAddressError, match="leads to another folder"):
         rendered_task(
@@ -154,15 +154,19 @@ def test_dots_in_a_name_are_accepted():
 
 
 def test_every_spelling_of_an_address_is_one_table(spark_submit, context, table):
-    """The asset, the lineage, the result and the search for the run treat all spellings as one table."""
+    """The asset, the lineage, the result and the search for an earlier commit treat all spellings as one table."""
     table.create()
     spark_submit.set_script(COMMIT_PROGRAM)
-    first = rendered_task(DeltaDeleteOperator, table=str(table), condition="a").execute(context)
+    first_result = rendered_task(DeltaDeleteOperator, table=str(table), condition="a").execute(context)
     spark_submit.set_script("raise SystemExit('submitted a second time')")
     root = str(table)
     for spelling in (f"{root}/", f"file:{root}", f"file://{root}/", root.replace("/lake/", "//lake/./")):
         retry_result = rendered_task(DeltaDeleteOperator, table=spelling, condition="a").execute(context)
-        assert (retry_result["table"], retry_result["version"], retry_result["app_id"]) == (root, 1, first["app_id"])
+        assert (retry_result["table"], retry_result["version"], retry_result["app_id"]) == (
+            root,
+            1,
+            first_result["app_id"],
+        )
         assert retry_result["skipped"]
         assert asset_uri(spelling) == f"file://{root}"
         assert asset_name(asset_uri(spelling)) == dataset_name(spelling) == dataset_name(root)

@@ -1,4 +1,4 @@
-"""The status of a wait: it is logged at the start and every five minutes, with the last answer of the storage."""
+"""The status of a wait is logged at the start and every five minutes, with the time of the last answered poll."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_status_is_logged_at_the_start_and_every_five_minutes(table, caplog)
     assert caplog.text.count("The newest version is 0.") == 2
 
 
-def test_the_status_names_storage_that_never_answered(table, monkeypatch):
+def test_the_status_says_that_the_storage_never_answered(table, monkeypatch):
     def fail(_question):
         raise StorageError("timed out", remedy="Wait.")
 

@@ -15,14 +15,16 @@ pytestmark = pytest.mark.usefixtures("events_are_stored_at_once")
 
 @pytest.fixture
 def metrics(monkeypatch):
-    """The reported metrics, each as (kind, name, value, asset). `incr` and `gauge` are the kinds."""
-    reported = []
+    """The metrics that a watcher reported, each as (kind, name, value, asset). The kinds are `incr` and `gauge`."""
+    reported_metrics = []
 
     def recording_metric(kind):
-        return lambda name, value=1, *, tags: reported.append((kind, name.rpartition(".")[2], value, tags["asset"]))
+        return lambda name, value=1, *, tags: reported_metrics.append(
+            (kind, name.rpartition(".")[2], value, tags["asset"])
+        )
 
     monkeypatch.setattr(watcher_health, "_metrics_function", recording_metric)
-    return reported
+    return reported_metrics
 
 
 async def test_polls_failures_and_lag_are_metrics_of_the_asset(table, metrics, monkeypatch):
@@ -72,7 +74,7 @@ def test_metrics_that_fail_do_not_end_a_watcher(monkeypatch):
     WatcherHealth("a").count_poll()
 
 
-def test_the_metrics_are_those_that_the_triggerer_sets_up():
+def test_the_metrics_functions_of_airflow_accept_a_name_a_value_and_tags():
     for method in ("incr", "gauge"):
         watcher_health._metrics_function(method)("deltalite.test", 1, tags={"asset": "a"})
 

@@ -18,7 +18,7 @@ FRAMED_LOG = "Container: x\nLogContents:\n{}\nEnd of LogType:{}.\n*****\n"
 
 @pytest.fixture
 def services():
-    """An HTTP server. Yields its answers, by the beginning of the path, and its address."""
+    """An HTTP server. Yields a dictionary of its answers by the beginning of the path, and its address."""
     answers: dict[str, str] = {}
 
     class Handler(BaseHTTPRequestHandler):
@@ -66,10 +66,10 @@ def test_a_long_log_loses_its_first_lines(services, monkeypatch):
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ("not json", "has no application"),
-        ("[]", "has no application"),
-        ('{"app": 3}', "has no application"),
-        ("{}", "has no application"),
+        ("not json", "describes no application"),
+        ("[]", "describes no application"),
+        ('{"app": 3}', "describes no application"),
+        ("{}", "describes no application"),
         ('{"app": {}}', "names no address"),
         ('{"app": {"amContainerLogs": "http://[/container_1"}}', "names no address"),
         (None, "HTTP 404"),
@@ -98,7 +98,7 @@ def test_no_error_shows_the_password_of_an_address(services):
     assert "planted" not in str(caught.value) and "HTTP 404" in str(caught.value)
 
 
-def test_one_missing_file_does_not_hide_the_other(services, monkeypatch):
+def test_one_missing_file_does_not_hide_the_lines_of_the_other_file(services, monkeypatch):
     answers, address = services
     monkeypatch.setattr(yarn_log, "_PAUSE_SECONDS", 0)
     answers[f"/ws/v1/cluster/apps/{YARN_ID}"] = application(address)

@@ -1,4 +1,4 @@
-"""A watcher that runs in a test, and a stand-in for the store in which Airflow keeps its log position."""
+"""A watcher that runs in a test, and a stand-in for the store in which Airflow keeps the watcher's log position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AssetStateStore:
 
     @property
     def position(self):
-        """The stored position of the only trigger, or None before its first one."""
+        """The stored position of the only trigger, or None if it has stored none yet."""
         return next(iter(self.values.values()), None)
 
     async def aget(self, key):
@@ -40,7 +40,7 @@ class AssetStateStore:
 
 
 def trigger(table, store=None, **changes) -> DeltaTableTrigger:
-    """Create the trigger of a watcher that polls every 10 ms. `changes` replaces its arguments."""
+    """Create the trigger of a watcher that polls every 10 ms. `changes` are further arguments of the trigger."""
     table_trigger = DeltaTableTrigger(table=str(table), **{"poke_interval": 0.01, **changes})
     table_trigger.asset_state_store = store
     return table_trigger
@@ -72,9 +72,9 @@ class RunningTrigger:
 
 
 async def wait_until(condition):
-    """Wait until the function `condition` returns a true value; raises TimeoutError after 20 seconds."""
+    """Wait until the function `condition` returns a true value. Raises TimeoutError after 20 seconds."""
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  a file or a store changes, and neither has an event
+        while not condition():  # noqa: ASYNC110  a changed file or store sets no event for which this could wait
             await asyncio.sleep(0.01)
 
 

@@ -76,4 +76,4 @@ def test_the_page_of_the_project_has_all_three_parts():
     advice = " ".join(text for _, text in rules.patterns)
     assert "replan" in advice
     assert "What is" in advice
-    assert "found" in rules.names
+    assert "found" in rules.forbidden_names

@@ -42,7 +42,8 @@ RANK = {component: rank for rank, layer in enumerate(reversed(LAYERS)) for compo
 ROOMS: dict[str, tuple[frozenset[str], ...]] = {
     "commands": (
         frozenset({"__init__"}),
-        frozenset({"merge", "table"}),  # the first run of a merge is a write; a dropped feature needs an optimize
+        # A merge that creates its table is a write, and dropping a table feature may need an optimize.
+        frozenset({"merge", "table"}),
         frozenset(
             {
                 "checkpoint",
@@ -83,7 +84,7 @@ PROVIDER_MAY_USE = frozenset(
     {"requests", "results", "conditions", "redaction", "installation", "errors", "version", "watch", "table", "storage"}
 )
 
-# The contract between worker and driver: the standard library, and each other.
+# The contract between worker and driver. These components import only the standard library and each other.
 STANDARD_LIBRARY_ONLY = frozenset(
     {"errors", "requests", "results", "conditions", "redaction", "installation", "version"}
 )
@@ -112,7 +113,7 @@ class Import:
 
 
 def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
-    """Return every import in `source`, also inside functions: statements, and `import_module` of a literal."""
+    """Return every import in `source`, also those inside functions. `import_module` of a literal is an import too."""
     imports: list[Import] = []
 
     def visit(node: ast.AST, for_types_only: bool) -> None:
@@ -231,19 +232,29 @@ def violations(modules: Mapping[str, Path], is_wrong: Callable[[str, Import], bo
 
 
 def test_every_component_and_room_of_the_library_is_in_a_table():
-    assert [m for m in LIBRARY_MODULES if component(m) not in RANK] == [], "Add their components to LAYERS."
-    in_rooms = [m for m in LIBRARY_MODULES if component(m) in ROOMS]
-    unlisted = [m for m in in_rooms if not any(room(m) in layer for layer in ROOMS[component(m)])]
-    assert unlisted == [], "Add their rooms to ROOMS."
+    assert [module for module in LIBRARY_MODULES if component(module) not in RANK] == [], (
+        "Add their components to LAYERS."
+    )
+    modules_in_rooms = [module for module in LIBRARY_MODULES if component(module) in ROOMS]
+    unlisted_modules = [
+        module for module in modules_in_rooms if not any(room(module) in layer for layer in ROOMS[component(module)])
+    ]
+    assert unlisted_modules == [], "Add their rooms to ROOMS."
 
 
 def test_the_library_imports_downwards_only():
-    assert [line for m, path in LIBRARY_MODULES.items() for line in upward_imports(m, imports_in(m, path))] == []
+    assert [
+        line for module, path in LIBRARY_MODULES.items() for line in upward_imports(module, imports_in(module, path))
+    ] == []
 
 
 def test_the_rooms_of_a_component_import_downwards_only():
-    in_rooms = {m: path for m, path in LIBRARY_MODULES.items() if component(m) in ROOMS}
-    assert [line for m, path in in_rooms.items() for line in upward_room_imports(m, imports_in(m, path))] == []
+    modules_in_rooms = {module: path for module, path in LIBRARY_MODULES.items() if component(module) in ROOMS}
+    assert [
+        line
+        for module, path in modules_in_rooms.items()
+        for line in upward_room_imports(module, imports_in(module, path))
+    ] == []
 
 
 def test_the_library_knows_neither_airflow_nor_the_provider():
@@ -283,11 +294,11 @@ def test_the_contract_imports_only_the_standard_library_and_itself():
             return component_of_target(module_import.target) not in STANDARD_LIBRARY_ONLY
         return module_import.package not in sys.stdlib_module_names
 
-    contract = {m: path for m, path in LIBRARY_MODULES.items() if component(m) in STANDARD_LIBRARY_ONLY}
+    contract = {module: path for module, path in LIBRARY_MODULES.items() if component(module) in STANDARD_LIBRARY_ONLY}
     assert violations(contract, is_wrong) == []
 
 
-# A separate process that refuses some packages and reports which modules could not be imported without them.
+# A program that refuses to import some packages, and prints the modules that cannot be imported without them.
 IMPORT_WITHOUT = """
 import importlib, json, sys
 modules, refused = json.loads(sys.argv[1])
@@ -306,7 +317,7 @@ print(json.dumps(problems))
 """
 
 
-def problems_importing(modules: list[str], *, without: list[str]) -> dict[str, str]:
+def import_problems(modules: list[str], *, without: list[str]) -> dict[str, str]:
     """Return the error of each module that cannot be imported without these packages."""
     process = subprocess.run(
         [sys.executable, "-c", IMPORT_WITHOUT, json.dumps([modules, without])],
@@ -320,17 +331,17 @@ def problems_importing(modules: list[str], *, without: list[str]) -> dict[str, s
 
 
 def test_everything_outside_spark_commands_and_jobs_imports_without_spark_and_airflow():
-    modules = [m for m in LIBRARY_MODULES if component(m) not in NEEDS_SPARK]
-    assert problems_importing(modules, without=["pyspark", "py4j", "airflow"]) == {}
+    modules = [module for module in LIBRARY_MODULES if component(module) not in NEEDS_SPARK]
+    assert import_problems(modules, without=["pyspark", "py4j", "airflow"]) == {}
 
 
 def test_the_contract_imports_without_pyarrow():
-    modules = [m for m in LIBRARY_MODULES if component(m) in STANDARD_LIBRARY_ONLY]
-    assert problems_importing(modules, without=["pyarrow", "numpy", "pandas", "pyspark", "airflow"]) == {}
+    modules = [module for module in LIBRARY_MODULES if component(module) in STANDARD_LIBRARY_ONLY]
+    assert import_problems(modules, without=["pyarrow", "numpy", "pandas", "pyspark", "airflow"]) == {}
 
 
 def test_an_import_of_a_refused_package_is_detected():
-    assert problems_importing(["pyarrow"], without=["pyarrow"]) == {"pyarrow": "pyarrow is refused by this test"}
+    assert import_problems(["pyarrow"], without=["pyarrow"]) == {"pyarrow": "pyarrow is refused by this test"}
 
 
 # These tests check that the rules above detect forbidden imports.

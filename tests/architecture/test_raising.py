@@ -16,7 +16,7 @@ SOURCES = [
 
 
 def may_be(value: ast.expr, name: str, returned_positions: dict[str, set[int]]) -> bool:
-    """Whether an expression can be the object that a name stands for.
+    """Whether the value of an expression can be the object that the variable `name` holds.
 
     `returned_positions` is the result of `returned_arguments`.
     """
@@ -73,12 +73,12 @@ def test_no_exception_in_the_sources_can_be_its_own_cause():
     positions_of_public_functions = {
         name: positions for name, positions in all_positions.items() if not name.startswith("_")
     }
-    offenders = [
+    violations = [
         f"{path}:{line}"
         for path, tree in trees.items()
         for line in lines_that_raise_from_itself(tree, positions_of_public_functions | returned_arguments([tree]))
     ]
-    assert offenders == []
+    assert violations == []
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ LIBRARY = CHECKOUT / "spark_jobs" / "deltalite"
 PROVIDER = CHECKOUT / "airflow_provider_deltalite"
 
 # The modules that may use Java, as paths below the library, and the purpose of each.
-USES_JAVA = {
+PURPOSE_BY_MODULE = {
     "spark/expressions/catalyst.py": "the plans of a frame, and expressions as JSON",
-    "spark/write/direct_write.py": "the sink of structured streaming: files are written in place on object stores",
+    "spark/write/direct_write.py": "the sink of structured streaming, which writes files in place on object stores",
     "spark/runtime/java_classes.py": "Java classes by their names",
     "spark/runtime/errors.py": "the Java exception behind an error of Spark",
-    "spark/expressions/sql.py": "Spark's SQL parser and plans: SQL from requests and table metadata only computes",
+    "spark/expressions/sql.py": "Spark's SQL parser and plans, which show what SQL of requests and metadata can do",
     "spark/declared/schema.py": "Spark's SQL parser: the columns of a CREATE TABLE statement",
     "spark/hadoop/files.py": "Hadoop's file systems",
     "spark/hadoop/store.py": "Hadoop's file systems: ranges of a file",
@@ -37,12 +37,14 @@ USES_JAVA = {
 JAVA_ATTRIBUTES = frozenset(
     {"_jvm", "_jdf", "_jc", "_jsc", "_sc", "_gateway", "_jsparkSession", "_jreader", "_jwrite", "_jseq", "_jmap", "jvm"}
 )
-JAVA_MODULES = frozenset({"py4j", "catalyst"})
+MODULES_THAT_WRAP_JAVA = frozenset({"py4j", "catalyst"})
 
 
 def uses_java(source: str) -> bool:
     """Whether a module reaches Java: by an attribute, by `getattr`, or by an import."""
-    return any(_java_names_of(node) & (JAVA_ATTRIBUTES | JAVA_MODULES) for node in ast.walk(ast.parse(source)))
+    return any(
+        _java_names_of(node) & (JAVA_ATTRIBUTES | MODULES_THAT_WRAP_JAVA) for node in ast.walk(ast.parse(source))
+    )
 
 
 def _java_names_of(node: ast.AST) -> set[str]:
@@ -52,10 +54,10 @@ def _java_names_of(node: ast.AST) -> set[str]:
         case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(attribute)), *_]):
             return {attribute} & JAVA_ATTRIBUTES
         case ast.Import(names=names):
-            return {part for alias in names for part in alias.name.split(".")} & JAVA_MODULES
+            return {part for alias in names for part in alias.name.split(".")} & MODULES_THAT_WRAP_JAVA
         case ast.ImportFrom(module=module, names=names):
             parts = {part for name in [module or "", *(alias.name for alias in names)] for part in name.split(".")}
-            return parts & JAVA_MODULES
+            return parts & MODULES_THAT_WRAP_JAVA
         case _:
             return set()
 
@@ -67,7 +69,7 @@ def modules_that_use_java(folder: Path) -> set[str]:
 
 
 def test_only_the_listed_modules_of_the_library_use_java():
-    assert modules_that_use_java(LIBRARY) == set(USES_JAVA)
+    assert modules_that_use_java(LIBRARY) == set(PURPOSE_BY_MODULE)
 
 
 def test_the_provider_never_uses_java():

@@ -1,8 +1,8 @@
 """Fixtures of the tests on clusters: the clusters, and tasks that run a job on one of them.
 
 The clusters are real processes on this machine. A task runs in this process as a worker runs it: Airflow's own hook
-starts `spark-submit`. The worker reads no HDFS, so a result from there came back by the cluster. The same is true for
-the pods' folder `/lake`, which does not exist on the worker.
+starts `spark-submit`. The worker cannot read HDFS, so it knows the result of a write there only from the cluster. The
+same is true for the pods' folder `/lake`, which does not exist on the worker.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tests.support.clusters.yarn import YarnCluster, yarn_cluster
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
-# Two executors that fit beside all servers of the clusters and a driver.
-_SMALL = {
+# The settings of a driver and two executors that fit on this machine beside all servers of the clusters.
+_SMALL_JOB_SETTINGS = {
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
@@ -35,7 +35,7 @@ _SMALL = {
     "spark.cores.max": "2",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.sql.shuffle.partitions": "2",
-    "spark.locality.wait": "0s",  # else one executor may run all tasks of a small shuffle
+    "spark.locality.wait": "0s",  # Otherwise one executor may run all tasks of a small shuffle.
     "spark.ui.enabled": "false",
 }
 
@@ -46,9 +46,10 @@ SLOW_QUERY = "SELECT java_method('java.lang.Thread', 'sleep', 10000L * id) AS sl
 class Mode:
     """A way to run jobs on a cluster. `name` is the parameter of the fixture.
 
-    `lake` is an address below which tables lie. `settings` are those of every job. Spark writes its event logs to
-    `events` in `folder`. `yarn` or `kubernetes` is the cluster if it is one of these. `task_parameters` are further
-    parameters of every operator.
+    `lake` is the address of the folder of the tables. `settings` are the Spark settings of every job. Spark writes its
+    event logs to `events` in `folder`. `yarn` or `kubernetes` is the cluster if it is one of these.
+    `cluster_variables` are environment variables for the worker. `task_parameters` are further parameters of every
+    operator.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Mode:
     connection: Mapping[str, Any]
     settings: dict[str, str]
     folder: Path
-    environ: dict[str, str] = field(default_factory=dict)
+    cluster_variables: dict[str, str] = field(default_factory=dict)
     shared_folder: bool = False
     task_parameters: dict[str, Any] = field(default_factory=dict)
     yarn: YarnCluster | None = None
@@ -76,48 +77,51 @@ class Mode:
         }
 
     def applications(self) -> dict[str, str]:
-        """The states of YARN's applications or of Kubernetes' driver pods, by id; none on another cluster."""
+        """The states of YARN's applications or of Kubernetes' driver pods, by id. Empty for another cluster."""
         if self.yarn is not None:
             return {application["id"]: application["state"] for application in self.yarn.applications()}
         if self.kubernetes is not None:
             return {pod["metadata"]["name"]: _state(pod) for pod in self.kubernetes.driver_pods()}
         return {}
 
-    def commits(self, table: str) -> list[str]:
-        """The commit files of a table."""
+    def commit_files(self, table: str) -> list[str]:
+        """The names of the commit files of a table."""
         if self.yarn is not None:
-            names = self.yarn.names(f"{self.lake.removeprefix(self.yarn.hdfs)}/{table}/_delta_log")
+            names = self.yarn.names_in_folder(f"{self.lake.removeprefix(self.yarn.hdfs)}/{table}/_delta_log")
         else:
             names = sorted(file.name for file in (self.folder / "lake" / table / "_delta_log").glob("*"))
         return [name for name in names if name.endswith(".json")]
 
-    def state(self, task_id: str) -> Path:
-        """The file of the task state store."""
+    def state_file(self, task_id: str) -> Path:
+        """The file of the task state store of a task."""
         return self.folder / f"state-{task_id}.json"
 
     def run(self, operator: Any, *, try_number: int = 1) -> dict[str, Any]:
         """Run an attempt of a task, and return its XCom."""
         with pytest.MonkeyPatch.context() as patch:
-            for name, value in self.environment.items():
+            for name, value in self.worker_environment.items():
                 patch.setenv(name, value)
-            return operator.execute(context_of(operator.task_id, self.state(operator.task_id), try_number=try_number))
+            state_file = self.state_file(operator.task_id)
+            return operator.execute(context_of(operator.task_id, state_file, try_number=try_number))
 
     def start_worker(self, operator: str, parameters: Mapping[str, Any]) -> subprocess.Popen[bytes]:
         """Start an attempt of a task in a separate process."""
         task_id = parameters["task_id"]
-        file = self.folder / f"{task_id}.json"
-        state = str(self.state(task_id))
-        file.write_text(json.dumps({"operator": operator, "parameters": parameters, "state": state}))
-        environ = os.environ | self.environment
+        task_file = self.folder / f"{task_id}.json"
+        state_file = str(self.state_file(task_id))
+        task_file.write_text(json.dumps({"operator": operator, "parameters": parameters, "state_file": state_file}))
+        environment = os.environ | self.worker_environment
         with (self.folder / f"{task_id}.log").open("wb") as log:
-            command = [sys.executable, "-m", "tests.clusters.worker", str(file)]
-            return subprocess.Popen(command, cwd=CHECKOUT, env=environ, stdout=log, stderr=log, start_new_session=True)
+            command = [sys.executable, "-m", "tests.clusters.worker", str(task_file)]
+            return subprocess.Popen(
+                command, cwd=CHECKOUT, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
 
     @property
-    def environment(self) -> dict[str, str]:
+    def worker_environment(self) -> dict[str, str]:
         """The environment variables of the worker."""
         connection = {"AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(self.connection)}
-        return {"SPARK_LOCAL_IP": "127.0.0.1", **connection, **self.environ}
+        return {"SPARK_LOCAL_IP": "127.0.0.1", **connection, **self.cluster_variables}
 
     def executors(self) -> set[str]:
         """The executors that finished a task, in all event logs so far, each as application and number."""
@@ -130,24 +134,24 @@ class Mode:
 
 
 def slow_write(mode: Mode, table: str, **parameters: Any) -> dict[str, Any]:
-    """The parameters of a write that takes ten seconds on its own, so that a test can act while its job runs."""
-    file = mode.folder / "rows.csv"
-    file.write_text("id\n1\n")
-    source = {"format": "csv", "path": f"file://{file}", "options": {"header": "true"}, "schema": "id LONG"}
+    """The parameters of a write whose query sleeps for ten seconds, so that a test can act while the job runs."""
+    rows_file = mode.folder / "rows.csv"
+    rows_file.write_text("id\n1\n")
+    source = {"format": "csv", "path": f"file://{rows_file}", "options": {"header": "true"}, "schema": "id LONG"}
     return {**mode.parameters("load", table, **parameters), "source": source, "query": SLOW_QUERY}
 
 
-def wait_for(event: str, condition: Callable[[], Any], *, seconds: float = 180) -> Any:
-    """Wait until a condition returns something."""
+def wait_until(event: str, condition: Callable[[], Any], *, seconds: float = 180) -> Any:
+    """Wait until `condition` returns a true value, and return this value. The error after a timeout names `event`."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"{event} did not happen in {seconds} s"
+        assert time.monotonic() < deadline, f"Timed out after {seconds} s while waiting until {event}"
         time.sleep(0.5)
     return value
 
 
 def _state(driver_pod: Mapping[str, Any]) -> str:
-    """The state of a pod, in the words of YARN. A pod that is being deleted is killed."""
+    """The state of a pod, in the words of YARN. A pod that is being deleted counts as killed."""
     if "deletionTimestamp" in driver_pod["metadata"]:
         return "KILLED"
     phases = {"Running": "RUNNING", "Succeeded": "FINISHED", "Failed": "FAILED"}
@@ -181,12 +185,13 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesC
 def mode(request: pytest.FixtureRequest, tmp_path: Path) -> Mode:
     """The mode that the parameter names.
 
-    `untracked` is YARN's cluster mode without an address of YARN. `pod-untracked` is Kubernetes without polling.
+    `untracked` is YARN's cluster mode if the connection has no address of the ResourceManager. `pod-untracked` is
+    Kubernetes if the worker does not poll the pod.
     """
     name: str = request.param
     events = tmp_path / "events"
     events.mkdir()
-    settings = _SMALL | {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}"}
+    settings = _SMALL_JOB_SETTINGS | {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}"}
     settings |= {"spark.eventLog.rolling.enabled": "false", "spark.eventLog.compress": "false"}
     if name == "standalone":
         return _standalone_mode(request.getfixturevalue("standalone"), settings, tmp_path)
@@ -217,7 +222,7 @@ def _yarn_mode(name: str, cluster: YarnCluster, settings: dict[str, str], folder
         connection={"conn_type": "spark", "host": "yarn", "extra": extra},
         settings=settings | cluster.spark_settings,
         folder=folder,
-        environ={"HADOOP_CONF_DIR": str(cluster.configuration)},
+        cluster_variables={"HADOOP_CONF_DIR": str(cluster.configuration)},
     )
 
 
@@ -226,8 +231,8 @@ def _kubernetes_mode(name: str, cluster: KubernetesCluster, settings: dict[str, 
     settings = settings | cluster.spark_settings
     lake = folder / "lake"
     lake.mkdir()
-    for shared in (folder, lake, folder / "events"):
-        shared.chmod(0o777)  # the pods run as another user
+    for shared_folder in (folder, lake, folder / "events"):
+        shared_folder.chmod(0o777)  # The pods run as another user.
     for role in ("driver", "executor"):
         for volume, path, host_path in (("test", folder, folder), ("lake", "/lake", lake)):
             prefix = f"spark.kubernetes.{role}.volumes.hostPath.{volume}"
@@ -235,7 +240,8 @@ def _kubernetes_mode(name: str, cluster: KubernetesCluster, settings: dict[str, 
     if name == "pod-client":
         submission = cluster.submission_from_the_node(folder)
         settings |= {"spark.driver.host": submission.host, "spark.kubernetes.namespace": NAMESPACE}
-        settings["spark.hadoop.fs.permissions.umask-mode"] = "000"  # driver and executors are different users
+        # The driver and the executors run as different users.
+        settings["spark.hadoop.fs.permissions.umask-mode"] = "000"
         return Mode(
             name=name,
             kubernetes=cluster,
@@ -243,11 +249,11 @@ def _kubernetes_mode(name: str, cluster: KubernetesCluster, settings: dict[str, 
             connection={"conn_type": "spark", "host": submission.master, "extra": {"deploy-mode": "client"}},
             settings=settings,
             folder=folder,
-            environ={"KUBECONFIG": str(submission.kubeconfig)},
+            cluster_variables={"KUBECONFIG": str(submission.kubeconfig)},
             shared_folder=True,
             task_parameters={"spark_binary": str(submission.program)},
         )
-    tracking = {"track_driver_via_k8s_api": False} if name == "pod-untracked" else {}
+    tracking_parameters = {"track_driver_via_k8s_api": False} if name == "pod-untracked" else {}
     return Mode(
         name=name,
         kubernetes=cluster,
@@ -259,11 +265,11 @@ def _kubernetes_mode(name: str, cluster: KubernetesCluster, settings: dict[str, 
         },
         settings=settings,
         folder=folder,
-        environ={
+        cluster_variables={
             "KUBECONFIG": str(cluster.worker_kubeconfig),
             "AIRFLOW__KUBERNETES_EXECUTOR__IN_CLUSTER": "False",
             "AIRFLOW__KUBERNETES_EXECUTOR__CONFIG_FILE": str(cluster.worker_kubeconfig),
         },
         shared_folder=True,
-        task_parameters=tracking,
+        task_parameters=tracking_parameters,
     )

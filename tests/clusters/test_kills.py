@@ -10,36 +10,36 @@ import pytest
 
 from airflow_provider_deltalite.failures import DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
-from tests.clusters.conftest import slow_write, wait_for
+from tests.clusters.conftest import slow_write, wait_until
 
-TRACKED = pytest.mark.parametrize("mode", ["yarn-cluster", "pod"], indirect=True)
+TRACKED_MODES = pytest.mark.parametrize("mode", ["yarn-cluster", "pod"], indirect=True)
 
 
 @pytest.mark.sample("yarn-cluster")
 @pytest.mark.parametrize("state", ["RUNNING", "FINISHED"])
-@TRACKED
+@TRACKED_MODES
 def test_a_retry_after_a_killed_worker_returns_the_result_of_its_job(mode, state):
     parameters = slow_write(mode, "orders")
-    earlier = mode.applications().keys()
+    earlier_jobs = mode.applications().keys()
     worker = mode.start_worker("DeltaWriteOperator", parameters)
     try:
-        stored = mode.state("load")
-        wait_for("The job was submitted", lambda: stored.exists() and "spark_job_id_0" in stored.read_text())
+        state_file = mode.state_file("load")
+        wait_until("the job is submitted", lambda: state_file.exists() and "spark_job_id_0" in state_file.read_text())
     finally:
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
-    (job,) = mode.applications().keys() - earlier
-    wait_for(f"The job was {state}", lambda: mode.applications()[job] == state)
+    (job_id,) = mode.applications().keys() - earlier_jobs
+    wait_until(f"the job is {state}", lambda: mode.applications()[job_id] == state)
     result = mode.run(DeltaWriteOperator(**parameters), try_number=2)
     assert (result["version"], result["committed"], result["metrics"]["numOutputRows"]) == (0, True, 1)
-    assert mode.applications().keys() - earlier <= {job}
-    assert mode.commits("orders") == ["00000000000000000000.json"]
+    assert mode.applications().keys() - earlier_jobs <= {job_id}
+    assert mode.commit_files("orders") == ["00000000000000000000.json"]
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("mode", ["yarn-cluster", "pod", "pod-untracked"], indirect=True)
 def test_a_kill_of_the_task_kills_the_job_and_leaves_no_commit(mode):
-    earlier = mode.applications().keys()
+    earlier_jobs = mode.applications().keys()
     load = DeltaWriteOperator(**slow_write(mode, "orders"))
     errors = []
 
@@ -50,17 +50,19 @@ def test_a_kill_of_the_task_kills_the_job_and_leaves_no_commit(mode):
             errors.append(error)
 
     def running_jobs():
-        return [job for job, state in mode.applications().items() if job not in earlier and state == "RUNNING"]
+        return [
+            job_id for job_id, state in mode.applications().items() if job_id not in earlier_jobs and state == "RUNNING"
+        ]
 
     task = threading.Thread(target=run, daemon=True)
     task.start()
-    (job,) = wait_for("The job runs", running_jobs)
+    (job_id,) = wait_until("the job runs", running_jobs)
     load.on_kill()
     task.join(60)
     assert not task.is_alive()
     assert len(errors) == 1
-    wait_for("The job was killed", lambda: mode.applications().get(job, "KILLED") == "KILLED")
+    wait_until("the job is killed", lambda: mode.applications().get(job_id, "KILLED") == "KILLED")
     if mode.kubernetes is not None:
-        wait_for("The pod ended", lambda: job not in mode.applications())
-        wait_for("Kubernetes deleted the request", lambda: job not in mode.kubernetes.owners_of_secrets())
-    assert mode.commits("orders") == []
+        wait_until("the pod is deleted", lambda: job_id not in mode.applications())
+        wait_until("the Secret of the request is deleted", lambda: job_id not in mode.kubernetes.owners_of_secrets())
+    assert mode.commit_files("orders") == []

@@ -1,4 +1,4 @@
-"""Operations run on real clusters: every operation, typed errors with the driver's traceback, and one address rule."""
+"""Operations on real clusters: every operation, typed errors with the driver's traceback, and a rejected address."""
 
 from __future__ import annotations
 
@@ -18,32 +18,38 @@ from airflow_provider_deltalite.operators.delta import (
 )
 
 MODES = ["standalone", "yarn-client", "yarn-cluster", "untracked", "pod", "pod-client", "pod-untracked"]
-# A job takes half a minute, so `make test` runs each mode in one test or another. Kubernetes is in the campaign.
+# A job takes half a minute. `make test` therefore runs each mode of standalone and YARN in at least one test, and no
+# mode of Kubernetes. The campaign runs every test in every mode.
 EACH_MODE = pytest.mark.parametrize("mode", MODES, indirect=True)
-FEATURES = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
+FEATURE_PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
 
 
 def rows(mode, name: str, *ids: int) -> dict[str, str]:
     """A source with these ids, in a file that every process of the cluster can read."""
-    file = mode.folder / f"{name}.csv"
-    file.write_text("\n".join(["id,kind", *(f"{number},{name}" for number in ids)]) + "\n")
-    return {"format": "csv", "path": f"file://{file}", "options": {"header": "true"}, "schema": "id INT, kind STRING"}
+    rows_file = mode.folder / f"{name}.csv"
+    rows_file.write_text("\n".join(["id,kind", *(f"{number},{name}" for number in ids)]) + "\n")
+    options = {"header": "true"}
+    return {"format": "csv", "path": f"file://{rows_file}", "options": options, "schema": "id INT, kind STRING"}
 
 
 @pytest.mark.sample("standalone", "yarn-cluster")
 @EACH_MODE
 def test_a_write_runs_on_two_executors_and_a_merge_changes_its_rows(mode):
-    write = mode.run(
+    write_result = mode.run(
         DeltaWriteOperator(
             **mode.parameters("load", "orders"),
             source=rows(mode, "first", *range(100)),
             query="SELECT /*+ REPARTITION(4) */ * FROM source",
-            properties=FEATURES,
+            properties=FEATURE_PROPERTIES,
         )
     )
-    assert (write["version"], write["committed"], write["metrics"]["numOutputRows"]) == (0, True, 100)
+    assert (write_result["version"], write_result["committed"], write_result["metrics"]["numOutputRows"]) == (
+        0,
+        True,
+        100,
+    )
     assert len(mode.executors()) == 2
-    merge = mode.run(
+    merge_result = mode.run(
         DeltaMergeOperator(
             **mode.parameters("upsert", "orders"),
             source=rows(mode, "second", 1, 2, 1000),
@@ -52,9 +58,9 @@ def test_a_write_runs_on_two_executors_and_a_merge_changes_its_rows(mode):
             when_not_matched=[{"insert": "*"}],
         )
     )
-    assert merge["version"] == 1
-    counted = {name: merge["metrics"][name] for name in ("numTargetRowsUpdated", "numTargetRowsInserted")}
-    assert counted == {"numTargetRowsUpdated": 2, "numTargetRowsInserted": 1}
+    assert merge_result["version"] == 1
+    row_counts = {name: merge_result["metrics"][name] for name in ("numTargetRowsUpdated", "numTargetRowsInserted")}
+    assert row_counts == {"numTargetRowsUpdated": 2, "numTargetRowsInserted": 1}
 
 
 @pytest.mark.campaign
@@ -64,20 +70,20 @@ def test_every_operation_runs(mode):
         return mode.run(operator_class(**mode.parameters(task_id, "orders"), **parameters))
 
     schema = "id INT, kind STRING, number BIGINT GENERATED ALWAYS AS IDENTITY"
-    assert run(DeltaTableOperator, "create", schema=schema, properties=FEATURES)["version"] == 0
+    assert run(DeltaTableOperator, "create", schema=schema, properties=FEATURE_PROPERTIES)["version"] == 0
     query = "SELECT /*+ REPARTITION(4) */ * FROM source"
     assert run(DeltaWriteOperator, "load", source=rows(mode, "first", *range(100)), query=query)["version"] == 1
     assert run(DeltaUpdateOperator, "update", condition="id < 10", set={"kind": "'small'"})["version"] == 2
     assert run(DeltaDeleteOperator, "delete", condition="id >= 90")["metrics"]["numDeletedRows"] == 10
     changes = {"format": "delta", "path": f"{mode.lake}/orders", "changes_from_version": 3, "changes_to_version": 3}
-    copied = mode.run(
+    copy_result = mode.run(
         DeltaWriteOperator(
             **mode.parameters("changes", "changes"),
             source=changes,
             query="SELECT id, _change_type AS kind FROM source",
         )
     )
-    assert copied["metrics"]["numOutputRows"] == 10
+    assert copy_result["metrics"]["numOutputRows"] == 10
     assert run(DeltaOptimizeOperator, "optimize")["version"] == 4
     assert run(DeltaCheckpointOperator, "checkpoint")["operation"] == "CHECKPOINT"
     assert run(DeltaVacuumOperator, "vacuum", dry_run=True)["metrics"]["numFilesToDelete"] == 0
@@ -87,7 +93,7 @@ def test_every_operation_runs(mode):
 @pytest.mark.sample("untracked", "yarn-client")
 @EACH_MODE
 def test_a_permanent_error_of_the_driver_is_typed_logged_with_its_traceback_and_not_repeated(mode, capsys):
-    earlier = mode.applications().keys()
+    earlier_jobs = mode.applications().keys()
     load = DeltaWriteOperator(
         **mode.parameters("load", "orders"), source=rows(mode, "first", 1), query="SELECT missing FROM source"
     )
@@ -96,15 +102,20 @@ def test_a_permanent_error_of_the_driver_is_typed_logged_with_its_traceback_and_
     log = capsys.readouterr().out
     assert "Traceback of the job" in log and "deltalite.errors.InvalidRequestError" in log
     assert log.count("Identified spark application id") <= 1
-    submitted = mode.applications().keys() - earlier
-    assert len(submitted) == (mode.name not in ("standalone", "pod-client"))
+    submitted_jobs = mode.applications().keys() - earlier_jobs
+    assert len(submitted_jobs) == (mode.name not in ("standalone", "pod-client"))
     if mode.yarn is not None:
-        driver_logs = [a["amContainerLogs"] for a in mode.yarn.applications() if a["id"] in submitted]
-        assert all("_01_000001/" in log for log in driver_logs)  # the first attempt
+        driver_log_addresses = [
+            application["amContainerLogs"]
+            for application in mode.yarn.applications()
+            if application["id"] in submitted_jobs
+        ]
+        # The address of the log contains the number of YARN's attempt, 01.
+        assert all("_01_000001/" in address for address in driver_log_addresses)
 
 
 @pytest.mark.parametrize("mode", ["yarn-client"], indirect=True)
-def test_a_table_without_a_scheme_is_rejected_where_spark_looks_for_it_in_hdfs(mode, yarn):
+def test_a_table_without_a_scheme_is_rejected_if_spark_looks_for_it_in_hdfs(mode, yarn):
     parameters = mode.parameters("load", "orders") | {"table": f"{mode.folder}/orders", "shared_folder": True}
     with pytest.raises(AirflowFailException, match=rf"InvalidTableAddressError: .*{yarn.hdfs}"):
         mode.run(DeltaWriteOperator(**parameters, source=rows(mode, "first", 1)))

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 PROGRAM = Path(__file__).resolve().parents[2] / "demo" / "run_demo.py"
 
 
-def demonstrate(home: Path, *options: str) -> subprocess.CompletedProcess:
+def run_demo(home: Path, *options: str) -> subprocess.CompletedProcess:
     """Run the demonstration in a process, and return the ended process."""
     command = [sys.executable, str(PROGRAM), "--home", str(home), "--orders", "300", *options]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
@@ -24,7 +24,7 @@ def demonstrate(home: Path, *options: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.campaign
 def test_a_demonstration_of_one_day_shows_the_waiting_sensor_the_commit_and_the_table(tmp_path):
-    process = demonstrate(tmp_path / "home of the demo", "--days", "1")
+    process = run_demo(tmp_path / "home of the demo", "--days", "1")
     assert process.returncode == 0, process.stdout + process.stderr
     assert len(re.findall(r"orders_report +its sensor is deferred", process.stdout)) == 1
     assert re.findall(r"orders_ingest +committed version (\d)", process.stdout) == ["0"]
@@ -37,7 +37,7 @@ def test_a_demonstration_of_one_day_shows_the_waiting_sensor_the_commit_and_the_
 @pytest.mark.campaign
 def test_a_second_demonstration_writes_nothing_and_reports_skipped_runs(tmp_path):
     home = tmp_path / "home of the demo"
-    first = demonstrate(home)
+    first = run_demo(home)
     assert first.returncode == 0, first.stdout + first.stderr
     assert len(re.findall(r"orders_report +its sensor is deferred", first.stdout)) == 3
     assert re.findall(r"orders_ingest +committed version (\d)", first.stdout) == ["0", "1", "2"]
@@ -45,7 +45,7 @@ def test_a_second_demonstration_writes_nothing_and_reports_skipped_runs(tmp_path
     rows_before = table.to_arrow().num_rows
     files = sorted(path for path in (home / "lake").rglob("*") if path.is_file())
 
-    second = demonstrate(home)
+    second = run_demo(home)
     assert second.returncode == 0, second.stdout + second.stderr
     assert re.findall(r"orders_ingest +skipped: this run committed version (\d)", second.stdout) == ["0", "1", "2"]
     assert "Nothing was written." in second.stdout
@@ -56,10 +56,10 @@ def test_a_second_demonstration_writes_nothing_and_reports_skipped_runs(tmp_path
         assert title in first.stdout and title in second.stdout
 
 
-def test_a_failure_is_one_sentence_with_a_nonzero_exit_code(tmp_path):
+def test_a_failure_prints_one_sentence_and_ends_with_a_nonzero_exit_code(tmp_path):
     home = tmp_path / "home"
     home.write_text("a file in place of the home folder")
-    process = demonstrate(home)
+    process = run_demo(home)
     assert process.returncode == 1
     assert "The demonstration failed." in process.stderr and str(home) in process.stderr
     assert "Traceback" not in process.stderr

@@ -55,9 +55,9 @@ def test_every_line_has_every_column(lines):
 
 def test_late_orders_were_ordered_the_day_before_and_are_missing_from_its_feed(lines):
     late_ids = {line["order_id"] for line in lines if line["order_id"].startswith("20260301")}
-    day_before = {line["order_id"] for line in csv.DictReader(StringIO(feed(date(2026, 3, 1)), newline=""))}
+    ids_of_day_before = {line["order_id"] for line in csv.DictReader(StringIO(feed(date(2026, 3, 1)), newline=""))}
     assert 300 < len(late_ids) < 500
-    assert not late_ids & day_before
+    assert not late_ids & ids_of_day_before
     moments = [datetime.fromisoformat(line["ordered_at"]) for line in lines]
     midnight = datetime(2026, 3, 2, tzinfo=UTC)
     assert min(moments) < midnight <= max(moments) < midnight + timedelta(days=1)

@@ -16,7 +16,7 @@ from deltalite.errors import DeltaLiteError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"
-REFRESH = "Run `make pages` (.venv/bin/python docs/_generate/pages.py) and commit the changed pages."
+HOW_TO_REFRESH = "Run `make pages` (.venv/bin/python docs/_generate/pages.py) and commit the changed pages."
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
 # The maximum number of lines of a page at the top of the checkout, so that it stays an overview.
 MAX_LINES = {"ARCHITECTURE.md": 150, "README.md": 100}
@@ -68,8 +68,8 @@ def test_the_documentation_builds_without_a_warning_and_without_network(tmp_path
 
 
 @pytest.fixture(scope="module")
-def pages():
-    """The program that writes the generated parts of the pages."""
+def page_generator():
+    """The module that writes the generated parts of the pages."""
     sys.path.insert(0, str(DOCS / "_generate"))
     try:
         yield importlib.import_module("pages")
@@ -78,22 +78,26 @@ def pages():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_the_generated_parts_of_a_page_are_those_of_the_code(page, pages):
+def test_the_generated_parts_of_a_page_are_those_of_the_code(page, page_generator):
     text = page.read_text("utf-8")
-    assert pages.refresh_page(text) == text, f"{page.name} is out of date. {REFRESH}"
+    assert page_generator.refresh_page(text) == text, f"{page.name} is out of date. {HOW_TO_REFRESH}"
 
 
-def test_every_class_of_the_provider_and_every_error_is_described(pages):
-    assert pages.undocumented_classes() == []
+def test_every_class_of_the_provider_and_every_error_is_described(page_generator):
+    assert page_generator.undocumented_classes() == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_a_page_is_plain_markdown_that_a_code_host_renders(page):
     text = page.read_text("utf-8")
-    assert [language for language, _ in fences(page) if language.startswith("{")] == []  # directives of Sphinx
-    assert re.findall(r"\[\]\([^)]*\)", text) == []  # a link without a text
-    assert re.findall(r"^(?::::| {0,3}: ).*", text, re.MULTILINE) == []  # other syntax that only MyST knows
-    assert re.findall(r"\{[a-z-]+\}`[^`]*`", text) == []  # roles
+    sphinx_directives = [language for language, _ in fences(page) if language.startswith("{")]
+    assert sphinx_directives == []
+    links_without_text = re.findall(r"\[\]\([^)]*\)", text)
+    assert links_without_text == []
+    myst_blocks = re.findall(r"^(?::::| {0,3}: ).*", text, re.MULTILINE)
+    assert myst_blocks == []
+    sphinx_roles = re.findall(r"\{[a-z-]+\}`[^`]*`", text)
+    assert sphinx_roles == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
@@ -102,9 +106,9 @@ def test_a_link_to_another_page_leads_to_a_page_and_a_heading_that_exist(page):
         if "://" in target:
             continue
         name, _, anchor = target.partition("#")
-        linked = page if not name else page.parent / name
-        assert linked.is_file(), target
-        assert not anchor or anchor in anchors(linked), target
+        linked_page = page if not name else page.parent / name
+        assert linked_page.is_file(), target
+        assert not anchor or anchor in anchors(linked_page), target
 
 
 def anchors(page: Path) -> set[str]:
@@ -138,16 +142,16 @@ def test_the_code_in_the_readme_is_that_of_example_dags():
         without_indentation(body) for language, body in fences(CHECKOUT / "README.md") if language == "python"
     ]
     assert readme_code
-    for piece in readme_code:
-        assert any(piece in example for example in examples), piece
-        assert len(piece.splitlines()) <= MAX_LINES_OF_A_DAG
+    for code_block in readme_code:
+        assert any(code_block in example for example in examples), code_block
+        assert len(code_block.splitlines()) <= MAX_LINES_OF_A_DAG
 
 
 @pytest.mark.parametrize("name", TOP_PAGES)
 def test_a_link_of_a_page_at_the_top_leads_to_a_file_that_exists(name):
-    linked = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (CHECKOUT / name).read_text("utf-8"))
-    assert linked
-    assert [target for target in linked if not (CHECKOUT / target).exists()] == []
+    linked_files = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (CHECKOUT / name).read_text("utf-8"))
+    assert linked_files
+    assert [target for target in linked_files if not (CHECKOUT / target).exists()] == []
 
 
 @pytest.mark.parametrize(("name", "max_lines"), MAX_LINES.items())
@@ -161,7 +165,10 @@ PACKAGES = [path for root in ROOTS[1:] for path in sorted(root.rglob("__init__.p
 
 
 def missing_files(text: str, roots: list[Path]) -> list[str]:
-    """Return the files in backticks that exist in none of the roots, without those that the text calls new."""
+    """Return the files that the text names in backticks and that exist in none of the roots.
+
+    A file that the text calls new, as in "`a.py` (new)", is left out.
+    """
     mentioned_files = re.findall(r"`([\w./-]+\.(?:py|md|sh|toml|txt))`(?! \(new\))", text)
     new_files = re.findall(r"`([\w./-]+\.py)` \(new\)", text)
     return [
@@ -198,10 +205,10 @@ DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
 
 def test_decisions_are_numbered_without_gaps_and_are_listed_in_the_index():
     assert [path.name[:4] for path in DECISIONS] == [f"{number:04d}" for number in range(1, len(DECISIONS) + 1)]
-    listed = re.findall(
+    index_entries = re.findall(
         r"^- \[(\d+)\. (.+)\]\((.+)\)$", (DOCS / "decisions" / "index.md").read_text("utf-8"), re.MULTILINE
     )
-    titles = [(number, title, path) for number, title, path in sorted(listed, key=lambda line: int(line[0]))]
+    titles = [(number, title, path) for number, title, path in sorted(index_entries, key=lambda entry: int(entry[0]))]
     assert titles == [(str(int(path.name[:4])), title_of_decision(path), path.name) for path in DECISIONS]
 
 

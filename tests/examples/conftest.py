@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from demo.feed import write_feed
-from tests.examples.dag_runs import FIRST, SECOND, Run, example, run
+from tests.examples.dag_runs import FIRST_DAY, SECOND_DAY, Run, example, run
 from tests.examples.feeds import CHANGES, ORDERS
 
-KILLED_ONCE = """\
+KILLED_ONCE_SCRIPT = """\
 #!/bin/sh
 if [ ! -e "{marker}" ]; then : > "{marker}"; exit 137; fi
 exec "{spark_submit}" "$@"
@@ -34,27 +34,27 @@ def examples_home(airflow_db, tmp_path_factory):
 @pytest.fixture(scope="session")
 def ingest_runs(examples_home) -> dict[date, Run]:
     """The runs of `orders_ingest` for two days. In the first run, the first call of spark-submit is killed."""
-    for day in (FIRST, SECOND):
+    for day in (FIRST_DAY, SECOND_DAY):
         write_feed(examples_home / "landing", day, orders=ORDERS)
     programs = examples_home / "bin"
     programs.mkdir()
     stand_in = programs / "spark-submit"
     stand_in.write_text(
-        KILLED_ONCE.format(marker=examples_home / "was-killed", spark_submit=shutil.which("spark-submit"))
+        KILLED_ONCE_SCRIPT.format(marker=examples_home / "was-killed", spark_submit=shutil.which("spark-submit"))
     )
     stand_in.chmod(0o755)
     dag = example("orders_ingest")
     dag.get_task("load").retry_delay = timedelta(0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-        first = run(dag, FIRST)
-    return {FIRST: first, SECOND: run(example("orders_ingest"), SECOND)}
+        first = run(dag, FIRST_DAY)
+    return {FIRST_DAY: first, SECOND_DAY: run(example("orders_ingest"), SECOND_DAY)}
 
 
 @pytest.fixture(scope="session")
 def totals_runs(examples_home, ingest_runs) -> dict[date, Run]:
     """The runs of `orders_replace_day` for two days."""
-    return {day: run(example("orders_replace_day"), day) for day in (FIRST, SECOND)}
+    return {day: run(example("orders_replace_day"), day) for day in (FIRST_DAY, SECOND_DAY)}
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +64,7 @@ def upsert_runs(examples_home) -> dict[date, Run]:
         folder = examples_home / "landing" / "customers" / day.isoformat()
         folder.mkdir(parents=True)
         (folder / "changes.json").write_text("\n".join(map(json.dumps, changes)) + "\n", encoding="utf-8")
-    return {day: run(example("customers_upsert"), day) for day in (FIRST, SECOND)}
+    return {day: run(example("customers_upsert"), day) for day in (FIRST_DAY, SECOND_DAY)}
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def lake(examples_home, ingest_runs, upsert_runs, tmp_path, monkeypatch) -> Path
 
 @pytest.fixture
 def without_spark(tmp_path, monkeypatch) -> Path:
-    """Replace spark-submit by a program that fails. Return the file that a call of it creates."""
+    """Replace spark-submit by a program that fails. Return the path of a file that the program creates."""
     call_marker = tmp_path / "called"
     stand_in = tmp_path / "bin" / "spark-submit"
     stand_in.parent.mkdir()

@@ -10,7 +10,7 @@ from typing import Any
 from deltalite import DeltaTable
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "example_dags"
-FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
+FIRST_DAY, SECOND_DAY = date(2026, 3, 1), date(2026, 3, 2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from io import StringIO
 from typing import Any
 
 from demo.feed import feed
-from tests.examples.dag_runs import FIRST, SECOND
+from tests.examples.dag_runs import FIRST_DAY, SECOND_DAY
 
 ORDERS = 400
 
@@ -41,7 +41,8 @@ def expected_orders(day: date) -> dict[int, dict[str, Any]]:
             "customer": line["customer"].strip(" ") or None,
             "country": line["country"].strip(" ").upper() or None,
             "amount": amount_of(line["amount"]),
-            "note": line["note"].strip(" ").replace("\r\n", "\n") or None,  # as Spark's CSV reader does
+            # Spark's CSV reader also replaces CRLF by LF in a text.
+            "note": line["note"].strip(" ").replace("\r\n", "\n") or None,
             "ordered_at": datetime.fromisoformat(line["ordered_at"]),
             "day": day,
         }
@@ -67,24 +68,26 @@ def change_of(
     return change if deleted is None else change | {"deleted": deleted}
 
 
-FORGOTTEN = next(
-    order["customer"] for order in expected_orders(FIRST).values() if order["note"] and "'" in (order["customer"] or "")
+FORGOTTEN_CUSTOMER = next(
+    order["customer"]
+    for order in expected_orders(FIRST_DAY).values()
+    if order["note"] and "'" in (order["customer"] or "")
 )
 CHANGES = {
-    FIRST: [
-        change_of("Anna", 8, day=FIRST),
-        change_of("Anna", 9, day=FIRST, country="FR"),
-        change_of("Søren", 8, day=FIRST, deleted=False),
-        change_of(FORGOTTEN, 8, day=FIRST),
-        change_of("nobody", 8, day=FIRST, deleted=True),
-        change_of("'", 8, day=FIRST),
+    FIRST_DAY: [
+        change_of("Anna", 8, day=FIRST_DAY),
+        change_of("Anna", 9, day=FIRST_DAY, country="FR"),
+        change_of("Søren", 8, day=FIRST_DAY, deleted=False),
+        change_of(FORGOTTEN_CUSTOMER, 8, day=FIRST_DAY),
+        change_of("nobody", 8, day=FIRST_DAY, deleted=True),
+        change_of("'", 8, day=FIRST_DAY),
     ],
-    SECOND: [
-        change_of("Søren", 9, day=SECOND, deleted=True),
-        change_of("Anna", 1, day=FIRST, country="US"),  # late: the table has a newer change
-        change_of("'", 1, day=FIRST, deleted=True),  # also late
-        change_of("太郎", 7, day=SECOND),
-        change_of(FORGOTTEN, 7, day=SECOND, country="IE"),
+    SECOND_DAY: [
+        change_of("Søren", 9, day=SECOND_DAY, deleted=True),
+        change_of("Anna", 1, day=FIRST_DAY, country="US"),  # arrives late: the table has a newer change
+        change_of("'", 1, day=FIRST_DAY, deleted=True),  # arrives late too
+        change_of("太郎", 7, day=SECOND_DAY),
+        change_of(FORGOTTEN_CUSTOMER, 7, day=SECOND_DAY, country="IE"),
     ],
 }
 
@@ -92,7 +95,7 @@ CHANGES = {
 def expected_customers() -> dict[str, dict[str, Any]]:
     """Return the expected row of each customer that is not deleted: the customer's newest change."""
     newest_changes: dict[str, dict[str, Any]] = {}
-    for change in [*CHANGES[FIRST], *CHANGES[SECOND]]:
+    for change in [*CHANGES[FIRST_DAY], *CHANGES[SECOND_DAY]]:
         previous = newest_changes.get(change["customer"])
         if previous is None or previous["changed_at"] < change["changed_at"]:
             newest_changes[change["customer"]] = change

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from deltalite import DeltaTable
-from tests.examples.dag_runs import FIRST, SECOND, example, rows, run
-from tests.examples.feeds import FORGOTTEN
+from tests.examples.dag_runs import FIRST_DAY, SECOND_DAY, example, rows, run
+from tests.examples.feeds import FORGOTTEN_CUSTOMER
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
-THIRD = date(2026, 3, 3)
+THIRD_DAY = date(2026, 3, 3)
 
 
 def expected_copy(lake: Path) -> list[dict]:
@@ -31,12 +31,12 @@ def test_each_run_merges_the_new_versions_and_a_day_without_new_versions_starts_
     copy, version_before = lake / "customers_for_analysts", DeltaTable(str(lake / "customers")).version
     assert version_before > 1
 
-    first = run(example("customers_changes"), FIRST)
+    first = run(example("customers_changes"), FIRST_DAY)
     assert (first.state, first.return_values["next_range"]) == ("success", {"first": 0, "last": version_before})
     assert rows(copy) == expected_copy(lake)
 
-    assert run(example("customers_forget"), FIRST, conf={"customer": FORGOTTEN}).state == "success"
-    second = run(example("customers_changes"), SECOND)
+    assert run(example("customers_forget"), FIRST_DAY, conf={"customer": FORGOTTEN_CUSTOMER}).state == "success"
+    second = run(example("customers_changes"), SECOND_DAY)
     assert (second.state, second.return_values["next_range"]) == (
         "success",
         {"first": version_before + 1, "last": version_before + 1},
@@ -46,7 +46,7 @@ def test_each_run_merges_the_new_versions_and_a_day_without_new_versions_starts_
     assert rows(copy) == expected_copy(lake)
 
     spark_call = request.getfixturevalue("without_spark")
-    third = run(example("customers_changes"), THIRD)
+    third = run(example("customers_changes"), THIRD_DAY)
     assert third.state == "success" and third.return_values == dict.fromkeys(("next_range", "create", "merge"))
     assert not spark_call.exists()
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltalite import DeltaTable
-from tests.examples.dag_runs import FIRST, example, run
+from tests.examples.dag_runs import FIRST_DAY, example, run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 STEPS = ("optimize", "checkpoint", "vacuum")
@@ -37,7 +37,7 @@ def small_lake(tmp_path, monkeypatch, names):
 
 @pytest.mark.campaign
 def test_each_table_of_the_lake_is_optimized_checkpointed_and_vacuumed(airflow_db, small_lake, names):
-    dag_run = run(example("lake_maintenance"), FIRST)
+    dag_run = run(example("lake_maintenance"), FIRST_DAY)
     assert dag_run.state == "success"
     assert dag_run.return_values["tables"] == [str(small_lake / name) for name in names]
     versions = {step: [result["version"] for result in dag_run.return_values[f"maintenance.{step}"]] for step in STEPS}

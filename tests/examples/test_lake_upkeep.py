@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from deltalite import DeltaTable
-from tests.examples.dag_runs import FIRST, example, run
+from tests.examples.dag_runs import FIRST_DAY, example, run
 
 pytestmark = [
     pytest.mark.airflow,
@@ -25,7 +25,7 @@ def test_one_mapped_task_writes_the_checkpoint_of_each_table(lake):
 
     tables = [lake / name for name in ("orders", "order_totals")]
     newest_versions = [DeltaTable(str(table)).version for table in tables]
-    assert run(example("lake_checkpoints"), FIRST).state == "success"
+    assert run(example("lake_checkpoints"), FIRST_DAY).state == "success"
     assert [read_last_checkpoint(LocalLogStore(str(table))).version for table in tables] == newest_versions
     assert [DeltaTable(str(table)).version for table in tables] == newest_versions  # no task committed
 
@@ -36,11 +36,11 @@ def test_one_mapped_task_vacuums_each_table_and_a_dry_run_deletes_nothing(lake):
     for table in tables:
         (table / "orphan.parquet").write_bytes(b"x" * 7)
         os.utime(table / "orphan.parquet", (0, 0))
-    dry_run = run(example("lake_vacuum"), FIRST, conf={"dry_run": True})
+    dry_run = run(example("lake_vacuum"), FIRST_DAY, conf={"dry_run": True})
     assert dry_run.state == "success"
     assert [result["metrics"]["sizeOfDataToDelete"] for result in dry_run.return_values["vacuum"]] == [7, 7]
     assert [DeltaTable(str(table)).version for table in tables] == versions_before
-    vacuum_run = run(example("lake_vacuum"), FIRST, after_midnight=timedelta(days=2))
+    vacuum_run = run(example("lake_vacuum"), FIRST_DAY, after_midnight=timedelta(days=2))
     assert [result["metrics"]["numDeletedFiles"] for result in vacuum_run.return_values["vacuum"]] == [1, 1]
     assert [result["version"] for result in vacuum_run.return_values["vacuum"]] == [
         version + 2 for version in versions_before

@@ -13,7 +13,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowSkipException
 from deltalake import write_deltalake
 
-from tests.examples.dag_runs import FIRST, SECOND, example
+from tests.examples.dag_runs import FIRST_DAY, SECOND_DAY, example
 
 pytestmark = [
     pytest.mark.airflow,
@@ -28,8 +28,8 @@ pytestmark = [
 def call_task(monkeypatch, tmp_path, airflow_db):
     """A function that calls a task of a DAG with a context, and returns its result. The table has two days."""
     monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path))
-    days = pa.table({"id": [1, 2, 3], "day": [FIRST, SECOND, SECOND]})
-    write_deltalake(str(tmp_path / "orders"), days, partition_by=["day"])
+    orders = pa.table({"id": [1, 2, 3], "day": [FIRST_DAY, SECOND_DAY, SECOND_DAY]})
+    write_deltalake(str(tmp_path / "orders"), orders, partition_by=["day"])
     assert isinstance(example("orders_by_day").schedule, airflow.sdk.PartitionedAssetTimetable)
 
     def call_task(dag_id, task_id, context):
@@ -48,7 +48,7 @@ def example_in_file(file, dag_id):
     return DagBag(EXAMPLES / f"{file}.py").dags[dag_id]
 
 
-def changed_days(call_task, tmp_path, partitions):
+def sent_partition_keys(call_task, tmp_path, partitions):
     """Return the partition keys that the first DAG sends for an event of the watcher."""
     from airflow.sdk.execution_time.context import OutletEventAccessors
 
@@ -59,14 +59,14 @@ def changed_days(call_task, tmp_path, partitions):
     outlet_events = OutletEventAccessors()
     call_task(
         "orders_changed_days",
-        "name_changed_days",
+        "announce_changed_days",
         {"triggering_asset_events": events_by_asset, "outlet_events": outlet_events},
     )
     return outlet_events[airflow.sdk.Asset("orders_changed_days")].partition_keys
 
 
 def test_each_changed_partition_of_the_watched_table_is_sent_as_a_partition_key(call_task, tmp_path):
-    assert changed_days(call_task, tmp_path, ["day=2026-03-01", "day=2026-03-02"]) == {
+    assert sent_partition_keys(call_task, tmp_path, ["day=2026-03-01", "day=2026-03-02"]) == {
         "day=2026-03-01",
         "day=2026-03-02",
     }
@@ -74,9 +74,9 @@ def test_each_changed_partition_of_the_watched_table_is_sent_as_a_partition_key(
 
 def test_a_change_of_unknown_partitions_fails_the_task_and_a_change_of_no_partition_skips_it(call_task, tmp_path):
     with pytest.raises(RuntimeError, match="do not name the partitions"):
-        changed_days(call_task, tmp_path, None)
+        sent_partition_keys(call_task, tmp_path, None)
     with pytest.raises(AirflowSkipException):
-        changed_days(call_task, tmp_path, [])
+        sent_partition_keys(call_task, tmp_path, [])
 
 
 def test_a_run_counts_the_orders_of_its_partition(call_task):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deltalite import DeltaTable
-from tests.examples.dag_runs import FIRST, SECOND, example, rows, run
+from tests.examples.dag_runs import FIRST_DAY, SECOND_DAY, example, rows, run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
@@ -18,15 +18,16 @@ def test_corrections_are_merged_by_a_task_for_each_day(examples_home, lake):
     orders = lake / "orders"
     expected_orders = {row["order_id"]: row for row in rows(orders)}
     corrected = {
-        day: sorted(key for key, row in expected_orders.items() if row["day"] == day)[:2] for day in (FIRST, SECOND)
+        day: sorted(key for key, row in expected_orders.items() if row["day"] == day)[:2]
+        for day in (FIRST_DAY, SECOND_DAY)
     }
     for day, (cancelled, cheaper) in corrected.items():
-        folder = examples_home / "landing" / "corrections" / SECOND.isoformat() / f"day={day}"
+        folder = examples_home / "landing" / "corrections" / SECOND_DAY.isoformat() / f"day={day}"
         folder.mkdir(parents=True)
         lines = ["order_id,amount,cancelled", f"{cancelled},,true", f"{cheaper},1.25,false", "99,5.00,false"]
         (folder / "corrections.csv").write_text("\n".join(lines) + "\n")
 
-    dag_run = run(example("orders_merge_by_day"), SECOND)
+    dag_run = run(example("orders_merge_by_day"), SECOND_DAY)
 
     assert dag_run.state == "success"
     newest = DeltaTable(str(orders)).version
@@ -36,14 +37,14 @@ def test_corrections_are_merged_by_a_task_for_each_day(examples_home, lake):
         (newest, 1),
     ]
     assert sorted(result["app_id"].rpartition("%2F")[2] for result in results) == [
-        f"day={day}" for day in (FIRST, SECOND)
+        f"day={day}" for day in (FIRST_DAY, SECOND_DAY)
     ]
     for cancelled, cheaper in corrected.values():
         del expected_orders[cancelled]
         expected_orders[cheaper]["amount"] = Decimal("1.25")
     assert {row["order_id"]: row for row in rows(orders)} == expected_orders
     touched_days = [days_of(orders, result["version"]) for result in results]
-    assert sorted(touched_days, key=repr) == [{str(FIRST)}, {str(SECOND)}]
+    assert sorted(touched_days, key=repr) == [{str(FIRST_DAY)}, {str(SECOND_DAY)}]
 
 
 def days_of(table: Path, version: int) -> set[str]:

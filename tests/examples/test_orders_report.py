@@ -7,18 +7,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from deltalite import DeltaTable
-from tests.examples.dag_runs import FIRST, SECOND, example, run
+from tests.examples.dag_runs import FIRST_DAY, SECOND_DAY, example, run
 from tests.examples.feeds import expected_orders
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 
 def test_the_report_reads_the_version_of_its_day_and_not_a_newer_one(examples_home, ingest_runs):
-    dag_run = run(
-        example("orders_report"), FIRST, after_midnight=timedelta(days=5)
-    )  # a later run of the day, as in a backfill
-    assert dag_run.run_id != ingest_runs[FIRST].run_id
-    orders = expected_orders(FIRST)
+    # The run of this day starts days later, as in a backfill.
+    dag_run = run(example("orders_report"), FIRST_DAY, after_midnight=timedelta(days=5))
+    assert dag_run.run_id != ingest_runs[FIRST_DAY].run_id
+    orders = expected_orders(FIRST_DAY)
     assert dag_run.state == "success" and DeltaTable(str(examples_home / "lake" / "orders")).version == 1
     assert dag_run.return_values["wait"] == {
         "table": str(examples_home / "lake" / "orders"),
@@ -27,7 +26,7 @@ def test_the_report_reads_the_version_of_its_day_and_not_a_newer_one(examples_ho
         "after_version": -1,
         "reset": False,
         "operation": "WRITE",
-        "timestamp": ingest_runs[FIRST].return_values["load"]["timestamp"],
+        "timestamp": ingest_runs[FIRST_DAY].return_values["load"]["timestamp"],
     }
     amounts = [order["amount"] for order in orders.values()]
     midnight = datetime(2026, 3, 1, tzinfo=UTC)
@@ -63,10 +62,10 @@ def test_the_sensor_of_the_report_is_deferred_until_a_late_commit(examples_home,
     dag.get_task("wait").poke_interval = 0.1
     commit.rename(hidden_commit)
     try:
-        dag_run = run(dag, SECOND)
+        dag_run = run(dag, SECOND_DAY)
     finally:
         if hidden_commit.exists():
             hidden_commit.rename(commit)  # other tests read the table too
     assert dag_run.state == "success" and polled_versions == [None, 1]
     assert dag_run.return_values["wait"]["version"] == dag_run.return_values["summarize"]["version"] == 1
-    assert dag_run.return_values["summarize"]["orders"] == len(expected_orders(SECOND))
+    assert dag_run.return_values["summarize"]["orders"] == len(expected_orders(SECOND_DAY))

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from deltalite import DeltaTable
-from tests.examples.dag_runs import FIRST, SECOND, example, rows, run
+from tests.examples.dag_runs import FIRST_DAY, SECOND_DAY, example, rows, run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
@@ -29,21 +29,21 @@ def deliver_payments(airflow_db, tmp_path, monkeypatch):
 
 
 def test_a_day_with_a_bad_row_is_rejected_and_loaded_after_its_correction(deliver_payments):
-    table = deliver_payments(FIRST, "1,10.00,EUR", "2,0.50,USD")
-    assert run(example("payments_ingest"), FIRST).state == "success"
+    table = deliver_payments(FIRST_DAY, "1,10.00,EUR", "2,0.50,USD")
+    assert run(example("payments_ingest"), FIRST_DAY).state == "success"
     rows_before = rows(table)
     assert sorted((row["payment_id"], row["amount"], row["day"]) for row in rows_before) == [
-        (1, Decimal("10.00"), FIRST),
-        (2, Decimal("0.50"), FIRST),
+        (1, Decimal("10.00"), FIRST_DAY),
+        (2, Decimal("0.50"), FIRST_DAY),
     ]
 
-    deliver_payments(SECOND, "3,5.00,EUR", "4,-1.00,EUR")
-    rejected = run(example("payments_ingest"), SECOND)
+    deliver_payments(SECOND_DAY, "3,5.00,EUR", "4,-1.00,EUR")
+    rejected = run(example("payments_ingest"), SECOND_DAY)
     assert (rejected.state, rejected.try_numbers, rejected.return_values) == ("failed", {"load": 1}, {"load": None})
     assert DeltaTable(str(table)).version == 0 and rows(table) == rows_before
 
-    deliver_payments(SECOND, "3,5.00,EUR", "4,1.00,EUR")
-    second_run = run(example("payments_ingest"), SECOND, after_midnight=timedelta(days=1))
+    deliver_payments(SECOND_DAY, "3,5.00,EUR", "4,1.00,EUR")
+    second_run = run(example("payments_ingest"), SECOND_DAY, after_midnight=timedelta(days=1))
     assert second_run.run_id == rejected.run_id and second_run.state == "success"
     assert (second_run.return_values["load"]["version"], second_run.return_values["load"]["committed"]) == (1, True)
     assert len(rows(table)) == 4

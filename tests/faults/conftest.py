@@ -1,4 +1,4 @@
-"""Fixtures of the crash trials: the process that forks the killed programs, one for each test file."""
+"""Fixtures of the crash trials: processes that fork the programs to kill. Each test file has its own process."""
 
 from __future__ import annotations
 

@@ -32,20 +32,20 @@ MOVES = ("os.link", "os.rename", "shutil.rmtree", "end")
 CHANGES = (*MOVES, "open to write", "sync", "os.remove", "os.mkdir", "os.rmdir")
 """Kinds of steps: all changes of files and folders."""
 EVERYTHING = (*CHANGES, "before", "after")
-"""Kinds of steps: also before and after each call of a `LogStore`."""
-_FAILED = 3
+"""Kinds of steps: all changes, and the moments before and after each call of a `LogStore`."""
+_EXIT_CODE_OF_FAILURE = 3
 _HANGS_AFTER_SECONDS = 120
 
 
 class Steps:
-    """Records the steps of its kinds, and kills this process at step number `kill_at`."""
+    """Records the steps of some kinds, and kills this process at the step with the number `kill_at`."""
 
     def __init__(self, table: str, kinds, kill_at: int | None, report_pipe: int) -> None:
         self._table, self._kinds, self._kill_at, self._report_pipe = table, kinds, kill_at, report_pipe
         self.taken: list[str] = []
 
     def __call__(self, kind: str, name: str) -> None:
-        """Record a step, or kill this process in its place."""
+        """Record a step, or kill this process if the step has the number `kill_at`."""
         if kind not in self._kinds:
             return
         if len(self.taken) == self._kill_at:
@@ -62,7 +62,7 @@ class Steps:
         sys.addaudithook(self._report_event)
 
     def _reporting(self, method, original):
-        """Return the method `original` of a store with a step before and after it."""
+        """Return a method that calls the method `original` of a store, and reports a step before and after the call."""
 
         def call_and_report(store, *arguments):
             self("before", f"{method} {arguments[0]}")
@@ -91,7 +91,7 @@ class Steps:
 
 
 def attached_session():
-    """Return a new session on a running JVM. The environment has its port and its secret."""
+    """Return a new session on a running JVM. Environment variables contain the port and the secret of the JVM."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -115,7 +115,11 @@ def main() -> None:
 
 
 def _run_trial(programs, trial):
-    """Run a trial in a forked process. Returns the step at which it was killed, all its steps, or its error."""
+    """Run a trial in a forked process. Returns a dictionary.
+
+    `killed` is the step at which the trial was killed, or None if it ended normally with all its `steps`. A trial that
+    failed has only its `error`.
+    """
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -130,7 +134,8 @@ def _run_trial(programs, trial):
     if status != 0:
         return {"error": report or f"the trial ended with status {status}"}
     results = json.loads(report)
-    for name in results["imported"]:  # the next trials need not import these modules
+    # The next trials are forks of this process, so they need not import these modules again.
+    for name in results["imported"]:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     return {"killed": None, "steps": results["steps"]}
@@ -138,7 +143,7 @@ def _run_trial(programs, trial):
 
 def _run_in_child(programs, trial, report_pipe):
     """Run a trial and write its report to the pipe. Returns the exit code."""
-    os.dup2(2, 1)  # the standard output has the answers, so printed text goes to the standard error
+    os.dup2(2, 1)  # Only answers go to the standard output, so the trial prints to the standard error.
     modules_before = set(sys.modules)
     try:
         spark = attached_session() if trial["spark"] else None
@@ -151,19 +156,20 @@ def _run_in_child(programs, trial, report_pipe):
             json.dump(results, pipe)
     except BaseException:  # noqa: BLE001  the process of the tests raises it
         os.write(report_pipe, traceback.format_exc()[-3000:].encode())
-        return _FAILED
+        return _EXIT_CODE_OF_FAILURE
     return 0
 
 
 class CrashSite:
-    """The process that forks trials, as the tests use it. With a session `spark`, the trials use its JVM.
+    """Starts and uses the process that forks trials. With a session `spark`, the trials use its JVM.
 
     `is_campaign` says whether the tests kill a program at each of its steps, and not only at a sample of them.
     """
 
     def __init__(self, spark=None, *, is_campaign: bool) -> None:
         self.is_campaign = is_campaign
-        self.steps: list[str] = []  # the steps of the last trial that ended normally
+        # The steps of the last trial that ended normally.
+        self.steps: list[str] = []
         environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'spark_jobs'}"}
         if spark is not None:
             gateway = spark.sparkContext._gateway.gateway_parameters
@@ -178,7 +184,10 @@ class CrashSite:
         )  # fmt: skip
 
     def run(self, program, table, *, kill_at=None, kinds=EVERYTHING, **arguments):
-        """Run a trial. Returns the step number `kill_at` at which it was killed, or None if it ended normally."""
+        """Run a trial. Returns the step at which it was killed, or None if it ended normally.
+
+        `kill_at` is the number of this step among the steps of `kinds`.
+        """
         trial = {"program": program, "table": str(table), "kinds": kinds, "kill_at": kill_at,
                  "arguments": arguments, "spark": self._has_spark}  # fmt: skip
         self._process.stdin.write(json.dumps(trial) + "\n")

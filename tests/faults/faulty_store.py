@@ -35,10 +35,10 @@ class Fault(StrEnum):
     SLOW = "slow"
     FAILS_BEFORE = "fails before"  # raises StorageError, and nothing happens
     FAILS_AFTER = "fails after"  # raises StorageError after the operation
-    # A put raises CommitStateUnknownError: without the file, after the file, or long before the file.
-    UNANSWERED_BEFORE = "unanswered before"
-    UNANSWERED_AFTER = "unanswered after"
-    LANDS_LATER = "lands later"
+    # In these three cases, a put raises CommitStateUnknownError.
+    UNANSWERED_BEFORE = "unanswered before"  # the put writes no file
+    UNANSWERED_AFTER = "unanswered after"  # the put has written its file
+    LANDS_LATER = "lands later"  # the put writes its file later
     ASKED_TWICE = "asked twice"  # a put is sent twice, so the answer says that the file existed before
     SHOWN_LATE = "shown late"  # a new file stays hidden for a while
     FAILS_AND_SHOWN_LATE = "fails after, and is shown late"
@@ -59,8 +59,8 @@ class Storage:
     def __init__(self) -> None:
         self.now_ms = NOON_MS
         self.memory = MemoryLogStore(clock_ms=lambda: self.now_ms)
-        self.old_hints: list[bytes] = []
-        self._shown_ms: dict[str, int] = {}
+        self.old_last_checkpoints: list[bytes] = []
+        self._shown_from_ms: dict[str, int] = {}
         self._pending_puts: list[tuple[int, str, bytes]] = []
 
     def pass_time(self, ms: int) -> None:
@@ -73,23 +73,27 @@ class Storage:
 
     def shows(self, name: str) -> bool:
         """Whether clients see the file now."""
-        return self._shown_ms.get(name, 0) <= self.now_ms
+        return self._shown_from_ms.get(name, 0) <= self.now_ms
 
     def show_later(self, name: str) -> None:
         """Hide a file from all clients for `LATE_MS`."""
-        self._shown_ms[name] = self.now_ms + LATE_MS
+        self._shown_from_ms[name] = self.now_ms + LATE_MS
 
     def put_later(self, name: str, data: bytes) -> None:
         """Put a file after `LATE_MS`, if it does not exist then."""
         self._pending_puts.append((self.now_ms + LATE_MS, name, data))
 
 
-def failure_of(operation):
+def storage_error(operation):
     return StorageError(f"{operation} failed.", remedy="Try again.")
 
 
 class FaultyLogStore:
-    """A client's `LogStore`. `journal` has each access as (operation, name, fault, outcome)."""
+    """A client's `LogStore`.
+
+    `journal` has each list, read and put as (operation, name, fault, outcome). It also has every other access that
+    failed before its operation.
+    """
 
     root = "memory://table"
 
@@ -105,7 +109,7 @@ class FaultyLogStore:
             raise Killed
         if fault is Fault.FAILS_BEFORE:
             self.journal.append((operation, name, fault, None))
-            raise failure_of(f"{operation} {name}")
+            raise storage_error(f"{operation} {name}")
         return fault
 
     def _visible(self, name):
@@ -129,7 +133,7 @@ class FaultyLogStore:
             if fault is Fault.TORN:
                 data = data[: len(data) // 2]
             if fault is Fault.OLD:
-                data = self._storage.old_hints[0] if self._storage.old_hints else None
+                data = self._storage.old_last_checkpoints[0] if self._storage.old_last_checkpoints else None
         self.journal.append(("read", name, fault, data))
         return data
 
@@ -159,7 +163,7 @@ class FaultyLogStore:
             created = False
         self.journal.append(("put", name, fault, created))
         if fault in (Fault.FAILS_AFTER, Fault.FAILS_AND_SHOWN_LATE):
-            raise failure_of(f"put {name}")
+            raise storage_error(f"put {name}")
         if fault in (Fault.UNANSWERED_BEFORE, Fault.UNANSWERED_AFTER, Fault.LANDS_LATER):
             raise CommitStateUnknownError(f"put {name} was not answered.", remedy="Look.")
         return created
@@ -167,16 +171,16 @@ class FaultyLogStore:
     def write(self, name, data):
         fault = self._begin("write", name)
         if name == LAST_CHECKPOINT and name in self._storage.memory.files:
-            self._storage.old_hints.append(self._storage.memory.files[name][0])
+            self._storage.old_last_checkpoints.append(self._storage.memory.files[name][0])
         self._storage.memory.write(name, data)
         if fault is Fault.FAILS_AFTER:
-            raise failure_of(f"write {name}")
+            raise storage_error(f"write {name}")
 
     def delete(self, name):
         fault = self._begin("delete", name)
         self._storage.memory.delete(name)
         if fault is Fault.FAILS_AFTER:
-            raise failure_of(f"delete {name}")
+            raise storage_error(f"delete {name}")
 
 
 class Client(threading.Thread):
@@ -218,7 +222,7 @@ class Client(threading.Thread):
     def _wait_for_thread(self):
         if not self._is_waiting.acquire(timeout=_HANGS_AFTER_SECONDS):
             raise AssertionError(
-                "a client reached neither an access nor its end; it may wait for a lock of another client"
+                "A client reached neither an access nor its end. It may wait for a lock of another client."
             )
 
 
@@ -227,10 +231,10 @@ def play(storage: Storage, programs, schedule) -> None:
     clients = [Client(storage, program) for program in programs]
     for client in clients:
         client.begin()
-    turns, turn = iter(schedule), 0
+    scheduled_turns, turn_number = iter(schedule), 0
     while waiting_clients := [client for client in clients if not client.is_done]:
-        turn += 1
-        client_number, fault = next(turns, (turn, Fault.NONE))
+        turn_number += 1
+        client_number, fault = next(scheduled_turns, (turn_number, Fault.NONE))
         waiting_clients[client_number % len(waiting_clients)].make_access(fault)
     for client in clients:
         client.join()

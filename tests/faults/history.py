@@ -1,4 +1,4 @@
-"""A check of a table's log: it replays the commits one after another, in a model of sets of rows.
+"""A check of a table's log: it replays the commits one after another, and models each version as a set of rows.
 
 Each commit of `rival` reports the rows that it read. The check compares them with the rows of the version before the
 commit. Under `Serializable` both must be equal. Under `WriteSerializable` the report may lack the rows of a blind
@@ -18,7 +18,7 @@ def check_history(table, isolation_level):
 
     Raises AssertionError at the first commit that the versions before it do not explain.
     """
-    files, counter, rows_of_blind_appends, runs = {}, 0, {}, {}
+    files, metadata_counter, rows_of_blind_appends, app_ids_by_version = {}, 0, {}, {}
     for version, path in enumerate(sorted((Path(table) / "_delta_log").glob("0*.json"))):
         assert int(path.stem) == version, "a version is missing"
         actions = [json.loads(line) for line in path.read_text().splitlines()]
@@ -28,7 +28,8 @@ def check_history(table, isolation_level):
         files_before = dict(files)
         for action in actions:
             if "remove" in action:
-                del files[action["remove"]["path"]]  # raises KeyError if the file was removed before or was never added
+                # A KeyError means that the file was removed before, or was never added.
+                del files[action["remove"]["path"]]
         for action in actions:
             if "add" in action:
                 assert action["add"]["path"] not in files
@@ -48,10 +49,10 @@ def check_history(table, isolation_level):
                 row for _, rows_of_file in files_before.values() for row in rows_of_file
             }
         if report["operation"] == "evolve":
-            assert report["read_counter"] == counter, f"version {version} missed a change of the metadata"
-            counter += 1
-        [runs[version]] = [action["txn"]["appId"] for action in actions if "txn" in action]
-    return runs, files
+            assert report["read_counter"] == metadata_counter, f"version {version} missed a change of the metadata"
+            metadata_counter += 1
+        [app_ids_by_version[version]] = [action["txn"]["appId"] for action in actions if "txn" in action]
+    return app_ids_by_version, files
 
 
 def _check_commit(version, report, files_before, files_after, unread_rows):

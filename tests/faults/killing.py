@@ -1,4 +1,4 @@
-"""Kill a program at its steps, run it again as Airflow does, and check the table after both."""
+"""Kill a program at its steps, run it again as Airflow does, and check the table after the kill and after the rerun."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def commit_files(table):
     return sorted(file for file in log.glob("*.json") if len(file.stem) == 20 and file.stem.isdigit())
 
 
-def check_whole(table, *expected):
-    """Assert that this library and delta-rs read one of `expected`, and that the log has only complete log files.
+def check_whole(table, *allowed_rows):
+    """Assert that this library and delta-rs read the same rows, and that the log has only complete log files.
 
-    `expected` has lists of rows. None stands for a folder that is not a table.
+    The rows must be one of the lists `allowed_rows`. None stands for a folder that is not a table.
     """
-    actual = rows_or_none(table)
-    assert actual in expected
-    assert (delta_rs_rows(table) if deltalake.DeltaTable.is_deltatable(str(table)) else None) == actual
+    actual_rows = rows_or_none(table)
+    assert actual_rows in allowed_rows
+    assert (delta_rs_rows(table) if deltalake.DeltaTable.is_deltatable(str(table)) else None) == actual_rows
     versions = [int(file.stem) for file in commit_files(table)]
     if versions:
         assert versions == list(range(versions[0], versions[-1] + 1)), "a version is missing"
@@ -60,7 +60,7 @@ def kill_points(site, steps, program):
     """Return the numbers of the steps at which to kill a program: all steps in the campaign, otherwise a fixed sample.
 
     The sample has the first and the last step, each put of a JSON file and the step after it, and a quarter of all
-    steps, which the name of the program determines.
+    steps. The quarter is chosen at random, with the name of the program as the seed.
     """
     numbers = range(len(steps))
     if site.is_campaign:
@@ -73,19 +73,19 @@ def kill_points(site, steps, program):
 def kill_at_steps(site, folder, template, program, *, rows_before, rows_after, kinds=EVERYTHING, **arguments):
     """Kill the program at each of its `kill_points` and run it again. Returns the steps of a run without a kill.
 
-    Each run begins with a copy of the table `template`, or without a table if it is None. A killed program must leave
-    `rows_before` or `rows_after`, and the second run `rows_after`. With `run`, the run must have one commit.
+    Each trial begins with a copy of the table `template`, or without a table if it is None. A killed program must leave
+    `rows_before` or `rows_after`, and the second run must leave `rows_after`. If `arguments` contains `run`, the table
+    must then have one commit of this run. The table of the run without a kill remains in the folder "not killed".
     """
 
     def copy_of_template(name):
         # `copytree` keeps the modification times, which decide what a cleanup or a vacuum deletes.
         return folder / name if template is None else shutil.copytree(template, folder / name)
 
-    table = copy_of_template("whole")
+    table = copy_of_template("not killed")
     assert site.run(program, table, kinds=kinds, **arguments) is None
     check_whole(table, rows_after)
     steps = site.steps
-    table.rename(folder / f"killed {len(steps)}")
     for number in kill_points(site, steps, program):
         table = copy_of_template(f"killed {number}")
         step = site.run(program, table, kill_at=number, kinds=kinds, **arguments)
@@ -99,9 +99,9 @@ def kill_at_steps(site, folder, template, program, *, rows_before, rows_after, k
     return steps
 
 
-def make_old(table, versions, *, seconds=_LONG_AGO_S):
-    """Set back the modification times of the log files before version `versions`, as if they were `seconds` old."""
+def make_old(table, first_new_version, *, seconds=_LONG_AGO_S):
+    """Make the log files before `first_new_version` about `seconds` old, by their modification times."""
     modified_s = time.time() - seconds
     for file in (table / LOG_DIR).iterdir():
-        if file.name[:20].isdigit() and (version := int(file.name[:20])) < versions:
+        if file.name[:20].isdigit() and (version := int(file.name[:20])) < first_new_version:
             os.utime(file, (modified_s + version, modified_s + version))

@@ -46,14 +46,16 @@ def plain(_spark, table, *, run, ids, replaces=False, properties=None, identity=
     if base is not None and earlier_result(base, store.root, identity) is not None:
         return
     table_metadata = metadata(properties, struct(id="long"))
-    removes = base.files if base is not None and replaces else None
+    removes = ()
+    if base is not None and replaces:
+        removes = tuple(removes_of(base.files, deletion_timestamp_ms=now_ms(), data_change=True))
     proposal = Proposal(
         base=BaseState.of(base),
         operation=Operation(name="WRITE", user_metadata=user_metadata(identity, None)),
         protocol=None if base else protocol_for(table_metadata),
         metadata=None if base else table_metadata,
         adds=(data_file(store, ids),),
-        removes=() if removes is None else tuple(removes_of(removes, deletion_timestamp_ms=now_ms(), data_change=True)),
+        removes=removes,
         reads=ReadSet(whole_table=replaces),
         txn=transaction(identity, base, now_ms=now_ms()),
     )

@@ -47,12 +47,12 @@ def add_of(day, rows, *, data_change=True):
 
 
 def day_of(file):
-    """Return the day of a file: of its `add`, or of its row in the table of files."""
+    """Return the day of a file. `file` is the JSON of its `add` action, or its row in the table of files."""
     return dict(file["partitionValues"])["day"]
 
 
 def rows_of(file):
-    """Return the rows of a file: of its `add`, or of its row in the table of files."""
+    """Return the rows of a file. `file` is the JSON of its `add` action, or its row in the table of files."""
     return json.loads(dict(file["tags"])["rows"])
 
 
@@ -87,9 +87,9 @@ class Rival:
 
     def new_rows(self):
         """Return between one and five numbers that no writer has used."""
-        first = self.last_row + 1
+        first_row = self.last_row + 1
         self.last_row += self.random.randint(1, 5)
-        return list(range(first, self.last_row + 1))
+        return list(range(first_row, self.last_row + 1))
 
     def load_files(self):
         """Return the newest snapshot, and the table of its files."""
@@ -97,7 +97,7 @@ class Rival:
         return snapshot, snapshot.files_with()
 
     def file_test(self, snapshot, *comparisons):
-        """Return the test of files that may have a row which satisfies all (column, operator, value)."""
+        """Return a test that a file passes if one of its rows may satisfy all comparisons (column, operator, value)."""
         predicate = And(
             tuple(
                 Comparison(column=(column,), operator=Operator(operator), literal=literal)
@@ -106,10 +106,14 @@ class Rival:
         )
         return FileTest(predicate, snapshot.table_schema)
 
-    def commit(self, app_id, snapshot, report, *, adds=(), removed=None, reads=None, metadata=None, data_change=True):
+    def commit(
+        self, app_id, snapshot, report, *, adds=(), removed_files=None, reads=None, metadata=None, data_change=True
+    ):
         """Commit an operation and return its version. `report` is the operation's description for the check."""
         removes = (
-            [] if removed is None else removes_of(removed, deletion_timestamp_ms=now_ms(), data_change=data_change)
+            []
+            if removed_files is None
+            else removes_of(removed_files, deletion_timestamp_ms=now_ms(), data_change=data_change)
         )
         proposal = Proposal(
             base=BaseState.of(snapshot),
@@ -132,12 +136,13 @@ class Rival:
         snapshot, files = self.load_files()
         day = self.random.choice(DAYS)
         adds = [add_of(day, self.new_rows())] if self.random.random() < 0.5 else []
-        replaced = matching_files(files, lambda file: day_of(file) == day)
-        report = {"operation": "replace", "day": day, "read_rows": all_rows(replaced)}
+        replaced_files = matching_files(files, lambda file: day_of(file) == day)
+        report = {"operation": "replace", "day": day, "read_rows": all_rows(replaced_files)}
         reads = ReadSet(
-            keys=frozenset(key_column(replaced).to_pylist()), rows=(self.file_test(snapshot, ("day", "=", day)),)
+            keys=frozenset(key_column(replaced_files).to_pylist()),
+            row_tests=(self.file_test(snapshot, ("day", "=", day)),),
         )
-        return self.commit(app_id, snapshot, report, adds=adds, removed=replaced, reads=reads)
+        return self.commit(app_id, snapshot, report, adds=adds, removed_files=replaced_files, reads=reads)
 
     def delete(self, app_id):
         """Delete the rows in a range of numbers, in any file."""
@@ -158,30 +163,42 @@ class Rival:
 
     def rewrite(self, app_id, operation, snapshot, files, low, high, new_files):
         """Remove the rows from `low` to `high` from their files, and add `new_files`."""
-        touched = matching_files(files, lambda file: any(low <= row <= high for row in rows_of(file)))
-        rewritten = [
+        touched_files = matching_files(files, lambda file: any(low <= row <= high for row in rows_of(file)))
+        adds_of_remaining_rows = [
             add_of(day_of(file), remaining_rows)
-            for file in touched.to_pylist()
+            for file in touched_files.to_pylist()
             if (remaining_rows := [row for row in rows_of(file) if not low <= row <= high])
         ]
         read_rows = [row for row in all_rows(files) if low <= row <= high]
         report = {"operation": operation, "low": low, "high": high, "read_rows": read_rows}
-        test = self.file_test(snapshot, ("id", ">=", low), ("id", "<=", high))
-        reads = ReadSet(keys=frozenset(key_column(touched).to_pylist()), rows=(test,))
-        return self.commit(app_id, snapshot, report, adds=[*rewritten, *new_files], removed=touched, reads=reads)
+        row_test = self.file_test(snapshot, ("id", ">=", low), ("id", "<=", high))
+        reads = ReadSet(keys=frozenset(key_column(touched_files).to_pylist()), row_tests=(row_test,))
+        return self.commit(
+            app_id,
+            snapshot,
+            report,
+            adds=[*adds_of_remaining_rows, *new_files],
+            removed_files=touched_files,
+            reads=reads,
+        )
 
     def compact(self, app_id):
         """Compact some files of a day into one file."""
         snapshot, files = self.load_files()
         day = self.random.choice(DAYS)
-        compacted = matching_files(files, lambda file: day_of(file) == day and self.random.random() < 0.7)
-        if compacted.num_rows < 2:
+        files_to_compact = matching_files(files, lambda file: day_of(file) == day and self.random.random() < 0.7)
+        if files_to_compact.num_rows < 2:
             return None
-        reads = ReadSet(keys=frozenset(key_column(compacted).to_pylist()))
+        reads = ReadSet(keys=frozenset(key_column(files_to_compact).to_pylist()))
         return self.commit(
-            app_id, snapshot, {"operation": "compact"}, adds=[add_of(day, all_rows(compacted), data_change=False)],
-            removed=compacted, reads=reads, data_change=False,
-        )  # fmt: skip
+            app_id,
+            snapshot,
+            {"operation": "compact"},
+            adds=[add_of(day, all_rows(files_to_compact), data_change=False)],
+            removed_files=files_to_compact,
+            reads=reads,
+            data_change=False,
+        )
 
     def count(self, app_id):
         """Insert rows after a read of the complete table, as an INSERT with a count of all rows does."""

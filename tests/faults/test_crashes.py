@@ -8,20 +8,20 @@ from tests.faults.crash_site import CHANGES, EVERYTHING
 from tests.faults.killing import kill_at_steps, make_old
 
 RUN = "airflow/dag/task/-1/manual"
-PROPERTIES = {
+PROPERTIES_BY_CASE = {
     "checkpoints at every commit": {"delta.checkpointInterval": "1"},
     "checkpoints with sidecars at every commit": {"delta.checkpointInterval": "1", "delta.checkpointPolicy": "v2"},
 }
 
 
 @pytest.mark.parametrize(
-    ("properties", "replaces", "kinds"), list(zip(PROPERTIES, (False, True), (EVERYTHING, CHANGES), strict=True))
+    ("case", "replaces", "kinds"), list(zip(PROPERTIES_BY_CASE, (False, True), (EVERYTHING, CHANGES), strict=True))
 )
-def test_a_task_survives_kills_at_its_steps(site, tmp_path, properties, replaces, kinds):
+def test_a_task_survives_kills_at_its_steps(site, tmp_path, case, replaces, kinds):
     """The older versions of the table are beyond the retention, so a log cleanup follows the commit."""
     template = tmp_path / "template"
     for number in range(4):
-        site.run("plain", template, run=f"run {number}", ids=[number], properties=PROPERTIES[properties])
+        site.run("plain", template, run=f"run {number}", ids=[number], properties=PROPERTIES_BY_CASE[case])
     make_old(template, 3)
     rows_before = [(0,), (1,), (2,), (3,)]
     rows_after = [(7,), (8,)] if replaces else [*rows_before, (7,), (8,)]
@@ -29,7 +29,8 @@ def test_a_task_survives_kills_at_its_steps(site, tmp_path, properties, replaces
     steps = kill_at_steps(
         site, tmp_path, template, "plain", rows_before=rows_before, rows_after=rows_after, kinds=kinds, **arguments
     )
-    assert {kind.split()[0] for kind in kinds} - {step.split()[0] for step in steps} <= {"os.rmdir", "shutil.rmtree"}
+    unseen_kinds = {kind.split()[0] for kind in kinds} - {step.split()[0] for step in steps}
+    assert unseen_kinds <= {"os.rmdir", "shutil.rmtree"}
     assert sum(step.startswith("os.remove") and not step.endswith(".tmp") for step in steps) > 2, (
         "no log file was cleaned up"
     )
@@ -46,4 +47,4 @@ def test_a_checkpoint_survives_kills_at_its_steps(site, tmp_path):
         site.run("plain", template, run=f"run {number}", ids=[number])
     rows_before = [(0,), (1,), (2,), (3,)]
     steps = kill_at_steps(site, tmp_path, template, "checkpoint", rows_before=rows_before, rows_after=rows_before)
-    assert any(step.startswith("os.rename") for step in steps), "the hint was never written"
+    assert any(step.startswith("os.rename") for step in steps), "`_last_checkpoint` was never written"

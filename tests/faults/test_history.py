@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def run_writers(table, writers, operations):
-    """Run the writers in processes. Returns their versions by app id; None means that a run committed nothing."""
+    """Run the writers in processes. Returns their versions by app id. The version of a run without a commit is None."""
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'spark_jobs'}"}
     processes = [
         subprocess.Popen(
@@ -43,18 +43,22 @@ def run_writers(table, writers, operations):
 
 
 @pytest.mark.parametrize(
-    ("level", "writers", "operations"),
+    ("isolation_level", "writers", "operations"),
     [pytest.param("Serializable", 8, 125, marks=pytest.mark.campaign), ("WriteSerializable", 4, 60)],
 )
-def test_the_order_of_versions_explains_every_commit(tmp_path, level, writers, operations):
+def test_the_order_of_versions_explains_every_commit(tmp_path, isolation_level, writers, operations):
     table = tmp_path / "t"
-    create(LocalLogStore(str(table)), configuration={"delta.isolationLevel": level}, partition_columns=("day",))
+    create(
+        LocalLogStore(str(table)), configuration={"delta.isolationLevel": isolation_level}, partition_columns=("day",)
+    )
     reported_versions = run_writers(table, writers, operations)
-    runs, files = check_history(table, level)
+    app_ids_by_version, files = check_history(table, isolation_level)
     # The log contains each reported commit exactly once, and no other commit.
-    assert runs == {version: app_id for app_id, version in reported_versions.items() if version is not None}
-    kinds = Counter(entry["operation"] for entry in deltalake.DeltaTable(str(table)).history())
-    assert {"APPEND", "REPLACE", "DELETE", "UPSERT", "COMPACT", "COUNT", "DESCRIBE", "EVOLVE"} <= set(kinds)
+    assert app_ids_by_version == {
+        version: app_id for app_id, version in reported_versions.items() if version is not None
+    }
+    operation_counts = Counter(entry["operation"] for entry in deltalake.DeltaTable(str(table)).history())
+    assert {"APPEND", "REPLACE", "DELETE", "UPSERT", "COMPACT", "COUNT", "DESCRIBE", "EVOLVE"} <= set(operation_counts)
     # This library and delta-rs also use the checkpoints, and must read the files that the commits describe.
     assert set(Snapshot.load(LocalLogStore(str(table))).files["path"].to_pylist()) == set(files)
     assert {Path(uri).name for uri in deltalake.DeltaTable(str(table)).file_uris()} == {

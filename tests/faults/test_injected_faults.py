@@ -48,7 +48,7 @@ PUT_FAULTS = (
 class Writer:
     """A task that repeats its run until it learns that its rows are in the table. Each attempt writes another file.
 
-    `reports` has for each attempt the path of its file, its answer and its part of the journal. The answer is the
+    `reports` contains for each attempt the path of its file, its answer and its part of the journal. The answer is the
     committed version, "unknown", "failed" or "killed".
     """
 
@@ -78,7 +78,9 @@ class Writer:
         except TableNotFoundError:
             base = None
         if base is None:
-            current = proposal(-1, PROTOCOL, metadata({"delta.checkpointInterval": "3"}), add(path), txn(self.app_id))
+            write_proposal = proposal(
+                -1, PROTOCOL, metadata({"delta.checkpointInterval": "3"}), add(path), txn(self.app_id)
+            )
         else:
             outcome = earlier_result(base, store.root, RunIdentity(app_id=self.app_id))
             if outcome is not None:
@@ -87,40 +89,43 @@ class Writer:
             if self.kind == "replace":
                 removes = list(removes_of(base.files, deletion_timestamp_ms=self.storage.now_ms, data_change=True))
                 reads = ReadSet(whole_table=True)
-            current = proposal(
+            write_proposal = proposal(
                 base.version, add(path), *removes, txn(self.app_id), rules=(base.protocol, base.metadata), reads=reads
             )
         pass_seconds = lambda seconds: self.storage.pass_time(int(seconds * 1000))
-        outcome = commit(store, current, clock_ms=lambda: self.storage.now_ms, pause=pass_seconds)
+        outcome = commit(store, write_proposal, clock_ms=lambda: self.storage.now_ms, pause=pass_seconds)
         if isinstance(outcome, Committed):
             after_commit(store, outcome.version, clock_ms=lambda: self.storage.now_ms)
         return outcome.version
 
 
 class Reader:
-    """A reader that loads the table repeatedly. `reads` has the version and the paths of each load without an error."""
+    """A reader that loads the table repeatedly.
+
+    `read_versions` contains the version and the paths of its files, for each load without an error.
+    """
 
     def __init__(self):
-        self.reads = []
+        self.read_versions = []
 
     def __call__(self, store):
         for _ in range(4):
             try:
                 snapshot = Snapshot.load(store)
-                self.reads.append((snapshot.version, sorted(snapshot.files["path"].to_pylist())))
+                self.read_versions.append((snapshot.version, sorted(snapshot.files["path"].to_pylist())))
             except (DeltaLiteError, Killed):
                 continue
 
 
 class Log:
-    """The final state of the log. `log_start` has the first version of the log, and the live files of this version.
+    """The final state of the log. `log_start` is the first version of the log, and the live files of this version.
 
-    `files` has the sorted live files of each version. `versions_of_path` and `versions_of_run` have the versions that
-    added a file, and those with the `txn` of a run.
+    `files_by_version` contains the sorted live files of each version. `versions_of_path` contains the versions that
+    added a file, and `versions_of_run` the versions with the `txn` of a run.
     """
 
     def __init__(self, memory, log_start):
-        self.files, self.versions_of_path, self.versions_of_run = {}, {}, {}
+        self.files_by_version, self.versions_of_path, self.versions_of_run = {}, {}, {}
         version, files = log_start
         while (data := memory.read(commit_name(version))) is not None:
             for action in parse_commit(data, "x"):
@@ -132,9 +137,10 @@ class Log:
                         files = files - {path}
                     case SetTransaction(app_id=app_id):
                         self.versions_of_run.setdefault(app_id, []).append(version)
-            self.files[version] = sorted(files)
+            self.files_by_version[version] = sorted(files)
             version += 1
-        assert sum(name.endswith(".json") for name in memory.files) == len(self.files), "a version is missing"
+        commit_count = sum(name.endswith(".json") for name in memory.files)
+        assert commit_count == len(self.files_by_version), "a version is missing"
 
 
 def check_results(storage, log_start, writers, readers):
@@ -147,22 +153,22 @@ def check_results(storage, log_start, writers, readers):
             match answer:
                 case int():
                     versions = log.versions_of_run[writer.app_id]
-                    assert versions == [answer], f"the answer for {path} is {answer}, but the log has {versions}"
+                    assert versions == [answer], f"the answer for {path} is {answer}, but its run is in {versions}"
                 case "failed":
                     versions = log.versions_of_path.get(path)
-                    assert versions is None, f"the answer for {path} is a failure, but the log has {versions}"
+                    assert versions is None, f"the answer for {path} is a failure, but it is in {versions}"
                 case "unknown":
                     assert is_ambiguous(journal), f"the journal tells the outcome for {path}: {journal}"
-    for version, paths in (read for reader in readers for read in reader.reads):
-        assert paths == log.files[version], f"version {version} was read wrongly"
-    if log.files:
+    for version, paths in (pair for reader in readers for pair in reader.read_versions):
+        assert paths == log.files_by_version[version], f"version {version} was read wrongly"
+    if log.files_by_version:
         newest = load(storage.memory)
-        assert (newest.version, sorted(newest.files["path"].to_pylist())) == max(log.files.items())
+        assert (newest.version, sorted(newest.files["path"].to_pylist())) == max(log.files_by_version.items())
         assert set(newest.transactions) == set(log.versions_of_run)
 
 
 def is_ambiguous(journal):
-    """Whether the journal of a writer does not tell whether the log has its last put, or will have it later."""
+    """Return True if a writer's journal does not show whether its last put is in the log, or arrives there later."""
     last_put = next(name for operation, name, _, _ in reversed(journal) if operation == "put")
     accesses = [(operation, fault, answer) for operation, name, fault, answer in journal if name == last_put]
     puts = [(fault, answer) for operation, fault, answer in accesses if operation == "put"]
@@ -175,7 +181,7 @@ def is_ambiguous(journal):
 
 
 def make_storage(table_kind):
-    """Return a storage, and the start of its log as `Log` takes it.
+    """Return a storage, and the argument `log_start` of `Log` for it.
 
     The storage has no table ("none"), a table with all its commits ("small"), or one whose first commits were cleaned
     up after a checkpoint of several parts ("parts").

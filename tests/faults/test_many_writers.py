@@ -25,14 +25,14 @@ def append(table, number, commits, barrier, queue):
 
     Puts `{version: (app id, path of the file)}` into the queue.
     """
-    store, runs_by_version = LocalLogStore(table), {}
+    store, run_and_path_by_version = LocalLogStore(table), {}
     barrier.wait()
     for turn in range(commits):
         run, path = f"run {number}/{turn}", f"{uuid.uuid4()}.parquet"
         outcome = commit(store, proposal(Snapshot.load(store).version, add(path), txn(run)))
         after_commit(store, outcome.version)
-        runs_by_version[outcome.version] = (run, path)
-    queue.put(runs_by_version)
+        run_and_path_by_version[outcome.version] = (run, path)
+    queue.put(run_and_path_by_version)
 
 
 @pytest.mark.parametrize("commits", [5, pytest.param(25, marks=pytest.mark.campaign)])
@@ -51,15 +51,15 @@ def test_the_log_contains_each_commit_of_many_processes_exactly_once(tmp_path, c
     for writer in writers:
         writer.join(30)
         assert writer.exitcode == 0
-    runs_by_version = {version: run for report in reports for version, run in report.items()}
-    assert sum(map(len, reports)) == len(runs_by_version) == WRITERS * commits
-    assert sorted(runs_by_version) == list(range(1, WRITERS * commits + 1))
-    for version, (run, path) in runs_by_version.items():
+    run_and_path_by_version = {version: run for report in reports for version, run in report.items()}
+    assert sum(map(len, reports)) == len(run_and_path_by_version) == WRITERS * commits
+    assert sorted(run_and_path_by_version) == list(range(1, WRITERS * commits + 1))
+    for version, (run, path) in run_and_path_by_version.items():
         actions = parse_commit(store.read(commit_name(version)), "x")
         assert [action.path for action in actions if isinstance(action, AddFile)] == [path]
         assert [action.app_id for action in actions if isinstance(action, SetTransaction)] == [run]
-    paths = {path for _, path in runs_by_version.values()}
+    paths = {path for _, path in run_and_path_by_version.values()}
     snapshot = Snapshot.load(store)
     assert snapshot.version == WRITERS * commits and set(snapshot.files["path"].to_pylist()) == paths
-    assert set(snapshot.transactions) == {run for run, _ in runs_by_version.values()}
+    assert set(snapshot.transactions) == {run for run, _ in run_and_path_by_version.values()}
     assert {Path(uri).name for uri in deltalake.DeltaTable(str(table)).file_uris()} == paths

@@ -11,7 +11,7 @@ from tests.support.tables import sorted_rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]
 
-OLD = [(1, "a"), (2, "a"), (50, "b")]
+ROWS_BEFORE = [(1, "a"), (2, "a"), (50, "b")]
 ARGUMENTS = {
     "query": values("id, day", "1, 'a'", "50, 'x'", "7, 'c'"),
     "on": "target.id = source.id",
@@ -19,17 +19,25 @@ ARGUMENTS = {
     "inserts": [{"insert": "*"}],
     "run": "airflow/dag/task/-1/manual",
 }
-AFTER = sorted_rows([(2, "a"), (50, "x"), (7, "c")])
+ROWS_AFTER = sorted_rows([(2, "a"), (50, "x"), (7, "c")])
 
 
 @pytest.mark.parametrize("properties", [FEED, FEED | VECTORS], ids=["files", "vectors"])
 def test_a_merge_survives_a_kill_at_every_file_move(spark_site, spark, tmp_path, properties):
     template = tmp_path / "template"
-    query = values("id, day", *[str(row)[1:-1] for row in OLD]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
+    query = values("id, day", *[str(row)[1:-1] for row in ROWS_BEFORE]).replace("SELECT", "SELECT /*+ COALESCE(1) */")
     write_rows(spark, template, query, partition_by=("day",), properties=properties | {"delta.checkpointInterval": "1"})
-    kinds = MOVES if properties == FEED else (*MOVES, "open to write")  # a deletion vector is written in place
+    # A merge writes deletion vectors in place and does not move them.
+    kinds = MOVES if properties == FEED else (*MOVES, "open to write")
     steps = kill_at_steps(
-        spark_site, tmp_path, template, "merge", rows_before=OLD, rows_after=AFTER, kinds=kinds, **ARGUMENTS
+        spark_site,
+        tmp_path,
+        template,
+        "merge",
+        rows_before=ROWS_BEFORE,
+        rows_after=ROWS_AFTER,
+        kinds=kinds,
+        **ARGUMENTS,
     )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
     assert any("/_change_data/" in step for step in steps) and any("day=" in step for step in steps)

@@ -16,28 +16,28 @@ import pytest
 
 from tests.faults.crash_site import CHANGES, MOVES
 from tests.faults.killing import check_whole, count_commits_of_run, kill_at_steps
-from tests.support.loops import sampled
 from tests.support.properties import FEED, VECTORS
+from tests.support.selection import sampled
 from tests.support.submitting import submit_command
 from tests.support.tables import request, sorted_rows, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 RUN = "airflow/dag/task/-1/manual"
-OLD = [(1, "a"), (2, "a"), (50, "b")]
-NEW = [(7, "a"), (8, "c")]
+OLD_ROWS = [(1, "a"), (2, "a"), (50, "b")]
+NEW_ROWS = [(7, "a"), (8, "c")]
 MODES = {
-    "append": ({}, [*OLD, *NEW], MOVES),
-    "overwrite": ({"mode": "overwrite"}, NEW, MOVES),
-    "the partitions written": ({"mode": "overwrite", "partition_overwrite": "dynamic"}, [(50, "b"), *NEW], MOVES),
+    "append": ({}, [*OLD_ROWS, *NEW_ROWS], MOVES),
+    "overwrite": ({"mode": "overwrite"}, NEW_ROWS, MOVES),
+    "the partitions written": ({"mode": "overwrite", "partition_overwrite": "dynamic"}, [(50, "b"), *NEW_ROWS], MOVES),
     "rows that match": (
         {"mode": "overwrite", "replace_where": "id < 2 OR id BETWEEN 7 AND 8"},
-        [(2, "a"), (50, "b"), *NEW],
+        [(2, "a"), (50, "b"), *NEW_ROWS],
         MOVES,
     ),
-    "ignore": ({"mode": "ignore"}, OLD, CHANGES),
+    "ignore": ({"mode": "ignore"}, OLD_ROWS, CHANGES),
 }
-"""The request of each case, the resulting rows, and the kinds of steps at which the test kills the command."""
+"""For each case: options of the request, the resulting rows, and the kinds of steps at which the test kills."""
 ROW_COMMANDS = {
     "delete": ({"condition": "id IN (1, 50)"}, [(2, "a")]),
     "update": ({"condition": "id IN (1, 50)", "values": {"id": "id + 10"}}, [(2, "a"), (11, "a"), (60, "b")]),
@@ -53,23 +53,25 @@ def query_for(rows):
 @pytest.mark.campaign
 @pytest.mark.parametrize("mode", MODES)
 def test_a_write_survives_kills_at_file_changes(spark_site, spark, tmp_path, mode):
-    options, rows_after, steps_to_kill = MODES[mode]
+    options, rows_after, kinds = MODES[mode]
     template = tmp_path / "template"
-    write_rows(spark, template, query_for(OLD), partition_by=("day",), properties={"delta.checkpointInterval": "1"})
-    task = {"query": query_for(NEW), "run": RUN, **options}
+    write_rows(
+        spark, template, query_for(OLD_ROWS), partition_by=("day",), properties={"delta.checkpointInterval": "1"}
+    )
+    arguments = {"query": query_for(NEW_ROWS), "run": RUN, **options}
     steps = kill_at_steps(
         spark_site,
         tmp_path,
         template,
         "write",
-        rows_before=OLD,
+        rows_before=OLD_ROWS,
         rows_after=sorted_rows(rows_after),
-        kinds=steps_to_kill,
-        **task,
+        kinds=kinds,
+        **arguments,
     )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
-    moved = sum(step.startswith("os.rename") and "/day=" in step for step in steps)
-    assert moved == {"ignore": 0, "rows that match": 3}.get(mode, 2)
+    moved_file_count = sum(step.startswith("os.rename") and "/day=" in step for step in steps)
+    assert moved_file_count == {"ignore": 0, "rows that match": 3}.get(mode, 2)
 
 
 @pytest.mark.parametrize(
@@ -80,23 +82,23 @@ def test_a_write_survives_kills_at_file_changes(spark_site, spark, tmp_path, mod
 @pytest.mark.parametrize("command", ROW_COMMANDS)
 @pytest.mark.campaign
 def test_a_row_command_survives_kills_at_file_changes(spark_site, spark, tmp_path, command, properties):
-    task, rows_after = ROW_COMMANDS[command]
+    arguments, rows_after = ROW_COMMANDS[command]
     template = tmp_path / "template"
     properties = properties | {"delta.checkpointInterval": "1"}
-    write_rows(spark, template, query_for(OLD), partition_by=("day",), properties=properties)
+    write_rows(spark, template, query_for(OLD_ROWS), partition_by=("day",), properties=properties)
     # A delete writes deletion vectors in place and moves no file, so the test kills it at CHANGES.
     writes_vectors = VECTORS.items() <= properties.items() and command == "delete"
-    steps_to_kill = CHANGES if writes_vectors else MOVES
+    kinds = CHANGES if writes_vectors else MOVES
     steps = kill_at_steps(
         spark_site,
         tmp_path,
         template,
         command,
-        rows_before=OLD,
+        rows_before=OLD_ROWS,
         rows_after=sorted_rows(rows_after),
-        kinds=steps_to_kill,
+        kinds=kinds,
         run=RUN,
-        **task,
+        **arguments,
     )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
     if writes_vectors:
@@ -104,9 +106,16 @@ def test_a_row_command_survives_kills_at_file_changes(spark_site, spark, tmp_pat
 
 
 def test_the_first_write_of_a_table_survives_kills_at_file_changes(spark_site, tmp_path):
-    task = {"query": query_for(NEW), "run": RUN, "mode": "error", "partition_by": ("day",)}
+    arguments = {"query": query_for(NEW_ROWS), "run": RUN, "mode": "error", "partition_by": ("day",)}
     steps = kill_at_steps(
-        spark_site, tmp_path, None, "write", rows_before=None, rows_after=sorted_rows(NEW), kinds=CHANGES, **task
+        spark_site,
+        tmp_path,
+        None,
+        "write",
+        rows_before=None,
+        rows_after=sorted_rows(NEW_ROWS),
+        kinds=CHANGES,
+        **arguments,
     )
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
 
@@ -122,7 +131,7 @@ FIRST_FILES = {
 def test_a_job_survives_a_kill_with_its_jvm(spark, tmp_path, moment):
     """The test kills the process group of a `spark-submit` when a file with the moment's pattern appears."""
     table = tmp_path / "t"
-    write_rows(spark, table, query_for(OLD), properties={"delta.checkpointInterval": "1"})
+    write_rows(spark, table, query_for(OLD_ROWS), properties={"delta.checkpointInterval": "1"})
     write_request = request(table, "SELECT CAST(id AS INT) AS id, 'z' AS day FROM range(100, 20100)", run=RUN)
     assert not any(table.glob(FIRST_FILES[moment]))
     job = subprocess.Popen(
@@ -137,8 +146,8 @@ def test_a_job_survives_a_kill_with_its_jvm(spark, tmp_path, moment):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
         job.wait()
-    rows_after = sorted_rows([*OLD, *((number, "z") for number in range(100, 20_100))])
-    check_whole(table, OLD, rows_after)
+    rows_after = sorted_rows([*OLD_ROWS, *((number, "z") for number in range(100, 20_100))])
+    check_whole(table, OLD_ROWS, rows_after)
     second_result = write_rows(spark, table, write_request.query, run=RUN)
     assert second_result.skipped or moment != "at the commit"
     check_whole(table, rows_after)

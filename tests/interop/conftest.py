@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.delta_spark import DeltaSpark, check_installed
+from tests.support.delta_spark import DeltaSpark, skip_or_fail_if_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeltaSpark]:
     """The session of delta-spark, which runs SQL statements."""
-    check_installed()
+    skip_or_fail_if_missing()
     session = DeltaSpark(tmp_path_factory.mktemp("delta-spark"))
     yield session
     session.stop()

@@ -24,7 +24,10 @@ from deltalite.requests import CheckpointRequest, DeleteRequest, MergeRequest, U
 from tests.support.delta_spark import DeltaSparkError
 from tests.support.row_model import delta_rs
 from tests.support.row_model.cases import Case, Source
-from tests.support.row_model.chance import (
+from tests.support.row_model.delta_spark_sql import has_same_meaning, statement
+from tests.support.row_model.delta_spark_sql import rows_of as rows_of_answer
+from tests.support.row_model.operations import Ambiguous, Outcome, Relation
+from tests.support.row_model.random_cases import (
     Features,
     random_deletion,
     random_merge_case,
@@ -32,9 +35,6 @@ from tests.support.row_model.chance import (
     random_table,
     random_update,
 )
-from tests.support.row_model.delta_spark_sql import has_same_meaning, statement
-from tests.support.row_model.delta_spark_sql import rows_of as rows_of_answer
-from tests.support.row_model.operations import Ambiguous, Outcome, Relation
 from tests.support.row_model.tables import feed, read, write_table
 from tests.support.row_model.values import hashable_form, row_counts
 from tests.support.tables import optimize_table, write_rows
@@ -43,7 +43,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.m
 
 COMMANDS = {DeleteRequest: delete, UpdateRequest: update, MergeRequest: merge}
 ROUNDS = {False: 8, True: 200}
-"""The number of rounds, in `make test` and in the campaign."""
+"""The number of rounds: in `make test` (False) and in the campaign (True)."""
 KINDS = {
     "vectors-feed": Features(vectors=True, feed=True),
     "files-feed": Features(feed=True),
@@ -68,10 +68,10 @@ class AlternatingTable:
         self.spark, self.delta_spark, self.random = spark, delta_spark, Random(seed)
         self.features, self.has_delta_rs = KINDS[kind], kind == "delta-rs"
         table = random_table(self.random, self.features, plain=self.has_delta_rs)
-        self.relation, self.spelled = table.relation, table.spelled
-        self.partition = None if table.partition is None else table.spelled[table.partition]
+        self.relation, self.spellings = table.relation, table.spellings
+        self.partition = None if table.partition is None else table.spellings[table.partition]
         self.path = write_table(folder / "t", table)
-        self.name = f"delta.`{self.path}`"
+        self.sql_name = f"delta.`{self.path}`"
         self.journal = [f"seed {seed}", repr(table)]
 
     def run_round(self) -> None:
@@ -100,10 +100,10 @@ class AlternatingTable:
     def change(self, case: Case):
         """Perform DELETE, UPDATE or MERGE, and return the changes that the model predicts."""
         outcome = case.outcome(self.relation)
-        engine = self._engine(is_for_delta_rs=delta_rs.has_same_meaning(case, self.relation, self.partition))
+        engine = self._choose_engine(is_for_delta_rs=delta_rs.has_same_meaning(case, self.relation, self.partition))
         if engine is Engine.DELTA_SPARK and not has_same_meaning(case, self.relation):
             engine = Engine.DELTALITE
-        sql, request = statement(case, self.name), case.request(self.path)
+        sql, request = statement(case, self.sql_name), case.request(self.path)
         self.journal.append(sql)
 
         def run_statement():
@@ -136,9 +136,9 @@ class AlternatingTable:
         """Append rows, and return the changes that the model predicts."""
         columns = self.relation.columns
         rows = [random_row(self.random, columns) for _ in range(self.random.randint(1, 4))]
-        source = Source(relation=Relation(columns=columns, rows=rows), spelled=self.spelled)
-        engine = self._engine()
-        self.journal.append(f"INSERT INTO {self.name} {source.query}")
+        source = Source(relation=Relation(columns=columns, rows=rows), spellings=self.spellings)
+        engine = self._choose_engine()
+        self.journal.append(f"INSERT INTO {self.sql_name} {source.query}")
         match engine:
             case Engine.DELTALITE:
                 write_rows(self.spark, self.path, source.query)
@@ -155,11 +155,11 @@ class AlternatingTable:
             self.journal.append("-- checkpoint")
             checkpoint(self.spark, CheckpointRequest(table=self.path))
             return []
-        match self._engine():
+        match self._choose_engine():
             case Engine.DELTALITE:
                 optimize_table(self.spark, self.path, max_deleted_rows_ratio=0)
             case Engine.DELTA_SPARK:
-                self.delta_spark.sql(f"OPTIMIZE {self.name}")
+                self.delta_spark.sql(f"OPTIMIZE {self.sql_name}")
             case Engine.DELTA_RS:
                 DeltaRsTable(self.path).optimize.compact()
         return []
@@ -186,8 +186,11 @@ class AlternatingTable:
         kinds = [row[len(columns)] for row in answer]
         assert Counter(zip(kinds, map(hashable_form, change_rows), strict=True)) == expected_changes
 
-    def _engine(self, *, is_for_delta_rs: bool = True) -> Engine:
-        """Choose the engine of a statement. delta-rs gives another meaning to a statement without `is_for_delta_rs`."""
+    def _choose_engine(self, *, is_for_delta_rs: bool = True) -> Engine:
+        """Choose the engine of a statement, and note it in the journal.
+
+        Do not choose delta-rs if `is_for_delta_rs` is false, because it would give the statement another meaning.
+        """
         engines = [Engine.DELTALITE, Engine.DELTA_SPARK]
         if self.has_delta_rs and is_for_delta_rs:
             engines.append(Engine.DELTA_RS)

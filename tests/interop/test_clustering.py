@@ -20,12 +20,12 @@ def newest_version(table):
 
 def clustering_of(delta_spark, table):
     (detail,) = delta_spark.sql(f"DESCRIBE DETAIL delta.`{table}`")
-    return detail[8]  # the column clusteringColumns
+    return detail[8]  # this is the column clusteringColumns
 
 
 def test_each_engine_keeps_the_cubes_of_the_other(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
-    name = f"delta.`{table}`"
+    sql_name = f"delta.`{table}`"
     define_table(
         spark,
         TableRequest(
@@ -36,10 +36,10 @@ def test_each_engine_keeps_the_cubes_of_the_other(spark, delta_spark, tmp_path):
     write_rows(spark, table, "SELECT id, named_struct('a b', CAST(id AS INT)) AS s FROM range(100)")
     assert optimize_table(spark, table).metrics["numAddedFiles"] == 1
     version = newest_version(table)
-    delta_spark.sql(f"OPTIMIZE {name}")
+    delta_spark.sql(f"OPTIMIZE {sql_name}")
     assert newest_version(table) == version, "delta-spark must not rewrite the cube of this library"
-    delta_spark.sql(f"INSERT INTO {name} SELECT id, named_struct('a b', CAST(id AS INT)) FROM range(100, 200)")
-    delta_spark.sql(f"OPTIMIZE {name}")
+    delta_spark.sql(f"INSERT INTO {sql_name} SELECT id, named_struct('a b', CAST(id AS INT)) FROM range(100, 200)")
+    delta_spark.sql(f"OPTIMIZE {sql_name}")
     version = newest_version(table)
     adds = actions_of(table, version)["add"]
     assert {add["clusteringProvider"] for add in adds} == {"liquid"}
@@ -55,18 +55,18 @@ def test_each_engine_keeps_the_cubes_of_the_other(spark, delta_spark, tmp_path):
 
 def test_each_engine_changes_the_clustering_columns_of_the_other(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
-    name = f"delta.`{table}`"
-    delta_spark.sql(f"CREATE TABLE {name} (a INT, b INT, c INT) USING delta CLUSTER BY (a, b)")
-    delta_spark.sql(f"INSERT INTO {name} VALUES (1, 2, 3), (4, 5, 6)")
+    sql_name = f"delta.`{table}`"
+    delta_spark.sql(f"CREATE TABLE {sql_name} (a INT, b INT, c INT) USING delta CLUSTER BY (a, b)")
+    delta_spark.sql(f"INSERT INTO {sql_name} VALUES (1, 2, 3), (4, 5, 6)")
     assert optimize_table(spark, table).metrics["numAddedFiles"] == 1
     define_table(spark, TableRequest(table=str(table), cluster_by=["c"]))
     assert clustering_of(delta_spark, table) == ["c"]
-    delta_spark.sql(f"ALTER TABLE {name} CLUSTER BY (b)")
+    delta_spark.sql(f"ALTER TABLE {sql_name} CLUSTER BY (b)")
     assert optimize_table(spark, table, full=True).metrics["numAddedFiles"] == 1
     operation = actions_of(table, newest_version(table))["commitInfo"]["operationParameters"]
     assert (operation["clusterBy"], operation["isFull"]) == ('["b"]', True)
     define_table(spark, TableRequest(table=str(table), cluster_by=[]))
     assert clustering_of(delta_spark, table) == []
-    delta_spark.sql(f"ALTER TABLE {name} CLUSTER BY (a)")
+    delta_spark.sql(f"ALTER TABLE {sql_name} CLUSTER BY (a)")
     assert not define_table(spark, TableRequest(table=str(table), cluster_by=["a"])).committed
     assert rows(table) == [(1, 2, 3), (4, 5, 6)]

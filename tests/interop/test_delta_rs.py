@@ -29,9 +29,11 @@ def rows_by_delta_rs(table, **at):
 def write_in_every_mode(spark, table):
     """Write a table with one commit in each mode."""
     columns = "id, name, amount, at, day"
-    row = "{0}, 'n{0}', CAST({0}.5 AS DECIMAL(10,2)), TIMESTAMP'2026-01-0{0} 12:00:00.123456Z', DATE'2026-01-0{1}'"
+    row_template = (
+        "{0}, 'n{0}', CAST({0}.5 AS DECIMAL(10,2)), TIMESTAMP'2026-01-0{0} 12:00:00.123456Z', DATE'2026-01-0{1}'"
+    )
     write = lambda *lines, **options: write_rows(
-        spark, table, values(columns, *(row.format(*line) for line in lines)), **options
+        spark, table, values(columns, *(row_template.format(*line) for line in lines)), **options
     )
     properties = {"delta.checkpointInterval": "4", "mine": "yes"}
     write((1, 1), (2, 1), (3, 2), mode="error", partition_by=("day",), properties=properties, run="first")
@@ -160,8 +162,8 @@ def delta_rs_folder(tmp_path):
     return table
 
 
-def comparable(row):
-    """Return a row with its struct and its map as dictionaries, which all engines return equally."""
+def comparable_row(row):
+    """Return a row with its struct and its map as dictionaries, so that rows of different engines can be compared."""
     return {**row, "price": None if row["price"] is None else dict(row["price"]), "counts": dict(row["counts"] or ())}
 
 
@@ -173,11 +175,11 @@ def test_deltalite_reads_and_appends_to_a_table_of_delta_rs(spark, delta_rs_fold
 
     def assert_all_engines_read_the_expected_rows():
         deltalite_rows = sorted(DeltaTable(str(delta_rs_folder)).to_arrow().to_pylist(), key=lambda row: row["id"])
-        assert [comparable(row) for row in deltalite_rows] == [comparable(row) for row in expected]
+        assert [comparable_row(row) for row in deltalite_rows] == [comparable_row(row) for row in expected]
         delta_rs_rows = sorted(
             DeltaRsTable(str(delta_rs_folder)).to_pyarrow_table().to_pylist(), key=lambda row: row["id"]
         )
-        assert [comparable(row) for row in delta_rs_rows] == [comparable(row) for row in expected]
+        assert [comparable_row(row) for row in delta_rs_rows] == [comparable_row(row) for row in expected]
         frame = delta.read(spark, str(delta_rs_folder)).orderBy("id")
         comparable_columns = ["id", "name", "day", "kind", "price", "bytes", "flag", "single"]
         for spark_row, row in zip(frame.collect(), expected, strict=True):

@@ -18,7 +18,7 @@ from tests.support.fuzzing import scaled
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.usefixtures("one_task")]
 
 STATEMENTS = {False: 5, True: 25}
-"""The number of statements for a table, in `make test` and in the campaign."""
+"""The number of statements for a table: in `make test` (False) and in the campaign (True)."""
 
 
 @pytest.mark.parametrize("seed", range(scaled(2)), ids=lambda seed: f"seed-{seed}")

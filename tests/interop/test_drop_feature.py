@@ -36,15 +36,15 @@ def widened_table(spark, tmp_path):
 
 
 def test_delta_spark_changes_a_table_from_which_this_library_dropped_the_feature(spark, delta_spark, widened_table):
-    name = f"delta.`{widened_table}`"
+    sql_name = f"delta.`{widened_table}`"
     drop_type_widening(spark, widened_table)
     assert_rows(delta_spark, widened_table, ROWS)
-    delta_spark.sql(f"INSERT INTO {name} VALUES (4, 'b')")
-    delta_spark.sql(f"UPDATE {name} SET id = 20 WHERE id = 2")
+    delta_spark.sql(f"INSERT INTO {sql_name} VALUES (4, 'b')")
+    delta_spark.sql(f"UPDATE {sql_name} SET id = 20 WHERE id = 2")
     delete_rows(spark, widened_table, "id = 1")
     assert_rows(delta_spark, widened_table, [[4, "b"], [20, "b"], [3_000_000_000, "a"]])
-    delta_spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
-    delta_spark.sql(f"ALTER TABLE {name} ALTER COLUMN id TYPE DECIMAL(20, 0)")
+    delta_spark.sql(f"ALTER TABLE {sql_name} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    delta_spark.sql(f"ALTER TABLE {sql_name} ALTER COLUMN id TYPE DECIMAL(20, 0)")
     drop_type_widening(spark, widened_table)
     assert sorted(str(row[0]) for row in rows(widened_table)) == ["20", "3000000000", "4"]
     assert sorted(str(row[0]) for row in delta_spark.rows(widened_table)) == ["20", "3000000000", "4"]
@@ -54,23 +54,23 @@ def test_delta_spark_rewrites_no_file_if_this_library_has_dropped_the_feature_be
     """If a drop by this library is killed, delta-spark can complete it: all files have the newest types already."""
     drop_type_widening(spark, widened_table)
     files = set(DeltaTable(str(widened_table)).files()["path"].to_pylist())
-    name = f"delta.`{widened_table}`"
-    delta_spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
-    delta_spark.sql(f"ALTER TABLE {name} DROP FEATURE typeWidening")
+    sql_name = f"delta.`{widened_table}`"
+    delta_spark.sql(f"ALTER TABLE {sql_name} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    delta_spark.sql(f"ALTER TABLE {sql_name} DROP FEATURE typeWidening")
     assert set(DeltaTable(str(widened_table)).files()["path"].to_pylist()) == files
     assert_rows(delta_spark, widened_table, ROWS)
 
 
 def test_a_drop_by_each_engine_leaves_the_same_protocol_and_metadata(spark, delta_spark, widened_table, tmp_path):
-    copy = tmp_path / "copy"
+    delta_spark_table = tmp_path / "by-delta-spark"
     properties = "'delta.enableTypeWidening' = 'true', 'delta.enableDeletionVectors' = 'true'"
     columns = "(id INT, part STRING) USING delta PARTITIONED BY (part)"
-    delta_spark.sql(f"CREATE TABLE delta.`{copy}` {columns} TBLPROPERTIES ({properties})")
-    delta_spark.sql(f"INSERT INTO delta.`{copy}` VALUES (1, 'a')")
-    delta_spark.sql(f"ALTER TABLE delta.`{copy}` ALTER COLUMN id TYPE BIGINT")
-    delta_spark.sql(f"ALTER TABLE delta.`{copy}` DROP FEATURE typeWidening")
+    delta_spark.sql(f"CREATE TABLE delta.`{delta_spark_table}` {columns} TBLPROPERTIES ({properties})")
+    delta_spark.sql(f"INSERT INTO delta.`{delta_spark_table}` VALUES (1, 'a')")
+    delta_spark.sql(f"ALTER TABLE delta.`{delta_spark_table}` ALTER COLUMN id TYPE BIGINT")
+    delta_spark.sql(f"ALTER TABLE delta.`{delta_spark_table}` DROP FEATURE typeWidening")
     drop_type_widening(spark, widened_table)
-    by_this_library, by_delta_spark = DeltaTable(str(widened_table)), DeltaTable(str(copy))
+    by_this_library, by_delta_spark = DeltaTable(str(widened_table)), DeltaTable(str(delta_spark_table))
     for name in ("min_reader_version", "min_writer_version", "reader_features"):
         assert getattr(by_this_library.protocol, name) == getattr(by_delta_spark.protocol, name), name
     assert set(by_this_library.protocol.writer_features) == set(by_delta_spark.protocol.writer_features)

@@ -14,7 +14,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
 V1, V2 = {"delta.enableIcebergCompatV1": "true"}, {"delta.enableIcebergCompatV2": "true"}
 PARTITION_COLUMNS = {"delta.enableMaterializePartitionColumnsFeature": "true"}
-KINDS = pytest.mark.parametrize("properties", [V1, V2, PARTITION_COLUMNS], ids=["V1", "V2", "partition columns"])
+WITH_EACH_PROPERTY = pytest.mark.parametrize(
+    "properties", [V1, V2, PARTITION_COLUMNS], ids=["V1", "V2", "partition columns"]
+)
 ROWS = "SELECT id, CAST(id % 2 AS STRING) AS part, struct(id AS a) AS s FROM range({}, {})"
 REPLACE = """
     REPLACE TABLE {} (id BIGINT, other STRING) USING delta PARTITIONED BY (other)
@@ -49,31 +51,31 @@ def columns_of_files(table):
     }
 
 
-@KINDS
+@WITH_EACH_PROPERTY
 @pytest.mark.parametrize("creator", ["this library", "delta-spark"])
 def test_both_engines_change_one_table(spark, delta_spark, table, properties, creator):
-    name = f"delta.`{table}`"
+    sql_name = f"delta.`{table}`"
     if creator == "delta-spark":
         property_list = ", ".join(f"'{key}' = '{text}'" for key, text in properties.items())
-        delta_spark.sql(f"CREATE TABLE {name} (id BIGINT, part STRING, s STRUCT<a: BIGINT>) USING delta "
+        delta_spark.sql(f"CREATE TABLE {sql_name} (id BIGINT, part STRING, s STRUCT<a: BIGINT>) USING delta "
                         f"PARTITIONED BY (part) TBLPROPERTIES ({property_list})")  # fmt: skip
         write_rows(spark, table, ROWS.format(0, 4))
     else:
         write_rows(spark, table, ROWS.format(0, 4), partition_by=("part",), properties=properties)
-    delta_spark.sql(f"INSERT INTO {name} {ROWS.format(4, 8)}")
+    delta_spark.sql(f"INSERT INTO {sql_name} {ROWS.format(4, 8)}")
     assert len(columns_of_files(table)) == 1
     update_rows(spark, table, {"s.a": "s.a + 10"}, "id = 5")
-    delta_spark.sql(f"UPDATE {name} SET s.a = s.a + 20 WHERE id = 2")
+    delta_spark.sql(f"UPDATE {sql_name} SET s.a = s.a + 20 WHERE id = 2")
     delete_rows(spark, table, "id = 4")
-    delta_spark.sql(f"DELETE FROM {name} WHERE id = 7")
+    delta_spark.sql(f"DELETE FROM {sql_name} WHERE id = 7")
     merge_into(spark, table, SOURCE, "target.id = source.id", matched=[{"update": "*"}])
     assert_rows(delta_spark, table, expected_rows([0, 1, 2, 3, 5, 6], {5: 15, 2: 22, 1: -1}))
     optimize_table(spark, table)
-    delta_spark.sql(f"INSERT INTO {name} {ROWS.format(8, 10)}")
-    delta_spark.sql(f"OPTIMIZE {name}")
+    delta_spark.sql(f"INSERT INTO {sql_name} {ROWS.format(8, 10)}")
+    delta_spark.sql(f"OPTIMIZE {sql_name}")
     assert_rows(delta_spark, table, expected_rows([0, 1, 2, 3, 5, 6, 8, 9], {5: 15, 2: 22, 1: -1}))
     (columns,) = columns_of_files(table)
-    assert len(columns) == 3 and (properties is PARTITION_COLUMNS or all(number for _, number in columns))
+    assert len(columns) == 3 and (properties is PARTITION_COLUMNS or all(field_id for _, field_id in columns))
 
 
 def test_both_engines_tag_their_files_with_the_same_version_of_iceberg_compatibility(spark, delta_spark, table):

@@ -34,7 +34,7 @@ def row_ids_by_delta_spark(delta_spark, table):
 
 
 def has_same_row_ids(ids_before, ids_after):
-    """Whether each row of both versions has the same row id in both."""
+    """Whether each row that still exists has the same row id as before."""
     return all(ids_after[id_][0] == row_id for id_, (row_id, _) in ids_before.items() if id_ in ids_after)
 
 
@@ -58,13 +58,13 @@ def change_rows(spark, table, number):
 @pytest.mark.parametrize("creator", ["this library", "delta-spark"])
 def test_both_engines_keep_the_ids_of_the_other(spark, delta_spark, tmp_path, pytestconfig, creator):
     table = tmp_path / "t"
-    name = f"delta.`{table}`"
+    sql_name = f"delta.`{table}`"
     if creator == "this library":
         write_rows(spark, table, "SELECT id, 'new' AS name FROM range(20)", properties=PROPERTIES)
     else:
         properties = ", ".join(f"'{key}' = '{value}'" for key, value in PROPERTIES.items())
-        delta_spark.sql(f"CREATE TABLE {name} (id BIGINT, name STRING) USING delta TBLPROPERTIES ({properties})")
-        delta_spark.sql(f"INSERT INTO {name} SELECT id, 'new' FROM range(20)")
+        delta_spark.sql(f"CREATE TABLE {sql_name} (id BIGINT, name STRING) USING delta TBLPROPERTIES ({properties})")
+        delta_spark.sql(f"INSERT INTO {sql_name} SELECT id, 'new' FROM range(20)")
     for number in range(2 if pytestconfig.getoption("--campaign") else 1):
         ids_before = row_ids(table)
         assert row_ids_by_delta_spark(delta_spark, table) == ids_before
@@ -72,21 +72,21 @@ def test_both_engines_keep_the_ids_of_the_other(spark, delta_spark, tmp_path, py
         ids_after_this_library = row_ids(table)
         assert row_ids_by_delta_spark(delta_spark, table) == ids_after_this_library
         assert has_same_row_ids(ids_before, ids_after_this_library)
-        delta_spark.sql(f"UPDATE {name} SET name = 'by delta-spark' WHERE id % 3 = {number}")
-        delta_spark.sql(f"DELETE FROM {name} WHERE id = {number + 4}")
-        delta_spark.sql(f"INSERT INTO {name} VALUES ({100 + number}, 'by delta-spark')")
-        delta_spark.sql(f"OPTIMIZE {name}")
+        delta_spark.sql(f"UPDATE {sql_name} SET name = 'by delta-spark' WHERE id % 3 = {number}")
+        delta_spark.sql(f"DELETE FROM {sql_name} WHERE id = {number + 4}")
+        delta_spark.sql(f"INSERT INTO {sql_name} VALUES ({100 + number}, 'by delta-spark')")
+        delta_spark.sql(f"OPTIMIZE {sql_name}")
         ids_after_delta_spark = row_ids(table)
         assert row_ids_by_delta_spark(delta_spark, table) == ids_after_delta_spark
         assert has_same_row_ids(ids_after_this_library, ids_after_delta_spark)
     assert len({row_id for row_id, _ in row_ids(table).values()}) == len(row_ids(table))
 
 
-def test_a_backfill_of_delta_spark_gives_ids_that_this_library_continues(spark, delta_spark, tmp_path):
+def test_this_library_keeps_the_row_ids_that_a_backfill_of_delta_spark_gave(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
-    name = f"delta.`{table}`"
+    sql_name = f"delta.`{table}`"
     write_rows(spark, table, "SELECT id, 'old' AS name FROM range(10)")
-    delta_spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
+    delta_spark.sql(f"ALTER TABLE {sql_name} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
     ids_before = row_ids_by_delta_spark(delta_spark, table)
     assert row_ids(table) == ids_before
     update_rows(spark, table, {"name": "'new'"}, "id = 3")

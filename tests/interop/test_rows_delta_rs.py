@@ -41,13 +41,13 @@ def table_of(*rows):
     return pa.Table.from_pylist([dict(zip(NAMES, row, strict=True)) for row in rows], schema=SCHEMA)
 
 
-FIRST = table_of(
+FIRST_ROWS = table_of(
     (1, "one", {"net": 1.5, "unit": "kg"}, "mon", 10),
     (2, None, None, "mon", 20),
     (3, "three", {"net": None, "unit": "l"}, "tue", None),
     (3, "again", {"net": 0.0, "unit": None}, "tue", 31),
 )
-SECOND = table_of(
+SECOND_ROWS = table_of(
     (None, "nobody", None, "tue", 0),
     (5, "it's", {"net": 5.5, "unit": "ż"}, None, 50),
     (6, "six", {"net": float("nan"), "unit": "kg"}, "wed", 60),
@@ -75,8 +75,8 @@ def variants(request):
 def origin(variants, tmp_path):
     """A table of delta-rs with two commits."""
     path = tmp_path / "origin"
-    write_deltalake(path, FIRST, partition_by=None if "plain" in variants else ["day"])
-    write_deltalake(path, SECOND, mode="append")
+    write_deltalake(path, FIRST_ROWS, partition_by=None if "plain" in variants else ["day"])
+    write_deltalake(path, SECOND_ROWS, mode="append")
     return path
 
 

@@ -1,4 +1,4 @@
-"""This library writes tables with features that delta-spark enabled or dropped, and delta-spark continues with them."""
+"""This library and delta-spark write to a table from which delta-spark has dropped a feature."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DAY_S = 24 * 3600
 
 
 @pytest.mark.campaign
-def test_a_table_with_a_dropped_feature_is_written_and_its_log_is_cleaned_up(spark, delta_spark, tmp_path):
+def test_delta_spark_reads_a_table_with_a_dropped_feature_before_and_after_log_cleanup(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
-    name = f"delta.`{table}`"
+    sql_name = f"delta.`{table}`"
     properties = "'delta.enableDeletionVectors' = 'true', 'delta.logRetentionDuration' = 'interval 7 days'"
-    delta_spark.sql(f"CREATE TABLE {name} (id BIGINT) USING delta TBLPROPERTIES ({properties})")
-    delta_spark.sql(f"INSERT INTO {name} SELECT id FROM range(0, 10, 1, 1)")
-    delta_spark.sql(f"DELETE FROM {name} WHERE id = 3")
-    delta_spark.sql(f"ALTER TABLE {name} DROP FEATURE deletionVectors")
+    delta_spark.sql(f"CREATE TABLE {sql_name} (id BIGINT) USING delta TBLPROPERTIES ({properties})")
+    delta_spark.sql(f"INSERT INTO {sql_name} SELECT id FROM range(0, 10, 1, 1)")
+    delta_spark.sql(f"DELETE FROM {sql_name} WHERE id = 3")
+    delta_spark.sql(f"ALTER TABLE {sql_name} DROP FEATURE deletionVectors")
     table_after_drop = DeltaTable(str(table))
     assert "checkpointProtection" in table_after_drop.protocol.writer_features
     boundary = int(table_after_drop.metadata.configuration["delta.requireCheckpointProtectionBeforeVersion"])
@@ -33,7 +33,7 @@ def test_a_table_with_a_dropped_feature_is_written_and_its_log_is_cleaned_up(spa
 
     write_rows(spark, table, "SELECT 20L AS id")
     delete_rows(spark, table, "id = 4")
-    delta_spark.sql(f"INSERT INTO {name} VALUES (30)")
+    delta_spark.sql(f"INSERT INTO {sql_name} VALUES (30)")
     expected = [[id_] for id_ in (0, 1, 2, 5, 6, 7, 8, 9, 20, 30)]
     assert delta_spark.rows(table) == sorted(expected, key=repr)
     assert rows(table) == sorted(map(tuple, expected), key=repr)

@@ -33,14 +33,14 @@ def type_changes(table):
 
 def test_each_engine_widens_columns_of_the_other(spark, delta_spark, tmp_path):
     table = tmp_path / "t"
-    name = f"delta.`{table}`"
+    sql_name = f"delta.`{table}`"
 
     first = "SELECT CAST(1 AS TINYINT) AS n, CAST(1.5 AS FLOAT) AS x, CAST(1.25 AS DECIMAL(4,2)) AS d, 1 AS k"
     write_rows(spark, table, f"{first} UNION ALL {first.replace('1 AS k', '2 AS k')}", properties=PROPERTIES)
     write_rows(spark, table, "SELECT 300S AS n, 2.5D AS x, 1.25BD AS d, 3 AS k", merge_schema=True)
-    delta_spark.sql(f"ALTER TABLE {name} CHANGE COLUMN n TYPE INT")
-    delta_spark.sql(f"ALTER TABLE {name} CHANGE COLUMN k TYPE DOUBLE")
-    delta_spark.sql(f"UPDATE {name} SET n = 70000 WHERE k = 1")
+    delta_spark.sql(f"ALTER TABLE {sql_name} CHANGE COLUMN n TYPE INT")
+    delta_spark.sql(f"ALTER TABLE {sql_name} CHANGE COLUMN k TYPE DOUBLE")
+    delta_spark.sql(f"UPDATE {sql_name} SET n = 70000 WHERE k = 1")
     assert column_types(table)["n"] == "integer"
     update_rows(spark, table, {"d": "d + 1"}, "k = 2")
     source = "SELECT 3000000000L AS n, 0.1D AS x, CAST(12345.678 AS DECIMAL(12,3)) AS d, 3D AS k"
@@ -51,8 +51,8 @@ def test_each_engine_widens_columns_of_the_other(spark, delta_spark, tmp_path):
         "d": [("decimal(4,2)", "decimal(12,3)")],
         "k": [("integer", "double")],
     }
-    delta_spark.sql(f"INSERT INTO {name} VALUES (4, 4.5, 4.125, 4)")
-    delta_spark.sql(f"OPTIMIZE {name}")
+    delta_spark.sql(f"INSERT INTO {sql_name} VALUES (4, 4.5, 4.125, 4)")
+    delta_spark.sql(f"OPTIMIZE {sql_name}")
     delete_rows(spark, table, "k = 4")
     optimize_table(spark, table)
     rows_by_this_library = [

@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 
 from deltalite.inspection.verify import verify
 from deltalite.storage.local import LocalLogStore
-from tests.support.sound import edit_commit, edit_stats
+from tests.support.valid_table import edit_commit, edit_stats
 
 pytestmark = pytest.mark.interop
 
@@ -40,7 +40,7 @@ def table_folder(tmp_path):
     return tmp_path
 
 
-def test_verify_has_no_findings_after_delta_rs_deletes_checkpoints_and_optimizes(table_folder):
+def test_verify_has_no_findings_after_a_delete_a_checkpoint_and_an_optimize_of_delta_rs(table_folder):
     table = DeltaRsTable(table_folder)
     table.delete("id < 5")
     table.create_checkpoint()
@@ -52,7 +52,7 @@ def test_verify_has_no_findings_after_delta_rs_deletes_checkpoints_and_optimizes
     assert (report.checked.checkpoints, report.checked.footers) == (1, report.checked.files)
 
 
-def test_versions_that_a_vacuum_of_delta_rs_made_unreadable_are_not_a_finding(table_folder):
+def test_verify_has_no_findings_for_versions_that_a_vacuum_of_delta_rs_made_unreadable(table_folder):
     table = DeltaRsTable(table_folder)
     table.optimize.compact()
     table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)

@@ -31,7 +31,7 @@ from tests.support.submitting import end_markers
 pytestmark = [pytest.mark.packaging, pytest.mark.slow]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-THIS_SITE = sysconfig.get_paths()["purelib"]
+SITE_PACKAGES = sysconfig.get_paths()["purelib"]
 
 
 def run(*command: str | Path, env: dict[str, str] | None = None, cwd: Path = CHECKOUT) -> str:
@@ -72,15 +72,17 @@ def installed_python(wheel, tmp_path_factory) -> Path:
     python = folder / "bin" / "python"
     run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel)
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])", cwd=folder).strip())
-    (site / "other_packages.pth").write_text(THIS_SITE + "\n", encoding="utf-8")
+    (site / "other_packages.pth").write_text(SITE_PACKAGES + "\n", encoding="utf-8")
     return python
 
 
 @pytest.fixture
 def clean_env(installed_python) -> dict[str, str]:
     """The environment variables of this process, without those that tell an interpreter where packages are."""
-    package_variables = ("PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV")
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(package_variables)}
+    prefixes_of_package_variables = ("PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV")
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(prefixes_of_package_variables)
+    }
     return {
         **inherited,
         "PYSPARK_PYTHON": str(installed_python),
@@ -156,14 +158,14 @@ def test_a_job_submitted_from_the_installed_wheel_writes_a_table(installed_pytho
     )
     request_file.write_text(request.to_json(), encoding="utf-8")
 
-    submit = Path(sys.executable).parent / "spark-submit"
+    spark_submit = Path(sys.executable).parent / "spark-submit"
     options = ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.bindAddress=127.0.0.1"]
-    printed = run(submit, "--master", "local[1]", *options, job, request_file, env=clean_env, cwd=tmp_path)
+    output = run(spark_submit, "--master", "local[1]", *options, job, request_file, env=clean_env, cwd=tmp_path)
 
-    [result] = end_markers(printed)
+    [result] = end_markers(output)
     assert isinstance(result, OperationResult)
     assert (result.version, result.committed, result.skipped) == (0, True, False)
     commit = (table / "_delta_log" / f"{0:020}.json").read_text(encoding="utf-8")
-    added = [action["add"] for line in commit.splitlines() if "add" in (action := json.loads(line))]
-    assert sum(json.loads(add["stats"])["numRecords"] for add in added) == 3
-    assert all((table / add["path"]).is_file() for add in added)
+    add_actions = [action["add"] for line in commit.splitlines() if "add" in (action := json.loads(line))]
+    assert sum(json.loads(add["stats"])["numRecords"] for add in add_actions) == 3
+    assert all((table / add["path"]).is_file() for add in add_actions)

@@ -90,11 +90,11 @@ def test_an_error_of_the_library_has_its_exit_code_and_a_marker(spark, tmp_path,
     request_file = tmp_path / "request.json"
     request_file.write_text(request_json(table))
     content_before = folder_content(table)
-    code = run("write", WriteRequest.from_json, write, [str(request_file)])
+    exit_code = run("write", WriteRequest.from_json, write, [str(request_file)])
     output, errors = capfd.readouterr()
     (marker,) = end_markers(output)
     assert "Traceback" in errors and folder_content(table) == content_before
-    assert (marker.kind, error_class_for(code).__name__) == (kind, kind)
+    assert (marker.kind, error_class_for(exit_code).__name__) == (kind, kind)
 
 
 def test_an_unexpected_error_has_the_exit_code_1_which_is_retried(spark, tmp_path, capfd):
@@ -107,7 +107,7 @@ def test_an_unexpected_error_has_the_exit_code_1_which_is_retried(spark, tmp_pat
 
 
 @pytest.mark.campaign
-def test_a_retry_after_a_kill_behind_the_commit_writes_nothing(tmp_path):
+def test_a_retry_writes_nothing_if_the_job_was_killed_after_its_commit(tmp_path):
     table = tmp_path / "t"
     write_request = request(table, TWO_ROWS, run=RUN, partition_by=("day",))
     killed = run_job(tmp_path, write_request, script=write_self_killing_job(tmp_path, "after_commit"))
@@ -120,7 +120,7 @@ def test_a_retry_after_a_kill_behind_the_commit_writes_nothing(tmp_path):
     assert data_files(table) == {add["path"] for add in actions_of(table, 0)["add"]}
 
 
-def test_a_retry_after_a_kill_before_the_commit_writes_once(tmp_path):
+def test_a_retry_writes_once_if_the_job_was_killed_before_its_commit(tmp_path):
     """The first attempt has moved its files into the folder of a table that does not exist yet."""
     table = tmp_path / "t"
     write_request = request(table, TWO_ROWS, run=RUN, partition_by=("day",))

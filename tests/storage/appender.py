@@ -66,15 +66,16 @@ if __name__ == "__main__":
     for key, value in session_options(json.loads(options)).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    first_commit = threading.Semaphore()
+    first_commit_is_pending = threading.Semaphore()
     test_began = threading.Event()
 
     def wait_for_the_test():
-        if first_commit.acquire(blocking=False):
+        if first_commit_is_pending.acquire(blocking=False):
             print("at work", flush=True)
             sys.stdin.readline()
             test_began.set()
         test_began.wait()
 
-    numbers = int(first_number), int(writer_count), int(append_count)
-    print("\n" + json.dumps(append_from_threads(session, address, *numbers, after_commit=wait_for_the_test)))
+    counts = {"writers": int(writer_count), "appends": int(append_count)}
+    versions = append_from_threads(session, address, int(first_number), **counts, after_commit=wait_for_the_test)
+    print("\n" + json.dumps(versions))

@@ -33,10 +33,10 @@ class AccessKeys:
 
     def __init__(self, s3) -> None:
         self.s3 = s3
-        self._iam = self._client("key", "secret")
+        self._iam = self._iam_client("key", "secret")
         self.admin = self.create("admin")
-        self._iam = self._client(*self.admin)
-        # moto checks keys after this number of requests.
+        self._iam = self._iam_client(*self.admin)
+        # From the next request on, moto checks access keys: the body is the number of requests that it does not check.
         request = Request(f"{s3.endpoint}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"}, method="POST")
         urlopen(request).close()
 
@@ -46,7 +46,7 @@ class AccessKeys:
         key, secret = self.admin
         return {**self.s3.delta_rs_options, "AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret}
 
-    def _client(self, key, secret):
+    def _iam_client(self, key, secret):
         return botocore.session.get_session().create_client(
             "iam",
             region_name="us-east-1",
@@ -84,11 +84,11 @@ class Connection:
     """An Airflow connection to the S3 endpoint. Its access key can be replaced or deleted."""
 
     def __init__(self, keys, monkeypatch, conn_id) -> None:
-        self.conn_id, self._keys, self._monkeypatch, self._number = conn_id, keys, monkeypatch, 0
+        self.conn_id, self._keys, self._monkeypatch, self._key_number = conn_id, keys, monkeypatch, 0
         self._create_key()
 
     def _create_key(self) -> None:
-        self.user = f"{self.conn_id}-{self._number}"
+        self.user = f"{self.conn_id}-{self._key_number}"
         self.key, secret = self._keys.create(self.user)
         definition = self._keys.s3.airflow_connection(self.key, secret)
         self._monkeypatch.setenv(f"AIRFLOW_CONN_{self.conn_id.upper()}", json.dumps(definition))
@@ -99,7 +99,7 @@ class Connection:
     def replace_key(self, *, delete_old: bool = False) -> None:
         """Put a new key into the connection. With `delete_old`, also delete the previous key."""
         old_key = (self.user, self.key)
-        self._number += 1
+        self._key_number += 1
         self._create_key()
         if delete_old:
             self._keys.delete(*old_key)

@@ -39,8 +39,8 @@ def ids_by_manifest(spark, table):
 def test_each_commit_updates_the_manifests_of_the_table(spark, table):
     first = values("id, day", "1, 'a b/ü%'", "2, 'c'", "3, 'c'")
     write_rows(spark, table, first, partition_by=("day",), properties=MANIFESTS_ENABLED)
-    escaped = "day=a b%2Fü%25/manifest"
-    assert ids_by_manifest(spark, table) == {escaped: [1], "day=c/manifest": [2, 3]}
+    escaped_name = "day=a b%2Fü%25/manifest"
+    assert ids_by_manifest(spark, table) == {escaped_name: [1], "day=c/manifest": [2, 3]}
     write_rows(spark, table, values("id, day", "4, 'c'"))
     delete_rows(spark, table, "id IN (1, 2)")
     assert ids_by_manifest(spark, table) == {"day=c/manifest": [3, 4]}

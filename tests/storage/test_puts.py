@@ -25,12 +25,12 @@ from tests.support.tables import write_rows
 from tests.unit.builders import add, create, load, proposal
 
 CONDITIONAL = "fs.option.create.conditional.overwrite"
-REAL_RENAME = "fs.capability.etags.preserved.in.rename"
+ATOMIC_RENAME = "fs.capability.etags.preserved.in.rename"
 NAME = commit_name(0)
 
 
-def storage(scheme, *capabilities):
-    """A file system with this scheme and these capabilities."""
+def stand_in_storage(scheme, *capabilities):
+    """Return a stand-in for a storage with this scheme and these capabilities of its file system."""
     fs = SimpleNamespace(
         getClass=lambda: SimpleNamespace(getName=lambda: "org.example.FileSystem"),
         getConf=lambda: {"fs.s3a.endpoint": "s3.eu-west-1.amazonaws.com"},
@@ -46,13 +46,13 @@ def storage(scheme, *capabilities):
         ("s3a", [CONDITIONAL], PutMethod.CONDITIONAL_CREATE),
         ("hdfs", [], PutMethod.RENAME),
         ("webhdfs", [], PutMethod.RENAME),
-        ("abfss", [REAL_RENAME], PutMethod.RENAME),
+        ("abfss", [ATOMIC_RENAME], PutMethod.RENAME),
         ("gs", [], PutMethod.NEW_GENERATION),
     ],
 )
 def test_each_storage_uses_the_put_method_that_it_supports(scheme, capabilities, method):
-    assert put_method_of(storage(scheme, *capabilities), single_writer=False) is method
-    assert put_method_of(storage(scheme, *capabilities), single_writer=True) is method
+    assert put_method_of(stand_in_storage(scheme, *capabilities), single_writer=False) is method
+    assert put_method_of(stand_in_storage(scheme, *capabilities), single_writer=True) is method
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_each_storage_uses_the_put_method_that_it_supports(scheme, capabilities,
 )
 def test_storage_without_put_if_absent_is_rejected_unless_single_writer_is_set(scheme, remedy, caplog):
     with pytest.raises(UnsupportedStorageError, match=f"org.example.FileSystem.*{remedy}.*single_writer=True"):
-        put_method_of(storage(scheme), single_writer=False)
+        put_method_of(stand_in_storage(scheme), single_writer=False)
     with caplog.at_level(logging.WARNING):
-        assert put_method_of(storage(scheme), single_writer=True) is PutMethod.CHECK_FIRST
+        assert put_method_of(stand_in_storage(scheme), single_writer=True) is PutMethod.CHECK_FIRST
     assert "can lose commits" in caplog.text
 
 
@@ -79,7 +79,7 @@ def files(spark, tmp_path):
 
 
 class UnansweredRenames:
-    """A `FileContext` with a `rename` that raises an error. `takes_effect` says whether it renames the file before."""
+    """A `FileContext` whose `rename` raises an error. With `takes_effect`, it first renames the file."""
 
     def __init__(self, files, *, takes_effect):
         self._file_context, self._takes_effect = files.file_context, takes_effect
@@ -127,7 +127,7 @@ def test_an_unanswered_rename_that_may_still_happen_has_an_unknown_outcome(files
 
 
 @pytest.mark.spark
-def test_a_create_whose_precondition_failed_loses_and_another_error_is_raised(files, monkeypatch):
+def test_a_create_loses_if_its_precondition_fails_and_raises_any_other_error(files, monkeypatch):
     """Google's connector reports a failed precondition only at the end of the upload."""
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"ours") is True
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"theirs") is False
@@ -157,7 +157,7 @@ def test_a_commit_without_an_answer_succeeds_if_the_log_contains_its_id(spark, r
     real_put = hadoop_put.put_if_absent
 
     def replace_put(error, *, takes_effect):
-        """Let each put raise `error`. `takes_effect` says whether it creates the file before."""
+        """Let each put raise `error`. With `takes_effect`, the put first creates the file."""
 
         def put_without_answer(*arguments):
             if takes_effect:
@@ -177,7 +177,7 @@ def test_a_commit_without_an_answer_succeeds_if_the_log_contains_its_id(spark, r
 
 
 @pytest.fixture
-def set_for_test(spark):
+def set_hadoop_setting(spark):
     """A function that changes a setting of Hadoop until the test ends, because all tests share the session."""
     configuration, old_values = spark._jsc.hadoopConfiguration(), {}
 
@@ -191,11 +191,11 @@ def set_for_test(spark):
 
 
 @pytest.mark.spark
-def test_a_service_that_ignores_conditions_is_rejected_unless_single_writer_is_set(spark, s3a, set_for_test):
+def test_a_service_that_ignores_conditions_is_rejected_unless_single_writer_is_set(spark, s3a, set_hadoop_setting):
     root = f"s3a://forgetful/{uuid.uuid4()}"
     with s3_server("ignores-conditions") as server:
         server.client.create_bucket(Bucket="forgetful")
-        set_for_test("fs.s3a.bucket.forgetful.endpoint", server.endpoint)
+        set_hadoop_setting("fs.s3a.bucket.forgetful.endpoint", server.endpoint)
         with pytest.raises(UnsupportedStorageError, match="ignores the condition"):
             write_rows(spark, root, "SELECT 1 AS id")
         assert write_rows(spark, root, "SELECT 1 AS id", single_writer=True).version == 0
@@ -206,7 +206,7 @@ def test_a_service_that_ignores_conditions_is_rejected_unless_single_writer_is_s
 
 
 @pytest.mark.spark
-def test_denied_access_and_unreachable_storage_raise_different_errors(spark, hdfs, set_for_test):
+def test_denied_access_and_unreachable_storage_raise_different_errors(spark, hdfs, set_hadoop_setting):
     store = HadoopLogStore(spark, f"{hdfs}/{uuid.uuid4()}")
     store.write("_delta_log/secret", b"x")
     files = store.files
@@ -223,7 +223,7 @@ def test_denied_access_and_unreachable_storage_raise_different_errors(spark, hdf
         with pytest.raises(StoragePermissionError):
             operation()
     assert [file.name for file in store.list_from("_delta_log/")] == ["_delta_log/secret"]
-    set_for_test("ipc.client.connect.max.retries", "0")
+    set_hadoop_setting("ipc.client.connect.max.retries", "0")
     unreachable = HadoopLogStore(spark, "hdfs://127.0.0.1:1/t")
     for operation in (
         lambda: unreachable.write_if_absent(NAME, b"x"),

@@ -59,7 +59,7 @@ def add_actions(spark, table, version):
 
 
 @pytest.mark.sample("s3a")
-def test_writes_reruns_and_time_travel_work_as_on_a_local_disk(spark, table):
+def test_a_write_a_rerun_and_time_travel_work_as_on_a_local_disk(spark, table):
     first = write_rows(spark, table, values("id, day", "1, 'a b/ü%'", "2, 'c'"), run="r1", partition_by=("day",),
                 properties={"delta.checkpointInterval": "2"})  # fmt: skip
     assert (first.version, first.committed, first.table) == (0, True, table)
@@ -77,8 +77,8 @@ def test_writes_reruns_and_time_travel_work_as_on_a_local_disk(spark, table):
     assert rows(spark, table) == [(9, None)]
     assert rows(spark, table, version_as_of=1) == [(1, "a b/ü%"), (2, "c"), (3, "c")]
     assert rows(spark, f"{table}@v0", where="id > 1") == [(2, "c")]
-    log = {file.name.rpartition("/")[2] for file in readable_store(spark, table).list_from("_delta_log/")}
-    assert {"00000000000000000002.checkpoint.parquet", "00000000000000000004.checkpoint.parquet"} <= log
+    log_names = {file.name.rpartition("/")[2] for file in readable_store(spark, table).list_from("_delta_log/")}
+    assert {"00000000000000000002.checkpoint.parquet", "00000000000000000004.checkpoint.parquet"} <= log_names
     assert not [
         name for name in file_names(spark, table) if "staging" in name or "_temporary" in name or "_spark" in name
     ]
@@ -173,12 +173,15 @@ def test_partition_columns_are_in_the_files_that_spark_writes_in_place(spark, s3
     expected = [(1, "a b/ü%="), (2, None), (3, "x" * 300)]
     assert rows(spark, table) == expected
     adds = add_actions(spark, table, 0)
-    in_files = spark.read.parquet(*[f"{table}/{unquote(add['path'])}" for add in adds])
-    assert sorted_rows(tuple(row) for row in in_files.drop(*partition_folders(in_files)).collect()) == expected
+    rows_in_files = spark.read.parquet(*[f"{table}/{unquote(add['path'])}" for add in adds])
+    assert (
+        sorted_rows(tuple(row) for row in rows_in_files.drop(*columns_from_folders(rows_in_files)).collect())
+        == expected
+    )
     assert len(adds) == len(data_file_names(spark, table)) == 3
 
 
-def partition_folders(frame):
+def columns_from_folders(frame):
     """Return the names of the columns that Spark derives from the names of folders."""
     return [name for name in frame.columns if name.startswith("folder")]
 
@@ -221,8 +224,8 @@ def test_checkpoints_of_spark_and_of_this_process_have_the_state_of_the_table(sp
         write_rows(spark, table, f"SELECT {number} AS id", properties={"delta.checkpointPolicy": policy})
     snapshot = Snapshot.load(writable_store(spark, table, single_writer=False))
     names_before = file_names(spark, table)
-    written = write_large_checkpoint(spark, snapshot, now_ms=time.time_ns() // 1_000_000, actions_per_file=1)
-    assert (written.version, written.num_of_add_files) == (1, 2)
+    last_checkpoint = write_large_checkpoint(spark, snapshot, now_ms=time.time_ns() // 1_000_000, actions_per_file=1)
+    assert (last_checkpoint.version, last_checkpoint.num_of_add_files) == (1, 2)
     assert not [name for name in file_names(spark, table) - names_before if "_delta_log" not in name]
     assert Snapshot.load(snapshot.store).segment.checkpoint.version == 1
     assert rows(spark, table) == [(0,), (1,)]

@@ -58,9 +58,9 @@ def test_a_tree_is_listed_and_its_files_are_deleted(spark, table):
     assert files_in(folders) == {*UNUSUAL_NAMES, "one file/kept"}
     assert {size for folder in folders.values() for size in folder.sizes} == {5}
     assert set(folders) == {"", "a", "a/b c", "one file", "without files"}
-    deleted = tree.delete_files([*UNUSUAL_NAMES, "a/never there"])
+    deletion = tree.delete_files([*UNUSUAL_NAMES, "a/never there"])
     # A bulk delete on S3 does not report that a file is missing, so it counts "a/never there" as deleted.
-    assert (deleted.deleted, deleted.failed, deleted.error) == (5 if table.startswith("s3") else 4, 0, None)
+    assert (deletion.deleted, deletion.failed, deletion.error) == (5 if table.startswith("s3") else 4, 0, None)
     assert not tree.remove_folder("one file") and tree.remove_folder("without files")
     assert files_in(list_tree(tree)) == {"one file/kept"}
 

@@ -58,13 +58,13 @@ def test_a_listing_is_never_cached(s3, table):
 def test_an_empty_poll_sends_two_requests(s3, table, monkeypatch):
     store = open_store(table, storage_options=s3.fsspec_options)
     position, requests = watch.position_at(store, 1), []
-    call = store._fs._call_s3
+    send_request = store._fs._call_s3
 
-    async def recording_call(method, *arguments, **options):
+    async def record_and_send_request(method, *arguments, **options):
         requests.append((method, options["Key"][-6:]))
-        return await call(method, *arguments, **options)
+        return await send_request(method, *arguments, **options)
 
-    monkeypatch.setattr(store._fs, "_call_s3", recording_call)
+    monkeypatch.setattr(store._fs, "_call_s3", record_and_send_request)
     assert watch.poll(store, position, CommitCondition()) == watch.PollResult(position=position, match=None)
     assert requests == [("get_object", "2.json"), ("get_object", "1.json")]
     requests.clear()

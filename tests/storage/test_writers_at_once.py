@@ -20,7 +20,7 @@ from tests.support.remote import CHECKOUT
 from tests.support.tables import write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-WRITERS = 8
+WRITERS_PER_JVM = 8
 
 
 @pytest.mark.campaign
@@ -29,7 +29,7 @@ def test_concurrent_writers_in_two_jvms_lose_no_commit(spark, s3, s3a, appends):
     table = f"{s3a}/{uuid.uuid4()}"
     write_rows(spark, table, "SELECT 1 AS id")
     command = [sys.executable, "-m", "tests.storage.appender", table, json.dumps(s3.hadoop_options)]
-    command += [str(WRITERS), str(WRITERS), str(appends)]
+    command += [str(WRITERS_PER_JVM), str(WRITERS_PER_JVM), str(appends)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, cwd=CHECKOUT, **pipes) as appender:
         assert appender.stdout.readline() == b"at work\n"
@@ -39,7 +39,7 @@ def test_concurrent_writers_in_two_jvms_lose_no_commit(spark, s3, s3a, appends):
             if not appender.stdin.closed:
                 appender.stdin.close()
 
-        test_versions = append_from_threads(spark, table, 0, WRITERS, appends, after_commit=resume_appender)
+        test_versions = append_from_threads(spark, table, 0, WRITERS_PER_JVM, appends, after_commit=resume_appender)
         appender_versions = json.loads(appender.stdout.read().splitlines()[-1])
     assert appender.returncode == 0
     metadata_by_version = {
@@ -47,13 +47,13 @@ def test_concurrent_writers_in_two_jvms_lose_no_commit(spark, s3, s3a, appends):
         for number, versions in enumerate(test_versions + appender_versions)
         for count, version in enumerate(versions)
     }
-    assert sorted(metadata_by_version) == list(range(1, 2 * WRITERS * appends + 1))
+    assert sorted(metadata_by_version) == list(range(1, 2 * WRITERS_PER_JVM * appends + 1))
     store = open_store(table, storage_options=s3.fsspec_options)
     for version, user_metadata in metadata_by_version.items():
         info, *adds = map(json.loads, store.read(f"_delta_log/{version:020d}.json").splitlines())
         assert info["commitInfo"]["userMetadata"] == user_metadata
         assert [add["add"]["path"].startswith(f"{user_metadata}-") for add in adds] == [True]
-    assert readable_store(spark, table).read(f"_delta_log/{2 * WRITERS * appends + 1:020d}.json") is None
+    assert readable_store(spark, table).read(f"_delta_log/{2 * WRITERS_PER_JVM * appends + 1:020d}.json") is None
     first_versions = [min(map(min, versions)) for versions in (test_versions, appender_versions)]
     last_versions = [max(map(max, versions)) for versions in (test_versions, appender_versions)]
     assert max(first_versions) < min(last_versions), "The two JVMs did not write concurrently."

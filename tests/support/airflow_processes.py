@@ -1,8 +1,8 @@
 """A whole Airflow for tests: scheduler, dag-processor, triggerer and api-server as the processes that a user starts.
 
-One folder holds the DAG files, and the logs of processes and tasks. Without a database of the caller it also holds an
-SQLite file, which suits one process at a time only. The executor is `LocalExecutor`: tasks are real processes too, and
-a test may kill them. All requests go through the REST API, and every user of it is an admin. Nothing reads the
+One folder holds the DAG files, and the logs of processes and tasks. If the caller names no database, the folder also
+holds an SQLite file, which suits one process at a time only. The executor is `LocalExecutor`: tasks are real processes
+too, and a test may kill them. All requests go through the REST API, and every user of it is an admin. Nothing reads the
 database. A wait ends early if a process of Airflow has died; the error shows the last log lines of the processes. The
 context manager ends every process that it started, by pid.
 """
@@ -37,7 +37,7 @@ COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 FINAL_STATES = ("success", "failed", "skipped", "upstream_failed", "removed")
 # Variables with these prefixes are not inherited: they would change the Airflow under test.
 _REMOVED_PREFIXES = ("AIRFLOW_", "AIRFLOW__", "SPARK_HOME", "PYTHONPATH", "_AIRFLOW_")
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_ANSI_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class AirflowTestError(Exception):
@@ -128,7 +128,7 @@ class WholeAirflow:
             )
         return self._processes[component].pid
 
-    def kill(self, component: str) -> None:
+    def stop(self, component: str) -> None:
         """Stop a component and its descendants: SIGTERM, and SIGKILL after ten seconds."""
         _kill([self._processes.pop(component)])
 
@@ -169,20 +169,23 @@ class WholeAirflow:
     # --- DAGs ---
 
     def add_dag(self, dag_id: str, source: str | Path, *, paused: bool = False) -> None:
-        """Write a DAG file from a text or from another file, and wait until Airflow has parsed it."""
+        """Write a DAG file from a text or from another file, and wait until Airflow has parsed it.
+
+        Then unpause the DAG, or pause it if `paused` is true.
+        """
         text = source.read_text() if isinstance(source, Path) else textwrap.dedent(source)
-        self._parse(dag_id, text)
+        self._write_dag_file(dag_id, text)
         self.pause(dag_id, paused=paused)
 
     def parse_again(self, dag_id: str) -> None:
-        """Make Airflow parse a DAG file again.
+        """Write a DAG file again, and wait until Airflow has parsed it.
 
         Airflow starts the asset watchers of a DAG when it parses the file, but only if the DAG is not paused.
         """
-        self._parse(dag_id, (self.dags / f"{dag_id}.py").read_text())
+        self._write_dag_file(dag_id, (self.dags / f"{dag_id}.py").read_text())
 
     def pause(self, dag_id: str, *, paused: bool = True) -> None:
-        """Pause or unpause a DAG."""
+        """Pause a DAG, or unpause it if `paused` is false."""
         self.ask("PATCH", f"dags/{dag_id}", {"is_paused": paused})
 
     # --- runs ---
@@ -224,7 +227,10 @@ class WholeAirflow:
         return self.until(f"{dag_id} has {count} runs", enough_runs, timeout=timeout)
 
     def clear(self, dag_id: str, run_id: str, *task_ids: str, only_failed: bool = False) -> None:
-        """Clear the named tasks of a run, or all of them. The scheduler then continues the run."""
+        """Clear the named tasks of a run, or all tasks if none is named. The scheduler then continues the run.
+
+        With `only_failed`, the tasks that have not failed stay as they are.
+        """
         body = {"dry_run": False, "dag_run_id": run_id, "only_failed": only_failed, "reset_dag_runs": True}
         if task_ids:
             body["task_ids"] = list(task_ids)
@@ -262,11 +268,11 @@ class WholeAirflow:
 
         return self.until(f"{dag_id}.{task_id} is {' or '.join(states)}", instance_in_state, timeout=timeout)
 
-    def wait_for_report(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Wait until the executor has told the scheduler that a process of a task has ended.
+    def wait_for_executor_event(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """Wait until the scheduler has received the executor's event that a process of a task has ended.
 
-        The scheduler fails a task that is queued again before this event. This can happen to a task that was deferred
-        for a moment only.
+        The scheduler fails a task that is queued again before this event. This can happen if the task was deferred for
+        a very short time.
         """
         key = f"TaskInstanceKey(dag_id='{dag_id}', task_id='{task_id}', run_id='{run_id}'"
 
@@ -282,7 +288,7 @@ class WholeAirflow:
         return self.ask("GET", endpoint, map_index=map_index, deserialize="true", stringify="false")["value"]
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1) -> str:
-        """The logs of all attempts of a task. Each line is an event."""
+        """The text of the logs of all attempts of a task. Each line is one log event."""
         folder = self.logs / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
         if map_index >= 0:
             folder /= f"map_index={map_index}"
@@ -324,7 +330,7 @@ class WholeAirflow:
         """The last log lines of every process."""
         sections = []
         for log in sorted(self.process_logs.glob("*.log")):
-            last_lines = _ANSI.sub("", log.read_text(errors="replace")).splitlines()[-lines:]
+            last_lines = _ANSI_ESCAPE.sub("", log.read_text(errors="replace")).splitlines()[-lines:]
             sections.append("\n".join([f"--- {log.stem} ---", *last_lines]))
         return "\n".join(sections)
 
@@ -341,7 +347,8 @@ class WholeAirflow:
             return False
         return all(part["status"] == "healthy" for part in health.values() if part is not None)
 
-    def _parse(self, dag_id: str, text: str) -> None:
+    def _write_dag_file(self, dag_id: str, text: str) -> None:
+        """Write a DAG file in one step, and wait until Airflow has parsed it."""
         previous_time = self._last_parsed_time(dag_id)
         temporary_file = self.home / f"{dag_id}.py.new"
         temporary_file.write_text(text)
@@ -367,7 +374,7 @@ class WholeAirflow:
 
 
 class TaskProcesses:
-    """The processes of a task: the worker's `supervisor`, its child `runner`, which runs the task, and descendants."""
+    """The processes of a task: the worker's `supervisor`, and its child `runner`, which executes the task's code."""
 
     def __init__(self, *, supervisor: psutil.Process, runner: psutil.Process) -> None:
         self.supervisor = supervisor

@@ -1,4 +1,4 @@
-"""Tables of other engines with rules for columns in their metadata."""
+"""Tables whose metadata has rules for columns, as other engines write them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def field(name: str, kind: Any, nullable: bool = True, **field_metadata: Any) -> dict[str, Any]:
-    """A field of a schema. A name in `field_metadata` has `__` for each dot: `delta__invariants`."""
+    """A field of a schema, as JSON. In the names of `field_metadata`, `__` stands for a dot: `delta__invariants`."""
     metadata = {key.replace("__", "."): value for key, value in field_metadata.items()}
     return {"name": name, "type": kind, "nullable": nullable, "metadata": metadata}
 
@@ -31,7 +31,7 @@ def identity_field(
 
 
 def high_water_marks(table: Path, version: int) -> dict[str, int | None]:
-    """The high water mark of each column, or None, in the schema that this version wrote."""
+    """The high water mark of each column in the schema that this version wrote; None for a column that has none."""
     schema = json.loads(actions_of(table, version)["metaData"]["schemaString"])
     return {f["name"]: f["metadata"].get("delta.identity.highWaterMark") for f in schema["fields"]}
 
@@ -41,7 +41,7 @@ def invariant(expression: str) -> str:
     return json.dumps({"expression": {"expression": expression}})
 
 
-def empty_table(
+def write_empty_table(
     folder: Path,
     *fields: dict[str, Any],
     features: Sequence[str] = (),
@@ -64,12 +64,12 @@ def empty_table(
     return folder
 
 
-def ruled_table(folder: Path) -> Path:
+def table_with_column_rules(folder: Path) -> Path:
     """Write an empty table with an identity column, a generated column, a default, an invariant and a constraint.
 
     Returns its folder.
     """
-    return empty_table(
+    return write_empty_table(
         folder,
         identity_field("n", 10, 10, highWaterMark=40),
         field("id", "long", nullable=False),
@@ -86,7 +86,7 @@ def ruled_table(folder: Path) -> Path:
 def assert_write_rejected(
     spark: SparkSession, table: Path, error: type[Exception], match: str, query: str, **options: Any
 ) -> None:
-    """Assert that a write of the rows of `query` fails with this error and a remedy, and changes no file."""
+    """Assert that a write of the rows of `query` raises this error, with a remedy, and changes no file."""
     content_before = folder_content(table)
     with pytest.raises(error, match=match) as error_info:
         write_rows(spark, table, query, **options)

@@ -27,7 +27,7 @@ Answer = list[list[Any]] | DeltaSparkError
 
 
 class DeltaSpark:
-    """One session of delta-spark. It starts at the first statement, because that takes seconds."""
+    """One session of delta-spark. It starts with the first statement, because a start takes seconds."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,17 +35,17 @@ class DeltaSpark:
 
     def sql(self, statement: str) -> list[list[Any]]:
         """Run a statement; returns its rows as JSON values. Raises `DeltaSparkError` if delta-spark fails."""
-        (answer,) = self.all([statement])
-        return answer
+        (rows,) = self.sql_all([statement])
+        return rows
 
-    def all(self, statements: Sequence[str]) -> list[list[list[Any]]]:
+    def sql_all(self, statements: Sequence[str]) -> list[list[list[Any]]]:
         """Run all statements; returns the rows of each. Raises `DeltaSparkError` for the first one that failed."""
         self.send(statements)
         answers = [self.receive() for _ in statements]
         return [rows_or_raise(answer) for answer in answers]
 
     def send(self, statements: Sequence[str]) -> None:
-        """Begin statements, which run one after the other. Call `receive` once for each."""
+        """Send statements, which run one after the other, and do not wait. Call `receive` once for each statement."""
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         process.stdin.writelines(json.dumps(statement) + "\n" for statement in statements)
@@ -114,7 +114,7 @@ def in_order(rows: list[list[Any]]) -> list[list[Any]]:
     return sorted(rows, key=repr)
 
 
-def check_installed() -> None:
+def skip_or_fail_if_missing() -> None:
     """Skip the test if delta-spark is not installed, or fail it if `DELTALITE_REQUIRE_ALL=1` is set."""
     if not (ENVIRONMENT / ".done").exists():
         skip_or_fail("delta-spark is not in .venv-reference: run scripts/setup_reference.sh, which needs Maven.")

@@ -37,17 +37,20 @@ _HANGS_AFTER_SECONDS = 60
 
 
 def examples(count):
-    """Hypothesis settings for `count` examples, times the factor of the campaign."""
+    """Hypothesis settings for `count` examples, multiplied by the factor of the campaign."""
     return settings(max_examples=scaled(count), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def scaled(count: int) -> int:
-    """`count` times the factor of the campaign, at least 1."""
+    """`count` multiplied by the factor of the campaign, at least 1."""
     return max(1, int(count * _FACTOR))
 
 
 class Overlay(MemoryLogStore):
-    """A store that has some files in memory, such as the log, and reads all other files from the table's folder."""
+    """A store with the log and some other files in memory. It reads all other files from the table's folder.
+
+    It never reads the log of the folder: a log file that is not in memory is missing.
+    """
 
     def __init__(self, folder, files) -> None:
         super().__init__()
@@ -75,7 +78,7 @@ def seed_files(name):
 
 
 def store_of(name, files=None):
-    """The store of a seed; `files` replace those that the seed has in memory."""
+    """The store of a seed. With `files`, the store has these files in memory instead of those of the seed."""
     return Overlay(GOLDEN / "tables" / name, _seed(name) if files is None else files)
 
 
@@ -91,7 +94,7 @@ def attempt(call):
             outcome.append(call())
         except DeltaLiteError as error:
             outcome.append(error)
-        except BaseException as error:  # noqa: BLE001  the test's thread raises it
+        except BaseException as error:  # noqa: BLE001  `attempt` raises it again
             outcome.append(_UnexpectedError(error))
 
     thread = threading.Thread(target=run, daemon=True)
@@ -118,7 +121,7 @@ class _UnexpectedError:
 
 
 def state_of(snapshot) -> dict[str, Any]:
-    """The state that the library reads, in the form of `log_oracle.readings`."""
+    """The state that the library reads, in the form of the states that `log_oracle.readings` returns."""
     files = {}
     for row in snapshot.files.to_pylist():
         vector = row["deletionVector"]

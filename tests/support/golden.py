@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tests.support.loops import cover, sampled
+from tests.support.selection import cover, sampled
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 # pytest collects the tests even if this folder is missing. `table_names` then returns a placeholder, and the fixture
@@ -24,23 +24,26 @@ REPLAY_FEATURES = ("checkpoint:", "dv:")
 MANY_ROWS = 50_000
 
 
-def table_names(*kinds):
-    """The tables that have one of these expected outcomes in the manifest, sorted by name."""
-    return sorted(name for name, expect in EXPECTED_OUTCOMES.items() if expect in kinds) or [
+def table_names(*outcomes):
+    """The names of the tables that have one of these expected outcomes in the manifest, sorted.
+
+    Returns a placeholder if there is none.
+    """
+    return sorted(name for name, expect in EXPECTED_OUTCOMES.items() if expect in outcomes) or [
         "golden tables are missing"
     ]
 
 
-def one_per_feature(*kinds, prefixes=("",), at_most=None, without=()):
-    """All tables of these kinds, for `parametrize`. `make test` runs a sample of them that has each feature.
+def one_per_feature(*outcomes, prefixes=("",), at_most=None, without=()):
+    """All tables with these outcomes, for `parametrize`. `make test` runs a sample that has each feature.
 
     Args:
-        kinds: expected outcomes in the manifest.
+        outcomes: expected outcomes in the manifest.
         prefixes: only features whose names begin with one of these count.
-        at_most: the largest size of the sample. A smaller sample consists of the tables with the most features.
+        at_most: the largest size of the sample. If it is too small for all features, the sample has most of them.
         without: the names of tables to leave out.
     """
-    all_names = [name for name in table_names(*kinds) if name not in without]
+    all_names = [name for name in table_names(*outcomes) if name not in without]
     entries = [ENTRIES[name] for name in all_names if name in ENTRIES]
     features = {e["name"]: [f for f in e["features"] if f.startswith(tuple(prefixes))] for e in entries}
     sample = cover(features, {e["name"]: e["size_bytes"] for e in entries})[:at_most]
@@ -61,8 +64,8 @@ UNWRITABLE = {
     "trino/deltalake/uniform_hudi": "inCommitTimestamp-preview",
 }
 
-# The tables of the kind `must-refuse` that are rejected for their reader version. All others of this kind have one
-# unsupported reader feature.
+# The tables with the outcome `must-refuse` that are rejected for their reader version. All others with this outcome
+# have one unsupported reader feature.
 UNSUPPORTED_VERSIONS = {
     "delta-golden/deltalog-invalid-protocol-version": "reader version 99",
     "delta-rs/simple_table_features": "reader version 5",
@@ -70,7 +73,7 @@ UNSUPPORTED_VERSIONS = {
 
 
 def unsupported_part(golden, name):
-    """The text that must be in the error for a table of the kind `must-refuse`: its reader version or its feature."""
+    """The text that the error for a `must-refuse` table must contain: its reader version or its feature."""
     if name in UNSUPPORTED_VERSIONS:
         return UNSUPPORTED_VERSIONS[name]
     [feature] = expected_metadata(golden, name)["reader_features"]
@@ -78,7 +81,7 @@ def unsupported_part(golden, name):
 
 
 def plain_values(column):
-    """The Python values of a column. Times and dates are numbers, because Python's calendar is too short for some."""
+    """The Python values of a column. Times and dates are numbers, because some lie outside the years of `datetime`."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         return column.cast(pa.int64()).to_pylist()
@@ -113,12 +116,16 @@ def rows_of(table):
 
 
 def assert_same_rows(actual, expected):
-    """Assert that two Arrow tables have the same columns and rows, in any order of rows. Nested types may differ."""
+    """Assert that two Arrow tables have the same columns and the same rows, in any order.
+
+    The types of nested columns and of null columns may differ.
+    """
     assert actual.column_names == expected.column_names
     flat_names = [f.name for f in expected.schema if not pa.types.is_nested(f.type) and not pa.types.is_null(f.type)]
     assert [actual.schema.field(n).type for n in flat_names] == [expected.schema.field(n).type for n in flat_names]
     assert actual.num_rows == expected.num_rows
-    if actual.num_rows > MANY_ROWS:  # such tables hold only decimals, which Arrow compares a hundred times faster
+    # Golden tables of this size hold only decimals. Arrow compares them a hundred times faster than `rows_of`.
+    if actual.num_rows > MANY_ROWS:
         assert flat_names == expected.column_names
         order = [(name, "ascending") for name in flat_names]
         assert actual.sort_by(order).cast(expected.schema).equals(expected.sort_by(order))

@@ -19,10 +19,10 @@ UID = "0d1e2f"
 class KubernetesClient:
     """A stand-in for `CoreV1Api`. It has the driver's pod `pod_name` and Secrets.
 
-    An item of `phases` is a phase of the pod, a function that returns one, or None for a missing pod. The pod takes the
-    phases in turn, and stays in the last one. `log` is the log of the pod, or None if it cannot be read. `forbidden`
-    are the names of the methods that the account may not call. `rejection` is the HTTP status of the answer to every
-    request for a new Secret.
+    An item of `phases` is a phase of the pod, a function that returns one, or None for a missing pod. Each read of the
+    pod returns the next phase, and the last phase stays. `log` is the log of the pod, or None if it cannot be read.
+    `forbidden` are the names of the methods that the account may not call. `rejection` is the HTTP status of the answer
+    to every request for a new Secret.
     """
 
     def __init__(self, pod_name: str) -> None:
@@ -36,7 +36,7 @@ class KubernetesClient:
         self.secrets: dict[str, SimpleNamespace] = {}
 
     def files_of(self, prefix: str) -> dict[str, bytes]:
-        """The content of the Secret whose name starts with `prefix`."""
+        """The content of each file in the one Secret whose name starts with `prefix`, by the file's name."""
         (secret,) = [secret for name, secret in self.secrets.items() if name.startswith(prefix)]
         return {name: base64.b64decode(content) for name, content in secret.data.items()}
 

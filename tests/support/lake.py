@@ -36,11 +36,14 @@ def with_id(name: str, kind: pa.DataType, number: int) -> pa.Field:
 
 
 class Lake:
-    """Data files in a folder, read as one table. `rows` describes the files: path, partition values, vector."""
+    """Data files in a folder, read as one table.
+
+    `listed_files` has the path, the partition values and the deletion vector of each file.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.store = folder, LocalLogStore(str(folder))
-        self.rows: list[tuple[str, list[tuple[str, str | None]], Any]] = []
+        self.listed_files: list[tuple[str, list[tuple[str, str | None]], Any]] = []
 
     def add(
         self,
@@ -59,13 +62,13 @@ class Lake:
         self, path: str, partition_values: dict[str, str | None] | None = None, deletion_vector: Any = None
     ) -> Lake:
         """List a file, which need not exist; `path` is encoded as in the log."""
-        self.rows.append((path, list((partition_values or {}).items()), deletion_vector))
+        self.listed_files.append((path, list((partition_values or {}).items()), deletion_vector))
         return self
 
     @property
     def files(self) -> pa.Table:
         """The listed files, as a file table of the library."""
-        paths, values, vectors = zip(*self.rows, strict=True) if self.rows else ((), (), ())
+        paths, values, vectors = zip(*self.listed_files, strict=True) if self.listed_files else ((), (), ())
         return pa.table(
             {
                 "path": pa.array(paths, pa.string()),
@@ -75,7 +78,7 @@ class Lake:
         )
 
     def data_files(self, **changes: Any) -> list[DataFile]:
-        """The listed files as the reader takes them, with changed fields."""
+        """The listed files as the reader takes them. `changes` replace the fields of each."""
         return [dataclasses.replace(file, **changes) for file in data_files(self.files)]
 
     def batches(

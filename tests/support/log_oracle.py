@@ -1,8 +1,8 @@
 """A plain log replay, as the protocol states it: the oracle of the fuzz tests.
 
 The oracle takes the files of a `_delta_log` as bytes, and replays their actions in dictionaries, oldest first. It uses
-no code of the library. A log that breaks the protocol has no reading. The oracle tolerates three faults, and returns
-every sensible reading of such a log:
+no code of the library. A log that breaks the protocol has no reading, unless its only faults are the following. For
+these three faults, the oracle returns every sensible reading:
 
 - a required field is missing, but no row depends on it;
 - a newer action replaces a malformed one;
@@ -85,9 +85,9 @@ def readings(files: dict[str, bytes], version: int | None = None) -> list[dict[s
 
 
 def _checkpoints(files: dict[str, bytes]) -> list[tuple[int, tuple[str, ...]]]:
-    """(version, names of its files) of each complete checkpoint.
+    """(version, names of its files) of each complete checkpoint, the newest version first.
 
-    The newest come first. Checkpoints of one version have the order in which the library prefers them.
+    Among checkpoints of one version, the one that the library prefers comes first.
     """
     complete: list[tuple[int, int, tuple[str, ...]]] = []
     names_by_part: dict[tuple[int, int], dict[int, str]] = {}
@@ -104,7 +104,10 @@ def _checkpoints(files: dict[str, bytes]) -> list[tuple[int, tuple[str, ...]]]:
 
 
 def _log_files(commits: dict[int, str], compactions: dict[tuple[int, int], str], first: int, last: int) -> list[str]:
-    """The names of the commits and compactions that have the versions from `first` to `last`, longest compactions."""
+    """The names of the commits and compactions to replay for the versions from `first` to `last`, in order.
+
+    A compaction takes precedence over commits, and a longer compaction over a shorter one.
+    """
     names = []
     version = first
     while version <= last:
@@ -114,7 +117,7 @@ def _log_files(commits: dict[int, str], compactions: dict[tuple[int, int], str],
         elif version in commits:
             names.append(commits[version])
         else:
-            raise UnreadableError(f"no commit {version}")
+            raise UnreadableError(f"the commit {version} is missing")
         version = end + 1
     return names
 
@@ -124,7 +127,10 @@ def _written_order(actions: list[Any]) -> list[Any]:
 
 
 def _reversed_with_adds_last(actions: list[Any]) -> list[Any]:
-    """The order in which the first of a commit's actions on one key wins, and an add wins over a remove."""
+    """The actions in reverse order, with all adds last.
+
+    Of several actions on one key, the one that was written first wins, but an add wins over a remove.
+    """
     newest_first = actions[::-1]
     return sorted(newest_first, key=lambda action: action[0] == "add")
 
@@ -193,7 +199,7 @@ def _checkpoint_actions(
     versions = [body.get("version") for kind, body in actions if kind == "checkpointMetadata"]
     has_uuid = re.search(r"\.[0-9a-fA-F-]{36}\.", names[0])
     if versions != [version] and (versions or has_uuid):
-        raise UnreadableError("a checkpoint of another version")
+        raise UnreadableError("the metadata of a checkpoint names another version")
     for kind, body in list(actions):
         if kind == "sidecar":
             if not isinstance(body.get("path"), str):

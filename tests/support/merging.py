@@ -1,4 +1,4 @@
-"""Merge and its change feed, for tests."""
+"""Functions for tests that run a merge, and that read the change feed of a version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def merge_into(
 ) -> OperationResult:
     """Merge the rows of `query` into a table.
 
-    Clauses have the form of the operator's parameters; `run` is the app id.
+    The clauses have the form of the operator's parameters. `inserts` are its `when_not_matched`, and `by_source` are
+    its `when_not_matched_by_source`. `run` is the app id.
     """
     options.setdefault("sources", {"source": UNUSED_SOURCE})
     return merge(

@@ -39,7 +39,7 @@ HOSTILE = tuple(
 
 
 def mutate_value(rnd, value):
-    """A JSON value with one hostile change at any depth. A text that is JSON itself may change inside."""
+    """Return a JSON value with one hostile change at any depth. In a text that is JSON itself, a part may change."""
     if isinstance(value, dict) and value and rnd.random() < 0.93:
         return _mutate_member(rnd, value)
     if isinstance(value, list) and value and rnd.random() < 0.7:
@@ -87,7 +87,7 @@ def to_text(value):
 
 
 def mutate_json_lines(rnd, data):
-    """A file of JSON lines with a hostile change in one line, or with a changed copy of one line."""
+    """Return a file of JSON lines with a hostile change in one line, or with an additional changed copy of a line."""
     lines = [line for line in data.split(b"\n") if line.strip()]
     if not lines:
         return data
@@ -97,14 +97,18 @@ def mutate_json_lines(rnd, data):
     except (ValueError, RecursionError):
         return mutate_bytes(rnd, data)
     if rnd.random() < 0.15:
-        lines.insert(rnd.randrange(len(lines) + 1), changed_line)  # the original action stays, too
+        lines.insert(rnd.randrange(len(lines) + 1), changed_line)  # The original action stays in the file.
     else:
         lines[at] = changed_line
     return b"\n".join(lines) + b"\n"
 
 
 def mutate_lines(rnd, data):
-    """A text file with one change of its lines: one is missing, repeated, moved, new, joined or wrapped."""
+    """Return a text file with one change of its lines.
+
+    A line is missing, repeated, swapped with another, new, joined with the next, or in brackets. Or the file has other
+    line ends, a byte order mark, or no newline at its end.
+    """
     lines = data.split(b"\n")
     at, other_at = rnd.randrange(len(lines)), rnd.randrange(len(lines))
     match rnd.randrange(9):
@@ -132,7 +136,7 @@ def mutate_lines(rnd, data):
 
 
 def mutate_bytes(rnd, data):
-    """A file with one change: cut off, a flipped bit, or bytes that are new, missing, repeated or zero."""
+    """Return a file with one change: it is cut off, one bit is flipped, or bytes are new, missing, repeated or zero."""
     if not data:
         return rnd.choice([b"\0", b"{", b"\xff\xfe"])
     at = rnd.randrange(len(data))
@@ -157,7 +161,7 @@ def mutate_bytes(rnd, data):
 
 
 def mutate_parquet(rnd, data):
-    """A Parquet file with one change of a column (missing, constant, or changed inside) or of the rows."""
+    """Return a Parquet file with one change: of a column (missing, constant, or a changed member), or of the rows."""
     try:
         table = pq.read_table(io.BytesIO(data))
     except (pa.ArrowException, OSError):
@@ -185,13 +189,13 @@ def mutate_parquet(rnd, data):
     sink = pa.BufferOutputStream()
     try:
         pq.write_table(table, sink, compression=rnd.choice(["none", "snappy"]))
-    except pa.ArrowException:  # such as nulls in a column that has none
+    except pa.ArrowException:  # For example, a column that is not nullable has nulls.
         return mutate_bytes(rnd, data)
     return sink.getvalue().to_pybytes()
 
 
 def _mutate_struct(rnd, structs):
-    """The structs without one member, or with other values of this member."""
+    """Return the structs without one member, or with one constant as the value of this member."""
     names, members = [f.name for f in structs.type], structs.flatten()
     at, count = rnd.randrange(len(names)), len(structs)
     replacement = rnd.choice([None, "drop", "x", 1.5, [None], b"\xff"])
@@ -204,7 +208,7 @@ def _mutate_struct(rnd, structs):
 
 
 def mutate_file(rnd, name, data):
-    """The bytes of a file with one change that suits the format, which the name's ending tells."""
+    """Return the bytes of a file with one change that suits the format, which the ending of the name determines."""
     if name.endswith(".parquet"):
         return rnd.choice([mutate_bytes, mutate_bytes, mutate_parquet])(rnd, data)
     if name.endswith(".bin"):
@@ -212,10 +216,11 @@ def mutate_file(rnd, name, data):
     return rnd.choice([mutate_bytes, mutate_lines, mutate_json_lines, mutate_json_lines, mutate_json_lines])(rnd, data)
 
 
-def mutate_files(rnd, files, may_change=lambda _name: True, *, whole=True):
-    """Change one to three files: their content, or with `whole` also which file has which content.
+def mutate_files(rnd, files, may_change=lambda _name: True, *, whole_files=True):
+    """Make up to three changes to the content of files. With `whole_files`, a change may concern a file as a whole.
 
-    Returns the files and the list of changes as (change, file, other file).
+    Such a change removes the file, empties it, replaces it by a copy of another file, or swaps it with another file.
+    Returns the changed files, and the list of changes as (change, file, other file).
     """
     files, changes = dict(files), []
     for _ in range(rnd.choice([1, 1, 1, 2, 3])):
@@ -223,7 +228,7 @@ def mutate_files(rnd, files, may_change=lambda _name: True, *, whole=True):
         if not names:
             break
         name, other_name = rnd.choice(names), rnd.choice(names)
-        change = rnd.choice(["inside"] * 9 + ["remove", "swap", "copy", "empty"]) if whole else "inside"
+        change = rnd.choice(["inside"] * 9 + ["remove", "swap", "copy", "empty"]) if whole_files else "inside"
         match change:
             case "inside":
                 files[name] = mutate_file(rnd, name, files[name])

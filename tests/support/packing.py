@@ -12,7 +12,7 @@ from tests.support.tables import delta_rs_rows, rows, sorted_rows, write_rows
 def append_small_files(spark, table, *, parts=2, appends=3, **options):
     """Append ten rows several times; each append writes two small files to each partition.
 
-    The column `part` has `parts` values. The table is partitioned by it if there are several.
+    The column `part` has `parts` different values. If `parts` is more than 1, it is the partition column.
     """
     for number in range(appends):
         first_id = 10 * number
@@ -21,7 +21,7 @@ def append_small_files(spark, table, *, parts=2, appends=3, **options):
         write_rows(spark, table, query, partition_by=("part",) if parts > 1 else None, **options)
 
 
-def files_by_part(table):
+def file_counts_by_part(table):
     """The number of files for each value of the partition column `part`; the key is None without this column."""
     counts = {}
     for partition_values in DeltaTable(str(table)).files()["partition_values"].to_pylist():

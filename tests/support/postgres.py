@@ -1,7 +1,8 @@
-"""A PostgreSQL server for one test of a whole Airflow. The processes of Airflow write to their database at once.
+"""A PostgreSQL server for one test of a whole Airflow, whose processes write to the database at the same time.
 
-SQLite has one writer. A transaction that began with a read and finds the database locked fails at once: SQLite ignores
-its timeout in this case. Airflow does not survive this error. A scheduler died when it rolled a backfill back.
+SQLite allows one writer. A transaction that began with a read fails immediately if the database is locked, because
+SQLite ignores its timeout in this case. Airflow does not survive this error: a scheduler, for example, died of it while
+it rolled back a backfill.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from pathlib import Path
 from tests.support.ports import free_ports
 from tests.support.required import skip_or_fail
 
-USER = "postgres"  # the superuser, and on Debian the system account that runs the server
+USER = "postgres"
+"""The name of the server's superuser. On Debian, it is also the system account that runs the server."""
 _START_TIMEOUT_SECONDS = 60
 # A test's data need not survive a power cut, so the server may skip every flush to disk.
 _SETTINGS = {
@@ -69,7 +71,10 @@ def postgres() -> Iterator[str]:
 
 
 def _program_folder() -> Path:
-    """The folder with the server's programs. Debian has one for each version, off the path; the newest is returned."""
+    """The folder with the server's programs: that of `initdb` in the search path, or else the newest one of Debian.
+
+    Debian has a folder for each version of the server, and does not put it into the search path.
+    """
     initdb = shutil.which("initdb")
     folders = (
         [Path(initdb).resolve().parent] if initdb else sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version)

@@ -13,8 +13,8 @@ from deltalite.storage.local import LocalLogStore
 def run_before_commits(monkeypatch: pytest.MonkeyPatch, *rivals: Callable[[], object]) -> None:
     """Run the first rival right before the next commit, the second before the commit after it, and so on.
 
-    A rival may commit to the same table. Its own commits have no rival. If a rival raises an error, the commit that
-    waits for it fails with this error.
+    A rival may commit to the same table. No rival runs before the commits of a rival. If a rival raises an error, the
+    commit that waits for it fails with this error.
     """
     write_if_absent = LocalLogStore.write_if_absent
     waiting_rivals = list(rivals)

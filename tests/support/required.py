@@ -1,4 +1,4 @@
-"""Tests that need more of the machine than `make setup` installs."""
+"""A function for tests that need software which `make setup` does not install."""
 
 from __future__ import annotations
 

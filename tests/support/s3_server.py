@@ -17,7 +17,7 @@ from werkzeug.serving import make_server
 
 
 class OneWriteAtATime:
-    """A WSGI application that passes reads on at once, and writes one after the other."""
+    """A WSGI application that forwards reads in parallel, and writes one after the other."""
 
     def __init__(self, application):
         self._application, self._lock = application, threading.Lock()

@@ -129,7 +129,7 @@ def string_bound(value, writer, upper):
 
 
 def next_prefix(text):
-    """The least text that is greater than all texts that begin with `text`, and not longer; None if none exists."""
+    """The least text that is greater than all texts that begin with `text`, and is not longer than `text`, or None."""
     prefix = text.rstrip("\U0010ffff")
     if not prefix:
         return None
@@ -138,13 +138,16 @@ def next_prefix(text):
 
 
 def java_prefix(text, units):
-    """The first `units` UTF-16 units of a text. Java writes half a character as a question mark."""
+    """The first `units` UTF-16 units of a text. Java writes half of a surrogate pair as a question mark."""
     encoded = text.encode("utf-16-le")[: 2 * units]
     return encoded.decode("utf-16-le", "replace").replace("\ufffd", "?") if len(encoded) == 2 * units else text
 
 
 def delta_string_bound(text, upper):
-    """A bound by Delta's rule: 32 UTF-16 units, without half characters; a truncated maximum gets a greater end."""
+    """A bound by Delta's rule: about 32 UTF-16 units, without half of a surrogate pair.
+
+    A truncated maximum gets a last character that makes it greater than the text.
+    """
     end = next((n for n in range(len(text) + 1) if len(text[:n].encode("utf-16-le")) >= 64), len(text))
     if end == len(text) or not upper:
         return text[:end]
@@ -155,7 +158,7 @@ def delta_string_bound(text, upper):
 
 # Each strategy has few values, so that bounds and literals are often equal, and the limits of its type.
 
-WIDE = Context(prec=60)
+WIDE_CONTEXT = Context(prec=60)
 # These times have no time zone on purpose.
 EPOCH, FIRST, LAST = datetime(1970, 1, 1), datetime.min, datetime.max  # noqa: DTZ001, DTZ901
 small = st.integers(-3, 3)
@@ -188,7 +191,7 @@ def integers(low, high):
 def decimals(precision, scale):
     top = 10**precision - 1
     return st.one_of(small, st.sampled_from([-top, top - 1, top, top // 3])).map(
-        lambda n: Decimal(n).scaleb(-scale, WIDE)
+        lambda n: Decimal(n).scaleb(-scale, WIDE_CONTEXT)
     )
 
 
@@ -305,7 +308,7 @@ def conjunction(truths):
     return False if False in truths else None if None in truths else True
 
 
-def truth(predicate: Predicate, row: dict[Path, Any], unknown: bool | None) -> bool | None:  # noqa: C901  one case a kind
+def truth(predicate: Predicate, row: dict[Path, Any], unknown: bool | None) -> bool | None:  # noqa: C901  a case for each kind
     """The truth of a predicate for a row; None is null. `unknown` is the truth of each unknown part."""
     match predicate:
         case Constant(constant):

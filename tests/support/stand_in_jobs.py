@@ -1,4 +1,4 @@
-"""A task that writes, and Python programs that run instead of its job where a stand-in replaces spark-submit."""
+"""A task that writes, and Python programs that a stand-in for spark-submit runs instead of the task's job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COPY_REQUEST = "import shutil; shutil.copy(sys.argv[-1], {copy!r})\n"
 
 
 def operator(table, **parameters) -> DeltaWriteOperator:
-    """The task `load`, which appends a CSV file to the table; `parameters` replace or extend its parameters."""
+    """The task `load`, which appends a CSV file to the table; `parameters` replace or extend the defaults."""
     defaults = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
     return DeltaWriteOperator(**{**defaults, **parameters})
 

@@ -1,4 +1,4 @@
-"""Run jobs as the operator does, with `spark-submit` in a separate process."""
+"""Functions that run jobs as the operator does: with `spark-submit`, in a separate process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRITE_JOB = Path(next(iter(jobs.__path__))) / "write.py"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedJob:
-    """The exit code, the output and the last end marker of a job; `errors` is its standard error."""
+    """The exit code and the last end marker of a job, its standard output, and its standard error (`errors`)."""
 
     code: int
     marker: OperationResult | JobError | None
@@ -33,7 +33,7 @@ def submit_command(
 ) -> list[str]:
     """Write the request to a file in `folder`; returns the command that runs its job on one core.
 
-    Spark takes its Python from the path, on which `conftest` puts the interpreter's folder first.
+    Spark searches its Python in the folders of `PATH`. `conftest` puts the folder of this interpreter first.
     """
     request_file = folder / "request.json"
     request_file.write_text(request if isinstance(request, str) else request.to_json())

@@ -53,7 +53,7 @@ class LiveFile:
 
 @dataclass
 class TableHistory:
-    """A table in `folder`. `states` has the files of each version by path, and `times` has its commit time."""
+    """A table in `folder`. `states` has the files of each version, by path. `times` has the commit time of each."""
 
     folder: Path
     properties: dict[str, str] = field(default_factory=dict)
@@ -89,8 +89,8 @@ class TableHistory:
         """The files of the newest version, by path."""
         return self.states[-1]
 
-    def wait(self, hours: float) -> None:
-        """Move the clock forward."""
+    def advance_clock(self, hours: float) -> None:
+        """Move the clock of the history forward."""
         self.now_ms += int(hours * HOUR_MS)
 
     def append(self, files: int = 1, *, lag_hours: float = 0) -> None:
@@ -124,7 +124,7 @@ class TableHistory:
         self._commit(actions, self.live | _by_path(new_files))
 
     def change(self, *, lag_hours: float = 0) -> None:
-        """Replace one file by another, with a change data file; a job wrote both `lag_hours` ago."""
+        """Replace a file by a new one, and add a change data file. A job wrote both new files `lag_hours` ago."""
         if not self.live:
             return
         path, old_file = min(self.live.items())
@@ -139,7 +139,7 @@ class TableHistory:
         self._commit([*self._remove_actions([old_file]), {"add": new_file.add}, cdc], files)
 
     def restore(self, version: int) -> None:
-        """Restore an older version without the library. Do nothing if one of its files is missing."""
+        """Restore an older version without the library. Do nothing if a file of this version is missing."""
         target = self.states[version]
         if all(self._exists(f) for f in target.values()):
             removed = [f for p, f in self.live.items() if target.get(p) != f]
@@ -176,7 +176,10 @@ class TableHistory:
         return max((v for v, time in enumerate(self.times) if time <= moment_ms), default=0)
 
     def read(self) -> dict[int, tuple[list[int], list[tuple[Any, ...]] | None]]:
-        """Read the ids and the changes of each version, without those that are not readable; changes may be None."""
+        """Read each version with the library; returns its ids and its changes, by version.
+
+        A version whose rows are not readable any more is left out. Changes that are not readable any more are None.
+        """
         readable = {}
         for version in range(len(self.states)):
             try:

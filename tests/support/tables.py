@@ -36,7 +36,7 @@ UNUSED_SOURCE = Source(format="text", path=__file__)
 def request(table: Path | str, query: str | None = None, *, run: str | None = None, **options: Any) -> WriteRequest:
     """The request to write the rows of `query`.
 
-    `run` is the app id. With it, the options may have `generation` and `on_rerun`.
+    `run` is the app id. If it is set, the options may contain `generation` and `on_rerun`.
     """
     options.setdefault("sources", {"source": UNUSED_SOURCE})
     return WriteRequest(table=str(table), query=query, **_with_identity(run, options))
@@ -45,7 +45,7 @@ def request(table: Path | str, query: str | None = None, *, run: str | None = No
 def _with_identity(run: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """The options of a request with the identity of a run, or unchanged without a run.
 
-    The identity takes `generation` and `on_rerun` from the options.
+    The function moves `generation` and `on_rerun` from the options to the identity.
     """
     if run is None:
         return options
@@ -81,7 +81,7 @@ def update_rows(
     run: str | None = None,
     **options: Any,
 ) -> OperationResult:
-    """Update the rows that satisfy a condition, by default all; `values` has the SQL for each column."""
+    """Update the rows that satisfy a condition, by default all; `values` has the SQL of each column's new value."""
     options = _with_identity(run, options)
     return update(spark, UpdateRequest(table=str(table), set=values, condition=condition, **options))
 
@@ -135,14 +135,20 @@ def actions_of(table: Path | str, version: int) -> dict[str, Any]:
 
 
 def data_files(table: Path | str) -> set[str]:
-    """The names of all Parquet files in a table's folder outside the log, also of files that no version names."""
+    """The relative paths of all Parquet files in a table's folder, except those in the log.
+
+    They include files that no version names.
+    """
     root = Path(table)
-    files = (file.relative_to(root).as_posix() for file in root.rglob("*.parquet"))
-    return {name for name in files if not name.startswith("_delta_log/")}
+    paths = (file.relative_to(root).as_posix() for file in root.rglob("*.parquet"))
+    return {path for path in paths if not path.startswith("_delta_log/")}
 
 
 def folder_content(folder: Path | str) -> dict[str, bytes | None]:
-    """The bytes of each file in a folder, and None for each subfolder, by relative path. Empty without the folder."""
+    """The bytes of each file in a folder, and None for each subfolder, by relative path.
+
+    The result is empty if the folder does not exist.
+    """
     content: dict[str, bytes | None] = {}
     for directory, _, names in os.walk(folder):
         content[os.path.relpath(directory, folder)] = None
@@ -208,9 +214,9 @@ def write_numbered_file(table: Path, name: str, first: int, count: int, **column
 
     Returns `path` and `size` for its `add`.
     """
-    values = pa.table({"id": pa.array(range(first, first + count), pa.int64()), **columns})
+    numbered_rows = pa.table({"id": pa.array(range(first, first + count), pa.int64()), **columns})
     (table / name).parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(values, table / name, row_group_size=300)
+    pq.write_table(numbered_rows, table / name, row_group_size=300)
     return {"path": name, "size": (table / name).stat().st_size}
 
 

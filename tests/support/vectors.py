@@ -11,13 +11,13 @@ from pyroaring import BitMap64
 
 from deltalite.columnar.deletion_vectors.roaring import PORTABLE_MAGIC
 
-_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_Z85_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
 
 def z85(data: bytes) -> str:
     """The Z85 text of bytes. The number of bytes must be a multiple of four."""
     numbers = (number for (number,) in struct.iter_unpack(">I", data))
-    return "".join(_ALPHABET[number // 85**power % 85] for number in numbers for power in (4, 3, 2, 1, 0))
+    return "".join(_Z85_ALPHABET[number // 85**power % 85] for number in numbers for power in (4, 3, 2, 1, 0))
 
 
 def vector(rows: Iterable[int]) -> bytes:
@@ -26,7 +26,7 @@ def vector(rows: Iterable[int]) -> bytes:
 
 
 def with_size_and_checksum(data: bytes) -> bytes:
-    """A serialized bitmap between its size and its checksum, as a deletion vector file holds it."""
+    """A serialized bitmap with its size before it and its checksum after it, as in a deletion vector file."""
     return struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
 
 
@@ -40,7 +40,7 @@ def vector_file(*vectors: bytes) -> tuple[bytes, list[int]]:
 
 
 def inline_vector(rows: Iterable[int]) -> dict[str, Any]:
-    """The descriptor of a deletion vector of these row positions that is stored in the log itself."""
+    """The descriptor of a deletion vector that is stored in the log itself. `rows` are the deleted positions."""
     positions = sorted(set(rows))
     data = vector(positions)
     text = z85(data + bytes(-len(data) % 4))

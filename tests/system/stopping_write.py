@@ -24,8 +24,8 @@ from deltalite.requests import WriteRequest
 from deltalite.spark.write.staging import StagedWrite
 from deltalite.storage.local import LocalLogStore
 
-GATE = Path(os.environ["GATE"])
-COMMIT = re.compile(r"_delta_log/\d{20}\.json")
+GATE_FOLDER = Path(os.environ["GATE"])
+COMMIT_FILE_PATTERN = re.compile(r"_delta_log/\d{20}\.json")
 
 
 def take_number() -> int:
@@ -33,23 +33,23 @@ def take_number() -> int:
     number = 1
     while True:
         try:
-            (GATE / f"{number}.started").touch(exist_ok=False)
+            (GATE_FOLDER / f"{number}.started").touch(exist_ok=False)
         except FileExistsError:
             number += 1
         else:
             return number
 
 
-NUMBER = take_number()
+JOB_NUMBER = take_number()
 
 
 def stop_if_planned(point: str) -> None:
     """Stop until the test allows the job to continue, if the plan names this point."""
-    plan = GATE / f"{NUMBER}.plan"
-    if not plan.exists() or plan.read_text() != point:
+    plan_file = GATE_FOLDER / f"{JOB_NUMBER}.plan"
+    if not plan_file.exists() or plan_file.read_text() != point:
         return
-    (GATE / f"{NUMBER}.{point}").touch()
-    while not (GATE / f"{NUMBER}.go").exists():
+    (GATE_FOLDER / f"{JOB_NUMBER}.{point}").touch()
+    while not (GATE_FOLDER / f"{JOB_NUMBER}.go").exists():
         time.sleep(0.05)
 
 
@@ -57,13 +57,13 @@ def with_stops_around_commit(write_if_absent):
     """Return a `write_if_absent` that stops before and after a commit."""
 
     def write_and_stop(store, name, data):
-        if not COMMIT.fullmatch(name):
+        if not COMMIT_FILE_PATTERN.fullmatch(name):
             return write_if_absent(store, name, data)
         stop_if_planned("before")
-        committed = write_if_absent(store, name, data)
-        if committed:  # otherwise another writer has committed this version
+        is_created = write_if_absent(store, name, data)
+        if is_created:  # If the file existed, another writer has committed this version.
             stop_if_planned("after")
-        return committed
+        return is_created
 
     return write_and_stop
 

@@ -1,6 +1,6 @@
 """Days out of order, mapped tasks and a repeated backfill, under a real scheduler.
 
-The tests need no Spark: a scheduler only adds run ids, map indexes and clears.
+The tests need no Spark, because only the run ids, the map indexes and the clears come from the scheduler.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ with DAG(
 """
 
 
-def ids(table):
-    """Return the ids of the backfilled days, without the newest day, which the scheduler runs itself."""
+def ids_of_backfilled_days(table):
+    """Return the ids of the backfilled days. The scheduler itself runs the newest day, whose ids are left out."""
     return sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist() if row["id"] < 202603040)
 
 
@@ -43,15 +43,15 @@ def test_unordered_days_and_mapped_tasks_write_once_even_after_a_repeated_backfi
     whole_airflow.add_dag("days", DAG.format(table=table, program=str(program)))
     backwards = {"run_backwards": True, "max_active_runs": 1}
     whole_airflow.backfill("days", midnight("2026-03-01"), midnight("2026-03-03"), **backwards)
-    expected = [0, *(20260300 * 10 + day * 10 + number for day in (1, 2, 3) for number in (1, 2))]
-    assert ids(table) == expected
-    all_runs = {run["logical_date"][:10]: run["dag_run_id"] for run in whole_airflow.runs("days")}
-    runs = {day: run for day, run in all_runs.items() if day.startswith("2026-03-0")}
+    expected_ids = [0, *(20260300 * 10 + day * 10 + number for day in (1, 2, 3) for number in (1, 2))]
+    assert ids_of_backfilled_days(table) == expected_ids
+    all_run_ids = {run["logical_date"][:10]: run["dag_run_id"] for run in whole_airflow.runs("days")}
+    run_ids = {day: run_id for day, run_id in all_run_ids.items() if day.startswith("2026-03-0")}
 
     def result_of(day, index):
-        return whole_airflow.xcom("days", runs[day], "load", map_index=index)
+        return whole_airflow.xcom("days", run_ids[day], "load", map_index=index)
 
-    first_results = {(day, index): result_of(day, index) for day in runs for index in (0, 1)}
+    first_results = {(day, index): result_of(day, index) for day in run_ids for index in (0, 1)}
     assert len({result["app_id"] for result in first_results.values()}) == 6
     assert {result["committed"] for result in first_results.values()} == {True}
     assert first_results["2026-03-03", 0]["version"] < first_results["2026-03-01", 0]["version"], (
@@ -60,6 +60,6 @@ def test_unordered_days_and_mapped_tasks_write_once_even_after_a_repeated_backfi
     whole_airflow.backfill(
         "days", midnight("2026-03-01"), midnight("2026-03-03"), reprocess_behavior="completed", **backwards
     )
-    assert ids(table) == expected
+    assert ids_of_backfilled_days(table) == expected_ids
     for (day, index), first_result in first_results.items():
         assert result_of(day, index) == {**first_result, "committed": False, "skipped": True}

@@ -1,4 +1,4 @@
-"""Mapped tasks with items that move between a run and a clear, under a real scheduler and without Spark."""
+"""Mapped tasks whose items get other map indexes before a clear, under a real scheduler and without Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 
 @task
 def files():
-    return json.loads(Path({items!r}).read_text())
+    return json.loads(Path({items_file!r}).read_text())
 
 @task
 def sources(names):
@@ -43,25 +43,25 @@ def ids(table):
 
 def test_moved_items_are_rejected_by_map_index_and_recognized_by_key(whole_airflow, tmp_path):
     tables = {name: str(tmp_path / name) for name in ("by_position", "by_key")}
-    items, program = tmp_path / "items.json", tmp_path / "commits"
-    items.write_text(json.dumps([1, 2]))
+    items_file, program = tmp_path / "items.json", tmp_path / "commits"
+    items_file.write_text(json.dumps([1, 2]))
     for table in tables.values():
         plain(None, table, run="another", ids=[0])
     commit_instead_of_spark(program)
-    whole_airflow.add_dag("mapped_items", DAG.format(items=str(items), program=str(program), **tables))
-    run = whole_airflow.run("mapped_items", timeout=300)
+    whole_airflow.add_dag("mapped_items", DAG.format(items_file=str(items_file), program=str(program), **tables))
+    run_id = whole_airflow.run("mapped_items", timeout=300)
     assert [ids(table) for table in tables.values()] == [[0, 1, 2]] * 2
-    items.write_text(json.dumps([9, 1, 2]))
-    whole_airflow.clear("mapped_items", run)
-    whole_airflow.wait_for_run("mapped_items", run, state="failed", timeout=300)
+    items_file.write_text(json.dumps([9, 1, 2]))
+    whole_airflow.clear("mapped_items", run_id)
+    whole_airflow.wait_for_run("mapped_items", run_id, state="failed", timeout=300)
     assert ids(tables["by_position"]) == [0, 1, 2], "an item was lost or written twice"
     assert ids(tables["by_key"]) == [0, 1, 2, 9]
 
-    def state(task_id, index):
-        return whole_airflow.task("mapped_items", run, task_id, index)["state"]
+    def state_of_task(task_id, index):
+        return whole_airflow.task("mapped_items", run_id, task_id, index)["state"]
 
-    assert [state("by_position", index) for index in range(3)] == ["failed"] * 3
-    assert [state("by_key", index) for index in range(3)] == ["success"] * 3
-    skipped = [whole_airflow.xcom("mapped_items", run, "by_key", map_index=index)["skipped"] for index in range(3)]
-    assert skipped == [False, True, True]
-    assert "RerunDiffersError" in whole_airflow.task_log("mapped_items", run, "by_position", map_index=0)
+    assert [state_of_task("by_position", index) for index in range(3)] == ["failed"] * 3
+    assert [state_of_task("by_key", index) for index in range(3)] == ["success"] * 3
+    results = [whole_airflow.xcom("mapped_items", run_id, "by_key", map_index=index) for index in range(3)]
+    assert [result["skipped"] for result in results] == [False, True, True]
+    assert "RerunDiffersError" in whole_airflow.task_log("mapped_items", run_id, "by_position", map_index=0)

@@ -44,9 +44,9 @@ def test_the_same_run_of_two_deployments_writes_twice_under_two_namespaces(whole
         second_result = run_dag(other_airflow, 2)
         other_airflow.clear("nightly", "same")
         other_airflow.wait_for_run("nightly", "same")
-        after_clear = other_airflow.xcom("nightly", "same", "load")
+        result_after_clear = other_airflow.xcom("nightly", "same", "load")
     assert first_result["app_id"] == "airflow/nightly/load/-1/same"
     assert second_result["app_id"] == "other%2Fdeployment/nightly/load/-1/same"
     assert (first_result["committed"], second_result["committed"]) == (True, True)
-    assert after_clear == {**second_result, "committed": False, "skipped": True}
+    assert result_after_clear == {**second_result, "committed": False, "skipped": True}
     assert sorted(row["id"] for row in DeltaTable(table).to_arrow().to_pylist()) == [0, 1, 2]

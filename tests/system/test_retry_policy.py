@@ -34,11 +34,11 @@ from airflow.sdk import DAG
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from airflow_provider_deltalite.retries import delta_retry_policy
 
-now = timedelta(0)
+no_delay = timedelta(0)
 with DAG("policy", schedule=None, default_args={{
     "retries": 2,
     "retry_delay": timedelta(hours=5),
-    "retry_policy": delta_retry_policy(conflict_delay=now, storage_delay=now),
+    "retry_policy": delta_retry_policy(conflict_delay=no_delay, storage_delay=no_delay),
 }}):
     for name, (kind, code) in {errors}.items():
         DeltaWriteOperator(
@@ -50,7 +50,7 @@ with DAG("policy", schedule=None, default_args={{
 """
 
 
-def test_a_conflict_is_retried_soon_and_other_errors_fail_at_once(whole_airflow, tmp_path):
+def test_conflicts_and_storage_errors_are_retried_at_once_and_permanent_errors_are_not_retried(whole_airflow, tmp_path):
     program = tmp_path / "stand-in"
     program.write_text(STAND_IN)
     program.chmod(0o755)
@@ -59,7 +59,7 @@ def test_a_conflict_is_retried_soon_and_other_errors_fail_at_once(whole_airflow,
     expected_states = {
         "conflict": "success",
         "storage": "success",
-        "other": "up_for_retry",  # in five hours, the task's own `retry_delay`
+        "other": "up_for_retry",  # The task waits for its own `retry_delay` of five hours.
         "refused": "failed",
         "unknown": "failed",
         "invalid": "failed",

@@ -1,4 +1,4 @@
-"""Killed processes and cleared tasks under a real scheduler: the table has the rows of a run once.
+"""Killed processes and cleared tasks under a real scheduler: the table contains the rows of each run once.
 
 The tasks of one DAG append rows with their task ids to one table. The test kills jobs before or after their commits.
 The scheduler notices a kill and starts the next attempt.
@@ -48,7 +48,7 @@ with DAG("runs_once", schedule=None, start_date=datetime(2026, 1, 1), max_active
     load("worker_before") >> load("driver_before") >> load("killed", on_rerun="write")
     load("worker_after") >> load("driver_after") >> load("replaced", on_rerun="replace")
 """
-ROWS = 3
+ROW_COUNT = 3
 
 
 class Gates:
@@ -83,7 +83,7 @@ def lake(whole_airflow):
     """The folder of the tables, with the input file."""
     lake = Path(whole_airflow.environment["AIRFLOW_VAR_LAKE"])
     lake.mkdir(parents=True, exist_ok=True)
-    (lake / "in.csv").write_text("id\n" + "".join(f"{number}\n" for number in range(ROWS)))
+    (lake / "in.csv").write_text("id\n" + "".join(f"{number}\n" for number in range(ROW_COUNT)))
     return lake
 
 
@@ -114,7 +114,7 @@ def arguments_of_all_processes() -> str:
 
 @pytest.fixture(scope="module")
 def observed_run(whole_airflow, lake):
-    """Run the DAG and kill one job of five tasks. Return the observations."""
+    """Run the DAG, and kill one job of each of five tasks. Returns the observations by their names."""
     airflow = whole_airflow
     gates = {
         name: Gates(airflow, lake / "gates", name)
@@ -139,16 +139,21 @@ def observed_run(whole_airflow, lake):
     orphaned_processes = processes("worker_before").kill_worker()
     kill(processes("worker_after").kill_worker())
 
-    gates["worker_before"].wait(2, "before")  # the retry stops before its commit, and the orphaned job continues
+    # The retry stops before its commit, and the orphaned job continues.
+    gates["worker_before"].wait(2, "before")
     gates["worker_before"].go(1)
     psutil.wait_procs(orphaned_processes, timeout=120)
     gates["worker_before"].go(2)
 
     for task, point in {"driver_before": "before", "driver_after": "after"}.items():
         gates[task].wait(1, point)
-        started = processes(task).descendants
-        kill([process for process in started if is_jvm(process)] if task == "driver_after" else started)
-        observed[f"orphan of {task}"] = [process for process in started if not is_jvm(process)]
+        started_processes = processes(task).descendants
+        kill(
+            [process for process in started_processes if is_jvm(process)]
+            if task == "driver_after"
+            else started_processes
+        )
+        observed[f"orphan of {task}"] = [process for process in started_processes if not is_jvm(process)]
     kill(observed["orphan of driver_after"])
 
     gates["killed"].wait(1, "written")
@@ -169,28 +174,28 @@ def test_an_orphaned_job_commits_while_the_retry_is_about_to_commit(whole_airflo
     returned = whole_airflow.xcom("runs_once", "once", "worker_before")
     assert (task["state"], task["try_number"], observed_run["gates"]["worker_before"].started_jobs) == ("success", 2, 2)
     assert (returned["committed"], returned["skipped"]) == (False, True)
-    assert rows_of(lake)["worker_before"] == ROWS
+    assert rows_of(lake)["worker_before"] == ROW_COUNT
 
 
 def test_a_retry_finds_the_commit_of_a_killed_worker_and_starts_no_job(whole_airflow, lake, observed_run):
     task = whole_airflow.task("runs_once", "once", "worker_after")
     assert (task["state"], task["try_number"], observed_run["gates"]["worker_after"].started_jobs) == ("success", 2, 1)
     assert whole_airflow.xcom("runs_once", "once", "worker_after")["skipped"] is True
-    assert rows_of(lake)["worker_after"] == ROWS
+    assert rows_of(lake)["worker_after"] == ROW_COUNT
 
 
 def test_a_driver_killed_before_its_commit_is_retried(whole_airflow, lake, observed_run):
     task = whole_airflow.task("runs_once", "once", "driver_before")
     assert (task["state"], task["try_number"], observed_run["gates"]["driver_before"].started_jobs) == ("success", 2, 2)
     assert whole_airflow.xcom("runs_once", "once", "driver_before")["committed"] is True
-    assert rows_of(lake)["driver_before"] == ROWS
+    assert rows_of(lake)["driver_before"] == ROW_COUNT
 
 
 def test_a_jvm_killed_after_the_commit_does_not_fail_the_task(whole_airflow, lake, observed_run):
     task = whole_airflow.task("runs_once", "once", "driver_after")
     assert (task["state"], task["try_number"], observed_run["gates"]["driver_after"].started_jobs) == ("success", 1, 1)
     assert whole_airflow.xcom("runs_once", "once", "driver_after")["committed"] is True
-    assert rows_of(lake)["driver_after"] == ROWS
+    assert rows_of(lake)["driver_after"] == ROW_COUNT
 
 
 def test_a_task_that_a_user_stops_ends_its_job_and_the_job_removes_its_files(observed_run):
@@ -205,17 +210,16 @@ def test_cleared_tasks_follow_on_rerun(whole_airflow, lake, observed_run):
     first_results = {name: airflow.xcom("runs_once", "once", name) for name in ("driver_before", "replaced")}
     airflow.clear("runs_once", "once", "driver_before", "replaced", "killed")
     airflow.wait_for_run("runs_once", "once", timeout=300)
-    skipped = airflow.xcom("runs_once", "once", "driver_before")
-    assert skipped == {**first_results["driver_before"], "committed": False, "skipped": True}
-    replaced = airflow.xcom("runs_once", "once", "replaced")
-    assert replaced["version"] > first_results["replaced"]["version"] and replaced["txn_version"] == 1
+    skipped_result = airflow.xcom("runs_once", "once", "driver_before")
+    assert skipped_result == {**first_results["driver_before"], "committed": False, "skipped": True}
+    second_result = airflow.xcom("runs_once", "once", "replaced")
+    assert second_result["version"] > first_results["replaced"]["version"] and second_result["txn_version"] == 1
     assert airflow.xcom("runs_once", "once", "killed")["committed"] is True
     airflow.clear("runs_once", "once", "killed")
     airflow.wait_for_run("runs_once", "once", timeout=300)
-    assert rows_of(lake) == {
-        "worker_before": ROWS, "worker_after": ROWS, "driver_before": ROWS, "driver_after": ROWS, "replaced": ROWS,
-        "killed": 2 * ROWS,  # an append with on_rerun='write'
-    }  # fmt: skip
+    tasks_that_write_once = ("worker_before", "worker_after", "driver_before", "driver_after", "replaced")
+    # The task `killed` has on_rerun='write', so it writes again after the second clear.
+    assert rows_of(lake) == {**dict.fromkeys(tasks_that_write_once, ROW_COUNT), "killed": 2 * ROW_COUNT}
 
 
 def test_the_commit_has_a_link_and_an_ended_application_has_none(whole_airflow, lake, observed_run):
@@ -226,7 +230,7 @@ def test_the_commit_has_a_link_and_an_ended_application_has_none(whole_airflow, 
     assert not links["Spark application"]
 
 
-def test_the_log_of_a_task_has_the_commit_few_groups_and_the_cause_of_a_kill(whole_airflow, observed_run):
+def test_the_log_of_a_task_shows_the_commit_and_the_cause_of_a_kill_and_has_few_groups(whole_airflow, observed_run):
     events = [
         json.loads(line)["event"] for line in whole_airflow.task_log("runs_once", "once", "driver_before").splitlines()
     ]

@@ -52,9 +52,9 @@ def s3(whole_airflow):
 
 
 def append(table, storage_options, app_id):
-    """Make a commit of another engine, with the transaction of a run."""
-    transaction = CommitProperties(app_transactions=[Transaction(app_id, 0)])
-    write_deltalake(table, ROWS, mode="append", storage_options=storage_options, commit_properties=transaction)
+    """Commit rows with another engine. The commit has a `txn` action with this app id."""
+    properties = CommitProperties(app_transactions=[Transaction(app_id, 0)])
+    write_deltalake(table, ROWS, mode="append", storage_options=storage_options, commit_properties=properties)
 
 
 def test_a_sensor_finds_the_commit_of_another_task(whole_airflow, s3):
@@ -69,17 +69,22 @@ def test_a_sensor_finds_the_commit_of_another_task(whole_airflow, s3):
     run_id = airflow.trigger("waits", run_id="today")
     for place in tables:
         airflow.wait_for_task("waits", run_id, f"deferred_{place}", "deferred")
-        airflow.wait_for_report("waits", run_id, f"deferred_{place}")
+        airflow.wait_for_executor_event("waits", run_id, f"deferred_{place}")
         airflow.wait_for_task("waits", run_id, f"rescheduled_{place}", "up_for_reschedule")
     airflow.wait_for_task("waits", run_id, "started_in_triggerer", "deferred")
-    assert airflow.task("waits", run_id, "started_in_triggerer")["pid"] is None  # no worker has run it
+    assert airflow.task("waits", run_id, "started_in_triggerer")["pid"] is None, "a worker has run the sensor"
     for table in tables.values():
         append(*table, "airflow/feeds/load/-1/yesterday")
         append(*table, "airflow/feeds/load/-1/today")
     airflow.wait_for_run("waits", run_id)
     for place in tables:
-        commit = airflow.xcom("waits", run_id, f"deferred_{place}")
-        assert (commit["after_version"], commit["from_version"], commit["version"], commit["reset"]) == (0, 1, 2, False)
-        assert airflow.xcom("waits", run_id, f"rescheduled_{place}") == commit
+        sensor_result = airflow.xcom("waits", run_id, f"deferred_{place}")
+        assert (
+            sensor_result["after_version"],
+            sensor_result["from_version"],
+            sensor_result["version"],
+            sensor_result["reset"],
+        ) == (0, 1, 2, False)
+        assert airflow.xcom("waits", run_id, f"rescheduled_{place}") == sensor_result
         if place == "local":
-            assert airflow.xcom("waits", run_id, "started_in_triggerer") == commit
+            assert airflow.xcom("waits", run_id, "started_in_triggerer") == sensor_result

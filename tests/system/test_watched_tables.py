@@ -32,7 +32,7 @@ def append(table):
 
 
 def stored_position(airflow, table):
-    """Return the position that the watcher has stored with its asset; None before it started."""
+    """Return the position that the watcher has stored with its asset, or None before the watcher has started."""
     assets = [asset for asset in airflow.ask("GET", "assets")["assets"] if asset["uri"] == asset_uri(str(table))]
     if not assets:
         return None
@@ -46,7 +46,7 @@ def result_of_run(airflow, number):
     runs = airflow.wait_for_runs(DAG_ID, number)
     assert len(runs) == number
     airflow.wait_for_run(DAG_ID, runs[-1]["dag_run_id"])
-    return airflow.xcom(DAG_ID, runs[-1]["dag_run_id"], "count_changes")
+    return airflow.xcom(DAG_ID, runs[-1]["dag_run_id"], "count_rows")
 
 
 @pytest.mark.campaign
@@ -58,8 +58,8 @@ def test_commits_of_other_programs_start_runs_that_read_their_versions(whole_air
         return position is not None and position["place"]["version"] == version
 
     append(table)
-    source = (EXAMPLES / f"{DAG_ID}.py").read_text()
-    airflow.add_dag(DAG_ID, source.replace("poke_interval=30", "poke_interval=1"))
+    dag_source = (EXAMPLES / f"{DAG_ID}.py").read_text()
+    airflow.add_dag(DAG_ID, dag_source.replace("poke_interval=30", "poke_interval=1"))
     airflow.parse_again(DAG_ID)
     airflow.until("the watcher has read version 0", lambda: has_polled(0), timeout=90)
 
@@ -68,13 +68,14 @@ def test_commits_of_other_programs_start_runs_that_read_their_versions(whole_air
 
     RustTable(str(table)).optimize.compact()
     airflow.until("the watcher has read the optimize", lambda: has_polled(2))
-    airflow.kill("triggerer")
+    airflow.stop("triggerer")
     append(table)
     append(table)
     airflow.start("triggerer")
     assert result_of_run(airflow, 2) == {"from_version": 2, "version": 4, "operations": ["WRITE"], "rows": 40}
 
-    table.rename(table.parent / "dropped")  # atomic, so that no poll sees half of a deletion
+    # A rename is atomic, so no poll reads a table that is half deleted.
+    table.rename(table.parent / "dropped")
     append(table)
     assert result_of_run(airflow, 3) == {"from_version": 0, "version": 0, "operations": ["WRITE"], "rows": 10}
     airflow.pause(DAG_ID)

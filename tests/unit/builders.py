@@ -33,7 +33,7 @@ PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
 
 
 def struct(**columns: str) -> StructType:
-    """A schema of primitive types. The keywords are the names of columns, and the values are the names of types."""
+    """A schema of primitive types. The keyword is the name of a column, and its value is the name of its type."""
     return StructType(tuple(StructField(name, PrimitiveType(kind)) for name, kind in columns.items()))
 
 
@@ -81,7 +81,7 @@ def txn(app_id: str, version: int = 0, last_updated_ms: int | None = NOON_MS) ->
 
 
 def vector(encoded_uuid: str, offset: int | None = None) -> dict[str, Any]:
-    """The descriptor of a deletion vector in a file with this UUID."""
+    """The descriptor of a deletion vector in a separate file. `encoded_uuid` is the Z85 text in its file name."""
     offset_field = {} if offset is None else {"offset": offset}
     return {"storageType": "u", "pathOrInlineDv": encoded_uuid, "sizeInBytes": 30, "cardinality": 1, **offset_field}
 
@@ -134,7 +134,7 @@ def append_files(store: LogStore, count: int) -> LogStore:
 
 
 def newest_version(store: LogStore) -> int:
-    return list_log(store, 0).newest
+    return list_log(store, 0).newest_version
 
 
 def put_raw(store: MemoryLogStore, version: int, actions: Iterable[Action | Mapping[str, Any]] | bytes) -> None:
@@ -154,7 +154,7 @@ def try_commit(
 
 
 def add_rival(store: MemoryLogStore, *commits: Iterable[Action | Mapping[str, Any]] | bytes) -> None:
-    """Let another writer win: it puts the next of `commits` before each put of a commit, as the same version."""
+    """Let another writer win: before each put of a commit, it puts the next of `commits` as the same version."""
     remaining = list(commits)
 
     def put_rival_commit(operation: str, name: str) -> None:
@@ -164,7 +164,7 @@ def add_rival(store: MemoryLogStore, *commits: Iterable[Action | Mapping[str, An
     store.before = put_rival_commit
 
 
-def info(**values: Any) -> CommitInfo:
+def commit_info(**values: Any) -> CommitInfo:
     return CommitInfo(values=values)
 
 
@@ -177,7 +177,7 @@ def load(store: LogStore, version: int | None = None) -> Snapshot:
     return Snapshot.load(store, version)
 
 
-class Requests:
+class RequestLog:
     """A record of every access to the store, as `(operation, name)` without the folder."""
 
     def __init__(self, store: MemoryLogStore) -> None:

@@ -15,7 +15,7 @@ from deltalite.protocol.actions import DomainMetadata, Protocol, iter_raw_action
 from deltalite.protocol.file_names import LOG_DIR, SIDECAR_DIR, checksum_name, commit_name, compaction_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.memory import MemoryLogStore
-from deltalite.upkeep.checkpoint import classic_checkpoint
+from deltalite.upkeep.checkpoint import encode_classic_checkpoint
 from tests.unit.builders import NOON_MS, add, load, metadata, new_store, put_raw, remove, txn
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
@@ -56,8 +56,8 @@ def rich_store() -> MemoryLogStore:
     return store
 
 
-def facts(snapshot: Snapshot) -> tuple[Any, ...]:
-    """Every fact of a snapshot, as a tuple that can be compared."""
+def state_of(snapshot: Snapshot) -> tuple[Any, ...]:
+    """The state of a snapshot, as a tuple that tests can compare."""
     return (
         snapshot.protocol,
         snapshot.metadata,
@@ -118,7 +118,7 @@ def write_parts(store: MemoryLogStore, version: int, count: int) -> list[str]:
 
 
 def _checkpoint_rows(store: MemoryLogStore, version: int) -> pa.Table:
-    return pq.read_table(pa.BufferReader(classic_checkpoint(load(store, version), now_ms=NOON_MS).data))
+    return pq.read_table(pa.BufferReader(encode_classic_checkpoint(load(store, version), now_ms=NOON_MS).data))
 
 
 def to_parquet(table: pa.Table) -> bytes:
@@ -162,7 +162,7 @@ def write_compaction(store: MemoryLogStore, first: int, last: int) -> str:
 
 
 def write_checksum(store: MemoryLogStore, version: int, **changes: Any) -> str:
-    """Write the checksum file of a version as Spark does, with changed keys; None omits a key. Returns its name."""
+    """Write the checksum file of a version as Spark does, with changed keys. None omits a key. Returns its name."""
     snapshot = load(store, version)
     files = snapshot.files
     body = {

@@ -109,12 +109,12 @@ def test_a_decimal_of_thousands_of_digits_is_an_error_of_the_library():
 @pytest.mark.parametrize("wrap", [in_array, in_struct])
 @pytest.mark.parametrize("levels", [50, 98, 99, 100, 200, 235, 300])
 def test_a_schema_of_any_depth_is_read_or_rejected(wrap, levels):
-    def use():
+    def convert():
         schema = parse_schema(nested_schema(levels, wrap))
         return schema_to_arrow(schema), schema_to_json(schema), str(schema)
 
-    assert levels > 97 or not isinstance(attempt(use), DeltaLiteError)
-    attempt(use)
+    assert levels > 97 or not isinstance(attempt(convert), DeltaLiteError)
+    attempt(convert)
 
 
 @given(rnd=randoms)
@@ -167,11 +167,11 @@ def test_damaged_statistics_never_raise_an_error(rnd):
         text = mutate_bytes(rnd, text.encode("utf-8", "surrogatepass")).decode(errors="replace")
     note(text[:1000])
 
-    def facts():
+    def statistics_of_leaves():
         stats = parse_stats(text)
         return stats and [facts_from_stats(stats, path, field.type) for path, field in LEAVES]
 
-    assert not isinstance(attempt(facts), DeltaLiteError)
+    assert not isinstance(attempt(statistics_of_leaves), DeltaLiteError)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_malformed_statistics_hide_no_rows(stats):
                 line["add"]["stats"] = str(stats)
         files[path] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
     table = attempt(lambda: open_table(store_of(name, files)))
-    if isinstance(table, DeltaLiteError):  # a text that Arrow cannot hold
+    if isinstance(table, DeltaLiteError):  # Arrow cannot store a lone surrogate
         assert "\ud83d" in stats
         return
     assert rows_of(table.to_arrow()) == expected_rows(name)
@@ -243,7 +243,7 @@ def test_a_wrong_deletion_vector_descriptor_never_shows_deleted_rows(name, rnd):
             if vector:
                 line["add"]["deletionVector"] = mutate_value(rnd, vector) if rnd.random() < 0.9 else vector
                 if isinstance(line["add"]["deletionVector"], str) and line["add"]["deletionVector"] == "null":
-                    line["add"]["deletionVector"] = vector  # a null is a valid log without a vector
+                    line["add"]["deletionVector"] = vector  # with null, the log is valid and the file has no vector
         files[path] = b"".join(to_text(line).encode("utf-8", "surrogatepass") + b"\n" for line in lines)
     rows_read = attempt(lambda: open_table(store_of(name, files)).to_arrow())
     event(type(rows_read).__name__)
@@ -262,7 +262,7 @@ def test_a_damaged_data_file_gives_rows_of_the_schema_or_an_error(name, rnd):
 
     def read():
         rows_read = table.to_arrow()
-        rows_read.validate()  # does not check whether texts are UTF-8
+        rows_read.validate()  # this check does not include whether texts are UTF-8
         return rows_read
 
     rows_read = attempt(read)

@@ -123,7 +123,10 @@ def test_contradicting_parameters_are_rejected_with_a_remedy(change, problem):
             "readRowIds and a range of changes",
         ),
         (lambda: Source(format="delta", path="/x", version_as_of=1, timestamp_as_of="2026-01-01"), "names both"),
-        (lambda: Source(format="csv", path="/x", version_as_of=0), "need format 'delta', and this source has 'csv'"),
+        (
+            lambda: Source(format="csv", path="/x", version_as_of=0),
+            "need format 'delta', but the format of this source is 'csv'",
+        ),
         (lambda: Source(format="csv", path="/x", timestamp_as_of="2026-01-01"), "need format 'delta'"),
         (lambda: Source(format="csv", path="/x", changes_from_version=0), "need format 'delta'"),
         (
@@ -153,9 +156,9 @@ def changed_json(**changes):
     [
         ("{", "not JSON"),
         ("[]", "not a JSON object"),
-        ("{}", "of version None"),
-        (changed_json(schema_version=2), "schema version 1, and got 'write' of version 2"),
-        (changed_json(kind="merge"), "got 'merge'"),
+        ("{}", "schema version None"),
+        (changed_json(schema_version=2), "schema version 1, but got a request of kind 'write' and schema version 2"),
+        (changed_json(kind="merge"), "got a request of kind 'merge'"),
         (changed_json(from_the_future=1, another=2), "unknown fields: another, from_the_future"),
         (changed_json(sources={"a": {"format": "csv", "novelty": 1}}), "malformed: .*novelty"),
         (changed_json(sources="GONE"), "malformed"),
@@ -179,7 +182,7 @@ def test_a_missing_json_key_has_its_default():
 
 
 RERUN = RunIdentity(app_id="ns/d", txn_version=1, on_rerun=OnRerun.WRITE, details={"try": 2})
-COMMITTED = {"identity": RERUN, "user_metadata": "who", "conflict_retries": 0, "conflict_seconds": 5}
+COMMIT_OPTIONS = {"identity": RERUN, "user_metadata": "who", "conflict_retries": 0, "conflict_seconds": 5}
 UPSERT = {
     "table": "/lake/t",
     "sources": {"source": CSV},
@@ -207,11 +210,11 @@ EVERY_CLAUSE = {
     "request_",
     [
         DeleteRequest(table="/lake/t", confirm_all_rows=True),
-        DeleteRequest(table="/lake/ü t", condition="id = 'ü'", single_writer=True, **COMMITTED),
+        DeleteRequest(table="/lake/ü t", condition="id = 'ü'", single_writer=True, **COMMIT_OPTIONS),
         UpdateRequest(table="/lake/t", set={"a.b": "a.b + 1", "c": "NULL"}),
-        UpdateRequest(table="/lake/t", set={"c": "'*'"}, condition="c IS NULL", **COMMITTED),
+        UpdateRequest(table="/lake/t", set={"c": "'*'"}, condition="c IS NULL", **COMMIT_OPTIONS),
         MergeRequest(**UPSERT),
-        MergeRequest(**UPSERT | EVERY_CLAUSE, **COMMITTED),
+        MergeRequest(**UPSERT | EVERY_CLAUSE, **COMMIT_OPTIONS),
         MergeRequest(**UPSERT | {"when_matched": (), "when_not_matched": (MergeClause(insert="*"),)}),
     ],
     ids=lambda request: request.kind,
@@ -224,7 +227,7 @@ def test_json_of_a_delete_update_or_merge_parses_to_an_equal_request(request_):
 
 
 def test_json_of_one_request_class_is_rejected_by_the_others():
-    with pytest.raises(InvalidRequestError, match=r"reads delete requests.* got 'update'"):
+    with pytest.raises(InvalidRequestError, match=r"reads delete requests.* got a request of kind 'update'"):
         DeleteRequest.from_json(UpdateRequest(table="/t", set={"a": "1"}).to_json())
 
 
@@ -282,9 +285,9 @@ INSERT = MergeClause(insert="*")
         ),
         (update(condition=" "), "condition is empty. .*to update every row"),
         (update(set={}), "set names no column"),
-        (update(set={" ": "1"}), "set has ' ': '1'"),
-        (update(set={"a": ""}), "set has 'a': ''"),
-        (update(set={"a": "1", "A": "2"}), "set names a column twice, in another case: a, A"),
+        (update(set={" ": "1"}), "set contains ' ': '1'"),
+        (update(set={"a": ""}), "set contains 'a': ''"),
+        (update(set={"a": "1", "A": "2"}), "set names a column twice, with different upper and lower case: a, A"),
         (clause(), "has no action"),
         (clause(condition="x"), "has no action"),
         (clause(update="*", delete=True), "has update and delete"),
@@ -292,7 +295,7 @@ INSERT = MergeClause(insert="*")
         (clause(update="a = 1"), "update is the text 'a = 1'. .*expressions by column"),
         (clause(insert=""), "insert is the text ''"),
         (clause(update={}), "update names no column"),
-        (clause(insert={"a": " "}), "insert has 'a': ' '"),
+        (clause(insert={"a": " "}), "insert contains 'a': ' '"),
         (clause(insert={"a": "1", "A": "1"}), "insert names a column twice"),
         (clause(delete=True, condition=""), "condition is empty. .*for every row"),
         (merge(), "no clause, so it would do nothing"),

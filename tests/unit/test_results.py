@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltalite.results import (
-    MARKER_BYTES,
+    MAX_MARKER_BYTES,
     JobError,
     JobStarted,
     OperationResult,
@@ -78,7 +78,7 @@ def test_the_nonce_of_a_request_is_read_from_its_json():
 
 
 def forged_marker(prefix: str, text: str) -> str:
-    """A marker of an attacker who knows the format."""
+    """A marker in the correct format, as an attacker can write it. `text` is its content."""
     return f"{prefix} - {zlib.crc32(text.encode()):08x} {text}"
 
 
@@ -112,7 +112,7 @@ def compress(text: bytes) -> str:
         forged_marker("DELTALITE-STARTED", '{"application_id": "app-1", "ui_url": 4}'),
         forged_marker("DELTALITE-STARTED", '"app-1"'),
         forged_marker("DELTALITE-STARTED", "null"),
-        result_marker(RESULT) + " " * MARKER_BYTES,
+        result_marker(RESULT) + " " * MAX_MARKER_BYTES,
     ],
 )
 def test_a_malformed_marker_is_an_ordinary_line(line):
@@ -133,8 +133,10 @@ def test_a_line_that_expands_to_megabytes_is_not_decompressed():
         tracemalloc.stop()
 
 
-@given(st.text(max_size=MARKER_BYTES), st.sampled_from(["DELTALITE-RESULT", "DELTALITE-ERROR", "DELTALITE-STARTED"]))
-def test_no_line_raises(text, prefix):
+@given(
+    st.text(max_size=MAX_MARKER_BYTES), st.sampled_from(["DELTALITE-RESULT", "DELTALITE-ERROR", "DELTALITE-STARTED"])
+)
+def test_no_line_raises_an_error(text, prefix):
     for line in (text, forged_marker(prefix, text.encode("utf-8", "replace").decode())):
         assert parse_marker(line) is None
 
@@ -176,22 +178,24 @@ def test_the_marker_of_a_large_merge_has_all_metrics():
         metrics={name: 123_456_789_012 + 7_919 * index for index, name in enumerate(MERGE_METRICS)},
     )
     line = result_marker(merge_result)
-    assert len(line.encode()) <= MARKER_BYTES < len(json.dumps(merge_result.as_dict()))
+    assert len(line.encode()) <= MAX_MARKER_BYTES < len(json.dumps(merge_result.as_dict()))
     assert parse_marker(line) == parse_marker(f"{line}\r\n") == merge_result
     assert parse_marker(line[:-1]) is None
 
 
 def test_a_result_that_is_too_long_for_a_line_is_not_printed():
-    long_result = replace(RESULT, table="/lake/" + "".join(chr(0x4E00 + 37 * n % 20_000) for n in range(MARKER_BYTES)))
+    long_result = replace(
+        RESULT, table="/lake/" + "".join(chr(0x4E00 + 37 * n % 20_000) for n in range(MAX_MARKER_BYTES))
+    )
     assert result_marker(long_result) is None
     short_result = OperationResult(**{**RESULT.as_dict(), "table": "/" + "x" * 500})
-    assert len(result_marker(short_result).encode()) <= MARKER_BYTES
+    assert len(result_marker(short_result).encode()) <= MAX_MARKER_BYTES
 
 
 @given(message=st.text(max_size=2000), repeat=st.integers(1, 3))
 def test_an_error_marker_fits_a_line_and_begins_with_its_message(message, repeat):
     line = error_marker("SourceError", message * repeat)
-    assert len(line.encode()) <= MARKER_BYTES and "\n" not in line
+    assert len(line.encode()) <= MAX_MARKER_BYTES and "\n" not in line
     error = parse_marker(line)
     assert error.kind == "SourceError"
     assert error.message == message * repeat or (message * repeat).startswith(error.message.removesuffix(" ..."))
@@ -234,5 +238,5 @@ def test_a_result_has_the_names_of_partitions():
 def test_a_marker_that_is_too_long_omits_the_partitions():
     names = tuple(f"country={hashlib.sha256(str(number).encode()).hexdigest()}" for number in range(100))
     marker = result_marker(replace(RESULT, partitions=names))
-    assert len(marker) <= MARKER_BYTES
+    assert len(marker) <= MAX_MARKER_BYTES
     assert parse_marker(marker) == replace(RESULT, partitions=None)

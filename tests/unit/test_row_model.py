@@ -13,7 +13,6 @@ from deltalake.exceptions import DeltaError
 from hypothesis import assume, given, note
 
 from tests.support.row_model import expressions as ex
-from tests.support.row_model.chance import Features, File, Table, random_deletion, random_merge_case, random_update
 from tests.support.row_model.delta_rs import has_same_meaning, perform
 from tests.support.row_model.operations import (
     Ambiguous,
@@ -27,7 +26,15 @@ from tests.support.row_model.operations import (
     update,
     with_columns,
 )
-from tests.support.row_model.strategies import cases, histories, random_cases, smallest
+from tests.support.row_model.random_cases import (
+    Features,
+    File,
+    Table,
+    random_deletion,
+    random_merge_case,
+    random_update,
+)
+from tests.support.row_model.strategies import cases, histories, settings_for_cases, shrunk
 from tests.support.row_model.tables import read, write_table
 from tests.support.row_model.values import compare, equal, row_counts
 
@@ -57,7 +64,7 @@ def assign(column, value, *members):
     return Assignment(path=(column, *members), text=".".join((column, *members)), value=value)
 
 
-def test_nan_is_the_greatest_number_and_equals_itself_and_zero_has_no_sign():
+def test_nan_is_the_greatest_number_and_only_row_counts_distinguish_the_sign_of_zero():
     assert [compare(math.nan, number) for number in (math.nan, math.inf, 1)] == [0, 1, 1]
     assert compare(1, math.nan) == -1 and compare(0.0, -0.0) == 0
     assert row_counts([{"x": math.nan}]) == row_counts([{"X": float("nan")}])
@@ -78,7 +85,7 @@ def test_truth_has_three_values():
         (is_unknown, None), (ex.negation(is_unknown), None), (ex.negation(is_false), True),
         (ex.conjunction(is_unknown, is_false), False), (ex.conjunction(is_unknown, is_true), None),
         (ex.disjunction(is_unknown, is_true), True), (ex.disjunction(is_unknown, is_false), None),
-        (ex.same(TARGET_K, long(None)), True), (ex.same(TARGET_K, long(1)), False),
+        (ex.null_safe_equality(TARGET_K, long(None)), True), (ex.null_safe_equality(TARGET_K, long(1)), False),
         (ex.is_in(TARGET_V, [text("b"), text(None)]), None), (ex.is_in(TARGET_V, [text("a"), text(None)]), True),
         (ex.is_in(TARGET_V, [text("b")]), False), (ex.is_in(TARGET_K, [long(1)]), None),
     ]  # fmt: skip
@@ -149,7 +156,9 @@ def test_nulls_match_only_with_null_safe_equality():
     table, source = relation((None, "a")), relation((None, "A"))
     request_clauses = {"matched": (Clause(action="delete"),), "not_matched": (Clause(action="insert"),)}
     assert row_tuples(merge(table, source, Merge(on=ON, **request_clauses))) == [(None, "a"), (None, "A")]
-    assert row_tuples(merge(table, source, Merge(on=ex.same(TARGET_K, SOURCE_K), **request_clauses))) == []
+    assert (
+        row_tuples(merge(table, source, Merge(on=ex.null_safe_equality(TARGET_K, SOURCE_K), **request_clauses))) == []
+    )
 
 
 def test_only_a_star_clause_evolves_a_table():
@@ -172,7 +181,7 @@ def test_only_a_star_clause_evolves_a_table():
 
 @pytest.mark.parametrize("operations", [random_deletion, random_update, random_merge_case])
 def test_the_feed_of_the_model_turns_the_old_rows_into_the_new_rows(operations):
-    @random_cases(20)
+    @settings_for_cases(20)
     @given(cases(operations, Features(vectors=True)))
     def check(drawn):
         table, case = drawn
@@ -189,7 +198,7 @@ def test_the_feed_of_the_model_turns_the_old_rows_into_the_new_rows(operations):
 def test_random_merges_reach_every_outcome():
     counts = Counter()
 
-    @random_cases(150, derandomize=True)
+    @settings_for_cases(150, derandomize=True)
     @given(cases(random_merge_case))
     def draw(drawn):
         table, case = drawn
@@ -209,13 +218,13 @@ def test_random_merges_reach_every_outcome():
     assert counts["several"] and counts["evolved"] and counts["nothing"] < counts["all"] / 2, counts
 
 
-def test_smallest_reduces_a_failing_case():
-    @random_cases(10, derandomize=True)
+def test_shrunk_reduces_a_failing_case():
+    @settings_for_cases(10, derandomize=True)
     @given(cases(random_merge_case))
     def check(drawn):
         fails = lambda candidate: any(row["k"] == 2 for row in candidate[0].relation.rows)
         assume(fails(drawn))
-        table, case = smallest(drawn, fails, tries=500)
+        table, case = shrunk(drawn, fails, tries=500)
         [file] = table.files
         assert len(file.rows) == 1 and not file.deleted and not case.source.relation.rows
         assert sum(map(len, (case.merge.matched, case.merge.not_matched, case.merge.not_matched_by_source))) == 1
@@ -225,7 +234,7 @@ def test_smallest_reduces_a_failing_case():
 
 @pytest.mark.parametrize("vectors", [False, True])
 def test_a_random_table_on_disk_has_the_rows_of_the_model(vectors):
-    @random_cases(15)
+    @settings_for_cases(15)
     @given(histories(Features(vectors=vectors, feed=True)))
     def check(drawn):
         table, _ = drawn
@@ -241,7 +250,7 @@ def test_a_table_with_all_features_on_disk_has_the_rows_of_the_model(tmp_path):
     rows = tuple({"k": n, "s": {"a": n, "b": None}, "p": "50%/=k"} for n in range(3))
     table = Table(
         columns={"k": "long", "s": ex.STRUCT, "p": "part"},
-        spelled={"k": "K", "s": "s", "p": "P"},
+        spellings={"k": "K", "s": "s", "p": "P"},
         files=(File(rows=rows, deleted=frozenset({1})), File(rows=({"k": None, "s": None, "p": None},), stats=False)),
         partition="p",
         features=Features(vectors=True, feed=True, mapped=True, soft_deleted=True),
@@ -253,11 +262,11 @@ def test_a_table_with_all_features_on_disk_has_the_rows_of_the_model(tmp_path):
 @pytest.mark.interop
 @pytest.mark.parametrize("operations", [random_deletion, random_update, random_merge_case])
 def test_delta_rs_agrees_with_the_model(operations):
-    @random_cases(20)
+    @settings_for_cases(20)
     @given(cases(operations, plain=True))
     def check(drawn):
         table, case = drawn
-        partition = None if table.partition is None else table.spelled[table.partition]
+        partition = None if table.partition is None else table.spellings[table.partition]
         assume(has_same_meaning(case, table.relation, partition))
         expected = case.outcome(table.relation)
         note(f"{table}\n{case.request('t')}")

@@ -39,13 +39,13 @@ from tests.unit.builders import (
 
 
 @pytest.fixture(scope="module")
-def partitioned(golden):
-    """A golden table of two versions with three files each; columns letter, number, a_float; partitioned by letter."""
+def partitioned_table_path(golden):
+    """The path of a golden table that is partitioned by `letter`. Each of its two versions adds three files."""
     return str(golden / "tables" / "dat" / "basic_partitioned")
 
 
 @pytest.fixture
-def small_table(tmp_path):
+def small_table_store(tmp_path):
     """A local table: version 0 is empty, and each of three versions adds a file of one row, `f1` to `f3`."""
     store = LocalLogStore(str(tmp_path / "a b=ü%"))
     table_metadata = metadata({"team": "lake"}, partition_columns=("day",), name="orders", created_time_ms=NOON_MS)
@@ -61,17 +61,17 @@ def small_table(tmp_path):
     return store
 
 
-def test_a_table_has_its_version_schema_and_properties(partitioned):
-    table = DeltaTable(partitioned)
+def test_a_table_has_its_version_schema_and_properties(partitioned_table_path):
+    table = DeltaTable(partitioned_table_path)
     assert table.version == 1
     assert table.schema == pa.schema({"letter": pa.string(), "number": pa.int64(), "a_float": pa.float64()})
     assert table.metadata.partition_columns == ("letter",)
     assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (1, 2)
-    assert repr(table) == f"DeltaTable({partitioned!r}, version=1)"
+    assert repr(table) == f"DeltaTable({partitioned_table_path!r}, version=1)"
 
 
-def test_to_arrow_selects_columns_and_filters_rows(partitioned):
-    table = DeltaTable(partitioned)
+def test_to_arrow_selects_columns_and_filters_rows(partitioned_table_path):
+    table = DeltaTable(partitioned_table_path)
     assert table.to_arrow().num_rows == 6
     assert table.to_arrow(columns=["NUMBER", "letter"]).column_names == ["number", "letter"]
     selected = table.to_arrow(columns=["number"], filter=[("letter", "=", "a")])
@@ -89,17 +89,17 @@ def test_to_arrow_selects_columns_and_filters_rows(partitioned):
 
 @pytest.mark.parametrize("address_format", ["{}", "{}/", "file:{}", "file://{}"])
 @pytest.mark.parametrize(("options", "files"), [({}, 6), ({"version": 0}, 3), ({"version": 1}, 6)])
-def test_a_version_has_its_files(partitioned, address_format, options, files):
-    assert DeltaTable(address_format.format(partitioned), **options).files().num_rows == files
+def test_a_version_has_its_files(partitioned_table_path, address_format, options, files):
+    assert DeltaTable(address_format.format(partitioned_table_path), **options).files().num_rows == files
 
 
 @pytest.mark.parametrize(("suffix", "version"), [("@v0", 0), ("@v1/", 1)])
-def test_a_path_may_name_its_version(partitioned, suffix, version):
-    assert DeltaTable(partitioned + suffix).version == version
+def test_a_path_may_name_its_version(partitioned_table_path, suffix, version):
+    assert DeltaTable(partitioned_table_path + suffix).version == version
 
 
-def test_files_lists_decoded_paths_and_the_facts_of_the_log(small_table):
-    files = DeltaTable(small_table.root).files()
+def test_files_lists_decoded_paths_and_the_facts_of_the_log(small_table_store):
+    files = DeltaTable(small_table_store.root).files()
     assert files.schema.names == [
         "path", "partition_values", "size_bytes", "modification_time_ms", "num_records", "stats", "deletion_vector",
     ]  # fmt: skip
@@ -108,7 +108,7 @@ def test_files_lists_decoded_paths_and_the_facts_of_the_log(small_table):
     assert [row["partition_values"] for row in rows] == [{"day": "x"}, {"day": "y z/%"}, {"day": None}]
     assert [row["num_records"] for row in rows] == [1, 2, 3]
     assert rows[0]["size_bytes"] == 10 and rows[0]["modification_time_ms"] == NOON_MS
-    assert DeltaTable(small_table.root).to_arrow().sort_by("id").to_pylist() == [
+    assert DeltaTable(small_table_store.root).to_arrow().sort_by("id").to_pylist() == [
         {"id": 1, "day": "x"}, {"id": 2, "day": "y z/%"}, {"id": 3, "day": None},
     ]  # fmt: skip
 
@@ -124,30 +124,30 @@ STATS = [
 
 
 @pytest.mark.parametrize(("stats", "count"), STATS)
-def test_the_number_of_records_comes_from_the_statistics_or_is_null(small_table, stats, count):
-    commit_actions(small_table, add("odd", stats=stats, partition_values={"day": None}))
-    files = DeltaTable(small_table.root).files()
+def test_the_number_of_records_comes_from_the_statistics_or_is_null(small_table_store, stats, count):
+    commit_actions(small_table_store, add("odd", stats=stats, partition_values={"day": None}))
+    files = DeltaTable(small_table_store.root).files()
     assert dict(zip(files["path"].to_pylist(), files["num_records"].to_pylist(), strict=True))["odd"] == count
 
 
 @pytest.mark.parametrize("stats", ['{"numRecords":0}', '{"numRecords":0,"nullCount":{"id":0}}'])
-def test_a_filter_finds_rows_of_files_without_a_row_count(small_table, stats):
-    pq.write_table(pa.table({"id": [7, 8, 9]}), Path(small_table.root) / "uncounted.parquet")
-    commit_actions(small_table, add("uncounted.parquet", stats=stats, partition_values={"day": "x"}))
-    table = DeltaTable(small_table.root)
+def test_a_filter_finds_rows_of_files_whose_statistics_say_zero_rows(small_table_store, stats):
+    pq.write_table(pa.table({"id": [7, 8, 9]}), Path(small_table_store.root) / "uncounted.parquet")
+    commit_actions(small_table_store, add("uncounted.parquet", stats=stats, partition_values={"day": "x"}))
+    table = DeltaTable(small_table_store.root)
     for filters in ([("id", ">=", 7)], [("id", "in", [7, 8, 9])], [("day", "=", "x"), ("id", "!=", 1)]):
         assert sorted(table.to_arrow(filter=filters)["id"].to_pylist()) == [7, 8, 9]
 
 
-def test_history_lists_commits_up_to_the_version_newest_first_with_times_in_utc(small_table):
-    history = DeltaTable(small_table.root, version=2).history()
+def test_history_lists_commits_up_to_the_version_newest_first_with_times_in_utc(small_table_store):
+    history = DeltaTable(small_table_store.root, version=2).history()
     assert [entry["version"] for entry in history] == [2, 1, 0]
     assert {entry["operation"] for entry in history} == {"WRITE"}
     assert history[0]["timestamp"] == datetime.fromtimestamp((NOON_MS + 2000) / 1000, tz=UTC)
-    assert [entry["version"] for entry in DeltaTable(small_table.root).history(limit=2)] == [3, 2]
-    assert DeltaTable(small_table.root).history(limit=0) == []
+    assert [entry["version"] for entry in DeltaTable(small_table_store.root).history(limit=2)] == [3, 2]
+    assert DeltaTable(small_table_store.root).history(limit=0) == []
     with pytest.raises(InvalidRequestError, match="-1"):
-        DeltaTable(small_table.root).history(limit=-1)
+        DeltaTable(small_table_store.root).history(limit=-1)
 
 
 def test_the_timestamp_of_a_history_entry_travels_to_its_version(tmp_path):
@@ -160,45 +160,45 @@ def test_the_timestamp_of_a_history_entry_travels_to_its_version(tmp_path):
     )
 
 
-def test_a_commit_without_provenance_or_with_an_invalid_time_has_the_time_of_its_file(small_table):
+def test_a_commit_without_provenance_or_with_an_invalid_time_has_the_time_of_its_file(small_table_store):
     for version, body in ((4, {"add": None}), (5, {"commitInfo": {"timestamp": "noon"}})):
-        file = Path(small_table.root) / commit_name(version)
+        file = Path(small_table_store.root) / commit_name(version)
         file.write_text(json.dumps(body))
         os.utime(file, ns=(0, (NOON_MS + version * 1000) * 1_000_000))
-    newest_two = DeltaTable(small_table.root).history(limit=2)
+    newest_two = DeltaTable(small_table_store.root).history(limit=2)
     times = [(e["version"], e["timestamp"].timestamp() * 1000 - NOON_MS) for e in newest_two]
     assert times == [(5, 5000), (4, 4000)]
 
 
-def test_detail_has_the_field_names_of_spark(small_table):
-    detail = DeltaTable(small_table.root).detail()
+def test_detail_has_the_field_names_of_spark(small_table_store):
+    detail = DeltaTable(small_table_store.root).detail()
     assert detail == {
-        "format": "delta", "id": "t", "name": "orders", "description": None, "location": small_table.root,
+        "format": "delta", "id": "t", "name": "orders", "description": None, "location": small_table_store.root,
         "createdAt": datetime.fromtimestamp(NOON_MS / 1000, tz=UTC),
         "lastModified": datetime.fromtimestamp((NOON_MS + 3000) / 1000, tz=UTC),
         "partitionColumns": ["day"], "numFiles": 3, "sizeInBytes": 30, "properties": {"team": "lake"},
         "minReaderVersion": 1, "minWriterVersion": 2, "tableFeatures": ["appendOnly", "invariants"],
     }  # fmt: skip
-    empty = DeltaTable(small_table.root, version=0)
+    empty = DeltaTable(small_table_store.root, version=0)
     assert (empty.detail()["numFiles"], empty.detail()["sizeInBytes"]) == (0, 0)
     assert (empty.to_arrow().num_rows, empty.files().num_rows) == (0, 0)
 
 
-def test_an_address_may_be_a_path_object(small_table):
-    assert DeltaTable(Path(small_table.root)).version == 3
+def test_an_address_may_be_a_path_object(small_table_store):
+    assert DeltaTable(Path(small_table_store.root)).version == 3
 
 
 @pytest.mark.parametrize("limit", [-1, "1", 1.5, True])
-def test_a_limit_that_is_negative_or_not_an_int_is_rejected(small_table, limit):
+def test_a_limit_that_is_negative_or_not_an_int_is_rejected(small_table_store, limit):
     with pytest.raises(InvalidRequestError, match="limit"):
-        DeltaTable(small_table.root).history(limit)
+        DeltaTable(small_table_store.root).history(limit)
 
 
 @pytest.mark.parametrize("absurd_ms", [2**62, -(2**62), 253_402_300_800_000])
-def test_detail_omits_a_time_beyond_the_calendar_of_python(small_table, absurd_ms):
-    first = Path(small_table.root) / commit_name(0)
+def test_detail_omits_a_time_beyond_the_calendar_of_python(small_table_store, absurd_ms):
+    first = Path(small_table_store.root) / commit_name(0)
     first.write_text(first.read_text().replace(f'"createdTime":{NOON_MS}', f'"createdTime":{absurd_ms}'))
-    assert DeltaTable(small_table.root).detail()["createdAt"] is None
+    assert DeltaTable(small_table_store.root).detail()["createdAt"] is None
 
 
 @pytest.mark.parametrize(
@@ -212,27 +212,27 @@ def test_detail_omits_a_time_beyond_the_calendar_of_python(small_table, absurd_m
         (date(2024, 1, 1).isoformat(), 3),
     ],
 )
-def test_a_timestamp_selects_the_version_that_was_current_then(small_table, moment, version):
-    assert DeltaTable(small_table.root, timestamp=moment).version == version
+def test_a_timestamp_selects_the_version_that_was_current_then(small_table_store, moment, version):
+    assert DeltaTable(small_table_store.root, timestamp=moment).version == version
     if isinstance(moment, str) and moment.endswith("20.999Z"):
-        assert DeltaTable(small_table.root + "@20231114221320999").version == version
+        assert DeltaTable(small_table_store.root + "@20231114221320999").version == version
 
 
 @pytest.mark.parametrize("moment", ["2023-11-14T22:13:19.999Z", "2999-01-01"])
-def test_a_timestamp_before_the_table_or_in_the_future_is_rejected(small_table, moment):
+def test_a_timestamp_before_the_table_or_in_the_future_is_rejected(small_table_store, moment):
     with pytest.raises(TimestampOutOfRangeError):
-        DeltaTable(small_table.root, timestamp=moment)
+        DeltaTable(small_table_store.root, timestamp=moment)
 
 
-def test_a_table_object_stays_at_its_version(small_table):
-    table = DeltaTable(small_table.root)
-    commit_actions(small_table, remove("f1%20%2520.parquet"))
+def test_a_table_object_stays_at_its_version(small_table_store):
+    table = DeltaTable(small_table_store.root)
+    commit_actions(small_table_store, remove("f1%20%2520.parquet"))
     assert (table.version, table.files().num_rows) == (3, 3)
-    assert (DeltaTable(small_table.root).version, DeltaTable(small_table.root).files().num_rows) == (4, 2)
-    assert load(small_table).tombstones(["path"]).num_rows == 1
+    assert (DeltaTable(small_table_store.root).version, DeltaTable(small_table_store.root).files().num_rows) == (4, 2)
+    assert load(small_table_store).tombstones(["path"]).num_rows == 1
 
 
-def test_a_missing_table_or_version_raises_a_typed_error(small_table, tmp_path):
+def test_a_missing_table_or_version_raises_a_typed_error(small_table_store, tmp_path):
     (tmp_path / "file").write_text("x")
     (tmp_path / "empty" / "_delta_log").mkdir(parents=True)
     for path in (tmp_path, tmp_path / "missing", tmp_path / "file", tmp_path / "empty"):
@@ -241,34 +241,34 @@ def test_a_missing_table_or_version_raises_a_typed_error(small_table, tmp_path):
         assert str(path) in str(caught.value)
     for version in (-1, 4, 10**12):
         with pytest.raises(VersionNotFoundError, match="its newest version is 3"):
-            DeltaTable(small_table.root, version=version)
+            DeltaTable(small_table_store.root, version=version)
 
 
-def test_a_damaged_log_raises_a_typed_error(small_table, tmp_path):
+def test_a_damaged_log_raises_a_typed_error(small_table_store, tmp_path):
     gap = tmp_path / "gap"
-    shutil.copytree(small_table.root, gap)
+    shutil.copytree(small_table_store.root, gap)
     (gap / commit_name(1)).unlink()
     with pytest.raises(VersionGapError, match="commit 1 is missing"):
         DeltaTable(str(gap))
     assert DeltaTable(str(gap), version=0).version == 0
-    (Path(small_table.root) / commit_name(3)).write_text('{"add": {"path"')
+    (Path(small_table_store.root) / commit_name(3)).write_text('{"add": {"path"')
     with pytest.raises(CorruptLogError, match=commit_name(3)):
-        DeltaTable(small_table.root)
-    assert DeltaTable(small_table.root, version=2).to_arrow().num_rows == 2
+        DeltaTable(small_table_store.root)
+    assert DeltaTable(small_table_store.root, version=2).to_arrow().num_rows == 2
 
 
-def test_the_error_names_a_missing_or_damaged_data_file(small_table):
-    data = Path(small_table.root) / "f2 %20.parquet"
+def test_the_error_names_a_missing_or_damaged_data_file(small_table_store):
+    data = Path(small_table_store.root) / "f2 %20.parquet"
     data.write_bytes(data.read_bytes()[:-10])
     with pytest.raises(CorruptDataFileError, match="f2 %20"):
-        DeltaTable(small_table.root).to_arrow()
+        DeltaTable(small_table_store.root).to_arrow()
     data.unlink()
     with pytest.raises(CorruptDataFileError, match="f2 %20"):
-        DeltaTable(small_table.root).to_arrow()
-    assert DeltaTable(small_table.root).to_arrow(filter=[("day", "=", "x")]).num_rows == 1
+        DeltaTable(small_table_store.root).to_arrow()
+    assert DeltaTable(small_table_store.root).to_arrow(filter=[("day", "=", "x")]).num_rows == 1
 
 
-def test_partition_columns_are_found_in_any_case(tmp_path):
+def test_names_of_partition_columns_are_case_insensitive(tmp_path):
     store = LocalLogStore(str(tmp_path))
     commit_actions(store, PROTOCOL, metadata(partition_columns=("DAY",)), read_version=-1)
     pq.write_table(pa.table({"id": [1]}), tmp_path / "f.parquet")
@@ -277,10 +277,10 @@ def test_partition_columns_are_found_in_any_case(tmp_path):
     assert DeltaTable(str(tmp_path)).to_arrow(filter=[("day", "=", "x")]).num_rows == 1
 
 
-def test_a_checkpoint_in_between_changes_nothing(small_table):
-    before = DeltaTable(small_table.root)
-    write_checkpoint(load(small_table, 2), now_ms=NOON_MS)
-    after = DeltaTable(small_table.root)
+def test_a_checkpoint_does_not_change_the_files_of_a_table(small_table_store):
+    before = DeltaTable(small_table_store.root)
+    write_checkpoint(load(small_table_store, 2), now_ms=NOON_MS)
+    after = DeltaTable(small_table_store.root)
     assert sorted(map(str, before.files().to_pylist())) == sorted(map(str, after.files().to_pylist()))
-    append_files(small_table, 1)
-    assert newest_version(small_table) == 4
+    append_files(small_table_store, 1)
+    assert newest_version(small_table_store) == 4

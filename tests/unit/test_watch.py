@@ -16,11 +16,11 @@ from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.watch import PollResult, follow, latest_version, poll, position_at, summarize, table_id, version_at
 from tests.unit.builders import (
     NOON_MS,
-    Requests,
+    RequestLog,
     add,
     append_files,
+    commit_info,
     create,
-    info,
     load,
     metadata,
     new_store,
@@ -29,14 +29,13 @@ from tests.unit.builders import (
     txn,
 )
 
-ANY = CommitCondition(data_change_only=False)
+ANY_COMMIT = CommitCondition(data_change_only=False)
 
 
-HINT = ("read_start", "_last_checkpoint")
 LISTING = ("list", f"{0:020d}")
 
 
-def commit_file(version):
+def read_of_commit(version):
     return ("read_start", f"{version:020d}.json")
 
 
@@ -45,7 +44,7 @@ def commit_file(version):
 )
 def test_a_summary_has_only_texts_and_numbers_that_airflow_can_encode(operation, escaped):
     store = create(new_store())
-    put_raw(store, 1, [info(operation=operation, timestamp=10**23), metadata(id=operation)])
+    put_raw(store, 1, [commit_info(operation=operation, timestamp=10**23), metadata(id=operation)])
     (step,) = follow(store, position_at(store, 0))
     assert (step.summary.operation, step.summary.timestamp_ms, step.summary.table_id) == (escaped, 0, escaped)
     assert table_id(store) == escaped
@@ -56,64 +55,64 @@ def test_an_empty_poll_takes_two_requests_for_a_log_of_any_length(length):
     store = append_files(create(new_store()), length)
     write_checkpoint(load(store), now_ms=NOON_MS)
     position = position_at(store, length)
-    requests = Requests(store)
-    assert poll(store, position, ANY) == PollResult(position=position, match=None)
-    assert requests.accesses == [commit_file(length + 1), commit_file(length)]
+    requests = RequestLog(store)
+    assert poll(store, position, ANY_COMMIT) == PollResult(position=position, match=None)
+    assert requests.accesses == [read_of_commit(length + 1), read_of_commit(length)]
 
 
 @pytest.mark.parametrize("commit_digest", [None, ""])
 def test_an_empty_poll_for_a_future_version_takes_two_requests_and_one_more_once_the_version_exists(commit_digest):
     store = append_files(create(new_store()), 3)
     position = LogPosition(version=4, commit_digest=commit_digest)
-    requests = Requests(store)
-    assert poll(store, position, ANY) == PollResult(position=position, match=None)
-    assert requests.accesses == [commit_file(5), ("list", f"{4:020d}")]
+    requests = RequestLog(store)
+    assert poll(store, position, ANY_COMMIT) == PollResult(position=position, match=None)
+    assert requests.accesses == [read_of_commit(5), ("list", f"{4:020d}")]
     append_files(store, 1)
     requests.accesses.clear()
-    position_with_digest = poll(store, position, ANY).position
-    assert requests.accesses == [commit_file(5), ("list", f"{4:020d}"), commit_file(4)]
+    position_with_digest = poll(store, position, ANY_COMMIT).position
+    assert requests.accesses == [read_of_commit(5), ("list", f"{4:020d}"), read_of_commit(4)]
     assert position_with_digest == position_at(store, 4)
     requests.accesses.clear()
-    assert poll(store, position_with_digest, ANY).position == position_with_digest
-    assert requests.accesses == [commit_file(5), commit_file(4)]
+    assert poll(store, position_with_digest, ANY_COMMIT).position == position_with_digest
+    assert requests.accesses == [read_of_commit(5), read_of_commit(4)]
 
 
 def test_a_poll_for_a_future_version_restarts_at_the_beginning_of_a_recreated_table():
     store = append_files(create(new_store()), 3)
-    position = poll(store, LogPosition(version=4, commit_digest=""), ANY).position
+    position = poll(store, LogPosition(version=4, commit_digest=""), ANY_COMMIT).position
     append_files(store, 1)
-    position = poll(store, position, ANY).position
+    position = poll(store, position, ANY_COMMIT).position
     recreate(store, 6)
-    assert poll(store, position, ANY).match.version == 0
+    assert poll(store, position, ANY_COMMIT).match.version == 0
 
 
 def test_the_first_empty_poll_adds_the_commit_digest_of_a_given_version():
     store = append_files(create(new_store()), 3)
-    assert poll(store, LogPosition(version=3), ANY).position == position_at(store, 3)
+    assert poll(store, LogPosition(version=3), ANY_COMMIT).position == position_at(store, 3)
 
 
 def test_a_poll_reads_the_new_commits_up_to_the_first_match():
     store = append_files(create(new_store()), 5)
-    requests = Requests(store)
-    result = poll(store, LogPosition(version=1), ANY)
+    requests = RequestLog(store)
+    result = poll(store, LogPosition(version=1), ANY_COMMIT)
     assert (result.position.version, result.match.version) == (2, 2)
-    assert requests.accesses == [commit_file(2)]
+    assert requests.accesses == [read_of_commit(2)]
     requests.accesses.clear()
     no_match = poll(store, LogPosition(version=1), CommitCondition(app_id="nobody"))
     assert no_match == PollResult(position=position_at(store, 5), match=None)
-    assert requests.accesses[:5] == [commit_file(v) for v in (2, 3, 4, 5, 6)]
+    assert requests.accesses[:5] == [read_of_commit(v) for v in (2, 3, 4, 5, 6)]
 
 
 def test_a_poll_of_a_missing_table_finds_nothing():
     store = new_store()
-    requests = Requests(store)
+    requests = RequestLog(store)
     assert latest_version(store) == -1 and version_at(store, NOON_MS) == -1
     requests.accesses.clear()
-    assert poll(store, LogPosition(version=-1), ANY) == PollResult(position=LogPosition(version=-1), match=None)
-    assert requests.accesses == [commit_file(0), LISTING]
+    assert poll(store, LogPosition(version=-1), ANY_COMMIT) == PollResult(position=LogPosition(version=-1), match=None)
+    assert requests.accesses == [read_of_commit(0), LISTING]
     create(store, add("a"))
     assert latest_version(store) == 0
-    assert poll(store, LogPosition(version=-1), ANY).match.version == 0
+    assert poll(store, LogPosition(version=-1), ANY_COMMIT).match.version == 0
 
 
 @pytest.mark.parametrize("hint", ["as it is", None, b"{torn"], ids=["hint", "no hint", "a torn hint"])
@@ -136,52 +135,52 @@ def test_a_poll_continues_after_the_cleaned_up_commits(position, hint):
         store.delete(LAST_CHECKPOINT)
     elif isinstance(hint, bytes):
         store.write(LAST_CHECKPOINT, hint)
-    assert poll(store, position, ANY).match.version == 4
+    assert poll(store, position, ANY_COMMIT).match.version == 4
     assert poll(store, position, CommitCondition(app_id="nobody")) == PollResult(
         position=position_at(store, 5), match=None
     )
 
 
-def recreate(store, versions):
+def recreate(store, last_version):
     store.files.clear()
-    return append_files(create(store, add("new")), versions)
+    return append_files(create(store, add("new")), last_version)
 
 
-@pytest.mark.parametrize("versions", [0, 3, 5, 9], ids="up to version {}".format)
-def test_a_poll_restarts_at_the_beginning_of_a_recreated_table(versions):
+@pytest.mark.parametrize("last_version", [0, 3, 5, 9], ids="up to version {}".format)
+def test_a_poll_restarts_at_the_beginning_of_a_recreated_table(last_version):
     store = append_files(create(new_store()), 5)
     position = position_at(store, 5)
-    recreate(store, versions)
-    result = poll(store, position, ANY)
+    recreate(store, last_version)
+    result = poll(store, position, ANY_COMMIT)
     assert result.match.version == 0 and result.position.recreated
     result_at_end = poll(store, result.position, CommitCondition(app_id="nobody"))
-    assert result_at_end.position == replace(position_at(store, versions), recreated=True)
+    assert result_at_end.position == replace(position_at(store, last_version), recreated=True)
 
 
 def test_a_poll_of_a_deleted_table_keeps_its_position():
     store = append_files(create(new_store()), 5)
     position, before = position_at(store, 5), dict(store.files)
     store.files.clear()
-    assert poll(store, position, ANY) == PollResult(position=position, match=None)
+    assert poll(store, position, ANY_COMMIT) == PollResult(position=position, match=None)
     store.files.update(before)  # the storage shows the table again
-    assert poll(store, position, ANY) == PollResult(position=position, match=None)
+    assert poll(store, position, ANY_COMMIT) == PollResult(position=position, match=None)
     recreate(store, 0)
-    assert poll(store, position, ANY).match.version == 0
+    assert poll(store, position, ANY_COMMIT).match.version == 0
 
 
 def test_a_table_that_has_not_reached_an_unseen_version_is_not_a_recreated_table():
     store = append_files(create(new_store()), 2)
-    position = poll(store, LogPosition(version=5), ANY).position
-    assert poll(store, position, ANY).match is None
+    position = poll(store, LogPosition(version=5), ANY_COMMIT).position
+    assert poll(store, position, ANY_COMMIT).match is None
     append_files(store, 4)
-    assert poll(store, position, ANY).match.version == 6
+    assert poll(store, position, ANY_COMMIT).match.version == 6
 
 
 def test_a_corrupt_commit_raises_an_error():
     store = create(new_store())
     put_raw(store, 1, b'{"add"')
     with pytest.raises(CorruptLogError, match=f"{1:020d}.json"):
-        poll(store, LogPosition(version=0), ANY)
+        poll(store, LogPosition(version=0), ANY_COMMIT)
 
 
 def test_a_large_commit_is_read_in_blocks_and_its_partitions_are_distinct(monkeypatch):
@@ -189,10 +188,10 @@ def test_a_large_commit_is_read_in_blocks_and_its_partitions_are_distinct(monkey
     monkeypatch.setattr(following, "_START_BYTES", 400)
     store = create(new_store())
     put_raw(store, 1, [*(add(f"f{n}", partition_values={"day": str(n % 3)}) for n in range(99)), txn("run")])
-    requests = Requests(store)
+    requests = RequestLog(store)
     (step,) = follow(store, LogPosition(version=0))
     assert step.summary.partitions == tuple({"day": day} for day in "012")
-    assert requests.accesses == [commit_file(1), ("open", commit_file(1)[1]), commit_file(2)]
+    assert requests.accesses == [read_of_commit(1), ("open", read_of_commit(1)[1]), read_of_commit(2)]
 
 
 def test_the_version_at_a_timestamp_is_the_newest_before_it():
@@ -202,12 +201,12 @@ def test_the_version_at_a_timestamp_is_the_newest_before_it():
     assert [version_at(store, ms) for ms in (4999, 5000, 7000, 7001, 10**15)] == [-1, 0, 1, 2, 2]
 
 
-APPEND = [info(operation="WRITE", timestamp=5), add("a", partition_values={"day": "1", "c": None}), txn("run")]
-DELETE = [info(operation="DELETE"), remove("a", partition_values={"day": "2"})]
-OPTIMIZE = [info(operation="OPTIMIZE"), remove("a", data_change=False), add("b", data_change=False)]
-PROPERTIES = [info(operation="SET TBLPROPERTIES"), metadata({"k": "v"})]
+APPEND = [commit_info(operation="WRITE", timestamp=5), add("a", partition_values={"day": "1", "c": None}), txn("run")]
+DELETE = [commit_info(operation="DELETE"), remove("a", partition_values={"day": "2"})]
+OPTIMIZE = [commit_info(operation="OPTIMIZE"), remove("a", data_change=False), add("b", data_change=False)]
+PROPERTIES = [commit_info(operation="SET TBLPROPERTIES"), metadata({"k": "v"})]
 INGEST = {"dag_id": "ingest", "task_id": "load", "run_id": "scheduled", "map_index": 3, "logical_date": "2026-01-02"}
-NO_ROWS = [info(operation="WRITE", userMetadata=json.dumps(INGEST)), txn("quiet")]
+NO_ROWS = [commit_info(operation="WRITE", userMetadata=json.dumps(INGEST)), txn("quiet")]
 CHANGES = [AddCDCFile(path="_change_data/c", partition_values={"day": "3"}, size_bytes=1, data_change=False), add("b")]
 COMMITS = {"append": APPEND, "delete": DELETE, "optimize": OPTIMIZE, "properties": PROPERTIES, "changes": CHANGES}
 COMMITS["no rows"] = NO_ROWS
@@ -277,10 +276,10 @@ def test_a_table_id_identifies_a_table_and_the_commit_that_creates_it():
     store = new_store()
     assert table_id(store) is None
     create(store)
-    match = poll(store, LogPosition(version=-1), ANY).match
+    match = poll(store, LogPosition(version=-1), ANY_COMMIT).match
     assert match.table_id == table_id(store) and match.table_id is not None
     append_files(store, 1)
-    assert poll(store, LogPosition(version=0), ANY).match.table_id is None
+    assert poll(store, LogPosition(version=0), ANY_COMMIT).match.table_id is None
 
 
 @pytest.mark.parametrize("timestamp", [None, "soon", 1.5, {}])

@@ -1,4 +1,5 @@
-// The components of Kubernetes in one binary, so that they are linked once. The first argument names the component.
+// The components of Kubernetes in one binary, which has their common code only once. The first argument names the
+// component to run.
 package main
 
 import (

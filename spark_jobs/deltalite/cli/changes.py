@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from deltalite.change_feed import plan_changes, read_changes
-from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_log
+from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table_store
 from deltalite.cli.output import Output
 from deltalite.cli.rows import show_rows
 
@@ -22,7 +22,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: Arguments, out: Output) -> int:
-    plan = plan_changes(open_log(args), args.from_version, args.to_version)
+    plan = plan_changes(open_table_store(args), args.from_version, args.to_version)
     show_rows(out, plan.arrow_schema, read_changes(plan), limit_of(args))
     return 0
 
@@ -31,7 +31,7 @@ COMMAND = Command(
     name="changes",
     summary="the rows that versions inserted, updated and deleted (change data feed)",
     description=__doc__,
-    at_version=False,
+    takes_version=False,
     add_arguments=_add_arguments,
     run=_run,
 )

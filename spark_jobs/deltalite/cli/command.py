@@ -25,28 +25,28 @@ Arguments = argparse.Namespace
 class Command:
     """One command of the command line.
 
-    `at_version` is True if the command reads one version. The address may then contain the version. `needs_table` is
+    `takes_version` is True if the user can choose the version to read, also in the address. `needs_table` is
     False if the table is optional. `description` is the help text: the module's docstring, which lists the JSON fields.
     """
 
     name: str
     summary: str
     description: str
-    at_version: bool
+    takes_version: bool
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[Arguments, Output], int]
     needs_table: bool = True
 
 
-def add_table_arguments(parser: argparse.ArgumentParser, *, at_version: bool, needs_table: bool = True) -> None:
+def add_table_arguments(parser: argparse.ArgumentParser, *, takes_version: bool, needs_table: bool = True) -> None:
     """Add the arguments that all commands have."""
     parser.add_argument(
         "table",
         nargs=None if needs_table else "?",
         help="address of the table: a path or a URI"
-        + (", optionally with a version such as @v3" if at_version else ""),
+        + (", optionally with a version such as @v3" if takes_version else ""),
     )
-    if at_version:
+    if takes_version:
         parser.add_argument("--version", type=int, metavar="N", help="the version to read (default: the newest)")
         parser.add_argument(
             "--timestamp", metavar="TIME", help="read the newest version at this time, such as 2026-01-01T00:00:00Z"
@@ -71,7 +71,7 @@ def add_limit(parser: argparse.ArgumentParser, noun: str, default: int, *, all_a
 
 
 def limit_of(args: Arguments) -> int | None:
-    """Return the maximum number of lines, or None for all. Raises `InvalidRequestError` for a negative number."""
+    """Return the maximum number of lines; None means all lines. Raises `InvalidRequestError` for a negative number."""
     limit: int | None = args.limit
     if limit is not None and limit < 0:
         raise InvalidRequestError(f"--limit is {limit}, which is negative.", remedy="Give 0 or more, or leave it out.")
@@ -86,8 +86,8 @@ def open_table(args: Arguments) -> DeltaTable:
     )
 
 
-def open_log(args: Arguments) -> LogStore:
-    """Open the table's storage. Raises `InvalidRequestError` if the address contains a version."""
+def open_table_store(args: Arguments) -> LogStore:
+    """Open the storage of the table. Raises `InvalidRequestError` if the address contains a version."""
     address = parse_versioned_path(args.table)
     if address.version is not None or address.timestamp_ms is not None:
         raise InvalidRequestError(

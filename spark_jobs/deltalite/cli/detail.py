@@ -39,7 +39,7 @@ COMMAND = Command(
     name="detail",
     summary="name, location, size, properties and protocol",
     description=__doc__,
-    at_version=True,
+    takes_version=True,
     add_arguments=_add_arguments,
     run=_run,
 )

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltalite.cli.command import Arguments, Command, open_log
+from deltalite.cli.command import Arguments, Command, open_table_store
 from deltalite.cli.output import Column, Output, format_bytes
 from deltalite.inspection.diff import Change, TableDiff, diff
 from deltalite.protocol.paths import decode_path
@@ -35,7 +35,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: Arguments, out: Output) -> int:
-    store = open_log(args)
+    store = open_table_store(args)
     table_diff = diff(Snapshot.load(store, args.from_version), Snapshot.load(store, args.to_version))
     if out.as_json:
         out.record(_record(table_diff, with_files=args.files))
@@ -92,7 +92,7 @@ def _show(out: Output, table_diff: TableDiff, *, with_files: bool) -> None:
     if table_diff.is_empty:
         out.line("no differences")
         return
-    vectors = f"; {files.vectors_changed} of them with other deletion vectors" if files.vectors_changed else ""
+    vectors = f"; {files.vectors_changed} changed only their deletion vectors" if files.vectors_changed else ""
     out.facts(
         {
             "files": f"+{files.added.num_rows} -{files.removed.num_rows}, {files.kept} kept{vectors}",
@@ -128,7 +128,7 @@ COMMAND = Command(
     name="diff",
     summary="the differences between two versions: files, rows, schema, properties, protocol",
     description=__doc__,
-    at_version=False,
+    takes_version=False,
     add_arguments=_add_arguments,
     run=_run,
 )

@@ -1,7 +1,8 @@
 """`deltalite files`: the data files of a version.
 
 JSON has one object per file: `path` (decoded), `partitionValues` (with physical names if the table has column mapping),
-`sizeInBytes`, `modificationTime`, `numRecords`, `stats` (an object; null if the log has none) and `deletionVector`.
+`sizeInBytes`, `modificationTime`, `numRecords`, `stats` (an object; null if the log contains none) and
+`deletionVector`.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ COMMAND = Command(
     name="files",
     summary="the data files, their sizes and statistics",
     description=__doc__,
-    at_version=True,
+    takes_version=True,
     add_arguments=_add_arguments,
     run=_run,
 )

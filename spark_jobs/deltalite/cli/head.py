@@ -39,7 +39,7 @@ COMMAND = Command(
     name="head",
     summary="the first rows",
     description=__doc__,
-    at_version=True,
+    takes_version=True,
     add_arguments=_add_arguments,
     run=_run,
 )

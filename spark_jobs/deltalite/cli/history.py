@@ -4,8 +4,8 @@ The column `by` shows the task that made the commit: DAG, task, run and try numb
 and the engine.
 
 JSON has one object per commit: the provenance that the writer recorded, with `version`, `timestamp` (the time that time
-travel uses) and `run`. `run` has `dagId`, `taskId`, `runId`, `mapIndex` (-1 if the task is not mapped) and `tryNumber`
-of the task; it is null for a commit of another writer.
+travel uses) and `run`. `run` contains `dagId`, `taskId`, `runId`, `mapIndex` (-1 if the task is not mapped) and
+`tryNumber` of the task; it is null for a commit of another writer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: Arguments, out: Output) -> int:
     entries = open_table(args).history(limit_of(args))
     if out.as_json:
-        out.records({**entry, "run": _run_of(entry)} for entry in entries)
+        out.records({**entry, "run": _task_run_of(entry)} for entry in entries)
     else:
         out.table(_COLUMNS, map(_row, entries))
     return 0
@@ -55,7 +55,7 @@ def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _run_of(entry: Mapping[str, Any]) -> dict[str, Any] | None:
+def _task_run_of(entry: Mapping[str, Any]) -> dict[str, Any] | None:
     run = task_run(entry)
     return None if run is None else run.as_dict()
 
@@ -72,7 +72,7 @@ COMMAND = Command(
     name="history",
     summary="the commits, newest first: time, operation and writer",
     description=__doc__,
-    at_version=True,
+    takes_version=True,
     add_arguments=_add_arguments,
     run=_run,
 )

@@ -36,14 +36,15 @@ COMMANDS: tuple[Command, ...] = (
     doctor.COMMAND,
 )
 
-_TRACEBACK = "DELTALITE_TRACEBACK"
+_TRACEBACK_VARIABLE = "DELTALITE_TRACEBACK"
 
 
 def entry() -> None:
     """Run the console script: log the library's warnings as lines, and end the process with the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot encode a character shows an escape
+            # A terminal that cannot encode a character shows an escape.
+            stream.reconfigure(errors="backslashreplace")
     logging.basicConfig(format="deltalite: %(levelname)s: %(message)s", level=logging.WARNING, stream=sys.stderr)
     code = main(sys.argv[1:])
     if code == BROKEN_PIPE:
@@ -70,9 +71,9 @@ def main(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         return BROKEN_PIPE
     except Exception as error:  # noqa: BLE001  report every error in one line
-        if os.environ.get(_TRACEBACK):
+        if os.environ.get(_TRACEBACK_VARIABLE):
             traceback.print_exc()
-        remedy = f"This is a bug in deltalite; set {_TRACEBACK}=1 to see the traceback, and report it."
+        remedy = f"This is a bug in deltalite; set {_TRACEBACK_VARIABLE}=1 to see the traceback, and report it."
         _report_error(args, type(error).__name__, f"{error}.", remedy, UNEXPECTED)
         return UNEXPECTED
     return code
@@ -94,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
             description=command.description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        add_table_arguments(subparser, at_version=command.at_version, needs_table=command.needs_table)
+        add_table_arguments(subparser, takes_version=command.takes_version, needs_table=command.needs_table)
         command.add_arguments(subparser)
         subparser.set_defaults(command_to_run=command)
     return parser

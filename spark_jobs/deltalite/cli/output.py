@@ -76,7 +76,7 @@ class Output:
         self._console.print(grid)
 
     def line(self, text: str = "", *, style: str = "") -> None:
-        """Write a line of text, which only the terminal wraps."""
+        """Write a line of text. Only the terminal wraps a long line."""
         self._console.print(Text(cell(text), style=style), soft_wrap=True)
 
 

@@ -13,7 +13,7 @@ from deltalite.inspection.verify import ReportProgress
 
 
 @contextmanager
-def shown_progress(stream: TextIO) -> Iterator[ReportProgress]:
+def show_progress(stream: TextIO) -> Iterator[ReportProgress]:
     """Show a progress bar while the block runs, and yield the function that reports progress to the bar."""
     if not stream.isatty():
         yield lambda _step, _done, _total: None

@@ -43,26 +43,26 @@ def _rows(table: DeltaTable) -> Iterator[tuple[str, ...]]:
     partition_indexes = {name.lower(): index for index, name in enumerate(table.metadata.partition_columns, 1)}
     for field in parse_schema(table.metadata.schema_string):
         partition_index = partition_indexes.get(field.name.lower())
-        yield from _column(field, "", "" if partition_index is None else str(partition_index))
+        yield from _column_rows(field, "", "" if partition_index is None else str(partition_index))
 
 
-def _column(field: StructField, indent: str, partition_index: str) -> Iterator[tuple[str, ...]]:
+def _column_rows(field: StructField, indent: str, partition_index: str) -> Iterator[tuple[str, ...]]:
     """Yield the row of a column, and a row for each field of a struct."""
     rules = [f"{name}: {field.metadata[key]}" for key, name in _RULE_NAMES.items() if key in field.metadata]
     comment = "; ".join([str(field.metadata.get("comment") or ""), *rules]).removeprefix("; ")
     is_struct = isinstance(field.type, StructType)
-    kind = "struct" if is_struct else str(field.type)
-    yield f"{indent}{field.name}", kind, "" if field.nullable else "not null", partition_index, comment
+    type_text = "struct" if is_struct else str(field.type)
+    yield f"{indent}{field.name}", type_text, "" if field.nullable else "not null", partition_index, comment
     if isinstance(field.type, StructType):
         for member in field.type:
-            yield from _column(member, f"{indent}  ", "")
+            yield from _column_rows(member, f"{indent}  ", "")
 
 
 COMMAND = Command(
     name="schema",
     summary="the columns, their types and rules",
     description=__doc__,
-    at_version=True,
+    takes_version=True,
     add_arguments=_add_arguments,
     run=_run,
 )

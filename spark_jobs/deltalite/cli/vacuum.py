@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_log
+from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table_store
 from deltalite.cli.output import Column, Output, format_bytes
 from deltalite.requests import VacuumMode, VacuumRequest
 from deltalite.snapshot import Snapshot
@@ -24,8 +24,8 @@ from deltalite.upkeep.vacuum_rules import retention_of
 _DEFAULT_LIMIT = 20
 _SHOWN_FOLDERS = 10
 _ROWS_IN_A_BATCH = 1_024
-_FILES = (Column("path", folds=True), Column("size", is_number=True))
-_FOLDERS = (Column("directory", folds=True), Column("files", is_number=True), Column("size", is_number=True))
+_FILE_COLUMNS = (Column("path", folds=True), Column("size", is_number=True))
+_FOLDER_COLUMNS = (Column("directory", folds=True), Column("files", is_number=True), Column("size", is_number=True))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,17 +55,18 @@ def _run(args: Arguments, out: Output) -> int:
         mode=args.mode,
         dry_run=True,
     )
-    plan = _plan(request, open_log(args))
+    plan = _plan(request, open_table_store(args))
     shown_files = plan.files.slice(0, limit_of(args))
     if out.as_json:
         for batch in shown_files.to_batches(max_chunksize=_ROWS_IN_A_BATCH):
             out.records({"path": row["name"], "sizeInBytes": row["size"]} for row in batch.to_pylist())
         out.record(_summary(plan))
         return 0
-    out.table(_FILES, ((row["name"], format_bytes(row["size"])) for row in shown_files.to_pylist()))
+    out.table(_FILE_COLUMNS, ((row["name"], format_bytes(row["size"])) for row in shown_files.to_pylist()))
     out.line()
     largest = plan.largest_folders(_SHOWN_FOLDERS)
-    out.table(_FOLDERS, ((folder.name or ".", folder.files, format_bytes(folder.size_bytes)) for folder in largest))
+    folder_rows = ((folder.name or ".", folder.files, format_bytes(folder.size_bytes)) for folder in largest)
+    out.table(_FOLDER_COLUMNS, folder_rows)
     note = "" if shown_files.num_rows == plan.files.num_rows else f", {shown_files.num_rows} of them shown (--limit)"
     out.line()
     out.line(f"{plan.files.num_rows} files of {format_bytes(plan.size_bytes)} would be deleted{note}")
@@ -103,7 +104,7 @@ COMMAND = Command(
     name="vacuum",
     summary="the files that a vacuum would delete (--dry-run)",
     description=__doc__,
-    at_version=False,
+    takes_version=False,
     add_arguments=_add_arguments,
     run=_run,
 )

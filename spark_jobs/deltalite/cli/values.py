@@ -5,7 +5,7 @@ The JSON form is stable, and lossless where JSON allows it:
 - times: ISO 8601, with `Z` if the type has a zone
 - decimals: strings with all digits
 - binaries: Base64
-- floats without a JSON number: the strings `NaN`, `Infinity` and `-Infinity`
+- floats that JSON cannot hold as numbers: the strings `NaN`, `Infinity` and `-Infinity`
 - maps: an object if the keys are distinct strings, else a list of objects with `key` and `value`
 
 Times are formatted by Arrow, because Python's calendar ends at the year 9999. A table may contain control sequences for
@@ -44,20 +44,20 @@ def plain(scalar: pa.Scalar) -> Any:
     """Convert an Arrow scalar to a JSON value."""
     if not scalar.is_valid:
         return None
-    kind = scalar.type
-    if isinstance(kind, pa.BaseExtensionType):
+    data_type = scalar.type
+    if isinstance(data_type, pa.BaseExtensionType):
         return plain(scalar.value)
-    if types.is_struct(kind):
-        return {field.name: plain(scalar[index]) for index, field in enumerate(kind)}
-    if types.is_map(kind):
+    if types.is_struct(data_type):
+        return {field.name: plain(scalar[index]) for index, field in enumerate(data_type)}
+    if types.is_map(data_type):
         pairs = [(plain(entry[0]), plain(entry[1])) for entry in scalar.values]
-        is_object = types.is_string(kind.key_type) and len({key for key, _ in pairs}) == len(pairs)
+        is_object = types.is_string(data_type.key_type) and len({key for key, _ in pairs}) == len(pairs)
         return dict(pairs) if is_object else [{"key": key, "value": value} for key, value in pairs]
-    if types.is_nested(kind):
+    if types.is_nested(data_type):
         return [plain(item) for item in scalar.values]
-    if types.is_timestamp(kind):
-        return _moment(scalar)
-    if types.is_temporal(kind):
+    if types.is_timestamp(data_type):
+        return _format_timestamp(scalar)
+    if types.is_temporal(data_type):
         return scalar.cast(pa.string()).as_py()
     return _plain_python(scalar.as_py())
 
@@ -76,7 +76,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def _moment(scalar: pa.Scalar) -> str:
+def _format_timestamp(scalar: pa.Scalar) -> str:
     """Format a timestamp as `2026-01-01T10:20:30.5Z`, without trailing zeros."""
     text: str = scalar.cast(pa.string()).as_py().replace(" ", "T")
     whole, dot, fraction = text.removesuffix("Z").partition(".")

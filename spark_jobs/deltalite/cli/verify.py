@@ -19,10 +19,10 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from deltalite.cli.command import Arguments, Command, open_log
+from deltalite.cli.command import Arguments, Command, open_table_store
 from deltalite.cli.exit_codes import FOUND_ERRORS
 from deltalite.cli.output import Output, format_bytes
-from deltalite.cli.progress import shown_progress
+from deltalite.cli.progress import show_progress
 from deltalite.inspection.findings import Finding, Severity
 from deltalite.inspection.report import VerifyReport
 from deltalite.inspection.verify import verify
@@ -33,13 +33,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-footers",
         action="store_true",
-        help="check only existence and size of data files; faster, but finds fewer errors",
+        help="do not open data files; check only their existence, size and partition values (faster)",
     )
 
 
 def _run(args: Arguments, out: Output) -> int:
-    with shown_progress(sys.stderr) as progress:
-        report = verify(open_log(args), with_footers=not args.no_footers, progress=progress)
+    with show_progress(sys.stderr) as progress:
+        report = verify(open_table_store(args), with_footers=not args.no_footers, progress=progress)
     if out.as_json:
         out.record(_record(report))
     else:
@@ -122,7 +122,7 @@ COMMAND = Command(
     name="verify",
     summary="errors in the log and the files, and the readable versions",
     description=__doc__,
-    at_version=False,
+    takes_version=False,
     add_arguments=_add_arguments,
     run=_run,
 )

@@ -22,16 +22,16 @@ from deltalite.errors import CorruptLogError, InvalidRequestError, UnsupportedFe
 from deltalite.protocol.partition_values import parse_partition_value
 from deltalite.protocol.schema import DataType, PrimitiveType, StructType
 
-_TERM = re.compile(
+_TERM_PATTERN = re.compile(
     r"""\s*(?:`(?P<quoted>[^`]+)`|(?P<plain>[^\s`=!<>]+))\s*
         (?P<operator>is\s+not\s+null|is\s+null|not\s+in\b|in\b|<=|>=|!=|<>|==|=|<|>)\s*(?P<value>.*?)\s*""",
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
-_ITEM = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,'"]*)\s*(,|$)""")
-_FORM = 'Write it as COLUMN OP VALUE, such as "day >= 2026-01-01", or COLUMN in (A, B), or COLUMN is null.'
+_ITEM_PATTERN = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,'"]*)\s*(,|$)""")
+_FORM_REMEDY = 'Write it as COLUMN OP VALUE, such as "day >= 2026-01-01", or COLUMN in (A, B), or COLUMN is null.'
 
-# The parser of dates ignores a time of day, so a date with a time is rejected.
-_HAS_TIME = re.compile(r"\d[ T]+\S")
+# The parser of dates ignores a time of day, so this module rejects a date with a time.
+_DATE_WITH_TIME_PATTERN = re.compile(r"\d[ T]+\S")
 
 Term = tuple[str, str, Any]
 
@@ -40,39 +40,39 @@ def parse_where(texts: Sequence[str], schema: StructType) -> list[Term] | None:
     """Parse the texts to a filter for `DeltaTable.to_batches`; return None if there are no texts.
 
     Raises:
-        InvalidRequestError: a text is not a comparison, names an unknown column, or has a value of another type.
+        InvalidRequestError: a text is not a comparison, names an unknown column, or contains a value of another type.
     """
     return [_term(text, schema) for text in texts] or None
 
 
 def _term(text: str, schema: StructType) -> Term:
-    match = _TERM.fullmatch(text)
+    match = _TERM_PATTERN.fullmatch(text)
     if match is None:
-        raise InvalidRequestError(f"Invalid condition {text!r}.", remedy=_FORM)
+        raise InvalidRequestError(f"Invalid condition {text!r}.", remedy=_FORM_REMEDY)
     name = match["quoted"] or match["plain"]
     operator, value = " ".join(match["operator"].lower().split()), match["value"]
     _, data_type = resolve_column(name, schema)
     if operator.endswith("null"):
         if value:
             raise InvalidRequestError(
-                f"The condition {text!r} has text after '{operator}', which takes no value.", remedy=_FORM
+                f"The condition {text!r} contains text after '{operator}', which takes no value.", remedy=_FORM_REMEDY
             )
         return name, operator, None
     if operator.endswith("in"):
         if not (value.startswith("(") and value.endswith(")")):
-            raise InvalidRequestError(f"The condition {text!r} has no list in parentheses.", remedy=_FORM)
+            raise InvalidRequestError(f"The condition {text!r} contains no list in parentheses.", remedy=_FORM_REMEDY)
         return name, operator, [_value(item, name, data_type) for item in _items(value[1:-1], text)]
     return name, operator, _value(value, name, data_type)
 
 
 def _items(text: str, condition: str) -> list[str]:
     items, position = [], 0
-    while match := _ITEM.match(text, position):
+    while match := _ITEM_PATTERN.match(text, position):
         items.append(match[1].strip())
         if not match[2]:
             return items
         position = match.end()
-    raise InvalidRequestError(f"Invalid list in the condition {condition!r}.", remedy=_FORM)
+    raise InvalidRequestError(f"Invalid list in the condition {condition!r}.", remedy=_FORM_REMEDY)
 
 
 def _value(text: str, column: str, data_type: DataType) -> Any:
@@ -85,10 +85,10 @@ def _value(text: str, column: str, data_type: DataType) -> Any:
         value = parse_partition_value(text, data_type)
     except (CorruptLogError, UnsupportedFeatureError) as error:
         raise _unfit_value_error(text, column, data_type) from error
-    if data_type == PrimitiveType("date") and _HAS_TIME.search(text):
+    if data_type == PrimitiveType("date") and _DATE_WITH_TIME_PATTERN.search(text):
         raise _unfit_value_error(text, column, data_type)
     if value is None:
-        raise InvalidRequestError(f"The condition on column '{column}' has no value.", remedy=_FORM)
+        raise InvalidRequestError(f"The condition on column '{column}' contains no value.", remedy=_FORM_REMEDY)
     return value
 
 

@@ -17,7 +17,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.upkeep.checkpoint import LARGE_FILES, estimated_files
+from deltalite.upkeep.checkpoint import MAX_FILES_IN_ONE_PROCESS, estimate_file_count
 from deltalite.upkeep.checksum import write_checksum
 from deltalite.upkeep.cleanup import CleanupResult, clean_log
 
@@ -33,7 +33,7 @@ def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResu
     Raises:
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table has features that this release does not write.
-        DeltaLiteError: the log cannot be read, or storage failed; the table is unchanged.
+        DeltaLiteError: the log cannot be read, or storage failed. The rows of the table are unchanged.
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
@@ -42,7 +42,7 @@ def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResu
     check_writable(snapshot.protocol, snapshot.metadata)
     now_ms = time.time_ns() // 1_000_000
     new_checkpoint = write_any_checkpoint(spark, snapshot, now_ms)
-    write_checksum(snapshot, count_all=estimated_files(snapshot) <= LARGE_FILES)
+    write_checksum(snapshot, count_all=estimate_file_count(snapshot) <= MAX_FILES_IN_ONE_PROCESS)
     cleans_log = request.log_cleanup and props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration)
     cleaned = clean_log(snapshot, now_ms=now_ms) if cleans_log else CleanupResult()
     metrics = {"numDeletedLogFiles": cleaned.log_files, "numDeletedSidecars": cleaned.sidecars}

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deltalite.commands.common.append_only import refuse_append_only
+from deltalite.commands.common.append_only import refuse_if_append_only
 from deltalite.commands.common.every_row import refuse_every_row
 from deltalite.commands.common.write_target import unchanged_target
 from deltalite.commands.row_changes.execute import change_rows
@@ -51,7 +51,7 @@ def delete(spark: SparkSession, request: DeleteRequest) -> OperationResult:
 
 @contextmanager
 def _plan(spark: SparkSession, request: DeleteRequest, base: Snapshot) -> Iterator[RowChange]:
-    refuse_append_only(base, "DELETE removes rows", remedy="Append rows only, or unset the property.")
+    refuse_if_append_only(base, "DELETE removes rows", remedy="Append rows only, or unset the property.")
     target = unchanged_target(base)
     action = RowActionResolver.on_table(spark, base.schema, target.rules).delete(request.condition, "condition")
     if request.condition is not None:

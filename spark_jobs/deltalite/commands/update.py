@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deltalite.commands.common.append_only import refuse_append_only
+from deltalite.commands.common.append_only import refuse_if_append_only
 from deltalite.commands.common.write_target import unchanged_target
 from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
@@ -45,11 +45,11 @@ def update(spark: SparkSession, request: UpdateRequest) -> OperationResult:
 
 @contextmanager
 def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot) -> Iterator[RowChange]:
-    refuse_append_only(base, "UPDATE changes rows", remedy="Append rows only, or unset the property.")
+    refuse_if_append_only(base, "UPDATE changes rows", remedy="Append rows only, or unset the property.")
     target = unchanged_target(base)
-    actions = RowActionResolver.on_table(spark, base.schema, target.rules)
-    assignments = actions.assignments(request.set, "set")
-    action = actions.update(request.condition, assignments, "set")
+    resolver = RowActionResolver.on_table(spark, base.schema, target.rules)
+    assignments = resolver.assignments(request.set, "set")
+    action = resolver.update(request.condition, assignments, "set")
     yield selected_change(spark, base, request.condition, action, target)
 
 

@@ -1,4 +1,4 @@
-"""The vacuum command: deletes files from the table's folder that no version inside the retention needs.
+"""The vacuum command: deletes files from the table's folder that no version within the retention needs.
 
 The steps:
 
@@ -74,7 +74,8 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
         InvalidRequestError: the retention is shorter than the table's, and was not confirmed.
         VersionNotFoundError: the log no longer has the commits that a lite vacuum needs.
         CorruptLogError, CorruptDataFileError: the log cannot be read completely; nothing was deleted.
-        StorageError, StoragePermissionError: some files could not be deleted. All other files were deleted.
+        StorageError, StoragePermissionError: some files could not be deleted, and all other files were deleted. Or the
+            clock of this machine is wrong, and nothing was deleted.
     """
     refuse_version(request.table)
     if request.dry_run:
@@ -213,7 +214,7 @@ def _commit_end(
 
 
 def _record_failure(spark: SparkSession, request: VacuumRequest, store: LogStore) -> None:
-    """Commit VACUUM END with status FAILED. Log an error of this commit, so that the vacuum's own error is raised."""
+    """Commit VACUUM END with status FAILED. If this commit fails, log its error, so that the first error is raised."""
     try:
         _commit_end(spark, request, store, "FAILED", {})
     except DeltaLiteError as error:

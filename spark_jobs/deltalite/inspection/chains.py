@@ -41,17 +41,23 @@ class Chain:
         """Return the newest checkpoint before a version, by preference; `start` if the chain has none before it."""
         return max((c for c in self.checkpoints if c.version < version), key=lambda c: c.preference, default=self.start)
 
-    def segment(self, version: int, *, last: LogEntry | None = None, base_before: int | None = None) -> LogSegment:
+    def segment(
+        self, version: int, *, compaction: LogEntry | None = None, base_before: int | None = None
+    ) -> LogSegment:
         """Return the segment that rebuilds a version from the newest checkpoint before it and the commits.
 
-        With `base_before`, the checkpoint is before that version instead of before `version`. `last` is a compaction
-        that replaces the last commits.
+        With `base_before`, the checkpoint is before that version instead of before `version`. `compaction` replaces
+        the last commits.
         """
         base = self.checkpoint_before(version if base_before is None else base_before)
         first = 0 if base is None else base.version + 1
-        end = version if last is None else last.first_version - 1
-        entries = [LogEntry(first_version=v, last_version=v, file=self.commits[v]) for v in range(first, end + 1)]
-        return LogSegment(version=version, checkpoint=base, entries=(*entries, *([] if last is None else [last])))
+        last_commit = version if compaction is None else compaction.first_version - 1
+        entries = [
+            LogEntry(first_version=v, last_version=v, file=self.commits[v]) for v in range(first, last_commit + 1)
+        ]
+        return LogSegment(
+            version=version, checkpoint=base, entries=(*entries, *([] if compaction is None else [compaction]))
+        )
 
     def spans(self) -> Iterator[Span]:
         """Yield the spans of the chain, each from one checkpoint to the next."""

@@ -11,15 +11,20 @@ from collections.abc import Iterator, Mapping
 from deltalite.inspection.chains import Chain
 from deltalite.inspection.commits import Rules
 from deltalite.inspection.walk import counts_by_version
-from deltalite.log.state import facts_of
+from deltalite.log.state import comparable_parts
 from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
 from deltalite.storage.log_store import LogStore, StoredFile
 from deltalite.upkeep.checksum import FileCounts
 
 
-def read_checksums(store: LogStore, files: Mapping[int, StoredFile]) -> Iterator[tuple[int, VersionChecksum | None]]:
-    """Yield each version with its checksum, ascending; None for a checksum that is not valid by the protocol."""
-    for version, file in sorted(files.items()):
+def read_checksums(
+    store: LogStore, checksum_files: Mapping[int, StoredFile]
+) -> Iterator[tuple[int, VersionChecksum | None]]:
+    """Yield each version with its checksum, ascending; None for a checksum that is not valid by the protocol.
+
+    Omits a checksum file that no longer exists.
+    """
+    for version, file in sorted(checksum_files.items()):
         data = store.read(file.name)
         if data is not None:
             yield version, parse_version_checksum(data, file.name)
@@ -31,7 +36,7 @@ def wrong_checksums(
     """Yield the versions of a chain with wrong checksums, and the problem of each.
 
     Raises:
-        PassOver, CorruptLogError: the log cannot be read.
+        UnusableLogFile, CorruptLogError: the log cannot be read.
     """
     for span in chain.spans():
         checked_versions = checksums.keys() & rules.keys() & span.commits.keys()
@@ -44,11 +49,13 @@ def wrong_checksums(
 
 
 def _problems(checksum: VersionChecksum, rules: Rules, counts: FileCounts) -> Iterator[str]:
-    checksum_facts = facts_of(checksum.protocol, checksum.metadata)
-    log_facts = facts_of(rules.protocol, rules.metadata)
-    for name in checksum_facts:
-        if checksum_facts[name] != log_facts[name]:
-            yield f"the {name} {checksum_facts[name]!s:.200} where the log has {log_facts[name]!s:.200}"
+    checksum_parts = comparable_parts(checksum.protocol, checksum.metadata)
+    log_parts = comparable_parts(rules.protocol, rules.metadata)
+    for name in checksum_parts:
+        if checksum_parts[name] != log_parts[name]:
+            yield (
+                f"the {name} is {checksum_parts[name]!s:.200} in the checksum and {log_parts[name]!s:.200} in the log"
+            )
     for key, checksum_count, log_count in (
         ("numFiles", checksum.num_files, counts.files),
         ("tableSizeBytes", checksum.table_size_bytes, counts.size_bytes),
@@ -56,4 +63,4 @@ def _problems(checksum: VersionChecksum, rules: Rules, counts: FileCounts) -> It
         ("numDeletedRecordsOpt", checksum.num_deleted_records, counts.deleted_records),
     ):
         if checksum_count is not None and checksum_count != log_count:
-            yield f"{key} {checksum_count} where the log gives {log_count}"
+            yield f"{key} is {checksum_count} in the checksum and {log_count} in the log"

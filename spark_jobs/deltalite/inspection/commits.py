@@ -20,7 +20,7 @@ from deltalite.protocol.features import supported_features
 from deltalite.protocol.schema import parse_schema
 from deltalite.storage.log_store import LogStore, StoredFile
 
-_RULES = (Protocol.action, Metadata.action)
+_RULE_ACTIONS = (Protocol.action, Metadata.action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,10 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFacts:
-    """The facts that stay in memory for a commit; `info` has only `inCommitTimestamp` of the commit info.
+    """The facts that stay in memory for a commit; `info` contains only `inCommitTimestamp` of the commit info.
 
-    `malformed` has the problem of an invalid protocol or metadata, by the kind of the action. A valid action of a later
-    commit replaces the invalid one.
+    `malformed` contains the problem of an invalid protocol or metadata, by the kind of the action. A valid action of a
+    later commit replaces the invalid one.
     """
 
     protocol: Protocol | None
@@ -67,7 +67,7 @@ def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
     malformed: dict[str, str] = {}
     info: Mapping[str, Any] | None = None
     for read_bytes, actions in read_action_blocks(store, commit.name, commit.size_bytes):
-        files = {cls.action: FileTableBuilder(cls) for cls in (AddFile, RemoveFile)}
+        builders = {cls.action: FileTableBuilder(cls) for cls in (AddFile, RemoveFile)}
         for kind, body in actions:
             if kind == CommitInfo.action:
                 info = {k: v for k, v in body.items() if k == "inCommitTimestamp"} if info is None else info
@@ -75,15 +75,16 @@ def read_commit(store: LogStore, commit: StoredFile) -> CommitFacts:
             try:
                 action = parse_action(kind, body, commit.name)
             except CorruptLogError as error:
-                if kind not in _RULES:
+                if kind not in _RULE_ACTIONS:
                     raise
                 malformed.setdefault(kind, error.problem)
                 continue
-            if kind in _RULES:
+            if kind in _RULE_ACTIONS:
                 first_actions.setdefault(kind, action)
-            elif kind in files:
-                files[kind].append(body)
-        for builder in files.values():  # a reader does this conversion too, so it must succeed
+            elif kind in builders:
+                builders[kind].append(body)
+        # A reader converts the actions to tables too, so the conversion must succeed.
+        for builder in builders.values():
             builder.end_block(commit.name, read_bytes)
             builder.flush()
     return CommitFacts(
@@ -105,25 +106,26 @@ def rules_after_commits(
     current_actions: dict[str, Any] = {}
     if start is not None:
         current_actions = {Protocol.action: start.protocol, Metadata.action: start.metadata}
-    for version, commit in commits:
-        changes = {Protocol.action: commit.protocol, Metadata.action: commit.metadata}
-        if commit.malformed or any(action is not None for action in changes.values()):
-            current_actions |= dict.fromkeys(commit.malformed)
+    for version, facts in commits:
+        changes = {Protocol.action: facts.protocol, Metadata.action: facts.metadata}
+        if facts.malformed or any(action is not None for action in changes.values()):
+            current_actions |= dict.fromkeys(facts.malformed)
             current_actions |= {kind: action for kind, action in changes.items() if action is not None}
             protocol, metadata = current_actions.get(Protocol.action), current_actions.get(Metadata.action)
             try:
                 rules = None if protocol is None or metadata is None else Rules.of(protocol, metadata)
-            except DeltaLiteError as error:  # also for a property that cannot be parsed
+            # A property that cannot be parsed raises an error too.
+            except DeltaLiteError as error:
                 rules = None
                 yield version, None, error.problem
                 continue
-        yield version, rules, next(iter(commit.malformed.values()), None)
+        yield version, rules, next(iter(facts.malformed.values()), None)
 
 
 def time_findings(
     rules: Mapping[int, Rules], facts: Mapping[int, CommitFacts], commits: Mapping[int, StoredFile]
 ) -> Iterator[Finding]:
-    """Yield a finding for each in-commit timestamp that is missing, or not after that of the commit before.
+    """Yield a finding for each in-commit timestamp that is missing, invalid, or not after that of the commit before.
 
     `facts` are in ascending order of versions.
     """
@@ -134,7 +136,7 @@ def time_findings(
             if rules_and_times is None or rules_and_times[0] is not rules[version]:
                 rules_and_times = rules[version], in_commit_times(rules[version].protocol, rules[version].metadata)
             in_commit = rules_and_times[1]
-            if in_commit is None or not in_commit.cover(version):
+            if in_commit is None or not in_commit.covers(version):
                 previous_ms = None
                 continue
             time_ms = in_commit_timestamp(facts[version].info, name)
@@ -147,7 +149,8 @@ def time_findings(
             yield Finding(
                 kind=FindingKind.COMMIT_TIME,
                 message=(
-                    f"The in-commit timestamp {time_ms} ms is not after {previous_ms} ms, that of the commit before."
+                    f"The in-commit timestamp is {time_ms} ms, which is not after that of the commit before "
+                    f"({previous_ms} ms)."
                 ),
                 file=name,
                 versions=((version, version),),

@@ -3,9 +3,9 @@
 Files arrive as tables of `add` actions and are checked in parallel, a bounded number at a time. A file must:
 
 - exist, according to a listing
-- have the size that the log has
+- have the size that its `add` action says
 - have partition values of the types of their columns
-- have statistics that agree with its footer
+- have statistics in the log that agree with its footer
 - have a readable deletion vector, if it has one
 
 A failed check is a `FileFault`. The caller knows which versions contain the file, and decides whether a fault matters.
@@ -22,7 +22,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from deltalite.columnar.deletion_vectors.reading import deleted_rows
-from deltalite.columnar.parquet.file_columns import FileColumns, Layouts
+from deltalite.columnar.parquet.file_columns import FileColumns, LayoutCache
 from deltalite.columnar.parquet.files import open_parquet
 from deltalite.columnar.parquet.legacy_calendar import calendar_of
 from deltalite.columnar.reader.footer_leaves import FooterLeaves
@@ -43,7 +43,7 @@ _FILES_IN_A_BATCH = 1_024
 # A thread takes several files at once, because passing one to a thread costs as much as its check.
 _FILES_IN_A_TASK = 16
 _MAX_THREADS = 16
-_MAX_SHOWN = 3
+_MAX_SHOWN_PROBLEMS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class FileChecks:
         self._store = store
         self._with_footers = with_footers
         self._presence = Presence(store)
-        self._layouts = Layouts()
+        self._layouts = LayoutCache()
         self._pool = ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="verify")
         self.checked_amount = CheckedAmount()
 
@@ -93,7 +93,9 @@ class FileChecks:
         return self._presence.inaccessible_folders
 
     def check(self, adds: pa.Table, schema: TableSchema) -> Iterator[FileFault]:
-        """Yield the faults of files, in order. `adds` has `COLUMNS`; `schema` is the table's schema at their version.
+        """Yield the faults of files, in order.
+
+        `adds` is a table with `COLUMNS`, and `schema` is the table's schema at the version of these files.
 
         Raises:
             StorageError: storage does not answer.
@@ -132,7 +134,7 @@ class FileChecks:
         if size_bytes is Absent.MISSING:
             return [*faults, fault(FindingKind.MISSING_FILE, "The data file does not exist.", is_fatal=True)]
         if isinstance(size_bytes, int) and size_bytes != row["size"]:
-            message = f"The file has {size_bytes} bytes, but the log has {row['size']}."
+            message = f"The file has {size_bytes} bytes, but its `add` action says {row['size']}."
             faults.append(fault(FindingKind.WRONG_SIZE, message, is_fatal=False))
         if not self._with_footers or size_bytes is Absent.UNKNOWN:
             return faults
@@ -141,8 +143,8 @@ class FileChecks:
         except (CorruptDataFileError, UnsupportedStorageError) as error:
             return [*faults, fault(FindingKind.UNREADABLE_FILE, error.problem, is_fatal=True)]
         if problems:
-            note = f"; and {len(problems) - _MAX_SHOWN} more" if len(problems) > _MAX_SHOWN else ""
-            message = f"{'; '.join(problems[:_MAX_SHOWN])}{note}."
+            note = f"; and {len(problems) - _MAX_SHOWN_PROBLEMS} more" if len(problems) > _MAX_SHOWN_PROBLEMS else ""
+            message = f"{'; '.join(problems[:_MAX_SHOWN_PROBLEMS])}{note}."
             faults.append(fault(FindingKind.WRONG_STATISTICS, message[0].upper() + message[1:], is_fatal=False))
         if row["deletionVector"] is not None:
             problem = self._vector_problem(row["deletionVector"], num_rows)
@@ -151,7 +153,11 @@ class FileChecks:
         return faults
 
     def _footer_problems(self, path: str, stats: str | None, schema: TableSchema) -> tuple[int, list[str]]:
-        """Return the number of rows of a file, and the problems of its statistics."""
+        """Return the number of rows of a file, and the problems of its statistics.
+
+        Raises:
+            CorruptDataFileError, UnsupportedStorageError: the footer cannot be read.
+        """
         with open_parquet(self._store, path) as parquet:
             footer = parquet.metadata
             parsed_stats = parse_stats(stats)
@@ -173,7 +179,10 @@ class FileChecks:
         except (CorruptDataFileError, UnsupportedStorageError) as error:
             return error.problem
         if len(removed_rows) and removed_rows[-1].as_py() >= num_rows:
-            return f"The deletion vector removes row {removed_rows[-1].as_py()}, but the file has {num_rows} rows."
+            return (
+                f"The deletion vector removes the row at index {removed_rows[-1].as_py()} (counted from 0), but the "
+                f"file contains only {num_rows} rows."
+            )
         return None
 
 
@@ -187,7 +196,7 @@ def _partition_problems(values: Mapping[str, str | None], schema: TableSchema) -
         if key is None:
             continue
         if key.lower() not in values_by_lower_name:
-            yield f"The partition column '{logical.name}' has no value in the log.", False
+            yield f"The `add` action contains no value for the partition column '{logical.name}'.", False
             continue
         try:
             partition_scalar(values_by_lower_name[key.lower()], logical.type)

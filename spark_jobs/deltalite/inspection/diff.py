@@ -1,9 +1,9 @@
 """The differences between two versions of a table, as values.
 
 `diff` compares two snapshots, in either order of time, and ignores the commits between them. A path and a deletion
-vector identify a file. If a path is in both versions with different vectors, its soft-deleted rows changed. Statistics
-and deletion vectors give the number of rows; it is unknown if a file has no statistics. With column mapping, columns
-match by id, which distinguishes a rename from a drop and an add. Without it they match by name.
+vector identify a file. If a path is in both versions with different vectors, its soft-deleted rows changed. The number
+of rows comes from statistics and deletion vectors, and is unknown if a file has no statistics. With column mapping,
+columns match by id, which distinguishes a rename from a drop and an add. Without it they match by name.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ class ChangeKind(StrEnum):
 class Change:
     """One difference, with the values before and after it; None stands for a missing value.
 
-    `subject` is the path of a column, the key of a property, or the name of a field of the protocol or the metadata.
-    `aspect` is the changed part of a column: type, nullability, comment or metadata.
+    `subject` is one of these: the path of a column, `order of columns`, the key of a property, the name of a table
+    feature, the name of a metadata domain, or the name of a field of the protocol or the metadata. `aspect` is the
+    changed part of a column: type, nullability, comment or metadata. It is None if the column itself was added, removed
+    or renamed, and for all other subjects.
     """
 
     kind: ChangeKind
@@ -57,8 +59,8 @@ class Change:
 class FilesDiff:
     """The files that are only in one version, as tables with the columns path, size, stats and deletionVector.
 
-    `kept` is the number of files in both versions. `vectors_changed` is the number of paths in both tables: the two
-    versions have the file with different deletion vectors.
+    `kept` is the number of files in both versions. `vectors_changed` is the number of paths in both tables: the file
+    is in both versions, with different deletion vectors.
     """
 
     added: pa.Table

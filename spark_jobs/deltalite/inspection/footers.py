@@ -22,12 +22,12 @@ from deltalite.protocol.schema import DataType, leaves
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-# Characters; no known writer truncates shorter strings in footers.
-_MIN_TRUNCATED = 16
+# In characters. No known writer truncates shorter strings in footers.
+_MIN_TRUNCATED_LENGTH = 16
 
 
 def contradictions(stats: FileStats, schema: TableSchema, footer_leaves: FooterLeaves) -> Iterator[str]:
-    """Yield the problems of a file's statistics, as sentences without a capital letter and a full stop.
+    """Yield the problems of a file's statistics, as clauses without a capital letter and without a full stop.
 
     Raises:
         CorruptDataFileError: two columns of the file match one column of the table, or the file lacks
@@ -35,7 +35,7 @@ def contradictions(stats: FileStats, schema: TableSchema, footer_leaves: FooterL
     """
     rows = footer_leaves.footer.num_rows
     if stats.num_records is not None and stats.num_records != rows:
-        yield f"the statistics count {stats.num_records} records, the file has {rows}"
+        yield f"the statistics count {stats.num_records} records, but the file contains {rows}"
     column_pairs = zip(leaves(schema.logical), leaves(schema.physical), strict=True)
     for (path, field), (physical_path, _) in column_pairs:
         if physical_path[0] in schema.partition_keys:
@@ -62,7 +62,7 @@ def contradictions(stats: FileStats, schema: TableSchema, footer_leaves: FooterL
             continue
         # With wide bounds, only a count of zero or of all rows is certain.
         if stats.tight_bounds is not False or (null_count == 0 and stored_nulls):
-            yield f"the statistics count {null_count} nulls in column '{name}', the file has {stored_nulls}"
+            yield f"the statistics count {null_count} nulls in column '{name}', but the file contains {stored_nulls}"
 
 
 def _are_crossed(minimum: Any, maximum: Any, data_type: DataType) -> bool:
@@ -80,16 +80,16 @@ def _bound_problems(name: str, log_facts: ColumnFacts, footer: pq.FileMetaData, 
         group_facts = facts_of_leaf(footer, group, leaf)
         low, high = group_facts.low, group_facts.high
         if low is not None and log_facts.low is not None and _is_minimum_wrong(log_facts.low, low):
-            yield f"the minimum of column '{name}' is {log_facts.low!r:.80}, the file has {low!r:.80}"
+            yield f"the minimum of column '{name}' is {log_facts.low!r:.80}, but the file contains {low!r:.80}"
             return
         if high is not None and log_facts.high is not None and _is_maximum_wrong(log_facts, high):
-            yield f"the maximum of column '{name}' is {log_facts.high!r:.80}, the file has {high!r:.80}"
+            yield f"the maximum of column '{name}' is {log_facts.high!r:.80}, but the file contains {high!r:.80}"
             return
 
 
 def _is_minimum_wrong(minimum: Any, footer_low: Any) -> bool:
     """Whether a minimum in the log is certainly above the smallest value, which the footer may have truncated."""
-    if isinstance(minimum, str) and len(footer_low) >= _MIN_TRUNCATED and minimum.startswith(footer_low):
+    if isinstance(minimum, str) and len(footer_low) >= _MIN_TRUNCATED_LENGTH and minimum.startswith(footer_low):
         return False
     return bool(minimum > footer_low)
 
@@ -98,7 +98,7 @@ def _is_maximum_wrong(log_facts: ColumnFacts, footer_high: Any) -> bool:
     """Whether the maximum in the log is certainly below the largest value, which the footer may have truncated."""
     if isinstance(footer_high, str):
         # A writer may have incremented the last character of a long string that it truncated.
-        footer_high = footer_high[:-1] if len(footer_high) >= _MIN_TRUNCATED else footer_high
+        footer_high = footer_high[:-1] if len(footer_high) >= _MIN_TRUNCATED_LENGTH else footer_high
         footer_high = footer_high[: len(log_facts.high)] if log_facts.high_may_be_cut else footer_high
     return bool(log_facts.high < footer_high)
 

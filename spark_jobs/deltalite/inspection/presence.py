@@ -2,7 +2,8 @@
 
 On an object store, one listing request returns up to a thousand files. Requests per file are cheaper for a few files of
 a large folder. Both run in parallel, a bounded number at a time. A listing is cached as sorted names, about a hundred
-bytes per file. A folder on another storage or without permission cannot be listed; its files are then unknown.
+bytes per file. A folder on another storage or without permission cannot be listed; the existence of its files is then
+unknown.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Presence:
         self._folders: dict[str, _Folder | None] = {}
 
     def sizes(self, names: Sequence[str]) -> list[int | Absent]:
-        """Return the size in bytes of each file, from listings. `names` are the real (decoded) names in the log.
+        """Return the size in bytes of each file from listings, or the reason why the size is missing.
+
+        `names` are the names in the log, decoded.
 
         Raises:
             StorageError: storage does not answer.
@@ -66,12 +69,14 @@ class Presence:
         return sizes
 
     def _list_folders(self, folders: Iterable[str]) -> None:
-        names = sorted(folders)
-        if len(names) > 1:
-            with ThreadPoolExecutor(max_workers=min(_MAX_THREADS, len(names)), thread_name_prefix="list") as pool:
-                self._folders.update(zip(names, pool.map(self._list_folder, names), strict=True))
+        sorted_folders = sorted(folders)
+        if len(sorted_folders) > 1:
+            num_threads = min(_MAX_THREADS, len(sorted_folders))
+            with ThreadPoolExecutor(max_workers=num_threads, thread_name_prefix="list") as pool:
+                listings = pool.map(self._list_folder, sorted_folders)
+                self._folders.update(zip(sorted_folders, listings, strict=True))
         else:
-            self._folders.update((name, self._list_folder(name)) for name in names)
+            self._folders.update((folder, self._list_folder(folder)) for folder in sorted_folders)
 
     def _list_folder(self, folder: str) -> _Folder | None:
         names: list[str] = []
@@ -107,12 +112,10 @@ class Presence:
             ) from error
 
 
-def costs_less_by_request(names: Sequence[str], all_files: int) -> bool:
-    """Whether one request per name takes at most as many requests as listings.
+def requests_per_file_are_as_cheap(names: Sequence[str], num_table_files: int) -> bool:
+    """Whether one request per file is at most as expensive as listings of the folders.
 
-    `all_files` is the table's number of files.
-
-    Listing takes one request per folder, and one more per thousand files.
+    Listings take one request per folder, and one more for each thousand files of the table.
     """
     folders = {name.rpartition("/")[0] for name in names}
-    return len(names) <= len(folders) + all_files // _FILES_IN_A_REQUEST
+    return len(names) <= len(folders) + num_table_files // _FILES_IN_A_REQUEST

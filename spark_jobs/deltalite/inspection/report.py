@@ -27,7 +27,8 @@ class VerifyReport:
     """The result of a verification.
 
     `rebuildable` are the versions that the log can rebuild. `readable` are the rebuildable versions with readable data
-    files. `counts` is the number of findings of each kind. `findings` has the first `MAX_FINDINGS_OF_A_KIND` of each.
+    files. `counts` is the number of findings of each kind. `findings` contains the first `MAX_FINDINGS_OF_A_KIND`
+    findings of each kind.
     """
 
     root: str

@@ -28,13 +28,14 @@ def row_id_problems(files: pa.Table, version: int, high_water_mark: int) -> Iter
         version: the version.
         high_water_mark: the highest row id that the table has assigned.
     """
-    counts = num_records(files["stats"])
+    record_counts = num_records(files["stats"])
     is_complete = pc.and_(
-        pc.and_(pc.is_valid(files["baseRowId"]), pc.is_valid(files["defaultRowCommitVersion"])), pc.is_valid(counts)
+        pc.and_(pc.is_valid(files["baseRowId"]), pc.is_valid(files["defaultRowCommitVersion"])),
+        pc.is_valid(record_counts),
     )
     for path in files["path"].filter(pc.invert(is_complete)).to_pylist():
-        yield path, "The file has no base row id, no row commit version, or no number of rows."
-    files = files.append_column("rows", counts).filter(is_complete).sort_by("baseRowId")
+        yield path, "The `add` action contains no base row id, no row commit version, or no number of rows."
+    files = files.append_column("rows", record_counts).filter(is_complete).sort_by("baseRowId")
     files_of_later_versions = files.filter(pc.greater(files["defaultRowCommitVersion"], version))
     later_paths = files_of_later_versions["path"].to_pylist()
     later_versions = files_of_later_versions["defaultRowCommitVersion"].to_pylist()
@@ -60,4 +61,4 @@ def _wrong_ranges(files: pa.Table, high_water_mark: int) -> Iterator[tuple[str, 
         if never_assigned[index]:
             yield path, f"{ids}, but the table has assigned only ids up to {high_water_mark}."
         else:
-            yield path, f"{ids}, and another file has the ids up to {highest_before[index]}."
+            yield path, f"{ids}, but another file already has the ids up to {highest_before[index]}."

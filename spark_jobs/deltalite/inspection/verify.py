@@ -10,7 +10,7 @@ The steps:
 6. Find the versions of each faulty file. A missing file that only older versions contain is not an error, because
    VACUUM deletes such files.
 7. Compare the row ids of the newest version's files, if the table has row tracking.
-8. Compare version checksums with the counts of their versions.
+8. Compare version checksums with the protocol, the metadata and the file counts of their versions.
 
 A step skips the versions and files that an earlier step could not read. Memory holds two replays and a listing, for any
 number of versions, because files are checked in batches. The verification writes nothing and returns its findings.
@@ -40,7 +40,7 @@ from deltalite.inspection.walk import lifetimes
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks
 from deltalite.log.last_checkpoint import read_last_checkpoint
 from deltalite.log.listing import CheckpointFiles, Listing, list_log
-from deltalite.log.replay import PassOver, ReplayedLog, replay
+from deltalite.log.replay import ReplayedLog, UnusableLogFile, replay
 from deltalite.log.segment import LogSegment
 from deltalite.log.version_checksum import VersionChecksum
 from deltalite.protocol import row_tracking
@@ -67,7 +67,8 @@ def verify(
 
     Args:
         store: the table's storage.
-        with_footers: open every data file and deletion vector; otherwise check only existence and size.
+        with_footers: open every data file and deletion vector; otherwise check only their existence, size and partition
+            values.
         progress: the function that receives the progress of each step.
 
     Raises:
@@ -76,7 +77,7 @@ def verify(
         StorageError: storage does not answer.
     """
     listing = list_log(store, 0)
-    if listing.newest < 0:
+    if listing.newest_version < 0:
         raise TableNotFoundError(
             f"There is no Delta table at {store.root}: its _delta_log holds no commit.", remedy="Check the address."
         )
@@ -113,7 +114,7 @@ class _Verification:
         self._check_last_checkpoint()
         return VerifyReport(
             root=self.store.root,
-            newest_version=self.listing.newest,
+            newest_version=self.listing.newest_version,
             rebuildable=rebuildable,
             readable=without(rebuildable, unreadable),
             findings=tuple(self.findings.first_of_each_kind),
@@ -134,17 +135,18 @@ class _Verification:
         commits = self.listing.commits
         for first, last in missing_commits(commits):
             self._report(
-                FindingKind.MISSING_COMMIT, "The log has no commit of these versions.", versions=[(first, last)]
+                FindingKind.MISSING_COMMIT, "The log contains no commit of these versions.", versions=[(first, last)]
             )
         versions = sorted(commits)
         with ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="commit") as pool:
-            for done, (version, facts) in enumerate(zip(versions, pool.map(self._read_commit, versions), strict=True)):
+            outcomes = pool.map(self._read_commit, versions)
+            for done, (version, outcome) in enumerate(zip(versions, outcomes, strict=True)):
                 self.progress("commits", done, len(commits))
-                if isinstance(facts, CommitFacts):
-                    self.facts[version] = facts
+                if isinstance(outcome, CommitFacts):
+                    self.facts[version] = outcome
                 else:
                     file_name = commits[version].name
-                    self._report(FindingKind.UNREADABLE_COMMIT, facts.problem, file_name, [(version, version)])
+                    self._report(FindingKind.UNREADABLE_COMMIT, outcome.problem, file_name, [(version, version)])
 
     def _read_commit(self, version: int) -> CommitFacts | DeltaLiteError:
         """Read a commit; return the error if it is invalid. Runs in a thread."""
@@ -163,13 +165,14 @@ class _Verification:
                 log = self._replay_checkpoint(checkpoint)
                 log.files(COLUMNS)
                 log.tombstones(("path",))
-            except (PassOver, CorruptCheckpointError) as error:
-                reason = error.error if isinstance(error, PassOver) else error
+            except (UnusableLogFile, CorruptCheckpointError) as error:
+                reason = error.error if isinstance(error, UnusableLogFile) else error
                 self._report(FindingKind.UNREADABLE_CHECKPOINT, reason.problem, file_name, versions)
             else:
                 try:
                     self.checkpoint_rules[checkpoint] = Rules.of(log.protocol, log.metadata)
-                except DeltaLiteError as error:  # a reader that starts from this checkpoint trusts it
+                # A reader that starts from this checkpoint would use the invalid protocol or metadata.
+                except DeltaLiteError as error:
                     self._report(FindingKind.CHECKPOINT_DIFFERS, error.problem, file_name, versions)
 
     def _replay_checkpoint(self, checkpoint: CheckpointFiles) -> ReplayedLog:
@@ -201,10 +204,10 @@ class _Verification:
     def _report_lost_versions(self, rebuildable: tuple[Range, ...]) -> None:
         """Report the versions that the log cannot rebuild, if they are newer than the oldest rebuildable version."""
         oldest = rebuildable[0][0] if rebuildable else 0
-        lost_versions = without([(oldest, self.listing.newest)], rebuildable)
+        lost_versions = without([(oldest, self.listing.newest_version)], rebuildable)
         if lost_versions:
-            is_newest_lost = lost_versions[-1][1] == self.listing.newest
-            note = f", including the newest ({self.listing.newest})" if is_newest_lost else ""
+            is_newest_lost = lost_versions[-1][1] == self.listing.newest_version
+            note = f", including the newest ({self.listing.newest_version})" if is_newest_lost else ""
             message = (
                 f"The log cannot rebuild the versions {format_ranges(lost_versions)}{note}: no checkpoint and no "
                 "gapless sequence of commits leads to them."
@@ -230,18 +233,19 @@ class _Verification:
             if (starts_at_checkpoint and first_version <= first) or first_version < first or last_version > last:
                 continue
             commits_segment = chain.segment(last_version, base_before=first_version)
-            compaction_segment = chain.segment(last_version, last=compaction, base_before=first_version)
+            compaction_segment = chain.segment(last_version, compaction=compaction, base_before=first_version)
             versions = [(first_version, last_version)]
             for problem in self._replay_differences(commits_segment, partial(replay, self.store, compaction_segment)):
                 message = f"The log compaction {problem}."
                 self._report(FindingKind.COMPACTION_DIFFERS, message, compaction.file.name, versions)
 
     def _replay_differences(
-        self, commits_segment: LogSegment, replay_otherwise: Callable[[], ReplayedLog]
+        self, commits_segment: LogSegment, replay_alternative: Callable[[], ReplayedLog]
     ) -> list[str]:
-        """Return the differences of a replay without the commits of a version from the replay of these commits.
+        """Compare the replay of a checkpoint or compaction (`replay_alternative`) with the replay of the commits.
 
-        Returns an empty list if the commits do not define the protocol and metadata. Another step reports such commits.
+        Returns an empty list if the commits cannot be replayed or do not define the protocol and metadata. Another step
+        reports such commits.
         """
         if commits_segment.version not in self.rules:
             return []
@@ -250,8 +254,8 @@ class _Verification:
         except CorruptLogError:
             return []
         try:
-            return list(differences(replay_otherwise(), expected))
-        except PassOver as error:
+            return list(differences(replay_alternative(), expected))
+        except UnusableLogFile as error:
             return [f"cannot be read: {error.error.problem.rstrip('.')}"]
         except CorruptLogError as error:
             return [f"cannot be read: {error.problem.rstrip('.')}"]
@@ -262,19 +266,20 @@ class _Verification:
         with FileChecks(self.store, with_footers=with_footers) as checks:
             for chain in chains:
                 faults: list[FileFault] = []
-                versions_of_unknown_types: list[int] = []
+                versions_with_unknown_types: list[int] = []
                 for version, adds in self._adds(chain):
                     schema = self.rules[version].schema
                     if schema is None:
-                        versions_of_unknown_types.append(version)
+                        versions_with_unknown_types.append(version)
                         continue
                     faults += checks.check(adds, schema)
                     self.progress("data files", checks.checked_amount.files, None)
-                if versions_of_unknown_types:
+                if versions_with_unknown_types:
                     message = (
-                        "The files that these versions added cannot be checked: this release does not know their types."
+                        "The files that these versions added cannot be checked: this release does not know all types "
+                        "of their columns."
                     )
-                    self._report(FindingKind.UNCHECKED_FILES, message, versions=ranges_of(versions_of_unknown_types))
+                    self._report(FindingKind.UNCHECKED_FILES, message, versions=ranges_of(versions_with_unknown_types))
                 unreadable += self._report_faults(chain, faults)
             for folder in checks.inaccessible_folders:
                 self._report(
@@ -285,7 +290,7 @@ class _Verification:
             return unreadable, checks.checked_amount
 
     def _adds(self, chain: Chain) -> Iterator[tuple[int, pa.Table]]:
-        """Yield every file of a chain in batches, with a version that has the rules for it."""
+        """Yield every file of a chain in batches, with the version whose protocol and metadata apply to the batch."""
         if chain.start is not None:
             start_files = self._replay_checkpoint(chain.start).files(COLUMNS)
             for offset in range(0, start_files.num_rows, _FILES_IN_A_BATCH):
@@ -306,14 +311,16 @@ class _Verification:
             versions = versions_by_key.get(fault.key, ())
             if fault.is_fatal:
                 unreadable += versions
-            may_be_vacuumed = fault.kind is FindingKind.MISSING_FILE and not contains(versions, self.listing.newest)
+            may_be_vacuumed = fault.kind is FindingKind.MISSING_FILE and not contains(
+                versions, self.listing.newest_version
+            )
             if versions and not may_be_vacuumed:
                 self._report(fault.kind, fault.message, fault.path, versions)
         return list(union(unreadable))
 
     def _check_row_ids(self, chains: tuple[Chain, ...]) -> None:
         """Check the row ids of the files of the newest version."""
-        newest = self.listing.newest
+        newest = self.listing.newest_version
         rules = self.rules.get(newest)
         chain = next((chain for chain in chains if chain.versions[1] == newest), None)
         if chain is None or rules is None or not row_tracking.is_enabled(rules.protocol, rules.metadata):
@@ -324,13 +331,13 @@ class _Verification:
             high_water_mark = row_tracking.high_water_mark(log.domains)
             for path, problem in row_id_problems(log.files(ROW_ID_COLUMNS), newest, high_water_mark):
                 self._report(FindingKind.WRONG_ROW_IDS, problem, decode_path(path), versions)
-        except PassOver:
-            return  # an earlier step has reported the checkpoint
+        except UnusableLogFile:
+            return  # An earlier step has reported the checkpoint.
         except CorruptLogError as error:
             self._report(FindingKind.WRONG_ROW_IDS, error.problem, versions=versions)
 
     def _check_checksums(self, chains: Iterable[Chain]) -> None:
-        """Compare the version checksums with the counts of their versions."""
+        """Compare the version checksums with the protocol, the metadata and the file counts of their versions."""
         files = self.listing.checksums
         checksums: dict[int, VersionChecksum] = {}
         unreadable_versions: list[int] = []

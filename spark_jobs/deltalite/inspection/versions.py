@@ -53,5 +53,5 @@ def contains(ranges: Iterable[Range], version: int) -> bool:
 
 
 def format_ranges(ranges: Iterable[Range]) -> str:
-    """Format ranges as `0-3, 7`, or `none` without a version."""
+    """Format ranges as `0-3, 7`; without ranges, return `none`."""
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges) or "none"

@@ -1,6 +1,6 @@
 """The number of files, bytes and deletion vectors of each version, and the versions that contain a file.
 
-Both are computed in one pass over the commits after a checkpoint. Memory holds the names of the files that these
+Each is computed in one pass over the commits after a checkpoint. Memory holds the names of the files that these
 commits add or remove. The checkpoint's sums cover all other files. Protocol: Action Reconciliation.
 """
 
@@ -27,7 +27,7 @@ _COLUMNS = ("path", "size", "deletionVector")
 
 
 class _File(NamedTuple):
-    """The size of a file, and the soft-deleted rows of its deletion vector (None without one)."""
+    """The size of a file, and the number of rows that its deletion vector removes (None without a vector)."""
 
     size_bytes: int
     removed_rows: int | None
@@ -63,7 +63,7 @@ def counts_by_version(store: LogStore, span: Span, versions: Collection[int]) ->
     """Yield the counts of these versions of a span, ascending. `versions` may include the version of its checkpoint.
 
     Raises:
-        PassOver: the span's checkpoint cannot be read.
+        UnusableLogFile: the span's checkpoint cannot be read.
         CorruptLogError: a commit cannot be read.
     """
     last = max(versions, default=-1)
@@ -88,7 +88,9 @@ def counts_by_version(store: LogStore, span: Span, versions: Collection[int]) ->
 
 
 def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str, tuple[Range, ...]]:
-    """Return the versions of a chain that contain each file in `keys` (`file_key`). Omits files that are in no version.
+    """Return, for each file key in `keys`, the versions of a chain that contain the file, as ranges.
+
+    The result omits files that are in no version.
 
     Raises the errors of `counts_by_version`.
     """
@@ -112,9 +114,9 @@ def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str,
     return {key: union(file_ranges) for key, file_ranges in ranges_by_key.items()}
 
 
-def _files_at_start(store: LogStore, version: int, span: Chain | Span) -> pa.Table:
+def _files_at_start(store: LogStore, version: int, chain_or_span: Chain | Span) -> pa.Table:
     """Return the files of the checkpoint of `version`, at the start of a chain or a span."""
-    return replay(store, LogSegment(version=version, checkpoint=span.start, entries=())).files(_COLUMNS)
+    return replay(store, LogSegment(version=version, checkpoint=chain_or_span.start, entries=())).files(_COLUMNS)
 
 
 def _state_at_start(store: LogStore, span: Span, touched_keys: Collection[str]) -> tuple[_Sums, dict[str, _File]]:

@@ -1,8 +1,8 @@
 """The result of one check of an installation: `Check`, with its status, a message and the remedy.
 
 `deltalite doctor` runs the checks of this package. Other distributions add checks with the entry point group
-`CHECKS_GROUP`. Each entry point is a function that takes a `Scope` and returns checks. The command line therefore does
-not import Airflow or Spark.
+`CHECKS_GROUP`. Each entry point is a function that takes a `Scope` and returns checks. The command line finds the
+checks of the provider this way, so that it does not import Airflow or Spark itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CheckFunction = Callable[[Scope], Iterable[Check]]
 
 
 def failed_check(name: str, error: DeltaLiteError) -> Check:
-    """Return a failed check from an error."""
+    """Return the result of a check that ended with an error."""
     return Check(name=name, status=Status.ERROR, message=error.problem, remedy=error.remedy)
 
 

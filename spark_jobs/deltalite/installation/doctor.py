@@ -39,8 +39,8 @@ _OLDEST_JAVA = 17
 _TESTED_JAVA = 17
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
 _TIMEOUT_SECONDS = 30.0
-# Package -> whether deltalite needs it without Airflow too.
-_IS_REQUIRED = {
+# Package -> whether deltalite needs the package even without Airflow.
+_IS_REQUIRED_WITHOUT_AIRFLOW = {
     "pyarrow": True,
     "apache-airflow": False,
     "apache-airflow-providers-apache-spark": False,
@@ -58,7 +58,7 @@ def check_installation(environ: Mapping[str, str], scheme: str | None) -> Iterat
     yield check_python()
     yield check_java(environ)
     yield from _check_spark(environ, scheme)
-    yield from (check_package(package, required=required) for package, required in _IS_REQUIRED.items())
+    yield from (check_package(package, required=required) for package, required in _IS_REQUIRED_WITHOUT_AIRFLOW.items())
     yield from check_storage_clients(scheme)
 
 
@@ -67,7 +67,8 @@ def check_java(environ: Mapping[str, str]) -> Check:
     try:
         program = find_spark_submit(SPARK_SUBMIT, environ)
     except InvalidRequestError:
-        program = SPARK_SUBMIT  # then the search for Java ignores Spark's configuration
+        # With only the name of the program, the search for Java ignores Spark's configuration.
+        program = SPARK_SUBMIT
     try:
         java = find_java(program, environ)
     except InvalidRequestError as error:
@@ -103,7 +104,7 @@ def _check_spark(environ: Mapping[str, str], scheme: str | None) -> Iterator[Che
         return
     version = version_of_jars(home)
     if version is None:
-        message = f"{program} exists, but {home} has no jars, so Spark's version is unknown."
+        message = f"{program} exists, but {home} contains no jars, so Spark's version is unknown."
         remedy = "Check SPARK_HOME, and `spark-submit --version`."
         yield Check(name="spark", status=Status.WARNING, message=message, remedy=remedy)
     else:
@@ -115,14 +116,15 @@ def _check_spark(environ: Mapping[str, str], scheme: str | None) -> Iterator[Che
         yield Check(
             name="connector",
             status=Status.WARNING,
-            message=f"Spark cannot access {scheme}://: it has no jar {jar}, and no setting names more jars.",
+            message=f"Spark cannot access {scheme}://: its folder `jars` contains no {jar} jar, and no setting "
+            "names more jars.",
             remedy="Put the jar for Spark's Hadoop version into Spark's folder `jars`, or name it in `packages`, "
             "`jars` or spark-defaults.conf.",
         )
 
 
-def _check_pyspark(home: Path, version: str | None) -> Check:
-    """Check that the Python files of Spark belong to its jars."""
+def _check_pyspark(home: Path, jars_version: str | None) -> Check:
+    """Check that the Python files of Spark belong to its jars; `jars_version` is the version of the jars in `home`."""
     files = installed_pyspark()
     if files is None:
         message = f"This Python has no pyspark; jobs use the Python files in {home}."
@@ -130,11 +132,11 @@ def _check_pyspark(home: Path, version: str | None) -> Check:
     if files.is_mixed:
         return Check(name="pyspark", status=Status.ERROR, message=files.problem, remedy=files.remedy)
     if files.jars_version is None and files.folder == home:
-        message = f"{files.folder} has no jars: it belongs to pyspark-client, which cannot start Spark."
+        message = f"{files.folder} contains no jars: it belongs to pyspark-client, which cannot start Spark."
         remedy = f"Run: pip install --force-reinstall --no-deps 'pyspark=={TESTED_VERSIONS['pyspark'][1]}'"
         return Check(name="pyspark", status=Status.ERROR, message=message, remedy=remedy)
     client = installed_version("pyspark-client")
     note = f"; pyspark-client {client} is installed over the same folder" if client and files.jars_version else ""
-    if files.files_version != version and version is not None:
-        note += f"; jobs use the Python files of Spark {version}"
+    if files.files_version != jars_version and jars_version is not None:
+        note += f"; jobs use the Python files of Spark {jars_version}"
     return Check(name="pyspark", status=Status.OK, message=f"Python files of Spark {files.files_version}{note}")

@@ -71,7 +71,7 @@ def check_python() -> Check:
 
 
 def check_package(package: str, *, required: bool) -> Check:
-    """Check that a package is installed, and in a tested version."""
+    """Check that a package is installed in a tested version. A missing package is an error only if it is required."""
     oldest, newest = TESTED_VERSIONS[package]
     installed = installed_version(package)
     if installed is None:
@@ -82,10 +82,13 @@ def check_package(package: str, *, required: bool) -> Check:
 
 
 def check_version(name: str, label: str, installed: str, *, tested: tuple[str, str]) -> Check:
-    """Check a version against the oldest and the newest tested version. An untested version is a warning."""
+    """Check a version against the oldest and the newest tested version. An untested version is a warning.
+
+    `label` is the beginning of the message; the version follows it.
+    """
     oldest, newest = tested
-    lowest, highest = (_release(version_text)[:_COMPARED_NUMBERS] for version_text in tested)
-    if lowest <= _release(installed)[:_COMPARED_NUMBERS] <= highest:
+    lowest, highest = (_release_numbers(version_text)[:_COMPARED_NUMBERS] for version_text in tested)
+    if lowest <= _release_numbers(installed)[:_COMPARED_NUMBERS] <= highest:
         return Check(name=name, status=Status.OK, message=f"{label} {installed}")
     tested_range = newest if oldest == newest else f"{oldest} to {newest}"
     return Check(
@@ -122,7 +125,7 @@ def check_storage_clients(scheme: str | None) -> Iterator[Check]:
         yield Check(name=name, status=status, message=message, remedy=remedy)
 
 
-def _release(text: str) -> tuple[int, ...]:
+def _release_numbers(text: str) -> tuple[int, ...]:
     """Return the numbers of a version: `4.3.0rc1` gives (4, 3, 0)."""
     match = re.match(r"\d+(\.\d+)*", text)
     return tuple(map(int, match[0].split("."))) if match else ()

@@ -36,7 +36,7 @@ class PySparkFiles:
     """The folder `pyspark/` of a Python environment, as `pip install pyspark` creates it.
 
     `files_version` is the version of its Python files; None if unknown. `jars_version` is the version of its jars; None
-    if it has no jars, like the folder of pyspark-client.
+    if it contains no jars, like the folder of pyspark-client.
     """
 
     folder: Path
@@ -53,7 +53,7 @@ class PySparkFiles:
         """The error text for a mixed folder."""
         files = f"the Python files of {self.files_version}" if self.files_version else "no complete Python files"
         return (
-            f"{self.folder} has the jars of Spark {self.jars_version}, but {files}. "
+            f"{self.folder} contains the jars of Spark {self.jars_version}, but {files}. "
             "The packages pyspark and pyspark-client install the same files, and one replaced the files of the other."
         )
 
@@ -99,7 +99,7 @@ def find_spark_home(program: str, environ: Mapping[str, str]) -> Path:
 def find_java(program: str, environ: Mapping[str, str]) -> str | None:
     """Return the path of Java, searched as in Spark's `bin/spark-class`: in JAVA_HOME, then on the PATH.
 
-    Returns None if there is no Java but a `spark-env.sh`, which may set JAVA_HOME.
+    Returns None if Java is not found but a `spark-env.sh` exists, because that file may set JAVA_HOME.
 
     Args:
         program: The path of spark-submit. Its folder determines the path of `spark-env.sh`.
@@ -113,7 +113,7 @@ def find_java(program: str, environ: Mapping[str, str]) -> str | None:
         if os.access(java, os.X_OK):
             return java
         raise InvalidRequestError(
-            f"JAVA_HOME is '{home}', but this folder has no program bin/java.",
+            f"JAVA_HOME is '{home}', but this folder contains no program bin/java.",
             remedy="Correct JAVA_HOME, or unset it and put Java 17 or later on the PATH.",
         )
     java_on_path = shutil.which("java", path=environ.get("PATH"))
@@ -128,9 +128,9 @@ def find_java(program: str, environ: Mapping[str, str]) -> str | None:
 def missing_connectors(
     home: Path, environ: Mapping[str, str], schemes: Iterable[str], settings: Iterable[str]
 ) -> list[str]:
-    """Return the connector jars that Spark probably lacks for storages of these schemes.
+    """Return the prefixes of the connector jars that Spark probably lacks for storages of these schemes.
 
-    Returns an empty list if a setting or file may add more jars, or if `home` has no folder of jars.
+    Returns an empty list if a setting or file may add more jars, or if `home` contains no folder of jars.
 
     Args:
         home: The folder of Spark.
@@ -152,7 +152,7 @@ def missing_connectors(
 
 
 def version_of_jars(home: Path) -> str | None:
-    """Return the version of the Spark in a folder, from the name of its core jar; None if it has no such jar."""
+    """Return the version of the Spark in a folder, from the name of its core jar; None if it contains no such jar."""
     matches = (_SPARK_CORE.fullmatch(jar.name) for jar in home.glob("jars/spark-core_*.jar"))
     return next((match[1] for match in matches if match is not None), None)
 

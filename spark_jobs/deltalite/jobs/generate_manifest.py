@@ -7,8 +7,8 @@ import sys
 from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    command, request = (
+    command_path, request_path = (
         "deltalite.commands.generate_manifest:generate_manifest",
         "deltalite.requests:GenerateManifestRequest",
     )
-    sys.exit(start_job("generate_manifest", command, request, sys.argv[1:]))
+    sys.exit(start_job("generate_manifest", command_path, request_path, sys.argv[1:]))

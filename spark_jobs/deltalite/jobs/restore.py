@@ -7,5 +7,5 @@ import sys
 from deltalite.jobs.starting import start_job
 
 if __name__ == "__main__":
-    command, request = "deltalite.commands.restore:restore", "deltalite.requests:RestoreRequest"
-    sys.exit(start_job("restore", command, request, sys.argv[1:]))
+    command_path, request_path = "deltalite.commands.restore:restore", "deltalite.requests:RestoreRequest"
+    sys.exit(start_job("restore", command_path, request_path, sys.argv[1:]))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _Request = TypeVar("_Request", bound=Request)
-_UNEXPECTED = 1
+_UNEXPECTED_ERROR_EXIT_CODE = 1
 _log = logging.getLogger("deltalite")
 
 
@@ -67,7 +67,8 @@ def run(
     try:
         path = Path(arguments[0])
         request_json = path.read_text(encoding="utf-8") if path.is_file() else None
-        nonce = nonce_of(request_json or "")  # set early, so that the marker of a session error has it too
+        # The nonce is set before the session opens, because the marker of a session error contains it.
+        nonce = nonce_of(request_json or "")
         spark = open_session(f"deltalite {name}")
         if request_json is None:
             request_json = shipped_file(path.name).read_text(encoding="utf-8")
@@ -118,11 +119,11 @@ def _report_failure(error: Exception, nonce: str, secrets: list[str]) -> int:
     _print_marker(
         error_marker(type(error).__name__, redacted(str(error), secrets), remedy=redacted(remedy, secrets), nonce=nonce)
     )
-    return error.exit_code if isinstance(error, DeltaLiteError) else _UNEXPECTED
+    return error.exit_code if isinstance(error, DeltaLiteError) else _UNEXPECTED_ERROR_EXIT_CODE
 
 
 def _print_marker(marker: str) -> None:
-    """Print the marker on a separate line, even if the last output has no line break."""
+    """Print the marker on a separate line, even if the last output does not end with a line break."""
     print(f"\n{marker}", flush=True)  # noqa: T201  stdout is the result channel
 
 

@@ -1,7 +1,7 @@
 """Starts a job, if the Python of the driver can run it.
 
-The Python of a cluster is not that of the worker. This module and what it imports run in any Python 3.9 or later, so
-that a driver with an older Python, or without pyarrow, reports an error that says so.
+The Python of a cluster is not that of the worker. This module and its imports run in Python 3.9 or later. A driver
+whose Python is too old for the job, or lacks pyarrow, can therefore report this error.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _OLDEST_PYTHON = (3, 11)
 _PACKAGES = ("pyarrow",)
 
 
-def start_job(name: str, command: str, request: str, arguments: list[str]) -> int:
+def start_job(name: str, command_path: str, request_path: str, arguments: list[str]) -> int:
     """Run a job, and return the exit code of the process.
 
     Args:
         name: The name of the operation, for Spark's UI.
-        command: The function that runs the operation, as ``module:function``.
-        request: The class of its request, as ``module:class``.
+        command_path: The function that runs the operation, as ``module:function``.
+        request_path: The class of its request, as ``module:class``.
         arguments: The arguments of the process: the path of the request file.
     """
     problem = problem_of_python(sys.version_info[:2], lambda package: find_spec(package) is not None)
@@ -33,11 +33,11 @@ def start_job(name: str, command: str, request: str, arguments: list[str]) -> in
         return _report(problem, arguments)
     from deltalite.jobs.runner import run
 
-    return run(name, resolve_name(request).from_json, resolve_name(command), arguments)
+    return run(name, resolve_name(request_path).from_json, resolve_name(command_path), arguments)
 
 
 def problem_of_python(version: tuple[int, ...], is_installed: Callable[[str], bool]) -> str | None:
-    """Return why a Python cannot run jobs; None if it can."""
+    """Return the reason why a Python of this version cannot run jobs; None if it can."""
     python = f"The Python of the driver ({platform.python_version()}, {sys.executable}, host {platform.node()})"
     if version < _OLDEST_PYTHON:
         return f"{python} is too old: jobs need Python {'.'.join(map(str, _OLDEST_PYTHON))} or later."
@@ -60,5 +60,5 @@ def _report(problem: str, arguments: list[str]) -> int:
         marker = error_marker(type(error).__name__, str(error), remedy=remedy, nonce=nonce)
         print(f"\n{marker}", flush=True)  # noqa: T201  stdout is the result channel
     except (ImportError, TypeError, OSError):
-        pass  # an older Python cannot import the module; the exit code tells the worker enough
+        pass  # An older Python cannot import the module. The exit code tells the worker enough.
     return error.exit_code

@@ -1,4 +1,6 @@
-"""Runs a job of the library's zip file beside this script: `spark-submit zipped_job.py JOB REQUEST_FILE`.
+"""Runs a job from the library's zip file: `spark-submit zipped_job.py JOB REQUEST_FILE`.
+
+The zip file lies in the folder of this script.
 
 The pod of a driver in Kubernetes mounts both files.
 """

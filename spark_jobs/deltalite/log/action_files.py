@@ -69,21 +69,21 @@ def open_log_file(store: LogStore, name: str) -> Iterator[pa.NativeFile]:
 
 
 def _blocks(handle: pa.NativeFile, name: str) -> Iterator[bytes]:
-    line_start: list[bytes] = []
-    line_bytes = 0
+    partial_line: list[bytes] = []
+    partial_line_bytes = 0
     while chunk := handle.read(_BLOCK_BYTES):
         end = chunk.rfind(b"\n") + 1
         if end:
-            yield b"".join((*line_start, chunk[:end]))
-            line_start, line_bytes = [], 0
-        line_start.append(chunk[end:])
-        line_bytes += len(chunk) - end
-        if line_bytes > _LONGEST_LINE_BYTES:
+            yield b"".join((*partial_line, chunk[:end]))
+            partial_line, partial_line_bytes = [], 0
+        partial_line.append(chunk[end:])
+        partial_line_bytes += len(chunk) - end
+        if partial_line_bytes > _LONGEST_LINE_BYTES:
             raise CorruptLogError(
                 f"{name} has a line of more than {_LONGEST_LINE_BYTES} bytes, which is too long for an action.",
                 remedy="Repair the log with the engine that wrote it.",
             )
-    yield b"".join(line_start)
+    yield b"".join(partial_line)
 
 
 def read_action_blocks(
@@ -119,11 +119,11 @@ def actions_in(data: bytes, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _parsed_blocks(blocks: Iterable[bytes], name: str) -> Iterator[tuple[int, Iterable[tuple[str, dict[str, Any]]]]]:
-    line = 1
+    first_line = 1
     for block in blocks:
         pairs = _parse_well_formed(block)
-        yield len(block), iter_raw_actions(block, name, first_line=line) if pairs is None else pairs
-        line += block.count(b"\n")
+        yield len(block), iter_raw_actions(block, name, first_line=first_line) if pairs is None else pairs
+        first_line += block.count(b"\n")
 
 
 def _parse_well_formed(block: bytes) -> list[tuple[str, dict[str, Any]]] | None:
@@ -152,13 +152,13 @@ def _parse_well_formed(block: bytes) -> list[tuple[str, dict[str, Any]]] | None:
 class FileTableBuilder:
     """A builder of one Arrow table from the bodies of adds or removes, with all columns of their kind.
 
-    `append` adds one body. The caller calls `end_block` regularly, with the bytes read since the last call. The columns
-    in `without` are null.
+    `append` adds one body. The caller calls `end_block` regularly, with the bytes read since the last call. The
+    `omitted_columns` are null.
     """
 
-    def __init__(self, cls: type[AddFile | RemoveFile], *, without: Sequence[str] = ()) -> None:
+    def __init__(self, cls: type[AddFile | RemoveFile], *, omitted_columns: Sequence[str] = ()) -> None:
         self._cls = cls
-        self._without = frozenset(without)
+        self._omitted_columns = frozenset(omitted_columns)
         self._types = _FILE_TYPES[cls]
         self._bodies: list[Mapping[str, Any]] = []
         self._sources: list[tuple[int, str]] = []
@@ -184,7 +184,8 @@ class FileTableBuilder:
                 self._tables.append(table_of(bodies, self._types, self._cls))
             except CorruptLogError:
                 start = 0
-                for end, source in self._sources:  # the conversion of the malformed body raises an error with its file
+                # The conversion of the malformed body raises an error that names the body's file.
+                for end, source in self._sources:
                     table_of(bodies[start:end], self._types, self._cls, source)
                     start = end
                 raise
@@ -198,14 +199,14 @@ class FileTableBuilder:
         return tables
 
     def table(self) -> pa.Table:
-        """Return all rows, in the order of their bodies."""
+        """Return the rows that `take` has not returned, in the order of their bodies. Raises: as `flush`."""
         self.flush()
         return pa.concat_tables([pa.schema(list(self._types.items())).empty_table(), *self._tables])
 
     def _convertible(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a body without the left-out columns, and with the text of its `stats_parsed` as `stats`."""
-        if self._without:
-            return {key: value for key, value in body.items() if key not in self._without}
+        """Return a body without the omitted columns. If none are omitted, `stats` gets the text of `stats_parsed`."""
+        if self._omitted_columns:
+            return {key: value for key, value in body.items() if key not in self._omitted_columns}
         return _with_stats(body) if "stats_parsed" in body else body
 
 

@@ -3,11 +3,12 @@
 `action_files` parses a whole line at once, and the JSON parser holds Python's global interpreter lock until the end of
 the line. A line of 60 MB took a gigabyte of memory and stopped all other threads for seconds. This module reads a file
 in small chunks. It parses a line of up to `WHOLE_LINE_BYTES` as a whole, and scans a longer line token by token. The
-scanner holds one chunk and the short fields, and releases the lock after each step. A field with a long value is
-treated by its use:
+scanner holds one chunk and the short fields, and releases the lock after each step. The use of a field in
+a commit's summary (`following.summarize`) determines what happens if its value is long:
 
-- A summary needs the field: the read fails.
-- The action requires the field, and a summary does not use it: the value becomes an empty one of its type.
+- The summary needs the field: the read fails.
+- The action requires the field, and the summary does not use it: an empty value of the same JSON type replaces the
+  value.
 - Otherwise the field is left out.
 
 Protocol: Delta Log Entries, Actions.
@@ -39,7 +40,7 @@ from deltalite.storage.log_store import LogStore
 
 WHOLE_LINE_BYTES = 64 * 1024
 _CHUNK_BYTES = 64 * 1024
-# Limits for a long line: the bytes of one field that a summary uses, and of all other kept fields together.
+# Limits for a long line: the bytes of one field that a summary uses, and the bytes of all other kept fields together.
 _LONGEST_NEEDED_BYTES = 256 * 1024
 _MAX_OTHER_BYTES = 64 * 1024
 _LONGEST_KEY_BYTES = 1024
@@ -82,7 +83,7 @@ def read_bounded_actions(store: LogStore, name: str) -> Iterator[tuple[str, dict
             if isinstance(line, bytes):
                 yield from iter_raw_actions(line, name, first_line=number)
             else:
-                yield from _LongLine(line, f"Line {number} of {name}").actions()
+                yield from _LongLine(line, f"line {number} of {name}").actions()
 
 
 def _lines(handle: pa.NativeFile) -> Iterator[bytes | Iterator[bytes]]:
@@ -90,13 +91,13 @@ def _lines(handle: pa.NativeFile) -> Iterator[bytes | Iterator[bytes]]:
 
     The caller reads these chunks before it asks for the next line.
     """
-    line_start = b""
+    partial_line = b""
     while chunk := handle.read(_CHUNK_BYTES):
-        *complete_lines, line_start = (line_start + chunk).split(b"\n")
+        *complete_lines, partial_line = (partial_line + chunk).split(b"\n")
         yield from complete_lines
-        if len(line_start) > WHOLE_LINE_BYTES:
-            line_start = yield from _long_line(handle, line_start)
-    yield line_start
+        if len(partial_line) > WHOLE_LINE_BYTES:
+            partial_line = yield from _long_line(handle, partial_line)
+    yield partial_line
 
 
 def _long_line(handle: pa.NativeFile, start: bytes) -> Generator[Iterator[bytes], None, bytes]:
@@ -122,7 +123,7 @@ def _long_line(handle: pa.NativeFile, start: bytes) -> Generator[Iterator[bytes]
     return bytes_after_line
 
 
-class _Kind(Enum):
+class _TokenKind(Enum):
     """The kind of a JSON token.
 
     A string consists of an opening quote (`PUNCTUATION`), pieces and an `END`. A number, a boolean or a null consists
@@ -135,17 +136,18 @@ class _Kind(Enum):
     SCALAR = 4
 
 
-_Token = tuple[_Kind, bytes]
+_Token = tuple[_TokenKind, bytes]
 
 
 class _Tokens:
     """The tokens of a text that arrives in chunks.
 
-    While `skips` is set, the iterator leaves out strings, scalars, and lists and objects without nested ones.
+    While `skips_flat_values` is set, the iterator leaves out strings, scalars, and lists and objects that contain only
+    these.
     """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
-        self.skips = False
+        self.skips_flat_values = False
         self._chunks = chunks
 
     def __iter__(self) -> Iterator[_Token]:
@@ -157,22 +159,22 @@ class _Tokens:
                 if is_in_string:
                     end = _match_end(_IN_STRING, data, start)
                     if end > start:
-                        yield _Kind.PIECE, data[start:end]
+                        yield _TokenKind.PIECE, data[start:end]
                     if end == len(data):
                         break
                     if data[end : end + 1] == b"\\":  # the character after the backslash is in the next chunk
                         backslash = data[end:]
                         break
-                    yield _Kind.END, b'"'
+                    yield _TokenKind.END, b'"'
                     is_in_string, start = False, end + 1
                     continue
-                end = _match_end(_SKIPPED if self.skips else _SCALAR, data, start)
+                end = _match_end(_SKIPPED if self.skips_flat_values else _SCALAR, data, start)
                 if end > start:
-                    if not self.skips and (text := data[start:end].strip()):
-                        yield _Kind.SCALAR, text
+                    if not self.skips_flat_values and (text := data[start:end].strip()):
+                        yield _TokenKind.SCALAR, text
                     start = end
                     continue
-                yield _Kind.PUNCTUATION, data[start : start + 1]
+                yield _TokenKind.PUNCTUATION, data[start : start + 1]
                 is_in_string = data[start : start + 1] == b'"'
                 start += 1
 
@@ -196,15 +198,15 @@ class _LongLine:
     def actions(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the actions of known kinds, without their long values."""
         kind, text = self._next_token()
-        if (kind, text.removeprefix(b"\xef\xbb\xbf")) == (_Kind.SCALAR, b""):  # a byte order mark
+        if (kind, text.removeprefix(b"\xef\xbb\xbf")) == (_TokenKind.SCALAR, b""):  # a byte order mark
             kind, text = self._next_token()
-        if (kind, text) != (_Kind.PUNCTUATION, b"{"):
+        if (kind, text) != (_TokenKind.PUNCTUATION, b"{"):
             raise self._parse_error("it is not an object")
         for action in self._read_keys():
             first_token = self._next_token()
             if action not in _NEEDED:
                 self._read_value(first_token, 0)
-            elif first_token == (_Kind.PUNCTUATION, b"{"):
+            elif first_token == (_TokenKind.PUNCTUATION, b"{"):
                 yield action, self._read_body(action)
             elif self._read_value(first_token, len(b"null")) != b"null":
                 raise CorruptLogError(f"The {action} in {self._source} is not an object.", remedy=_REMEDY)
@@ -237,20 +239,20 @@ class _LongLine:
         separator = b"{"
         while True:
             token = self._next_token()
-            if token == (_Kind.PUNCTUATION, b"}") and separator == b"{":
+            if token == (_TokenKind.PUNCTUATION, b"}") and separator == b"{":
                 return
-            if token != (_Kind.PUNCTUATION, b'"'):
+            if token != (_TokenKind.PUNCTUATION, b'"'):
                 raise self._parse_error("a key is missing")
             raw_key = self._read_value(token, _LONGEST_KEY_BYTES)
             if raw_key is None:
                 raise self._parse_error(f"a key has more than {_LONGEST_KEY_BYTES} bytes")
-            if self._next_token() != (_Kind.PUNCTUATION, b":"):
+            if self._next_token() != (_TokenKind.PUNCTUATION, b":"):
                 raise self._parse_error("a colon is missing")
             yield str(self._parse(raw_key))
             kind, separator = self._next_token()
-            if kind is _Kind.PUNCTUATION and separator == b"}":
+            if kind is _TokenKind.PUNCTUATION and separator == b"}":
                 return
-            if (kind, separator) != (_Kind.PUNCTUATION, b","):
+            if (kind, separator) != (_TokenKind.PUNCTUATION, b","):
                 raise self._parse_error("a comma is missing")
 
     def _read_value(self, first_token: _Token, limit: int) -> bytes | None:
@@ -266,23 +268,23 @@ class _LongLine:
                 pieces.clear()
 
         match first_token:
-            case (_Kind.SCALAR, _):
-                while (token := self._next_token())[0] is _Kind.SCALAR:
+            case (_TokenKind.SCALAR, _):
+                while (token := self._next_token())[0] is _TokenKind.SCALAR:
                     keep(token[1])
                 self._unread.append(token)
-            case (_Kind.PUNCTUATION, b'"'):
+            case (_TokenKind.PUNCTUATION, b'"'):
                 self._read_string(keep)
-            case (_Kind.PUNCTUATION, b"{" | b"["):
+            case (_TokenKind.PUNCTUATION, b"{" | b"["):
                 depth = 1
                 while depth:
-                    self._tokens.skips = size > limit
+                    self._tokens.skips_flat_values = size > limit
                     kind, text = self._next_token()
                     keep(text)
-                    if kind is _Kind.PUNCTUATION:
+                    if kind is _TokenKind.PUNCTUATION:
                         depth += (text in b"{[") - (text in b"}]")
                         if text == b'"':
                             self._read_string(keep)
-                self._tokens.skips = False
+                self._tokens.skips_flat_values = False
             case _:
                 raise self._parse_error("a value is missing")
         return b"".join(pieces) if size <= limit else None
@@ -292,7 +294,7 @@ class _LongLine:
         while True:
             kind, text = self._next_token()
             keep(text)
-            if kind is _Kind.END:
+            if kind is _TokenKind.END:
                 return
 
     def _next_token(self) -> _Token:
@@ -308,4 +310,4 @@ class _LongLine:
             raise self._parse_error(str(error)) from error
 
     def _parse_error(self, problem: str) -> CorruptLogError:
-        return CorruptLogError(f"{self._source} is not JSON: {problem}.", remedy=_REMEDY)
+        return CorruptLogError(f"The JSON in {self._source} is malformed: {problem}.", remedy=_REMEDY)

@@ -4,8 +4,8 @@
 2. If the metrics of a MERGE report no changed row, the commit changes no row, even if it rewrote files.
 3. Otherwise adds with `dataChange` are inserted rows, and removes with `dataChange` are deleted rows. Other actions
    change no rows.
-4. If an add and a remove have the same path, the file stays and its deletion vector changes. Rows only in the new
-   vector were deleted; rows only in the old vector were restored.
+4. If an add and a remove have the same path, the file stays and its deletion vector changes. Rows that only the
+   new vector contains were deleted. Rows that only the old vector contains were restored.
 
 `CommitChanges` keeps only the fields that identify rows, so a large commit needs little more memory than its list of
 files. Protocol: Change Data Files, Add CDC File; delta-spark's `CDCReader`.
@@ -41,7 +41,7 @@ class ChangedFile:
     - `path`: the path as in the log.
     - `partition_values`: None if a remove lacks them.
     - `only_rows`: the descriptor of a deletion vector that holds the only rows to read; None means all rows.
-    - `deletion_vector`: the descriptor of a deletion vector that holds the rows to leave out; None means no row.
+    - `deletion_vector`: the descriptor of a deletion vector that holds the rows to leave out; None leaves out no row.
     """
 
     version: int
@@ -102,10 +102,10 @@ class CommitChanges:
                 pass  # transactions, domains and unknown kinds change no rows
 
     def files(self, *, version: int, timestamp_ms: int) -> Iterator[ChangedFile]:
-        """Yield the files with the rows that the commit changed, deleted rows before inserted ones.
+        """Yield the files with the rows that the commit changed. Files that the commit only removes come first.
 
         Raises:
-            CorruptLogError: the commit adds and removes one file with the same deletion vector.
+            CorruptLogError: the commit removes a file and adds it again without a change of its deletion vector.
         """
         if self._cdc_files:
             for cdc_file in self._cdc_files:
@@ -153,7 +153,7 @@ def _vector_changes(
     new_vector = add.deletion_vector
     if _vector_id(old_vector) == _vector_id(new_vector):
         raise CorruptLogError(
-            f"Version {version} adds and removes the file '{add.path}' with the same deletion vector.",
+            f"Version {version} removes and adds the file '{add.path}' without a change of its deletion vector.",
             remedy="Request changes from another version, or repair the log with the engine that wrote it.",
         )
     if new_vector is not None:

@@ -1,8 +1,9 @@
 """Reads a checkpoint of any kind, column by column.
 
-The main files hold the small actions. They also hold the adds and removes, or the names of the sidecars with these.
-From a Parquet file this module reads only the requested columns, and Arrow drops the rows of other kinds. A checkpoint
-of a million files therefore costs a few vector operations. A missing column reads as null. JSON is read line by line.
+The main files hold the small actions: protocol, metadata, transactions and domains. They also hold the adds and
+removes, or the names of the sidecars with these. From a Parquet file this module reads only the requested columns, and
+Arrow drops the rows of other kinds. A checkpoint of a million files therefore costs a few vector operations. A missing
+column reads as null. JSON is read line by line.
 An invalid or missing file causes a `CorruptCheckpointError`; the caller then uses other files of the log. Protocol:
 Checkpoints, Sidecar Files, V2 Spec, Checkpoint Schema.
 """
@@ -39,8 +40,8 @@ from deltalite.storage.log_store import LogStore
 # A null in one of these maps is a value. Elsewhere in a Parquet row, a null means that the field is missing.
 _MAPS = frozenset({"configuration", "options", "partitionValues", "tags"})
 _SMALL_KINDS = (Protocol.action, Metadata.action, SetTransaction.action, DomainMetadata.action)
-# Some writers use these types instead of a string.
-_IS_TEXT_TYPE = (
+# Tests for the types that some writers use instead of a string.
+_TEXT_TYPE_TESTS = (
     pa.types.is_large_string,
     pa.types.is_string_view,
     pa.types.is_binary,
@@ -82,10 +83,11 @@ def read_head(store: LogStore, checkpoint: CheckpointFiles) -> CheckpointHead:
                 else:
                     action = parse_action(kind, body, name)
                     actions += [action] if action is not None else []
-    expected = [checkpoint.version]
-    if versions != expected and (versions or checkpoint.kind is CheckpointKind.UUID_NAMED):
+    if versions != [checkpoint.version] and (versions or checkpoint.kind is CheckpointKind.UUID_NAMED):
         raise _unreadable_error(
-            store, checkpoint.names[0], f"its checkpointMetadata has version {versions} instead of {expected}"
+            store,
+            checkpoint.names[0],
+            f"its checkpointMetadata actions name the versions {versions}, but its file name says {checkpoint.version}",
         )
     return CheckpointHead(actions=tuple(actions), sources=(*checkpoint.names, *sidecars))
 
@@ -103,7 +105,7 @@ def sidecar_names(store: LogStore, checkpoint: CheckpointFiles) -> tuple[str, ..
     return tuple(sidecars)
 
 
-def read_files(store: LogStore, sources: Sequence[str], columns: Sequence[str]) -> pa.Table:
+def read_adds(store: LogStore, sources: Sequence[str], columns: Sequence[str]) -> pa.Table:
     """Return the adds in main files and sidecars. `columns` are columns of `ADD_TYPES`, and must include `path`.
 
     Raises:
@@ -112,12 +114,12 @@ def read_files(store: LogStore, sources: Sequence[str], columns: Sequence[str]) 
     return _read_kind(store, sources, AddFile, ADD_TYPES, columns)
 
 
-def read_file_blocks(
+def read_add_blocks(
     store: LogStore, sources: Sequence[str], columns: Sequence[str], max_rows: int
 ) -> Iterator[pa.Table]:
-    """Yield the rows of `read_files` in the same order. A block from a Parquet file has at most `max_rows` rows.
+    """Yield the rows of `read_adds` in the same order. A block from a Parquet file has at most `max_rows` rows.
 
-    Raises: as `read_files`.
+    Raises: as `read_adds`.
     """
     return _blocks_of_kind(store, sources, AddFile, pa.schema([(c, ADD_TYPES[c]) for c in columns]), max_rows)
 
@@ -144,11 +146,11 @@ def _actions_of_kinds(store: LogStore, name: str, kinds: Iterable[str]) -> Itera
                 yield kind, _without_nulls(body)
 
 
-def _sidecar_file(body: Mapping[str, Any], name: str) -> str:
-    """Return the file of a `sidecar` action, relative to the table's root; `name` is the main file."""
+def _sidecar_file(body: Mapping[str, Any], main_file: str) -> str:
+    """Return the file of a `sidecar` action, relative to the table's root; `main_file` contains the action."""
     path = body.get("path")
     if not isinstance(path, str) or not path.strip("/."):
-        raise ValueError(f"{name} has a sidecar without a path")
+        raise ValueError(f"{main_file} has a sidecar without a path")
     return sidecar_name(path)
 
 
@@ -239,7 +241,7 @@ class _ParsedStats:
         self._instants: set[str] = set()
 
     def texts_of(self, number: int) -> pa.ChunkedArray:
-        """Return the texts for the block `number` of the file. Each call needs a greater number than the last one."""
+        """Return the texts for the block `number` of the file. Each call needs a greater number than the one before."""
         prefix = "add.stats_parsed"
         if self._blocks is None:
             file = self._open_files.enter_context(self._file)
@@ -257,7 +259,7 @@ def _with_strings(table: pa.Table) -> pa.Table:
 
 
 def _string_type(data_type: pa.DataType) -> pa.DataType:
-    if any(is_text(data_type) for is_text in _IS_TEXT_TYPE):
+    if any(is_text(data_type) for is_text in _TEXT_TYPE_TESTS):
         return pa.string()
     if pa.types.is_struct(data_type):
         return pa.struct([field.with_type(_string_type(field.type)) for field in data_type])
@@ -307,7 +309,7 @@ def _cast_struct(chunk: pa.StructArray, data_type: pa.StructType) -> pa.StructAr
 
 
 def _without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a Parquet row as a JSON body, without nulls at every depth of structs."""
+    """Return a Parquet row as a JSON body, without null fields of structs at every depth."""
     return {
         key: _without_nulls(value) if isinstance(value, dict) and key not in _MAPS else value
         for key, value in body.items()

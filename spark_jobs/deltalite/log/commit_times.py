@@ -32,7 +32,8 @@ from deltalite.storage.log_store import LogStore, StoredFile
 
 _FEATURE = "inCommitTimestamp"
 _TIME_KEY = "inCommitTimestamp"
-# Delta 3.2 wrote the feature as a preview. It had the same rules, and names of feature and properties with this suffix.
+# Delta 3.2 wrote the feature as a preview. The preview has the same rules, and this
+# suffix in the names of its feature and its properties.
 _PREVIEW = "-preview"
 _LARGE_COMMIT_BYTES = 64 * 1024
 # The end of the year 9999, the latest time that a datetime can hold.
@@ -49,15 +50,16 @@ class CommitTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InCommitTimes:
-    """The first version with an in-commit timestamp.
+    """The versions with an in-commit timestamp: `first_version` and all later versions.
 
-    `enabled_at_ms` is the time of that commit (milliseconds UTC), or None if all commits have in-commit timestamps.
+    `enabled_at_ms` is the time of the commit `first_version` (milliseconds UTC), or None if all commits have in-commit
+    timestamps.
     """
 
     first_version: int = 0
     enabled_at_ms: int | None = None
 
-    def cover(self, version: int) -> bool:
+    def covers(self, version: int) -> bool:
         """Whether the commit of `version` has an in-commit timestamp."""
         return version >= self.first_version
 
@@ -80,7 +82,7 @@ def in_commit_times(protocol: Protocol, metadata: Metadata) -> InCommitTimes | N
         if version is None or time is None:
             raise CorruptLogError(
                 "The table has only one of the properties delta.inCommitTimestampEnablementVersion and "
-                "delta.inCommitTimestampEnablementTimestamp, and needs both.",
+                "delta.inCommitTimestampEnablementTimestamp, but needs both.",
                 remedy="Read by version, or repair the table's properties.",
             )
         return InCommitTimes(first_version=version, enabled_at_ms=time)
@@ -158,7 +160,7 @@ class Timeline:
         self._times = {
             time.version: time.timestamp_ms
             for time in adjusted_times
-            if in_commit is None or not in_commit.cover(time.version)
+            if in_commit is None or not in_commit.covers(time.version)
         }
 
     def time_of(self, version: int) -> int:
@@ -183,7 +185,7 @@ class Timeline:
         if self._in_commit is None or self._in_commit.enabled_at_ms is None:
             return self.versions
         has_in_commit = timestamp_ms >= self._in_commit.enabled_at_ms
-        return [version for version in self.versions if self._in_commit.cover(version) is has_in_commit]
+        return [version for version in self.versions if self._in_commit.covers(version) is has_in_commit]
 
 
 def commit_file(store: LogStore, version: int) -> StoredFile | None:

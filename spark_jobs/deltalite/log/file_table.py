@@ -102,10 +102,11 @@ def table_of(
         _check_each(bodies, cls, source)
     try:
         rows = pa.array(bodies, type=pa.struct(list(schema)))
-    except (ValueError, TypeError, OverflowError) as error:  # the errors of Arrow derive from these
+    except (ValueError, TypeError, OverflowError) as error:  # Arrow's errors derive from these classes
         _check_each(bodies, cls, source)
         raise CorruptLogError(
-            f"{source} has a malformed {cls.action}: {error}.", remedy="Repair the log with the engine that wrote it."
+            f"{source} contains an invalid {cls.action} action: {error}.",
+            remedy="Repair the log with the engine that wrote it.",
         ) from error
     return (
         pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)], schema=schema)
@@ -160,12 +161,12 @@ def add_of(row: Mapping[str, Any], *, data_change: bool) -> AddFile:
 
 
 def bytes_of(files: pa.Table) -> int:
-    """Return the total size of the files of a table with `size`, in bytes."""
+    """Return the total size of the files in bytes. `files` must have the column `size`."""
     return total(files["size"])
 
 
 def deleted_rows_of(files: pa.Table) -> int:
-    """Return the number of soft-deleted rows in the files of a table with `deletionVector`."""
+    """Return the number of soft-deleted rows in the files. `files` must have the column `deletionVector`."""
     return total(pc.struct_field(files["deletionVector"], "cardinality"))
 
 
@@ -207,12 +208,12 @@ def _may_be_respelled(paths: pa.ChunkedArray) -> bool:
         size = 0 if text is None else text.size
         for start in range(0, size, _BYTES_AT_A_TIME):
             block = text.slice(start, min(_BYTES_AT_A_TIME + 1, size - start))  # one more byte, for pairs across blocks
-            if b"%" in block.to_pybytes() or _has_odd_pair(block):
+            if b"%" in block.to_pybytes() or _has_slash_or_dot_pair(block):
                 return True
     return False
 
 
-def _has_odd_pair(text: pa.Buffer) -> bool:
+def _has_slash_or_dot_pair(text: pa.Buffer) -> bool:
     """Whether a text contains `//`, `/.` or `./`."""
     characters = pa.Array.from_buffers(pa.uint8(), text.size, [None, text])
     slashes, dots = (pc.equal(characters, pa.scalar(ord(character), pa.uint8())) for character in "/.")
@@ -224,13 +225,17 @@ def _has_odd_pair(text: pa.Buffer) -> bool:
 def overridden_mask(files: pa.Table, newer_keys: Iterable[str]) -> pa.ChunkedArray:
     """Return a boolean for each row of a checkpoint: whether another action about the same file overrides the row.
 
-    This is so if the row's `file_key` is among `newer_keys`, the files of newer commits, or if an earlier row has it.
+    Another action overrides the row in two cases:
+
+    - The row's `file_key` is among `newer_keys`, the keys of the files in newer commits.
+    - An earlier row of the checkpoint has the same `file_key`.
     """
     keys = key_column(files)
     mask = _is_among(keys, newer_keys)
     if len(pc.unique(keys)) == len(keys):
         return mask
-    positions = pa.array(range(len(keys)), pa.int64())  # the writer listed a file twice
+    # The writer of the checkpoint has listed a file twice.
+    positions = pa.array(range(len(keys)), pa.int64())
     rows = pa.table({"key": keys, "row": positions})
     first_rows = rows.group_by("key").aggregate([("row", "min")])["row_min"]
     return pc.or_(mask, pa.chunked_array([pc.invert(pc.is_in(positions, value_set=first_rows.combine_chunks()))]))

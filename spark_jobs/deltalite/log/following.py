@@ -33,7 +33,7 @@ from deltalite.protocol.actions import (
 )
 from deltalite.protocol.file_names import LogFileKind, commit_name, first_name_of, parse_log_name
 from deltalite.requests import RunProvenance
-from deltalite.requests.provenance import moment
+from deltalite.requests.provenance import parse_time
 from deltalite.storage.log_store import LogStore
 
 T = TypeVar("T")
@@ -84,14 +84,15 @@ Step = Commit | Gap | Recreated | DigestFound
 
 
 def position_at(store: LogStore, version: int) -> LogPosition:
-    """Return the position after a version, with the digest of its commit."""
+    """Return the position after a version, with the digest of its commit if the log holds the commit."""
     return LogPosition(version=version, commit_digest=_digest(_read_start(store, version)) if version >= 0 else None)
 
 
 def follow(store: LogStore, position: LogPosition, condition: CommitCondition | None = None) -> Iterator[Step]:
     """Yield the steps after `position`, in order; the caller's loop reads them one by one.
 
-    1. The next commit exists, and the position's commit is the same or was just deleted: yield commits.
+    1. The next commit exists, and the position's commit has no other digest: yield commits. The position may have no
+       digest, or log cleanup may have just deleted its commit.
     2. The position's commit has another digest: the table was recreated.
     3. Neither commit exists: the listing shows whether log cleanup deleted them, or the table was recreated or dropped.
     4. The position has no digest, and no next commit exists: the listing shows whether the position's commit exists
@@ -134,22 +135,22 @@ def _step_before_commits(
 
 
 def _step_without_commits(store: LogStore, position: LogPosition) -> Gap | Recreated | None:
-    """Find out why the position's commit and the next one are missing; None if a later poll has to tell."""
+    """Return the step if the position's commit and the next one are missing; None if the cause is unknown yet."""
     versions = list(_versions_from(store, 0))
-    newer = next((version for version in versions if version > position.version), None)
-    if newer is not None:
-        return _gap_before(position, newer)
+    newer_version = next((version for version in versions if version > position.version), None)
+    if newer_version is not None:
+        return _gap_before(position, newer_version)
     is_recreated = versions and position.version not in versions
     return _recreated_step() if is_recreated else None
 
 
 def _step_without_digest(store: LogStore, position: LogPosition) -> Gap | DigestFound | None:
     """Look up the commit of a position that has no digest and no commit after it."""
-    first = next(_versions_from(store, max(position.version, 0)), None)
-    if first is None:
+    first_version = next(_versions_from(store, max(position.version, 0)), None)
+    if first_version is None:
         return None
-    if first > position.version:
-        return _gap_before(position, first)
+    if first_version > position.version:
+        return _gap_before(position, first_version)
     digest = _digest(_read_start(store, position.version))
     return DigestFound(position=replace(position, commit_digest=digest)) if digest else None
 
@@ -162,11 +163,11 @@ def _versions_from(store: LogStore, version: int) -> Iterator[int]:
             yield parsed.version
 
 
-def _gap_before(position: LogPosition, newer: int) -> Gap | None:
-    """Return the gap between a position and a newer version; None if `newer` is the version after the position."""
-    if newer == position.version + 1:
+def _gap_before(position: LogPosition, newer_version: int) -> Gap | None:
+    """Return the gap between a position and a newer version; None if the newer version directly follows."""
+    if newer_version == position.version + 1:
         return None
-    position_after_gap = replace(position, version=newer - 1, commit_digest=None)
+    position_after_gap = replace(position, version=newer_version - 1, commit_digest=None)
     return Gap(first=position.version + 1, last=position_after_gap.version, position=position_after_gap)
 
 
@@ -287,13 +288,13 @@ def _run_texts(text: object) -> dict[str, str]:
         return {}
     run = RunProvenance.from_text(text)
     values = {name: getattr(run, name) for name in MADE_BY}
-    times = {name: time.isoformat() for name in MADE_BY_TIMES if (time := moment(values[name])) is not None}
+    times = {name: time.isoformat() for name in MADE_BY_TIMES if (time := parse_time(values[name])) is not None}
     texts = {name: str(value) for name, value in values.items() if value is not None and name not in MADE_BY_TIMES}
     return texts | times
 
 
 def _timestamp_ms(info: Mapping[str, Any]) -> int:
-    """Return the commit's time, or 0 if provenance, which is free-form, has no integer of 64 bits as `timestamp`."""
+    """Return the commit's time; 0 if `timestamp` in the free-form provenance is not an integer of 64 bits."""
     timestamp = info.get("timestamp")
     return timestamp if type(timestamp) is int and -(2**63) <= timestamp < 2**63 else 0
 

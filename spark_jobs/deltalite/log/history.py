@@ -27,7 +27,7 @@ def read_history(
     commit's file. `in_commit` is the result of `in_commit_times` for the snapshot's protocol and metadata.
 
     Raises:
-        CorruptLogError: a commit lacks its required in-commit timestamp.
+        CorruptLogError: a commit lacks its required in-commit timestamp, or a line before its provenance is malformed.
     """
     for time, commit in reversed(commit_times(store)):
         if time.version > up_to_version:
@@ -36,6 +36,6 @@ def read_history(
             info = read_commit_info(store, commit) or {}
         except VersionGapError:  # log cleanup deleted the commit, and all older ones before it
             return
-        has_in_commit = in_commit is not None and in_commit.cover(time.version)
+        has_in_commit = in_commit is not None and in_commit.covers(time.version)
         timestamp_ms = in_commit_timestamp(info, commit.name) if has_in_commit else time.timestamp_ms
         yield {**info, "version": time.version, "timestamp": datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)}

@@ -53,14 +53,17 @@ def read_last_checkpoint(store: LogStore) -> LastCheckpoint | None:
 
 
 def advance_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
-    """Replace the hint unless it names the same or a newer version."""
+    """Write the hint, unless the stored hint names the same or a newer version."""
     current = read_last_checkpoint(store)
     if current is None or current.version < hint.version:
         write_last_checkpoint(store, hint)
 
 
 def write_last_checkpoint(store: LogStore, hint: LastCheckpoint) -> None:
-    """Replace the hint. `version`, `size` and `parts` come first, so that a partial read stays consistent."""
+    """Write the hint in place of the stored one.
+
+    `version`, `size` and `parts` come first, so that a partial read stays consistent.
+    """
     body: dict[str, Any] = {"version": hint.version, "size": hint.size}
     if hint.parts is not None:
         body["parts"] = hint.parts

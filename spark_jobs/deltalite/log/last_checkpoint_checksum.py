@@ -33,7 +33,7 @@ def is_intact(data: bytes) -> bool:
             parse_int=_Number,
             parse_float=_Number,
             parse_constant=_reject_constant,
-            object_pairs_hook=_without_duplicates,
+            object_pairs_hook=_object_rejecting_duplicate_keys,
         )
         if not isinstance(body, dict):
             return False
@@ -70,7 +70,7 @@ def _quoted(text: str) -> str:
     return f'"{quote(text, safe="-._~")}"'
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_rejecting_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     body = dict(pairs)
     if len(body) != len(pairs):
         raise ValueError("an object has a key twice")

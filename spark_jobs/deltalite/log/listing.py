@@ -70,7 +70,7 @@ class Listing:
     checksums: Mapping[int, StoredFile]
 
     @property
-    def newest(self) -> int:
+    def newest_version(self) -> int:
         """The newest version of any commit, checkpoint or compaction, or -1. Checksums do not count."""
         return max(
             (
@@ -97,7 +97,7 @@ def list_log(store: LogStore, from_version: int) -> Listing:
         match parsed.kind:
             case LogFileKind.COMMIT:
                 commits[version] = stored
-            case _ if stored.size_bytes == 0:  # from a killed writer
+            case _ if stored.size_bytes == 0:  # a killed writer left the empty file
                 pass
             case LogFileKind.CLASSIC_CHECKPOINT:
                 checkpoints.append(_checkpoint(version, CheckpointKind.CLASSIC, stored.name))

@@ -92,7 +92,7 @@ def _iso_times(values: pa.Array, zone: str) -> pa.Array:
 
 
 def _null_outside(values: pa.Array, numbers: pa.Array, first: int, last: int) -> pa.Array:
-    """Return the values, with a null for each value with a number that is not between `first` and `last`."""
+    """Return the values, with a null where the number in `numbers` is not between `first` and `last`."""
     is_inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
     return pc.if_else(is_inside, values, pa.scalar(None, values.type))
 

@@ -4,7 +4,7 @@ Replay reads commits and compactions newest first. The first action about a subj
 the transaction of an app id, a domain, or the add or remove of a file. One vector operation then leaves out the
 checkpoint's files that newer commits add or remove. Files are Arrow tables throughout. The checkpoint's files are read
 on demand, and so are the statistics of commits that are too large for memory. If a checkpoint or compaction is
-unreadable, the replay raises `PassOver` with its name. Protocol: Action Reconciliation.
+unreadable, the replay raises `UnusableLogFile` with the name of that file. Protocol: Action Reconciliation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from deltalite.errors import CorruptCheckpointError, CorruptLogError
 from deltalite.log.action_files import FileTableBuilder, read_action_blocks, read_actions
-from deltalite.log.checkpoint_reader import read_file_blocks, read_files, read_head, read_tombstones
+from deltalite.log.checkpoint_reader import read_add_blocks, read_adds, read_head, read_tombstones
 from deltalite.log.file_table import ADD_TYPES, file_key, key_column, overridden_mask, without_keys, without_rows
 from deltalite.log.listing import LogEntry
 from deltalite.log.segment import LogSegment
@@ -46,8 +46,8 @@ _FILE_KINDS = (AddFile.action, RemoveFile.action)
 _REMEDY = "Repair the log with the engine that wrote it."
 
 
-class PassOver(Exception):  # noqa: N818  not an error yet: other files may have the same content
-    """The signal that the checkpoint or compaction `name` cannot be read; `error` is the reason."""
+class UnusableLogFile(Exception):  # noqa: N818  not an error yet: other files may have the same content
+    """The signal that the checkpoint or compaction `name` must not be used; `error` is the reason."""
 
     def __init__(self, name: str, error: CorruptLogError) -> None:
         super().__init__(name)
@@ -80,19 +80,19 @@ class ReplayedLog:
     holds_stats: bool
 
     def files(self, columns: Sequence[str]) -> pa.Table:
-        """Return the active files, with `columns` of `ADD_TYPES`, in no particular order. Raises `PassOver`."""
+        """Return the active files, with `columns` of `ADD_TYPES`, in no particular order. Raises `UnusableLogFile`."""
         if _STATS in columns and not self.holds_stats:
             return pa.concat_tables(self.file_blocks(columns))
-        return self._reconcile_with_checkpoint(read_files, columns, self.adds)
+        return self._reconcile_with_checkpoint(read_adds, columns, self.adds)
 
     def file_blocks(self, columns: Sequence[str], max_rows: int = _BLOCK_ROWS) -> Iterator[pa.Table]:
         """Yield the result of `files` in blocks of at most `max_rows` rows, to bound the memory; at least one block.
 
-        Raises `PassOver`, possibly after some blocks.
+        Raises `UnusableLogFile`, possibly after some blocks.
         """
         yield pa.schema([(name, ADD_TYPES[name]) for name in columns]).empty_table()
         if self.segment.checkpoint is not None:
-            with _pass_over_if_corrupt(self.segment.checkpoint.names[0]):
+            with _as_unusable_log_file(self.segment.checkpoint.names[0]):
                 yield from self._checkpoint_blocks(self.segment.checkpoint.names[0], columns, max_rows)
         tables_of_commits = (self.adds,) if self.holds_stats or _STATS not in columns else self._adds_with_stats()
         for table in tables_of_commits:
@@ -105,12 +105,12 @@ class ReplayedLog:
         The checkpoint is read twice, and rows are matched by position.
         """
         columns_of_key = ("path", "deletionVector")
-        files = read_files(self.store, self.sources, columns_of_key)
+        files = read_adds(self.store, self.sources, columns_of_key)
         mask = overridden_mask(files, self.touched)
         overridden_keys, row_number = key_column(files.filter(mask)), 0
         del files
         block_columns = tuple(dict.fromkeys((*columns_of_key, *columns)))
-        for block in read_file_blocks(self.store, self.sources, block_columns, max_rows):
+        for block in read_add_blocks(self.store, self.sources, block_columns, max_rows):
             block_mask = mask.slice(row_number, block.num_rows)
             block_keys = key_column(block.filter(block_mask)) if len(block_mask) == block.num_rows else None
             if block_keys is None or not block_keys.equals(overridden_keys.slice(0, len(block_keys))):
@@ -129,7 +129,7 @@ class ReplayedLog:
         """Yield the adds of the commits, read a second time with their statistics."""
         state = _State()
         for entry in reversed(self.segment.entries):
-            with _pass_over_if_corrupt(entry.file.name) if entry.is_compaction else nullcontext():
+            with _as_unusable_log_file(entry.file.name) if entry.is_compaction else nullcontext():
                 for _ in state.applied_blocks(self.store, entry):
                     yield from state.adds.take()
         state.flush()
@@ -138,7 +138,7 @@ class ReplayedLog:
     def tombstones(self, columns: Sequence[str]) -> pa.Table:
         """Return the removed files that the log still holds, including expired ones, with `columns` of `REMOVE_TYPES`.
 
-        Raises `PassOver`.
+        Raises `UnusableLogFile`.
         """
         return self._reconcile_with_checkpoint(read_tombstones, columns, self.removes)
 
@@ -153,7 +153,7 @@ class ReplayedLog:
         if self.segment.checkpoint is None:
             return newer
         columns_with_key = list(dict.fromkeys((*columns, "path", "deletionVector")))
-        with _pass_over_if_corrupt(self.segment.checkpoint.names[0]):
+        with _as_unusable_log_file(self.segment.checkpoint.names[0]):
             older = read(self.store, self.sources, columns_with_key)
             older = without_rows(older, overridden_mask(older, self.touched)).select(list(columns))
         return pa.concat_tables([older, newer])
@@ -165,21 +165,21 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
     Raises:
         CorruptLogError: a commit is not valid JSON, or there is no protocol or metadata.
         VersionGapError: a commit was deleted after the segment was listed.
-        PassOver: the checkpoint or a compaction cannot be read; the caller may try another segment.
+        UnusableLogFile: the checkpoint or a compaction cannot be read; the caller may try another segment.
     """
     holds_stats = sum(entry.file.size_bytes for entry in segment.entries) <= _MAX_HELD_BYTES
-    state = _State(without=() if holds_stats else (_STATS,))
+    state = _State(omitted_columns=() if holds_stats else (_STATS,))
     for entry in reversed(segment.entries):
         if not entry.is_compaction:
             state.apply_entry(store, entry)
             continue
         state.flush()
-        with _pass_over_if_corrupt(entry.file.name):
+        with _as_unusable_log_file(entry.file.name):
             state.apply_entry(store, entry)
             state.flush()
     sources: tuple[str, ...] = ()
     if segment.checkpoint is not None:
-        with _pass_over_if_corrupt(segment.checkpoint.names[0]):
+        with _as_unusable_log_file(segment.checkpoint.names[0]):
             head = read_head(store, segment.checkpoint)
         sources = head.sources
         for action in head.actions:
@@ -188,7 +188,7 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
         missing = "protocol" if state.protocol is None else "metadata"
         problem = f"The log of {store.root} has no {missing} up to version {segment.version}."
         if segment.checkpoint is not None:  # a valid checkpoint holds both
-            raise PassOver(segment.checkpoint.names[0], CorruptCheckpointError(problem, remedy=_REMEDY))
+            raise UnusableLogFile(segment.checkpoint.names[0], CorruptCheckpointError(problem, remedy=_REMEDY))
         raise CorruptLogError(problem, remedy=_REMEDY)
     return ReplayedLog(
         store=store,
@@ -207,7 +207,7 @@ def replay(store: LogStore, segment: LogSegment) -> ReplayedLog:
 
 def check_compaction(store: LogStore, entry: LogEntry) -> None:
     """Check that a compaction is usable. Raises `CorruptLogError` if it is malformed or not reconciled."""
-    state = _State(without=(_STATS,))
+    state = _State(omitted_columns=(_STATS,))
     for _ in state.applied_blocks(store, entry):
         state.adds.take()
         state.removes.take()
@@ -225,17 +225,17 @@ def read_commit_info(store: LogStore, commit: StoredFile) -> Mapping[str, Any] |
 
 
 class _State:
-    """The state that the commits applied so far define, newest first; adds lack the columns `without`.
+    """The state that the commits applied so far define, newest first; adds lack the `omitted_columns`.
 
     `overridden_removes` are the keys of removes that an add in the same commit overrides.
     """
 
-    def __init__(self, without: Sequence[str] = ()) -> None:
+    def __init__(self, omitted_columns: Sequence[str] = ()) -> None:
         self.protocol: Protocol | None = None
         self.metadata: Metadata | None = None
         self.transactions: dict[str, SetTransaction] = {}
         self.domains: dict[str, DomainMetadata] = {}
-        self.adds = FileTableBuilder(AddFile, without=without)
+        self.adds = FileTableBuilder(AddFile, omitted_columns=omitted_columns)
         self.removes = FileTableBuilder(RemoveFile)
         self.touched: set[str] = set()
         self.overridden_removes: set[str] = set()
@@ -316,12 +316,12 @@ class _State:
 
 
 @contextmanager
-def _pass_over_if_corrupt(name: str) -> Iterator[None]:
-    """Convert `CorruptLogError` to `PassOver`, because other files may replace this one."""
+def _as_unusable_log_file(name: str) -> Iterator[None]:
+    """Convert `CorruptLogError` to `UnusableLogFile`, because other files may replace this one."""
     try:
         yield
     except CorruptLogError as error:
-        raise PassOver(name, error) from error
+        raise UnusableLogFile(name, error) from error
 
 
 def _key_of(kind: str, body: Mapping[str, Any], name: str) -> str:
@@ -331,6 +331,7 @@ def _key_of(kind: str, body: Mapping[str, Any], name: str) -> str:
         return path  # the same as `file_key`, but faster, for nearly all files
     if not isinstance(path, str) or not (vector is None or isinstance(vector, dict)):
         raise CorruptLogError(
-            f"{name} has a {kind} without a path, or with a malformed deletion vector.", remedy=_REMEDY
+            f"{name} contains an invalid {kind} action: its path is missing, or its deletion vector is malformed.",
+            remedy=_REMEDY,
         )
     return file_key(path, vector)

@@ -2,8 +2,8 @@
 
 The commits and compactions of a `LogSegment` reach its version without a gap or an overlap, and its checkpoint is
 complete. `find_segment` selects the files from a listing: the newest complete checkpoint at or below the version, then
-the fewest files that cover the later commits. It skips files that the caller found unreadable. `_last_checkpoint` only
-tells where the listing starts. Protocol: Action Reconciliation, Checkpoints, Log Compaction Files.
+the fewest files that cover the later commits. It skips files that the caller could not read. `_last_checkpoint`
+only determines where the listing starts. Protocol: Action Reconciliation, Checkpoints, Log Compaction Files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LogSegment:
     """The log files of `version`.
 
     - `entries`: commits and compactions in ascending order, starting right after the checkpoint (or at 0).
-    - `newest_file`: the commit of `version`, even if a checkpoint or a compaction covers it; None if the log no longer
+    - `commit_file`: the commit of `version`, even if a checkpoint or a compaction covers it; None if the log no longer
       holds it.
     - `checksum`: the version's checksum file, if any.
     """
@@ -30,25 +30,29 @@ class LogSegment:
     version: int
     checkpoint: CheckpointFiles | None
     entries: tuple[LogEntry, ...]
-    newest_file: StoredFile | None = None
+    commit_file: StoredFile | None = None
     checksum: StoredFile | None = None
 
     def __post_init__(self) -> None:
         next_version = 0 if self.checkpoint is None else self.checkpoint.version + 1
-        later_entries = list(reversed(self.entries))
-        while later_entries and later_entries[-1].first_version == next_version:
-            next_version = later_entries.pop().last_version + 1
-        if later_entries or next_version != self.version + 1:
-            later_count = sum(entry.last_version + 1 - entry.first_version for entry in later_entries)
-            missing_count = self.version + 1 - next_version - later_count
+        remaining_entries = list(reversed(self.entries))
+        while remaining_entries and remaining_entries[-1].first_version == next_version:
+            next_version = remaining_entries.pop().last_version + 1
+        if remaining_entries or next_version != self.version + 1:
+            versions_after_gap = sum(entry.last_version + 1 - entry.first_version for entry in remaining_entries)
+            missing_count = self.version + 1 - next_version - versions_after_gap
+            gap_text = (
+                f"{missing_count} commits are missing; the first is {next_version}"
+                if missing_count > 1
+                else f"commit {next_version} is missing"
+            )
             raise VersionGapError(
-                f"Could not read version {self.version}: commit {next_version} is missing"
-                + (f" ({missing_count} commits in all)." if missing_count > 1 else "."),
+                f"Could not read version {self.version}: {gap_text}.",
                 remedy="Restore the missing commits, or read a version below the gap.",
             )
 
     @property
-    def own_checkpoint(self) -> CheckpointFiles | None:
+    def checkpoint_at_version(self) -> CheckpointFiles | None:
         """The checkpoint of `version` itself; None if the segment uses an older checkpoint or none."""
         is_of_version = self.checkpoint is not None and self.checkpoint.version == self.version
         return self.checkpoint if is_of_version else None
@@ -71,8 +75,10 @@ def find_segment(store: LogStore, version: int | None = None, *, unreadable: Col
 
     Raises:
         TableNotFoundError: the log is empty or absent.
-        VersionNotFoundError: the version is newer than the table, or older than the oldest version in the log.
-        VersionGapError: a commit below the version is missing, or only unreadable files could replace it.
+        VersionNotFoundError: the log has no such version, or log cleanup has deleted the files below its oldest
+            checkpoint, which is newer than the version.
+        VersionGapError: the log lacks a commit that the version needs, and no checkpoint or compaction outside
+            `unreadable` replaces the commit.
     """
     excluded = frozenset(unreadable)
     hint = read_last_checkpoint(store)
@@ -80,15 +86,15 @@ def find_segment(store: LogStore, version: int | None = None, *, unreadable: Col
     listing = list_log(store, start)
     if start and _best_checkpoint(listing, version, excluded) is None:
         listing = list_log(store, 0)
-    if listing.newest < 0:
+    if listing.newest_version < 0:
         raise TableNotFoundError(
             f"There is no Delta table at {store.root}: its _delta_log holds no commit.",
             remedy="Check the address, or write the table first.",
         )
-    target = listing.newest if version is None else version
-    if target < 0 or target > listing.newest:
+    target = listing.newest_version if version is None else version
+    if target < 0 or target > listing.newest_version:
         raise VersionNotFoundError(
-            f"{store.root} has no version {target}: its newest version is {listing.newest}.",
+            f"{store.root} has no version {target}: its newest version is {listing.newest_version}.",
             remedy="Read an existing version.",
         )
     checkpoint = _best_checkpoint(listing, target, excluded)
@@ -99,7 +105,7 @@ def find_segment(store: LogStore, version: int | None = None, *, unreadable: Col
         version=target,
         checkpoint=checkpoint,
         entries=_covering_entries(listing, first, target, excluded),
-        newest_file=listing.commits.get(target),
+        commit_file=listing.commits.get(target),
         checksum=listing.checksums.get(target),
     )
 
@@ -149,9 +155,9 @@ def _entry(version: int, commit: StoredFile) -> LogEntry:
 
 
 def _check_not_deleted(root: str, target: int, listing: Listing) -> None:
-    """Raise `VersionNotFoundError` if the log has no commit 0, and its oldest checkpoint is newer than `target`.
+    """Raise `VersionNotFoundError` if no file of the log begins at version 0, and the oldest checkpoint is newer.
 
-    The caller found no checkpoint at or below `target`.
+    The caller found no checkpoint at or below the version `target`.
     """
     if 0 in listing.commits or any(c.first_version == 0 for c in listing.compactions):
         return

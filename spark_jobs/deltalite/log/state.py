@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from deltalite.errors import CorruptLogError, VersionGapError, VersionNotFoundError
-from deltalite.log.checkpoint_witness import is_confirmed
 from deltalite.log.file_table import bytes_of
-from deltalite.log.replay import PassOver, ReplayedLog, read_commit_info, replay
+from deltalite.log.last_checkpoint_agreement import agrees_with_last_checkpoint
+from deltalite.log.replay import ReplayedLog, UnusableLogFile, read_commit_info, replay
 from deltalite.log.segment import LogSegment, find_segment
 from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
 from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
@@ -33,7 +33,7 @@ _LARGEST_CHECKSUM_BYTES = 64 * 1024 * 1024
 _MAX_SHOWN_CHARACTERS = 300
 
 
-class StartAgain(Exception):  # noqa: N818  not an error: a caller that reads blocks reads them again
+class BlocksInvalidated(Exception):  # noqa: N818  not an error: a caller that reads blocks reads them again
     """The signal that all previous blocks are invalid, because other log files now rebuild the version."""
 
 
@@ -90,8 +90,8 @@ class LogState:
         The commit is read once. `Snapshot.files` explains why this is not a `cached_property`.
         """
         if self._commit_info is None:
-            newest = self.segment.newest_file
-            self._commit_info = (None if newest is None else read_commit_info(self.store, newest),)
+            commit = self.segment.commit_file
+            self._commit_info = (None if commit is None else read_commit_info(self.store, commit),)
         return self._commit_info[0]
 
     def files(self, columns: Sequence[str]) -> pa.Table:
@@ -108,18 +108,18 @@ class LogState:
         The number of files is not compared with the checksum file.
 
         Raises:
-            StartAgain: a log file is unusable, and other files can replace it.
+            BlocksInvalidated: a log file is unusable, and other files can replace it.
             CorruptLogError: the log cannot be read.
         """
         log = self._read(lambda log: log)
         try:
             yield from log.file_blocks(columns, max_rows)
-        except PassOver as unusable:
-            self._pass_over(unusable)
-            raise StartAgain from unusable
+        except UnusableLogFile as unusable:
+            self._fall_back_from(unusable)
+            raise BlocksInvalidated from unusable
 
     @property
-    def files_of_commits(self) -> int:
+    def num_files_added_after_checkpoint(self) -> int:
         """The number of active files that commits and compactions after the checkpoint added."""
         return self._read(lambda log: int(log.adds.num_rows))
 
@@ -134,10 +134,10 @@ class LogState:
                 if self._replayed is None:
                     self._replayed = self._check_agreement(replay(self.store, self.segment))
                 return read(self._replayed)
-            except PassOver as unusable:
-                self._pass_over(unusable)
+            except UnusableLogFile as unusable:
+                self._fall_back_from(unusable)
 
-    def _pass_over(self, unusable: PassOver) -> None:
+    def _fall_back_from(self, unusable: UnusableLogFile) -> None:
         """Replace an unusable file by other files, or drop the checksum that contradicts it.
 
         Raises:
@@ -147,7 +147,7 @@ class LogState:
         try:
             segment = find_segment(self.store, self.segment.version, unreadable=excluded)
         except (VersionGapError, VersionNotFoundError):
-            if unusable.error is self._count_error and self._is_from_another_writer():
+            if unusable.error is self._count_error and self._may_be_from_another_writer():
                 self._drop_checksum(unusable.error)
                 return
             raise unusable.error from None  # more specific than the error of the failed search
@@ -158,19 +158,19 @@ class LogState:
         """Return the log if its protocol and metadata agree with the checksum.
 
         Raises:
-            PassOver: they differ, and a compaction or the checkpoint may be wrong.
+            UnusableLogFile: they differ, and a compaction or the checkpoint may be wrong.
             CorruptLogError: they differ, and only commits define them.
         """
         if self.checksum is not None:
-            in_checksum = facts_of(self.checksum.protocol, self.checksum.metadata)
-            in_log = facts_of(log.protocol, log.metadata)
+            in_checksum = comparable_parts(self.checksum.protocol, self.checksum.metadata)
+            in_log = comparable_parts(log.protocol, log.metadata)
             key = next((key for key in in_checksum if in_checksum[key] != in_log[key]), None)
             if key is not None:
                 error = self._contradiction_error(
                     f"the {key} {in_checksum[key]!s:.{_MAX_SHOWN_CHARACTERS}}",
                     f"{in_log[key]!s:.{_MAX_SHOWN_CHARACTERS}}",
                 )
-                self._pass_over_replaceable_file(error)
+                self._reject_replaceable_file(error)
                 raise error  # the checksum cannot be dropped: callers may already use its protocol and metadata
         return log
 
@@ -179,17 +179,17 @@ class LogState:
 
         1. The checksum only repeats the commits, so commits from 0 on override it.
         2. A checkpoint that `_last_checkpoint` confirms overrides it too.
-        3. Otherwise `PassOver` makes the caller try other files of the log.
+        3. Otherwise `UnusableLogFile` makes the caller try other files of the log.
         4. If there are no other files, the caller drops the checksum if another writer committed the version. If this
            library committed the version, the read fails.
         """
         error = None if self.checksum is None else self._count_mismatch(files, self.checksum)
         if error is not None:
             checkpoint = self.segment.checkpoint
-            confirmed = None if checkpoint is None else is_confirmed(self.store, checkpoint, log.sources)
+            confirmed = None if checkpoint is None else agrees_with_last_checkpoint(self.store, checkpoint, log.sources)
             if self.segment.compactions or (checkpoint is not None and not confirmed):
                 self._count_error = None if confirmed is False else error
-                self._pass_over_replaceable_file(error)
+                self._reject_replaceable_file(error)
             self._drop_checksum(error)
         return files
 
@@ -197,7 +197,7 @@ class LogState:
         _log.warning("Ignoring the version checksum: %s", error.problem)
         self.checksum = None
 
-    def _is_from_another_writer(self) -> bool:
+    def _may_be_from_another_writer(self) -> bool:
         """Whether another or an unknown writer committed the version."""
         info = self.commit_info
         return info is None or not is_this_library(info.get("engineInfo"))
@@ -215,17 +215,17 @@ class LogState:
     def _contradiction_error(self, in_checksum: str, in_log: str) -> CorruptLogError:
         name = "The version checksum" if self.segment.checksum is None else self.segment.checksum.name
         return CorruptLogError(
-            f"{name} of {self.store.root} has {in_checksum} for version {self.segment.version}, but the log has "
-            f"{in_log}: one of them was changed after it was written.",
+            f"{name} of {self.store.root} says that version {self.segment.version} has {in_checksum}, but the log says "
+            f"{in_log}: one of the two was changed after it was written.",
             remedy="Restore the log from a backup. If the log is right, delete the checksum file.",
         )
 
-    def _pass_over_replaceable_file(self, error: CorruptLogError) -> None:
-        """Raise `PassOver` for a compaction or the checkpoint, if the segment has one; other files may replace it."""
+    def _reject_replaceable_file(self, error: CorruptLogError) -> None:
+        """Raise `UnusableLogFile` for a compaction, else for the checkpoint; without either, do nothing."""
         for file in self.segment.compactions:
-            raise PassOver(file.name, error)
+            raise UnusableLogFile(file.name, error)
         if self.segment.checkpoint is not None:
-            raise PassOver(self.segment.checkpoint.names[0], error)
+            raise UnusableLogFile(self.segment.checkpoint.names[0], error)
 
 
 def _read_checksum(store: LogStore, segment: LogSegment) -> VersionChecksum | None:
@@ -240,8 +240,11 @@ def _read_checksum(store: LogStore, segment: LogSegment) -> VersionChecksum | No
     return checksum
 
 
-def facts_of(protocol: Protocol, metadata: Metadata) -> dict[str, object]:
-    """Return the content of a protocol and metadata by readable names; different spellings have equal values."""
+def comparable_parts(protocol: Protocol, metadata: Metadata) -> dict[str, object]:
+    """Return the parts of a protocol and metadata by readable names, for a comparison with those of another version.
+
+    Two schema texts that are the same JSON have equal values.
+    """
     return {
         "reader version": protocol.min_reader_version,
         "writer version": protocol.min_writer_version,

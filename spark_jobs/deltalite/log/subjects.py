@@ -39,7 +39,7 @@ def subject_of(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class DuplicateCheck:
-    """A check that a compaction names each subject once; `name` is its file."""
+    """A check that a compaction names each subject once; `name` is the file of the compaction."""
 
     def __init__(self, name: str) -> None:
         self._name = name

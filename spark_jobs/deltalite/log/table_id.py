@@ -26,7 +26,9 @@ _ID_COLUMN = "metaData.id"
 
 
 def read_table_id(store: LogStore) -> str | None:
-    """Return the table's id at its newest version; None if there is no table, or the checkpoint does not show the id.
+    """Return the table's id at its newest version; None if there is no table or no readable id.
+
+    The id is unreadable if only a damaged checkpoint or one with a large id column holds it.
 
     Raises:
         CorruptLogError, VersionGapError: a commit is malformed or missing.

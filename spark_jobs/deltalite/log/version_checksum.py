@@ -2,7 +2,7 @@
 
 It repeats the protocol and metadata of a version, so a reader can use them without log replay. It also counts the
 files, so a reader can verify its replay. The file is optional, and a reader replays the log if the file is invalid.
-This module neither reads nor writes its transactions: a wrong transaction would make a run write twice or not at all.
+This module ignores the file's transactions: a wrong transaction would make a run write twice or not at all.
 Protocol: Version Checksum File.
 """
 

@@ -229,16 +229,20 @@ def from_json(cls: type[_T], body: Mapping[str, Any], source: str) -> _T:
         value = body.get(key)
         if value is None:
             if is_required:
-                raise CorruptLogError(f"{source} has a {action_class.action} without `{key}`.", remedy=_REMEDY)
+                raise CorruptLogError(
+                    f"{source} contains an invalid {action_class.action} action: `{key}` is missing.", remedy=_REMEDY
+                )
             continue
         if (items is not None or type(value) not in types) and not _is_of_type(value, types, items):
             raise CorruptLogError(
-                f"{source} has a {action_class.action} whose `{key}` is {value!r:.80}, which has the wrong type.",
+                f"{source} contains an invalid {action_class.action} action: `{key}` is {value!r:.80}, "
+                "which has the wrong type.",
                 remedy=_REMEDY,
             )
         if type(value) is int and not -largest <= value <= largest:
             raise CorruptLogError(
-                f"{source} has a {action_class.action} whose `{key}` is {value!r:.80}, which is out of range.",
+                f"{source} contains an invalid {action_class.action} action: `{key}` is {value!r:.80}, "
+                "which is out of range.",
                 remedy=_REMEDY,
             )
         values[name] = tuple(value) if type(value) is list else value

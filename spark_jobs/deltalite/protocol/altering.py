@@ -1,7 +1,7 @@
 """The schema of a table after a task has declared its columns.
 
-The declaration adds and changes columns, and never removes a column. Columns are matched by name in any case, and the
-table's spelling and order stay. For a column that the table has:
+The declaration adds and changes columns, and never removes a column. Columns are matched by name without regard to
+case, and the table's spelling and order stay. For a column that the table has:
 
 - A wider type replaces the type, if the table has type widening.
 - NOT NULL is added or removed, as declared.
@@ -37,7 +37,8 @@ def altered_schema(table: StructType, declared: StructType, *, widens: bool, has
         has_rows: whether the table has data files. New columns are then NULL in the existing rows.
 
     Raises:
-        SchemaMismatchError: the table's files cannot be read with a declared column; the message names the column.
+        SchemaMismatchError: a declared column contradicts the table's column, or a new column cannot be NULL in the
+            existing rows; the message names the column.
     """
     return _Alteration(widens=widens, has_rows=has_rows).struct(table, declared, ())
 

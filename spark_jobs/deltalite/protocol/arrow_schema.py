@@ -152,7 +152,7 @@ def _struct_from_arrow(fields: Iterable[pa.Field], parent: str) -> StructType:
 
 
 def _suggested_type(data_type: pa.DataType) -> str:
-    """Return the type to which the user can cast a column that Delta Lake cannot store."""
+    """Describe the type to which the user can cast a column that Delta Lake cannot store."""
     if types.is_unsigned_integer(data_type):
         return "decimal128(20, 0)" if types.is_uint64(data_type) else "the next wider signed integer"
     if types.is_float16(data_type):

@@ -72,7 +72,7 @@ class TableSchema:
 
     @cached_property
     def data(self) -> StructType:
-        """The physical columns that the files contain: all except the partition columns."""
+        """The physical columns that every new file contains: all except the partition columns."""
         return StructType(tuple(f for f in self.physical if f.name not in self.partition_keys))
 
     def with_fields(self, fields: Iterable[StructField]) -> TableSchema:

@@ -36,7 +36,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRules:
-    """The rules of a table. `generated` and `defaults` map the name of a column to its expression."""
+    """The rules of a table.
+
+    - `conditions`: the CHECK constraints and the invariants.
+    - `generated`, `defaults`: the expression of each such column, by its name.
+    - `identities`: the IDENTITY columns.
+    """
 
     conditions: tuple[Rule, ...] = ()
     generated: Mapping[str, str]

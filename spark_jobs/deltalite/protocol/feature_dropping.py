@@ -18,33 +18,39 @@ from deltalite.protocol.features import FEATURES, supported_features
 from deltalite.protocol.properties import ENABLE_TYPE_WIDENING, FEATURE_PREFIX
 from deltalite.protocol.type_widening import without_type_changes
 
-_PROPERTIES = dict.fromkeys(("typeWidening", "typeWidening-preview"), ENABLE_TYPE_WIDENING.key)
+_PROPERTY_OF_FEATURE = dict.fromkeys(("typeWidening", "typeWidening-preview"), ENABLE_TYPE_WIDENING.key)
 
 
 def droppable_features(names: Collection[str]) -> frozenset[str]:
-    """Return the features with these names, which may be in any case.
+    """Return the features with these names. Names are case-insensitive.
 
     Raises:
         InvalidRequestError: this release does not know a feature, or cannot drop it.
     """
     features_by_lower_name = {name.lower(): name for name in FEATURES}
     features = frozenset(features_by_lower_name.get(name.lower(), name) for name in names)
-    undroppable = next((name for name in sorted(features) if name not in _PROPERTIES), None)
+    undroppable = next((name for name in sorted(features) if name not in _PROPERTY_OF_FEATURE), None)
     if undroppable is not None:
         raise InvalidRequestError(
             f"drop_features names {undroppable}, which this release cannot drop.",
-            remedy=f"It drops {' and '.join(_PROPERTIES)}. delta-spark drops others with ALTER TABLE … DROP FEATURE.",
+            remedy=f"It drops {' and '.join(_PROPERTY_OF_FEATURE)}. delta-spark drops others with ALTER TABLE … DROP "
+            "FEATURE.",
         )
     return features
 
 
 def enabling_properties(features: Collection[str]) -> frozenset[str]:
     """Return the properties that enable one of the features or request it from the protocol."""
-    return frozenset({_PROPERTIES[name] for name in features} | {f"{FEATURE_PREFIX}{name}" for name in features})
+    return frozenset(
+        {_PROPERTY_OF_FEATURE[name] for name in features} | {f"{FEATURE_PREFIX}{name}" for name in features}
+    )
 
 
 def without_features(protocol: Protocol, metadata: Metadata, features: Collection[str]) -> tuple[Protocol, Metadata]:
-    """Return the protocol and the metadata without the features. The data files must not need them."""
+    """Return the protocol and the metadata without the features.
+
+    The caller must ensure that no data file needs the features.
+    """
     kept_features = supported_features(protocol).difference(features) | {"checkpointProtection"}
     removed_keys = enabling_properties(features)
     kept_properties = {key: text for key, text in metadata.configuration.items() if key not in removed_keys}

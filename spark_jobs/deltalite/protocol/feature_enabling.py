@@ -22,7 +22,7 @@ from deltalite.protocol.features import (
     FEATURES,
     READER_FEATURES_VERSION,
     WRITER_FEATURES_VERSION,
-    is_requested,
+    is_required,
     supported_features,
     supported_reader_features,
 )
@@ -99,7 +99,7 @@ def protocol_for(
     requested = requested or RequestedProtocol()
     base = current or _LOWEST_PROTOCOL
     schema = parse_schema(metadata.schema_string)
-    metadata_features = {f.name for f in FEATURES.values() if is_requested(f, metadata, schema)}
+    metadata_features = {f.name for f in FEATURES.values() if is_required(f, metadata, schema)}
     used_features = metadata_features | requested.features
     required_features = used_features | {name for feature in used_features for name in _REQUIRED.get(feature, ())}
     # A table with the preview of a feature keeps the preview: its readers may not know the feature.
@@ -118,14 +118,20 @@ def protocol_for(
 
 
 def merged_protocol(current: Protocol, other: Protocol) -> Protocol:
-    """Return the lowest protocol that supports the features of both; this release must know each feature."""
+    """Return the lowest protocol that supports the features of both.
+
+    The caller must ensure that this release knows each feature.
+    """
     with_versions = _with_versions(current, other.min_reader_version, other.min_writer_version)
     missing = supported_features(other) - supported_features(with_versions)
     return _with_features(with_versions, missing) if missing else with_versions
 
 
 def protocol_with(current: Protocol, features: frozenset[str]) -> Protocol:
-    """Return the protocol with exactly these features, listed by name; this release must know each feature."""
+    """Return the protocol with exactly these features, listed by name.
+
+    The caller must ensure that this release knows each feature.
+    """
     lowest = replace(current, min_reader_version=1, reader_features=None, writer_features=())
     return _with_feature_lists(replace(lowest, min_writer_version=WRITER_FEATURES_VERSION), features, 1)
 
@@ -152,7 +158,7 @@ def _with_features(base: Protocol, missing: Iterable[str]) -> Protocol:
 
 
 def _with_feature_lists(base: Protocol, features: frozenset[str], reader: int) -> Protocol:
-    """Return the protocol that lists `features`, with at least the version `reader`.
+    """Return the protocol that lists `features`, with at least the reader version `reader`.
 
     The protocol has no list of reader features if a legacy reader version implies all of them.
     """

@@ -50,7 +50,7 @@ class Feature:
     - `is_reader_feature`: readers must support it too.
     - `implied_by`, `reader_implied_by`: the legacy writer and reader version that imply it.
     - `active`: whether the metadata uses it.
-    - `requested`: whether the metadata requires it, if that differs from `active`.
+    - `required`: whether the metadata requires it. None means while it is active, or never if it is always active.
     - `unreadable_reason`: why this release cannot read tables that list the feature; None if it can.
     - `writable_inactive`: whether this release writes tables that list the feature while it is inactive.
     - `writable_active`: whether this release writes tables while the feature is active.
@@ -61,7 +61,7 @@ class Feature:
     implied_by: int | None = None
     reader_implied_by: int | None = None
     active: Callable[[Metadata, StructType], bool] = _never
-    requested: Callable[[Metadata, StructType], bool] | None = None
+    required: Callable[[Metadata, StructType], bool] | None = None
     unreadable_reason: str | None = None
     writable_inactive: bool = True
     writable_active: bool = False
@@ -116,7 +116,7 @@ FEATURES = {
             name="deletionVectors",
             is_reader_feature=True,
             active=_always,
-            requested=_is_true(props.ENABLE_DELETION_VECTORS),
+            required=_is_true(props.ENABLE_DELETION_VECTORS),
             writable_active=True,
         ),
         Feature(
@@ -129,7 +129,7 @@ FEATURES = {
             name="v2Checkpoint",
             is_reader_feature=True,
             active=_always,
-            requested=_v2_checkpoints,
+            required=_v2_checkpoints,
             writable_active=True,
         ),
         Feature(name="vacuumProtocolCheck", is_reader_feature=True, active=_always, writable_active=True),
@@ -139,7 +139,7 @@ FEATURES = {
         Feature(
             name="rowTracking",
             active=_always,
-            requested=_is_true(props.ENABLE_ROW_TRACKING),
+            required=_is_true(props.ENABLE_ROW_TRACKING),
             writable_active=True,
         ),
         Feature(name="inCommitTimestamp", active=_is_true(props.ENABLE_IN_COMMIT_TIMESTAMPS), writable_active=True),
@@ -147,7 +147,7 @@ FEATURES = {
             name="typeWidening",
             is_reader_feature=True,
             active=_always,
-            requested=_is_true(props.ENABLE_TYPE_WIDENING),
+            required=_is_true(props.ENABLE_TYPE_WIDENING),
             writable_active=True,
         ),
         Feature(name="typeWidening-preview", is_reader_feature=True, active=_always, writable_active=True),
@@ -157,7 +157,7 @@ FEATURES = {
             name="variantShredding",
             is_reader_feature=True,
             active=_always,
-            requested=_is_true(props.ENABLE_VARIANT_SHREDDING),
+            required=_is_true(props.ENABLE_VARIANT_SHREDDING),
             writable_active=True,
         ),
         Feature(name="variantShredding-preview", is_reader_feature=True, active=_always, writable_active=True),
@@ -168,7 +168,7 @@ FEATURES = {
         Feature(
             name="materializePartitionColumns",
             active=_always,
-            requested=_is_true(props.ENABLE_MATERIALIZED_PARTITION_COLUMNS),
+            required=_is_true(props.ENABLE_MATERIALIZED_PARTITION_COLUMNS),
             writable_active=True,
         ),
         Feature(name="icebergCompatV1", active=_is_true(props.ENABLE_ICEBERG_COMPAT_V1), writable_active=True),
@@ -253,8 +253,8 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
 def supported_reader_features(protocol: Protocol) -> frozenset[str]:
     """Return the features that a reader must support.
 
-    A reader feature that only the writer features list counts too: some engines have written such tables, and a read
-    without the feature would return wrong rows.
+    A reader feature counts even if it is only in the list of writer features. Some engines have written such tables,
+    and a read without the feature would return wrong rows.
     """
     misplaced = {n for n in protocol.writer_features or () if n in FEATURES and FEATURES[n].is_reader_feature}
     if protocol.min_reader_version >= READER_FEATURES_VERSION:
@@ -273,10 +273,10 @@ def is_in_force(name: str, protocol: Protocol, metadata: Metadata) -> bool:
     return name in supported_features(protocol) and feature.active(metadata, parse_schema(metadata.schema_string))
 
 
-def is_requested(feature: Feature, metadata: Metadata, schema: StructType) -> bool:
+def is_required(feature: Feature, metadata: Metadata, schema: StructType) -> bool:
     """Whether the metadata requires the feature."""
-    if feature.requested is not None:
-        return feature.requested(metadata, schema)
+    if feature.required is not None:
+        return feature.required(metadata, schema)
     return feature.active is not _always and feature.active(metadata, schema)
 
 

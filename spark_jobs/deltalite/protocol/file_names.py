@@ -16,11 +16,11 @@ from deltalite.protocol.paths import decode_path
 LOG_DIR = "_delta_log"
 SIDECAR_DIR = f"{LOG_DIR}/_sidecars"
 LAST_CHECKPOINT = f"{LOG_DIR}/_last_checkpoint"
-# The version up to which a vacuum deleted removed files; from delta-spark, not in the protocol.
+# This file of delta-spark holds the version up to which a vacuum deleted removed files. It is not in the protocol.
 LAST_VACUUM = f"{LOG_DIR}/_last_vacuum_info"
 # This library stages files here before it moves them to their place.
 STAGING_DIR = "_deltalite_staging"
-# For engines that read lists of files (SymlinkTextInputFormat); from delta-spark, not in the protocol.
+# This folder of delta-spark holds lists of files for engines with SymlinkTextInputFormat. It is not in the protocol.
 MANIFEST_DIR = "_symlink_format_manifest"
 
 

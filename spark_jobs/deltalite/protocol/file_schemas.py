@@ -2,8 +2,8 @@
 
 Columns are matched by name. Columns that only later files have are appended. Byte, short and int may widen, because
 Parquet stores all three in 32 bits and every engine reads the narrower files with the wider type. Every other
-difference is a conflict, and the error names both files. A name in another case is a conflict too, because some readers
-find columns by their exact names. delta-spark: SchemaMergingUtils.mergeSchemas, as CONVERT calls it.
+difference is a conflict, and the error names both files. A name that differs only in case is a conflict too, because
+some readers find columns by their exact names. delta-spark: SchemaMergingUtils.mergeSchemas, as CONVERT calls it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class FileSchemas:
         earlier_file = self._origins.get(recorded_path, "an earlier file")
         return SchemaMismatchError(
             f"The column '{'.'.join(path)}' {new}, and {earlier} in {earlier_file}: no table can have both.",
-            remedy="Rewrite the files of one kind, or write all rows to a new table with DeltaWriteOperator.",
+            remedy="Rewrite the files so that they agree on the column, or write all rows to a new table with "
+            "DeltaWriteOperator.",
         )
 
 

@@ -159,7 +159,7 @@ def check_writes_data_files(protocol: Protocol, metadata: Metadata) -> None:
         UnsupportedFeatureError: the files would need field ids for elements, keys or values.
     """
     if active_iceberg_compat(protocol, metadata) is V2:
-        _refuse_nested(all_fields(parse_schema(metadata.schema_string)))
+        _refuse_arrays_and_maps(all_fields(parse_schema(metadata.schema_string)))
 
 
 def _check_has_no_deletion_vectors(compat: IcebergCompat, protocol: Protocol, metadata: Metadata) -> None:
@@ -186,7 +186,7 @@ def _check_types(compat: IcebergCompat, schema: StructType) -> None:
                 remedy=f"Cast the column to another type, leave it out, or unset {compat.property.key}.",
             )
     if compat is V2:
-        _refuse_nested(field for field in all_fields(schema) if not field.metadata.get(NESTED_IDS))
+        _refuse_arrays_and_maps(field for field in all_fields(schema) if not field.metadata.get(NESTED_IDS))
 
 
 def _types_outside_structs(data_type: DataType) -> Iterable[DataType]:
@@ -210,7 +210,7 @@ def _is_allowed(compat: IcebergCompat, data_type: DataType) -> bool:
             return True
 
 
-def _refuse_nested(fields: Iterable[StructField]) -> None:
+def _refuse_arrays_and_maps(fields: Iterable[StructField]) -> None:
     """Raise `UnsupportedFeatureError` for the first of the fields that is an array or a map, if there is one."""
     field = next((f for f in fields if isinstance(f.type, ArrayType | MapType)), None)
     if field is not None:

@@ -33,23 +33,23 @@ class IdentityColumn:
     allows_explicit: bool = False
 
     @property
-    def first(self) -> int:
+    def next_value(self) -> int:
         """The next value: the start, or the first value of the series beyond the high water mark."""
         if self.high_water_mark is None or (self.high_water_mark - self.start) * self.step < 0:
             return self.start
         return self.start + ((self.high_water_mark - self.start) // self.step + 1) * self.step
 
-    def last(self, count: int) -> int:
+    def last_of_next(self, count: int) -> int:
         """Return the last of the next `count` values; `count` is at least 1.
 
         Raises:
             ConstraintViolationError: a value does not fit in 64 bits.
         """
-        last = self.first + (count - 1) * self.step
-        if not (_MIN_LONG <= self.first <= _MAX_LONG and _MIN_LONG <= last <= _MAX_LONG):
+        last = self.next_value + (count - 1) * self.step
+        if not (_MIN_LONG <= self.next_value <= _MAX_LONG and _MIN_LONG <= last <= _MAX_LONG):
             raise ConstraintViolationError(
-                f"Nothing was written: the identity column '{self.name}' has no values left for {count} rows after "
-                f"{self.high_water_mark} in steps of {self.step}.",
+                f"Nothing was written: the identity column '{self.name}' has no values left for {count} rows, because "
+                f"values from {self.next_value} on in steps of {self.step} need more than 64 bits.",
                 remedy="Write the rows to a new table, with another start of the column.",
             )
         return last

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 _CATALOG = "delta-spark 4.4, with the catalog of the table,"
 _DATABRICKS = "Databricks Runtime 16.4 or later"
-DELTA_SPARK = frozenset({
+DELTA_SPARK_FEATURES = frozenset({
     "coordinatedCommits-preview", "geospatial", "geospatial-dev", "icebergCompatV3",
 })  # fmt: skip
 """The features that delta-spark 4.4 supports, and that this release does not support or does not write."""
@@ -29,7 +29,7 @@ def remedy_for(verb: str, features: Iterable[str]) -> str:
     """
     by_engine: dict[str | None, list[str]] = defaultdict(list)
     for name in sorted(features):
-        by_engine["delta-spark 4.4" if name in DELTA_SPARK else _OTHER_ENGINES.get(name)].append(name)
+        by_engine["delta-spark 4.4" if name in DELTA_SPARK_FEATURES else _OTHER_ENGINES.get(name)].append(name)
     unknown_features = by_engine.pop(None, [])
     sentences = [f"{engine} supports {', '.join(names)}." for engine, names in by_engine.items()]
     if unknown_features:

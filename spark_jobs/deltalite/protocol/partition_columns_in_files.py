@@ -1,6 +1,6 @@
 """Partition columns in data files: whether writers add them to the other columns.
 
-Readers take partition values from the log in any case. Protocol: Iceberg Compatibility V1 and V2, Materialize Partition
+Readers always take partition values from the log. Protocol: Iceberg Compatibility V1 and V2, Materialize Partition
 Columns (RFC); delta-spark: TransactionalWrite.
 """
 

@@ -115,7 +115,7 @@ def partition_scalar(text: str | None, data_type: DataType) -> pa.Scalar:
     try:
         return pa.scalar(value, arrow_type)
     except (pa.ArrowException, OverflowError, ValueError) as error:
-        raise _invalid_value(text, data_type) from error
+        raise _invalid_value_error(text, data_type) from error
 
 
 def canonical_text(text: str | None, data_type: DataType) -> str | None:
@@ -127,7 +127,8 @@ def canonical_text(text: str | None, data_type: DataType) -> str | None:
     Raises:
         CorruptLogError: the text is not a value of the type, or is out of its range.
     """
-    if isinstance(data_type, DecimalType):  # Spark rounds a decimal with more digits than its column
+    # A decimal may have more digits than its column, because Spark rounds it on read. It is only validated.
+    if isinstance(data_type, DecimalType):
         parse_partition_value(text, data_type)
         return text or None
     scalar = partition_scalar(text, data_type)
@@ -162,10 +163,10 @@ def _parse(text: str, data_type: DataType) -> Any:
     try:
         return _parse_by_type(text, data_type)
     except (ValueError, OverflowError, InvalidOperation, KeyError) as error:  # a region's name may raise a KeyError
-        raise _invalid_value(text, data_type) from error
+        raise _invalid_value_error(text, data_type) from error
 
 
-def _parse_by_type(text: str, data_type: DataType) -> Any:  # noqa: C901  one arm a type
+def _parse_by_type(text: str, data_type: DataType) -> Any:  # noqa: C901  one branch per type
     match data_type:
         case DecimalType():
             value = Decimal(_number(text))
@@ -206,7 +207,10 @@ def _day(text: str) -> int:
 def _microseconds(text: str, *, has_zone: bool) -> int:
     """Return the microseconds since 1970 in the proleptic Gregorian calendar.
 
-    The zone in the text must exist. It changes the result only if the type has a zone.
+    A time zone in the text must be valid. It changes the result only if `has_zone`.
+
+    Raises:
+        ValueError: the text is not a time, or its time zone is invalid.
     """
     match = _MOMENT.fullmatch(text.strip(_BLANKS))
     if match is None:
@@ -256,7 +260,7 @@ def _is_moment(data_type: DataType) -> bool:
     return isinstance(data_type, PrimitiveType) and data_type.name in _MOMENTS
 
 
-def _invalid_value(text: str, data_type: DataType) -> CorruptLogError:
+def _invalid_value_error(text: str, data_type: DataType) -> CorruptLogError:
     return CorruptLogError(
         f"The log has the partition value {text!r}, which is not a valid {data_type}.",
         remedy="Repair the log with the engine that wrote it.",

@@ -18,7 +18,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _URI_SAFE = "/-_.!~*'():@&=+$,;"
 # The characters that Hive and Spark escape in partition directories (Spark: ExternalCatalogUtils.charToEscape).
 HIVE_ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
-"""Each of these becomes three characters. The pattern has the same meaning in Java and in Python."""
+"""Each of these characters becomes three, such as `%3A`. The pattern has the same meaning in Java and in Python."""
 SCHEME_AND_AUTHORITY = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:(?=/)(?://[^/]*)?|//[^/]+)?")
 """The scheme and the authority of a path, or nothing; only the rest of the path is normalised."""
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

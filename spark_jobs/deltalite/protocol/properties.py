@@ -150,7 +150,7 @@ def is_constraint(key: str) -> bool:
 
 
 def may_be_set(key: str) -> bool:
-    """Whether users may set a property of this name: a property of Delta, or any that does not begin with `delta.`."""
+    """Whether users may set a property of this name: it is declared here, or does not begin with `delta.`."""
     return not key.startswith("delta.") or key in _DECLARED
 
 

@@ -53,7 +53,7 @@ def restored_rules(current: Rules, target: Rules) -> RestoredRules:
     """Return the rules after a restore from `current` to `target`.
 
     Raises:
-        UnsupportedFeatureError: this release cannot write one of the two versions.
+        UnsupportedFeatureError: this release cannot write one of the two versions, or the restored table.
         InvalidRequestError, SchemaMismatchError: the restored table would break the rules of its Iceberg compatibility.
         CorruptLogError: an identity column or the clustering is malformed.
     """
@@ -70,16 +70,17 @@ def restored_rules(current: Rules, target: Rules) -> RestoredRules:
 
 def _restored_metadata(current: Rules, target: Rules) -> Metadata:
     """Return the older metadata with the current table id, and the greater of each number that is never lowered."""
-    new, old = current.metadata, target.metadata
+    current_metadata, old = current.metadata, target.metadata
     greatest = {
-        key: max(prop.of(new.configuration), prop.of(old.configuration)) for key, prop in _NEVER_LOWERED.items()
+        key: max(prop.of(current_metadata.configuration), prop.of(old.configuration))
+        for key, prop in _NEVER_LOWERED.items()
     }
     configuration = dict(old.configuration) | {key: str(number) for key, number in greatest.items() if number}
     old_schema = schema = parse_schema(old.schema_string)
     if _supports_identity_columns(current) and _supports_identity_columns(target):
-        schema = _with_current_marks(old_schema, parse_schema(new.schema_string))
+        schema = _with_current_marks(old_schema, parse_schema(current_metadata.schema_string))
     schema_string = old.schema_string if schema == old_schema else schema_to_json(schema)
-    return replace(old, id=new.id, schema_string=schema_string, configuration=configuration)
+    return replace(old, id=current_metadata.id, schema_string=schema_string, configuration=configuration)
 
 
 def _supports_identity_columns(rules: Rules) -> bool:

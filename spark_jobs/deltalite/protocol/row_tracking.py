@@ -27,7 +27,7 @@ NO_ROW_ID = -1
 """The high water mark of a table that has assigned no row id."""
 HIGHEST_ROW_ID = 2**63 - 1
 _MARK = "rowIdHighWaterMark"
-ROW_IDS = ("baseRowId", "defaultRowCommitVersion")
+ROW_ID_FIELDS = ("baseRowId", "defaultRowCommitVersion")
 """The fields of `add` and `remove` actions from which rows get their row ids and row commit versions."""
 ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
@@ -69,7 +69,8 @@ def row_id_columns(protocol: Protocol, metadata: Metadata) -> RowIdColumns | Non
     """Return the columns that preserve row ids, None if row tracking is not enabled.
 
     Raises:
-        CorruptLogError: row tracking is enabled, and the metadata names no columns, or columns of the table.
+        CorruptLogError: row tracking is enabled, and the properties do not name two columns, or name a column of the
+            schema.
     """
     if not is_enabled(protocol, metadata):
         return None
@@ -126,7 +127,7 @@ def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
     """Return the highest row id that any version has assigned, `NO_ROW_ID` if none has.
 
     Raises:
-        CorruptLogError: the domain holds no such number.
+        CorruptLogError: the domain holds no valid high water mark.
     """
     domain = domains.get(DOMAIN)
     if domain is None or domain.removed:

@@ -37,7 +37,7 @@ CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 """The metadata key for the SQL type of a field with char or varchar. `StructField.type` has strings instead."""
 _CHAR_TYPE = re.compile(r"\bchar\s*\(", re.IGNORECASE)
 _BOUNDED_TEXT = re.compile(r"(?:char|varchar)\(\s*\d{1,9}\s*\)", re.ASCII)
-# Other names that Spark accepts.
+# Other names of types that Spark accepts.
 _ALIASES = {"null": "void", "timestamp_ltz": "timestamp"}
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,9})\s*,\s*(-?\d{1,9})\s*\)", re.ASCII)
 # No engine writes deeper types, and they could cause a RecursionError.
@@ -123,12 +123,12 @@ class StructType:
         return iter(self.fields)
 
     def find(self, name: str) -> StructField | None:
-        """Return the field of this name in any case, or None."""
+        """Return the field of this name, without regard to case; None if there is none."""
         index = self.index_of(name)
         return None if index is None else self.fields[index]
 
     def index_of(self, name: str) -> int | None:
-        """Return the index in `fields` of the field of this name in any case, or None."""
+        """Return the index in `fields` of the field that `find` returns; None if there is none."""
         return self._indices.get(name.lower())
 
     @property
@@ -175,7 +175,7 @@ def parse_schema(text: str) -> StructType:
     return schema
 
 
-def parse_type(value: Any, levels: int = _MAX_LEVELS) -> DataType:  # noqa: C901  one arm a kind
+def parse_type(value: Any, levels: int = _MAX_LEVELS) -> DataType:  # noqa: C901  one branch per kind
     """Parse a type from its JSON value, with at most `levels` nested types. Raises: as `parse_schema`."""
     if not levels:
         raise CorruptLogError(

@@ -1,8 +1,8 @@
 """Schema enforcement and schema evolution: whether a table accepts data, and its schema afterwards.
 
-Columns are matched by name in any case, and the table's spelling stays. A column accepts a type if the column can hold
-each value of the type exactly; every column accepts void. An error names the column, both types and the parameter that
-would allow the data. delta-spark: schema enforcement and mergeSchema.
+Columns are matched by name without regard to case, and the table's spelling stays. A column accepts a type if the
+column can hold each value of the type exactly; every column accepts void. An error names the column, both types and the
+parameter that would allow the data. delta-spark: schema enforcement and mergeSchema.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def evolved_schema(
 
 
 def with_new_columns(table: StructType, data: StructType, *, widens: bool = False) -> StructType:
-    """Append the columns, and at every depth the members, that only the data has to the table's schema.
+    """Return the table's schema with the columns, and at every depth the members, that it lacks and the data has.
 
     With `widens`, existing columns get the wider type of the data (`widens_automatically`). No other type changes.
 

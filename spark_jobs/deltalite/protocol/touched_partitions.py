@@ -35,6 +35,7 @@ def partition_names(
     The names have the logical column names, in the order of the table's partition columns. The result is empty if the
     table is not partitioned. The result is None in these cases:
 
+    - The table is not partitioned, but an action has partition values.
     - There are more than `MAX_PARTITIONS` partitions.
     - A name is longer than `LONGEST_NAME`, or cannot be encoded.
     - A value is unknown.

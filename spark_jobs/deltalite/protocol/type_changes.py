@@ -1,4 +1,4 @@
-"""Type widening: the check that a reader can read the files from before each change of a column's type.
+"""Type widening: checks whether a reader can read files that are older than a change of a column's type.
 
 The field metadata `delta.typeChanges` keeps the history of a widened column. Older files have the narrower type, so a
 reader casts their values, and each cast must be exact. A change that the protocol does not define is rejected, because

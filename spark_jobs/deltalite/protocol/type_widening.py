@@ -21,7 +21,8 @@ from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType,
 from deltalite.protocol.type_changes import INTEGERS, TYPE_CHANGES, is_widening
 
 FEATURE = "typeWidening"
-_OTHER_CHANGES = frozenset({("float", "double"), ("date", "timestamp_ntz")})
+# The changes of `widens_automatically` among primitive types that are not both integers.
+_NON_INTEGER_WIDENINGS = frozenset({("float", "double"), ("date", "timestamp_ntz")})
 
 
 def is_enabled(protocol: Protocol, metadata: Metadata) -> bool:
@@ -41,7 +42,7 @@ def widens_automatically(old: DataType, new: DataType) -> bool:
     """
     match old, new:
         case PrimitiveType(old_name), PrimitiveType(new_name):
-            is_in_family = {old_name, new_name} <= set(INTEGERS) or (old_name, new_name) in _OTHER_CHANGES
+            is_in_family = {old_name, new_name} <= set(INTEGERS) or (old_name, new_name) in _NON_INTEGER_WIDENINGS
             return old_name != new_name and is_widening(old, new) and is_in_family
         case DecimalType(), DecimalType():
             return old != new and is_widening(old, new)
@@ -62,7 +63,10 @@ def with_wider_type(field: StructField, new_type: DataType) -> StructField:
 
 
 def without_type_changes(schema_string: str) -> str:
-    """Return a schema (JSON) without its recorded type changes; no data file may have a narrower type."""
+    """Return a schema (JSON) without its recorded type changes.
+
+    The caller must ensure that no data file stores a column with a narrower type than the schema.
+    """
     if TYPE_CHANGES not in schema_string:
         return schema_string
 
@@ -72,8 +76,10 @@ def without_type_changes(schema_string: str) -> str:
     return json.dumps(json.loads(schema_string, object_hook=without_record), separators=(",", ":"))
 
 
-def check_no_rule_uses_widened(base: StructType, schema: StructType, rules: ColumnRules) -> None:
-    """Check that no CHECK constraint, invariant or generated column may use a column that the operation widens.
+def check_no_rule_uses_widened_column(base: StructType, schema: StructType, rules: ColumnRules) -> None:
+    """Check that no rule of the table uses a column that the operation widens.
+
+    The rules are the CHECK constraints, the invariants and the expressions of generated columns.
 
     The value of an expression such as `hash(a)` depends on the type of its column.
     delta-spark: checkDependentExpressions.
@@ -84,14 +90,14 @@ def check_no_rule_uses_widened(base: StructType, schema: StructType, rules: Colu
         rules: the rules of the table's columns.
 
     Raises:
-        SchemaMismatchError: the expression of a rule contains the name of a widened column.
+        SchemaMismatchError: a widened column is a generated column, or the expression of a rule contains its name.
     """
     columns = [(old, new) for old in base if (new := schema.find(old.name)) is not None and _is_widened(old, new)]
     expressions = {rule.name: rule.expression for rule in rules.conditions}
     expressions |= {f"generated column '{name}'": text for name, text in rules.generated.items()}
     for old, new in columns:
-        name = re.compile(rf"(?<!\w){re.escape(old.name)}(?!\w)", re.IGNORECASE)
-        rule_name = next((rule for rule, text in expressions.items() if name.search(text)), None)
+        name_pattern = re.compile(rf"(?<!\w){re.escape(old.name)}(?!\w)", re.IGNORECASE)
+        rule_name = next((name for name, text in expressions.items() if name_pattern.search(text)), None)
         if rule_name is not None or old.name in rules.generated:
             raise SchemaMismatchError(
                 f"The column '{old.name}' cannot widen from {old.type} to {new.type}: the "

@@ -57,5 +57,5 @@ def _four_bytes(group: str) -> bytes:
             raise ValueError(f"the character {character!r} is not in the alphabet of Z85")
         number = number * _BASE + digit
     if number >= _BEYOND_32_BITS:
-        raise ValueError(f"the group {group!r} is more than four bytes hold")
+        raise ValueError(f"the group {group!r} encodes a number of more than four bytes")
     return struct.pack(">I", number)

@@ -2,7 +2,7 @@
 
 Operators build requests; jobs and `commands` read them. The package uses only the standard library, because parsing a
 DAG must stay cheap.
-Begin with `base.py` (what all requests have), then `write.py`.
+Begin with `base.py` (the fields of all requests), then `write.py`.
 """
 
 from __future__ import annotations

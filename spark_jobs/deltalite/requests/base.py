@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Self
 from deltalite.errors import InvalidRequestError
 
 SCHEMA_VERSION = 1
-_SAME_RELEASE = "Install the same release of airflow-provider-deltalite on the workers and on Spark."
-Contradiction = tuple[str, str]
-"""A fault of a request and its remedy."""
+_SAME_RELEASE_REMEDY = "Install the same release of airflow-provider-deltalite on the workers and on Spark."
+Fault = tuple[str, str]
+"""The problem of an invalid request, and the remedy."""
 
 
 class OnRerun(StrEnum):
@@ -46,10 +46,13 @@ class RunIdentity:
     Protocol: Transaction Identifiers.
 
     The commit stores `details` (DAG, task, run, try, map index, data interval), `generation` and the digests in
-    `commitInfo.userMetadata`. `request_digest` is the digest of the request, and `parameter_digests` has a short digest
-    of each parameter. `sibling_ids` is the prefix and suffix of the app ids of the other mapped tasks in the DAG run;
-    None if the map index does not identify the task. `is_of_cleared_run` is True if tasks of the DAG run may have been
-    cleared. A mapped item may then have another map index than before.
+    `commitInfo.userMetadata`. `request_digest` is the digest of the request, and `parameter_digests` contains a short
+    digest of each parameter.
+
+    The other mapped tasks of the DAG run have app ids that differ only in the map index. `sibling_ids` is the prefix
+    and the suffix that these app ids share; None if the app id does not contain a map index. `is_of_cleared_run` is
+    True if tasks of the DAG run were cleared, or if this is unknown. A mapped item may then have another map index than
+    before.
     """
 
     app_id: str
@@ -82,7 +85,7 @@ class RunIdentity:
 
     @property
     def is_mapped_by_position(self) -> bool:
-        """Whether the app id identifies a mapped item only by its map index."""
+        """Whether the app id identifies a mapped item by its map index alone."""
         index = self.details.get("map_index")
         return isinstance(index, int) and index >= 0 and "idempotency_key" not in self.details
 
@@ -117,32 +120,32 @@ class Request:
         """Parse the output of `to_json`.
 
         Raises:
-            InvalidRequestError: the text is not JSON, is of another kind or schema version, or has an unknown or
-                invalid field.
+            InvalidRequestError: the text is not JSON, is of another kind or schema version, or contains an
+                unknown or invalid field.
         """
         try:
             body = json.loads(text)
         except ValueError as error:
-            raise InvalidRequestError(f"The request is not JSON: {error}.", remedy=_SAME_RELEASE) from error
+            raise InvalidRequestError(f"The request is not JSON: {error}.", remedy=_SAME_RELEASE_REMEDY) from error
         if not isinstance(body, dict):
-            raise InvalidRequestError("The request is not a JSON object.", remedy=_SAME_RELEASE)
+            raise InvalidRequestError("The request is not a JSON object.", remedy=_SAME_RELEASE_REMEDY)
         version, kind = body.pop("schema_version", None), body.pop("kind", None)
-        body.pop("nonce", None)  # `results.nonce_of` reads it
+        body.pop("nonce", None)  # `results.nonce_of` reads the nonce.
         if (version, kind) != (SCHEMA_VERSION, cls.kind):
             raise InvalidRequestError(
                 f"This job reads {cls.kind} requests of schema version {SCHEMA_VERSION}, "
-                f"and got {kind!r} of version {version!r}.",
-                remedy=_SAME_RELEASE,
+                f"but got a request of kind {kind!r} and schema version {version!r}.",
+                remedy=_SAME_RELEASE_REMEDY,
             )
         unknown_fields = sorted(set(body) - {f.name for f in fields(cls)})
         if unknown_fields:
             raise InvalidRequestError(
-                f"The request has unknown fields: {', '.join(unknown_fields)}.", remedy=_SAME_RELEASE
+                f"The request contains unknown fields: {', '.join(unknown_fields)}.", remedy=_SAME_RELEASE_REMEDY
             )
         try:
             return cls(**cls._convert_values(body))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InvalidRequestError(f"The request is malformed: {error}.", remedy=_SAME_RELEASE) from error
+            raise InvalidRequestError(f"The request is malformed: {error}.", remedy=_SAME_RELEASE_REMEDY) from error
 
     @classmethod
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
@@ -179,10 +182,10 @@ class CommitRequest(Request):
 
     def __post_init__(self) -> None:
         Request.__post_init__(self)
-        for problem, remedy in self.contradictions():
+        for problem, remedy in self.faults():
             raise InvalidRequestError(problem, remedy=remedy)
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
         for name in ("conflict_retries", "conflict_seconds"):
             maximum = getattr(self, name)
@@ -193,12 +196,12 @@ class CommitRequest(Request):
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
         if body.get("identity") is not None:
             identity = body["identity"]
-            sibling_ids = identity.get("sibling_ids")
-            body["identity"] = RunIdentity(**{**identity, "sibling_ids": sibling_ids and tuple(sibling_ids)})
+            sibling_affixes = identity.get("sibling_ids")
+            body["identity"] = RunIdentity(**{**identity, "sibling_ids": sibling_affixes and tuple(sibling_affixes)})
         return body
 
 
-def faults_of_replace(identity: RunIdentity | None, reason: str, remedy: str) -> Iterator[Contradiction]:
+def faults_of_replace(identity: RunIdentity | None, reason: str, remedy: str) -> Iterator[Fault]:
     """Yield a fault if `on_rerun` is 'replace', which only an append supports.
 
     `reason` says that the request is not an append, such as "the operation is 'delete'".
@@ -208,7 +211,7 @@ def faults_of_replace(identity: RunIdentity | None, reason: str, remedy: str) ->
 
 
 def repeated_name(names: Iterable[str]) -> str | None:
-    """Return the first name that occurs again in any case, as the first occurrence spells it; None if there is none."""
+    """Return the first name that occurs twice, ignoring case, as the first occurrence spells it; None if none does."""
     first_spellings: dict[str, str] = {}
     for name in names:
         if name.lower() in first_spellings:

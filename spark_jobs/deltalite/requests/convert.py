@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, faults_of_replace
+from deltalite.requests.base import CommitRequest, Fault, faults_of_replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +22,9 @@ class ConvertRequest(CommitRequest):
     partition_schema: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
-        yield from CommitRequest.contradictions(self)
+        yield from CommitRequest.faults(self)
         if self.partition_schema is not None and not self.partition_schema.strip():
             yield "partition_schema is empty.", "Write it as 'day DATE, country STRING', or leave it out."
         constraint = next((key for key in self.properties if key.lower().startswith("delta.constraints.")), None)

@@ -10,7 +10,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_moment_ms(moment: str | datetime) -> int:
-    """Convert ISO 8601 text or a datetime to milliseconds UTC; a time without a time zone counts as UTC.
+    """Convert ISO 8601 text or a datetime to milliseconds UTC; a time without a time zone is read as UTC.
 
     Raises:
         InvalidRequestError: the text is not a time, or the value is neither text nor a datetime.

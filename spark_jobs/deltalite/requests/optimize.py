@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Contradiction, faults_of_replace
+from deltalite.requests.base import CommitRequest, Fault, faults_of_replace
 
 _MAX_BYTES = 2**62
 
@@ -45,14 +45,14 @@ class OptimizeRequest(CommitRequest):
         object.__setattr__(self, "z_order_by", tuple(columns or ()))
         CommitRequest.__post_init__(self)
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
-        yield from CommitRequest.contradictions(self)
+        yield from CommitRequest.faults(self)
         if self.where is not None and not self.where.strip():
             yield "where is empty.", "Give a predicate on partition columns, or leave it out for the whole table."
         for column in self.z_order_by:
             if not column.strip():
-                yield f"z_order_by has the empty name {column!r}.", "Give names of columns."
+                yield f"z_order_by contains the empty name {column!r}.", "Give names of columns."
         for name in ("target_file_size", "max_commit_bytes"):
             size = getattr(self, name)
             if size is not None and not 1 <= size <= _MAX_BYTES:

@@ -20,12 +20,14 @@ DIGEST_SCHEME = "1:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProvenance:
-    """The run behind a commit. A field is None if the commit does not have it; earlier releases wrote fewer fields.
+    """The run behind a commit. A field is None, empty or False if the commit does not contain it.
 
-    `generation` is the number of clears of the task before the commit. `request` is the digest of the task's
-    request, and `parameters` has a short digest of each parameter. `run_start` is the start of the DAG run; it differs
-    if the run was deleted and created again with the same id. `out_of_order` is True if runs of later data intervals
-    had committed earlier.
+    Earlier releases wrote fewer fields.
+
+    `generation` is the number of clears of the task before the commit. `request_digest` is the digest of the task's
+    request, and `parameter_digests` contains a short digest of each parameter. `run_start` is the start of the DAG run;
+    it differs if the run was deleted and created again with the same id. `out_of_order` is True if runs of later data
+    intervals had committed earlier.
     """
 
     dag_id: str | None = None
@@ -34,8 +36,8 @@ class RunProvenance:
     map_index: int | None = None
     idempotency_key: str | None = None
     generation: int | None = None
-    request: str | None = None
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    request_digest: str | None = None
+    parameter_digests: Mapping[str, str] = field(default_factory=dict)
     run_start: str | None = None
     logical_date: str | None = None
     data_interval_start: str | None = None
@@ -73,8 +75,8 @@ class RunProvenance:
             map_index=number_of("map_index"),
             idempotency_key=text_of("idempotency_key"),
             generation=number_of("generation"),
-            request=text_of("request"),
-            parameters=_text_values(parameters) if isinstance(parameters, Mapping) else {},
+            request_digest=text_of("request"),
+            parameter_digests=_text_values(parameters) if isinstance(parameters, Mapping) else {},
             run_start=text_of("run_start"),
             logical_date=text_of("logical_date"),
             data_interval_start=text_of("data_interval_start"),
@@ -83,9 +85,9 @@ class RunProvenance:
         )
 
     @property
-    def has_digest(self) -> bool:
-        """Whether the commit has a digest that this release can compare."""
-        return self.request is not None and self.request.startswith(DIGEST_SCHEME)
+    def has_comparable_digest(self) -> bool:
+        """Whether the commit contains a request digest that this release can compare."""
+        return self.request_digest is not None and self.request_digest.startswith(DIGEST_SCHEME)
 
     def is_same_task_instance(self, other: RunProvenance) -> bool:
         """Whether both runs are of the same task instance: DAG, task, DAG run and map index."""
@@ -93,12 +95,14 @@ class RunProvenance:
 
     def has_same_request(self, other: RunProvenance) -> bool:
         """Whether both runs have the same request digest, and this release can compare it."""
-        return self.has_digest and self.request == other.request
+        return self.has_comparable_digest and self.request_digest == other.request_digest
 
     def differing_parameters(self, other: RunProvenance) -> list[str]:
         """Return the sorted names of the parameters with different digests."""
-        names = self.parameters.keys() | other.parameters.keys()
-        return sorted(name for name in names if self.parameters.get(name) != other.parameters.get(name))
+        digests, other_digests = self.parameter_digests, other.parameter_digests
+        return sorted(
+            name for name in digests.keys() | other_digests.keys() if digests.get(name) != other_digests.get(name)
+        )
 
     @property
     def _task_instance(self) -> tuple[str | int | None, ...]:
@@ -106,11 +110,11 @@ class RunProvenance:
 
     def __str__(self) -> str:
         index = "" if self.map_index is None or self.map_index < 0 else f"[{self.map_index}]"
-        digest = (self.request or "unknown").removeprefix(DIGEST_SCHEME)[:12]
+        digest = (self.request_digest or "unknown").removeprefix(DIGEST_SCHEME)[:12]
         return f"{self.dag_id}.{self.task_id}{index}, run {self.run_id}, generation {self.generation}, request {digest}"
 
 
-def moment(text: str | None) -> datetime | None:
+def parse_time(text: str | None) -> datetime | None:
     """Parse an ISO 8601 time of a provenance to UTC; return None if it is absent or invalid."""
     if text is None:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Contradiction, faults_of_replace
+from deltalite.requests.base import CommitRequest, Fault, faults_of_replace
 from deltalite.requests.moments import parse_moment_ms
 
 
@@ -15,7 +15,7 @@ from deltalite.requests.moments import parse_moment_ms
 class RestoreRequest(CommitRequest):
     """A request to restore `table` to `version`, or to the newest version at `timestamp`.
 
-    Exactly one of the two is set. `timestamp` is ISO 8601, and in UTC if it has no zone.
+    Exactly one of the two is set. `timestamp` is ISO 8601. A time without a time zone is read as UTC.
     See `DeltaRestoreOperator` for the meaning of each parameter.
     """
 
@@ -25,9 +25,9 @@ class RestoreRequest(CommitRequest):
     timestamp: str | None = None
     ignore_missing_files: bool = False
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
-        yield from CommitRequest.contradictions(self)
+        yield from CommitRequest.faults(self)
         if self.version is None and self.timestamp is None:
             yield "The request names neither a version nor a time to restore.", "Give `version` or `timestamp`."
         if self.version is not None and self.timestamp is not None:

@@ -1,4 +1,4 @@
-"""The requests that change rows of an existing table: delete, update and merge.
+"""The requests that change rows of a table: delete, update and merge. A merge can also create the table.
 
 Conditions and values are Spark SQL, which the commands parse. The classes here reject faults that do not depend on the
 table:
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Contradiction, OutOfOrder, convert_to_enum, faults_of_replace
-from deltalite.requests.source import Source, query_contradictions, sources_of
+from deltalite.requests.base import CommitRequest, Fault, OutOfOrder, convert_to_enum, faults_of_replace
+from deltalite.requests.source import Source, query_faults, sources_of
 
 ALL_COLUMNS = "*"
 Assignments = Mapping[str, str]
@@ -28,7 +28,7 @@ Assignments = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsRequest(CommitRequest):
-    """A request that changes rows of an existing table.
+    """A request that changes rows of a table.
 
     `out_of_order` decides what happens if runs of later data intervals have changed the same rows. None means `fail`
     for a cleared task and `warn` for a first run.
@@ -41,9 +41,9 @@ class RowsRequest(CommitRequest):
             convert_to_enum(self, "out_of_order", OutOfOrder)
         CommitRequest.__post_init__(self)
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
-        yield from CommitRequest.contradictions(self)
+        yield from CommitRequest.faults(self)
         yield from faults_of_replace(
             self.identity,
             f"the operation is '{self.kind}'",
@@ -63,9 +63,9 @@ class DeleteRequest(RowsRequest):
     condition: str | None = None
     confirm_all_rows: bool = False
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
-        yield from RowsRequest.contradictions(self)
+        yield from RowsRequest.faults(self)
         yield from _condition_faults("condition", self.condition, "and set confirm_all_rows=True to delete every row")
         if self.condition is None and not self.confirm_all_rows:
             yield (
@@ -86,9 +86,9 @@ class UpdateRequest(RowsRequest):
     set: Assignments
     condition: str | None = None
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
-        yield from RowsRequest.contradictions(self)
+        yield from RowsRequest.faults(self)
         yield from _condition_faults("condition", self.condition, "to update every row")
         yield from _assignment_faults("set", self.set)
 
@@ -119,9 +119,9 @@ class MergeClause:
 class MergeRequest(RowsRequest):
     """A request to merge the rows of `sources`, or of the `query` over them, into `table`.
 
-    In SQL, `source` and `target` name the rows of both sides. For each row, the first clause of its kind with a
-    true condition applies. A target row without such a clause does not change. `create_if_missing` creates a missing
-    table with `partition_by` and `properties`.
+    In SQL, `source` and `target` name the rows of both sides. For each row, the first clause with a true condition
+    applies, among the clauses for this kind of row. A target row to which no clause applies does not change.
+    `create_if_missing` creates a missing table with `partition_by` and `properties`.
     """
 
     kind: ClassVar[str] = "merge"
@@ -143,10 +143,10 @@ class MergeRequest(RowsRequest):
     partition_by: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
-        yield from RowsRequest.contradictions(self)
-        yield from query_contradictions(self.sources, self.query, self.query_params)
+        yield from RowsRequest.faults(self)
+        yield from query_faults(self.sources, self.query, self.query_params)
         if not self.on.strip():
             yield "`on` is empty.", "Give the condition on which rows match: 'target.id = source.id'."
         clauses_by_kind = {name: getattr(self, name) for name in _ALLOWED_ACTIONS}
@@ -186,7 +186,7 @@ _ALLOWED_ACTIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _clause_faults(clause: MergeClause) -> Iterator[Contradiction]:
+def _clause_faults(clause: MergeClause) -> Iterator[Fault]:
     """Yield the faults of a clause that do not depend on its kind."""
     if len(clause.actions) != 1:
         yield (
@@ -208,7 +208,7 @@ def _clause_faults(clause: MergeClause) -> Iterator[Contradiction]:
     yield from _condition_faults("condition", clause.condition, "for every row")
 
 
-def _clause_list_faults(name: str, clauses: tuple[MergeClause, ...]) -> Iterator[Contradiction]:
+def _clause_list_faults(name: str, clauses: tuple[MergeClause, ...]) -> Iterator[Fault]:
     """Yield the faults of the clauses of one kind, numbered as in the DAG."""
     allowed_actions = _ALLOWED_ACTIONS[name]
     for number, clause in enumerate(clauses):
@@ -230,20 +230,20 @@ def _clause_list_faults(name: str, clauses: tuple[MergeClause, ...]) -> Iterator
             )
 
 
-def _condition_faults(name: str, condition: str | None, reason_to_omit: str) -> Iterator[Contradiction]:
+def _condition_faults(name: str, condition: str | None, reason_to_omit: str) -> Iterator[Fault]:
     """Yield the fault of an empty condition. `reason_to_omit` ends the remedy "Give a predicate, or leave it out"."""
     if condition is not None and not condition.strip():
         yield f"{name} is empty.", f"Give a predicate, or leave it out {reason_to_omit}."
 
 
-def _assignment_faults(name: str, values: Assignments) -> Iterator[Contradiction]:
+def _assignment_faults(name: str, values: Assignments) -> Iterator[Fault]:
     if not values:
         yield f"{name} names no column.", "Give an expression for each column that gets a value."
     for column, expression in values.items():
         if not column.strip() or not expression.strip():
-            yield f"{name} has {column!r}: {expression!r}.", "Give the name of the column and an SQL expression."
+            yield f"{name} contains {column!r}: {expression!r}.", "Give the name of the column and an SQL expression."
     if len({column.lower() for column in values}) < len(values):
         yield (
-            f"{name} names a column twice, in another case: {', '.join(values)}.",
+            f"{name} names a column twice, with different upper and lower case: {', '.join(values)}.",
             "Name each column once: columns of a table do not differ in case alone.",
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import Contradiction
+from deltalite.requests.base import Fault
 
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -48,7 +48,8 @@ class Source:
         if self.format.lower() != "delta":
             if has_version:
                 raise InvalidRequestError(
-                    f"version_as_of and timestamp_as_of need format 'delta', and this source has '{self.format}'.",
+                    "version_as_of and timestamp_as_of need format 'delta', but the format of this source is "
+                    f"'{self.format}'.",
                     remedy="Change the format, or leave them out.",
                 )
             return
@@ -63,7 +64,7 @@ class Source:
 
     @property
     def reads_row_ids(self) -> bool:
-        """Whether the rows of the source have the columns `_row_id` and `_row_commit_version`."""
+        """Whether the rows of the source contain the columns `_row_id` and `_row_commit_version`."""
         return any(key.lower() == _READ_ROW_IDS and value.lower() == "true" for key, value in self.options.items())
 
     def _check_delta_options(self) -> None:
@@ -86,7 +87,7 @@ class Source:
             return
         if self.format.lower() != "delta":
             raise InvalidRequestError(
-                f"changes_from_version and changes_to_version need format 'delta', and this source has "
+                f"changes_from_version and changes_to_version need format 'delta', but the format of this source is "
                 f"'{self.format}'.",
                 remedy="Change the format, or leave them out.",
             )
@@ -107,9 +108,9 @@ class Source:
             )
 
 
-def query_contradictions(
+def query_faults(
     sources: Mapping[str, Source], query: str | None, query_params: Mapping[str, object]
-) -> Iterator[Contradiction]:
+) -> Iterator[Fault]:
     """Yield the faults of the sources, the query and its parameters, each with its remedy."""
     if not sources:
         yield "The request has no source.", "Give `source` or `sources`."

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, faults_of_replace, repeated_name
+from deltalite.requests.base import CommitRequest, Fault, faults_of_replace, repeated_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRequest(CommitRequest):
-    """A request to create or alter `table`, so that it has the declared schema, properties and other parts.
+    """A request to create or alter `table`, so that it gets the declared schema, properties and other parts.
 
     `schema` is Spark DDL. `unset_properties`, `drop_constraints` and `drop_features` name parts that the
     table must not have.
@@ -30,9 +30,9 @@ class TableRequest(CommitRequest):
     drop_features: tuple[str, ...] = ()
     description: str | None = None
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
-        yield from CommitRequest.contradictions(self)
+        yield from CommitRequest.faults(self)
         collections = (
             self.properties,
             self.unset_properties,
@@ -47,11 +47,11 @@ class TableRequest(CommitRequest):
             yield "schema is empty.", "Write it as DDL, such as 'id BIGINT NOT NULL, day DATE'."
         for name, values in self._unique_names().items():
             if not all(isinstance(value, str) for value in values):
-                yield f"{name} is {values!r}, and its items must be texts.", "Give names."
+                yield f"{name} is {values!r}, but its items must be texts.", "Give names."
                 return
             repeated = repeated_name(values)
             if repeated is not None:
-                yield f"{name} has '{repeated}' twice (case does not count).", "Name it once."
+                yield f"{name} names '{repeated}' twice (upper and lower case are the same).", "Name it once."
         for name, condition in self.constraints.items():
             if not name.strip() or not condition.strip():
                 yield f"The constraint '{name}' has no name or no condition.", "Give both."
@@ -64,7 +64,7 @@ class TableRequest(CommitRequest):
         )
 
     def _unique_names(self) -> dict[str, list[str]]:
-        """Return the names that must not repeat, by the parameter or the two parameters that have them."""
+        """Return the names that must not repeat, by the parameter or the two parameters that contain them."""
         return {
             "partition_by": list(self.partition_by or ()),
             "cluster_by": list(self.cluster_by or ()),

@@ -1,8 +1,8 @@
 """The request of a vacuum task.
 
 A retention shorter than the table's can break queries, streams and time travel of other users. The author therefore
-confirms the short retention with the table's name. The confirmation then does not apply to other tables of a mapped
-task. The command compares the retention with the table's property.
+confirms the short retention with the table's name. The name limits the confirmation to one table of a mapped task. The
+command compares the retention with the table's property.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from deltalite.requests.base import CommitRequest, Contradiction, convert_to_enum, faults_of_replace
+from deltalite.requests.base import CommitRequest, Fault, convert_to_enum, faults_of_replace
 
 
 class VacuumMode(StrEnum):
@@ -41,9 +41,9 @@ class VacuumRequest(CommitRequest):
         convert_to_enum(self, "mode", VacuumMode)
         CommitRequest.__post_init__(self)
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
-        yield from CommitRequest.contradictions(self)
+        yield from CommitRequest.faults(self)
         if self.retention_hours is not None and self.retention_hours < 0:
             yield (
                 f"retention_hours is {self.retention_hours}, which is negative.",

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 from deltalite.requests.base import (
     CommitRequest,
-    Contradiction,
+    Fault,
     OutOfOrder,
     convert_to_enum,
     faults_of_replace,
     repeated_name,
 )
-from deltalite.requests.source import Source, query_contradictions, sources_of
+from deltalite.requests.source import Source, query_faults, sources_of
 
 
 class WriteMode(StrEnum):
@@ -72,10 +72,10 @@ class WriteRequest(CommitRequest):
             convert_to_enum(self, "out_of_order", OutOfOrder)
         CommitRequest.__post_init__(self)
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
-        yield from CommitRequest.contradictions(self)
-        yield from query_contradictions(self.sources, self.query, self.query_params)
+        yield from CommitRequest.faults(self)
+        yield from query_faults(self.sources, self.query, self.query_params)
         yield from _combination_faults(self)
 
     @classmethod
@@ -87,11 +87,11 @@ class WriteRequest(CommitRequest):
         return body
 
 
-def _combination_faults(request: WriteRequest) -> list[Contradiction]:
+def _combination_faults(request: WriteRequest) -> list[Fault]:
     """Return the faults of single parameters and of combinations of parameters, each with its remedy."""
     overwrites = request.mode is WriteMode.OVERWRITE
     is_dynamic = request.partition_overwrite is PartitionOverwrite.DYNAMIC
-    faults: list[Contradiction] = []
+    faults: list[Fault] = []
 
     def add_fault_if(condition: bool, problem: str, remedy: str) -> None:  # noqa: FBT001  reads as "add fault if"
         if condition:

@@ -45,18 +45,18 @@ class FsspecLogStore:
         """Yield the files in the folder of `name`, from `name` on, in name order."""
         folder, _, first_base = name.rpartition("/")
         path, entries = self.entries(folder)
-        files = []
+        listed_files = []
         for entry in entries:
             parent, _, base = entry["name"].rpartition("/")
             is_inside = parent.strip("/") == path.strip("/")
             if entry["type"] == "file" and is_inside and base >= first_base and base and not base.startswith("."):
-                files.append((base, entry))
-        for base, entry in sorted(files, key=lambda pair: pair[0]):
+                listed_files.append((base, entry))
+        for base, entry in sorted(listed_files, key=lambda pair: pair[0]):
             full_name = f"{folder}/{base}" if folder else base
             yield StoredFile(name=full_name, size_bytes=entry["size"] or 0, modified_ms=modified_ms(entry))
 
     def entries(self, folder: str) -> tuple[str, list[dict[str, Any]]]:
-        """Return fsspec's path of a folder, and the entries of the folder; none if it does not exist."""
+        """Return fsspec's path of a folder, and its entries. A folder that does not exist has no entries."""
         path = self._path(folder)
         with self._converted_errors(f"list {folder or self._root}"):
             self._fs.invalidate_cache(path)
@@ -75,7 +75,10 @@ class FsspecLogStore:
             return data
 
     def read_start(self, name: str, size_bytes: int) -> bytes | None:
-        """Return the first bytes, or None. Takes one request; `read` and `open` request the length first."""
+        """Return the first bytes, or None if the file does not exist.
+
+        The function takes one request. `read` and `open` need another request for the length of the file.
+        """
         with self._converted_errors(f"read {name}"):
             path = self._path(name)
             try:
@@ -89,7 +92,7 @@ class FsspecLogStore:
             return start
 
     def _is_empty(self, path: str) -> bool:
-        """Whether a file is empty; an HTTP range request for an empty file fails."""
+        """Whether a file is empty; False if the storage does not answer. A range request for an empty file fails."""
         with contextlib.suppress(Exception):
             self._fs.invalidate_cache(path)
             return bool(self._fs.info(path)["size"] == 0)
@@ -149,9 +152,10 @@ class FsspecLogStore:
 
 
 def _is_access_denied(error: Exception) -> bool:
-    """Whether an error means denied access, by its type (s3fs) or its status code (other clients)."""
-    is_typed = isinstance(error, PermissionError) or type(error).__name__ in _CREDENTIAL_ERRORS
-    return is_typed or _status(error) in _DENIED_STATUSES or str(error).startswith("Forbidden")  # gcsfs's message
+    """Whether an error means denied access, by its type (s3fs), its status code (other clients) or its message."""
+    has_denied_type = isinstance(error, PermissionError) or type(error).__name__ in _CREDENTIAL_ERRORS
+    has_message_of_gcsfs = str(error).startswith("Forbidden")
+    return has_denied_type or _status(error) in _DENIED_STATUSES or has_message_of_gcsfs
 
 
 def _is_out_of_range(error: Exception) -> bool:
@@ -160,7 +164,7 @@ def _is_out_of_range(error: Exception) -> bool:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status of an error; clients have several names for it."""
+    """Return the HTTP status of an error, which clients store under several names."""
     for name in ("status_code", "status", "code"):
         value = str(getattr(error, name, ""))
         if value.isascii() and value.isdecimal():
@@ -203,7 +207,7 @@ class _Reader:
 
 
 def modified_ms(entry: dict[str, Any]) -> int:
-    """Return the modification time of an entry (milliseconds UTC), 0 if the file system has none."""
+    """Return the modification time of an entry (milliseconds UTC); 0 if the entry contains none."""
     value = next((entry[key] for key in _TIME_KEYS if entry.get(key) is not None), 0)
     if isinstance(value, str):
         value = datetime.fromisoformat(value)

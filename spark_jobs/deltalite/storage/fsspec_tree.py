@@ -6,7 +6,7 @@ Listings never come from a cache. Object stores have no real folders, so folders
 from __future__ import annotations
 
 from deltalite.storage.fsspec_store import FsspecLogStore, modified_ms
-from deltalite.storage.trees import Folder
+from deltalite.storage.trees import FolderContent
 
 _THREADS = 8
 
@@ -24,14 +24,14 @@ class FsspecTree:
         """The table's address."""
         return self._store.root
 
-    def list(self, folder: str) -> Folder:
+    def list(self, folder: str) -> FolderContent:
         """Return the content of a folder. Symbolic links only set `has_more`."""
         path, entries = self._store.entries(folder)
         children = [(e["name"].rpartition("/")[2], e) for e in entries if e["name"].strip("/") != path.strip("/")]
         visible = [(base, e) for base, e in children if base and not e.get("islink")]
         files = [(base, e) for base, e in visible if e["type"] == "file"]
         folders = [base for base, e in visible if e["type"] == "directory"]
-        return Folder(
+        return FolderContent(
             name=folder,
             bases=[base for base, _ in files],
             sizes=[e["size"] or 0 for _, e in files],

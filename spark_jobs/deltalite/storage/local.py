@@ -24,8 +24,10 @@ from deltalite.storage.log_store import StoredFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
-_NO_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NO_HARD_LINK_ERRNOS = frozenset(
+    {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
+)
+_PERMISSION_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class LocalLogStore:
@@ -56,7 +58,8 @@ class LocalLogStore:
             raise storage_error(error, f"list {folder or self.root}") from error
         for base in bases:
             full_name = f"{folder}/{base}" if folder else base
-            with contextlib.suppress(FileNotFoundError):  # deleted since the listing
+            # A file may have been deleted since the listing.
+            with contextlib.suppress(FileNotFoundError):
                 status = os.stat(self._path(full_name))
                 if stat.S_ISREG(status.st_mode):
                     yield StoredFile(
@@ -142,7 +145,7 @@ class LocalLogStore:
             # first request succeeded.
             return os.stat(temporary).st_nlink > 1
         except OSError as error:
-            if error.errno not in _NO_HARD_LINKS:
+            if error.errno not in _NO_HARD_LINK_ERRNOS:
                 raise
             if self._single_writer:
                 return _rename_if_absent(temporary, target)
@@ -160,7 +163,7 @@ class LocalLogStore:
 
 
 def _rename_if_absent(temporary: str, target: Path) -> bool:
-    """Rename a file to `target` unless it exists; return whether it was renamed. Not safe with several writers."""
+    """Rename a file to `target` unless `target` exists; return whether it was renamed. Unsafe with several writers."""
     if target.exists():
         return False
     os.rename(temporary, target)
@@ -177,7 +180,7 @@ def _sync_folder(folder: Path) -> None:
 
 def storage_error(error: OSError, action: str) -> DeltaLiteError:
     """Return the library's error for an error of the operating system; `action` is what failed: `read <name>`."""
-    if error.errno in _NO_PERMISSION:
+    if error.errno in _PERMISSION_ERRNOS:
         return StoragePermissionError(
             f"No permission to {action}: {error}.",
             remedy="Give the user that runs the task access to the table's folder.",

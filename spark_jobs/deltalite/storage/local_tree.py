@@ -1,7 +1,7 @@
 """The folder tree of a table in a local or mounted file system.
 
-Files are deleted through a handle of their folder, which is opened part by part without following links. A folder that
-was replaced by a link after the listing is therefore never entered. Hadoop keeps a checksum in `.name.crc` beside each
+The tree deletes files through a handle of their folder. It opens the folder part by part and follows no links, so it
+never enters a folder that was replaced by a link after the listing. Hadoop keeps a checksum in `.name.crc` beside each
 local file; the tree deletes it together with the file.
 """
 
@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from deltalite.storage.local import storage_error
-from deltalite.storage.trees import Deletion, Folder
+from deltalite.storage.trees import Deletion, FolderContent
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY
-_BATCH = 500
+_FILES_PER_CALL = 500
 # A local disk needs only one thread; a mount benefits from several.
 _THREADS = 4
 
@@ -25,7 +25,7 @@ _THREADS = 4
 class LocalTree:
     """A `TableTree` over a local folder."""
 
-    batch = _BATCH
+    files_per_call = _FILES_PER_CALL
     threads = _THREADS
 
     def __init__(self, root: str) -> None:
@@ -36,7 +36,7 @@ class LocalTree:
         """The table's absolute path."""
         return self._root
 
-    def list(self, folder: str) -> Folder:
+    def list(self, folder: str) -> FolderContent:
         """Return the content of a folder. A name that is not UTF-8 only sets `has_more`, because no log can hold it."""
         bases: list[str] = []
         sizes: list[int] = []
@@ -53,7 +53,7 @@ class LocalTree:
                             has_more = True
                             continue
                         status = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:  # deleted since the listing
+                    except FileNotFoundError:  # The entry was deleted after the scan began.
                         continue
                     if is_file:
                         bases.append(base)
@@ -61,11 +61,13 @@ class LocalTree:
                         times_ms.append(status.st_mtime_ns // 1_000_000)
                     else:
                         folders.append((f"{folder}/{base}" if folder else base, status.st_mtime_ns // 1_000_000))
-        except (FileNotFoundError, NotADirectoryError):  # deleted since the listing
-            return Folder(name=folder)
+        except (FileNotFoundError, NotADirectoryError):  # The folder does not exist, or no longer exists.
+            return FolderContent(name=folder)
         except OSError as error:
             raise storage_error(error, f"list {folder or self._root}") from error
-        return Folder(name=folder, bases=bases, sizes=sizes, times_ms=times_ms, folders=folders, has_more=has_more)
+        return FolderContent(
+            name=folder, bases=bases, sizes=sizes, times_ms=times_ms, folders=folders, has_more=has_more
+        )
 
     def delete_files(self, names: Sequence[str]) -> Deletion:
         """Delete plain files and Hadoop's checksum files beside them, folder by folder."""
@@ -76,19 +78,20 @@ class LocalTree:
                 with self._open_folder(folder) as handle:
                     for base in bases:
                         outcome += self._delete_with_checksum(handle, base)
-            except (FileNotFoundError, NotADirectoryError):  # deleted or replaced by a link since the listing
+            # The folder was deleted or replaced by a link since the listing.
+            except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
                 outcome += Deletion(failed=len(bases), error=storage_error(error, f"open {folder or self._root}"))
         return outcome
 
     def remove_folder(self, name: str) -> bool:
-        """Remove a folder if it is empty."""
+        """Remove a folder if it is empty. Returns whether it was removed."""
         parent, _, base = name.rpartition("/")
         try:
             with self._open_folder(parent) as handle:
                 os.rmdir(base, dir_fd=handle)
-        except OSError:  # not empty, missing, or no permission
+        except OSError:  # The folder is not empty, does not exist, or is protected.
             return False
         return True
 
@@ -106,7 +109,7 @@ class LocalTree:
             os.close(handle)
 
     def _delete_with_checksum(self, handle: int, base: str) -> Deletion:
-        """Delete a file and Hadoop's checksum file beside it."""
+        """Delete a file and Hadoop's checksum file beside it. The result does not count the checksum file."""
         try:
             if not _unlink_file(handle, base):
                 return Deletion()
@@ -127,7 +130,7 @@ def _is_text(base: str) -> bool:
 
 
 def _unlink_file(handle: int, base: str) -> bool:
-    """Delete a plain file from a folder; False if the folder has no such file."""
+    """Delete a plain file from a folder; return False if the folder contains no such file."""
     try:
         if not stat.S_ISREG(os.stat(base, dir_fd=handle, follow_symlinks=False).st_mode):
             return False

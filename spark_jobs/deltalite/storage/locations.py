@@ -14,24 +14,28 @@ from urllib.parse import unquote, urlsplit
 
 from deltalite.errors import InvalidTableAddressError, UnsupportedStorageError
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_SEPARATORS = re.compile(r"[/\\{},:;=&?#|\[\]\"'`]")
+_SCHEME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_SEPARATOR_PATTERN = re.compile(r"[/\\{},:;=&?#|\[\]\"'`]")
 _MAX_DECODINGS = 8
-_JSON_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
-_INNERMOST_BRACES = re.compile(r"\{([^{}]*)\}")
-_ORDINARY_NAME = re.compile(r"\.*[^./\\{},][^/\\{},]*")  # a name that is not only dots
+_JSON_ESCAPE_PATTERN = re.compile(r"\\u([0-9A-Fa-f]{4})")
+_INNERMOST_BRACES_PATTERN = re.compile(r"\{([^{}]*)\}")
+# This pattern matches a name that contains a character other than a dot.
+_ORDINARY_NAME_PATTERN = re.compile(r"\.*[^./\\{},][^/\\{},]*")
 _MAX_ALTERNATIVES = 1_000
-_PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@]*:[^/]*@")
+_PASSWORD_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@]*:[^/]*@")
 _ADDRESS_REMEDY = "Give a local path such as /lake/orders, or a URI such as s3://bucket/orders."
 # Engines use several schemes for one storage. Addresses are compared by the canonical scheme.
-_SAME_STORAGE = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
+_CANONICAL_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
 # Hadoop takes the authority of such an address from its configuration (`fs.defaultFS`).
 _DEFAULT_AUTHORITY_SCHEMES = frozenset({"hdfs", "viewfs"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLocation:
-    """A table's address. `scheme` is 'file' for a local table, and then `path` is an absolute local path."""
+    """A table's address. `scheme` is 'file' for a local table.
+
+    `path` is the absolute local path of a local table, and the whole address of any other table.
+    """
 
     scheme: str
     path: str
@@ -63,11 +67,11 @@ def resolve_path(root: str, path: str) -> str:
     """
     if path.startswith("file:/"):
         return "/" + path.removeprefix("file:").lstrip("/")
-    if _SCHEME.match(path):
+    if _SCHEME_PATTERN.match(path):
         return path
     if not path.startswith("/"):
         return f"{root}/{path}"
-    if not _SCHEME.match(root):
+    if not _SCHEME_PATTERN.match(root):
         return path
     root_uri = urlsplit(root)
     return f"{root_uri.scheme}://{root_uri.netloc}{path}"
@@ -81,7 +85,7 @@ def parse_location(address: str) -> TableLocation:
             control characters or a password. Logs, events and the table's history show the address, so it must not
             contain a password.
     """
-    if _PASSWORD.match(address):
+    if _PASSWORD_PATTERN.match(address):
         raise InvalidTableAddressError(
             f"The table's address {_redacted(address)!r} contains a password.",
             remedy="Remove user and password, and put them into the connection that `storage_conn_id` names.",
@@ -99,7 +103,7 @@ def parse_location(address: str) -> TableLocation:
         )
     if address.startswith("file:"):
         return TableLocation(scheme="file", path=_absolute_path(unquote(_file_path(address))))
-    if _SCHEME.match(address):
+    if _SCHEME_PATTERN.match(address):
         uri = urlsplit(address)
         scheme = uri.scheme.lower()
         has_authority = bool(uri.netloc) or (scheme in _DEFAULT_AUTHORITY_SCHEMES and uri.path.strip("/"))
@@ -136,12 +140,14 @@ def has_parent_segment(text: str) -> bool:
     """
     for _ in range(_MAX_DECODINGS):
         for variant in (text, text.replace("\\", "")):
-            if any(part.strip() == ".." for part in _SEPARATORS.split(variant)) or _braces_have_parent_segment(variant):
+            if any(part.strip() == ".." for part in _SEPARATOR_PATTERN.split(variant)) or _braces_have_parent_segment(
+                variant
+            ):
                 return True
-        if (decoded := unquote(_JSON_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text))) == text:
+        if (decoded := unquote(_JSON_ESCAPE_PATTERN.sub(lambda escape: chr(int(escape[1], 16)), text))) == text:
             return False
         text = decoded
-    return True  # no valid address is encoded so many times
+    return True  # No valid address is encoded so many times.
 
 
 def _braces_have_parent_segment(text: str) -> bool:
@@ -149,10 +155,10 @@ def _braces_have_parent_segment(text: str) -> bool:
 
     The function first shortens names to one letter, so that a list of names has one expansion.
     """
-    patterns = {_ORDINARY_NAME.sub("x", text)}
+    patterns = {_ORDINARY_NAME_PATTERN.sub("x", text)}
     while patterns:
         pattern = patterns.pop()
-        braces = _INNERMOST_BRACES.search(pattern)
+        braces = _INNERMOST_BRACES_PATTERN.search(pattern)
         if braces is not None:
             prefix, suffix = pattern[: braces.start()], pattern[braces.end() :]
             patterns |= {prefix + alternative + suffix for alternative in braces[1].split(",")}
@@ -173,7 +179,7 @@ def is_same_table(address: str, other_address: str) -> bool:
 
 
 def _comparison_key(location: TableLocation) -> tuple[str, str]:
-    return _SAME_STORAGE.get(location.scheme, location.scheme), location.path.removeprefix(location.scheme)
+    return _CANONICAL_SCHEMES.get(location.scheme, location.scheme), location.path.removeprefix(location.scheme)
 
 
 def _file_path(address: str) -> str:
@@ -188,7 +194,7 @@ def _file_path(address: str) -> str:
 
 
 def _redacted(address: str) -> str:
-    from deltalite.redaction import redacted  # noqa: PLC0415  only errors need it, and every DAG file imports this
+    from deltalite.redaction import redacted  # noqa: PLC0415  only errors need it, and each DAG file loads this module
 
     return redacted(address)
 

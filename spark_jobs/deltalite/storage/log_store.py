@@ -43,8 +43,8 @@ class LogStore(Protocol):
     def list_from(self, name: str) -> Iterator[StoredFile]:
         """Return the files in the folder of `name`, from `name` on, in name order and without subfolders.
 
-        A folder that does not exist is empty. The result has names that begin with a dot only if `name` begins with a
-        dot, because these are temporary files of writers, and Hadoop's checksums.
+        A folder that does not exist is empty. The result contains names that begin with a dot only if `name` begins
+        with a dot, because these are temporary files of writers, and Hadoop's checksums.
         """
         ...
 
@@ -61,7 +61,7 @@ class LogStore(Protocol):
         ...
 
     def open(self, name: str) -> AbstractContextManager[pa.NativeFile]:
-        """Open a file for random access. Raises `FileNotFoundError`."""
+        """Open a file for random access. Raises `FileNotFoundError` if the file does not exist."""
         ...
 
     def write_if_absent(self, name: str, data: bytes) -> bool:

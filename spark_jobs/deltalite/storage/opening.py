@@ -23,7 +23,7 @@ _EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 
 
 def open_store(address: str, *, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None) -> LogStore:
-    """Open the store of the table at `address` without a read.
+    """Open the store of the table at `address`. The function reads no file.
 
     Args:
         address: a local path, or a URI.
@@ -33,7 +33,7 @@ def open_store(address: str, *, storage_options: Mapping[str, Any] | None = None
 
     Raises:
         InvalidTableAddressError: the address is invalid.
-        UnsupportedStorageError: no installed client reads its scheme.
+        UnsupportedStorageError: no installed client reads the scheme of the address.
     """
     location = parse_location(address)
     if location.is_local:
@@ -42,7 +42,7 @@ def open_store(address: str, *, storage_options: Mapping[str, Any] | None = None
     from deltalite.storage.fsspec_store import FsspecLogStore  # noqa: PLC0415
 
     if filesystem is None:
-        filesystem = _make_client(location, storage_options or {})
+        filesystem = _make_file_system(location, storage_options or {})
     return FsspecLogStore(location.path, filesystem)
 
 
@@ -76,7 +76,7 @@ def fsspec_uri(location: TableLocation) -> str:
     return fsspec_scheme(location) + location.path[len(location.scheme) :]
 
 
-def _make_client(location: TableLocation, options: Mapping[str, Any]) -> Any:
+def _make_file_system(location: TableLocation, options: Mapping[str, Any]) -> Any:
     uri = fsspec_uri(location)
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415  optional

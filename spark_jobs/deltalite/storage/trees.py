@@ -18,12 +18,13 @@ from deltalite.errors import DeltaLiteError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folder:
+class FolderContent:
     """The direct content of a folder; the root's name is empty. Times are milliseconds UTC.
 
     `bases` are the names of the files inside the folder. `sizes` and `times_ms` are the sizes and modification times of
-    these files. `folders` are the whole names of subfolders with their modification times, 0 if the storage has none.
-    `has_more` is True if the folder has other entries, such as links.
+    these files. `folders` are the whole names of subfolders with their modification times; a time is 0 if
+    the storage does not store it.
+    `has_more` is True if the folder contains other entries, such as links.
     """
 
     name: str
@@ -66,7 +67,7 @@ class ListedTree(Protocol):
         """The best number of concurrent requests."""
         ...
 
-    def list(self, folder: str) -> Folder:
+    def list(self, folder: str) -> FolderContent:
         """Return the content of a folder; empty if it does not exist.
 
         Raises:
@@ -79,7 +80,7 @@ class TableTree(ListedTree, Protocol):
     """A folder tree from which several threads can delete at once."""
 
     @property
-    def batch(self) -> int:
+    def files_per_call(self) -> int:
         """The best number of files to delete in one call."""
         ...
 
@@ -92,7 +93,7 @@ class TableTree(ListedTree, Protocol):
         ...
 
 
-def walk(tree: ListedTree, visit: Callable[[Folder], Iterable[str]]) -> None:
+def walk(tree: ListedTree, visit: Callable[[FolderContent], Iterable[str]]) -> None:
     """List the root, and then each folder that `visit` returns for the content of its parent folder.
 
     `walk` calls `visit` for one folder at a time. A folder comes after its parent; otherwise the order is arbitrary.
@@ -102,7 +103,7 @@ def walk(tree: ListedTree, visit: Callable[[Folder], Iterable[str]]) -> None:
     """
     threads = tree.threads
     unlisted_folders: deque[str] = deque([""])
-    running: set[Future[Folder]] = set()
+    running: set[Future[FolderContent]] = set()
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="list") as pool:
         try:
             while unlisted_folders or running:

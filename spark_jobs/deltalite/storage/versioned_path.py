@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from deltalite.requests.moments import parse_moment_ms
 
-_VERSION = re.compile(r"(?P<path>.+)@[vV](?P<version>\d+)/?")
-_MOMENT = re.compile(r"(?P<path>.+)@(?P<digits>\d{17})/?")
+_VERSION_PATTERN = re.compile(r"(?P<path>.+)@[vV](?P<version>\d+)/?")
+_TIME_PATTERN = re.compile(r"(?P<path>.+)@(?P<digits>\d{17})/?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +37,9 @@ def parse_versioned_path(address: str) -> VersionedPath:
         raise InvalidTableAddressError(
             f"The table's address is {address!r}, which is not text.", remedy="Give a path or a URI."
         )
-    if match := _VERSION.fullmatch(address):
+    if match := _VERSION_PATTERN.fullmatch(address):
         return VersionedPath(path=match["path"], version=int(match["version"]))
-    if match := _MOMENT.fullmatch(address):
+    if match := _TIME_PATTERN.fullmatch(address):
         digits = match["digits"]
         try:
             moment = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
@@ -53,16 +53,16 @@ def parse_versioned_path(address: str) -> VersionedPath:
 
 
 def refuse_version(address: str) -> None:
-    """Check that an address names no version, because writes apply to the newest version only.
+    """Check that an address names no version or time, because writes apply to the newest version only.
 
     Raises:
         InvalidRequestError: the address ends with a version or a time.
     """
-    target = parse_versioned_path(address)
-    if target.version is not None or target.timestamp_ms is not None:
+    versioned_path = parse_versioned_path(address)
+    if versioned_path.version is not None or versioned_path.timestamp_ms is not None:
         raise InvalidRequestError(
             f"Could not write to {address!r}: the address names a version, and only the newest version can be written.",
-            remedy=f"Write to {target.path!r}.",
+            remedy=f"Write to {versioned_path.path!r}.",
         )
 
 
@@ -72,8 +72,8 @@ def resolve_version(address: str, version: int | None, timestamp: str | datetime
     Raises:
         InvalidRequestError: there is more than one version or time, or the version or time is invalid.
     """
-    target = parse_versioned_path(address)
-    selectors = (target.version, target.timestamp_ms, version, timestamp)
+    versioned_path = parse_versioned_path(address)
+    selectors = (versioned_path.version, versioned_path.timestamp_ms, version, timestamp)
     if sum(selector is not None for selector in selectors) > 1:
         raise InvalidRequestError(
             f"The request for {address!r} has more than one version or time.",
@@ -84,7 +84,7 @@ def resolve_version(address: str, version: int | None, timestamp: str | datetime
             raise InvalidRequestError(
                 f"The version is {version!r}, which is not an int.", remedy="Give an int such as 3, or leave it out."
             )
-        return VersionedPath(path=target.path, version=version)
+        return VersionedPath(path=versioned_path.path, version=version)
     if timestamp is not None:
-        return VersionedPath(path=target.path, timestamp_ms=parse_moment_ms(timestamp))
-    return target
+        return VersionedPath(path=versioned_path.path, timestamp_ms=parse_moment_ms(timestamp))
+    return versioned_path

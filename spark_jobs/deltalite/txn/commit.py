@@ -34,7 +34,7 @@ from deltalite.storage.log_store import LogStore
 from deltalite.txn.commit_time import earliest_ms, metadata_to_commit, needs_in_commit_timestamp
 from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.txn.put import put_commit
-from deltalite.txn.record_counts import needs_record_counts, with_record_counts
+from deltalite.txn.record_counts import needs_record_counts, requiring_record_counts
 from deltalite.txn.row_ids import PRESERVED_TAG, has_row_ids, needs_row_ids, with_row_ids
 from deltalite.txn.row_level import RowMerger
 from deltalite.txn.winners import AlreadyDone, IsThisCommit, NoConflict, Verdict, Winner, judge, read_winner
@@ -142,7 +142,10 @@ def _put_until_settled(
 def _judge_row_by_row(
     merger: RowMerger, proposal: Proposal, winner: Winner, txn_id: str, verdict: ConcurrentModificationException
 ) -> tuple[Proposal, Verdict]:
-    """Return the proposal and the verdict after a merge of deletion vectors; unchanged if a merge is impossible."""
+    """Return the proposal and the verdict after a merge of deletion vectors; unchanged if a merge is impossible.
+
+    If the proposal conflicts even after the merge, it is returned without the merge, with the new conflict.
+    """
     merge_result = merger.merge(proposal, winner)
     if merge_result is None:
         return proposal, verdict
@@ -152,7 +155,9 @@ def _judge_row_by_row(
 
 
 def _check_base(store: LogStore, version: int) -> None:
-    """Check that the log still holds the read version: after log cleanup, a free commit name proves nothing.
+    """Check that the log still holds the read version.
+
+    After log cleanup, a free commit name does not show that its version was never committed.
 
     A log that was empty at the read must be empty now or begin at version 0.
 
@@ -161,7 +166,7 @@ def _check_base(store: LogStore, version: int) -> None:
     """
     if version < 0:
         log = list_log(store, 0)
-        if log.newest < 0 or 0 in log.commits:
+        if log.newest_version < 0 or 0 in log.commits:
             return
         problem = (
             "was empty when this operation read it, and now has versions but not version 0: a listing was incomplete."
@@ -199,7 +204,7 @@ def _check_version_below(store: LogStore, version: int) -> None:
 
 
 def _has_version(store: LogStore, version: int) -> bool:
-    """Whether the log still has a commit or a checkpoint of the version."""
+    """Whether the log still has a file of the version, such as its commit or a checkpoint."""
     with suppress(OSError), store.open(commit_name(version)):
         return True
     first = next(iter(store.list_from(first_name_of(version))), None)
@@ -229,7 +234,7 @@ def _rebase_on(winner: Winner, proposal: Proposal, reads: ReadSet) -> Proposal:
 def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -> Iterator[Action]:
     """Yield the actions of the commit, with the provenance first, as the protocol requires.
 
-    The actions that file actions depend on come before these.
+    The protocol, the metadata, the transaction and the domains come before the file actions that depend on them.
     """
     yield CommitInfo(values=_commit_info(proposal, txn_id, timestamp_ms))
     metadata = metadata_to_commit(proposal, version, timestamp_ms)
@@ -250,7 +255,7 @@ def _with_protected_checkpoints(metadata: Metadata, version: int) -> Metadata:
 def _adds_and_mark(proposal: Proposal, version: int) -> Iterable[Action]:
     """Return the added files, and the high water mark of row ids if the mark rises."""
     actions: Iterable[Action] = with_row_ids(proposal, version) if needs_row_ids(proposal) else proposal.adds
-    return with_record_counts(actions) if needs_record_counts(proposal) else actions
+    return requiring_record_counts(actions) if needs_record_counts(proposal) else actions
 
 
 def _commit_info(proposal: Proposal, txn_id: str, timestamp_ms: int) -> dict[str, Any]:

@@ -123,7 +123,10 @@ def _file_metadata(metadata: Metadata) -> Metadata:
 
 
 def conflict_in_metadata(read_metadata: Metadata, new_metadata: Metadata) -> str | None:
-    """Return the change of the metadata that conflicts with a commit made under `read_metadata`, as a noun; or None."""
+    """Return the change of the metadata that conflicts with a commit made under `read_metadata`, or None.
+
+    The change is a noun phrase such as "its schema", or the clause "it is another table".
+    """
     if read_metadata.id != new_metadata.id:
         return "it is another table"
     if not _is_same_for_rows(read_metadata.schema_string, new_metadata.schema_string):

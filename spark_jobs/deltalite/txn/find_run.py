@@ -29,7 +29,7 @@ from deltalite.protocol.actions import (
 from deltalite.protocol.file_names import commit_name
 from deltalite.protocol.touched_partitions import MAX_PARTITIONS, partition_names
 from deltalite.requests import OnRerun, RunIdentity, RunProvenance
-from deltalite.requests.provenance import moment
+from deltalite.requests.provenance import parse_time
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
@@ -180,7 +180,7 @@ def _is_long_before(commit: RunCommit, current: RunProvenance) -> bool:
 
     No commit below it can then belong to the current DAG run.
     """
-    start, committed_ms = moment(current.run_start), _long(commit.info.get("timestamp"))
+    start, committed_ms = parse_time(current.run_start), _long(commit.info.get("timestamp"))
     return (
         start is not None and committed_ms is not None and committed_ms / 1000 < start.timestamp() - CLOCK_SKEW_SECONDS
     )
@@ -199,7 +199,7 @@ def _check_item_has_not_moved(snapshot: Snapshot, table: str, identity: RunIdent
         return
     prefix, suffix = identity.sibling_ids
     current = RunProvenance.from_values(identity.provenance)
-    start = moment(current.run_start)
+    start = parse_time(current.run_start)
     siblings = {
         app_id
         for app_id, txn in snapshot.transactions.items()
@@ -228,9 +228,9 @@ def _check_item_has_not_moved(snapshot: Snapshot, table: str, identity: RunIdent
 
 def _warn_of_other_request(identity: RunIdentity, earlier: EarlierCommit) -> None:
     current = RunProvenance.from_values(identity.provenance)
-    if not current.has_digest or current.has_same_request(earlier.run):
+    if not current.has_comparable_digest or current.has_same_request(earlier.run):
         return
-    if earlier.run.has_digest:
+    if earlier.run.has_comparable_digest:
         _log.warning(
             "Resuming %s, although the request of this retry differs from the request of the commit. These parameters "
             "differ: %s.",

@@ -21,7 +21,7 @@ from deltalite.protocol import properties as props
 from deltalite.protocol.actions import RemoveFile
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import RunIdentity, RunProvenance
-from deltalite.requests.provenance import moment
+from deltalite.requests.provenance import parse_time
 from deltalite.snapshot import Snapshot
 from deltalite.txn.find_run import CLOCK_SKEW_SECONDS, run_commits
 from deltalite.txn.proposal import ReadSet
@@ -48,18 +48,19 @@ class LaterRuns:
 
     - `runs`: the newest later runs that may have touched the same rows, a few at most.
     - `has_committed_before`: this run has committed before, so this is a rerun.
-    - `unreadable`: app ids of the same task with commits that are no longer in the log, and may belong to later runs.
+    - `unreadable_app_ids`: app ids of the same task with commits that are no longer in the log, and may belong to later
+      runs.
     """
 
     runs: tuple[LaterRun, ...] = ()
     has_committed_before: bool = False
-    unreadable: tuple[str, ...] = ()
+    unreadable_app_ids: tuple[str, ...] = ()
 
 
 def later_runs(base: Snapshot, identity: RunIdentity, reads: ReadSet) -> LaterRuns:
     """Return the later runs that committed after this run's last commit, up to the version of `base`."""
     current = RunProvenance.from_values(identity.provenance)
-    start = _order(current)
+    start = _ordering_time(current)
     if start is None:
         return LaterRuns()
     return _Search(base, identity, current, start, reads).result
@@ -77,7 +78,7 @@ class _Search:
         self._start = start
         self._reads = reads
         # A later run commits after the end of its data interval, so it cannot commit before the end of this interval.
-        end = moment(current.data_interval_end) or start
+        end = parse_time(current.data_interval_end) or start
         self._earliest_ms = int(end.timestamp() * 1000) - _SKEW_MS
 
     @property
@@ -93,7 +94,7 @@ class _Search:
             if len(runs) == _MAX_RUNS:
                 break
         unreadable = () if last_version is not None else tuple(self._unreadable_app_ids())
-        return LaterRuns(runs=tuple(runs), has_committed_before=has_committed, unreadable=unreadable)
+        return LaterRuns(runs=tuple(runs), has_committed_before=has_committed, unreadable_app_ids=unreadable)
 
     @property
     def _is_recorded(self) -> bool:
@@ -135,8 +136,8 @@ class _Search:
                 and segments[4:] != self._run_segments
             )
             # An app id with an idempotency key does not name the task.
-            is_of_key = len(segments) == 3  # noqa: PLR2004
-            if segments[:2] != namespace_and_dag or not (is_of_task or is_of_key):
+            has_idempotency_key = len(segments) == 3  # noqa: PLR2004
+            if segments[:2] != namespace_and_dag or not (is_of_task or has_idempotency_key):
                 continue
             if txn.last_updated_ms is None or txn.last_updated_ms >= self._earliest_ms:
                 yield app_id, txn.last_updated_ms
@@ -171,8 +172,8 @@ class _Search:
         has_same_key = current.idempotency_key is not None and current.idempotency_key == run.idempotency_key
         if not has_same_key and run.task_id != current.task_id:
             return False
-        order = _order(run)
-        return order is not None and order > self._start
+        ordering_time = _ordering_time(run)
+        return ordering_time is not None and ordering_time > self._start
 
     def _may_share_rows(self, version: int) -> bool:
         data = self._base.store.read(commit_name(version))
@@ -199,7 +200,7 @@ class _Search:
 def _may_touch(reads: ReadSet, winner: Winner) -> bool:
     """Whether the operation could touch rows that the commit added or removed."""
     removes = (remove for remove in winner.removes if remove.data_change)
-    return any(reads.would_have_read(add) for add in winner.new_rows) or any(
+    return any(reads.would_have_read(add) for add in winner.adds_with_new_rows) or any(
         _may_have_read(reads, remove) for remove in removes
     )
 
@@ -208,12 +209,14 @@ def _may_have_read(reads: ReadSet, remove: RemoveFile) -> bool:
     if reads.whole_table or file_key(remove.path, remove.deletion_vector) in reads.keys:
         return True
     values = remove.partition_values
-    return bool(reads.rows) if values is None else any(test.may_match(values, remove.stats) for test in reads.rows)
+    if values is None:
+        return bool(reads.row_tests)
+    return any(test.may_match(values, remove.stats) for test in reads.row_tests)
 
 
-def _order(run: RunProvenance) -> datetime | None:
+def _ordering_time(run: RunProvenance) -> datetime | None:
     """Return the time that orders the runs of a task: the start of the data interval, else the logical date."""
-    return moment(run.data_interval_start) or moment(run.logical_date)
+    return parse_time(run.data_interval_start) or parse_time(run.logical_date)
 
 
 def _interval_text(run: RunProvenance) -> str:

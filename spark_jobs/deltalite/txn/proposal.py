@@ -35,21 +35,21 @@ class ReadSet:
     """The data that the operation read: the whole table, or certain files and rows.
 
     - `keys`: the files that the operation read (see `file_key`).
-    - `rows`: tests for rows that the operation would have read if the rows had existed.
+    - `row_tests`: tests for rows that the operation would have read if the rows had existed.
     """
 
     whole_table: bool = False
     keys: frozenset[str] = frozenset()
-    rows: tuple[RowTest, ...] = ()
+    row_tests: tuple[RowTest, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether the operation read nothing."""
-        return not (self.whole_table or self.keys or self.rows)
+        return not (self.whole_table or self.keys or self.row_tests)
 
     def would_have_read(self, added: AddFile) -> bool:
         """Whether the file may hold rows that the operation would have read."""
-        return self.whole_table or any(test.may_match(added.partition_values, added.stats) for test in self.rows)
+        return self.whole_table or any(test.may_match(added.partition_values, added.stats) for test in self.row_tests)
 
 
 SOURCE_VERSIONS = "sourceVersions"

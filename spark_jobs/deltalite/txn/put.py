@@ -2,7 +2,7 @@
 
 Every commit has a different `txnId`, and at most one put of a name succeeds, so the same bytes can be put several
 times. If a put fails or is not answered, `put_commit` reads the name and repeats the put. This is safe, because storage
-answers a put by the file that exists. The state of the commit is unknown in two cases after the last put:
+rejects a put if the file exists. The state of the commit is unknown in two cases after the last put:
 
 - The name is taken, and the file cannot be read.
 - A put was not answered, and may still succeed.

@@ -2,9 +2,9 @@
 
 A retry is the same task of the same DAG run in the same generation, and resumes the commit. Any other run with this app
 id is a clear, another run under the same idempotency key, or a DAG run that was deleted and created again. It may only
-resume a commit of the same request. If the request differs, `on_rerun` decides. With `write` and `replace` the run does
-its work. With `skip` the run fails, because the commit did not do this request. The functions here do no I/O. Protocol:
-Transaction Identifiers.
+resume a commit of the same request. If the request differs, `on_rerun` decides. With `write` the run does its work.
+With `replace` it does too, unless the app id names the position of a mapped task. In all other cases the run fails,
+because the commit did not do this request. The functions here do no I/O. Protocol: Transaction Identifiers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enum import Enum, auto
 from deltalite.errors import RerunDiffersError
 from deltalite.protocol.actions import SetTransaction
 from deltalite.requests import OnRerun, RunIdentity, RunProvenance
-from deltalite.requests.provenance import moment
+from deltalite.requests.provenance import parse_time
 
 
 class Rerun(Enum):
@@ -52,7 +52,7 @@ def decide(identity: RunIdentity, earlier: EarlierCommit) -> Rerun:
     """
     current = RunProvenance.from_values(identity.provenance)
     # Case 1: the commit has no digest, because an earlier release made it or the log no longer holds it.
-    if not current.has_digest or not earlier.run.has_digest:
+    if not current.has_comparable_digest or not earlier.run.has_comparable_digest:
         return _decide_without_digests(identity, current, earlier)
     same_request = current.has_same_request(earlier.run)
     generation = earlier.run.generation or 0
@@ -77,8 +77,11 @@ def decide(identity: RunIdentity, earlier: EarlierCommit) -> Rerun:
 
 
 def resumes_concurrent_commit(current: RunProvenance, winner: RunProvenance) -> bool:
-    """Whether a winning commit with the app id of this run did its work; True if either has no digest."""
-    if not current.has_digest or not winner.has_digest:
+    """Whether a winning commit with the app id of this run did the work of this run.
+
+    True if one of the two has no digest of its request.
+    """
+    if not current.has_comparable_digest or not winner.has_comparable_digest:
         return True
     if current.is_same_task_instance(winner) and current.generation == winner.generation:
         return True
@@ -94,7 +97,7 @@ def check_requests_differ(identity: RunIdentity, sibling: EarlierCommit) -> None
     current = RunProvenance.from_values(identity.provenance)
     if current.has_same_request(sibling.run):
         raise RerunDiffersError(
-            f"Nothing was written: the items of this mapped task changed their positions. {sibling} has committed the "
+            f"Nothing was written: the items of this mapped task changed their positions. {sibling} contains the "
             f"request of {current}.",
             remedy=_KEY_REMEDY,
         )
@@ -110,7 +113,7 @@ def _decide_without_digests(identity: RunIdentity, current: RunProvenance, earli
     if earlier.txn.version < identity.txn_version:
         return Rerun.WORK
     may_write_again = identity.on_rerun is not OnRerun.SKIP
-    start = moment(current.run_start)
+    start = parse_time(current.run_start)
     if may_write_again and current.idempotency_key is not None and start is not None and is_before(earlier.txn, start):
         return Rerun.WORK  # another run made the commit, before this DAG run began
     return Rerun.RESUME
@@ -123,7 +126,7 @@ def is_before(txn: SetTransaction, time: datetime) -> bool:
 
 def _is_later_dag_run(current: RunProvenance, earlier: RunProvenance) -> bool:
     """Whether the current DAG run began after the commit's DAG run: it was cleared, or created again under one id."""
-    start, earlier_start = moment(current.run_start), moment(earlier.run_start)
+    start, earlier_start = parse_time(current.run_start), parse_time(earlier.run_start)
     return start is not None and earlier_start is not None and start > earlier_start
 
 

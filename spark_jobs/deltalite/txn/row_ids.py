@@ -50,7 +50,8 @@ def with_row_ids(proposal: Proposal, version: int) -> Iterator[AddFile | DomainM
     mark = proposal.base.row_id_mark
     for add in proposal.adds:
         base_row_id = mark + 1 if add.base_row_id is None else add.base_row_id
-        if base_row_id > mark:  # a new file, or a restored file after a drop of the feature reset the mark
+        # The file is new, or it is restored and a drop of the feature has reset the mark.
+        if base_row_id > mark:
             mark = max(mark, base_row_id + _required_record_count(add) - 1)
         if mark > HIGHEST_ROW_ID:
             raise ConstraintViolationError(

@@ -109,21 +109,21 @@ class Winner:
         return self.info.get("isBlindAppend") is True
 
     @property
-    def new_rows(self) -> Iterator[AddFile]:
+    def adds_with_new_rows(self) -> Iterator[AddFile]:
         """The added files that hold new rows."""
         return (a for a in self.adds if a.data_change)
 
     @property
     def adds(self) -> Iterator[AddFile]:
         """The added files."""
-        return (a for a in self._actions_with(AddFile) if isinstance(a, AddFile))
+        return (a for a in self._actions_if_any_is(AddFile) if isinstance(a, AddFile))
 
     @property
     def removes(self) -> Iterator[RemoveFile]:
         """The removed files."""
-        return (a for a in self._actions_with(RemoveFile) if isinstance(a, RemoveFile))
+        return (a for a in self._actions_if_any_is(RemoveFile) if isinstance(a, RemoveFile))
 
-    def _actions_with(self, kind: type[Action]) -> Iterable[Action]:
+    def _actions_if_any_is(self, kind: type[Action]) -> Iterable[Action]:
         """Return all actions, or none if the commit has no action of the kind."""
         return self.actions if kind in self._kinds else ()
 
@@ -267,9 +267,9 @@ def _append_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificati
             return None
         if proposal.isolation is IsolationLevel.WRITE_SERIALIZABLE and winner.is_blind_append:
             return None
-    if not (proposal.reads.whole_table or proposal.reads.rows):
+    if not (proposal.reads.whole_table or proposal.reads.row_tests):
         return None
-    file = next((a for a in winner.new_rows if proposal.reads.would_have_read(a)), None)
+    file = next((a for a in winner.adds_with_new_rows if proposal.reads.would_have_read(a)), None)
     if file is None:
         return None
     return ConcurrentAppendException(

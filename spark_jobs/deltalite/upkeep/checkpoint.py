@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from deltalite.errors import CorruptLogError
 from deltalite.log.last_checkpoint import LastCheckpoint, advance_last_checkpoint, read_last_checkpoint
 from deltalite.log.listing import CheckpointFiles
-from deltalite.log.state import StartAgain
+from deltalite.log.state import BlocksInvalidated
 from deltalite.protocol import properties as props
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.file_names import SIDECAR_DIR, checkpoint_name, uuid_checkpoint_name
@@ -31,26 +31,26 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.upkeep.checkpoint_rows import NON_FILE_TYPES, V2_TYPES, CheckpointRows
 
-LARGE_FILES = 1_000_000
-"""The maximum number of files in a checkpoint that one process writes in its memory; Spark writes larger ones."""
+MAX_FILES_IN_ONE_PROCESS = 1_000_000
+"""The maximum number of files in a checkpoint that one process writes; Spark writes larger checkpoints."""
 
-_SIDECAR_ACTIONS = 50_000
+_MAX_SIDECAR_ACTIONS = 50_000
 _MAX_IN_MEMORY_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedActions:
-    """A Parquet file with actions of a checkpoint: its content, and the number of actions and adds in it."""
+    """A Parquet file with actions of a checkpoint: its content, the number of actions, and the number of adds."""
 
     data: bytes
-    actions: int
-    adds: int
+    num_actions: int
+    num_adds: int
 
     @classmethod
     def none(cls, types: Mapping[str, pa.StructType]) -> EncodedActions:
         """Return a file without rows."""
         with closing(_ActionWriter(types)) as writer:
-            return cls(data=writer.finish(), actions=0, adds=0)
+            return cls(data=writer.finish(), num_actions=0, num_adds=0)
 
     @classmethod
     def of(cls, data: bytes) -> EncodedActions:
@@ -58,28 +58,28 @@ class EncodedActions:
         with pq.ParquetFile(pa.BufferReader(data)) as file:
             has_files = "add" in file.schema_arrow.names
             adds = file.read(columns=["add.path"]).column("add") if has_files else pa.chunked_array([], pa.null())
-            return cls(data=data, actions=file.metadata.num_rows, adds=len(adds) - adds.null_count)
+            return cls(data=data, num_actions=file.metadata.num_rows, num_adds=len(adds) - adds.null_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """The totals of several encoded files."""
 
-    actions: int = 0
-    adds: int = 0
+    num_actions: int = 0
+    num_adds: int = 0
     size_bytes: int = 0
 
     def plus(self, file: EncodedActions) -> Totals:
         """Return the totals with one more file."""
         return Totals(
-            actions=self.actions + file.actions,
-            adds=self.adds + file.adds,
+            num_actions=self.num_actions + file.num_actions,
+            num_adds=self.num_adds + file.num_adds,
             size_bytes=self.size_bytes + len(file.data),
         )
 
 
 def write_checkpoint(
-    snapshot: Snapshot, *, now_ms: int, sidecar_actions: int = _SIDECAR_ACTIONS
+    snapshot: Snapshot, *, now_ms: int, sidecar_actions: int = _MAX_SIDECAR_ACTIONS
 ) -> LastCheckpoint | None:
     """Write the checkpoint of a snapshot, and point `_last_checkpoint` at it unless it names a newer one.
 
@@ -88,13 +88,14 @@ def write_checkpoint(
     Raises:
         CorruptLogError: the encoded checkpoint does not hold the files of the snapshot; nothing is published.
     """
-    file_count = _file_count(snapshot)  # also removes an unreadable checkpoint from the segment
-    existing = snapshot.segment.own_checkpoint
+    # Counting the files also removes an unreadable checkpoint from the segment.
+    file_count = _file_count(snapshot)
+    existing = snapshot.segment.checkpoint_at_version
     if existing is not None:
-        announce_existing(snapshot.store, existing, file_count=file_count)
+        record_existing_checkpoint(snapshot.store, existing, file_count=file_count)
         return None
     while True:
-        with suppress(StartAgain):
+        with suppress(BlocksInvalidated):
             return _write_new_checkpoint(
                 snapshot, file_count=file_count, now_ms=now_ms, sidecar_actions=sidecar_actions
             )
@@ -103,35 +104,36 @@ def write_checkpoint(
 def _write_new_checkpoint(
     snapshot: Snapshot, *, file_count: int, now_ms: int, sidecar_actions: int
 ) -> LastCheckpoint | None:
-    """Write the checkpoint of a version that has none. Raises `StartAgain`, as `Snapshot.file_blocks`."""
+    """Write the checkpoint of a version that has none. Raises `BlocksInvalidated`, as `Snapshot.file_blocks`."""
     if _uses_v2(snapshot):
         rows = CheckpointRows(snapshot, now_ms=now_ms)
         sidecars = _encoded_files(rows, sidecar_actions)
         return publish_v2(snapshot, rows, sidecars, file_count=file_count, now_ms=now_ms)
-    encoded = classic_checkpoint(snapshot, now_ms=now_ms)
-    check_count(snapshot, encoded.adds, file_count)
+    encoded = encode_classic_checkpoint(snapshot, now_ms=now_ms)
+    check_file_count(snapshot, encoded.num_adds, file_count)
     store, name = snapshot.store, checkpoint_name(snapshot.version)
     if not store.write_if_absent(name, encoded.data):
         reloaded = Snapshot.load(store, snapshot.version)
-        reloaded_count, existing = _file_count(reloaded), reloaded.segment.own_checkpoint
+        reloaded_count, existing = _file_count(reloaded), reloaded.segment.checkpoint_at_version
         if existing is not None and reloaded_count == file_count:
-            announce_existing(store, existing, file_count=file_count)
+            record_existing_checkpoint(store, existing, file_count=file_count)
             return None
-        store.write(name, encoded.data)  # replaces an unreadable checkpoint
-    return announce(snapshot, Totals().plus(encoded))
+        # The existing checkpoint is unreadable, so the new one replaces it.
+        store.write(name, encoded.data)
+    return record_new_checkpoint(snapshot, Totals().plus(encoded))
 
 
-def estimated_files(snapshot: Snapshot) -> int:
-    """Return the approximate number of files: the number in `_last_checkpoint`, plus the files added later."""
+def estimate_file_count(snapshot: Snapshot) -> int:
+    """Estimate the number of active files: the number in `_last_checkpoint`, plus the files added later."""
     hint = read_last_checkpoint(snapshot.store)
     if hint is None:
-        return snapshot.files_of_commits
+        return snapshot.num_files_added_after_checkpoint
     checkpoint_files = hint.size if hint.num_of_add_files is None else hint.num_of_add_files
-    return max(0, checkpoint_files) + snapshot.files_of_commits
+    return max(0, checkpoint_files) + snapshot.num_files_added_after_checkpoint
 
 
-def classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
-    """Encode the whole checkpoint as one file. Raises `StartAgain`, as `Snapshot.file_blocks`."""
+def encode_classic_checkpoint(snapshot: Snapshot, *, now_ms: int) -> EncodedActions:
+    """Encode the whole checkpoint as one file. Raises `BlocksInvalidated`, as `Snapshot.file_blocks`."""
     rows = CheckpointRows(snapshot, now_ms=now_ms)
     types = {**NON_FILE_TYPES, **rows.file_types}
     with closing(_ActionWriter(types)) as writer:
@@ -148,7 +150,7 @@ def publish_v2(
 ) -> LastCheckpoint:
     """Publish a V2 checkpoint with the given sidecars. Memory holds only one sidecar at a time.
 
-    The main file also has the columns for file actions, without values.
+    The main file also contains the columns for file actions, without values.
 
     Raises:
         CorruptLogError: the sidecars do not hold `file_count` active files.
@@ -160,8 +162,8 @@ def publish_v2(
         store.write_if_absent(f"{SIDECAR_DIR}/{name}", encoded.data)
         totals = totals.plus(encoded)
         references.append({"path": name, "sizeInBytes": len(encoded.data), "modificationTime": now_ms, "tags": {}})
-    check_count(snapshot, totals.adds, file_count)
-    # delta-spark 4.4 cannot read the table if this file's schema has no field `add`.
+    check_file_count(snapshot, totals.num_adds, file_count)
+    # delta-spark 4.4 cannot read the table if this file's schema lacks the field `add`.
     types = {**NON_FILE_TYPES, **V2_TYPES, **rows.file_types}
     bodies: Mapping[str, list[dict[str, Any]]] = {
         "checkpointMetadata": [{"version": snapshot.version, "tags": _tags(totals)}],
@@ -173,10 +175,10 @@ def publish_v2(
             writer.write(kind, pa.array(kind_bodies, types[kind]))
         main_file = EncodedActions.of(writer.finish())
     store.write_if_absent(uuid_checkpoint_name(snapshot.version, str(uuid.uuid4())), main_file.data)
-    return announce(snapshot, totals.plus(main_file))
+    return record_new_checkpoint(snapshot, totals.plus(main_file))
 
 
-def check_count(snapshot: Snapshot, adds: int, expected: int) -> None:
+def check_file_count(snapshot: Snapshot, adds: int, expected: int) -> None:
     """Check that a checkpoint holds as many files as the snapshot. Raises `CorruptLogError`."""
     if adds != expected:
         raise CorruptLogError(
@@ -193,14 +195,14 @@ def _encoded_files(rows: CheckpointRows, max_actions: int) -> Iterator[EncodedAc
         for kind, structs in rows.files():
             start = 0
             while start < len(structs):
-                piece = structs.slice(start, max_actions - writer.actions)
+                piece = structs.slice(start, max_actions - writer.num_actions)
                 writer.write(kind, piece)
                 start += len(piece)
-                if writer.actions == max_actions:
+                if writer.num_actions == max_actions:
                     yield EncodedActions.of(writer.finish())
                     writer.close()
                     writer = _ActionWriter(rows.file_types)
-        if writer.actions:
+        if writer.num_actions:
             yield EncodedActions.of(writer.finish())
     finally:
         writer.close()
@@ -209,26 +211,26 @@ def _encoded_files(rows: CheckpointRows, max_actions: int) -> Iterator[EncodedAc
 def _tags(sidecars: Totals) -> dict[str, str]:
     """Return the tags that describe the sidecars. Protocol: Checkpoint Metadata Tags."""
     return {
-        "sidecarNumActions": str(sidecars.actions),
+        "sidecarNumActions": str(sidecars.num_actions),
         "sidecarSizeInBytes": str(sidecars.size_bytes),
-        "numOfAddFiles": str(sidecars.adds),
+        "numOfAddFiles": str(sidecars.num_adds),
     }
 
 
-def announce(snapshot: Snapshot, totals: Totals, *, parts: int | None = None) -> LastCheckpoint:
+def record_new_checkpoint(snapshot: Snapshot, totals: Totals, *, parts: int | None = None) -> LastCheckpoint:
     """Point `_last_checkpoint` at a new checkpoint with these totals, unless it names a newer one."""
     hint = LastCheckpoint(
         version=snapshot.version,
-        size=totals.actions,
+        size=totals.num_actions,
         parts=parts,
         size_bytes=totals.size_bytes,
-        num_of_add_files=totals.adds,
+        num_of_add_files=totals.num_adds,
     )
     advance_last_checkpoint(snapshot.store, hint)
     return hint
 
 
-def announce_existing(store: LogStore, existing: CheckpointFiles, *, file_count: int | None = None) -> None:
+def record_existing_checkpoint(store: LogStore, existing: CheckpointFiles, *, file_count: int | None = None) -> None:
     """Point `_last_checkpoint` at an existing checkpoint of unknown size, unless it names a newer one.
 
     `file_count` is the number of active files, None if unknown.
@@ -259,13 +261,13 @@ class _ActionWriter:
         self._file = SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES)  # noqa: SIM115  `close` closes it
         self._sink = pa.PythonFile(self._file, mode="w")
         self._writer = pq.ParquetWriter(self._sink, self._schema, compression="snappy")
-        self.actions = 0
+        self.num_actions = 0
 
     def write(self, kind: str, structs: pa.StructArray) -> None:
         """Write actions of one kind."""
         if not len(structs):
             return
-        self.actions += len(structs)
+        self.num_actions += len(structs)
         columns = [structs if f.name == kind else pa.nulls(len(structs), f.type) for f in self._schema]
         self._writer.write_table(pa.table(columns, schema=self._schema))
 
@@ -277,5 +279,6 @@ class _ActionWriter:
 
     def close(self) -> None:
         """Discard the file, whether it is finished or not."""
-        self._writer.close()  # otherwise the writer would later write its footer to a closed file
+        # An open writer would later write its footer to the closed file.
+        self._writer.close()
         self._file.close()

@@ -1,10 +1,10 @@
 """Writes the version checksum after a commit.
 
-The file counts are those of an earlier checksum, updated by the later commits. This requires that this library made
-the checksum and all these commits: its commits remove only existing files and add only new files. A checksum of another
-writer may have wrong counts, and a commit of another writer may add an existing file again. In that case all files are
-counted. Protocol and metadata always come from log replay, and transactions are left out. Protocol: Version Checksum
-File.
+The file counts are those of an earlier checksum, updated by the later commits. This requires that this library made the
+checksum and all these commits: its commits remove only existing files and add only new files. A checksum of another
+writer may have wrong counts, and a commit of another writer may add an existing file again. In both cases the writer
+counts all files. Protocol and metadata always come from log replay, and transactions are left out. Protocol: Version
+Checksum File.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
         txn_id=info.get("txnId"),
     )
     times = in_commit_times(snapshot.protocol, snapshot.metadata)
-    time_ms = in_commit_timestamp(info, commit_name(version)) if times is not None and times.cover(version) else None
+    time_ms = in_commit_timestamp(info, commit_name(version)) if times is not None and times.covers(version) else None
     data = checksum.to_bytes(in_commit_timestamp_ms=time_ms)
     return store.write_if_absent(checksum_name(version), data)
 
@@ -113,7 +113,7 @@ def _update_earlier_counts(snapshot: Snapshot) -> FileCounts | None:
 
 
 def _is_trusted(checksum: VersionChecksum, info: Mapping[str, Any] | None) -> bool:
-    """Whether this library wrote the checksum: it names the version's commit, and this library made that commit."""
+    """Whether the checksum names the version's commit, and this library made that commit. It then made the checksum."""
     if info is None or not is_this_library(info.get("engineInfo")):
         return False
     return checksum.txn_id is not None and checksum.txn_id == info.get("txnId")
@@ -122,8 +122,12 @@ def _is_trusted(checksum: VersionChecksum, info: Mapping[str, Any] | None) -> bo
 def _counts_after_commit(counts: FileCounts, actions: Iterable[tuple[str, Mapping[str, Any]]]) -> FileCounts | None:
     """Return the counts after a commit, or None if they are unknown.
 
-    They are unknown in three cases: another writer made the commit, a file has no size, or the commit may add
-    existing files again.
+    They are unknown in these cases:
+
+    - Another writer made the commit.
+    - A file action contains no size.
+    - The commit may add existing files again.
+    - A count would be negative.
     """
     files, size_bytes = counts.files, counts.size_bytes
     vectors, deleted_records = counts.vectors, counts.deleted_records

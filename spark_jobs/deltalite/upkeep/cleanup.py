@@ -39,13 +39,13 @@ from deltalite.protocol.file_names import (
 )
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore, StoredFile
-from deltalite.upkeep.checkpoint import announce_existing
+from deltalite.upkeep.checkpoint import record_existing_checkpoint
 from deltalite.upkeep.checkpoint_protection import protected_before, supports_each_version
 
 # The names of incomplete files of this library and of Delta's Hadoop stores, such as
 # `.00000000000000000010.json.80a083e8-7026-4e79-81be-64bd76c43a11.tmp`. On local disks, Hadoop keeps the checksum of
 # such a file in `..<name>.crc`.
-_TEMPORARY_NAME = re.compile(r"\.{1,2}[^.].*\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp(?:\.crc)?")
+_TEMPORARY_NAME_PATTERN = re.compile(r"\.{1,2}[^.].*\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp(?:\.crc)?")
 # Within a version, cleanup deletes the commit, then the checkpoint, and the checksum last. After a cleanup that
 # was killed, the next cleanup reads the protocol of the version from the checksum.
 _DELETION_ORDER = {
@@ -93,8 +93,8 @@ def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) ->
                 protection_version,
             )
             return CleanupResult(temporary_files=temporary_files)
-        at_most = None  # all protected history must be deleted at once
-    announce_existing(store, base)
+        at_most = None  # All protected history must be deleted at once.
+    record_existing_checkpoint(store, base)
     _ensure_classic_checkpoint(store, base)
     for name in expired[:at_most]:
         store.delete(name)
@@ -105,7 +105,9 @@ def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) ->
 
 
 def expired_names(names: Iterable[str], base_version: int) -> list[str]:
-    """Return the log files that no version needs after a checkpoint of `base_version`, in the order of deletion.
+    """Return the log files that are unnecessary if `base_version` has a checkpoint, in the order of deletion.
+
+    The versions before `base_version` are then no longer readable.
 
     The commit of that version is not included, because it holds the provenance of the version. A compaction that begins
     at or before the version is included, because no remaining version can use it.
@@ -129,7 +131,11 @@ def _protected_versions(base: CheckpointFiles, expired: Iterable[str], protectio
 
 
 def _find_expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, list[str]] | None:
-    """Return the checkpoint to keep and the names of the expired files; None if no file has expired."""
+    """Return the checkpoint to keep and the names of the expired files.
+
+    None if no file has expired, if no checkpoint replaces the expired files, or if this release cannot read the version
+    that would become the oldest.
+    """
     store = snapshot.store
     timeline = Timeline(store, in_commit_times(snapshot.protocol, snapshot.metadata))
     newest_expired = timeline.newest_at(_cutoff_ms(snapshot, now_ms))
@@ -149,7 +155,8 @@ def _find_expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, lis
             error.problem,
         )
         return None
-    oldest_readable.files_with(["path"])  # also removes an unreadable checkpoint from the segment
+    # Reading the files also removes an unreadable checkpoint from the segment.
+    oldest_readable.files_with(["path"])
     base = oldest_readable.segment.checkpoint
     expired = [] if base is None else expired_names(names, base.version)
     return (base, expired) if base is not None and expired else None
@@ -197,7 +204,7 @@ def _delete_temporary_files(store: LogStore, before_ms: int) -> int:
         file.name
         for folder in (LOG_DIR, SIDECAR_DIR)
         for file in _dot_files(store, folder)
-        if file.modified_ms < before_ms and _TEMPORARY_NAME.fullmatch(file.name.rpartition("/")[2])
+        if file.modified_ms < before_ms and _TEMPORARY_NAME_PATTERN.fullmatch(file.name.rpartition("/")[2])
     ]
     for name in old_names:
         store.delete(name)

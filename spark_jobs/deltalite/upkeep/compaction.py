@@ -3,7 +3,7 @@
 If checkpoints are far apart, a reader opens one file instead of ten. The file holds the reconciled actions of the
 commits: the newest protocol, the newest metadata, and the newest action of each app id, domain and data file. Removes
 stay, because an earlier commit may have added their files. Actions are copied with their unknown fields. A compaction
-is optional, so a large or incomplete range gets none. Protocol: Log Compaction Files, Action Reconciliation.
+is optional, so a large or incomplete range gets no compaction. Protocol: Log Compaction Files, Action Reconciliation.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 1. A manifest is `_symlink_format_manifest/<partition directory>/manifest`. Each line is the full, unescaped address of
    a file.
 2. After a commit, the writer writes the manifests of the touched partitions. It writes all manifests if there were
-   none, or if the commit has metadata, because the partitioning may have changed. It deletes the manifest of a
-   partition without files.
+   none, or if the touched partitions are unknown, for example because the commit changes the partitioning. It deletes
+   the manifest of a partition without files.
 3. Each manifest is replaced as a whole. Two manifests may belong to different versions for a short time.
 4. Each writer then checks for newer commits, and writes the manifests of the partitions that they touched. Once all
    writers have finished, no manifest is older than the last commit of any of them.
@@ -34,7 +34,7 @@ from deltalite.protocol.paths import decode_path, partition_dir
 from deltalite.snapshot import Snapshot
 from deltalite.storage.locations import resolve_path
 from deltalite.storage.log_store import LogStore
-from deltalite.storage.trees import Folder, TableTree, walk
+from deltalite.storage.trees import FolderContent, TableTree, walk
 
 _MANIFEST_BASE = "manifest"
 # Each later round writes only the partitions of new commits, so it is short.
@@ -42,7 +42,7 @@ _MAX_ROUNDS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifests:
+class ManifestsOutcome:
     """The outcome of writing manifests.
 
     - `version`: the newest version that the manifests represent.
@@ -57,7 +57,7 @@ class Manifests:
     deleted: int = 0
 
 
-def generate_manifests(store: LogStore, tree: TableTree) -> Manifests:
+def generate_manifests(store: LogStore, tree: TableTree) -> ManifestsOutcome:
     """Write all manifests of the newest version, and delete all others.
 
     Raises:
@@ -71,7 +71,7 @@ def generate_manifests(store: LogStore, tree: TableTree) -> Manifests:
     return _write_until_newest(snapshot, tree, None)
 
 
-def update_manifests(store: LogStore, tree: TableTree, version: int) -> Manifests | None:
+def update_manifests(store: LogStore, tree: TableTree, version: int) -> ManifestsOutcome | None:
     """Write the manifests of the partitions that the commit of `version` touched; return None if it touched none.
 
     Raises: as `generate_manifests`.
@@ -85,7 +85,7 @@ def update_manifests(store: LogStore, tree: TableTree, version: int) -> Manifest
 
 
 def touched_directories(
-    actions: Iterable[tuple[str, Mapping[str, Any]]], columns: Collection[str]
+    actions: Iterable[tuple[str, Mapping[str, Any]]], partition_columns: Collection[str]
 ) -> frozenset[str] | None:
     """Return the partition directories in which a commit adds or removes files.
 
@@ -97,9 +97,10 @@ def touched_directories(
             return None
         if kind in (AddFile.action, RemoveFile.action):
             values = body.get("partitionValues")
-            if values is None and columns:
+            if values is None and partition_columns:
                 return None
-            directories.add(partition_dir({column: partition_text(values or {}, column) for column in columns}))
+            texts = {column: partition_text(values or {}, column) for column in partition_columns}
+            directories.add(partition_dir(texts))
     return frozenset(directories)
 
 
@@ -117,7 +118,7 @@ def addresses_by_directory(
     directory, the empty string, even if it has no files.
 
     Raises:
-        UnsupportedFeatureError: a reader of the manifests would see other rows than the table has.
+        UnsupportedFeatureError: a reader of the manifests would see other rows than the table contains.
     """
     root, columns = snapshot.store.root, snapshot.partition_columns
     if snapshot.table_schema.mode is not MappingMode.NONE:
@@ -135,7 +136,7 @@ def addresses_by_directory(
     partitions = group_by_partition(files, columns)
     directory_names = pa.array(map(partition_dir, partitions.combinations), pa.string()).dictionary_encode()
     # Null and the empty string are two groups, but one directory.
-    directory_of_row = directory_names.indices.take(partitions.group_of_row)
+    directory_of_row = directory_names.indices.take(partitions.combination_of_file)
     row_order = pc.sort_indices(directory_of_row)
     paths, runs = files["path"].take(row_order), pc.run_end_encode(directory_of_row.take(row_order))
     start = 0
@@ -152,8 +153,8 @@ def _addresses(root: str, paths: pa.ChunkedArray) -> Iterator[str]:
         address = resolve_path(root, decode_path(path))
         if not {"\n", "\r"}.isdisjoint(address):
             raise UnsupportedFeatureError(
-                f"The table at {root} cannot have manifests, because the name of its file {address!r} has a line break "
-                "and a manifest has one file per line.",
+                f"The table at {root} cannot have manifests, because the name of its file {address!r} contains a "
+                "line break and a manifest contains one file per line.",
                 remedy="Rewrite the file under another name.",
             )
         yield f"file:{address}" if address.startswith("/") else address
@@ -167,9 +168,9 @@ def _unsupported_error(snapshot: Snapshot, feature: str, remedy: str) -> Unsuppo
     )
 
 
-def _write_until_newest(snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None) -> Manifests:
+def _write_until_newest(snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None) -> ManifestsOutcome:
     """Write the manifests of `directories`, or all if None, until the manifests represent the newest version."""
-    outcome = Manifests(version=snapshot.version)
+    outcome = ManifestsOutcome(version=snapshot.version)
     for _ in range(_MAX_ROUNDS):
         outcome = _write_manifests(snapshot, tree, directories, outcome)
         newest = Snapshot.load(snapshot.store)
@@ -193,7 +194,7 @@ def _touched_since(newest: Snapshot, first_version: int) -> frozenset[str] | Non
         try:
             actions = read_actions(newest.store, commit_name(version))
             commit_directories = touched_directories(actions, newest.partition_columns)
-        except VersionGapError:  # log cleanup has deleted the commit
+        except VersionGapError:  # Log cleanup has deleted the commit.
             return None
         if commit_directories is None:
             return None
@@ -202,8 +203,8 @@ def _touched_since(newest: Snapshot, first_version: int) -> frozenset[str] | Non
 
 
 def _write_manifests(
-    snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None, earlier_rounds: Manifests
-) -> Manifests:
+    snapshot: Snapshot, tree: TableTree, directories: frozenset[str] | None, earlier_rounds: ManifestsOutcome
+) -> ManifestsOutcome:
     """Write the manifests of `directories`, or all if None; return the outcome of this round and of earlier rounds."""
     contents: dict[str, bytes] = {}
     file_count = 0
@@ -214,7 +215,7 @@ def _write_manifests(
     with ThreadPoolExecutor(max_workers=tree.threads, thread_name_prefix="manifest") as pool:
         list(pool.map(snapshot.store.write, names, contents.values()))
     possible_directories = _existing_directories(tree) if directories is None else directories
-    return Manifests(
+    return ManifestsOutcome(
         version=snapshot.version,
         manifests=earlier_rounds.manifests + len(contents),
         files=earlier_rounds.files + file_count,
@@ -223,10 +224,10 @@ def _write_manifests(
 
 
 def _existing_directories(tree: TableTree) -> frozenset[str]:
-    """Return the partition directories that have a manifest."""
+    """Return the partition directories that contain a manifest."""
     directories = set()
 
-    def visit(folder: Folder) -> Iterable[str]:
+    def visit(folder: FolderContent) -> Iterable[str]:
         if not folder.name:
             return [MANIFEST_DIR]
         if _MANIFEST_BASE in folder.bases:

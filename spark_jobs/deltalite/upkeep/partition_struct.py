@@ -21,7 +21,7 @@ from deltalite.protocol.schema import DataType
 class PartitionStruct:
     """The struct of a partitioned table's partition values: its Arrow `type`, and `parse`.
 
-    `columns` has the physical name, the key of the value in the log, and the type of each partition column.
+    `columns` contains the physical name, the key of the value in the log, and the type of each partition column.
     """
 
     def __init__(self, table_schema: TableSchema) -> None:
@@ -43,7 +43,7 @@ class PartitionStruct:
 def _texts(values: pa.MapArray, key: str) -> pa.StringArray:
     """Return the texts of one column.
 
-    If a row has no such key, `partition_text` looks for the key in another case.
+    If a row lacks the key, `partition_text` looks for the key with different upper and lower case.
     """
     texts = pc.map_lookup(values, pa.scalar(key), "first")
     is_missing = pc.is_null(texts)

@@ -19,16 +19,16 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.trees import TableTree
-from deltalite.upkeep.checkpoint import LARGE_FILES, estimated_files, write_checkpoint
+from deltalite.upkeep.checkpoint import MAX_FILES_IN_ONE_PROCESS, estimate_file_count, write_checkpoint
 from deltalite.upkeep.checkpoint_protection import protected_before
 from deltalite.upkeep.checksum import write_checksum
 from deltalite.upkeep.cleanup import clean_log
 from deltalite.upkeep.compaction import write_compaction
 from deltalite.upkeep.manifests import update_manifests
 
-# The number of commits in one log compaction. A shorter checkpoint interval leaves no compaction to write.
+# The number of commits in one log compaction. With a shorter checkpoint interval, no compaction is written.
 _COMPACTED_COMMITS = 10
-# The first cleanup of a long log must not delay a task; the cleanup after the next checkpoint continues.
+# The first cleanup of a long log must not delay a task. The cleanup after the next checkpoint deletes more files.
 _MAX_DELETIONS = 1_000
 
 CheckpointWriter = Callable[[Snapshot, int], LastCheckpoint | None]
@@ -57,10 +57,12 @@ def after_commit(
     now_ms = clock_ms()
     with _warn_on_error("Post-commit work", store, version):
         snapshot = Snapshot.load(store, version)
-        since_checkpoint = version % props.CHECKPOINT_INTERVAL.of(snapshot.configuration)
-        is_checkpoint_due = version > 0 and (since_checkpoint == 0 or protected_before(snapshot) == version)
+        versions_since_checkpoint = version % props.CHECKPOINT_INTERVAL.of(snapshot.configuration)
+        is_checkpoint_due = version > 0 and (versions_since_checkpoint == 0 or protected_before(snapshot) == version)
         with _warn_on_error("Writing the checksum", store, version):
-            write_checksum(snapshot, count_all=is_checkpoint_due and estimated_files(snapshot) <= LARGE_FILES)
+            write_checksum(
+                snapshot, count_all=is_checkpoint_due and estimate_file_count(snapshot) <= MAX_FILES_IN_ONE_PROCESS
+            )
         if props.SYMLINK_MANIFESTS.of(snapshot.configuration):
             with _warn_on_error("Updating the symlink manifests", store, version):
                 update_manifests(store, tree(store.root), version)
@@ -70,7 +72,7 @@ def after_commit(
             with _warn_on_error("Cleaning the log", store, version):
                 if props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration):
                     clean_log(snapshot, now_ms=now_ms, at_most=_MAX_DELETIONS)
-        elif since_checkpoint % _COMPACTED_COMMITS == 0 and since_checkpoint > 0:
+        elif versions_since_checkpoint % _COMPACTED_COMMITS == 0 and versions_since_checkpoint > 0:
             with _warn_on_error("Writing the log compaction", store, version):
                 write_compaction(store, version - _COMPACTED_COMMITS + 1, version)
 
@@ -82,7 +84,8 @@ def _warn_on_error(step: str, store: LogStore, version: int) -> Iterator[None]:
         yield
     except Exception:  # noqa: BLE001  no error may fail the task
         _log.warning(
-            "%s failed after version %s of %s was committed. The commit is not affected; a later commit does the work.",
+            "%s failed after version %s of %s was committed. The commit is not affected. The upkeep after a later "
+            "commit does this work.",
             step,
             version,
             store.root,

@@ -1,9 +1,9 @@
 """Statistics as a struct (`stats_parsed`), parsed from the JSON in the log.
 
-The struct has the indexed columns of the table, by their physical names. Arrow parses the texts of many files at once.
-If Arrow rejects a text, Python parses this text and a few others value by value, with the rules of data skipping. Arrow
-still parses all other texts. An invalid bound becomes null, which is always safe. A text that is not a JSON object
-becomes a null struct. Protocol: Checkpoints (`stats_parsed`), Per-file Statistics.
+The struct contains the indexed columns of the table, by their physical names. Arrow parses the texts of many files at
+once. If Arrow rejects a text, Python parses this text and a few others value by value, with the rules of data skipping.
+Arrow still parses all other texts. An invalid bound becomes null, which is always safe. A text that is not a JSON
+object becomes a null struct. Protocol: Checkpoints (`stats_parsed`), Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class StatsStruct:
     def _parse_block(self, texts: pa.StringArray) -> pa.StructArray:
         try:
             return self._parse_at_once(texts)
-        except pa.ArrowInvalid:  # a few invalid texts must not slow down all others
+        except pa.ArrowInvalid:  # A few invalid texts must not slow down all others.
             if len(texts) <= _MAX_ROWS_ONE_BY_ONE:
                 return pa.array([self._parse_one(text) for text in texts.to_pylist()], self.type)
             half = len(texts) // 2
@@ -152,10 +152,10 @@ def _valid_bounds(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Convert bounds to the type of their column; an invalid bound becomes null."""
     if target in TIME_PATTERNS:
         return values_where(pc.match_substring_regex(values, TIME_PATTERNS[target]), values).cast(target)
-    if pa.types.is_decimal(target):  # Arrow accepts more digits than the type has
+    if pa.types.is_decimal(target):  # Arrow accepts more digits than the type allows.
         largest = Decimal((0, (9,) * target.precision, -target.scale))
         return values_where(pc.less_equal(pc.abs(values), pa.scalar(largest, target)), values)
-    if pa.types.is_floating(target):  # values too large for single precision have become infinite
+    if pa.types.is_floating(target):  # Values too large for single precision have become infinite.
         return values_where(pc.is_finite(values), values)
     return values
 
@@ -165,7 +165,7 @@ def _bound(raw: Any, leaf: DataType) -> Any:
     try:
         value = bound_value(raw, leaf)
         scalar = pa.scalar(value, type_to_arrow(leaf))
-    except (ValueError, ArithmeticError, TypeError):  # Arrow's errors are subclasses of these
+    except (ValueError, ArithmeticError, TypeError):  # Arrow's errors are subclasses of these.
         return None
     return None if pa.types.is_floating(scalar.type) and not math.isfinite(scalar.as_py() or 0) else value
 

@@ -1,9 +1,9 @@
 """Plans a full or lite vacuum and deletes the planned files; it commits nothing.
 
 A plan requires a log that is fully readable, a protocol that this library can write, and a complete listing. The order
-of the steps protects the files of concurrent writers: read the snapshot, read the commits, list the folder. So the log
-names every listed file that was committed before. The caller removes the files of later commits from the plan with
-`exclude_later_commits`. Protocol: VACUUM Protocol Check.
+of the steps protects the files of concurrent writers: read the snapshot, read the commits, list the folder. The
+snapshot and the commits therefore name every committed file in the listing, except the files of later commits. The
+caller removes those from the plan with `exclude_later_commits`. Protocol: VACUUM Protocol Check.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from deltalite.upkeep.last_vacuum import read_last_vacuum
 from deltalite.upkeep.vacuum_names import (
     REMOVED_SCHEMA,
     NamesToKeep,
+    add_names_of_commits,
     commits_within_retention,
     names_in_log,
-    newest_at,
+    newest_version_at,
     path_and_vector,
-    protect_commits,
 )
 from deltalite.upkeep.vacuum_plan import PLANNED_SCHEMA, ListingBuilder, VacuumPlan, plan_full_vacuum
 from deltalite.upkeep.vacuum_rules import HiddenNames, Retention, deletable_name, is_inside
@@ -47,7 +47,7 @@ def full_plan(snapshot: Snapshot, tree: ListedTree, retention: Retention) -> Vac
     """
     check_writable(snapshot.protocol, snapshot.metadata)
     names = names_in_log(snapshot, commits_within_retention(snapshot, retention.cutoff_ms), retention.cutoff_ms)
-    swept_version = newest_at(snapshot, retention.unnamed_before_ms)
+    swept_version = newest_version_at(snapshot, retention.unnamed_before_ms)
     builder = ListingBuilder(HiddenNames.of(snapshot))
     walk(tree, builder.add)
     return plan_full_vacuum(builder.listing(), names, retention, swept_version)
@@ -63,14 +63,14 @@ def lite_plan(snapshot: Snapshot, retention: Retention) -> VacuumPlan:
     check_writable(snapshot.protocol, snapshot.metadata)
     commits = commits_within_retention(snapshot, retention.cutoff_ms)
     names = names_in_log(snapshot, commits, retention.cutoff_ms)
-    last_version = newest_at(snapshot, retention.cutoff_ms)
+    last_version = newest_version_at(snapshot, retention.cutoff_ms)
     if last_version is None:
         return VacuumPlan(files=PLANNED_SCHEMA.empty_table())
     removed_sizes, swept_version = _removed_files(snapshot, last_version, retention.cutoff_ms)
     hidden_names = HiddenNames.of(snapshot)
     sizes = {name: size for name, size in removed_sizes.items() if not hidden_names.hides_any_part(name)}
     files = pa.table({"name": list(sizes), "size": list(sizes.values())}, schema=PLANNED_SCHEMA)
-    return VacuumPlan(files=files, swept_version=swept_version).without(names)
+    return VacuumPlan(files=files, swept_version=swept_version).without_files_to_keep(names)
 
 
 def exclude_later_commits(plan: VacuumPlan, store: LogStore, *, base: int, head: int) -> VacuumPlan:
@@ -83,8 +83,10 @@ def exclude_later_commits(plan: VacuumPlan, store: LogStore, *, base: int, head:
         return plan
     commits = list_log(store, base + 1).commits
     names_to_keep = NamesToKeep()
-    protect_commits(store, [commits[version] for version in sorted(commits) if base < version <= head], names_to_keep)
-    return plan.without(names_to_keep.with_removed_names(REMOVED_SCHEMA.empty_table()))
+    add_names_of_commits(
+        store, [commits[version] for version in sorted(commits) if base < version <= head], names_to_keep
+    )
+    return plan.without_files_to_keep(names_to_keep.with_removed_names(REMOVED_SCHEMA.empty_table()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +100,14 @@ class SweepResult:
 def sweep(tree: TableTree, plan: VacuumPlan) -> SweepResult:
     """Delete the files of a plan, several batches at a time, and then the folders of the plan that are empty.
 
-    If a file cannot be deleted, the sweep continues with the other files. At most a few batches are Python objects at a
-    time.
+    If a file cannot be deleted, the sweep continues with the other files. Only the names of a few
+    batches are Python objects at a time.
     """
     threads = tree.threads
     total = Deletion()
     running: deque[Future[Deletion]] = deque()
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="delete") as pool:
-        for names in _batches(plan.files, tree.batch):
+        for names in _batches(plan.files, tree.files_per_call):
             if len(running) >= 2 * threads:
                 total += running.popleft().result()
             running.append(pool.submit(tree.delete_files, names))
@@ -121,6 +123,8 @@ def _batches(files: pa.Table, size: int) -> Iterator[list[str]]:
 
 def _removed_files(snapshot: Snapshot, last_version: int, cutoff_ms: int) -> tuple[dict[str, int], int]:
     """Find the files that commits since the last vacuum, up to `last_version`, removed before the cutoff.
+
+    The result also contains the change files of these commits, and the files of deletion vectors.
 
     Returns the sizes of the files by name, and the version up to which the result is complete. A later vacuum deletes
     the files that were removed after the cutoff.
@@ -143,7 +147,7 @@ def _removed_files(snapshot: Snapshot, last_version: int, cutoff_ms: int) -> tup
         commit = commits.get(version)
         if commit is None:
             raise CorruptLogError(
-                f"The log of {store.root} lacks commit {version}, but has older and newer commits.",
+                f"The log of {store.root} lacks commit {version}, but contains older and newer commits.",
                 remedy="Restore the commit from a backup, or run a full vacuum.",
             )
         for kind, body in read_actions(store, commit.name, commit.size_bytes):

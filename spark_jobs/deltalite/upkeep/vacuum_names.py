@@ -6,10 +6,10 @@ A vacuum keeps these files, so every version that was current within the retenti
 - the files that were removed within the retention
 - all files in the commits within the retention, including change files and deletion vectors
 
-The state of the newest version is not enough: its checkpoint drops tombstones by the table's retention, holds no change
-files, and has times by the clocks of writers. So the vacuum also reads the commits. Memory holds about a hundred bytes
-per name. Any unreadable part of the log ends the vacuum. Protocol: Add File and Remove File, Deletion
-Vectors.
+The state of the newest version is not enough: its checkpoint drops tombstones by the table's retention, and holds no
+change files. Its deletion times come from the clocks of writers. So the vacuum also reads the commits. Memory holds
+about a hundred bytes per name. Any unreadable part of the log ends the vacuum. Protocol: Add File and Remove File,
+Deletion Vectors.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from deltalite.upkeep.vacuum_rules import deletable_name, is_inside, protected_n
 FILE_KINDS = (AddFile.action, RemoveFile.action, AddCDCFile.action)
 REMOVED_SCHEMA = pa.schema([("name", pa.string()), ("deleted_ms", pa.int64())])
 # Paths that may differ from the name in the file system: encoded or absolute paths, and paths with superfluous parts.
-_UNUSUAL_PATH = r"%|//|^/|^file:|(^|/)\.{1,2}(/|$)|/$"
-_READERS = 8
+_UNUSUAL_PATH_PATTERN = r"%|//|^/|^file:|(^|/)\.{1,2}(/|$)|/$"
+_MAX_THREADS = 8
 _COMMITS_AT_ONCE = 64
 
 
@@ -70,9 +70,9 @@ class NamesToKeep:
     def add_files(self, files: pa.Table) -> None:
         """Add the files of a table with `path` and `deletionVector`, and the files of their vectors."""
         paths = files["path"]
-        is_unusual = pc.match_substring_regex(paths, _UNUSUAL_PATH)
+        is_unusual = pc.match_substring_regex(paths, _UNUSUAL_PATH_PATTERN)
         self._chunks += paths.filter(pc.invert(is_unusual)).chunks
-        self.add_names(pc.unique(paths.filter(is_unusual)).to_pylist(), vector_files(files))
+        self.add_names(pc.unique(paths.filter(is_unusual)).to_pylist(), vector_file_names(files))
 
     def add_names(self, paths: Iterable[str], vectors: Iterable[str]) -> None:
         """Add paths as in the log, and the real names of vector files."""
@@ -110,13 +110,13 @@ def names_in_log(snapshot: Snapshot, commits: Sequence[StoredFile], cutoff_ms: i
     deleted_ms = pc.fill_null(tombstones["deletionTimestamp"], 0)
     is_expired = pc.less(deleted_ms, cutoff_ms)
     names_to_keep.add_files(tombstones.filter(pc.invert(is_expired)))
-    protect_commits(snapshot.store, commits, names_to_keep)
+    add_names_of_commits(snapshot.store, commits, names_to_keep)
     return names_to_keep.with_removed_names(_removed_names(tombstones.filter(is_expired), snapshot.store.root))
 
 
-def protect_commits(store: LogStore, commits: Sequence[StoredFile], names_to_keep: NamesToKeep) -> None:
+def add_names_of_commits(store: LogStore, commits: Sequence[StoredFile], names_to_keep: NamesToKeep) -> None:
     """Add the names in commits to `names_to_keep`; read several commits at a time. Raises: as `paths_and_vectors`."""
-    with ThreadPoolExecutor(max_workers=_READERS, thread_name_prefix="commits") as pool:
+    with ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="commits") as pool:
         for start in range(0, len(commits), _COMMITS_AT_ONCE):
             batch = commits[start : start + _COMMITS_AT_ONCE]
             for paths, vectors in pool.map(lambda commit: paths_and_vectors(store, commit), batch):
@@ -127,7 +127,7 @@ def paths_and_vectors(store: LogStore, commit: StoredFile) -> tuple[set[str], se
     """Return the paths of a commit's file actions, and the names of the files with their deletion vectors.
 
     Raises:
-        CorruptLogError: the commit is malformed, or a file action has no path.
+        CorruptLogError: the commit is malformed, or a file action contains no path.
         CorruptDataFileError: a deletion vector has an invalid file name.
     """
     paths: set[str] = set()
@@ -144,18 +144,18 @@ def paths_and_vectors(store: LogStore, commit: StoredFile) -> tuple[set[str], se
 def path_and_vector(body: Mapping[str, Any], source: str) -> tuple[str, str | None]:
     """Return the path of a file action, and the real name of the file with its deletion vector, if any.
 
-    `source` is the name of the commit. Raises `CorruptLogError` if the action has no path or a malformed vector.
+    `source` is the name of the commit. Raises `CorruptLogError` if the action contains no path or a malformed vector.
     """
     path, vector = body.get("path"), body.get("deletionVector")
     if not isinstance(path, str) or not (vector is None or isinstance(vector, dict)):
         raise CorruptLogError(
-            f"{source} has a file action without a path, or with a malformed deletion vector.",
+            f"{source} contains a file action without a path, or with a malformed deletion vector.",
             remedy="Repair the log with the engine that wrote it. The vacuum deleted nothing.",
         )
     return path, None if vector is None else file_name(vector)
 
 
-def vector_files(files: pa.Table) -> set[str]:
+def vector_file_names(files: pa.Table) -> set[str]:
     """Return the real names of the files with the deletion vectors of a table of files; vectors may share a file."""
     vectors = files["deletionVector"].drop_null()
     if not len(vectors):
@@ -171,7 +171,7 @@ def vector_files(files: pa.Table) -> set[str]:
 def _removed_names(tombstones: pa.Table, root: str) -> pa.Table:
     """Return the names of removed files and of their vectors' files, with the time of the last removal."""
     times = pc.fill_null(tombstones["deletionTimestamp"], 0)
-    is_unusual = pc.match_substring_regex(tombstones["path"], _UNUSUAL_PATH)
+    is_unusual = pc.match_substring_regex(tombstones["path"], _UNUSUAL_PATH_PATTERN)
     is_plain = pc.invert(is_unusual)
     plain_columns = [tombstones["path"].filter(is_plain), times.filter(is_plain)]
     tables = [pa.Table.from_arrays(plain_columns, schema=REMOVED_SCHEMA)]
@@ -211,7 +211,7 @@ def commits_within_retention(snapshot: Snapshot, cutoff_ms: int) -> list[StoredF
     Raises:
         CorruptLogError: one of these commits is missing, or lacks its required in-commit timestamp.
     """
-    version_at_cutoff = newest_at(snapshot, cutoff_ms)
+    version_at_cutoff = newest_version_at(snapshot, cutoff_ms)
     commits = list_log(snapshot.store, 0).commits
     later_versions = [v for v in sorted(commits) if version_at_cutoff is None or v > version_at_cutoff]
     newest_version = max([snapshot.version, *later_versions])
@@ -223,7 +223,7 @@ def commits_within_retention(snapshot: Snapshot, cutoff_ms: int) -> list[StoredF
     return [commits[version] for version in later_versions]
 
 
-def newest_at(snapshot: Snapshot, moment_ms: int) -> int | None:
+def newest_version_at(snapshot: Snapshot, moment_ms: int) -> int | None:
     """Return the newest version committed at or before a time, among the commits in the log."""
     in_commit = in_commit_times(snapshot.protocol, snapshot.metadata)
     commit = Timeline(snapshot.store, in_commit, rebuildable_only=False).newest_at(moment_ms)
@@ -237,7 +237,7 @@ def _check_no_commit_is_missing(
     missing = next((version for version in range(first_version, last_version + 1) if version not in commits), None)
     if missing is not None:
         raise CorruptLogError(
-            f"The log of {snapshot.store.root} lacks commit {missing}, but has older and newer commits. The vacuum "
-            "deletes nothing, because it does not know the files of that commit.",
+            f"The log of {snapshot.store.root} lacks commit {missing}, but contains older and newer commits. The "
+            "vacuum deletes nothing, because it does not know the files of that commit.",
             remedy="Restore the commit from a backup, or wait until log cleanup has deleted the commits before it.",
         )

@@ -3,7 +3,7 @@
 1. A file stays if the log keeps its name (`NamesInLog`).
 2. A file that the log removed before the retention is deleted, with any modification time. Exception: a file that was
    written after the removal and within the last day is another file with the same name, and stays.
-3. Any other file is deleted by its modification time.
+3. Any other file is deleted if it is older than the retention and older than a day.
 4. A staging folder is deleted as a whole, once everything in it is old.
 5. A folder is deleted if nothing in it stays. A folder that was already empty stays while it is recent.
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from deltalite.log.file_table import bytes_of
 from deltalite.protocol.file_names import STAGING_DIR
-from deltalite.storage.trees import Folder
+from deltalite.storage.trees import FolderContent
 from deltalite.upkeep.vacuum_names import NamesInLog
 from deltalite.upkeep.vacuum_rules import (
     HiddenNames,
@@ -71,14 +71,18 @@ class VacuumPlan:
         largest = totals.sort_by([("size_sum", "descending"), ("name", "ascending")]).slice(0, count).to_pylist()
         return [FolderSize(name=row["name"], files=row["size_count"], size_bytes=row["size_sum"]) for row in largest]
 
-    def without(self, names: NamesInLog) -> VacuumPlan:
-        """Return the plan without the files that later commits name."""
+    def without_files_to_keep(self, names: NamesInLog) -> VacuumPlan:
+        """Return the plan without the files that `names` keeps."""
         return replace(self, files=self.files.filter(pc.invert(names.keeps(self.files["name"]))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ListedFolder:
-    """The modification time of a folder, and whether it was empty or holds entries that a vacuum never deletes."""
+    """The modification time of a folder, and facts about its content.
+
+    `was_empty` is True if the listing of the folder contains nothing to delete or to list. `has_more` is True if the
+    folder contains entries that a vacuum never deletes.
+    """
 
     modified_ms: int
     was_empty: bool
@@ -100,12 +104,12 @@ class ListingBuilder:
     The caller adds each folder before its subfolders.
     """
 
-    hidden: HiddenNames
+    hidden_names: HiddenNames
     _tables: list[pa.Table] = field(default_factory=list)
     _times: dict[str, int] = field(default_factory=dict)
     _folders: dict[str, _ListedFolder] = field(default_factory=dict)
 
-    def add(self, folder: Folder) -> list[str]:
+    def add(self, folder: FolderContent) -> list[str]:
         """Add the content of a folder, and return the subfolders to list.
 
         The result contains no hidden subfolder, and no subfolder of another table.
@@ -141,7 +145,7 @@ class ListingBuilder:
 
     def _hides(self, folder: str, base: str) -> bool:
         may_be_hidden = base[0] in "._" or base == "metadata"
-        return may_be_hidden and not is_staged(f"{folder}/{base}" if folder else base) and self.hidden.hides(base)
+        return may_be_hidden and not is_staged(f"{folder}/{base}" if folder else base) and self.hidden_names.hides(base)
 
     def listing(self) -> TreeListing:
         """Return the whole listing."""
@@ -175,24 +179,24 @@ def _deletion_mask(files: pa.Table, names: NamesInLog, retention: Retention) -> 
     has_tombstone = pc.is_valid(tombstone_index)
     deleted_ms = names.removed["deleted_ms"].take(tombstone_index)
     modified_ms = files["modified_ms"]
-    is_new = pc.and_(
+    is_another_file = pc.and_(
         pc.greater(modified_ms, pc.fill_null(deleted_ms, 0)),
         pc.greater_equal(modified_ms, retention.in_flight_since_ms),
     )
-    is_removed = pc.and_(has_tombstone, pc.invert(is_new))
+    is_removed = pc.and_(has_tombstone, pc.invert(is_another_file))
     is_old = pc.less(modified_ms, retention.unnamed_before_ms)
     return pc.and_(pc.invert(names.keeps(files["name"])), pc.or_(is_removed, is_old))
 
 
 def _recent_stagings(files: pa.Table, folders: Mapping[str, _ListedFolder], before_ms: int) -> set[str]:
-    """Return the staging folders that hold an entry modified at or after a time."""
+    """Return the staging folders that are recent: they, or an entry in them, were modified at or after a time."""
     times = zip(files["name"].to_pylist(), files["modified_ms"].to_pylist(), strict=True)
     entries = [*times, *((name, folder.modified_ms) for name, folder in folders.items() if is_staged(name))]
     return {_staging_of(name) for name, modified_ms in entries if modified_ms >= before_ms} - {STAGING_DIR}
 
 
 def _staging_of(name: str) -> str:
-    """Return the staging folder of one write, which contains a name."""
+    """Return the staging folder that contains a name. Each write has its own staging folder."""
     return "/".join(name.split("/", 2)[:2])
 
 

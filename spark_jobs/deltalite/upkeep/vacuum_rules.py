@@ -4,7 +4,8 @@
 2. A file that no version names may belong to a commit in progress. It is kept until it is older than the retention and
    older than a day.
 3. Names that begin with `_` or `.` are hidden and stay, with everything below them. Exceptions are change data,
-   indexes, directories of partition columns with such names, and temporary files of this library.
+   indexes, directories of partition columns with such names, and temporary files of this library. In a table with
+   Iceberg metadata, the folder `metadata` is hidden too.
 4. A path in the log protects every name that the path may mean. It allows the deletion of only its exact name inside
    the table.
 
@@ -27,11 +28,14 @@ from deltalite.protocol.paths import canonical_path, decode_path, is_absolute
 from deltalite.snapshot import Snapshot
 
 IN_FLIGHT_MS = props.DAY_MS
-"""The minimum age of a deleted file that no version names, for any retention; a younger file may be in flight."""
+"""The age at which a vacuum may delete a file that no version names. A younger file may belong to a commit in progress.
+
+A short retention does not reduce this age.
+"""
 
 _VISIBLE_PREFIXES = ("_change_data", "_delta_index")
 # The temporary file of a killed writer of this library: `.deletion_vector_<uuid>.bin.<uuid>.tmp`.
-_TEMPORARY_NAME = re.compile(r"\..+\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp")
+_TEMPORARY_NAME_PATTERN = re.compile(r"\..+\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\.tmp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,7 @@ class Retention:
 
     @property
     def unnamed_before_ms(self) -> int:
-        """The time before which a file that no version names must be modified to be deleted."""
+        """A vacuum deletes a file that no version names if the file was modified before this time."""
         return min(self.cutoff_ms, self.in_flight_since_ms)
 
     @property
@@ -109,7 +113,11 @@ class HiddenNames:
         """Whether a vacuum ignores files and folders with this base name."""
         if base == "metadata" and self.has_iceberg_metadata:
             return True
-        if not base.startswith((".", "_")) or base.startswith(_VISIBLE_PREFIXES) or _TEMPORARY_NAME.fullmatch(base):
+        if (
+            not base.startswith((".", "_"))
+            or base.startswith(_VISIBLE_PREFIXES)
+            or _TEMPORARY_NAME_PATTERN.fullmatch(base)
+        ):
             return False
         column, equals, _ = base.partition("=")
         return not (equals and unquote(column) in self.partition_columns)

@@ -12,7 +12,7 @@ from deltalite import DeltaTable
 from deltalite.errors import ConstraintViolationError, InvalidRequestError, SourceError
 from deltalite.protocol.schema import parse_type
 from deltalite.spark.columns.text_values import text_value
-from tests.support.column_rules import high_water_marks, ruled_table
+from tests.support.column_rules import high_water_marks, table_with_column_rules
 from tests.support.merging import merge_into
 from tests.support.tables import rows as rows_of
 from tests.support.tables import update_rows, write_rows
@@ -86,7 +86,7 @@ CONVERSIONS = {
 }
 
 
-def test_a_text_that_cannot_be_converted_without_loss_is_rejected(spark):
+def test_a_text_that_cannot_be_converted_without_loss_becomes_null(spark):
     for name, (exact, lossy) in CONVERSIONS.items():
         texts = spark.createDataFrame([(text,) for text in [*exact, *lossy]], "value STRING")
         values = texts.select("value", text_value(F.col("value"), parse_type(name)).alias("converted")).collect()
@@ -94,7 +94,7 @@ def test_a_text_that_cannot_be_converted_without_loss_is_rejected(spark):
 
 
 def test_the_keyword_default_gives_the_default_of_the_column(spark, tmp_path):
-    table = ruled_table(tmp_path / "t")
+    table = table_with_column_rules(tmp_path / "t")
     source = "SELECT 1L AS id, 5 AS x, TIMESTAMP'2026-01-01 10:00:00' AS at"
     insert = {"id": "id", "x": "x", "at": "at", "kind": "'given'", "day": "DEFAULT", "n": "default"}
     merge_into(spark, table, source, ON, inserts=[{"insert": insert}])
@@ -111,7 +111,7 @@ def test_the_keyword_default_gives_the_default_of_the_column(spark, tmp_path):
         update_rows(spark, table, {"n": "DEFAULT"})
 
 
-def test_default_names_a_column_if_the_table_has_a_column_of_this_name(spark, tmp_path):
+def test_the_word_default_is_a_column_name_if_the_table_has_such_a_column(spark, tmp_path):
     write_rows(spark, tmp_path / "t", "SELECT 1 AS a, 7 AS `default`")
     update_rows(spark, tmp_path / "t", {"a": "DEFAULT"})
     assert rows_of(tmp_path / "t") == [(7, 7)]

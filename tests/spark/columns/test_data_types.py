@@ -17,7 +17,7 @@ from deltalite import DeltaTable
 from deltalite.columnar.skipping.file_facts import facts_from_stats, parse_stats
 from deltalite.protocol.schema import parse_schema
 from deltalite.requests import Source
-from tests.support.loops import sampled
+from tests.support.selection import sampled
 from tests.support.tables import actions_of, values, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
@@ -96,7 +96,7 @@ def test_every_reader_sees_the_same_rows(spark, table, tmp_path):
     expected = [comparable(row) for row in ROWS]
     assert [comparable(row) for row in DeltaTable(str(table)).to_arrow().to_pylist()] == expected
     assert [comparable(row) for row in DeltaRsTable(str(table)).to_pyarrow_table().to_pylist()] == expected
-    # Spark gives times to Python in the local time zone, and Python's calendar has no year 1 in most zones.
+    # PySpark converts times to the local time zone. In most zones, some local times lie outside Python's calendar.
     expressions = {"at": "unix_micros(at)", "local": "CAST(local AS STRING)", "map": "map_entries(map)"}
     names = [name for name in COLUMNS if name != "list_of"]
     selection = [f"{expressions.get(name, name)} AS {name}" for name in names]
@@ -158,7 +158,7 @@ def test_a_table_with_every_type_has_the_protocol_and_schema_that_it_needs(table
     assert file_schema.field("local").type == pa.timestamp("us")
 
 
-def test_the_statistics_have_the_count_nulls_and_bounds_of_each_column(table):
+def test_the_statistics_have_the_row_count_the_null_counts_and_the_bounds(table):
     (add,) = actions_of(table, 0)["add"]
     stats = json.loads(add["stats"], parse_float=Decimal)
     assert stats["numRecords"] == 4
@@ -208,7 +208,8 @@ def test_a_table_can_be_partitioned_by_every_simple_type(spark, table, tmp_path,
     expected = {row["normal"]: comparable(row[name]) or (None if name == "text" else row[name]) for row in ROWS}
     values_read = {row["normal"]: comparable(row[name]) for row in DeltaTable(str(target)).to_arrow().to_pylist()}
     assert values_read == {number: comparable(value) for number, value in expected.items()}
-    if name not in ("narrow", "wide"):  # delta-rs puts a second minus sign into a negative decimal's fraction
+    # delta-rs reads negative decimals of partition values incorrectly: it puts a minus sign into the fraction.
+    if name not in ("narrow", "wide"):
         delta_rs_rows = DeltaRsTable(str(target)).to_pyarrow_table().to_pylist()
         assert {row["normal"]: comparable(row[name]) for row in delta_rs_rows} == values_read
     text = f"CAST({name} AS STRING)"

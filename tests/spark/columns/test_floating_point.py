@@ -2,8 +2,9 @@
 
 Spark's scan of Parquet files misses such rows, for two reasons:
 
-- Spark searches the dictionary of a row group for 0.0. It skips the row group if the dictionary has only -0.0.
-- Spark skips a row group if the condition is above its bounds. pyarrow, for example, leaves NaN out of the bounds.
+- Spark searches the dictionary of a row group for 0.0. It skips the row group if the dictionary contains only -0.0.
+- Spark skips a row group whose upper bound is too small for a condition such as `x > 5`. NaN satisfies this condition,
+  but some writers, such as pyarrow, do not include NaN in the bounds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from deltalite.commands.delete import delete
 from deltalite.commands.merge import merge
 from deltalite.commands.update import update
 from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, UpdateRequest
-from tests.support.loops import one_in
+from tests.support.selection import first_of_every
 from tests.support.tables import UNUSED_SOURCE, schema_json, write_foreign_table, write_numbered_file, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
@@ -32,8 +33,8 @@ SCHEMA = schema_json(
 )  # fmt: skip
 
 
-def write_table_of(table, value, **options):
-    """Write a table of one file of another writer. All rows but the last have the value in `x` and in `s.f`."""
+def write_table_with_value(table, value, **options):
+    """Write a table with one file, as another writer does. All rows but the last have the value in `x` and in `s.f`."""
     floats = [value] * (ROWS - 1) + [1.0]
     table.mkdir()
     data = pa.table({
@@ -51,7 +52,7 @@ def test_an_update_and_a_delete_find_negative_zero_and_nan(spark, tmp_path, rela
     for name, value, condition in (("zero", -0.0, "{} = 0.0"), ("nan", math.nan, "{} > 5")):
         for column in ("x", "s.f"):
             where = condition.format(column)
-            table = write_table_of(tmp_path / f"{name} {column}", value)
+            table = write_table_with_value(tmp_path / f"{name} {column}", value)
             result = update(spark, UpdateRequest(table=table, set={"id": "-1"}, condition=where))
             assert result.metrics["numUpdatedRows"] == ROWS - 1, where
             result = delete(spark, DeleteRequest(table=table, condition=where))
@@ -62,7 +63,7 @@ def test_an_update_and_a_delete_find_negative_zero_and_nan(spark, tmp_path, rela
 @pytest.mark.sample("public")
 @pytest.mark.parametrize(
     ("value", "condition"),
-    one_in(
+    first_of_every(
         2,
         [
             (-0.0, "{} <=> CAST(0 AS FLOAT)"),
@@ -75,7 +76,7 @@ def test_an_update_and_a_delete_find_negative_zero_and_nan(spark, tmp_path, rela
 )
 def test_a_read_with_a_condition_finds_negative_zero_and_nan(spark, tmp_path, relation_kind, value, condition):
     feed = {"delta.enableChangeDataFeed": "true"}
-    table = write_table_of(tmp_path / "t", value, features=("changeDataFeed",), configuration=feed)
+    table = write_table_with_value(tmp_path / "t", value, features=("changeDataFeed",), configuration=feed)
     for column in ("x", "s.f"):
         assert delta.read(spark, table, where=condition.format(column)).count() == ROWS - 1, column
     feed_options = {"readChangeFeed": True, "startingVersion": 0}
@@ -83,7 +84,7 @@ def test_a_read_with_a_condition_finds_negative_zero_and_nan(spark, tmp_path, re
 
 
 def test_merge_and_replace_where_find_negative_zero(spark, tmp_path):
-    table = write_table_of(tmp_path / "merge", -0.0)
+    table = write_table_with_value(tmp_path / "merge", -0.0)
     request = MergeRequest(
         table=table,
         sources={"source": UNUSED_SOURCE},
@@ -92,7 +93,7 @@ def test_merge_and_replace_where_find_negative_zero(spark, tmp_path):
         when_matched=(MergeClause(delete=True, condition="target.s.f = 0.0"),),
     )
     assert merge(spark, request).metrics["numTargetRowsDeleted"] == ROWS - 1
-    table = write_table_of(tmp_path / "replaced", -0.0)
+    table = write_table_with_value(tmp_path / "replaced", -0.0)
     write_rows(spark, table, "SELECT -5L AS id, 0D AS x", mode="overwrite", replace_where="x = 0.0", merge_schema=False)
     assert sorted(DeltaTable(table).to_arrow()["id"].to_pylist()) == [-5, ROWS - 1]
 

@@ -1,4 +1,4 @@
-"""The texts that other engines write for dates and times in partition values have the value of Spark's CAST."""
+"""A text that another engine wrote as the partition value of a date or time is read as Spark's CAST reads it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("name", ["date", "timestamp", "timestamp_ntz"])
-def test_a_text_has_the_value_of_sparks_cast(spark, name):
+def test_both_readers_convert_a_text_as_sparks_cast_does(spark, name):
     kind = PrimitiveType(name)
     maps = pa.array([[("p", text)] for text in TEXTS], pa.map_(pa.string(), pa.string()))
     frame = spark.createDataFrame(pa.table({"text": TEXTS, "values": maps}))
@@ -63,7 +63,7 @@ def test_a_text_has_the_value_of_sparks_cast(spark, name):
 
 
 def write_partitioned_table(tmp_path, type_name: str, *texts: str) -> Any:
-    """Write a table with a file for each text, which is its partition value; the rows have the ids 0, 1, 2, ..."""
+    """Write a table with one file of one row for each partition value in `texts`. The rows have the ids 0, 1, 2, ..."""
     root, log = tmp_path / "table", tmp_path / "table" / "_delta_log"
     log.mkdir(parents=True)
     schema = StructType((StructField("id", PrimitiveType("long")), StructField("p", PrimitiveType(type_name))))
@@ -80,7 +80,7 @@ def write_partitioned_table(tmp_path, type_name: str, *texts: str) -> Any:
     return root
 
 
-def test_both_readers_the_change_feed_and_pruning_read_days_of_other_engines(spark, tmp_path, relation_kind):
+def test_every_kind_of_read_accepts_dates_as_other_engines_write_them(spark, tmp_path, relation_kind):
     root = write_partitioned_table(tmp_path, "date", "2020-1-1", "2020-01-01 00:00:00", "2020-1-02", "2020-01-01")
     first, second = date(2020, 1, 1), date(2020, 1, 2)
     expected = [(0, first), (1, first), (2, second), (3, first)]

@@ -1,4 +1,4 @@
-"""The types char(n) and varchar(n): new rows must have the lengths, reads pad, and every operation keeps the types."""
+"""The types char(n) and varchar(n): new texts must not be longer, reads pad char(n), and operations keep the types."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ CHARS = {"c": "char(5)", "p": "char(3)", "l": "array<char(3)>", "s": "struct<x:c
 
 @pytest.fixture
 def unpadded(spark, tmp_path):
-    """A table with texts of char(n) as delta-spark 4.4 inserts them: it pads some of them with blanks."""
+    """A table with columns of the type char(n). Like delta-spark 4.4, it stores some of the texts without padding."""
     root = tmp_path / "u"
     query = (
         "SELECT * FROM VALUES (1L, 'ab', 'x', array('a'), named_struct('x', 'b')), "
@@ -194,7 +194,7 @@ def test_a_merge_compares_padded_texts_of_the_table(spark, unpadded):
         return merge(spark, MergeRequest(table=str(unpadded), sources={"source": UNUSED_SOURCE}, query=query, on=on,
             when_matched=(MergeClause(update={"id": "target.id + 10"}, condition="target.p = 'x'"),)))  # fmt: skip
 
-    merge_on("target.c = source.k")  # no row matches, as in a join in Spark
+    merge_on("target.c = source.k")  # No row matches. A join in Spark does not match these rows either.
     assert read_ids(spark, unpadded, "true") == [1, 2, 3]
     assert merge_on("target.c = rpad(source.k, 5, ' ')").metrics["numTargetRowsUpdated"] == 2
     assert merge_on("target.c = 'ab' AND source.n = 1").metrics["numTargetRowsUpdated"] == 2

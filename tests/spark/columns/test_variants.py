@@ -1,4 +1,4 @@
-"""Every operation keeps the values of variants. It shreds them in its files only if the table allows it."""
+"""Every operation keeps the values of variants, and shreds variants only in tables that allow shredding."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def is_shredded(table, *, at_least_one=False):
     All files must agree. With `at_least_one`, one file with typed columns is enough.
     """
     files = [Path(table) / path for path in DeltaTable(str(table)).files()["path"].to_pylist()]
-    answers = {"typed_value" in str(pq.ParquetFile(file).schema) for file in files}
-    assert len(answers) == 1 or at_least_one
-    return any(answers)
+    has_typed_columns = {"typed_value" in str(pq.ParquetFile(file).schema) for file in files}
+    assert len(has_typed_columns) == 1 or at_least_one
+    return any(has_typed_columns)
 
 
 @pytest.mark.parametrize("kind", PROPERTIES)
@@ -148,7 +148,7 @@ def test_the_only_statistic_of_a_variant_is_its_null_count(spark, tmp_path):
         assert (column_nulls, member_nulls) == (2, 0)
 
 
-def test_a_table_with_the_preview_features_does_not_get_the_final_ones(spark, tmp_path):
+def test_a_table_with_the_preview_features_does_not_get_the_final_features(spark, tmp_path):
     table = tmp_path / "t"
     previews = {f"delta.feature.{name}-preview": "supported" for name in ("variantType", "variantShredding")}
     write_rows(spark, table, "SELECT 1L AS id", properties=previews)

@@ -63,7 +63,7 @@ def test_a_converted_folder_of_spark_has_the_same_rows(spark, tmp_path):
     assert row_texts(delta.read(spark, folder).select(*parquet.columns)) == rows_before
 
 
-def test_narrow_integers_of_old_files_are_read_under_the_wider_type(spark, tmp_path):
+def test_narrow_integers_of_old_files_are_read_as_the_wider_type(spark, tmp_path):
     folder = str(tmp_path / "t")
     for value in ("CAST(-1 AS TINYINT)", "CAST(300 AS SMALLINT)", "100000"):
         rows = f"SELECT {value} AS n, ARRAY(NAMED_STRUCT('n', {value})) AS deep"

@@ -114,7 +114,7 @@ def test_on_rerun_replace_is_rejected_after_the_files_were_rewritten(spark, tmp_
     write_rows(spark, table, id_rows(10), mode="overwrite", replace_where="id = 10")
     write_rows(spark, table, id_rows(3))
     content_before = folder_content(table)
-    with pytest.raises(RerunRefusedError, match="version 3 has rewritten 1 of their 2 files") as error_info:
+    with pytest.raises(RerunRefusedError, match="version 3 has rewritten or removed 1 of their 2 files") as error_info:
         write_rows(spark, table, id_rows(20), generation=1, **replace)
     assert "replace_where" in error_info.value.remedy and not error_info.value.retryable
     assert folder_content(table) == content_before
@@ -137,7 +137,7 @@ def test_two_concurrent_attempts_of_one_run_write_once(spark, tmp_path, monkeypa
     assert len(data_files(table)) == 3
 
 
-def test_an_older_generation_that_comes_first_is_a_conflict(spark, tmp_path, monkeypatch):
+def test_an_older_generation_that_commits_first_is_a_conflict(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
     write_rows(spark, table, id_rows(1))
     run_before_commits(monkeypatch, lambda: write_rows(spark, table, id_rows(10), run=RUN))

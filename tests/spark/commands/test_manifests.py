@@ -1,4 +1,4 @@
-"""Symlink manifests of real tables: Spark reads the files that they name, and finds the table in each partition."""
+"""Symlink manifests of real tables: Spark reads the files that a manifest names, and gets the rows of its partition."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def id_name_rows(*pairs):
 
 @pytest.fixture
 def table(spark, tmp_path):
-    """Eight partitions with values that a path must escape, each with the ids n and n + 8."""
+    """A table with eight partitions, each with the ids n and n + 8. A path must escape most of the partition values."""
     table = tmp_path / "a {table}"
     query = id_name_rows(*((n, PARTITION_TEXTS[n % 8]) for n in range(16)))
     write_rows(spark, table, query, partition_by=("name",), properties=WITH_MANIFESTS)

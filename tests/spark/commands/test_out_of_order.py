@@ -70,8 +70,8 @@ def test_a_cleared_merge_does_not_bring_back_rows_that_a_later_day_deleted(spark
     assert late_result.as_dict()["out_of_order"] is True
     assert find_run(open_store(str(table)), run_of_day(1, generation=1)).out_of_order is True
     assert (10, 9) in rows(table)
-    later_result = upsert(spark, table, run_of_day(2, generation=1))
-    assert "out_of_order" not in later_result.as_dict() and (10, 9) not in rows(table)
+    result_of_day_2 = upsert(spark, table, run_of_day(2, generation=1))
+    assert "out_of_order" not in result_of_day_2.as_dict() and (10, 9) not in rows(table)
     allowed_result = upsert(spark, table, run_of_day(1, generation=2), out_of_order="allow")
     assert allowed_result.committed and "out_of_order" not in allowed_result.as_dict()
 
@@ -111,7 +111,7 @@ def test_a_cleared_day_that_no_later_run_changed_is_written_again(spark, table, 
         OPERATIONS[name](spark, table, run_of_day(day), day)
     rerun = OPERATIONS[name](spark, table, run_of_day(2, generation=1), 2)
     assert rerun.committed and not rerun.out_of_order
-    OPERATIONS[name](spark, table, run_of_day(3, generation=1), 2)  # the run of day 3 writes day 2
+    OPERATIONS[name](spark, table, run_of_day(3, generation=1), 2)  # The run of day 3 changes day 2.
     with pytest.raises(OutOfOrderError, match=r"version 5 \(run day 3"):
         OPERATIONS[name](spark, table, run_of_day(2, generation=2), 2)
 

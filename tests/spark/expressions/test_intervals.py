@@ -1,4 +1,4 @@
-"""The library and Spark accept the same intervals of table properties."""
+"""The library and Spark accept the same intervals in table properties."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def unknown(*columns):
 
 
 def without_null_checks(tree):
-    """The tree without the IS NOT NULL that Spark's optimizer adds."""
+    """The tree without the IS NOT NULL conditions that Spark's optimizer adds."""
     return conjunction(part for part in conjuncts(tree) if not isinstance(part, IsNotNull))
 
 
@@ -117,7 +117,7 @@ def test_a_sql_predicate_is_parsed_to_the_expected_tree(spark, text, tree):
     assert without_null_checks(parse_predicate(spark, text, SCHEMA, parameter="p")) == without_null_checks(tree)
 
 
-def test_a_long_in_list_stays_one_in_predicate(spark):
+def test_an_in_list_with_many_values_is_parsed_to_one_in_predicate(spark):
     tree = without_null_checks(
         parse_predicate(spark, f"id IN ({', '.join(map(str, range(500)))})", SCHEMA, parameter="p")
     )
@@ -173,7 +173,7 @@ def test_an_unsupported_predicate_is_rejected_with_the_parameter_and_the_reason(
     assert "replace_where" in str(error_info.value)
 
 
-def test_reads_only_tells_whether_a_predicate_uses_only_the_given_columns():
+def test_the_function_reads_only_tells_whether_a_predicate_uses_only_the_given_columns():
     assert reads_only(And((compare("day", "=", 1), IsNull(("NAME",)))), ("DAY", "name"))
     assert not reads_only(Or((compare("day", "=", 1), unknown("id"))), ("day",))
     assert reads_only(Constant(True), ())

@@ -41,7 +41,7 @@ def test_the_newest_version_gets_its_checkpoint_and_the_log_is_cleaned(spark, ta
     result = checkpoint(spark, CheckpointRequest(table=str(table)))
     assert (result.operation, result.version, result.committed, result.skipped) == ("CHECKPOINT", 11, False, False)
     assert result.metrics["numFiles"] == 12
-    assert result.metrics["numDeletedLogFiles"] == 12  # eleven commits and one checkpoint
+    assert result.metrics["numDeletedLogFiles"] == 12  # These are eleven commits and one checkpoint.
     assert (table / checkpoint_name(11)).exists() and (table / checksum_name(11)).exists()
     assert remaining_versions(table) == [11]
     assert sorted(DeltaTable(str(table)).to_arrow()["id"].to_pylist()) == list(range(12))

@@ -31,7 +31,7 @@ NTZ = Protocol(
 
 
 def comparable_row(row):
-    """The text of a row, without the order of maps and with statistics by their values."""
+    """A text that is equal for equal rows. The order of a map's entries and the JSON format do not change it."""
     fields = {**row, "partitionValues": sorted((row["partitionValues"] or {}).items())}
     fields["deletionVector"] = json.dumps(row["deletionVector"], sort_keys=True)
     fields["tags"] = sorted((row.get("tags") or {}).items())
@@ -77,14 +77,14 @@ def test_timestamp_bounds_that_a_checkpoint_stores_only_as_a_struct_keep_microse
     assert json.loads(snapshot.files["stats"][0].as_py())["maxValues"] == bounds
 
 
-def test_files_returns_the_data_files_of_a_version_as_a_data_frame(spark, golden):
+def test_the_function_files_returns_the_data_files_of_a_version_as_a_data_frame(spark, golden):
     table = str(golden / "tables" / "delta-golden" / "v2-checkpoint-json")
     files = delta.files(spark, f"{table}@v1")
     assert files.columns[:4] == ["path", "partitionValues", "size", "modificationTime"]
     assert files.count() == Snapshot.load(open_store(table), 1).files.num_rows
 
 
-def test_a_remove_that_names_the_host_removes_a_file_that_was_added_without_it(spark, tmp_path):
+def test_a_remove_matches_its_add_if_only_one_of_the_two_paths_names_the_host(spark, tmp_path):
     store = create(LocalLogStore(str(tmp_path)), add("file:///lake/a"), add("/lake/b"), add("file://localhost/lake/c"))
     commit_actions(store, remove("file://localhost/lake/a"), remove("file://localhost/lake/b"), remove("file:/lake/c"))
     snapshot = load(store)

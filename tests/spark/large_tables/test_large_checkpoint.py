@@ -1,4 +1,4 @@
-"""A checkpoint that Spark writes, in one or several files, has the actions of one that the local process writes."""
+"""A checkpoint that Spark writes, in one or several files, has the same actions as a checkpoint of a local process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint, write_large_checkpoint
 from deltalite.spark.runtime.session import settings
 from deltalite.storage.local import LocalLogStore
-from deltalite.upkeep.checkpoint import classic_checkpoint
+from deltalite.upkeep.checkpoint import encode_classic_checkpoint
 from tests.support.golden import table_names
 from tests.unit.builders import NOON_MS, add, commit_actions, load, metadata, remove, txn, vector
-from tests.unit.logs import facts
+from tests.unit.logs import state_of
 
 pytestmark = pytest.mark.usefixtures("one_task")
 
@@ -75,7 +75,7 @@ def sorted_actions(data, kind):
     column = checkpoint_rows[kind].combine_chunks()
     # Years beyond Python's calendar are compared as numbers.
     return sorted(
-        repr(_without_nulls(row)) for row in column.drop_null().cast(_dates_as_numbers(column.type)).to_pylist()
+        repr(_without_nulls(row)) for row in column.drop_null().cast(_with_integer_dates(column.type)).to_pylist()
     )
 
 
@@ -87,9 +87,10 @@ def _without_nulls(value):
     return value
 
 
-def _dates_as_numbers(kind):
+def _with_integer_dates(kind):
+    """An Arrow type with integers instead of dates."""
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_dates_as_numbers(field.type)) for field in kind])
+        return pa.struct([field.with_type(_with_integer_dates(field.type)) for field in kind])
     return pa.int32() if pa.types.is_date32(kind) else kind
 
 
@@ -106,7 +107,7 @@ def comparable_type(kind):
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_spark_writes_the_same_checkpoint_rows_as_the_local_process(spark, tmp_path, policy):
     store = create_table(tmp_path, policy)
-    local_checkpoint, facts_before = classic_checkpoint(load(store), now_ms=NOON_MS).data, facts(load(store))
+    local_checkpoint, state_before = encode_classic_checkpoint(load(store), now_ms=NOON_MS).data, state_of(load(store))
     hint = write_large_checkpoint(spark, load(store), now_ms=NOON_MS, actions_per_file=4)
     folder = SIDECAR_DIR if policy == "v2" else LOG_DIR
     parquet_files = sorted((tmp_path / folder).glob("*.parquet"))
@@ -120,7 +121,7 @@ def test_spark_writes_the_same_checkpoint_rows_as_the_local_process(spark, tmp_p
     for version in range(3):
         (tmp_path / commit_name(version)).unlink()
     assert load(store).segment.checkpoint.version == 2
-    assert facts(load(store))[:5] == facts_before[:5]
+    assert state_of(load(store))[:5] == state_before[:5]
     assert load(store).tombstones(["path"])["path"].to_pylist() == ["f%200"]  # the tombstone of "gone" has expired
     assert not list(tmp_path.glob("_deltalite_staging/*"))
 
@@ -136,12 +137,12 @@ def test_write_any_checkpoint_uses_spark_only_above_the_limit_of_files(spark, tm
 @pytest.mark.campaign
 def test_a_corrupt_checkpoint_is_ignored_and_replaced(spark, tmp_path):
     store = create_table(tmp_path, "classic")
-    facts_before = facts(load(store))
+    state_before = state_of(load(store))
     for version in (1, 2):
         (tmp_path / checkpoint_name(version)).write_bytes(b"PAR1 torn")
     hint = write_large_checkpoint(spark, load(store), now_ms=NOON_MS)
-    assert (hint.parts, hint.num_of_add_files) == (2, len(facts_before[4]))
-    assert facts(load(store))[:5] == facts_before[:5]
+    assert (hint.parts, hint.num_of_add_files) == (2, len(state_before[4]))
+    assert state_of(load(store))[:5] == state_before[:5]
     assert write_large_checkpoint(spark, load(store), now_ms=NOON_MS) is None
 
 
@@ -161,11 +162,10 @@ def test_a_golden_table_loads_the_same_from_a_checkpoint_that_spark_wrote(spark,
     store = LocalLogStore(str(tmp_path / "t"))
     for old_checkpoint in (tmp_path / "t" / LOG_DIR).glob(f"{load(store).version:020d}.checkpoint*"):
         old_checkpoint.unlink()
-    facts_before = facts(load(store))
+    state_before = state_of(load(store))
     snapshot = Snapshot.load(store)
-    now_ms = 0  # nothing expires
-    write_large_checkpoint(spark, snapshot, now_ms=now_ms)
+    write_large_checkpoint(spark, snapshot, now_ms=0)  # At this time, no tombstone has expired.
     reloaded = load(store)
     assert reloaded.segment.checkpoint.version == snapshot.version
-    assert [repr(fact) for fact in facts(reloaded)[:4]] == [repr(fact) for fact in facts_before[:4]]
+    assert [repr(part) for part in state_of(reloaded)[:4]] == [repr(part) for part in state_before[:4]]
     assert reloaded.files.num_rows == snapshot.files.num_rows

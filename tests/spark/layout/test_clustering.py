@@ -1,4 +1,4 @@
-"""An optimize orders a clustered table along a Hilbert curve, and does not order files again that are clustered."""
+"""An optimize orders the rows of a clustered table along a Hilbert curve. It keeps files that are clustered already."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def clustering_columns_of(table):
 
 
 def count_possible_files(table, column, value):
-    """The number of files with bounds around the value."""
+    """The number of files whose bounds include the value."""
     stats_of_files = [json.loads(text) for text in DeltaTable(str(table)).files()["stats"].to_pylist()]
     path = column.split(".")
 
@@ -118,7 +118,7 @@ def test_a_table_with_column_mapping_records_physical_names_of_its_clustering_co
     [
         ({"cluster_by": ["nope"]}, InvalidRequestError, "cluster_by names the column 'nope'"),
         ({"cluster_by": ["s"]}, InvalidRequestError, "no bounds"),
-        ({"cluster_by": ["`"]}, InvalidRequestError, "cluster_by has '`'"),
+        ({"cluster_by": ["`"]}, InvalidRequestError, "cluster_by contains '`'"),
         ({"cluster_by": ["x", "`x`"]}, InvalidRequestError, "twice"),
         ({"cluster_by": ["id", "x", "s.y", "a", "b"]}, InvalidRequestError, "5 columns"),
         ({"partition_by": ["x"]}, SchemaMismatchError, "partitioned by ()"),
@@ -183,7 +183,7 @@ def test_an_optimize_replans_if_the_clustering_columns_change_between_two_commit
     assert rows(table) == rows_before
 
 
-def test_a_second_full_run_of_several_commits_does_nothing(spark, table):
+def test_a_full_optimize_does_nothing_after_a_full_optimize_with_several_commits(spark, table):
     for start in (0, 1_000, 2_000):
         write_rows(spark, table, QUERY.format(start, start + 1_000, 1))
     assert optimize_table(spark, table, full=True, max_commit_bytes=1).committed

@@ -13,7 +13,7 @@ from deltalite.commands.optimize import command
 from deltalite.inspection.verify import verify
 from deltalite.requests import OptimizeRequest
 from deltalite.storage.local import LocalLogStore
-from tests.support.packing import append_small_files, assert_all_readers_agree, files_by_part, rows_by_version
+from tests.support.packing import append_small_files, assert_all_readers_agree, file_counts_by_part, rows_by_version
 from tests.support.properties import VECTORS
 from tests.support.racing import run_before_commits
 from tests.support.tables import actions_of, data_files, delete_rows, optimize_table, rows, update_rows, write_rows
@@ -55,17 +55,17 @@ def test_a_retry_continues_after_the_commits_of_a_killed_attempt(spark, table, m
     with pytest.raises(RuntimeError):
         optimize_table(spark, table, run=RUN, max_commit_bytes=1)
     monkeypatch.setattr(command, "commit_proposal", commit_proposal)
-    first_removed = {remove["path"] for remove in actions_of(table, 3)["remove"]}
+    removed_before = {remove["path"] for remove in actions_of(table, 3)["remove"]}
     result = optimize_table(spark, table, run=RUN, max_commit_bytes=1)
-    later_removed = {remove["path"] for version in (4, 5) for remove in actions_of(table, version)["remove"]}
-    assert (result.version, result.skipped, len(first_removed), len(later_removed)) == (5, False, 6, 12)
-    assert first_removed.isdisjoint(later_removed)
+    removed_by_retry = {remove["path"] for version in (4, 5) for remove in actions_of(table, version)["remove"]}
+    assert (result.version, result.skipped, len(removed_before), len(removed_by_retry)) == (5, False, 6, 12)
+    assert removed_before.isdisjoint(removed_by_retry)
     assert_all_readers_agree(spark, table, rows_before)
 
 
 @pytest.fixture
 def rival(monkeypatch):
-    """Return `rival(change, times)`, which runs `change(number)` before each of the next `times` commits."""
+    """Return `rival(change, times)`, which makes `change(number)` run before each of the next `times` commits."""
 
     def add_rival(change, times=1):
         run_before_commits(monkeypatch, *(partial(change, number) for number in range(times)))
@@ -103,7 +103,7 @@ def test_an_append_and_a_change_of_other_files_do_not_conflict(spark, table, riv
     )
     result = optimize_table(spark, table, conflict_retries=0, where="part < 2", run=RUN)
     assert (result.version, result.read_version) == (6, 3) and "numFilesLeft" not in result.metrics
-    assert files_by_part(table) == {"0": 2, "1": 1}
+    assert file_counts_by_part(table) == {"0": 2, "1": 1}
     assert [row[0] for row in sorted(rows(table))] == [*range(30), 100]
 
 
@@ -116,7 +116,7 @@ def test_bins_with_files_that_a_winning_commit_changed_are_replanned(spark, tabl
     assert [add["partitionValues"]["part"] for add in actions_of(table, 4)["add"]] == ["1"]
     assert [add["partitionValues"]["part"] for add in actions_of(table, 5)["add"]] == ["0"]
     assert result.version == 5 and result.metrics["totalNumAddedFiles"] == 2
-    assert files_by_part(table) == {"0": 1, "1": 1}
+    assert file_counts_by_part(table) == {"0": 1, "1": 1}
     assert [row[0] for row in sorted(rows(table))] == [n for n in range(30) if n != 4]
     assert data_files(table) == {add["path"] for version in range(6) for add in actions_of(table, version)["add"]}
     assert verify(LocalLogStore(str(table))).findings == ()
@@ -169,5 +169,5 @@ def test_an_optimize_replans_after_a_change_of_the_schema(spark, table, rival):
     append_small_files(spark, table)
     rival(lambda _n: write_rows(spark, table, "SELECT 100L AS id, 0 AS part, 0L AS x, 'new' AS y", merge_schema=True))
     optimize_table(spark, table, run=RUN)
-    assert files_by_part(table) == {"0": 1, "1": 1}
+    assert file_counts_by_part(table) == {"0": 1, "1": 1}
     assert len(rows(table)) == 31 and DeltaTable(str(table)).schema.names == ["id", "part", "x", "y"]

@@ -21,7 +21,7 @@ from deltalite.requests import OptimizeRequest
 from deltalite.snapshot import Snapshot
 from deltalite.spark.layout import rearranging
 from deltalite.storage.local import LocalLogStore
-from tests.support.packing import append_small_files, assert_all_readers_agree, files_by_part, rows_by_version
+from tests.support.packing import append_small_files, assert_all_readers_agree, file_counts_by_part, rows_by_version
 from tests.support.properties import VECTORS
 from tests.support.tables import (
     actions_of,
@@ -49,9 +49,9 @@ def table(tmp_path):
 def test_small_files_are_packed_by_partition_and_the_history_has_the_metrics(spark, table):
     append_small_files(spark, table, properties={"delta.enableChangeDataFeed": "true"})
     rows_before = rows_by_version(table)
-    assert files_by_part(table) == {"0": 6, "1": 6}
+    assert file_counts_by_part(table) == {"0": 6, "1": 6}
     result = optimize_table(spark, table, run=RUN)
-    assert files_by_part(table) == {"0": 1, "1": 1}
+    assert file_counts_by_part(table) == {"0": 1, "1": 1}
     assert_all_readers_agree(spark, table, rows_before)
     actions = actions_of(table, 3)
     assert len(actions["add"]) == 2 and len(actions["remove"]) == 12 and "cdc" not in actions
@@ -80,15 +80,15 @@ def test_a_second_run_packs_nothing_and_a_retry_commits_nothing(spark, table):
     assert (second_run.committed, second_run.version, second_run.metrics["numAddedFiles"]) == (True, 4, 0)
     actions = actions_of(table, 4)
     assert (actions["add"], actions["remove"], actions["txn"]["appId"]) == ([], [], "another")
-    without_run = optimize_table(spark, table)
-    assert (without_run.committed, without_run.version) == (False, 4)
+    result_without_run = optimize_table(spark, table)
+    assert (result_without_run.committed, result_without_run.version) == (False, 4)
 
 
-def test_only_the_partitions_of_where_are_packed(spark, table):
+def test_an_optimize_with_where_packs_only_the_selected_partitions(spark, table):
     append_small_files(spark, table, parts=3)
     rows_before = rows_by_version(table)
     optimize_table(spark, table, where="part IN (0, 2) AND part + 1 > 1")
-    assert files_by_part(table) == {"0": 6, "1": 6, "2": 1}
+    assert file_counts_by_part(table) == {"0": 6, "1": 6, "2": 1}
     assert_all_readers_agree(spark, table, rows_before)
     assert json.loads(actions_of(table, 3)["commitInfo"]["operationParameters"]["predicate"]) == [
         "part IN (0, 2) AND part + 1 > 1"
@@ -172,7 +172,7 @@ def test_many_small_bins_are_one_job_that_writes_a_file_for_each_bin(spark, tabl
     rows_before = rows_by_version(table)
     assert [job.shuffles for job in rearranging.jobs_for([1] * 11)] == [True]
     optimize_table(spark, table)
-    assert set(files_by_part(table).values()) == {1}
+    assert set(file_counts_by_part(table).values()) == {1}
     assert_all_readers_agree(spark, table, rows_before)
 
 
@@ -194,7 +194,7 @@ def test_large_and_small_bins_are_in_different_jobs_of_limited_size():
 
 @pytest.mark.parametrize("options", [{}, {"z_order_by": ["x"]}], ids=["packed", "ordered"])
 def test_the_files_of_a_plan_are_in_one_chunk(spark, table, options):
-    """Each bin selects its files from this table, and the time for a selection grows with the number of chunks."""
+    """Each bin selects its files from `plan.files`, and the time for a selection grows with the number of chunks."""
     append_small_files(spark, table, parts=1)
     snapshot = Snapshot.load(LocalLogStore(str(table)))
     assert snapshot.files_with(tuple(ADD_TYPES))["path"].num_chunks > 1, "the replay returns several chunks"
@@ -230,7 +230,7 @@ def test_an_invalid_parameter_is_rejected_before_a_row_is_read(spark, table, opt
     assert error_info.value.remedy and DeltaTable(str(table)).version == 0
 
 
-def test_a_clustered_table_is_packed_and_z_order_is_rejected(spark, table):
+def test_a_clustered_table_is_packed_and_rejects_a_z_order(spark, table):
     table.mkdir()
     adds = [{**write_data_file(table, f"{n}.parquet", id=pa.array([n], pa.int64())), "stats": '{"numRecords":1}'}
             for n in range(3)]  # fmt: skip
@@ -241,7 +241,7 @@ def test_a_clustered_table_is_packed_and_z_order_is_rejected(spark, table):
     with pytest.raises(InvalidRequestError, match="is a clustered table"):
         optimize_table(spark, table, z_order_by=["id"])
     optimize_table(spark, table)
-    assert files_by_part(table) == {None: 1} and rows(table) == [(0,), (1,), (2,)]
+    assert file_counts_by_part(table) == {None: 1} and rows(table) == [(0,), (1,), (2,)]
 
 
 def test_a_table_with_an_unwritable_feature_is_not_changed(spark, table):

@@ -41,7 +41,7 @@ def table(tmp_path):
 
 
 def count_possible_files(table, column, value):
-    """The number of files that may have rows with this value."""
+    """The number of files that may contain rows with this value."""
     snapshot = Snapshot.load(open_store(str(table)))
     predicate = Comparison(column=(column,), operator=Operator.EQ, literal=value)
     return prune(snapshot.files, predicate, snapshot.table_schema).num_rows
@@ -167,9 +167,9 @@ def test_a_row_goes_to_the_same_file_when_its_task_runs_again(spark, table):
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in (1, 2))])
 @pytest.mark.slow
-def test_after_any_history_every_version_reads_the_same(spark, table, seed):
-    chance = random.Random(seed)
-    properties = chance.choice([{}, VECTORS, VECTORS | {"delta.columnMapping.mode": "name"}])
+def test_an_optimize_changes_no_row_of_any_version_in_a_random_history(spark, table, seed):
+    rnd = random.Random(seed)
+    properties = rnd.choice([{}, VECTORS, VECTORS | {"delta.columnMapping.mode": "name"}])
     query = "SELECT id, CAST(id % 3 AS INT) AS part, CAST(rand({}) * 100 AS INT) AS x FROM range({}, {}, 1, 2)"
     write_rows(spark, table, query.format(seed, 0, 60), partition_by=("part",), properties=properties)
     options = [
@@ -177,15 +177,15 @@ def test_after_any_history_every_version_reads_the_same(spark, table, seed):
         {"z_order_by": ["x"], "target_file_size": 900}, {"max_commit_bytes": 1},
     ]  # fmt: skip
     for step in range(1, 5):
-        match chance.randrange(3):
+        match rnd.randrange(3):
             case 0:
                 write_rows(spark, table, query.format(step, 60 * step, 60 * step + 30))
             case 1:
-                delete_rows(spark, table, f"x < {chance.randrange(60)} AND id % {chance.randint(1, 4)} = 0")
+                delete_rows(spark, table, f"x < {rnd.randrange(60)} AND id % {rnd.randint(1, 4)} = 0")
             case _:
-                update_rows(spark, table, {"x": "x + 1"}, f"id % {chance.randint(2, 5)} = 1")
+                update_rows(spark, table, {"x": "x + 1"}, f"id % {rnd.randint(2, 5)} = 1")
         rows_before = rows_by_version(table)
-        step_options = chance.choice(options)
+        step_options = rnd.choice(options)
         optimize_table(spark, table, **step_options)
         rows_after = rows_by_version(table)
         assert {version: rows_after[version] for version in rows_before} == rows_before, step_options

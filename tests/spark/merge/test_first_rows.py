@@ -26,15 +26,15 @@ def test_the_first_run_creates_the_table_and_the_next_run_merges_into_it(spark, 
     options = {**UPSERT, "partition_by": ("day",), "properties": {"delta.enableChangeDataFeed": "true"}}
     with pytest.raises(TableNotFoundError):
         merge_into(spark, table, source_query("1, 'a', 'x'"), ON, matched=UPSERT["matched"])
-    first = merge_into(spark, table, source_query("1, 'a', 'x'", "2, 'b', 'y'"), ON, run="one", **options)
-    assert (first.version, first.operation, first.committed) == (0, "MERGE", True)
-    assert first.metrics["numTargetRowsInserted"] == 2
+    result = merge_into(spark, table, source_query("1, 'a', 'x'", "2, 'b', 'y'"), ON, run="one", **options)
+    assert (result.version, result.operation, result.committed) == (0, "MERGE", True)
+    assert result.metrics["numTargetRowsInserted"] == 2
     actions = actions_of(table, 0)
     assert actions["metaData"]["partitionColumns"] == ["day"] and actions["txn"]["appId"] == "one" and actions["add"]
     assert actions["metaData"]["configuration"] == {"delta.enableChangeDataFeed": "true"}
     assert merge_into(spark, table, source_query("9, 'z', 'z'"), ON, run="one", **options).skipped
-    second = merge_into(spark, table, source_query("2, 'c', 'y'", "3, 'd', 'y'"), ON, run="two", **options)
-    assert second.metrics["numTargetRowsUpdated"] == 1
+    result = merge_into(spark, table, source_query("2, 'c', 'y'", "3, 'd', 'y'"), ON, run="two", **options)
+    assert result.metrics["numTargetRowsUpdated"] == 1
     assert rows(table) == [(1, "a", "x"), (2, "c", "y"), (3, "d", "y")]
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from deltalite.errors import MultipleMatchesError
 from deltalite.requests import Source
-from tests.support.loops import one_in
 from tests.support.merging import feed, merge_into
 from tests.support.properties import FEED, VECTORS
+from tests.support.selection import first_of_every
 from tests.support.tables import delta_rs_rows, folder_content, rows, sorted_rows, spark_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -80,7 +80,7 @@ STEPS = {
         [],
     ),
 }
-"""Merges that run one after the other.
+"""Merges that run one after the other, by the kind of their clauses.
 
 Each has the source rows, the clauses, the updated and inserted rows by key, the keys of the deleted rows, and the
 inserted rows with a null key.
@@ -155,8 +155,8 @@ CONDITIONS: list[tuple[str, str, list[int | None]]] = [
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize(("on", "keys", "matched_keys"), one_in(3, CONDITIONS))
-def test_rows_match_where_on_is_true(spark, tmp_path, on, keys, matched_keys):
+@pytest.mark.parametrize(("on", "keys", "matched_keys"), first_of_every(3, CONDITIONS))
+def test_a_merge_matches_the_rows_for_which_its_on_condition_is_true(spark, tmp_path, on, keys, matched_keys):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, note", "1, 'one'", "2, 'two'", "NULL, 'none'"))
     lines = ", ".join(f"({key})" for key in (keys or "0").split(", "))
@@ -167,8 +167,8 @@ def test_rows_match_where_on_is_true(spark, tmp_path, on, keys, matched_keys):
     assert [key for key, note in rows_read if note == "hit"] == matched_keys
     insert_count = len(keys.split(", ")) - bool(matched_keys) if keys else 0
     insert_count = 0 if on == "target.id <=> source.key" else insert_count
-    inserted = result.metrics.get("numTargetRowsInserted", 0)
-    assert sum(note == "new" for _, note in rows_read) == insert_count == inserted
+    reported_count = result.metrics.get("numTargetRowsInserted", 0)
+    assert sum(note == "new" for _, note in rows_read) == insert_count == reported_count
     assert result.committed is bool(matched_keys or insert_count)
 
 

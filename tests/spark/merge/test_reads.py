@@ -10,9 +10,9 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.errors import ConcurrentAppendException
 from deltalite.requests import Source
-from tests.support.loops import sampled
 from tests.support.merging import merge_into
 from tests.support.racing import run_before_commits
+from tests.support.selection import sampled
 from tests.support.tables import actions_of, data_files, folder_content, rows, sorted_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -21,7 +21,7 @@ RUN = "ns/dag/merge/-1/manual"
 ON = "target.id = source.id"
 UPSERT = {"matched": [{"update": {"note": "source.note"}}], "inserts": [{"insert": "*"}]}
 NAMES = "id, day, note"
-OLD = [(number, day, "old") for day in "abc" for number in (5, 105, 1005)]
+OLD_ROWS = [(number, day, "old") for day in "abc" for number in (5, 105, 1005)]
 SOURCE_ROWS = "5, 'a', 'new'", "1005, 'a', 'new'", "1006, 'a', 'new'"
 
 
@@ -34,7 +34,7 @@ def query_for(table_rows):
 def table(spark, tmp_path):
     """A table with three partitions, each with one file for each of three ids."""
     for number in (5, 105, 1005):
-        write_rows(spark, tmp_path / "t", query_for(row for row in OLD if row[0] == number), partition_by=("day",))
+        write_rows(spark, tmp_path / "t", query_for(row for row in OLD_ROWS if row[0] == number), partition_by=("day",))
     return tmp_path / "t"
 
 
@@ -47,15 +47,15 @@ def before_commit(monkeypatch):
 def delete_data_files_except(table, *remaining):
     """Delete the data files of all but these (id, day) pairs, so that a scan of a deleted file fails."""
     files = DeltaTable(str(table)).files().to_pylist()
-    assert len(files) == len(OLD)
+    assert len(files) == len(OLD_ROWS)
     for file in files:
         id_and_day = (json.loads(file["stats"])["minValues"]["id"], file["partition_values"][0][1])
         if id_and_day not in remaining:
             (table / file["path"]).unlink()
 
 
-# For each kind of condition: the condition, and the (id, day) of each file that may match.
-READS = {
+# For each kind of ON condition: the condition, and the (id, day) of each file that may match.
+CONDITIONS = {
     "a literal and the source's keys": ("target.day = 'a' AND target.id = source.id", (5, "a"), (1005, "a")),
     "the source's partitions and keys": ("target.day = source.day AND target.id = source.id", (5, "a"), (1005, "a")),
     "the source's keys": (ON, *((number, day) for number in (5, 1005) for day in "abc")),
@@ -65,10 +65,10 @@ READS = {
 
 
 @pytest.mark.parametrize(
-    "reads", sampled(list(READS), {"the source's partitions and keys", "null-safe, with another type"})
+    "kind", sampled(list(CONDITIONS), {"the source's partitions and keys", "null-safe, with another type"})
 )
-def test_a_file_that_cannot_match_is_not_read(spark, table, reads):
-    on, *possible_matches = READS[reads]
+def test_a_file_that_cannot_match_is_not_read(spark, table, kind):
+    on, *possible_matches = CONDITIONS[kind]
     delete_data_files_except(table, *possible_matches)
     result = merge_into(spark, table, values(NAMES, *SOURCE_ROWS), on, **UPSERT)
     assert result.metrics["numTargetRowsUpdated"] == len(possible_matches) == result.metrics["numTargetFilesRemoved"]
@@ -94,7 +94,7 @@ def test_a_concurrent_append_conflicts_only_if_a_clause_may_apply_to_its_rows(sp
             ("900, 'c', 'theirs'",),
         ),
         (
-            lambda: merge(f"{query_for(OLD)} WHERE false", by_source=[{"delete": True, "condition": "day = 'c'"}]),
+            lambda: merge(f"{query_for(OLD_ROWS)} WHERE false", by_source=[{"delete": True, "condition": "day = 'c'"}]),
             ("5, 'a', 'theirs'",),
         ),
     ]  # fmt: skip
@@ -133,7 +133,7 @@ def test_a_merge_reads_its_source_once_even_if_it_replans(spark, table, before_c
     """A winning commit inserts one of the keys, and the input file is deleted. The UDF still runs once for each row."""
     if vectors:
         table = tmp_path / "vectors"
-        write_rows(spark, table, query_for(OLD), properties={"delta.enableDeletionVectors": "true"})
+        write_rows(spark, table, query_for(OLD_ROWS), properties={"delta.enableDeletionVectors": "true"})
     landing = tmp_path / "landing.csv"
     landing.write_text("".join(f"{number},n{number}\n" for number in (5, 105, 7000, 7001)))
     calls = spark.sparkContext.accumulator(0)
@@ -158,7 +158,7 @@ def test_a_merge_reads_its_source_once_even_if_it_replans(spark, table, before_c
         sources={"landed": Source(format="csv", path=str(landing), schema="id INT, note STRING")},
         **UPSERT,
     )
-    updated_rows = [(number, day, "old" if number == 1005 else f"n{number}") for number, day, _ in OLD]
+    updated_rows = [(number, day, "old" if number == 1005 else f"n{number}") for number, day, _ in OLD_ROWS]
     assert rows(table) == sorted_rows([*updated_rows, (7000, "w", "n7000"), (7001, "n", "n7001")])
     assert result.version == result.read_version + 1 and calls.value == 4
     added_files = {file["path"] for file in actions_of(table, result.version)["add"]}
@@ -213,7 +213,7 @@ OPERATION_PARAMETERS = {
 def test_the_commit_info_has_the_operation_parameters_and_metrics_of_spark(spark, tmp_path, kind):
     table = tmp_path / "t"
     features = ("delta.enableDeletionVectors", "delta.enableChangeDataFeed") if kind != "files" else ()
-    write_rows(spark, table, query_for(OLD).replace("SELECT", "SELECT /*+ COALESCE(1) */"), partition_by=("day",),
+    write_rows(spark, table, query_for(OLD_ROWS).replace("SELECT", "SELECT /*+ COALESCE(1) */"), partition_by=("day",),
         properties=dict.fromkeys(features, "true"))  # fmt: skip
     source = values(NAMES, "5, 'a', 'go'", "105, 'a', 'new'", "7, 'b', 'new'", "-7, 'b', 'no'")
     result = merge_into(spark, table, source, f"{ON} AND target.day = source.day", **CLAUSES)

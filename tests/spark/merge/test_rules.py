@@ -18,7 +18,7 @@ from deltalite.errors import (
     TableNotFoundError,
 )
 from deltalite.requests import Source
-from tests.support.column_rules import high_water_marks, ruled_table
+from tests.support.column_rules import high_water_marks, table_with_column_rules
 from tests.support.merging import feed, merge_into
 from tests.support.properties import FEED
 from tests.support.tables import actions_of, folder_content, rows, sorted_rows, spark_rows, values, write_rows
@@ -30,11 +30,11 @@ DAY = dt.date(2026, 2, 3)
 UPSERT = {"matched": [{"update": "*"}], "inserts": [{"insert": "*"}]}
 
 
-def assert_rejected(spark, table, error, *texts, query=None, on=ON, **merge):
+def assert_rejected(spark, table, error, *texts, query=None, on=ON, **merge_options):
     """Assert that the merge fails with these texts in its error, and leaves the files of the table unchanged."""
     content_before = folder_content(table)
     with pytest.raises(error) as error_info:
-        merge_into(spark, table, query, on, **merge)
+        merge_into(spark, table, query, on, **merge_options)
     text = f"{error_info.value.problem} {error_info.value.remedy}"
     assert all(expected_text in text for expected_text in texts), text
     assert error_info.value.remedy and folder_content(table) == content_before
@@ -43,7 +43,7 @@ def assert_rejected(spark, table, error, *texts, query=None, on=ON, **merge):
 ROW_QUERY = "SELECT 1L AS id, 5 AS n, 1.25BD AS d, DATE'2026-01-01' AS day, 'a' AS name, CAST(7 AS DOUBLE) AS x"
 
 
-LOSSLESS = (
+LOSSLESS_UPDATES = (
     {
         "n": ("7L", 7),
         "d": ("9.50000BD", Decimal("9.50")),
@@ -73,7 +73,7 @@ LOSSLESS = (
 def test_values_are_cast_without_loss(spark, tmp_path, place):
     table = tmp_path / "t"
     write_rows(spark, table, ROW_QUERY)
-    for new_values in LOSSLESS:
+    for new_values in LOSSLESS_UPDATES:
         if place == "source":
             source_columns = ", ".join(f"{value} AS v_{column}" for column, (value, _) in new_values.items())
             query, update = f"SELECT 1L AS id, {source_columns}", {column: f"v_{column}" for column in new_values}
@@ -110,8 +110,8 @@ def test_a_merge_with_a_value_that_a_cast_would_change_is_rejected(spark, tmp_pa
         )  # fmt: skip
 
 
-REJECTED = [
-    # Each case: the arguments that differ, the error, and texts of its message.
+INVALID_MERGES = [
+    # Each case: the arguments that replace or extend those of a valid merge, the error, and texts of its message.
     ({"on": "target.id = source.nope"}, InvalidRequestError, "condition on", "nope"),
     ({"on": "id = 1"}, InvalidRequestError, "condition on", "AMBIGUOUS"),
     ({"on": "target.id"}, InvalidRequestError, "condition on", "not boolean"),
@@ -177,7 +177,7 @@ REJECTED = [
 def test_an_invalid_merge_is_rejected_with_the_clause_at_fault(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, ROW_QUERY)
-    for overrides, error, *texts in REJECTED:
+    for overrides, error, *texts in INVALID_MERGES:
         merge = {"query": "SELECT 1L AS id, 1 AS other"} | overrides
         if not {"matched", "inserts", "by_source"} & merge.keys():
             merge["matched"] = [{"delete": True}]
@@ -193,7 +193,7 @@ def test_an_invalid_merge_is_rejected_with_the_clause_at_fault(spark, tmp_path):
 
 @pytest.mark.slow
 def test_column_rules_apply_to_updated_and_inserted_rows(spark, tmp_path):
-    table = ruled_table(tmp_path / "t")
+    table = table_with_column_rules(tmp_path / "t")
     source = "SELECT * FROM VALUES {} AS rows(id, x, at)"
     first_source_rows = "(1L, 1, TIMESTAMP'2026-01-01 10:00:00'), (2L, 2, TIMESTAMP'2026-01-02 10:00:00')"
     assert (
@@ -288,7 +288,8 @@ def test_schema_evolution_adds_only_the_columns_that_the_clauses_assign(spark, t
     table = tmp_path / "t"
     write_rows(spark, table, values("id, a", "1, 'a'", "2, 'b'"))
     query = "SELECT 1 AS id, 'n' AS a, 5 AS b, 'c' AS c, NULL AS d UNION ALL SELECT 3, 'o', 6, 'd', NULL"
-    merge_into(spark, table, query, ON, **UPSERT)  # without evolution, the merge ignores the new columns of the source
+    # Without schema evolution, the merge ignores the new columns of the source.
+    merge_into(spark, table, query, ON, **UPSERT)
     assert rows(table) == sorted_rows([(1, "n"), (2, "b"), (3, "o")])
     clauses = {"matched": [{"update": {"b": "source.b", "target.C": "'set'"}}], "inserts": [{"insert": {"id": "id"}}]}
     assert_rejected(spark, table, InvalidRequestError, "'b'", query=query, **clauses)

@@ -33,8 +33,8 @@ DELETION_VECTORS = {"features": ("deletionVectors",)}
 def table_with_deleted_rows(tmp_path):
     """A table of three files, and its remaining rows.
 
-    The first file has deleted rows at the ends of words and row groups, the second has none.
-    The third has only deleted rows.
+    The first file has deleted rows at the ends of 64-bit words and of row groups. The second file has no deleted rows,
+    and the third has only deleted rows.
     """
     table = tmp_path / "t"
     deleted_positions = [0, 1, 62, 63, 64, 127, 128, 299, 300, 640, 998, 999]
@@ -119,7 +119,7 @@ def test_scan_rows_selects_or_excludes_the_given_positions_of_each_file(spark, t
     assert sorted_rows(rows_read) == sorted_rows([*expected, *((n, 7) for n in range(200))])
 
 
-def test_words_of_encodes_every_position_that_a_file_can_have(spark):
+def test_the_function_words_of_encodes_every_position_that_a_file_can_have(spark):
     positions = pa.array([0, 1, 63, 64, 127, 4_294_967_296, 2**38, 2**40 + 63], pa.int64())
     words = row_selection.words_of([pa.array([], pa.int64()), positions]).to_pylist()
     files_words_bits = [(row["word"] >> 32, row["word"] & (1 << 32) - 1, row["bits"]) for row in words]

@@ -1,4 +1,4 @@
-"""Spark reads data files with table features in both ways: mapped columns, wider types, void columns and more.
+"""Spark reads data files of tables with features, such as mapped columns, wider types and void columns.
 
 The tests build the tables by hand and compute the expected rows without a reader of this library.
 """
@@ -141,7 +141,7 @@ WIDE = [
 ]  # fmt: skip
 # (type before the change, type after the change)
 PAIRS = [(old, new) for old in NARROW for new in WIDE if old != new and is_widening(parse_type(old), parse_type(new))]
-ARROW = {
+ARROW_TYPES = {
     "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(), "double": pa.float64(),
     "timestamp_ntz": pa.timestamp("us"),
 }  # fmt: skip
@@ -161,7 +161,11 @@ def widened(value, new_type):
 
 
 def arrow_type(name):
-    return pa.decimal128(*json.loads(name.replace("decimal(", "[").replace(")", "]"))) if "(" in name else ARROW[name]
+    return (
+        pa.decimal128(*json.loads(name.replace("decimal(", "[").replace(")", "]")))
+        if "(" in name
+        else ARROW_TYPES[name]
+    )
 
 
 @pytest.mark.parametrize("dictionary", [True, False])

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
 
 VARIANT = StructType().add("metadata", BinaryType()).add("value", BinaryType())
 EXPECTED_FAILURES = {}
-"""By the table's name: one sentence with the reason."""
+"""The golden tables that Spark does not read as expected: for each name, a sentence with the reason."""
 
 
 def rows_of_table(spark, golden, name, **version):
@@ -89,7 +89,7 @@ def test_the_error_names_the_unsupported_protocol_feature(spark, golden, name):
 
 
 @pytest.mark.parametrize("name", table_names("log-only"))
-def test_missing_data_files_never_give_fewer_rows(spark, golden, name):
+def test_a_read_of_missing_data_files_is_an_error(spark, golden, name):
     if expected_metadata(golden, name)["num_files"]:
         with pytest.raises(CorruptDataFileError):
             rows_of_table(spark, golden, name)

@@ -29,16 +29,18 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.generated_code
 
 
 @pytest.fixture
-def one_row(spark, tmp_path):
+def one_row_sources(spark, tmp_path):
     path = str(tmp_path / "one-row")
     spark.sql("SELECT 1 AS n").write.parquet(path)
     return {"source": Source(format="parquet", path=path)}
 
 
 @pytest.fixture
-def write_query(spark, tmp_path, one_row):
+def write_query(spark, tmp_path, one_row_sources):
     def write_query(query, table="table", **parameters):
-        return write(spark, WriteRequest(table=str(tmp_path / table), sources=one_row, query=query, **parameters))
+        return write(
+            spark, WriteRequest(table=str(tmp_path / table), sources=one_row_sources, query=query, **parameters)
+        )
 
     return write_query
 
@@ -90,7 +92,7 @@ def test_a_partition_value_outside_the_years_1_to_9999_is_rejected(write_query, 
 
 
 def test_a_binary_partition_value_that_is_not_utf8_is_rejected(write_query, tmp_path):
-    """delta-rs creates such tables; this library does not. Spark and the log store partition values as text."""
+    """delta-rs creates such tables; this library does not. Partition values are text in the log and in Spark."""
     binary_rows = pa.table({"id": [1], "p": pa.array([b"a"])})
     deltalake.write_deltalake(str(tmp_path / "table"), binary_rows, partition_by=["p"])
     write_query("SELECT 2L AS id, X'C3BC' AS p")
@@ -176,6 +178,8 @@ def test_the_error_names_a_replace_where_that_spark_cannot_compute(write_query, 
     assert len(rows(tmp_path)) == 1
 
 
-def test_source_names_that_differ_only_in_case_are_rejected(one_row):
+def test_source_names_that_differ_only_in_case_are_rejected(one_row_sources):
     with pytest.raises(InvalidRequestError, match="differ only in case: a, A"):
-        WriteRequest(table="/t", sources={"a": one_row["source"], "A": one_row["source"]}, query="SELECT 1 AS x")
+        WriteRequest(
+            table="/t", sources={"a": one_row_sources["source"], "A": one_row_sources["source"]}, query="SELECT 1 AS x"
+        )

@@ -40,7 +40,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture(scope="module")
 def versioned_table(spark, tmp_path_factory):
-    """A table with three versions, one hour apart from noon on. Each version appends one row."""
+    """A table with three versions, at 12:00, 13:00 and 14:00. Each version appends one row."""
     table = tmp_path_factory.mktemp("read") / "t"
     for n in range(3):
         write_rows(spark, table, values("id, day", f"{n}, 'd{n}'"), partition_by=("day",))
@@ -181,7 +181,7 @@ def test_partition_values_are_read_if_the_log_spells_the_column_in_another_case(
 
 
 @pytest.fixture
-def feed(tmp_path):
+def feed_table(tmp_path):
     """A table with a change data feed and four versions.
 
     Version 0 inserts rows. Version 1 deletes three of them with a deletion vector. The vector of version 2 deletes
@@ -245,17 +245,17 @@ def changes_in(frame):
     return sorted_rows(frame.select("_commit_version", "_change_type", "id").collect())
 
 
-def test_changes_returns_each_changed_row_with_its_type_version_and_time(spark, feed, relation_kind):
-    frame = delta.changes(spark, str(feed), 0)
+def test_the_function_changes_returns_each_changed_row_with_its_type_version_and_time(spark, feed_table, relation_kind):
+    frame = delta.changes(spark, str(feed_table), 0)
     assert frame.columns == ["id", "p", "_change_type", "_commit_version", "_commit_timestamp"]
     assert [frame.schema[n].dataType.simpleString() for n in range(1, 5)] == ["date", "string", "bigint", "timestamp"]
     assert changes_in(frame) == expected_changes(0, 3)
     moments = frame.selectExpr("p", "_commit_version", "unix_millis(_commit_timestamp)").distinct().collect()
     assert {tuple(row) for row in moments} == {(dt.date(2026, 1, 1), n, NOON_MS + n * HOUR_MS) for n in range(4)}
-    assert changes_in(delta.changes(spark, str(feed), 1, 2)) == expected_changes(1, 2)
-    assert changes_in(delta.changes(spark, str(feed), 3)) == expected_changes(3, 3)
-    without_spark = pa.Table.from_batches(list(DeltaTable(str(feed)).changes(from_version=0)))
-    assert rows_of(frame.toArrow()) == rows_of(without_spark)
+    assert changes_in(delta.changes(spark, str(feed_table), 1, 2)) == expected_changes(1, 2)
+    assert changes_in(delta.changes(spark, str(feed_table), 3)) == expected_changes(3, 3)
+    changes_without_spark = pa.Table.from_batches(list(DeltaTable(str(feed_table)).changes(from_version=0)))
+    assert rows_of(frame.toArrow()) == rows_of(changes_without_spark)
 
 
 @pytest.mark.parametrize(
@@ -269,34 +269,34 @@ def test_changes_returns_each_changed_row_with_its_type_version_and_time(spark, 
         ({"startingVersion": 2, "endingTimestamp": "2026-06-01"}, (2, 3)),
     ],
 )
-def test_options_choose_a_range_of_changes(spark, feed, options, expected):
-    frame = delta.read(spark, str(feed), options={"readChangeFeed": "true", **options})
+def test_options_choose_a_range_of_changes(spark, feed_table, options, expected):
+    frame = delta.read(spark, str(feed_table), options={"readChangeFeed": "true", **options})
     assert changes_in(frame) == expected_changes(*expected)
 
 
-def test_changes_can_be_filtered_by_change_type_and_version(spark, feed):
+def test_changes_can_be_filtered_by_change_type_and_version(spark, feed_table):
     options = {"readChangeData": True, "startingVersion": 0}
-    frame = delta.read(spark, str(feed), options=options, where="_change_type = 'delete' AND _commit_version > 1")
+    frame = delta.read(spark, str(feed_table), options=options, where="_change_type = 'delete' AND _commit_version > 1")
     assert changes_in(frame) == [(2, "delete", 65)]
     with pytest.raises(InvalidRequestError, match="where is not a predicate"):
-        delta.read(spark, str(feed), options=options, where="_change = 'delete'")
+        delta.read(spark, str(feed_table), options=options, where="_change = 'delete'")
 
 
-def test_a_change_range_beyond_the_log_or_a_table_without_a_feed_is_an_error(spark, feed, versioned_table):
+def test_a_change_range_beyond_the_log_or_a_table_without_a_feed_is_an_error(spark, feed_table, versioned_table):
     with pytest.raises(TimestampOutOfRangeError, match="no version at or after"):
-        delta.read(spark, str(feed), options={"readChangeFeed": "true", "startingTimestamp": "2026-06-01"})
+        delta.read(spark, str(feed_table), options={"readChangeFeed": "true", "startingTimestamp": "2026-06-01"})
     with pytest.raises(ChangeFeedUnavailableError):
         delta.changes(spark, str(versioned_table), 0)
 
 
-def test_a_row_of_a_change_file_without_a_change_type_is_an_error(spark, feed):
-    write_data_file(feed, "_change_data/1.parquet", pa.table({"id": [1, 2], "_change_type": ["insert", None]}))
+def test_a_row_of_a_change_file_without_a_change_type_is_an_error(spark, feed_table):
+    write_data_file(feed_table, "_change_data/1.parquet", pa.table({"id": [1, 2], "_change_type": ["insert", None]}))
     with pytest.raises(Exception, match="rows without _change_type"):
-        delta.changes(spark, str(feed), 3).collect()
+        delta.changes(spark, str(feed_table), 3).collect()
 
 
-def test_a_write_can_read_changes_from_its_source(spark, feed, tmp_path):
-    source = Source(format="delta", path=str(feed), changes_from_version=1, changes_to_version=2)
+def test_a_write_can_read_changes_from_its_source(spark, feed_table, tmp_path):
+    source = Source(format="delta", path=str(feed_table), changes_from_version=1, changes_to_version=2)
     query = "SELECT id, _change_type AS how, _commit_version AS version FROM source"
     write_rows(spark, tmp_path / "copy", query, sources={"source": source})
     assert sorted_rows((version, how, n) for n, how, version in rows(tmp_path / "copy")) == expected_changes(1, 2)

@@ -1,7 +1,7 @@
 """DELETE, UPDATE and MERGE change random tables as a model in plain Python predicts, and so does their change feed.
 
-The tests create and read the tables without Spark, so that a case costs only its command. The fixture `one_task` tunes
-Spark for tiny data.
+The tests create and read the tables without Spark, so that only the command of a case takes time. The fixture
+`one_task` tunes Spark for tiny data.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from deltalite.commands.update import update
 from deltalite.errors import MultipleMatchesError
 from deltalite.requests import DeleteRequest, MergeRequest, UpdateRequest
 from deltalite.spark.reader.changes import changes
-from tests.support.row_model.chance import Features, random_deletion, random_merge_case, random_update
 from tests.support.row_model.operations import Ambiguous, removed_and_added_rows
-from tests.support.row_model.strategies import cases, histories, random_cases, smallest
+from tests.support.row_model.random_cases import Features, random_deletion, random_merge_case, random_update
+from tests.support.row_model.strategies import cases, histories, settings_for_cases, shrunk
 from tests.support.row_model.tables import as_changes, feed, read, write_table
 from tests.support.row_model.values import hashable_form, row_counts
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("one_task")]
 
 COMMANDS = {DeleteRequest: delete, UpdateRequest: update, MergeRequest: merge}
-KINDS = [
+FEATURES = [
     pytest.param(
         Features(vectors=vectors, feed=feed),
         id=f"{'vectors' if vectors else 'files'}-{'feed' if feed else 'no-feed'}",
@@ -39,13 +39,14 @@ KINDS = [
     for vectors in (False, True)
     for feed in (False, True)
 ]
-METRICS = {
+CHANGE_TYPES = {
     "numDeletedRows": "delete",
     "numUpdatedRows": "update_postimage",
     "numTargetRowsInserted": "insert",
     "numTargetRowsUpdated": "update_postimage",
     "numTargetRowsDeleted": "delete",
 }
+"""The type of the changes that each metric counts."""
 
 
 class ExampleTable:
@@ -72,9 +73,9 @@ class ExampleTable:
         expected = case.outcome(relation)
         version_before = DeltaTable(self.path).version
         if isinstance(expected, Ambiguous):
-            with pytest.raises(MultipleMatchesError) as caught:
+            with pytest.raises(MultipleMatchesError) as error_info:
                 COMMANDS[type(request)](self.spark, request)
-            assert f" {expected.target_rows} " in caught.value.problem
+            assert f" {expected.target_rows} " in error_info.value.problem
             assert DeltaTable(self.path).version == version_before
             event("rejected")
             return relation
@@ -88,8 +89,8 @@ class ExampleTable:
             assert count_changes(feed(self.path, version, version)) == count_changes(expected.changes)
         elif version == version_before:
             assert not expected.changes
-        for metric in METRICS.keys() & result.metrics.keys():
-            assert result.metrics[metric] == expected.count(METRICS[metric]), metric
+        for metric in CHANGE_TYPES.keys() & result.metrics.keys():
+            assert result.metrics[metric] == expected.count(CHANGE_TYPES[metric]), metric
         for kind in ("insert", "delete", "update_postimage"):
             if expected.count(kind):
                 event(kind)
@@ -101,11 +102,11 @@ def count_changes(change_rows):
 
 
 def assert_matches_model(spark, example):
-    """Assert that the operation has the outcome of the model. A failure shows the smallest example that fails."""
+    """Assert that the operation has the outcome of the model. If it does not, report a smaller example that fails."""
     try:
         run(spark, example)
-    except Exception:  # a failed assertion or an error of the product; the smaller case raises it again below
-        table, case = smallest(example, lambda smaller: fails(spark, smaller))
+    except Exception:  # A failed assertion, or an error of the library. The smaller example raises its own error.
+        table, case = shrunk(example, lambda smaller: fails(spark, smaller))
         note(f"{table}\n{case.request('the table')}")
         run(spark, (table, case))
         raise
@@ -126,7 +127,7 @@ def fails(spark, example):
     return False
 
 
-@pytest.mark.parametrize("features", KINDS)
+@pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize(
     ("operations", "count"),
     [
@@ -139,7 +140,7 @@ def fails(spark, example):
     ],
 )
 def test_an_operation_changes_the_table_and_the_feed_as_the_model_predicts(spark, operations, count, features):
-    @random_cases(count)
+    @settings_for_cases(count)
     @given(cases(operations, features))
     def holds(example):
         assert_matches_model(spark, example)
@@ -150,7 +151,7 @@ def test_an_operation_changes_the_table_and_the_feed_as_the_model_predicts(spark
 @pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.campaign), True])
 @pytest.mark.parametrize("count", [3, pytest.param(8, marks=pytest.mark.campaign)])
 def test_replaying_the_change_feed_of_random_operations_yields_the_final_rows(spark, vectors, count):
-    @random_cases(count)
+    @settings_for_cases(count)
     @given(histories(Features(vectors=vectors, feed=True)))
     def holds(example):
         table, operations = example

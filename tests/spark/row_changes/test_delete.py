@@ -31,7 +31,7 @@ from tests.support.vectors import inline_vector
 pytestmark = pytest.mark.spark
 
 KINDS = {"plain": {}, "vectors": VECTORS, "feed": FEED, "vectors and feed": {**VECTORS, **FEED}}
-# With and without a feed, vectors and partitions. The campaign has each pair.
+# These pairs cover tables with and without a feed, vectors and partitions. The campaign runs every pair.
 SAMPLE = {("feed", ()), ("vectors and feed", ("day",))}
 INITIAL_ROWS = [(1, 10, "a"), (2, None, "a"), (3, 0, "a"), (4, 7, "b"), (5, None, "b"), (6, 9, None), (7, 8, None)]
 
@@ -152,7 +152,7 @@ def test_a_delete_of_every_row_requires_confirm_all_rows(spark, tmp_path):
     assert delete_rows(spark, table, "1 = 1", run="r").skipped, "a run that has committed needs no confirmation"
 
 
-REJECTED = {
+INVALID_CONDITIONS = {
     "x IN (SELECT 1)": "InSubquery",
     "x > (SELECT 1)": "ScalarSubquery",
     "EXISTS (SELECT 1)": "Exists",
@@ -170,12 +170,13 @@ REJECTED = {
     "10 / x > 1": "Division by zero",
     "to_date(day) = DATE'{{ ds }}'": "condition",
 }
+"""The text that the error for each condition contains."""
 
 
-@pytest.mark.parametrize("condition", REJECTED)
+@pytest.mark.parametrize("condition", INVALID_CONDITIONS)
 def test_an_invalid_condition_is_rejected_and_leaves_the_table_unchanged(spark, unchanged_table, condition):
     content_before = folder_content(unchanged_table)
-    with pytest.raises(InvalidRequestError, match=REJECTED[condition]) as error_info:
+    with pytest.raises(InvalidRequestError, match=INVALID_CONDITIONS[condition]) as error_info:
         delete_rows(spark, unchanged_table, condition)
     assert "condition" in str(error_info.value)
     assert folder_content(unchanged_table) == content_before
@@ -210,9 +211,12 @@ def foreign_table(tmp_path):
         column = [Decimal(NINES)] * len(ids)
         return write_data_file(folder, name, pa.table({"id": ids, "big": column}, schema))
 
-    counts = '{"numRecords": 4, "minValues": {"id": 0, "big": %s}, "maxValues": {"big": %s, "id": 3}, "extra": [1, 2]}'
+    stats_template = (
+        '{"numRecords": 4, "minValues": {"id": 0, "big": %s}, "maxValues": {"big": %s, "id": 3}, "extra": [1, 2]}'
+    )
     file_fields = [
-        file("1.parquet", [0, 1, 2, 3]) | {"stats": counts % (NINES, NINES), "deletionVector": inline_vector([0])},
+        file("1.parquet", [0, 1, 2, 3])
+        | {"stats": stats_template % (NINES, NINES), "deletionVector": inline_vector([0])},
         file("2.parquet", [10, 11, 12]) | {"tags": {"INSERTION_TIME": "5", "own": "é"}},
         file("a b%2F.parquet", [20, 21, 22])
         | {"stats": '{"nullCount": {"id": 0}}', "deletionVector": inline_vector([2])},
@@ -270,7 +274,7 @@ def test_delete_without_deletion_vectors_rewrites_files_of_other_engines(spark, 
     assert not any("deletionVector" in add for add in adds(foreign_table, 1))
     assert ids(foreign_table) == [2, 3, 10, 12, 30, 31] == ids_by_spark(spark, foreign_table)
     assert result.metrics["numRemovedFiles"] == 3 and result.metrics["numCopiedRows"] == 4
-    # The command does not count the rows of a file without `numRecords` only to report a metric.
+    # To count the rows of a file without `numRecords`, the command would have to read it. It omits the metric instead.
     assert "numDeletedRows" not in delete_rows(spark, foreign_table, "day = 'b'").metrics
 
 
@@ -342,7 +346,10 @@ SETTINGS = {
 
 @pytest.mark.parametrize("kind", ["plain", "vectors"])
 def test_session_settings_do_not_change_which_rows_a_delete_removes(spark, tmp_path, kind):
-    """The partitions are timestamps, the session has another time zone, and column names have dots or SQL meanings."""
+    """The partition values are timestamps, and the session has another time zone.
+
+    Some column names contain dots, or have a meaning in SQL.
+    """
     table, session = tmp_path / "t", spark.newSession()
     for key, value in SETTINGS.items():
         session.conf.set(key, value)

@@ -1,4 +1,7 @@
-"""Deletes and updates that lose a race: changes of different rows both commit, changes of the same row conflict."""
+"""Deletes and updates that lose a race against a winning commit.
+
+With deletion vectors, they commit if the winning commit changed other rows, and replan if it changed the same rows.
+"""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from deltalite.errors import (
     SchemaMismatchError,
     SourceError,
 )
-from tests.support.column_rules import empty_table, field
-from tests.support.loops import sampled
+from tests.support.column_rules import field, write_empty_table
 from tests.support.properties import FEED, VECTORS
+from tests.support.selection import sampled
 from tests.support.tables import (
     delete_rows,
     delta_rs_rows,
@@ -33,18 +33,18 @@ from tests.support.tables import (
 
 pytestmark = pytest.mark.spark
 
-NAMED, BY_ID = {"delta.columnMapping.mode": "name"}, {"delta.columnMapping.mode": "id"}
+NAME_MAPPING, ID_MAPPING = {"delta.columnMapping.mode": "name"}, {"delta.columnMapping.mode": "id"}
 KINDS = {
     "plain": {},
     "vectors": VECTORS,
     "feed": FEED,
     "vectors and feed": {**VECTORS, **FEED},
-    "name mapping, vectors and feed": {**VECTORS, **FEED, **NAMED},
-    "id mapping, feed": {**FEED, **BY_ID},
+    "name mapping, vectors and feed": {**VECTORS, **FEED, **NAME_MAPPING},
+    "id mapping, feed": {**FEED, **ID_MAPPING},
 }
-# With and without a feed, vectors, mapped columns and partitions. The campaign has each pair.
+# This pair covers a feed, vectors, mapped columns and partitions. The campaign runs every pair.
 SAMPLE = {("name mapping, vectors and feed", ("day",))}
-INITIAL_ROWS = """SELECT * FROM VALUES
+INITIAL_ROWS_QUERY = """SELECT * FROM VALUES
     (1, 10, 'a', named_struct('p', 1, 'q', named_struct('r', 'u')), 1.50BD),
     (2, NULL, 'a', NULL, 2.25BD),
     (3, 0, 'b', named_struct('p', 3, 'q', NULL), NULL),
@@ -68,7 +68,7 @@ def struct(p, r=None, *, q=True):
     return {"p": p, "q": {"r": r} if q else None}
 
 
-START = {
+INITIAL_ROWS = {
     1: (10, "a", struct(1, "u"), Decimal("1.50")),
     2: (None, "a", None, Decimal("2.25")),
     3: (0, "b", struct(3, q=False), None),
@@ -78,9 +78,13 @@ STEPS = [
     (
         {"x": "id * 100", "d": "d + 0.01"},
         "x > 5 OR x < 0",
-        {1: (100, "a", START[1][2], Decimal("1.51")), 4: (400, None, START[4][2], Decimal("0.01"))},
+        {1: (100, "a", INITIAL_ROWS[1][2], Decimal("1.51")), 4: (400, None, INITIAL_ROWS[4][2], Decimal("0.01"))},
     ),
-    ({"x": "length(day)", "Day": "CAST(x AS STRING)"}, "target.id = 1", {1: (1, "100", START[1][2], Decimal("1.51"))}),
+    (
+        {"x": "length(day)", "Day": "CAST(x AS STRING)"},
+        "target.id = 1",
+        {1: (1, "100", INITIAL_ROWS[1][2], Decimal("1.51"))},
+    ),
     (
         {"s.p": "coalesce(s.p, 0) + 1", "S.q.r": "'new'"},
         "id IN (2, 3)",
@@ -95,7 +99,7 @@ STEPS = [
     (
         {"x": "-1"},
         "day <=> NULL",
-        {1: (-1, None, struct(2, "u"), Decimal("1.51")), 4: (-1, None, START[4][2], Decimal("0.01"))},
+        {1: (-1, None, struct(2, "u"), Decimal("1.51")), 4: (-1, None, INITIAL_ROWS[4][2], Decimal("0.01"))},
     ),
     ({"x": "5"}, "x = NULL", {}),
     ({"target.s": "NULL", "day": "DATE'2026-01-02'"}, "true", None),
@@ -113,8 +117,8 @@ STEPS = [
     ids=str,
 )
 def test_update_assigns_the_values_to_exactly_the_rows_that_match(spark, tmp_path, kind, partition_by):
-    table, expected_rows = tmp_path / "t", dict(START)
-    write_rows(spark, table, INITIAL_ROWS, properties=KINDS[kind], partition_by=partition_by)
+    table, expected_rows = tmp_path / "t", dict(INITIAL_ROWS)
+    write_rows(spark, table, INITIAL_ROWS_QUERY, properties=KINDS[kind], partition_by=partition_by)
     assert rows_by_id(rows(table)) == expected_rows
     for assignments, condition, new_rows in STEPS:
         changed_rows = rows_after_last_step(expected_rows) if new_rows is None else new_rows
@@ -141,17 +145,18 @@ def rows_after_last_step(table_rows):
 
 
 def feed(table, version):
-    rows_by_kind = {}
+    """The changes of a version: for each change type, the changed rows by id."""
+    rows_by_type = {}
     for batch in DeltaTable(str(table)).changes(from_version=version, to_version=version):
         for row in batch.to_pylist():
-            kind = rows_by_kind.setdefault(row["_change_type"], {})
-            assert row["id"] not in kind
-            kind[row["id"]] = (row["x"], row["day"], row["s"], row["d"])
-    return rows_by_kind
+            rows_of_type = rows_by_type.setdefault(row["_change_type"], {})
+            assert row["id"] not in rows_of_type
+            rows_of_type[row["id"]] = (row["x"], row["day"], row["s"], row["d"])
+    return rows_by_type
 
 
-REJECTED = {
-    "more digits than the column has": ({"d": "1.005"}, "id = 1", SourceError, "'d' is decimal.* value 1.005"),
+INVALID_UPDATES = {
+    "more digits than the column allows": ({"d": "1.005"}, "id = 1", SourceError, "'d' is decimal.* value 1.005"),
     "a fraction": ({"x": "x / 4"}, "id = 1", SourceError, "'x' is int, and the value 2.5"),
     "too large": ({"x": "3000000000"}, None, SourceError, "'x' is int, and the value 3000000000"),
     "a fraction in a struct field": ({"s.p": "2.5"}, "id = 1", SourceError, r"'s\.p' is int, and the value 2.5"),
@@ -184,10 +189,10 @@ REJECTED = {
 }
 
 
-@pytest.mark.parametrize("case", REJECTED)
+@pytest.mark.parametrize("case", INVALID_UPDATES)
 @pytest.mark.parametrize("kind", sampled(["plain", "vectors and feed"], {"vectors and feed"}))
 def test_an_invalid_assignment_is_rejected_and_leaves_the_table_unchanged(spark, tables, kind, case):
-    table, (assignments, condition, error, message) = tables[kind], REJECTED[case]
+    table, (assignments, condition, error, message) = tables[kind], INVALID_UPDATES[case]
     content_before = folder_content(table)
     with pytest.raises(error, match=message):
         update_rows(spark, table, assignments, condition)
@@ -198,7 +203,7 @@ def test_an_invalid_assignment_is_rejected_and_leaves_the_table_unchanged(spark,
 def tables(spark, tmp_path_factory):
     tables_by_kind = {kind: tmp_path_factory.mktemp("unchanged") / "t" for kind in ("plain", "vectors and feed")}
     for kind, table in tables_by_kind.items():
-        write_rows(spark, table, INITIAL_ROWS, properties=KINDS[kind])
+        write_rows(spark, table, INITIAL_ROWS_QUERY, properties=KINDS[kind])
     return tables_by_kind
 
 
@@ -218,13 +223,13 @@ def test_values_are_computed_once_for_the_table_and_its_feed(spark, tmp_path, ki
         assert feed(table, 1)["update_postimage"] == {n: row for n, row in table_rows.items() if row[1]}
 
 
-def ruled_table(folder, *, vectors):
+def table_with_column_rules(folder, *, vectors):
     """Create a table with an identity column, a generated column, a default, a NOT NULL column and a constraint."""
     configuration = {"delta.constraints.positive": "x > 0", **(VECTORS if vectors else {})}
     features = ["checkConstraints", "generatedColumns", "allowColumnDefaults", "identityColumns"]
     identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False,
                 "delta.identity.highWaterMark": 2}  # fmt: skip
-    table = empty_table(
+    table = write_empty_table(
         folder,
         {"name": "n", "type": "long", "nullable": True, "metadata": identity},
         field("x", "integer"),
@@ -246,7 +251,7 @@ def ruled_table(folder, *, vectors):
 
 @pytest.mark.parametrize("vectors", [pytest.param(False, marks=pytest.mark.campaign), True], ids=["plain", "vectors"])
 def test_column_rules_apply_to_updated_rows(spark, tmp_path, vectors):
-    table = ruled_table(tmp_path / "t", vectors=vectors)
+    table = table_with_column_rules(tmp_path / "t", vectors=vectors)
     write_rows(spark, table, "SELECT id AS x, TIMESTAMP'2026-01-01 05:00:00' AS at FROM VALUES (1), (2) AS r(id)")
     initial_rows = rows(table)
     assert [row[4] for row in initial_rows] == ["none", "none"] and {row[3] for row in initial_rows} == {
@@ -275,14 +280,14 @@ def test_column_rules_apply_to_updated_rows(spark, tmp_path, vectors):
     assert len({row[0] for row in rows(table)}) == 3, "the identity values stay unique"
 
 
-def test_update_does_not_check_a_later_constraint_for_the_rows_that_it_keeps(spark, tmp_path):
-    table = ruled_table(tmp_path / "t", vectors=False)
+def test_update_checks_a_constraint_only_for_the_rows_that_it_updates(spark, tmp_path):
+    table = table_with_column_rules(tmp_path / "t", vectors=False)
     write_rows(spark, table, "SELECT x, TIMESTAMP'2026-01-01' AS at, 'a' AS name FROM VALUES (5), (6) AS r(x)")
     for file in (table / "_delta_log").iterdir():
         if file.suffix == ".json":
             file.write_text(file.read_text().replace("x > 0", "10 / (x - 5) > 0"))
         else:
-            file.unlink()  # the checksum has the constraint before the change
+            file.unlink()  # The checksum file contains the old constraint.
     update_rows(spark, table, {"x": "x + 1"}, "x = 6")
     assert sorted(row[1] for row in rows(table)) == [5, 7]
     with pytest.raises(ConstraintViolationError, match="positive"):

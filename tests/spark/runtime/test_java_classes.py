@@ -1,4 +1,4 @@
-"""The library asks the JVM once for each Java class, and pyspark does not ask for the remembered classes."""
+"""The library looks up each Java class once, and PySpark does not look up the classes that the library remembers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def requested_names(spark, monkeypatch):
 
     def send_command(command, *args, **options):
         kind, subject, *values = command.split("\n")
-        if (kind, subject) == ("r", "u"):  # py4j's protocol: reflection, unknown member
+        if (kind, subject) == ("r", "u"):  # In py4j's protocol, this is a reflection command for an unknown member.
             names.append(values[0])
         return send(command, *args, **options)
 

@@ -15,17 +15,31 @@ from deltalite.spark.large_tables.distributed_replay import canonical_path as ca
 
 BEGINNINGS = ("", "", "/", "///", "//h/", "file:/r/", "file:///", "s3://b/", "hdfs://u@nn:9/", "dbfs:/r/", "hdfs:///")
 SEGMENTS = ("", ".", "..", "a", "p=1", "b c", ".x", "..y", "x.", "%2E", "%2F", "a%2Fb", "%2e%2E", "ü", "+", "-", "%25")
-FIXED = ("a/b", "d//x", "./x", "d/../x", "../x", "a/../../x", "/../a", "a/", "a/.", "a/..", "x/..//a:b/f", "file:////a")
+FIXED_PATHS = (
+    "a/b",
+    "d//x",
+    "./x",
+    "d/../x",
+    "../x",
+    "a/../../x",
+    "/../a",
+    "a/",
+    "a/.",
+    "a/..",
+    "x/..//a:b/f",
+    "file:////a",
+)
 
 
 def sample_paths() -> list[str]:
+    """The fixed paths, and random combinations of beginnings and segments."""
     random_source = random.Random(7)
     random_paths = (
         random_source.choice(BEGINNINGS)
         + "/".join(random_source.choices(SEGMENTS, k=random_source.randint(1, 6))).replace(" ", "%20")
         for _ in range(1500)
     )
-    return sorted({*FIXED, *random_paths})
+    return sorted({*FIXED_PATHS, *random_paths})
 
 
 def canonical_by_hadoop(spark, path: str) -> str | None:

@@ -1,4 +1,4 @@
-"""A scan reads exactly the files of the log with their logged partition values, and ignores the directories.
+"""A scan reads exactly the files of the log with their logged partition values. The names of directories do not count.
 
 Tests with the fixture `relation_kind` read through Spark's internals and through its public API. Many tests compare the
 rows with those of the reader that needs no Spark.
@@ -87,7 +87,7 @@ def test_only_files_of_the_log_are_read(spark, tmp_path, relation_kind):
 
 
 def test_two_versions_of_a_table_in_one_query_are_read_separately(spark, tmp_path, relation_kind):
-    """Spark reuses a relation that it considers equal, and it compares these relations by their root path only."""
+    """Spark treats equal relations as one relation. It compares only the root paths of these relations."""
     table = tmp_path / "t"
     write_rows(spark, table, values("id", "1"))
     write_rows(spark, table, values("id", "2"), mode="overwrite")
@@ -100,13 +100,13 @@ def test_two_versions_of_a_table_in_one_query_are_read_separately(spark, tmp_pat
 
 def test_partition_values_come_from_the_log(spark, tmp_path, relation_kind):
     table = tmp_path / "t"
-    contradicting = write_data_file(table, "day=2020-01-01/kind=x/part-1.parquet", id=[1])
-    null_values = write_data_file(table, "day=2020-01-02/kind=x/part-2.parquet", id=[2])
-    unpartitioned_path = write_data_file(table, "Zq/part-3.parquet", id=[3])
+    file_with_other_values = write_data_file(table, "day=2020-01-01/kind=x/part-1.parquet", id=[1])
+    file_with_values = write_data_file(table, "day=2020-01-02/kind=x/part-2.parquet", id=[2])
+    file_without_values = write_data_file(table, "Zq/part-3.parquet", id=[3])
     adds = [
-        contradicting | {"partitionValues": {"day": "2026-01-01", "kind": "y"}},
-        null_values | {"partitionValues": {"day": None, "kind": ""}},
-        unpartitioned_path | {"partitionValues": {"day": "2026-01-03", "kind": "z"}},
+        file_with_other_values | {"partitionValues": {"day": "2026-01-01", "kind": "y"}},
+        file_with_values | {"partitionValues": {"day": None, "kind": ""}},
+        file_without_values | {"partitionValues": {"day": "2026-01-03", "kind": "z"}},
     ]
     fields = (("id", "long"), ("day", "date"), ("kind", "string"))
     write_foreign_table(table, schema_json(*fields), adds, ("day", "kind"))
@@ -178,14 +178,14 @@ def test_timestamp_partition_values_do_not_depend_on_the_session_time_zone(spark
     """The values include hours that the local clock repeats or skips."""
     table = tmp_path / "t"
     moments = [
-        dt.datetime(2026, 3, 8, 2, 30, tzinfo=dt.UTC),  # the clock of New York skips this local time
+        dt.datetime(2026, 3, 8, 2, 30, tzinfo=dt.UTC),  # In New York, 02:30 does not exist as a local time of this day.
         dt.datetime(2026, 3, 8, 7, 30, 0, 123456, tzinfo=dt.UTC),
         dt.datetime(2026, 11, 1, 5, 30, tzinfo=dt.UTC),  # the first 01:30 in New York
         dt.datetime(2026, 11, 1, 6, 30, tzinfo=dt.UTC),  # the second 01:30 in New York
         dt.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC),
     ]
     lines = [f"{n}, TIMESTAMP'{m:%Y-%m-%d %H:%M:%S.%f}Z'" for n, m in enumerate(moments)]
-    local = "2026-03-08 02:30:00.5"  # without a zone; the clock of New York skips this time
+    local = "2026-03-08 02:30:00.5"  # A time without a zone. The clock of New York skips it.
     with settings(spark, {"spark.sql.session.timeZone": zone}):
         query = f"SELECT *, TIMESTAMP_NTZ'{local}' AS local FROM ({values('id, at', *lines)})"
         write_rows(spark, table, query, partition_by=("at", "local"))

@@ -10,7 +10,7 @@ from pyspark.sql.types import VariantVal
 import deltalite.spark as delta
 from deltalite import DeltaTable
 from deltalite.spark.runtime.session import settings
-from tests.support.loops import sampled
+from tests.support.selection import sampled
 from tests.support.tables import schema_json, write_foreign_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
@@ -40,7 +40,7 @@ SCHEMAS = {
 
 @pytest.fixture(scope="module")
 def variants(spark):
-    """A frame with each value as a variant, and with each literal also in an object of the shredding schemas."""
+    """A frame with each value as a variant. Each literal also occurs in an object with fields of the `SCHEMAS`."""
     json_values = [f"parse_json('{json.dumps(value, ensure_ascii=False)}')" for value in OBJECTS]
     literal_values = [f"CAST({value} AS VARIANT)" for value in LITERALS]
     object_values = [f"to_variant_object(struct({value} AS a, array({value}) AS tags))" for value in LITERALS]

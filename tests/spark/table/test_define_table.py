@@ -40,6 +40,7 @@ def define(spark, table, *, run=None, **parameters):
 
 
 def columns(table):
+    """The fields of the table's schema by name."""
     return {f.name: f for f in Snapshot.load(LocalLogStore(str(table))).schema}
 
 

@@ -54,7 +54,7 @@ def fields(table):
 
 
 @pytest.fixture
-def widened(spark, tmp_path):
+def widened_table(spark, tmp_path):
     """A table with two files of INT and one file of BIGINT."""
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT 1 AS id, 'a' AS part", partition_by=("part",), properties=WIDENING)
@@ -67,43 +67,43 @@ def widened(spark, tmp_path):
 ROWS = [(1, "a"), (2, None), (3_000_000_000, "a")]
 
 
-def test_the_files_get_the_newest_types_and_the_protocol_loses_the_feature(spark, widened):
-    result = drop(spark, widened)
+def test_the_files_get_the_newest_types_and_the_protocol_loses_the_feature(spark, widened_table):
+    result = drop(spark, widened_table)
     assert (result.operation, result.metrics["numRewrittenFiles"]) == ("ALTER TABLE", 2)
-    assert types_in_files(widened) == ["int64", "int64", "int64"]
-    assert rows(widened) == spark_rows(spark, widened) == ROWS
-    protocol = DeltaTable(str(widened)).protocol
+    assert types_in_files(widened_table) == ["int64", "int64", "int64"]
+    assert rows(widened_table) == spark_rows(spark, widened_table) == ROWS
+    protocol = DeltaTable(str(widened_table)).protocol
     assert (protocol.min_reader_version, protocol.reader_features) == (1, None)
     assert set(protocol.writer_features) == {"appendOnly", "checkpointProtection", "invariants"}
-    configuration = DeltaTable(str(widened)).metadata.configuration
+    configuration = DeltaTable(str(widened_table)).metadata.configuration
     assert configuration == {PROTECTED_VERSION: str(result.version)}
-    assert "typeChanges" not in DeltaTable(str(widened)).metadata.schema_string
-    info = actions_of(widened, result.version)["commitInfo"]
+    assert "typeChanges" not in DeltaTable(str(widened_table)).metadata.schema_string
+    info = actions_of(widened_table, result.version)["commitInfo"]
     assert json.loads(info["operationParameters"]["droppedFeatures"]) == ["typeWidening"]
 
 
-def test_four_checkpoints_protect_the_history_before_the_drop(spark, widened):
-    drop_version = drop(spark, widened).version
+def test_four_checkpoints_protect_the_history_before_the_drop(spark, widened_table):
+    drop_version = drop(spark, widened_table).version
     barriers = range(drop_version - feature_drop.BARRIERS, drop_version)
     for version in barriers:
-        assert actions_of(widened, version)["commitInfo"]["operation"] == "Empty Commit"
+        assert actions_of(widened_table, version)["commitInfo"]["operation"] == "Empty Commit"
     for version in (*barriers, drop_version):
-        assert (widened / checkpoint_name(version)).exists()
-        assert not actions_of(widened, version)["add"]
+        assert (widened_table / checkpoint_name(version)).exists()
+        assert not actions_of(widened_table, version)["add"]
 
 
-def test_delta_rs_reads_the_table_after_the_drop_and_this_library_still_writes_it(spark, widened):
-    drop(spark, widened)
-    assert sorted(DeltaRsTable(str(widened)).to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3_000_000_000]
-    write_rows(spark, widened, "SELECT 4L AS id, 'b' AS part")
-    update_rows(spark, widened, {"id": "id + 10"}, "id = 2")
-    assert rows(widened) == sorted([(1, "a"), (12, None), (3_000_000_000, "a"), (4, "b")], key=repr)
+def test_delta_rs_reads_the_table_after_the_drop_and_this_library_still_writes_it(spark, widened_table):
+    drop(spark, widened_table)
+    assert sorted(DeltaRsTable(str(widened_table)).to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3_000_000_000]
+    write_rows(spark, widened_table, "SELECT 4L AS id, 'b' AS part")
+    update_rows(spark, widened_table, {"id": "id + 10"}, "id = 2")
+    assert rows(widened_table) == sorted([(1, "a"), (12, None), (3_000_000_000, "a"), (4, "b")], key=repr)
 
 
-def test_a_drop_does_not_record_rewritten_rows_as_a_data_change(spark, widened):
-    drop(spark, widened)
-    for version in range(3, DeltaTable(str(widened)).version + 1):
-        actions = actions_of(widened, version)
+def test_a_drop_does_not_record_rewritten_rows_as_a_data_change(spark, widened_table):
+    drop(spark, widened_table)
+    for version in range(3, DeltaTable(str(widened_table)).version + 1):
+        actions = actions_of(widened_table, version)
         assert not any(action["dataChange"] for action in [*actions["add"], *actions["remove"]])
 
 
@@ -146,11 +146,11 @@ def test_a_clustered_table_keeps_its_clustering(spark, tmp_path):
     assert {add["clusteringProvider"] for add in adds} == {"liquid"}
 
 
-def test_a_second_drop_changes_nothing(spark, widened):
-    drop(spark, widened)
-    content_before = folder_content(widened)
-    assert not drop(spark, widened).committed
-    assert folder_content(widened) == content_before
+def test_a_second_drop_changes_nothing(spark, widened_table):
+    drop(spark, widened_table)
+    content_before = folder_content(widened_table)
+    assert not drop(spark, widened_table).committed
+    assert folder_content(widened_table) == content_before
 
 
 def test_a_table_that_never_widened_a_column_drops_the_feature(spark, tmp_path):
@@ -161,7 +161,7 @@ def test_a_table_that_never_widened_a_column_drops_the_feature(spark, tmp_path):
     assert paths(table) == files and "typeWidening" not in DeltaTable(str(table)).protocol.writer_features
 
 
-def test_a_retry_does_not_rewrite_the_files_that_the_first_attempt_has_rewritten(spark, widened, monkeypatch):
+def test_a_retry_does_not_rewrite_the_files_that_the_first_attempt_has_rewritten(spark, widened_table, monkeypatch):
     calls = []
 
     def fail_at_the_second_checkpoint(*arguments):
@@ -173,81 +173,81 @@ def test_a_retry_does_not_rewrite_the_files_that_the_first_attempt_has_rewritten
     write_checkpoint = feature_drop.write_any_checkpoint
     monkeypatch.setattr(feature_drop, "write_any_checkpoint", fail_at_the_second_checkpoint)
     with pytest.raises(StorageError):
-        drop(spark, widened, run="r")
-    assert rows(widened) == ROWS and "typeWidening" in DeltaTable(str(widened)).protocol.writer_features
-    files = paths(widened)
-    result = drop(spark, widened, run="r")
+        drop(spark, widened_table, run="r")
+    assert rows(widened_table) == ROWS and "typeWidening" in DeltaTable(str(widened_table)).protocol.writer_features
+    files = paths(widened_table)
+    result = drop(spark, widened_table, run="r")
     assert result.committed and not result.skipped
-    assert paths(widened) == files and "numRewrittenFiles" not in result.metrics
-    assert drop(spark, widened, run="r").version == result.version
+    assert paths(widened_table) == files and "numRewrittenFiles" not in result.metrics
+    assert drop(spark, widened_table, run="r").version == result.version
 
 
-def test_a_winning_commit_does_not_lower_the_protected_version(spark, widened, monkeypatch):
+def test_a_winning_commit_does_not_lower_the_protected_version(spark, widened_table, monkeypatch):
     def commit_after_a_rival(*arguments):
-        write_rows(spark, widened, "SELECT 9L AS id, 'z' AS part")
+        write_rows(spark, widened_table, "SELECT 9L AS id, 'z' AS part")
         return commit_proposal(*arguments)
 
     commit_proposal = command.commit_proposal
     monkeypatch.setattr(command, "commit_proposal", commit_after_a_rival)
-    result = drop(spark, widened)
+    result = drop(spark, widened_table)
     assert result.version == result.read_version + 2
-    assert DeltaTable(str(widened)).metadata.configuration[PROTECTED_VERSION] == str(result.version)
-    assert (widened / checkpoint_name(result.version)).exists() and (9, "z") in rows(widened)
+    assert DeltaTable(str(widened_table)).metadata.configuration[PROTECTED_VERSION] == str(result.version)
+    assert (widened_table / checkpoint_name(result.version)).exists() and (9, "z") in rows(widened_table)
 
 
-def test_a_file_that_a_rival_changes_first_is_not_rewritten(spark, widened, monkeypatch):
+def test_a_file_that_a_rival_changes_first_is_not_rewritten(spark, widened_table, monkeypatch):
     def rewrite_after_a_rival(*arguments):
-        update_rows(spark, widened, {"id": "5"}, "id = 1")
+        update_rows(spark, widened_table, {"id": "5"}, "id = 1")
         return rewrite_files(*arguments)
 
     rewrite_files = feature_drop.rewrite_files
     monkeypatch.setattr(feature_drop, "rewrite_files", rewrite_after_a_rival)
-    assert drop(spark, widened).metrics["numRewrittenFiles"] == 1
-    assert types_in_files(widened) == ["int64", "int64", "int64"] and (5, "a") in rows(widened)
+    assert drop(spark, widened_table).metrics["numRewrittenFiles"] == 1
+    assert types_in_files(widened_table) == ["int64", "int64", "int64"] and (5, "a") in rows(widened_table)
 
 
-def test_a_column_that_a_rival_widens_during_the_drop_is_rewritten_too(spark, widened, monkeypatch):
+def test_a_column_that_a_rival_widens_during_the_drop_is_rewritten_too(spark, widened_table, monkeypatch):
     def write_after_a_rival(*arguments):
         calls.append(arguments)
         if len(calls) == feature_drop.BARRIERS:
-            wider = TableRequest(table=str(widened), schema="id DECIMAL(20, 0)", properties=WIDENING)
+            wider = TableRequest(table=str(widened_table), schema="id DECIMAL(20, 0)", properties=WIDENING)
             define_table(spark, wider)
         return write_checkpoint(*arguments)
 
     calls, write_checkpoint = [], feature_drop.write_any_checkpoint
     monkeypatch.setattr(feature_drop, "write_any_checkpoint", write_after_a_rival)
-    drop(spark, widened)
-    assert set(types_in_files(widened)) == {"decimal128(20, 0)"}
-    assert [(int(number), part) for number, part in rows(widened)] == ROWS
-    assert "typeWidening" not in DeltaTable(str(widened)).protocol.writer_features
+    drop(spark, widened_table)
+    assert set(types_in_files(widened_table)) == {"decimal128(20, 0)"}
+    assert [(int(number), part) for number, part in rows(widened_table)] == ROWS
+    assert "typeWidening" not in DeltaTable(str(widened_table)).protocol.writer_features
 
 
-def test_files_that_a_rival_restores_during_the_drop_are_rewritten_too(spark, widened, monkeypatch):
+def test_files_that_a_rival_restores_during_the_drop_are_rewritten_too(spark, widened_table, monkeypatch):
     def write_after_a_rival(*arguments):
         calls.append(arguments)
         if len(calls) == feature_drop.BARRIERS:
-            restore(spark, RestoreRequest(table=str(widened), version=2))
+            restore(spark, RestoreRequest(table=str(widened_table), version=2))
         return write_checkpoint(*arguments)
 
     calls, write_checkpoint = [], feature_drop.write_any_checkpoint
     monkeypatch.setattr(feature_drop, "write_any_checkpoint", write_after_a_rival)
-    drop(spark, widened)
-    assert types_in_files(widened) == ["int64", "int64", "int64"] and rows(widened) == ROWS
+    drop(spark, widened_table)
+    assert types_in_files(widened_table) == ["int64", "int64", "int64"] and rows(widened_table) == ROWS
 
 
-def test_a_restore_enables_the_feature_again_and_it_can_be_dropped_again(spark, widened):
-    drop(spark, widened)
-    restore(spark, RestoreRequest(table=str(widened), version=2))
-    assert types_in_files(widened) == ["int32", "int32", "int64"] and rows(widened) == ROWS
-    assert "typeWidening" in DeltaTable(str(widened)).protocol.writer_features
-    drop(spark, widened)
-    assert types_in_files(widened) == ["int64", "int64", "int64"] and spark_rows(spark, widened) == ROWS
+def test_a_restore_enables_the_feature_again_and_it_can_be_dropped_again(spark, widened_table):
+    drop(spark, widened_table)
+    restore(spark, RestoreRequest(table=str(widened_table), version=2))
+    assert types_in_files(widened_table) == ["int32", "int32", "int64"] and rows(widened_table) == ROWS
+    assert "typeWidening" in DeltaTable(str(widened_table)).protocol.writer_features
+    drop(spark, widened_table)
+    assert types_in_files(widened_table) == ["int64", "int64", "int64"] and spark_rows(spark, widened_table) == ROWS
 
 
-def test_a_task_can_drop_a_feature_and_change_the_table(spark, widened):
-    drop(spark, widened, schema="id BIGINT, part STRING, note STRING", constraints={"positive": "id > 0"})
-    assert [f["name"] for f in fields(widened)] == ["id", "part", "note"]
-    assert DeltaTable(str(widened)).metadata.configuration["delta.constraints.positive"] == "id > 0"
+def test_a_task_can_drop_a_feature_and_change_the_table(spark, widened_table):
+    drop(spark, widened_table, schema="id BIGINT, part STRING, note STRING", constraints={"positive": "id > 0"})
+    assert [f["name"] for f in fields(widened_table)] == ["id", "part", "note"]
+    assert DeltaTable(str(widened_table)).metadata.configuration["delta.constraints.positive"] == "id > 0"
 
 
 @pytest.mark.parametrize(
@@ -259,15 +259,15 @@ def test_a_task_can_drop_a_feature_and_change_the_table(spark, widened):
         (("typeWidening", "TYPEWIDENING"), {}, "twice"),
     ],
 )
-def test_an_invalid_request_is_rejected_and_changes_nothing(spark, widened, features, parameters, problem):
-    content_before = folder_content(widened)
+def test_an_invalid_request_is_rejected_and_changes_nothing(spark, widened_table, features, parameters, problem):
+    content_before = folder_content(widened_table)
     with pytest.raises(InvalidRequestError, match=problem):
-        drop(spark, widened, *features, **parameters)
-    assert folder_content(widened) == content_before
+        drop(spark, widened_table, *features, **parameters)
+    assert folder_content(widened_table) == content_before
 
 
-def test_a_constraint_that_a_row_violates_is_rejected_before_any_commit(spark, widened):
-    content_before = folder_content(widened)
+def test_a_constraint_that_a_row_violates_is_rejected_before_any_commit(spark, widened_table):
+    content_before = folder_content(widened_table)
     with pytest.raises(Exception, match="A row that breaks this"):
-        drop(spark, widened, constraints={"small": "id < 3"})
-    assert folder_content(widened) == content_before
+        drop(spark, widened_table, constraints={"small": "id < 3"})
+    assert folder_content(widened_table) == content_before

@@ -21,7 +21,7 @@ TRACKED = {"delta.enableRowTracking": "true"}
 
 @pytest.fixture
 def table(spark, tmp_path, monkeypatch):
-    """A table with three files, one of which has a deletion vector. A commit of the backfill takes two files."""
+    """A table with three files, one of which has a deletion vector. Each commit of a backfill contains two files."""
     path = tmp_path / "t"
     write_rows(spark, path, "SELECT * FROM range(0, 4, 1, 1)", properties={"delta.enableDeletionVectors": "true"})
     write_rows(spark, path, "SELECT * FROM range(4, 8, 1, 1)")
@@ -35,7 +35,7 @@ def enable_row_tracking(spark, table):
     return define_table(spark, TableRequest(table=str(table), properties=TRACKED))
 
 
-def ids(table):
+def row_ids_by_id(table):
     """The row id of each row, by the table's `id`."""
     result = DeltaTable(str(table)).to_arrow(columns=["id", "_row_id"]).to_pylist()
     row_ids = [row["_row_id"] for row in result]
@@ -59,10 +59,10 @@ def test_a_backfill_gives_an_id_to_each_row_in_bounded_commits(spark, table):
     assert [len(actions_of(table, version)["add"]) for version in (5, 6)] == [2, 1]
     assert not any(add["dataChange"] for version in (5, 6) for add in actions_of(table, version)["add"])
     assert rows(table) == rows_before
-    ids_before = ids(table)
+    ids_before = row_ids_by_id(table)
     assert ids_before.keys() == {row[0] for row in rows_before}
     update_rows(spark, table, {"id": "id + 100"}, "id = 6")
-    assert ids(table)[106] == ids_before[6]
+    assert row_ids_by_id(table)[106] == ids_before[6]
     assert verify(LocalLogStore(str(table))).findings == ()
 
 
@@ -78,12 +78,11 @@ def test_a_backfill_continues_after_the_last_commit_of_a_killed_task(spark, tabl
     monkeypatch.setattr(backfill, "commit_proposal", die_at_the_third_commit)
     with pytest.raises(KeyboardInterrupt):
         enable_row_tracking(spark, table)
-    write_rows(
-        spark, table, "SELECT * FROM range(12, 14, 1, 1)"
-    )  # the table supports the feature by now, so this file gets row ids
+    # The killed task has added the feature to the protocol, so the new file gets row ids.
+    write_rows(spark, table, "SELECT * FROM range(12, 14, 1, 1)")
     result = enable_row_tracking(spark, table)
     assert result.metrics["numBackfilledFiles"] == 1
-    assert len(ids(table)) == 13
+    assert len(row_ids_by_id(table)) == 13
 
 
 def run_before_first_backfill_commit(monkeypatch, change):
@@ -103,7 +102,7 @@ def test_a_file_that_another_writer_removes_is_not_added_again(spark, table, mon
     run_before_first_backfill_commit(monkeypatch, lambda: delete_rows(spark, table, "id >= 4"))
     enable_row_tracking(spark, table)
     assert [row[0] for row in rows(table)] == [0, 1, 2, 3]
-    assert ids(table).keys() == {0, 1, 2, 3}
+    assert row_ids_by_id(table).keys() == {0, 1, 2, 3}
 
 
 def test_a_file_whose_rows_another_writer_moves_is_not_added_again(spark, table, monkeypatch):
@@ -111,14 +110,14 @@ def test_a_file_whose_rows_another_writer_moves_is_not_added_again(spark, table,
     run_before_first_backfill_commit(monkeypatch, lambda: optimize_table(spark, table))
     enable_row_tracking(spark, table)
     assert rows(table) == rows_before
-    assert ids(table).keys() == {row[0] for row in rows_before}
+    assert row_ids_by_id(table).keys() == {row[0] for row in rows_before}
 
 
-def test_two_tasks_that_enable_row_tracking_at_once_give_one_id_to_each_row(spark, table, monkeypatch):
+def test_two_tasks_that_enable_row_tracking_concurrently_give_one_id_to_each_row(spark, table, monkeypatch):
     run_before_first_backfill_commit(monkeypatch, lambda: enable_row_tracking(spark, table))
     assert not enable_row_tracking(spark, table).committed
     assert operations(table).count("ROW TRACKING BACKFILL") == 2
-    assert len(ids(table)) == 11
+    assert len(row_ids_by_id(table)) == 11
 
 
 def test_row_tracking_is_not_enabled_if_a_file_lacks_its_number_of_rows(spark, table):
@@ -145,7 +144,7 @@ def test_a_task_can_end_the_suspension_of_row_ids_and_enable_row_tracking(spark,
     write_rows(spark, table, "SELECT id FROM range(4)", properties=SUSPENDED)
     properties = {**TRACKED, **ending.get("properties", {})}
     define_table(spark, TableRequest(table=str(table), **{**ending, "properties": properties}))
-    assert len(ids(table)) == 4
+    assert len(row_ids_by_id(table)) == 4
 
 
 def test_a_suspension_by_another_writer_makes_the_task_fail(spark, table, monkeypatch):
@@ -160,4 +159,4 @@ def test_a_table_without_rows_gets_row_tracking_in_one_commit(spark, tmp_path):
     define_table(spark, TableRequest(table=str(table), schema="id BIGINT"))
     assert enable_row_tracking(spark, table).version == 2
     write_rows(spark, table, values("id", "1", "2"))
-    assert len(ids(table)) == 2
+    assert len(row_ids_by_id(table)) == 2

@@ -68,22 +68,24 @@ def rows_by_delta_rs(table, columns):
 def test_columns_of_a_mapped_table_keep_ids_and_names_unless_their_type_is_replaced(spark, tmp_path, mode):
     table = tmp_path / "t"
     write_rows(spark, table, ROWS, partition_by=("day",), properties={MODE: mode})
-    created = actions_of(table, 0)
+    creation_actions = actions_of(table, 0)
     first_fields = fields(table)
     physical_id = first_fields["the id"][1]
-    assert created["protocol"]["minReaderVersion"] == 2 and created["protocol"]["minWriterVersion"] == 5
-    assert created["metaData"]["partitionColumns"] == ["day"]
-    assert created["metaData"]["configuration"][MAX_COLUMN_ID] == "8"
-    assert {tuple(add["partitionValues"].items()) for add in created["add"]} == {
+    assert (
+        creation_actions["protocol"]["minReaderVersion"] == 2 and creation_actions["protocol"]["minWriterVersion"] == 5
+    )
+    assert creation_actions["metaData"]["partitionColumns"] == ["day"]
+    assert creation_actions["metaData"]["configuration"][MAX_COLUMN_ID] == "8"
+    assert {tuple(add["partitionValues"].items()) for add in creation_actions["add"]} == {
         ((first_fields["day"][1], value),) for value in ("a", "b", None)
     }
-    stats_of_files = [json.loads(add["stats"]) for add in created["add"]]
+    stats_of_files = [json.loads(add["stats"]) for add in creation_actions["add"]]
     assert sorted(stats["minValues"][physical_id] for stats in stats_of_files) == [1, 2, 3]
     assert "the id" not in stats_of_files[0]["minValues"]
-    ids = field_ids_in_file(table, created["add"][0])
+    ids = field_ids_in_file(table, creation_actions["add"][0])
     assert ids[physical_id] == first_fields["the id"][0] and sorted(ids.values()) == [1, 3, 4, 5, 6, 7, 8]
-    member = first_fields["s"][2]["fields"][0]["metadata"]
-    assert ids[member["delta.columnMapping.physicalName"]] == member["delta.columnMapping.id"]
+    member_metadata = first_fields["s"][2]["fields"][0]["metadata"]
+    assert ids[member_metadata["delta.columnMapping.physicalName"]] == member_metadata["delta.columnMapping.id"]
     first_rows = rows(table)
     assert len(first_rows) == 3
     assert first_rows[0][2:] == ({"x": 1, "l": [{"y": "u"}]}, [("k", {"v": 1.5})])
@@ -94,11 +96,15 @@ def test_columns_of_a_mapped_table_keep_ids_and_names_unless_their_type_is_repla
         "SELECT 4 AS `THE ID`, 'b' AS day, 9L AS added, named_struct('x', 4, 'more', 1) AS s",
         merge_schema=True,
     )
-    evolved = fields(table)
+    evolved_fields = fields(table)
     assert actions_of(table, 1)["metaData"]["configuration"][MAX_COLUMN_ID] == "10"
     assert "protocol" not in actions_of(table, 1)
-    assert {name: evolved[name][:2] for name in first_fields} == {n: field[:2] for n, field in first_fields.items()}
-    assert evolved["added"][0] in (9, 10) and evolved["added"][1] not in {field[1] for field in first_fields.values()}
+    assert {name: evolved_fields[name][:2] for name in first_fields} == {
+        n: field[:2] for n, field in first_fields.items()
+    }
+    assert evolved_fields["added"][0] in (9, 10) and evolved_fields["added"][1] not in {
+        field[1] for field in first_fields.values()
+    }
     evolved_rows = rows_by_delta_rs(table, '"the id", day, added')
     assert evolved_rows == [(1, "a", None), (2, "b", None), (3, None, None), (4, "b", 9)]
 
@@ -113,12 +119,15 @@ def test_columns_of_a_mapped_table_keep_ids_and_names_unless_their_type_is_repla
     write_rows(
         spark, table, "SELECT * FROM source", mode="overwrite", overwrite_schema=True, sources=self_source(table)
     )
-    assert "metaData" not in actions_of(table, 5) and len(rows(table)) == 5  # the same columns keep their ids
+    # An overwrite with the same columns keeps their ids.
+    assert "metaData" not in actions_of(table, 5) and len(rows(table)) == 5
     query = "SELECT 8 AS `the id`, 'text' AS s, 1 AS fresh"
     write_rows(spark, table, query, mode="overwrite", overwrite_schema=True, partition_by=())
-    replaced = fields(table)
-    assert replaced["the id"][:2] == first_fields["the id"][:2]
-    assert (replaced["s"][0], replaced["fresh"][0]) == (11, 12) and replaced["s"][1] != first_fields["s"][1]
+    replaced_fields = fields(table)
+    assert replaced_fields["the id"][:2] == first_fields["the id"][:2]
+    assert (replaced_fields["s"][0], replaced_fields["fresh"][0]) == (11, 12) and replaced_fields["s"][
+        1
+    ] != first_fields["s"][1]
     assert actions_of(table, 6)["metaData"]["configuration"][MAX_COLUMN_ID] == "12"
     assert rows(table) == [(8, "text", 1)] == rows_by_delta_rs(table, "*") and len(rows(table, version=0)) == 3
 

@@ -15,7 +15,7 @@ from deltalite.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from tests.support.column_rules import assert_write_rejected, empty_table, field, invariant
+from tests.support.column_rules import assert_write_rejected, field, invariant, write_empty_table
 from tests.support.tables import actions_of, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 def test_rows_must_satisfy_invariants_and_constraints(spark, tmp_path):
     struct_type = {"type": "struct", "fields": [field("x", "integer", delta__invariants=invariant("s.x > 0"))]}
-    table = empty_table(
+    table = write_empty_table(
         tmp_path / "t",
         field("id", "integer", delta__invariants=invariant("id < 100")),
         field("s", struct_type),
@@ -93,7 +93,7 @@ FIELDS = (
 @pytest.fixture
 def table(tmp_path):
     """An empty table with generated columns and defaults."""
-    return empty_table(
+    return write_empty_table(
         tmp_path / "t", *FIELDS, features=["generatedColumns", "allowColumnDefaults"], partition_columns=["day"]
     )
 
@@ -154,7 +154,7 @@ def test_an_expression_that_cannot_be_computed_is_reported_with_its_column(spark
         field("c", "integer", **field_metadata),
         field("other", "integer", delta__generationExpression="id"),
     )
-    table = empty_table(tmp_path / "t", *fields, features=["generatedColumns", "allowColumnDefaults"])
+    table = write_empty_table(tmp_path / "t", *fields, features=["generatedColumns", "allowColumnDefaults"])
     assert_write_rejected(spark, table, UnsupportedFeatureError, problem, "SELECT 1 AS id")
 
 
@@ -166,21 +166,21 @@ def map_of(value, contains_null=True):
     return {"type": "map", "keyType": "string", "valueType": value, "valueContainsNull": contains_null}
 
 
-STRUCT_WITHOUT_A = "named_struct('a', CAST(NULL AS INT))"
+STRUCT_WITH_NULL_A = "named_struct('a', CAST(NULL AS INT))"
 MEMBER = {"type": "struct", "fields": [field("a", "integer", nullable=False)]}
 
 
 @pytest.mark.parametrize(
     ("data_type", "valid_value", "invalid_value", "path"),
     [
-        (array_of(MEMBER), "array(named_struct('a', 1), NULL)", f"array({STRUCT_WITHOUT_A})", "c.element.a"),
-        (map_of(MEMBER), "map('k', named_struct('a', 1), 'l', NULL)", f"map('k', {STRUCT_WITHOUT_A})", "c.value.a"),
+        (array_of(MEMBER), "array(named_struct('a', 1), NULL)", f"array({STRUCT_WITH_NULL_A})", "c.element.a"),
+        (map_of(MEMBER), "map('k', named_struct('a', 1), 'l', NULL)", f"map('k', {STRUCT_WITH_NULL_A})", "c.value.a"),
         (array_of(array_of("integer", False)), "array(array(1), NULL)", "array(array(1, NULL))", "c.element.element"),
         (map_of(map_of("integer", False)), "map('k', map('l', 1))", "map('k', map('l', INT(NULL)))", "c.value.value"),
     ],
 )  # fmt: skip
 def test_not_null_holds_at_every_depth_of_arrays_and_maps(spark, tmp_path, data_type, valid_value, invalid_value, path):
-    table = empty_table(tmp_path / "t", field("c", data_type))
+    table = write_empty_table(tmp_path / "t", field("c", data_type))
     write_rows(spark, table, f"SELECT {valid_value} AS c UNION ALL SELECT NULL")
     assert len(rows(table)) == 2
     query = f"SELECT {invalid_value} AS c"
@@ -189,7 +189,7 @@ def test_not_null_holds_at_every_depth_of_arrays_and_maps(spark, tmp_path, data_
 
 def test_a_default_that_does_not_fit_its_column_is_rejected(spark, tmp_path):
     default = field("d", array_of("integer"), CURRENT_DEFAULT="7")
-    table = empty_table(tmp_path / "d", field("id", "integer"), default, features=["allowColumnDefaults"])
+    table = write_empty_table(tmp_path / "d", field("id", "integer"), default, features=["allowColumnDefaults"])
     assert_write_rejected(spark, table, UnsupportedFeatureError, "column 'd' is \\(7\\)", "SELECT 1 AS id")
 
 

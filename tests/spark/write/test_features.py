@@ -115,8 +115,8 @@ def test_features_are_enabled_by_properties_of_a_new_table(spark, tmp_path):
         "mine": "x",
     }
     first_result = write_rows(spark, table, values("id", "1"), properties=properties)
-    created = actions_of(table, 0)
-    assert created["protocol"] == {
+    creation_actions = actions_of(table, 0)
+    assert creation_actions["protocol"] == {
         "minReaderVersion": 3,
         "minWriterVersion": 7,
         "readerFeatures": ["deletionVectors", "vacuumProtocolCheck"],
@@ -124,8 +124,8 @@ def test_features_are_enabled_by_properties_of_a_new_table(spark, tmp_path):
     }
     protocol_keys = ("delta.feature", "delta.min")
     expected_configuration = {key: text for key, text in properties.items() if not key.startswith(protocol_keys)}
-    assert created["metaData"]["configuration"] == expected_configuration
-    assert created["commitInfo"]["inCommitTimestamp"] == first_result.timestamp
+    assert creation_actions["metaData"]["configuration"] == expected_configuration
+    assert creation_actions["commitInfo"]["inCommitTimestamp"] == first_result.timestamp
     second_result = write_rows(spark, table, values("id", "2"), properties=properties)
     second_info = actions_of(table, 1)["commitInfo"]
     assert second_info["inCommitTimestamp"] == second_result.timestamp > first_result.timestamp
@@ -140,9 +140,7 @@ def test_overwrite_schema_enables_in_commit_timestamps(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, values("id", "1"))
     timestamps = {"delta.enableInCommitTimestamps": "true"}
-    write_rows(
-        spark, table, values("id", "2"), properties=timestamps
-    )  # an append does not change the table's properties
+    write_rows(spark, table, values("id", "2"), properties=timestamps)  # An append does not change any property.
     assert "inCommitTimestamp" not in actions_of(table, 1)["commitInfo"]
     result = write_rows(spark, table, values("id", "3"), mode="overwrite", overwrite_schema=True, properties=timestamps)
     configuration = actions_of(table, 2)["metaData"]["configuration"]
@@ -200,10 +198,10 @@ def change_files_of(table, version):
 
 
 def test_a_table_with_a_change_feed_cannot_have_the_columns_of_the_feed(spark, tmp_path):
-    feed = {"delta.enableChangeDataFeed": "true"}
+    feed_property = {"delta.enableChangeDataFeed": "true"}
     with pytest.raises(SchemaMismatchError, match="_Change_type"):
-        write_rows(spark, tmp_path / "t", "SELECT 1 AS id, 'x' AS _Change_type", properties=feed)
-    write_rows(spark, tmp_path / "t", "SELECT 1 AS id", properties=feed)
+        write_rows(spark, tmp_path / "t", "SELECT 1 AS id, 'x' AS _Change_type", properties=feed_property)
+    write_rows(spark, tmp_path / "t", "SELECT 1 AS id", properties=feed_property)
     content_before = folder_content(tmp_path / "t")
     with pytest.raises(SchemaMismatchError, match="_commit_version"):
         write_rows(spark, tmp_path / "t", "SELECT 1 AS id, 5 AS _commit_version", merge_schema=True)
@@ -252,7 +250,7 @@ def test_writes_keep_the_clustering_of_a_table(spark, tmp_path):
         ({"delta.inCommitTimestampEnablementVersion": "0"}, InvalidRequestError, "EnablementVersion"),
     ],
 )
-def test_an_invalid_property_or_feature_is_rejected_by_name_before_any_file(
+def test_the_error_names_an_invalid_property_or_feature_and_no_file_is_written(
     spark, tmp_path, properties, error, problem
 ):
     with pytest.raises(error, match=problem):
@@ -261,7 +259,7 @@ def test_an_invalid_property_or_feature_is_rejected_by_name_before_any_file(
 
 
 @pytest.mark.parametrize("key", ["delta.enableInCommitTimestamps", "delta.columnMapping.mode"])
-def test_an_overwrite_of_the_schema_makes_a_property_effective_that_the_old_protocol_ignored(spark, tmp_path, key):
+def test_an_overwrite_of_the_schema_activates_a_property_that_the_old_protocol_ignored(spark, tmp_path, key):
     table = tmp_path / "t"
     configuration = {key: "name" if "mode" in key else "true"}
     write_foreign_table(

@@ -16,6 +16,7 @@ from tests.support.tables import write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
+# The features of each golden table.
 TABLES = {
     "delta-golden/data-reader-timestamp_ntz-id-mode": "columns by id, and times without a zone",
     "delta-golden/dv-with-columnmapping": "deleted rows in columns by name, in partitions",

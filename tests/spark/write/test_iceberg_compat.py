@@ -59,9 +59,9 @@ def columns_in_file(table, path):
 
 def assert_partition_columns_are_in_files(table):
     """Assert that the data files and the new change files have the partition column after the others."""
-    newest = actions_of(table, DeltaTable(str(table)).version)
+    newest_actions = actions_of(table, DeltaTable(str(table)).version)
     files = [(f["path"], dict(f["partition_values"])) for f in DeltaTable(str(table)).files().to_pylist()]
-    files += [(change["path"], change["partitionValues"]) for change in newest.get("cdc", [])]
+    files += [(change["path"], change["partitionValues"]) for change in newest_actions.get("cdc", [])]
     assert files
     for path, partition_values in files:
         columns = columns_in_file(table, path)
@@ -124,11 +124,11 @@ def test_partition_columns_stay_out_of_files_without_a_request_for_them(spark, t
 @ICEBERG
 def test_a_new_table_gets_column_mapping_field_ids_and_the_features(spark, table, properties):
     write_rows(spark, table, ROWS, partition_by=("part",), properties=properties)
-    created = actions_of(table, 0)
-    assert created["metaData"]["configuration"]["delta.columnMapping.mode"] == "name"
-    iceberg_features = [name for name in created["protocol"]["writerFeatures"] if name.startswith("iceberg")]
+    creation_actions = actions_of(table, 0)
+    assert creation_actions["metaData"]["configuration"]["delta.columnMapping.mode"] == "name"
+    iceberg_features = [name for name in creation_actions["protocol"]["writerFeatures"] if name.startswith("iceberg")]
     assert iceberg_features == ["icebergCompatV1" if properties is V1 else "icebergCompatV2"]
-    for add in created["add"]:
+    for add in creation_actions["add"]:
         ids = [field.metadata[b"PARQUET:field_id"] for field in pq.read_schema(table / add["path"])]
         assert sorted(ids) == [b"1", b"2", b"3"]
         assert json.loads(add["stats"])["numRecords"] > 0
@@ -168,8 +168,8 @@ def test_a_table_that_breaks_a_rule_of_iceberg_compatibility_is_not_created(
 
 
 @pytest.fixture
-def compatible(spark, table):
-    """A table of V2 with type widening, partitioned by `part`."""
+def compatible_table(spark, table):
+    """A table with Iceberg compatibility V2 and type widening, partitioned by `part`."""
     write_rows(
         spark, table, "SELECT 1 AS id, 'a' AS part, CAST(1 AS DECIMAL(6, 2)) AS d",
         partition_by=("part",), properties={**V2, "delta.enableTypeWidening": "true"},
@@ -191,24 +191,28 @@ def compatible(spark, table):
     ],
 )  # fmt: skip
 def test_a_write_that_breaks_a_rule_of_iceberg_compatibility_is_rejected_and_changes_nothing(
-    spark, compatible, query, options, error, problem
+    spark, compatible_table, query, options, error, problem
 ):
-    content_before = folder_content(compatible)
+    content_before = folder_content(compatible_table)
     with pytest.raises(error, match=problem):
-        write_rows(spark, compatible, query, **options)
-    assert folder_content(compatible) == content_before
+        write_rows(spark, compatible_table, query, **options)
+    assert folder_content(compatible_table) == content_before
 
 
-def test_a_compatible_table_widens_integers_and_the_precision_of_decimals(spark, compatible):
-    write_rows(spark, compatible, "SELECT 2L AS id, 'b' AS part, CAST(2 AS DECIMAL(9, 2)) AS d", merge_schema=True)
-    assert [(r[0], r[1], str(r[2])) for r in rows(compatible)] == [(1, "a", "1.00"), (2, "b", "2.00")]
-    types = {f["name"]: f["type"] for f in json.loads(DeltaTable(str(compatible)).metadata.schema_string)["fields"]}
+def test_a_compatible_table_widens_integers_and_the_precision_of_decimals(spark, compatible_table):
+    write_rows(
+        spark, compatible_table, "SELECT 2L AS id, 'b' AS part, CAST(2 AS DECIMAL(9, 2)) AS d", merge_schema=True
+    )
+    assert [(r[0], r[1], str(r[2])) for r in rows(compatible_table)] == [(1, "a", "1.00"), (2, "b", "2.00")]
+    types = {
+        f["name"]: f["type"] for f in json.loads(DeltaTable(str(compatible_table)).metadata.schema_string)["fields"]
+    }
     assert types == {"id": "long", "part": "string", "d": "decimal(9,2)"}
 
 
-def test_the_partition_columns_may_change_their_type(spark, compatible):
-    write_rows(spark, compatible, "SELECT 1 AS id, 7 AS part", mode="overwrite", overwrite_schema=True)
-    assert rows(compatible) == [(1, 7)]
+def test_the_partition_columns_may_change_their_type(spark, compatible_table):
+    write_rows(spark, compatible_table, "SELECT 1 AS id, 7 AS part", mode="overwrite", overwrite_schema=True)
+    assert rows(compatible_table) == [(1, 7)]
 
 
 @ICEBERG

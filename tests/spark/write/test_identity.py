@@ -6,7 +6,7 @@ import pytest
 
 from deltalite.errors import ConstraintViolationError, SchemaMismatchError, UnsupportedFeatureError
 from deltalite.requests import Source
-from tests.support.column_rules import assert_write_rejected, empty_table, field, high_water_marks, identity_field
+from tests.support.column_rules import assert_write_rejected, field, high_water_marks, identity_field, write_empty_table
 from tests.support.racing import run_before_commits
 from tests.support.tables import actions_of, rows, spark_rows, write_rows
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 
 def identity_table(folder, *fields, features=("identityColumns",), **options):
-    return empty_table(folder, *fields, features=features, **options)
+    return write_empty_table(folder, *fields, features=features, **options)
 
 
 def numbers(count, partitions=5):
@@ -73,7 +73,7 @@ def test_a_write_that_would_overflow_an_identity_column_is_rejected(spark, tmp_p
     assert sorted(r[0] for r in rows(table)) == [2**63 - 2, 2**63 - 1]
 
 
-def test_a_generated_column_over_an_identity_column_is_rejected(spark, tmp_path):
+def test_a_generated_column_that_reads_an_identity_column_is_rejected(spark, tmp_path):
     fields = identity_field("n"), field("g", "long", delta__generationExpression="n + 1"), field("x", "integer")
     table = identity_table(tmp_path / "t", *fields, features=("identityColumns", "generatedColumns"))
     assert_write_rejected(spark, table, UnsupportedFeatureError, "columns that are computed too: n", "SELECT 1 AS x")

@@ -43,7 +43,7 @@ def partitions(table):
 
 
 @pytest.mark.parametrize(
-    ("order", "properties"),
+    ("z_order_by", "properties"),
     [
         ([], {}),
         (["id"], {"delta.columnMapping.mode": "name"}),
@@ -52,7 +52,9 @@ def partitions(table):
     ],
     ids=["packed-plain", "ordered-mapped", "packed-mapped", "ordered-plain"],
 )
-def test_long_values_are_written_packed_and_updated_like_short_ones(spark, table, monkeypatch, order, properties):
+def test_long_partition_values_are_written_optimized_and_updated_like_short_ones(
+    spark, table, monkeypatch, z_order_by, properties
+):
     query = f"SELECT {{}} AS id, explode(array({VALUES})) AS p"
     for number in range(2):
         write_rows(spark, table, query.format(number), partition_by=("p",), properties=properties)
@@ -68,7 +70,7 @@ def test_long_values_are_written_packed_and_updated_like_short_ones(spark, table
             "distinct",
             lambda _frame: pytest.fail("optimize must take the long values from the log, not from the rows"),
         )
-        assert optimize_table(spark, table, z_order_by=order).metrics["numAddedFiles"] == len(UNUSUAL_VALUES)
+        assert optimize_table(spark, table, z_order_by=z_order_by).metrics["numAddedFiles"] == len(UNUSUAL_VALUES)
     assert partitions(table) == set(UNUSUAL_VALUES)
     assert_all_readers_agree(spark, table, rows_before)
     update_rows(spark, table, {"p": "concat(p, p)"}, "id = 1")

@@ -32,12 +32,12 @@ pytestmark = pytest.mark.spark
 @pytest.mark.smoke
 def test_each_mode_writes_or_keeps_the_rows_of_a_table(spark, tmp_path):
     table = tmp_path / "t"
-    created = write_rows(spark, table, values("id", "1"), mode="error")
-    assert (created.version, created.read_version, created.committed, created.skipped) == (0, None, True, False)
+    result = write_rows(spark, table, values("id", "1"), mode="error")
+    assert (result.version, result.read_version, result.committed, result.skipped) == (0, None, True, False)
     with pytest.raises(TableExistsError):
         write_rows(spark, table, values("id", "2"), mode="error")
-    ignored = write_rows(spark, table, values("id", "2"), mode="ignore")
-    assert (ignored.version, ignored.committed, ignored.skipped) == (0, False, False)
+    result = write_rows(spark, table, values("id", "2"), mode="ignore")
+    assert (result.version, result.committed, result.skipped) == (0, False, False)
     assert write_rows(spark, table, values("id", "3"), mode="append").read_version == 0
     assert rows(table) == [(1,), (3,)]
     assert write_rows(spark, table, values("id", "4"), mode="overwrite").version == 2
@@ -63,19 +63,23 @@ def test_the_commit_info_has_the_fields_and_values_of_spark(spark, tmp_path):
         replace_where="day = DATE'2026-01-02'",
         user_metadata="note",
     )
-    created, replaced = actions_of(table, 0), actions_of(table, 1)
-    info = created["commitInfo"]
+    creation_actions, replacement_actions = actions_of(table, 0), actions_of(table, 1)
+    info = creation_actions["commitInfo"]
     assert start_ms <= info["timestamp"] <= time.time_ns() // 1_000_000
     assert "readVersion" not in info and info["isBlindAppend"] is True and info["isolationLevel"] == "Serializable"
     assert info["operationParameters"] == {"mode": "Append", "partitionBy": '["day"]'}
     assert json.loads(info["userMetadata"]) == {"dag_id": "dag", "try_number": 1, "user_metadata": "note"}
     assert re.fullmatch(r"deltalite/\S+", info["engineInfo"]) and re.fullmatch(r"[0-9a-f-]{36}", info["txnId"])
-    assert created["txn"] == {"appId": "run", "version": 0, "lastUpdated": created["txn"]["lastUpdated"]}
-    assert created["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 2}
-    total_size = sum(add["size"] for add in created["add"])
+    assert creation_actions["txn"] == {
+        "appId": "run",
+        "version": 0,
+        "lastUpdated": creation_actions["txn"]["lastUpdated"],
+    }
+    assert creation_actions["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 2}
+    total_size = sum(add["size"] for add in creation_actions["add"])
     assert info["operationMetrics"] == {"numFiles": "2", "numOutputBytes": str(total_size), "numOutputRows": "2"}
 
-    info = replaced["commitInfo"]
+    info = replacement_actions["commitInfo"]
     assert (info["operation"], info["readVersion"], info["isBlindAppend"], info["userMetadata"]) == (
         "WRITE",
         0,
@@ -85,20 +89,22 @@ def test_the_commit_info_has_the_fields_and_values_of_spark(spark, tmp_path):
     assert info["operationParameters"]["predicate"] == json.dumps(["day = DATE'2026-01-02'"])
     assert info["operationMetrics"] == {
         "numFiles": "1",
-        "numOutputBytes": str(replaced["add"][0]["size"]),
+        "numOutputBytes": str(replacement_actions["add"][0]["size"]),
         "numOutputRows": "1",
         "numRemovedFiles": "1",
-        "numRemovedBytes": str(replaced["remove"][0]["size"]),
+        "numRemovedBytes": str(replacement_actions["remove"][0]["size"]),
         "numAddedChangeFiles": "0",
         "numCopiedRows": "0",
         "numDeletedRows": "1",
     }
     assert result.metrics == {name: int(value) for name, value in info["operationMetrics"].items()}
-    (remove,) = replaced["remove"]
-    (add,) = [add for add in created["add"] if add["path"] == remove["path"]]
+    (remove,) = replacement_actions["remove"]
+    (add,) = [add for add in creation_actions["add"] if add["path"] == remove["path"]]
     assert remove["dataChange"] and remove["extendedFileMetadata"] and remove["deletionTimestamp"] >= start_ms
     assert (remove["partitionValues"], remove["size"]) == (add["partitionValues"], add["size"])
-    assert re.fullmatch(r"day=2026-01-02/part-\d{5}-[0-9a-f-]{36}.c000.snappy.parquet", replaced["add"][0]["path"])
+    assert re.fullmatch(
+        r"day=2026-01-02/part-\d{5}-[0-9a-f-]{36}.c000.snappy.parquet", replacement_actions["add"][0]["path"]
+    )
 
 
 def test_merge_schema_adds_columns_at_every_depth(spark, tmp_path):
@@ -242,11 +248,11 @@ def test_a_write_without_data_change_records_that_no_row_changed(spark, tmp_path
 
 
 def test_sources_are_read_at_their_versions_and_times(spark, tmp_path):
-    feed, orders = tmp_path / "feed", tmp_path / "orders"
-    feed.mkdir()
-    (feed / "1.csv").write_text('id,name\n1,"a, ""b"""\n2,\n')
+    landing, orders = tmp_path / "landing", tmp_path / "orders"
+    landing.mkdir()
+    (landing / "1.csv").write_text('id,name\n1,"a, ""b"""\n2,\n')
     csv = Source(
-        format="csv", path=str(feed), options={"header": "true", "escape": '"'}, schema="id BIGINT, name STRING"
+        format="csv", path=str(landing), options={"header": "true", "escape": '"'}, schema="id BIGINT, name STRING"
     )
     write_rows(spark, orders, sources={"source": csv})
     first_commit_ms = actions_of(orders, 0)["commitInfo"]["timestamp"]
@@ -258,7 +264,7 @@ def test_sources_are_read_at_their_versions_and_times(spark, tmp_path):
         "first": Source(format="delta", path=str(orders), version_as_of=0),
         "then": Source(format="delta", path=str(orders), timestamp_as_of=time_between_commits.isoformat()),
         "now": Source(format="delta", path=str(orders)),
-        "feed": Source(format="csv", path=str(feed / "*.csv"), options=csv.options),
+        "feed": Source(format="csv", path=str(landing / "*.csv"), options=csv.options),
     }
     query = (
         "SELECT first.id, then.id AS then, now.id AS now, feed.name FROM first JOIN then USING (id) "
@@ -304,7 +310,7 @@ def test_a_write_without_rows_commits_a_version_without_files(spark, tmp_path):
 
 
 def test_random_file_prefixes_spread_the_files_over_folders(spark, tmp_path):
-    """The path of a file has no partition values, so only the log has them."""
+    """The path of a file does not contain its partition values, so only the log states them."""
     table = tmp_path / "t"
     write_rows(
         spark,
@@ -341,9 +347,7 @@ def test_the_result_names_the_partitions_with_changed_rows(spark, tmp_path):
         "day=2026-01-01",
         "day=2026-01-02",
     )
-    replaced = write_rows(
-        spark, table, daily_rows_query("3 2"), mode="overwrite", replace_where="day = DATE'2026-01-02'"
-    )
-    assert replaced.partitions == ("day=2026-01-02",)
+    result = write_rows(spark, table, daily_rows_query("3 2"), mode="overwrite", replace_where="day = DATE'2026-01-02'")
+    assert result.partitions == ("day=2026-01-02",)
     assert delete_rows(spark, table, "id = 1").partitions == ("day=2026-01-01",)
     assert write_rows(spark, tmp_path / "plain", values("id", "1")).partitions == ()

@@ -1,4 +1,7 @@
-"""A write commits after a winning commit, or fails: then its error names the winning commit and no file remains."""
+"""A write either commits after a winning commit, or fails.
+
+If it fails, the error names the winning commit, and no file of the write remains.
+"""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ from deltalite.errors import (
 )
 from deltalite.requests import Source
 from deltalite.storage.local import LocalLogStore
-from tests.support.loops import one_in
 from tests.support.racing import run_before_commits
+from tests.support.selection import first_of_every
 from tests.support.tables import actions_of, data_files, folder_content, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -153,7 +153,7 @@ def test_a_file_at_the_address_of_the_table_is_rejected(spark, tmp_path):
 
 @pytest.mark.parametrize(
     ("source", "error", "match"),
-    one_in(
+    first_of_every(
         2,
         [
             (Source(format="csv", path="{tmp}/none.csv"), SourceError, "none.csv"),
@@ -190,7 +190,7 @@ def test_a_source_that_cannot_be_read_is_rejected(spark, table, tmp_path, source
     (tmp_path / "a.csv").write_text("1\nx\n")
     sources = {"source": dataclasses.replace(source, path=source.path.replace("{tmp}", str(tmp_path)))}
     rejection = assert_rejected(spark, table, error, match.replace("{tmp}", str(tmp_path)), query=None, sources=sources)
-    assert "calling o" not in rejection.problem, "the problem must not have the text of a Py4J error"
+    assert "calling o" not in rejection.problem, "the problem must not contain the text of a Py4J error"
     with pytest.raises(error):
         write_rows(spark, tmp_path / "new" / "t", sources=sources)
     assert not (tmp_path / "new").exists()
@@ -198,7 +198,7 @@ def test_a_source_that_cannot_be_read_is_rejected(spark, table, tmp_path, source
 
 @pytest.mark.parametrize(
     ("query", "error", "match"),
-    one_in(
+    first_of_every(
         2,
         [
             ("SELEC 1", InvalidRequestError, "The query is wrong"),
@@ -289,8 +289,8 @@ def test_a_write_that_loses_a_race_removes_its_files(spark, table, monkeypatch):
 
 def test_two_concurrent_first_writes_create_one_table(spark, tmp_path, monkeypatch):
     table = tmp_path / "t"
-    first_write = values("id, day", "77, 'x'")
-    run_before_commits(monkeypatch, lambda: write_rows(spark, table, first_write, partition_by=("day",)))
+    rival_query = values("id, day", "77, 'x'")
+    run_before_commits(monkeypatch, lambda: write_rows(spark, table, rival_query, partition_by=("day",)))
     with pytest.raises(ConcurrentModificationException, match="version 0"):
         write_rows(spark, table, values("id, day", "88, 'x'"), partition_by=("day",), conflict_retries=0)
     assert rows(table) == [(77, "x")]

@@ -12,7 +12,7 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.errors import ConstraintViolationError, InvalidRequestError
 from tests.support.daily_rows import DAY_1, DAY_2, DAY_3, daily_rows_query, ids_and_days
-from tests.support.loops import one_in
+from tests.support.selection import first_of_every
 from tests.support.tables import (
     actions_of,
     data_files,
@@ -29,9 +29,9 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def week(spark, tmp_path):
+def daily_table(spark, tmp_path):
     """A table with five rows in three partitions, each of one file. The day of the third partition is null."""
-    table = tmp_path / "week"
+    table = tmp_path / "daily"
     query = daily_rows_query("1 1", "2 1", "3 2", "4 2") + " UNION ALL SELECT 5, CAST(NULL AS DATE)"
     write_rows(spark, table, query, partition_by=("day",), optimize_write=True)
     return table
@@ -39,7 +39,7 @@ def week(spark, tmp_path):
 
 @pytest.mark.parametrize(
     ("predicate", "new_rows", "expected", "copied_count", "deleted_count"),
-    one_in(
+    first_of_every(
         2,
         [
             # Predicates on partition columns only: the write removes whole files and reads no row.
@@ -64,28 +64,30 @@ def week(spark, tmp_path):
     ),
 )
 def test_replace_where_replaces_exactly_the_rows_that_match(
-    spark, week, predicate, new_rows, expected, copied_count, deleted_count
+    spark, daily_table, predicate, new_rows, expected, copied_count, deleted_count
 ):
     query = daily_rows_query(*new_rows) if new_rows else daily_rows_query("0 1") + " WHERE id > 0"
     result = write_rows(
-        spark, week, query, mode="overwrite", replace_where=predicate, confirm_all_rows=predicate == "TRUE"
+        spark, daily_table, query, mode="overwrite", replace_where=predicate, confirm_all_rows=predicate == "TRUE"
     )
-    assert ids_and_days(week) == expected
+    assert ids_and_days(daily_table) == expected
     assert (result.metrics["numCopiedRows"], result.metrics["numDeletedRows"]) == (copied_count, deleted_count)
     assert result.metrics["numOutputRows"] == len(new_rows) + copied_count
-    removed_paths = {remove["path"] for remove in actions_of(week, 1)["remove"]}
+    removed_paths = {remove["path"] for remove in actions_of(daily_table, 1)["remove"]}
     assert len(removed_paths) == result.metrics["numRemovedFiles"]
 
 
 @pytest.mark.parametrize("predicate", ["TRUE", "1 = 1", "id = 1 OR 'a' < 'b'"])
-def test_a_predicate_that_replaces_every_row_requires_confirm_all_rows(spark, week, tmp_path, predicate):
-    content_before = folder_content(week)
-    for table in (week, tmp_path / "new"):
+def test_a_predicate_that_replaces_every_row_requires_confirm_all_rows(spark, daily_table, tmp_path, predicate):
+    content_before = folder_content(daily_table)
+    for table in (daily_table, tmp_path / "new"):
         with pytest.raises(InvalidRequestError, match=r"is true for every row.*confirm_all_rows=True"):
             write_rows(spark, table, daily_rows_query("9 2"), mode="overwrite", replace_where=predicate)
-    assert folder_content(week) == content_before and not (tmp_path / "new").exists()
-    write_rows(spark, week, daily_rows_query("9 2"), mode="overwrite", replace_where=predicate, confirm_all_rows=True)
-    assert ids_and_days(week) == {(9, 2)}
+    assert folder_content(daily_table) == content_before and not (tmp_path / "new").exists()
+    write_rows(
+        spark, daily_table, daily_rows_query("9 2"), mode="overwrite", replace_where=predicate, confirm_all_rows=True
+    )
+    assert ids_and_days(daily_table) == {(9, 2)}
 
 
 @pytest.mark.parametrize("properties", [{}, {"delta.enableChangeDataFeed": "true"}], ids=["plain", "feed"])
@@ -120,15 +122,17 @@ def test_a_row_for_which_replace_where_is_null_stays(spark, tmp_path):
 
 
 @pytest.mark.parametrize("new_rows", [["9 2", "8 1"], ["9 2", "7 3"]])
-def test_new_rows_that_do_not_match_replace_where_are_rejected(spark, week, new_rows):
-    content_before = folder_content(week)
+def test_new_rows_that_do_not_match_replace_where_are_rejected(spark, daily_table, new_rows):
+    content_before = folder_content(daily_table)
     for predicate in ("day = DATE'2026-01-02'", "day = DATE'2026-01-02' AND id > 0"):
         with pytest.raises(ConstraintViolationError, match=re.escape(predicate)) as error_info:
-            write_rows(spark, week, daily_rows_query(*new_rows), mode="overwrite", replace_where=predicate)
+            write_rows(spark, daily_table, daily_rows_query(*new_rows), mode="overwrite", replace_where=predicate)
         assert '"id":8' in error_info.value.problem or '"id":7' in error_info.value.problem
     with pytest.raises(ConstraintViolationError, match='"day":null'):
-        write_rows(spark, week, "SELECT 1 AS id, CAST(NULL AS DATE) AS day", mode="overwrite", replace_where=predicate)
-    assert folder_content(week) == content_before
+        write_rows(
+            spark, daily_table, "SELECT 1 AS id, CAST(NULL AS DATE) AS day", mode="overwrite", replace_where=predicate
+        )
+    assert folder_content(daily_table) == content_before
 
 
 def test_replace_where_creates_a_table_if_all_rows_match(spark, tmp_path):
@@ -155,7 +159,7 @@ def test_dynamic_overwrite_replaces_the_partitions_that_receive_rows(spark, tmp_
     assert set(rows(table)) == expected and result.metrics["numRemovedFiles"] == 0
     write_rows(spark, table, "SELECT 7 AS id, CAST(NULL AS DATE) AS day, NULL AS kind", **dynamic)
     assert set(rows(table)) == (expected - {(4, None, None)}) | {(7, None, None)}
-    # The write is not a blind append even if it removes no file. Two concurrent ones of a partition must conflict.
+    # The write is not a blind append even if it removes no file: two such concurrent writes to one partition conflict.
     write_rows(spark, table, query.format(daily_rows_query("8 8")), **dynamic)
     assert actions_of(table, 4)["remove"] == [] and actions_of(table, 4)["commitInfo"]["isBlindAppend"] is False
     # A table without partition columns counts as one partition.
@@ -189,10 +193,10 @@ def test_an_overwrite_compares_partition_values_and_not_their_texts(spark, tmp_p
     assert [r[0] for r in rows(table)] == [9]
 
 
-def test_a_replacing_write_leaves_only_data_and_log_files(spark, week):
-    write_rows(spark, week, daily_rows_query("3 2"), mode="overwrite", replace_where="id = 3")
-    names = {path.name for path in week.iterdir()}
+def test_a_replacing_write_leaves_only_data_and_log_files(spark, daily_table):
+    write_rows(spark, daily_table, daily_rows_query("3 2"), mode="overwrite", replace_where="id = 3")
+    names = {path.name for path in daily_table.iterdir()}
     assert names == {"_delta_log", "day=2026-01-01", "day=2026-01-02", "day=__HIVE_DEFAULT_PARTITION__"}
-    current_files = set(DeltaTable(str(week)).files()["path"].to_pylist())
-    removed_files = {remove["path"] for remove in actions_of(week, 1)["remove"]}
-    assert data_files(week) == current_files | removed_files
+    current_files = set(DeltaTable(str(daily_table)).files()["path"].to_pylist())
+    removed_files = {remove["path"] for remove in actions_of(daily_table, 1)["remove"]}
+    assert data_files(daily_table) == current_files | removed_files

@@ -32,7 +32,7 @@ def table(spark, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("query", "column", "types", "remedy"),
+    ("query", "column", "type_names", "remedy"),
     [
         ("SELECT 1 AS id, 2 AS extra", "extra", "int", "merge_schema=True"),
         ("SELECT 1 AS id, struct(1 AS a, 2 AS c) AS s", "s.c", "int", "merge_schema=True"),
@@ -54,13 +54,15 @@ def table(spark, tmp_path_factory):
         ("SELECT array(1) AS s", "s", "struct array", "Convert it to struct<a:int,b:string>"),
     ],
 )
-def test_an_error_about_types_names_the_column_both_types_and_a_remedy(spark, table, query, column, types, remedy):
+def test_an_error_about_types_states_the_column_both_types_and_a_remedy(
+    spark, table, query, column, type_names, remedy
+):
     content_before = folder_content(table)
     for mode in ("append", "overwrite"):
         with pytest.raises(SchemaMismatchError) as error_info:
             write_rows(spark, table, query, mode=mode)
         assert column in error_info.value.problem
-        assert all(name in error_info.value.problem for name in types.split())
+        assert all(name in error_info.value.problem for name in type_names.split())
         assert remedy in error_info.value.remedy
     assert folder_content(table) == content_before
 
@@ -160,7 +162,7 @@ def not_null_table(tmp_path):
         ("1, struct(1 AS a), array('x'), map('k', CAST(NULL AS INT))", "m.value"),
     ],
 )
-def test_a_null_at_a_not_null_place_of_any_depth_is_rejected(spark, not_null_table, row, column):
+def test_a_null_in_a_not_null_column_or_member_of_any_depth_is_rejected(spark, not_null_table, row, column):
     valid_row = values("id, s, list, m", "1, struct(1 AS a), array('x'), map('k', 1)")
     content_before = folder_content(not_null_table)
     with pytest.raises(ConstraintViolationError, match=f"'{column}' is NOT NULL") as error_info:

@@ -42,7 +42,7 @@ TYPES = {
     "d": ("DECIMAL(4,2)", "DECIMAL(12,4)"),
     "day": ("DATE", "TIMESTAMP_NTZ"),
 }
-# The texts of a value of the narrow type and of a value that needs the wide type, for each column.
+# For each column: the text of a value of the narrow type, and the text of a value that needs the wide type.
 SMALL = {"b": "-128", "i": "2147483647", "f": "1.5", "d": "-99.25", "day": "2026-02-28"}
 LARGE = {
     "b": "3000000000", "i": "-3000000001", "f": "0.1", "d": "12345678.9876", "day": "2026-03-01 12:30:00.000001",
@@ -55,7 +55,7 @@ def moment(text):
 
 SMALL_VALUES = (-128, 2147483647, 1.5, Decimal("-99.2500"), moment("2026-02-28"))
 LARGE_VALUES = (3000000000, -3000000001, 0.1, Decimal("12345678.9876"), moment("2026-03-01 12:30:00.000001"))
-WIDE = pa.schema({
+WIDE_SCHEMA = pa.schema({
     "id": pa.int32(), "b": pa.int64(), "i": pa.int64(), "f": pa.float64(), "d": pa.decimal128(12, 4),
     "day": pa.timestamp("us"),
 })  # fmt: skip
@@ -88,7 +88,7 @@ BOTH_ROWS = [(1, *SMALL_VALUES), (2, *LARGE_VALUES)]
 
 def assert_rows(spark, table, expected):
     """Assert that both readers return these rows with the wide types."""
-    assert DeltaTable(str(table)).schema.remove_metadata().equals(WIDE)
+    assert DeltaTable(str(table)).schema.remove_metadata().equals(WIDE_SCHEMA)
     assert rows(table) == spark_rows(spark, table) == expected
 
 
@@ -106,7 +106,7 @@ def test_an_append_widens_each_column_and_records_the_changes(spark, table):
     }
     features = actions_of(table, 1)["protocol"]["readerFeatures"]
     assert {"typeWidening", "timestampNtz"} <= set(features)
-    write_rows(spark, table, row_of(3, SMALL, 0))  # narrow rows are still accepted, and change nothing
+    write_rows(spark, table, row_of(3, SMALL, 0))  # A row with the narrow types does not change the schema.
     assert "metaData" not in actions_of(table, 2)
     assert_rows(spark, table, [*BOTH_ROWS, (3, *SMALL_VALUES)])
 
@@ -125,7 +125,8 @@ def test_a_condition_with_a_wider_value_finds_exactly_the_matching_rows_of_old_f
     checkpoint(spark, CheckpointRequest(table=str(table)))
     matching_rows = delta.read(spark, str(table), where=condition).select("id").collect()
     assert [row.id for row in matching_rows] == expected
-    result = delete_rows(spark, table, condition)  # without a matching row it commits nothing, and has no metrics
+    result = delete_rows(spark, table, condition)
+    # A delete without a matching row commits nothing, and its result has no metrics.
     assert result.committed is bool(expected) and result.metrics.get("numDeletedRows", 0) == len(expected)
 
 
@@ -175,10 +176,10 @@ def test_a_restored_version_has_its_narrow_types_again(spark, table):
 def test_partition_columns_widen(spark, tmp_path):
     table = tmp_path / "t"
     properties = ENABLED | {"delta.checkpoint.writeStatsAsStruct": "true"}
-    narrow = "SELECT 1 AS id, 7 AS n, DATE'2026-02-28' AS day"
-    write_rows(spark, table, narrow, partition_by=("n", "day"), properties=properties)
-    wide = "SELECT 2 AS id, 3000000000L AS n, TIMESTAMP_NTZ'2026-02-28 01:00:00' AS day"
-    write_rows(spark, table, wide, merge_schema=True)
+    narrow_query = "SELECT 1 AS id, 7 AS n, DATE'2026-02-28' AS day"
+    write_rows(spark, table, narrow_query, partition_by=("n", "day"), properties=properties)
+    wide_query = "SELECT 2 AS id, 3000000000L AS n, TIMESTAMP_NTZ'2026-02-28 01:00:00' AS day"
+    write_rows(spark, table, wide_query, merge_schema=True)
     narrow_row, wide_row = (1, 7, moment("2026-02-28")), (2, 3000000000, moment("2026-02-28 01:00:00"))
     assert rows(table) == spark_rows(spark, table) == [narrow_row, wide_row]
     checkpoint(spark, CheckpointRequest(table=str(table)))
@@ -198,7 +199,7 @@ def test_an_overwrite_of_some_rows_copies_the_others_with_the_wider_type(spark, 
     assert rows(table) == spark_rows(spark, table) == [(1, 10), (2, 3000000000)]
 
 
-def test_a_column_that_a_constraint_uses_does_not_widen_and_others_do(spark, tmp_path):
+def test_a_column_that_a_constraint_uses_does_not_widen_but_other_columns_do(spark, tmp_path):
     table = tmp_path / "t"
     write_rows(spark, table, "SELECT 1 AS n, 1 AS m", properties=ENABLED | {"delta.constraints.positive": "n > 0"})
     content_before = folder_content(table)
@@ -211,14 +212,15 @@ def test_a_column_that_a_constraint_uses_does_not_widen_and_others_do(spark, tmp
 
 def test_a_table_with_the_preview_feature_keeps_its_type_changes_and_does_not_widen(spark, tmp_path):
     table = tmp_path / "t"
-    change = [{"fromType": "short", "toType": "integer", "tableVersion": 1}]
-    field = {"name": "n", "type": "integer", "nullable": True, "metadata": {TYPE_CHANGES: change}}
+    type_changes = [{"fromType": "short", "toType": "integer", "tableVersion": 1}]
+    field = {"name": "n", "type": "integer", "nullable": True, "metadata": {TYPE_CHANGES: type_changes}}
     schema = json.dumps({"type": "struct", "fields": [field, *json.loads(schema_json(("s", "string")))["fields"]]})
     write_foreign_table(table, schema, [], features=("typeWidening-preview",), configuration=ENABLED)
     write_rows(spark, table, "SELECT 1 AS n, 'a' AS s")
     with pytest.raises(SchemaMismatchError):
         write_rows(spark, table, "SELECT 3000000000L AS n, 'a' AS s", merge_schema=True)
     write_rows(spark, table, "SELECT 2 AS n, 'b' AS s, 'c' AS new", merge_schema=True)
-    assert change == json.loads(actions_of(table, 2)["metaData"]["schemaString"])["fields"][0]["metadata"][TYPE_CHANGES]
+    fields_after = json.loads(actions_of(table, 2)["metaData"]["schemaString"])["fields"]
+    assert fields_after[0]["metadata"][TYPE_CHANGES] == type_changes
     assert "protocol" not in actions_of(table, 2)
     assert rows(table) == spark_rows(spark, table) == [(1, "a", None), (2, "b", "c")]

@@ -2,8 +2,8 @@
 
 Usage: forwarder.py HOST:PORT TO_PORT [NAMESPACE_FILE]
 
-Listens on HOST:PORT of the network in which it starts. Connects to 127.0.0.1:TO_PORT in the network namespace of the
-file, or in the same network.
+Listens on HOST:PORT of the network in which it starts. Connects to 127.0.0.1:TO_PORT in the network namespace that
+NAMESPACE_FILE names. Without a NAMESPACE_FILE, connects in the network in which it starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def forward(listener: socket.socket, port: int) -> None:
-    """Forward every connection to a port of the loopback interface."""
+    """Forward every connection of the listener to a port of the loopback interface."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -41,20 +41,20 @@ async def forward(listener: socket.socket, port: int) -> None:
     await server.serve_forever()
 
 
-def enter_network(namespace: str) -> None:
-    """Move this process to another network. A listening socket stays in the network that it was created in."""
+def enter_network(namespace_file: str) -> None:
+    """Move this process to another network. A listening socket stays in the network in which it was created."""
     library = ctypes.CDLL(None, use_errno=True)
-    descriptor = os.open(namespace, os.O_RDONLY)
+    descriptor = os.open(namespace_file, os.O_RDONLY)
     try:
         if library.setns(descriptor, _NETWORK_NAMESPACE):
-            raise OSError(ctypes.get_errno(), "Could not enter the network namespace", namespace)
+            raise OSError(ctypes.get_errno(), "Could not enter the network namespace", namespace_file)
     finally:
         os.close(descriptor)
 
 
 if __name__ == "__main__":
-    host, _, own_port = sys.argv[1].partition(":")
-    listening_socket = socket.create_server((host, int(own_port)))
+    host, _, listening_port = sys.argv[1].partition(":")
+    listening_socket = socket.create_server((host, int(listening_port)))
     if sys.argv[3:]:
         enter_network(sys.argv[3])
     asyncio.run(forward(listening_socket, int(sys.argv[2])))

@@ -23,12 +23,13 @@ from tests.support.ports import free_ports
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 BUILD = CHECKOUT / ".kubernetes"
-NAMESPACE = "spark"  # of the jobs
+NAMESPACE = "spark"  # The jobs run in this namespace.
 _WORKER_NAMESPACE, _WORKER = "airflow", "airflow-worker"
 _NETWORK = "deltalite-kubernetes"
 _NODE, _PODS, _SERVICES, _API = "10.240.0.1", "10.244.0.0/24", "10.96.0.0/16", "10.96.0.1"
-_PORT = 6443  # of the API server, in the network namespace
-_KERNEL_SETTINGS = ("vm.overcommit_memory", "kernel.panic", "kernel.panic_on_oops")  # the kubelet changes them
+_PORT = 6443  # The API server listens on this port of the network namespace.
+# The kubelet changes these settings of the kernel. The end of the cluster restores them.
+_KERNEL_SETTINGS = ("vm.overcommit_memory", "kernel.panic", "kernel.panic_on_oops")
 _FORWARDER = str(Path(__file__).with_name("forwarder.py"))
 
 
@@ -39,7 +40,7 @@ def is_built() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesCluster:
-    """A running cluster. `master` is its address for Spark, `kubeconfig` has all permissions."""
+    """A running cluster. `master` is its address for Spark. The account in `kubeconfig` has all permissions."""
 
     master: str
     kubeconfig: Path
@@ -52,13 +53,13 @@ class KubernetesCluster:
         return self.folder / "kubeconfig-worker"
 
     def kubectl(self, *arguments: str, check: bool = True) -> str:
-        """Run kubectl in the namespace of the tests, and return its output."""
+        """Run kubectl in the namespace of the jobs, and return its output. With `check`, its failure fails the test."""
         command = [str(BUILD / "bin" / "kubernetes"), "kubectl", "--kubeconfig", str(self.kubeconfig)]
-        ended = subprocess.run(
+        completed = subprocess.run(
             [*command, "--namespace", NAMESPACE, *arguments], capture_output=True, text=True, check=False
         )
-        assert ended.returncode == 0 or not check, ended.stderr
-        return ended.stdout
+        assert completed.returncode == 0 or not check, completed.stderr
+        return completed.stdout
 
     def objects(self, kind: str) -> list[dict[str, Any]]:
         """The objects of a kind, such as ``pods``."""
@@ -82,14 +83,15 @@ class KubernetesCluster:
             "spark.kubernetes.authenticate.driver.serviceAccountName": "spark",
             "spark.kubernetes.driver.request.cores": "0.2",
             "spark.kubernetes.executor.request.cores": "0.2",
-            "spark.pyspark.python": "python3",  # else the variable of the tests names a path of this machine
+            # The variable PYSPARK_PYTHON of the tests names a path that the pods do not have.
+            "spark.pyspark.python": "python3",
         }
 
     def submission_from_the_node(self, folder: Path) -> NodeSubmission:
-        """How a driver outside of pods runs: on the node, because pods reach no other address."""
+        """The submission of a driver that runs outside of pods. It runs on the node: pods reach no other address."""
         program = folder / "spark-submit"
         spark_submit = Path(sys.executable).with_name("spark-submit")
-        program.write_text(f'#!/bin/sh\nexec {" ".join(_inside(str(spark_submit)))} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {" ".join(_in_network(str(spark_submit)))} "$@"\n')
         program.chmod(0o755)
         return NodeSubmission(
             master=f"k8s://https://127.0.0.1:{_PORT}",
@@ -101,7 +103,10 @@ class KubernetesCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSubmission:
-    """A submission in client mode. `program` is a `spark-submit` that runs on the node, `host` is its address."""
+    """A submission in client mode.
+
+    `program` is a `spark-submit` that runs on the node, and `host` is the address of the node.
+    """
 
     master: str
     kubeconfig: Path
@@ -116,11 +121,11 @@ def kubernetes_cluster(folder: Path) -> Iterator[KubernetesCluster]:
     kernel_settings = _read_kernel_settings()
     _run("ip", "netns", "add", _NETWORK)
     try:
-        _run(*_inside("ip", "link", "set", "lo", "up"))
+        _run(*_in_network("ip", "link", "set", "lo", "up"))
         # The service `kubernetes` is the only one with an address that pods use, so kube-proxy is not necessary.
         for address in (_NODE, _API):
-            _run(*_inside("ip", "address", "add", f"{address}/32", "dev", "lo"))
-        _run(*_inside("sysctl", "-qw", "net.ipv4.ip_forward=1"))
+            _run(*_in_network("ip", "address", "add", f"{address}/32", "dev", "lo"))
+        _run(*_in_network("sysctl", "-qw", "net.ipv4.ip_forward=1"))
         _create_keys(folder / "keys")
         kubeconfigs = {port: _write_kubeconfig(folder, port) for port in (_PORT, outside_port)}
         _write_configuration(folder)
@@ -150,7 +155,7 @@ def _start_servers(cluster: KubernetesCluster, kubeconfig: Path, outside_port: i
     kubernetes = str(BUILD / "bin" / "kubernetes")
 
     def start(name: str, *command: str) -> None:
-        processes.start(name, _inside(*command), environ)
+        processes.start(name, _in_network(*command), environ)
 
     start("etcd", str(BUILD / "bin" / "etcd"), "--data-dir", str(folder / "etcd"), "--unsafe-no-fsync")
     start(
@@ -219,7 +224,7 @@ _READY = "jsonpath={.items[*].status.conditions[?(@.type=='Ready')].status}"
 
 
 def _create_accounts(cluster: KubernetesCluster) -> None:
-    """Create the accounts of the documentation, and the kubeconfig of a worker."""
+    """Create the accounts that the documentation describes, and the kubeconfig of a worker."""
     cluster.kubectl("apply", "--filename", str(CHECKOUT / "deployments" / "kubernetes" / "rbac.yaml"))
     cluster.kubectl("create", "namespace", _WORKER_NAMESPACE)
     cluster.kubectl("create", "serviceaccount", _WORKER, "--namespace", _WORKER_NAMESPACE)
@@ -234,13 +239,13 @@ def _create_accounts(cluster: KubernetesCluster) -> None:
 
 
 def _end_pods(cluster: KubernetesCluster) -> None:
-    """Delete the pods, then end the containers that are left, because their processes outlive containerd."""
+    """Delete the pods, then kill the remaining containers, because their processes would outlive containerd."""
     cluster.kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=20s", check=False)
     with suppress(KeyError):
         cluster.processes.kill("kubelet")
     for command in (("tasks", "kill", "--signal", "KILL"), ("tasks", "rm", "--force"), ("containers", "rm")):
-        listed = _ctr(cluster.folder, command[0], "ls", "--quiet", check=False).stdout.split()
-        for container in listed:
+        containers = _ctr(cluster.folder, command[0], "ls", "--quiet", check=False).stdout.split()
+        for container in containers:
             _ctr(cluster.folder, *command, container, check=False)
 
 
@@ -387,7 +392,7 @@ def _ctr(folder: Path, *arguments: str, check: bool = True) -> subprocess.Comple
     return _run("ctr", "--address", socket, "--namespace", "k8s.io", *arguments, check=check, environ=_environ())
 
 
-def _inside(*command: str) -> list[str]:
+def _in_network(*command: str) -> list[str]:
     """Return a command that runs in the network namespace. `ip netns exec` would hide /sys/fs/cgroup."""
     return ["nsenter", f"--net=/run/netns/{_NETWORK}", *command]
 
@@ -399,6 +404,6 @@ def _read_kernel_settings() -> dict[str, str]:
 def _run(
     *command: str, check: bool = True, environ: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    ended = subprocess.run(list(command), capture_output=True, text=True, check=False, env=environ)
-    assert ended.returncode == 0 or not check, f"{command}: {ended.stderr}"
-    return ended
+    completed = subprocess.run(list(command), capture_output=True, text=True, check=False, env=environ)
+    assert completed.returncode == 0 or not check, f"{command}: {completed.stderr}"
+    return completed

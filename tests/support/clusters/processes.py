@@ -1,4 +1,4 @@
-"""Server processes of a cluster: each has a log file, and all end with the context."""
+"""The server processes of a cluster. Each has a log file, and the end of the context stops all of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ _ENDS_WITHIN_SECONDS = 5
 
 
 class ServerProcesses:
-    """Processes by name. At the end of the context they get SIGTERM, in reverse order, and SIGKILL if they stay."""
+    """Processes by name. The end of the context sends SIGTERM to them, in reverse order.
+
+    A process that has not ended after five seconds gets SIGKILL.
+    """
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
         self._logs.mkdir(parents=True, exist_ok=True)
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -26,9 +29,9 @@ class ServerProcesses:
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        for process in reversed(self._running.values()):
+        for process in reversed(self._processes.values()):
             process.terminate()
-        for process in self._running.values():
+        for process in self._processes.values():
             try:
                 process.wait(_ENDS_WITHIN_SECONDS)
             except subprocess.TimeoutExpired:
@@ -38,13 +41,13 @@ class ServerProcesses:
     def start(self, name: str, command: Sequence[str], environ: Mapping[str, str]) -> None:
         """Start a server."""
         with self.log_file(name).open("ab") as log:
-            self._running[name] = subprocess.Popen(
+            self._processes[name] = subprocess.Popen(
                 command, env=dict(environ), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def kill(self, name: str) -> None:
         """Kill a server with SIGKILL."""
-        process = self._running.pop(name)
+        process = self._processes.pop(name)
         process.kill()
         process.wait()
 
@@ -53,16 +56,16 @@ class ServerProcesses:
         return self._logs / f"{name}.log"
 
     def wait_until(self, event: str, has_happened: Callable[[], bool], *, seconds: float = 120) -> None:
-        """Wait for an event, and fail with the ends of the logs if a server ends or the time is over.
+        """Call `has_happened` until it is true. An `OSError` means that a server does not answer yet.
 
-        A server that does not answer yet makes `has_happened` raise an `OSError`.
+        Raises `AssertionError` with the ends of the logs if a server ends, or after the time in `seconds`.
         """
         deadline = time.monotonic() + seconds
         while not _is_true(has_happened):
-            ended = [name for name, process in self._running.items() if process.poll() is not None]
-            if ended or time.monotonic() > deadline:
-                ends = "\n".join(f"{name}: {self._end_of_log(name)}" for name in ended or self._running)
-                raise AssertionError(f"{event} did not happen. Ended servers: {ended}\n{ends}")
+            ended_servers = [name for name, process in self._processes.items() if process.poll() is not None]
+            if ended_servers or time.monotonic() > deadline:
+                log_ends = "\n".join(f"{name}: {self._end_of_log(name)}" for name in ended_servers or self._processes)
+                raise AssertionError(f"'{event}' did not happen. Ended servers: {ended_servers}\n{log_ends}")
             time.sleep(0.25)
 
     def _end_of_log(self, name: str) -> str:

@@ -31,7 +31,7 @@ class StandaloneCluster:
 @contextmanager
 def standalone_cluster(folder: Path) -> Iterator[StandaloneCluster]:
     """Run a cluster in `folder`."""
-    port, page, *worker_ports = free_ports(2 + 2 * _WORKERS)
+    port, page_port, *worker_ports = free_ports(2 + 2 * _WORKERS)
     environ = os.environ | {
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -41,18 +41,18 @@ def standalone_cluster(folder: Path) -> Iterator[StandaloneCluster]:
     spark_class = str(SPARK_HOME / "bin" / "spark-class")
     master = f"spark://127.0.0.1:{port}"
     with ServerProcesses(folder / "logs") as processes:
-        options = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
+        options = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page_port)]
         processes.start("master", [spark_class, "org.apache.spark.deploy.master.Master", *options], environ)
         for number in range(1, _WORKERS + 1):
-            worker_port, worker_page = worker_ports[2 * number - 2 : 2 * number]
-            options = ["--host", "127.0.0.1", "--port", str(worker_port), "--webui-port", str(worker_page)]
+            worker_port, worker_page_port = worker_ports[2 * number - 2 : 2 * number]
+            options = ["--host", "127.0.0.1", "--port", str(worker_port), "--webui-port", str(worker_page_port)]
             options += ["--cores", "2", "--memory", "1g", "--work-dir", str(folder / f"work{number}")]
             command = [spark_class, "org.apache.spark.deploy.worker.Worker", *options, master]
             processes.start(f"worker{number}", command, environ)
-        processes.wait_until("All workers registered", lambda: _live_workers(page) == _WORKERS)
+        processes.wait_until("All workers registered", lambda: _live_worker_count(page_port) == _WORKERS)
         yield StandaloneCluster(master=master, processes=processes)
 
 
-def _live_workers(page: int) -> int:
-    with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=30) as answer:
+def _live_worker_count(page_port: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{page_port}/json/", timeout=30) as answer:
         return int(json.load(answer)["aliveworkers"])

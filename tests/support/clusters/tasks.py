@@ -17,7 +17,7 @@ class FileStateStore:
         self._file = file
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key."""
+        """Return the value of a key, or `default` if the key is not stored."""
         return self._values().get(key, default)
 
     def set(self, key: str, value: Any, **_retention: Any) -> None:
@@ -25,21 +25,21 @@ class FileStateStore:
         self._replace(self._values() | {key: value})
 
     def delete(self, key: str) -> None:
-        """Forget a key."""
+        """Remove a key and its value."""
         self._replace({name: value for name, value in self._values().items() if name != key})
 
     def _replace(self, values: dict[str, Any]) -> None:
-        """Write the file in one step, so that a killed worker leaves no part of it."""
-        partial = self._file.with_suffix(".partial")
-        partial.write_text(json.dumps(values))
-        partial.replace(self._file)
+        """Replace the file in one step, so that a killed worker never leaves a half-written file."""
+        temporary_file = self._file.with_suffix(".partial")
+        temporary_file.write_text(json.dumps(values))
+        temporary_file.replace(self._file)
 
     def _values(self) -> dict[str, Any]:
         return json.loads(self._file.read_text()) if self._file.exists() else {}
 
 
-def context_of(task_id: str, state: Path, *, try_number: int = 1) -> dict[str, Any]:
-    """The context of an attempt of a task with two retries."""
+def context_of(task_id: str, state_file: Path, *, try_number: int = 1) -> dict[str, Any]:
+    """The context of an attempt of a task with two retries. `state_file` holds the task state store."""
     ti = SimpleNamespace(
         dag_id="sales",
         task_id=task_id,
@@ -54,5 +54,5 @@ def context_of(task_id: str, state: Path, *, try_number: int = 1) -> dict[str, A
         "ti": ti,
         "dag_run": SimpleNamespace(start_date=datetime.now(UTC)),
         "outlet_events": defaultdict(lambda: SimpleNamespace(extra={})),
-        "task_state_store": FileStateStore(state),
+        "task_state_store": FileStateStore(state_file),
     }

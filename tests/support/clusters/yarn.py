@@ -35,8 +35,10 @@ log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 class YarnCluster:
     """A running cluster.
 
-    `hdfs` is the address of the file system, `resource_manager` that of YARN's REST service. `processes` has the
-    servers `namenode`, `datanode`, `resourcemanager`, `nodemanager1` and `nodemanager2`.
+    - `hdfs`: the address of the file system.
+    - `name_node_page` and `resource_manager`: the HTTP addresses of the NameNode and of the ResourceManager.
+    - `configuration`: the folder of Hadoop's configuration files.
+    - `processes`: the servers `namenode`, `datanode`, `resourcemanager`, `nodemanager1` and `nodemanager2`.
     """
 
     hdfs: str
@@ -59,8 +61,8 @@ class YarnCluster:
         answer = _get(f"{self.resource_manager}/ws/v1/cluster/apps")
         return (answer.get("apps") or {}).get("app", [])
 
-    def names(self, path: str) -> list[str]:
-        """The names in a folder of HDFS, sorted; none if there is no folder."""
+    def names_in_folder(self, path: str) -> list[str]:
+        """The names of the files and folders in a folder of HDFS, sorted; empty if the folder does not exist."""
         try:
             answer = _get(f"{self.name_node_page}/webhdfs/v1{path}?op=LISTSTATUS&user.name=root")
         except urllib.error.HTTPError as error:
@@ -75,7 +77,7 @@ def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
     """Run a cluster in `folder`."""
     jars = ":".join(hadoop_jars("yarn"))
     configuration = folder / "conf"
-    # The pages of HDFS come with its distribution, not with its jars.
+    # The servers of HDFS need the folders of their web pages, which the jars do not contain.
     for pages in ("hdfs", "datanode"):
         (configuration / "webapps" / pages).mkdir(parents=True)
     ports = iter(free_ports(40))
@@ -94,15 +96,14 @@ def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
     with ServerProcesses(folder / "logs") as processes:
         processes.start("namenode", java("256m", name_node), environ)
         processes.start("datanode", java("256m", "hdfs.server.datanode.DataNode"), environ)
-        manager = "yarn.server.resourcemanager.ResourceManager"
-        processes.start("resourcemanager", java("384m", manager), environ)
+        processes.start("resourcemanager", java("384m", "yarn.server.resourcemanager.ResourceManager"), environ)
         for number in range(1, _NODES + 1):
             node_conf = folder / f"conf{number}"
             node_conf.mkdir()
             write_sites(node_conf, _node_sites(configuration, folder / f"node{number}", ports))
-            manager = "yarn.server.nodemanager.NodeManager"
+            node_manager = "yarn.server.nodemanager.NodeManager"
             environ_of_node = environ | {"HADOOP_CONF_DIR": str(node_conf)}
-            processes.start(f"nodemanager{number}", java("256m", manager, conf=node_conf), environ_of_node)
+            processes.start(f"nodemanager{number}", java("256m", node_manager, conf=node_conf), environ_of_node)
         bean = "Hadoop:service=NameNode,name=FSNamesystemState"
         processes.wait_until(
             "HDFS started",
@@ -120,7 +121,7 @@ def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
 
 
 def write_sites(folder: Path, sites: Mapping[str, Mapping[str, str]]) -> None:
-    """Write Hadoop's configuration files: properties by the name of the file."""
+    """Write Hadoop's configuration files. `sites` has the properties of each file by the file's name without `.xml`."""
     (folder / "log4j.properties").write_text(_LOG4J)
     for name, properties in sites.items():
         lines = [
@@ -159,7 +160,7 @@ def _sites(
             "yarn.scheduler.maximum-allocation-mb": "4096",
             "yarn.nodemanager.resource.memory-mb": "4096",
             "yarn.nodemanager.resource.cpu-vcores": "8",
-            "yarn.nodemanager.vmem-check-enabled": "false",  # a JVM maps far more than it uses
+            "yarn.nodemanager.vmem-check-enabled": "false",  # A JVM reserves far more memory than it uses.
             # By default a disk that is 90 % full makes a node unhealthy, and nothing is scheduled.
             "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.5",
             "yarn.nodemanager.disk-health-checker.min-free-space-per-disk-mb": "0",
@@ -169,14 +170,14 @@ def _sites(
         "capacity-scheduler": {
             "yarn.scheduler.capacity.root.queues": "default",
             "yarn.scheduler.capacity.root.default.capacity": "100",
-            # 10 % by default, so that one small driver blocks the next.
+            # With the default of 10 %, one small driver takes all that drivers may use, and the next driver waits.
             "yarn.scheduler.capacity.maximum-am-resource-percent": "0.8",
         },
     }
 
 
 def _node_sites(configuration: Path, folder: Path, ports: Iterator[int]) -> dict[str, dict[str, str]]:
-    """The configuration of one NodeManager: that of the cluster, with ports and folders of the node."""
+    """The configuration of one NodeManager: the cluster's configuration, with the ports and folders of the node."""
     sites = {
         name: {
             str(entry.findtext("name")): str(entry.findtext("value"))

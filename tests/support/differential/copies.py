@@ -18,7 +18,7 @@ from tests.support.delta_spark import DeltaSpark, DeltaSparkError, rows_or_raise
 from tests.support.differential import readings
 from tests.support.differential.conditions import condition
 from tests.support.differential.definitions import added_statistics, definition
-from tests.support.differential.random_statements import Draw
+from tests.support.differential.random_statements import RandomStatements
 from tests.support.differential.statements import Checkpoint, Create, Restore, Statement, Write
 from tests.support.differential.tables import KEY, Table
 
@@ -61,10 +61,11 @@ class Copies:
     def __init__(self, engines: Engines, folder: Path, seed: int) -> None:
         self.engines = engines
         self.rnd = Random(seed)
-        self.draw = Draw(rnd=self.rnd)
+        self.random_statements = RandomStatements(rnd=self.rnd)
         self.paths = (str(folder / "a"), str(folder / "b"))
         self.journal: list[str] = [f"seed {seed}"]
-        self._row_ids: dict[str, dict[int, int]] = {path: {} for path in self.paths}
+        # For each copy: the first row id that each row had, by the row's key.
+        self._first_row_ids: dict[str, dict[int, int]] = {path: {} for path in self.paths}
 
     @contextmanager
     def journal_in_errors(self) -> Iterator[None]:
@@ -87,11 +88,11 @@ class Copies:
             for text in statement.sql(first):
                 self.engines.delta_spark.sql(text)
         shutil.copytree(first, second)
-        self._compare(table, (-1, -1))
+        self._compare(statement, (-1, -1))
 
     def step(self) -> None:
         """Run a random statement on both copies, and compare them."""
-        statement = self.draw.statement(self.table)
+        statement = self.random_statements.statement(self.table)
         library_path, delta_spark_path = self.rnd.sample(self.paths, 2)
         title = f"this library on {library_path[-1]}, delta-spark on {delta_spark_path[-1]}"
         self._add_to_journal(title, statement)
@@ -117,7 +118,7 @@ class Copies:
         self.journal.append(f"-- {title}\n" + ";\n".join(texts) + ";")
 
     def _compare(self, statement: object, versions_before: Sequence[int]) -> None:
-        """Compare the copies after a statement."""
+        """Compare the copies after a statement. `versions_before` are their versions before it, -1 for a new table."""
         versions = self._versions()
         first, second = map(definition, self.paths)
         check_equal(first, second, "the definitions differ")
@@ -130,13 +131,13 @@ class Copies:
             self._compare_row_ids()
         self._compare_selections()
         version_by_path = dict(zip(self.paths, versions, strict=True))
-        self.draw.states.append((version_by_path, self.table))
+        self.random_statements.states.append((version_by_path, self.table))
 
     def _compare_statistics(self, versions: Sequence[int]) -> None:
-        """Compare the bounds and null counts that both engines wrote. An engine may write only the number of rows."""
+        """Compare the row counts, and the bounds and null counts that both engines wrote. An engine may omit these."""
         first, second = (added_statistics(path, version) for path, version in zip(self.paths, versions, strict=True))
         for statistic in ("min", "max", "nulls"):
-            names = (first[statistic].keys() & second[statistic].keys()) - self.table.identity
+            names = (first[statistic].keys() & second[statistic].keys()) - self.table.identity_names
             check_equal(
                 {name: first[statistic][name] for name in names},
                 {name: second[statistic][name] for name in names},
@@ -151,10 +152,10 @@ class Copies:
         delta_spark_rows = [readings.json_texts(rows_or_raise(delta_spark.receive())) for _ in self.paths]
         for path, by_library, by_delta_spark in zip(self.paths, library_rows, delta_spark_rows, strict=True):
             check_equal(by_library, by_delta_spark, f"the engines read different rows of {path[-1]}")
-        if not self.table.identity:
+        if not self.table.identity_names:
             check_equal(*library_rows, "the rows of the copies differ")
         keys = DeltaTable(self.paths[0]).to_arrow(columns=[KEY])[KEY].to_pylist()
-        self.draw.present_keys = sorted(keys)
+        self.random_statements.present_keys = sorted(keys)
         assert len(set(keys)) == len(keys)
 
     def _compare_changes(
@@ -166,24 +167,24 @@ class Copies:
             if version_after == version_before or not _has_change_feed(path, first):
                 feeds.append([])
                 continue
-            (answer,) = self.engines.delta_spark.all([readings.changes_sql(path, first, version_after)])
+            (answer,) = self.engines.delta_spark.sql_all([readings.changes_sql(path, first, version_after)])
             feed = readings.changes_of(path, first, version_after)
             check_equal(feed, readings.json_texts(answer), f"the engines read different changes of {path[-1]}")
             feeds.append(feed)
-        if not self.table.identity:
+        if not self.table.identity_names:
             if isinstance(statement, Restore):
                 feeds = [_net_changes(feed) for feed in feeds]
             check_equal(*feeds, "the change feeds of the copies differ")
 
     def _compare_row_ids(self) -> None:
         delta_spark = self.engines.delta_spark
-        answers = delta_spark.all([readings.row_ids_sql(path) for path in self.paths])
+        answers = delta_spark.sql_all([readings.row_ids_sql(path) for path in self.paths])
         for path, answer in zip(self.paths, answers, strict=True):
             row_ids = readings.row_ids_of(path)
             by_delta_spark = {key: (row_id, version) for key, row_id, version in answer}
             check_equal(row_ids, by_delta_spark, f"the engines read different row ids of {path[-1]}")
             assert len({row_id for row_id, _ in row_ids.values()}) == len(row_ids), "two rows have one row id"
-            first_row_ids = self._row_ids[path]
+            first_row_ids = self._first_row_ids[path]
             for key, (row_id, _) in row_ids.items():
                 first_row_id = first_row_ids.setdefault(key, row_id)
                 assert row_id == first_row_id, f"the row id of the row {key} of {path[-1]} has changed"
@@ -199,7 +200,7 @@ class Copies:
 
 
 def check_equal(first: Any, second: Any, problem: str) -> None:
-    """Raise `AssertionError` with the `problem` and the differences if the two readings are not equal."""
+    """Raise `AssertionError` with the `problem` and the differences if the two values are not equal."""
     if first == second:
         return
     if isinstance(first, list):
@@ -212,14 +213,14 @@ def check_equal(first: Any, second: Any, problem: str) -> None:
 
 
 def _has_change_feed(path: str, version: int) -> bool:
-    """Whether the change feed of the table was enabled at a version."""
+    """Whether the change feed of the table is enabled in a version."""
     return DeltaTable(path, version=version).metadata.configuration.get("delta.enableChangeDataFeed") == "true"
 
 
 def _net_changes(feed: list[str]) -> list[str]:
     """The changes of a feed without the rows that it both deletes and inserts.
 
-    The feed of a restore has all rows of the replaced files, and the engines distribute rows over files differently.
+    The feed of a restore contains all rows of the replaced files. The engines distribute rows over files differently.
     """
     counts: Counter[str] = Counter()
     for change in feed:

@@ -19,8 +19,9 @@ from tests.support.tables import actions_of
 _DIFFERENT_IN_COPIES = (
     "delta.inCommitTimestampEnablement", "delta.rowTracking.materialized", "delta.columnMapping.maxColumnId",
 )  # fmt: skip
+"""A property may differ between the copies if its name begins with one of these prefixes."""
 # delta-spark adds an empty map of nested ids to each column of a table with icebergCompatV2.
-_MAPPING = (FIELD_ID, PHYSICAL_NAME, NESTED_IDS)
+_MAPPING_KEYS = (FIELD_ID, PHYSICAL_NAME, NESTED_IDS)
 
 
 def definition(path: str) -> dict[str, Any]:
@@ -49,7 +50,7 @@ def _without_blanks(condition: str) -> str:
 def _without_mapping(value: Any) -> Any:
     """The JSON value of a schema without the metadata of column mapping."""
     if isinstance(value, dict):
-        return {key: _without_mapping(member) for key, member in value.items() if key not in _MAPPING}
+        return {key: _without_mapping(member) for key, member in value.items() if key not in _MAPPING_KEYS}
     return [_without_mapping(member) for member in value] if isinstance(value, list) else value
 
 
@@ -86,7 +87,7 @@ def _combined(
 
 
 def _bound(value: Any) -> Any:
-    """A bound from JSON, which has infinite numbers as texts."""
+    """A bound from JSON. The texts `Infinity` and `-Infinity` become numbers."""
     return float(value) if value in ("Infinity", "-Infinity") else value
 
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-MICROSECONDS = datetime.fromisoformat("2026-01-02T03:04:05.123456")
+TIME_WITH_MICROSECONDS = datetime.fromisoformat("2026-01-02T03:04:05.123456")
 LONG_TEXT = "long text " * 5
 
 
@@ -23,8 +23,8 @@ class Kind:
     """A type, its values in Python, and the uses of a column of this kind.
 
     - `ordered`: Spark can compare its values.
-    - `partitions`: it can be a partition column.
-    - `bounded`: data files have bounds of it, so it can be a clustering column.
+    - `can_partition`: it can be a partition column.
+    - `bounded`: data files have a minimum and a maximum of it, so it can be a clustering column.
     - `wider`: the name of the kind to which it can be widened, if there is one.
     """
 
@@ -32,14 +32,14 @@ class Kind:
     sql: str
     values: Sequence[Any]
     ordered: bool = True
-    partitions: bool = False
+    can_partition: bool = False
     bounded: bool = True
     wider: str | None = None
 
 
 _ALL = (
-    Kind(name="long", sql="BIGINT", values=(1, 2, 3, 0, -1, 2**40), partitions=True),
-    Kind(name="int", sql="INT", values=(0, 1, 2, -7), partitions=True, wider="long"),
+    Kind(name="long", sql="BIGINT", values=(1, 2, 3, 0, -1, 2**40), can_partition=True),
+    Kind(name="int", sql="INT", values=(0, 1, 2, -7), can_partition=True, wider="long"),
     Kind(name="short", sql="SMALLINT", values=(0, 1, 300), wider="int"),
     Kind(name="byte", sql="TINYINT", values=(0, 1, -128), wider="short"),
     Kind(name="double", sql="DOUBLE", values=(0.0, -0.0, 1.5, math.nan, math.inf, -math.inf)),
@@ -47,24 +47,24 @@ _ALL = (
     Kind(name="wide_decimal", sql="DECIMAL(22, 4)", values=(Decimal("1.5000"), Decimal("123456789012345678.0001"))),
     Kind(name="decimal", sql="DECIMAL(6, 2)", values=(Decimal("1.50"), Decimal("-9999.99")), wider="wide_decimal"),
     Kind(name="string", sql="STRING", values=("", "a", "A b", "ż%/=\\", LONG_TEXT + "1", LONG_TEXT + "\U0001f600")),
-    Kind(name="label", sql="STRING", values=("u", "U v", "50%/=k", "ż"), partitions=True),
+    Kind(name="label", sql="STRING", values=("u", "U v", "50%/=k", "ż"), can_partition=True),
     Kind(name="varchar", sql="VARCHAR(5)", values=("", "ab", "abcde")),
-    Kind(name="boolean", sql="BOOLEAN", values=(True, False), partitions=True, bounded=False),
+    Kind(name="boolean", sql="BOOLEAN", values=(True, False), can_partition=True, bounded=False),
     Kind(name="binary", sql="BINARY", values=(b"", b"\x00\xff", b"ab"), bounded=False),
     Kind(
-        name="date", sql="DATE", values=(date(2026, 1, 2), date(1969, 12, 31), date(1, 1, 1)), partitions=True,
+        name="date", sql="DATE", values=(date(2026, 1, 2), date(1969, 12, 31), date(1, 1, 1)), can_partition=True,
     ),
     Kind(
         name="timestamp",
         sql="TIMESTAMP",
-        values=(MICROSECONDS.replace(tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)),
-        partitions=True,
+        values=(TIME_WITH_MICROSECONDS.replace(tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)),
+        can_partition=True,
     ),
     Kind(
         name="timestamp_ntz",
         sql="TIMESTAMP_NTZ",
-        values=(MICROSECONDS, datetime.fromisoformat("0001-01-01")),
-        partitions=True,
+        values=(TIME_WITH_MICROSECONDS, datetime.fromisoformat("0001-01-01")),
+        can_partition=True,
     ),
     Kind(
         name="struct",
@@ -80,8 +80,8 @@ _ALL = (
 KINDS = {kind.name: kind for kind in _ALL}
 
 
-def value_of(rnd: Random, kind: Kind) -> Any:
-    """A random value of the kind; None in one of six cases."""
+def random_value_of(rnd: Random, kind: Kind) -> Any:
+    """A random value of the kind. One in six is None."""
     return rnd.choice(kind.values) if rnd.randrange(6) else None
 
 
@@ -105,7 +105,7 @@ def _text(value: Any) -> str:
         case str():
             escaped = value.replace("\\", "\\\\")
             return f"'{escaped}'"
-        case date():  # or a datetime
+        case date():  # A datetime is a date too.
             return f"'{value}'"
         case dict() | list():
             return _nested_text(value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from tests.support.differential.conditions import condition, reference, value
-from tests.support.differential.kinds import KINDS, literal, value_of
+from tests.support.differential.kinds import KINDS, literal, random_value_of
 from tests.support.differential.statements import (
     Alter,
     Checkpoint,
@@ -25,7 +25,7 @@ from tests.support.differential.tables import KEY, Column, Table, properties_tex
 
 
 @dataclass(slots=True)
-class Draw:
+class RandomStatements:
     """A source of random statements. `present_keys` are the keys of the table's rows."""
 
     rnd: Random
@@ -35,7 +35,10 @@ class Draw:
     """The states that a restore can restore: the version of each copy by its path, and the table."""
 
     def statement(self, table: Table) -> Statement:
-        """Return a random statement that suits the table. The numbers are the weights of the kinds."""
+        """Return a random statement that suits the table.
+
+        The methods for the kinds of statements return None if no statement of the kind suits the table.
+        """
         weights: dict[Callable[[Table], Statement | None], int] = {
             self.append: 5, self.overwrite: 1, self.replace: 2, self.delete: 4, self.update: 5, self.merge: 6,
             self.optimize: 3, self.restore: 1, self.checkpoint: 1, self.alter: 3,
@@ -72,7 +75,7 @@ class Draw:
         rnd = self.rnd
         columns = list(table.writable)
         keys = rnd.sample(list(self.present_keys), min(len(self.present_keys), rnd.randint(0, 3)))
-        clause_kinds = rnd.randint(1, 7)  # a bit for each kind of clause
+        clause_kinds = rnd.randint(1, 7)  # Each bit stands for a kind of clause.
         # Two source rows match one target row, but only in merges with a matched clause. Without such a clause, this
         # library accepts the two rows, because they have no effect. delta-spark rejects them unless the merge only
         # inserts (`MergeIntoCommandBase`, `throwErrorOnMultipleMatches`).
@@ -130,8 +133,8 @@ class Draw:
             texts=(f"ADD COLUMNS ({new_column.ddl})",),
             altered=table.with_column(new_column),
         )
-        yield from self._properties(table)
-        yield from self._constraints(table)
+        yield from self._property_alterations(table)
+        yield from self._constraint_alterations(table)
         for column in table.columns:
             if column.rule == "required" and column.name != KEY:
                 nullable_column = replace(column, rule="plain")
@@ -157,7 +160,7 @@ class Draw:
                 altered=replace(table, cluster_by=cluster_by),
             )
 
-    def _properties(self, table: Table) -> Iterator[Alter]:
+    def _property_alterations(self, table: Table) -> Iterator[Alter]:
         names = ("enableDeletionVectors", "enableChangeDataFeed", "enableRowTracking", "enableTypeWidening")
         for name in (*names, "enableInCommitTimestamps"):
             if not table.enables(name) and not (table.is_iceberg_compatible and name == "enableDeletionVectors"):
@@ -168,7 +171,7 @@ class Draw:
                     altered=table.with_properties(properties),
                 )
 
-    def _constraints(self, table: Table) -> Iterator[Alter]:
+    def _constraint_alterations(self, table: Table) -> Iterator[Alter]:
         if table.constraints:
             (name, *_) = table.constraints
             yield Alter(
@@ -190,7 +193,7 @@ class Draw:
         In a table with an identity column, delta-spark also requires the partition columns
         (`TransactionalWrite.getPartitioningColumns`, which sees the columns of the query).
         """
-        required = set(table.partition_by) if table.identity else set()
+        required = set(table.partition_by) if table.identity_names else set()
         return [c for c in table.writable if not c.is_optional or c.name in required or self.rnd.randrange(8)]
 
     def _rows(self, table: Table, columns: Sequence[Column], keys: Sequence[int] | None = None) -> Rows:
@@ -202,9 +205,9 @@ class Draw:
     def _cell(self, column: Column, key: int) -> str:
         if column.name == KEY:
             return literal(key, column.kind)
-        random_value = value_of(self.rnd, column.kind)
+        random_value = random_value_of(self.rnd, column.kind)
         if random_value is None and column.rule == "required" and self.rnd.randrange(20):
-            random_value = column.kind.values[0]  # few writes violate NOT NULL
+            random_value = column.kind.values[0]  # This keeps most writes from violating NOT NULL.
         return literal(random_value, column.kind)
 
     def _fresh_keys(self, count: int) -> list[int]:
@@ -222,7 +225,8 @@ class Draw:
     ) -> tuple[Clause, ...]:
         """One or two clauses of a merge; the first of two has a condition.
 
-        `views` are the views that a clause may use, each with its columns. With `star`, a clause may be `*`.
+        `views` are the views that a clause may use, each with its columns. With `star`, a clause may be
+        `UPDATE SET *` or `INSERT *`.
         """
         rnd = self.rnd
         count = rnd.choice((1, 1, 2))
@@ -241,7 +245,7 @@ class Draw:
         return tuple(clauses)
 
     def _assignments(self, table: Table, columns: Sequence[Column], view: str | None) -> dict[str, str]:
-        """The SET of an update of one or two columns; the values may use the `columns` of the view."""
+        """The SET clause of an update: new values for one or two columns. They may use the `columns` of the view."""
         count = self.rnd.randint(1, min(2, len(table.assignable)))
         assignments: dict[str, str] = {}
         for column in self.rnd.sample(table.assignable, count):

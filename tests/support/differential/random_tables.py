@@ -31,7 +31,7 @@ _PARTITION_COLUMNS_IN_FILES = (
     {"delta.enableIcebergCompatV2": "true"},
 )
 _KINDS_WITHOUT_ICEBERG = {"array", "map", "variant"}
-"""The kinds that a table with Iceberg compatibility does not have here."""
+"""The kinds that random tables with Iceberg compatibility do not have."""
 
 
 def random_table(rnd: Random) -> Table:
@@ -72,7 +72,7 @@ def random_table(rnd: Random) -> Table:
 
 
 def _column(rnd: Random, number: int, kind_name: str, *, is_mapped: bool) -> Column:
-    """A random column of a kind. Its name may have a blank if column mapping is enabled."""
+    """A random column of a kind. Its name may contain a blank if column mapping is enabled (`is_mapped`)."""
     kind = KINDS[kind_name]
     name = f"c{number} {kind_name}" if is_mapped and rnd.randrange(3) == 0 else f"c{number}_{kind_name}"
     match rnd.randrange(8):
@@ -85,10 +85,10 @@ def _column(rnd: Random, number: int, kind_name: str, *, is_mapped: bool) -> Col
 
 
 def _layout(rnd: Random, columns: list[Column]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the partition columns and of the clustering columns; at most one of the two is not empty."""
+    """The names of the partition columns, and of the clustering columns. At least one of the two tuples is empty."""
     match rnd.randrange(4):
         case 0 | 1:
-            candidates = [c.name for c in columns[1:] if c.kind.partitions and c.rule != "identity"]
+            candidates = [c.name for c in columns[1:] if c.kind.can_partition and c.rule != "identity"]
             return tuple(rnd.sample(candidates, min(len(candidates), rnd.randint(1, 2)))), ()
         case 2:
             candidates = [c.name for c in columns[:3] if c.kind.bounded]

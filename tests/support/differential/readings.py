@@ -46,7 +46,7 @@ def rows_sql(path: str) -> str:
 
 
 def changes_of(path: str, first: int, last: int) -> Texts:
-    """The changes of the versions from `first` to `last` with their types, without their versions and times."""
+    """The changes of the versions from `first` to `last`. Each has its change type, but no version and no time."""
     batches = list(DeltaTable(path, version=last).changes(first, last))
     if not batches:
         return []

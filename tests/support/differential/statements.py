@@ -17,7 +17,7 @@ from tests.support.tables import delete_rows, optimize_table, update_rows, write
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
 class Statement(Protocol):
@@ -36,8 +36,8 @@ class Statement(Protocol):
         ...
 
 
-class RowStatement:
-    """A statement that does not change the columns and properties of the table."""
+class StatementWithoutAlteration:
+    """A statement that does not change the table's columns, layout, properties and constraints."""
 
     def after(self, table: Table) -> Table:
         return table
@@ -59,7 +59,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Write(RowStatement):
+class Write(StatementWithoutAlteration):
     """INSERT, INSERT OVERWRITE or REPLACE WHERE.
 
     For a REPLACE WHERE, `source` must have all columns in the table's order.
@@ -89,11 +89,11 @@ class Write(RowStatement):
                 return [f"INSERT INTO {name_of(path)} REPLACE WHERE {self.replace_where} {query}"]
             case "dynamic":
                 insert = f"INSERT OVERWRITE {name_of(path)} ({columns}) {query}"
-                return [f"SET {_DYNAMIC} = dynamic", insert, f"SET {_DYNAMIC} = static"]
+                return [f"SET {_OVERWRITE_MODE} = dynamic", insert, f"SET {_OVERWRITE_MODE} = static"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delete(RowStatement):
+class Delete(StatementWithoutAlteration):
     """DELETE."""
 
     condition: str | None
@@ -106,7 +106,7 @@ class Delete(RowStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update(RowStatement):
+class Update(StatementWithoutAlteration):
     """UPDATE."""
 
     condition: str | None
@@ -121,7 +121,7 @@ class Update(RowStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """A clause of a merge. An update or insert without `values` has `*`."""
+    """A clause of a merge. Without `values`, an update is `UPDATE SET *` and an insert is `INSERT *`."""
 
     action: Literal["update", "insert", "delete"]
     condition: str | None = None
@@ -129,7 +129,7 @@ class Clause:
 
     @property
     def request(self) -> dict[str, Any]:
-        """The clause as a parameter of the merge operator has it."""
+        """The clause in the form that the merge operator takes."""
         argument = True if self.action == "delete" else "*" if self.values is None else dict(self.values)
         return {self.action: argument, "condition": self.condition}
 
@@ -151,7 +151,7 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merge(RowStatement):
+class Merge(StatementWithoutAlteration):
     """MERGE."""
 
     source: Rows
@@ -182,7 +182,7 @@ class Merge(RowStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Optimize(RowStatement):
+class Optimize(StatementWithoutAlteration):
     """OPTIMIZE, with or without a Z-order. `purge` removes soft-deleted rows from files; `full` clusters all files."""
 
     z_order_by: tuple[str, ...] = ()
@@ -203,7 +203,7 @@ class Optimize(RowStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
-    """RESTORE to an earlier `state`. It may have another version in each copy: `versions` has it by the copy's path."""
+    """RESTORE to an earlier `state`. `versions` has the version of this state in each copy, by the copy's path."""
 
     versions: Mapping[str, int]
     state: Table
@@ -219,7 +219,7 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint(RowStatement):
+class Checkpoint(StatementWithoutAlteration):
     """A checkpoint of the newest version. delta-spark has no statement for it."""
 
     def run(self, spark: SparkSession, path: str) -> object:

@@ -29,7 +29,7 @@ class Column:
 
     @property
     def is_optional(self) -> bool:
-        """Whether an insert may leave the column out."""
+        """Whether an insert may leave out this writable column."""
         return self.rule in ("plain", "default")
 
     @property
@@ -67,11 +67,11 @@ class Table:
 
     @property
     def comparable(self) -> tuple[Column, ...]:
-        """The columns that a condition may use. IDENTITY columns are left out: their values differ between engines."""
+        """The columns that a condition may use: all but IDENTITY columns, whose values differ between the engines."""
         return tuple(column for column in self.columns if column.rule != "identity")
 
     @property
-    def identity(self) -> frozenset[str]:
+    def identity_names(self) -> frozenset[str]:
         """The names of the identity columns."""
         return frozenset(column.name for column in self.columns if column.rule == "identity")
 

@@ -15,10 +15,10 @@ from tests.support.tables import UNUSED_SOURCE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The rows of a merge source. `spelled` has the spelling of each column name in the query."""
+    """The rows of a merge source. `spellings` has the spelling of each column name in the query."""
 
     relation: Relation
-    spelled: Mapping[str, str]
+    spellings: Mapping[str, str]
 
     @property
     def query(self) -> str:
@@ -26,7 +26,7 @@ class Source:
         columns = self.relation.columns
         row_text = lambda row: ", ".join(ex.typed_text(row[name], kind) for name, kind in columns.items())
         rows = ", ".join(f"({row_text(row)})" for row in self.relation.rows or [dict.fromkeys(columns)])
-        names = ", ".join(ex.quoted(self.spelled[name]) for name in columns)
+        names = ", ".join(ex.quoted(self.spellings[name]) for name in columns)
         return f"SELECT * FROM VALUES {rows} AS v({names})" + ("" if self.relation.rows else " WHERE false")
 
 

@@ -17,7 +17,10 @@ _ARROW = {"long": pa.int64(), "int": pa.int32(), "double": pa.float64(), "number
 
 
 def has_same_meaning(case: Case, rows: Relation, partition: str | None) -> bool:
-    """Whether delta-rs gives the operation the meaning of the model; `partition` is the spelling of that column."""
+    """Whether delta-rs gives the operation the meaning of the model.
+
+    `rows` are the table's rows before the operation. `partition` is the partition column's name in the schema.
+    """
     match case:
         case Merging():
             # delta-rs counts matches in another way, and may write the target row once for each match.
@@ -75,8 +78,8 @@ def _with_clause(merger: Any, kind: str, clause: Clause) -> Any:
 
 def _arrow(source: Source) -> pa.Table:
     columns = source.relation.columns
-    fields = [pa.field(source.spelled[name], _type(kind)) for name, kind in columns.items()]
-    rows = [{source.spelled[name]: row[name] for name in columns} for row in source.relation.rows]
+    fields = [pa.field(source.spellings[name], _type(kind)) for name, kind in columns.items()]
+    rows = [{source.spellings[name]: row[name] for name in columns} for row in source.relation.rows]
     return pa.Table.from_pylist(rows, schema=pa.schema(fields))
 
 

@@ -25,7 +25,8 @@ def statement(case: Case, name: str) -> str:
 def has_same_meaning(case: Case, rows: Relation) -> bool:
     """Whether delta-spark gives the operation the meaning of the model.
 
-    The meanings differ for two kinds of merges in which several source rows match one row (`ClassicMergeExecutor`):
+    `rows` are the table's rows before the operation. The meanings differ for two kinds of merges in which several
+    source rows match one target row (`ClassicMergeExecutor`):
 
     - delta-spark rejects a merge without matched clauses, unless it only inserts.
     - delta-spark accepts a merge that has only matched clauses, all with conditions, if one match satisfies them.
@@ -73,7 +74,7 @@ def _prefixed(keyword: str, condition: Expr | None) -> str:
 
 
 def rows_of(answer: Sequence[Sequence[Any]], columns: Mapping[str, Kind]) -> list[Row]:
-    """The rows of an answer of delta-spark that has these columns."""
+    """The rows of the model for an answer of delta-spark with these columns."""
     return [
         {name: _value(cell, kind) for cell, (name, kind) in zip(row, columns.items(), strict=True)} for row in answer
     ]

@@ -125,7 +125,7 @@ def comparison(left_side: Expr, operator: str, right_side: Expr) -> Expr:
     return _flag(f"{left_side.sql} {operator} {right_side.sql}", value)
 
 
-def same(left: Expr, right: Expr) -> Expr:
+def null_safe_equality(left: Expr, right: Expr) -> Expr:
     """The null-safe equality `<=>`, which is never null."""
     return _flag(f"{left.sql} <=> {right.sql}", lambda rows: equal(left.value(rows), right.value(rows)))
 

@@ -36,7 +36,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """An action, and the condition under which it applies. An update or insert without `values` has `*`."""
+    """An action, and its condition. Without `values`, an update is `UPDATE SET *` and an insert is `INSERT *`."""
 
     action: Action
     condition: Expr | None = None
@@ -90,8 +90,9 @@ def update(table: Relation, condition: Expr | None, values: tuple[Assignment, ..
 def merge(table: Relation, source: Relation, request: Merge) -> Outcome | Ambiguous:
     """Merge a source into a table.
 
-    The first applicable clause changes each target row, and each source row that matches no target row. The merge is
-    `Ambiguous` if a target row has several matches, unless its only matched clause is a delete without a condition.
+    The first applicable clause updates or deletes each target row, and inserts each source row that matches no target
+    row. The outcome is `Ambiguous` if a target row has several matches and the merge has matched clauses, unless its
+    only matched clause is a delete without a condition.
     """
     columns = evolved_columns(table.columns, source.columns) if request.evolve and _has_star(request) else table.columns
     pairs = matches(table, source, request.on)

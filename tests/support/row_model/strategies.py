@@ -1,8 +1,8 @@
 """Random cases for Hypothesis, and a function that makes a failing case smaller.
 
-A seed determines each case. With the strategies of Hypothesis instead, a third of the cases would repeat earlier ones,
-and each run of a command takes long. Hypothesis cannot shrink a seed. `smallest` therefore removes rows and clauses one
-by one, as long as the case still fails.
+A seed determines each case. If Hypothesis drew the parts of a case, a third of the cases would repeat earlier ones, and
+each run of a command takes long. Hypothesis cannot shrink a seed. `shrunk` therefore removes rows and clauses one by
+one, as long as the case still fails.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from tests.support.fuzzing import examples
-from tests.support.row_model import chance
+from tests.support.row_model import random_cases
 from tests.support.row_model.cases import Case, Merging
-from tests.support.row_model.chance import Features, File, Table
 from tests.support.row_model.operations import Clause
+from tests.support.row_model.random_cases import Features, File, Table
 
 TableAndCase = tuple[Table, Case]
 
 
-def random_cases(count: int, **options: Any) -> settings:
+def settings_for_cases(count: int, **options: Any) -> settings:
     """Hypothesis settings for `count` cases."""
     return settings(examples(count), phases=(Phase.reuse, Phase.generate), **options)
 
@@ -33,20 +33,23 @@ def cases(
     random_operation: Any, features: Features | None = None, *, plain: bool = False
 ) -> st.SearchStrategy[TableAndCase]:
     """Tables, each with an operation on it; the parameters are those of `random_case`."""
-    return _randoms().map(lambda rnd: chance.random_case(rnd, random_operation, features, plain=plain))
+    return _randoms().map(lambda rnd: random_cases.random_case(rnd, random_operation, features, plain=plain))
 
 
 def histories(features: Features) -> st.SearchStrategy[tuple[Table, list[Case]]]:
     """Tables, each with several operations to run on it, one after the other."""
-    return _randoms().map(lambda rnd: chance.random_history(rnd, features))
+    return _randoms().map(lambda rnd: random_cases.random_history(rnd, features))
 
 
 def _randoms() -> st.SearchStrategy[Random]:
     return st.integers(0, 2**60).map(Random)
 
 
-def smallest(case: TableAndCase, fails: Callable[[TableAndCase], bool], tries: int = 50) -> TableAndCase:
-    """The smallest case that fails like `case`, after at most `tries` attempts to remove a part."""
+def shrunk(case: TableAndCase, fails: Callable[[TableAndCase], bool], tries: int = 50) -> TableAndCase:
+    """Return the failing `case` without some parts that the failure does not need.
+
+    The function tries at most `tries` smaller cases, and keeps those for which `fails` is true.
+    """
     candidates = smaller(*case)
     for _ in range(tries):
         candidate = next(candidates, None)

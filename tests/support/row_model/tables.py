@@ -7,6 +7,8 @@ The functions read through Arrow, so that a reader other than Spark checks the r
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,9 @@ from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMode, TableSchema
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType, schema_to_json
 from deltalite.storage.local import LocalLogStore
-from tests.support.row_model.chance import Features, File, Table
 from tests.support.row_model.expressions import Kind
 from tests.support.row_model.operations import Relation
+from tests.support.row_model.random_cases import Features, File, Table
 from tests.support.row_model.values import Row
 from tests.support.vectors import inline_vector
 from tests.unit.builders import commit_actions
@@ -74,35 +76,37 @@ def as_changes(rows: pa.Table) -> list[tuple[str, Row]]:
 
 
 def _rows(table: pa.Table) -> list[Row]:
-    return [_lower(row) for row in table.to_pylist()]
+    return [_with_lower_names(row) for row in table.to_pylist()]
 
 
-def _lower(value: Any) -> Any:
+def _with_lower_names(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name.lower(): _lower(member) for name, member in value.items()}
+        return {name.lower(): _with_lower_names(member) for name, member in value.items()}
     return value
 
 
-def _type(kind: Kind, ids: list[int] | None) -> Any:
+def _type(kind: Kind, column_ids: Iterator[int] | None) -> Any:
+    """The type of a kind. The members of a struct take their ids from `column_ids`; None means no column mapping."""
     if isinstance(kind, str):
         return PrimitiveType(_TYPES[kind])
-    return StructType(tuple(_field(name, member, ids) for name, member in kind))
+    return StructType(tuple(_field(name, member, column_ids) for name, member in kind))
 
 
-def _field(name: str, kind: Kind, ids: list[int] | None) -> StructField:
-    if ids is None:
-        return StructField(name, _type(kind, ids))
-    ids[0] += 1
-    number = ids[0]
-    return StructField(name, _type(kind, ids), metadata={FIELD_ID: number, PHYSICAL_NAME: f"col-{number}"})
+def _field(name: str, kind: Kind, column_ids: Iterator[int] | None) -> StructField:
+    if column_ids is None:
+        return StructField(name, _type(kind, column_ids))
+    column_id = next(column_ids)
+    metadata = {FIELD_ID: column_id, PHYSICAL_NAME: f"col-{column_id}"}
+    return StructField(name, _type(kind, column_ids), metadata=metadata)
 
 
 def _schema(table: Table) -> TableSchema:
-    ids = [0] if table.features.mapped else None
-    logical = StructType(tuple(_field(table.spelled[name], kind, ids) for name, kind in table.columns.items()))
+    column_ids = count(1) if table.features.mapped else None
+    fields = (_field(table.spellings[name], kind, column_ids) for name, kind in table.columns.items())
+    logical = StructType(tuple(fields))
     return TableSchema(
         logical=logical,
-        partition_columns=() if table.partition is None else (table.spelled[table.partition],),
+        partition_columns=() if table.partition is None else (table.spellings[table.partition],),
         mode=MappingMode.NAME if table.features.mapped else MappingMode.NONE,
     )
 
@@ -143,7 +147,7 @@ def _write_file(
     ]
     pq.write_table(pa.Table.from_arrays(columns, schema=pa.schema(fields)), folder / name)
     stats = json.loads(statistics_json(pq.read_metadata(folder / name), indexed_columns(schema, properties)))
-    stats["tightBounds"] = not file.deleted  # the bounds include the deleted rows
+    stats["tightBounds"] = not file.deleted  # The bounds come from all rows, including deleted ones.
     partition_values = {key: _partition_text(file, table) for key in schema.partition_keys.values()}
     return AddFile(
         path=name,

@@ -24,13 +24,13 @@ from deltalite.errors import (
 from deltalite.protocol.actions import Protocol
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from deltalite.storage.local import LocalLogStore
-from tests.support.sound import path_of, sound_table
+from tests.support.valid_table import create_valid_table, path_of
 from tests.unit.builders import PROTOCOL, add, commit_actions, create, metadata, struct
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory):
-    return sound_table(tmp_path_factory.mktemp("sound") / "a b=ü%")
+def valid_table(tmp_path_factory):
+    return create_valid_table(tmp_path_factory.mktemp("valid") / "a b=ü%")
 
 
 @pytest.fixture
@@ -65,26 +65,36 @@ def run_failing(capsys):
     return run
 
 
-def test_history_lists_the_facts_of_commits_newest_first(sound, run_text, run_json):
-    entries = run_json("history", sound.root)
+def test_history_lists_the_commits_with_the_newest_first(valid_table, run_text, run_json):
+    entries = run_json("history", valid_table.root)
     assert [e["version"] for e in entries] == [5, 4, 3, 2, 1, 0]
     assert {"operation", "operationParameters", "engineInfo", "timestamp"} <= entries[0].keys()
     assert datetime.fromisoformat(entries[0]["timestamp"]).tzinfo is not None
-    assert [e["version"] for e in run_json("history", sound.root, "--version", 3, "-n", 2)] == [3, 2]
-    heading, _, newest, *_ = run_text("history", sound.root)
+    assert [e["version"] for e in run_json("history", valid_table.root, "--version", 3, "-n", 2)] == [3, 2]
+    heading, _, newest, *_ = run_text("history", valid_table.root)
     assert heading.split() == ["version", "time", "operation", "parameters", "metrics", "by"]
     assert newest.split()[0] == "5" and "WRITE" in newest and "mode=Append" in newest
 
 
-RUN = {"dag_id": "orders", "task_id": "load", "run_id": "scheduled__2026-01-01", "map_index": 3, "try_number": 2}
-WRITERS = [  # commitInfo, the text output, the JSON output
+TASK_ATTEMPT = {
+    "dag_id": "orders",
+    "task_id": "load",
+    "run_id": "scheduled__2026-01-01",
+    "map_index": 3,
+    "try_number": 2,
+}
+# Each case has fields of commitInfo, the text output and the JSON output.
+WRITERS = [
     (
-        {"engineInfo": "deltalite/0.1.0", "userMetadata": json.dumps(RUN)},
+        {"engineInfo": "deltalite/0.1.0", "userMetadata": json.dumps(TASK_ATTEMPT)},
         "orders.load[3] scheduled__2026-01-01 try 2",
         {"dagId": "orders", "taskId": "load", "runId": "scheduled__2026-01-01", "mapIndex": 3, "tryNumber": 2},
     ),
     (
-        {"engineInfo": "deltalite/0.1.0", "userMetadata": json.dumps({**RUN, "map_index": -1, "run_id": None})},
+        {
+            "engineInfo": "deltalite/0.1.0",
+            "userMetadata": json.dumps({**TASK_ATTEMPT, "map_index": -1, "run_id": None}),
+        },
         "orders.load try 2",
         {"dagId": "orders", "taskId": "load", "runId": None, "mapIndex": -1, "tryNumber": 2},
     ),
@@ -125,13 +135,13 @@ def test_text_output_is_limited_and_json_output_is_complete(tmp_path, run_text, 
     assert len(run_text("history", tmp_path, "--limit", 0)) == 2
 
 
-def test_detail_has_the_field_names_of_spark(sound, run_text, run_json):
-    [detail] = run_json("detail", sound.root)
+def test_detail_has_the_field_names_of_spark(valid_table, run_text, run_json):
+    [detail] = run_json("detail", valid_table.root)
     assert {"version": 5, "format": "delta", "name": "orders", "numFiles": 2}.items() <= detail.items()
-    assert (detail["partitionColumns"], detail["location"]) == (["day"], sound.root)
+    assert (detail["partitionColumns"], detail["location"]) == (["day"], valid_table.root)
     assert {"minReaderVersion": 3, "minWriterVersion": 7}.items() <= detail.items()
     assert "deletionVectors" in detail["tableFeatures"]
-    output_lines = run_text("detail", sound.root)
+    output_lines = run_text("detail", valid_table.root)
     assert "numFiles          2" in output_lines and "partitionColumns  day" in output_lines
 
 
@@ -160,33 +170,33 @@ def test_schema_shows_members_of_structs_and_column_rules(tmp_path, run_text, ru
     ]
 
 
-def test_files_have_sizes_statistics_and_vectors(sound, run_text, run_json):
-    files = {f["path"].rpartition("/")[2]: f for f in run_json("files", sound.root)}
+def test_files_have_sizes_statistics_and_vectors(valid_table, run_text, run_json):
+    files = {f["path"].rpartition("/")[2]: f for f in run_json("files", valid_table.root)}
     assert files.keys() == {"b.parquet", "c.parquet"}
     file = files["b.parquet"]
     assert (file["numRecords"], file["deletionVector"]["cardinality"]) == (3, 1)
     assert file["partitionValues"] == {"day": "2026-01-01"}
-    assert file["sizeInBytes"] == path_of(sound, "day=2026-01-01/b.parquet").stat().st_size
+    assert file["sizeInBytes"] == path_of(valid_table, "day=2026-01-01/b.parquet").stat().st_size
     assert file["stats"]["minValues"] == {"id": 3, "name": "u"}
     assert files["c.parquet"]["deletionVector"] is None
-    assert len(run_json("files", sound.root, "-n", 1)) == 1
-    output_lines = run_text("files", sound.root, "--limit", 1)
+    assert len(run_json("files", valid_table.root, "-n", 1)) == 1
+    output_lines = run_text("files", valid_table.root, "--limit", 1)
     assert output_lines[-1].startswith("2 files of ") and output_lines[-1].endswith("1 of them shown (--limit)")
 
 
-def test_head_shows_rows_of_a_version_with_columns_and_conditions(sound, run_text, run_json):
-    assert sorted(row["id"] for row in run_json("head", sound.root)) == [4, 5, 6, 7]
-    assert sorted(row["id"] for row in run_json("head", sound.root, "--version", 1)) == [1, 2, 3, 4, 5]
-    assert run_json("head", f"{sound.root}@v0", "--columns", "NAME, id", "--where", "id = 2") == [
+def test_head_shows_rows_of_a_version_with_columns_and_conditions(valid_table, run_text, run_json):
+    assert sorted(row["id"] for row in run_json("head", valid_table.root)) == [4, 5, 6, 7]
+    assert sorted(row["id"] for row in run_json("head", valid_table.root, "--version", 1)) == [1, 2, 3, 4, 5]
+    assert run_json("head", f"{valid_table.root}@v0", "--columns", "NAME, id", "--where", "id = 2") == [
         {"name": None, "id": 2}
     ]
     two_conditions = ["--where", "id >= 5", "--where", "day = 2026-01-01"]
-    assert sorted(row["id"] for row in run_json("head", sound.root, *two_conditions)) == [5, 6, 7]
-    assert run_json("head", sound.root, "--where", "day = 2026-01-02") == []
-    output_lines = run_text("head", f"{sound.root}@v0")
+    assert sorted(row["id"] for row in run_json("head", valid_table.root, *two_conditions)) == [5, 6, 7]
+    assert run_json("head", valid_table.root, "--where", "day = 2026-01-02") == []
+    output_lines = run_text("head", f"{valid_table.root}@v0")
     assert output_lines[0].split() == ["id", "name", "day"]
     assert [line.split() for line in output_lines[2:]] == [["1", "x", "2026-01-01"], ["2", "null", "2026-01-01"]]
-    assert run_text("head", sound.root, "-n", 2)[-1] == "2 rows shown; there may be more (--limit)"
+    assert run_text("head", valid_table.root, "-n", 2)[-1] == "2 rows shown; there may be more (--limit)"
 
 
 def test_head_is_limited_in_json_too(tmp_path, run_json):
@@ -207,19 +217,19 @@ def test_changes_shows_rows_of_the_change_data_feed(golden, run_json, run_text):
     assert len(run_text("changes", table, 0, "-n", 3)) == 2 + 3 + 2
 
 
-def test_diff_shows_the_differences_between_two_versions(sound, run_text, run_json):
-    [differences] = run_json("diff", sound.root, 1, 4, "--files")
+def test_diff_shows_the_differences_between_two_versions(valid_table, run_text, run_json):
+    [differences] = run_json("diff", valid_table.root, 1, 4, "--files")
     files = differences["files"]
     assert (files["added"], files["removed"], files["kept"], files["deletionVectorsChanged"]) == (2, 2, 0, 1)
     assert files["addedPaths"] == ["day=2026-01-01/b.parquet", "day=2026-01-01/c.parquet"]
     assert differences["rows"] == {"before": 5, "after": 4, "inAddedFiles": 4, "inRemovedFiles": 5}
     assert (differences["isEmpty"], differences["schema"], differences["properties"]) == (False, [], [])
-    [no_differences] = run_json("diff", sound.root, 4, 5)
+    [no_differences] = run_json("diff", valid_table.root, 4, 5)
     assert no_differences["isEmpty"] and "addedPaths" not in no_differences["files"]
-    output_lines = run_text("diff", sound.root, 1, 4, "--files")
+    output_lines = run_text("diff", valid_table.root, 1, 4, "--files")
     assert output_lines[0] == "version 1 -> version 4" and "rows   5 -> 4 (+4 -5 in these files)" in output_lines
     assert "+ day=2026-01-01/c.parquet" in output_lines and "- day=2026-01-01/a.parquet" in output_lines
-    assert run_text("diff", sound.root, 4, 5)[-1] == "no differences"
+    assert run_text("diff", valid_table.root, 4, 5)[-1] == "no differences"
 
 
 def table_of_every_type():
@@ -300,8 +310,10 @@ def test_control_characters_are_escaped():
         (["verify", "{t}@v1"], InvalidRequestError, "names a version"),
     ],
 )
-def test_an_error_is_one_typed_line_with_its_remedy_and_exit_code(sound, run_failing, argv, error, message):
-    arguments = [part.replace("{t}", sound.root) for part in argv]
+def test_an_error_is_one_line_with_its_class_and_the_exit_code_is_that_of_the_class(
+    valid_table, run_failing, argv, error, message
+):
+    arguments = [part.replace("{t}", valid_table.root) for part in argv]
     code, line = run_failing(*arguments)
     assert code == error.exit_code
     assert line.startswith(f"deltalite: {error.__name__}: ") and message in line and "secret" not in line
@@ -320,8 +332,8 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize(("condition", "ids"), CONDITIONS)
-def test_a_condition_is_parsed_by_the_type_of_its_column(sound, run_json, condition, ids):
-    assert sorted(row["id"] for row in run_json("head", sound.root, "--where", condition)) == ids
+def test_a_condition_is_parsed_by_the_type_of_its_column(valid_table, run_json, condition, ids):
+    assert sorted(row["id"] for row in run_json("head", valid_table.root, "--where", condition)) == ids
 
 
 def test_lone_surrogates_are_escaped_in_json():
@@ -340,20 +352,20 @@ def test_quotes_within_quotes_are_doubled_and_an_empty_text_is_a_value():
     ("condition", "message"),
     [
         ("id", "Invalid condition"), ("", "Invalid condition"), ("id = x", "of type bigint"), ("id =", "no value"),
-        ("nowhere = 1", "no column 'nowhere'"), ("id in 4", "no list in parentheses"),
-        ("id is null 4", "has text after"),
+        ("nowhere = 1", "no column 'nowhere'"), ("id in 4", "contains no list in parentheses"),
+        ("id is null 4", "contains text after"),
         ("day = 2026-13-01", "of type date"), ("id in (4, 'x)", "Invalid list"), ("1 = 1 or id = 4", "no column '1'"),
     ],
 )  # fmt: skip
-def test_the_error_names_an_invalid_condition(sound, run_failing, condition, message):
-    code, line = run_failing("head", sound.root, "--where", condition)
+def test_the_error_names_an_invalid_condition(valid_table, run_failing, condition, message):
+    code, line = run_failing("head", valid_table.root, "--where", condition)
     assert code == InvalidRequestError.exit_code and message in line
 
 
-def test_tables_on_any_fsspec_storage_are_readable(sound, run_json):
+def test_tables_on_any_fsspec_storage_are_readable(valid_table, run_json):
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
-    memory.put(sound.root, "/bucket/orders", recursive=True)
+    memory.put(valid_table.root, "/bucket/orders", recursive=True)
     address = "memory://bucket/orders"
     try:
         assert sorted(row["id"] for row in run_json("head", address)) == [4, 5, 6, 7]
@@ -375,7 +387,7 @@ def test_every_command_has_a_help_text(capsys):
         assert "--json" in capsys.readouterr().out
 
 
-def test_times_of_commits_are_the_times_of_time_travel(sound, run_json):
-    times_by_version = {e["version"]: e["timestamp"] for e in run_json("history", sound.root)}
-    [detail] = run_json("detail", sound.root, "--timestamp", times_by_version[2])
+def test_history_shows_the_times_that_time_travel_uses(valid_table, run_json):
+    times_by_version = {e["version"]: e["timestamp"] for e in run_json("history", valid_table.root)}
+    [detail] = run_json("detail", valid_table.root, "--timestamp", times_by_version[2])
     assert detail["version"] == 2

@@ -16,17 +16,17 @@ import pytest
 from deltalite.cli import main as main_module
 from deltalite.cli.exit_codes import BROKEN_PIPE, EXIT_CODES, FOUND_ERRORS, INTERRUPTED
 from deltalite.cli.main import main
-from deltalite.cli.progress import shown_progress
+from deltalite.cli.progress import show_progress
 from deltalite.errors import DeltaLiteError, error_class_for
 from deltalite.table import DeltaTable
-from tests.support.sound import sound_table
+from tests.support.valid_table import create_valid_table
 
 SCRIPT = Path(sys.executable).parent / "deltalite"
 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    return sound_table(tmp_path_factory.mktemp("sound") / "t").root
+    return create_valid_table(tmp_path_factory.mktemp("valid") / "t").root
 
 
 def test_wrong_usage_exits_with_2_and_shows_the_usage(capsys):
@@ -101,7 +101,7 @@ def test_the_console_script_runs_and_ends_with_the_code_of_the_error(table, tmp_
 
 
 def test_ascii_output_has_escaped_json_and_readable_text(tmp_path):
-    table = sound_table(tmp_path / "ü").root
+    table = create_valid_table(tmp_path / "ü").root
     json_output = run_script("detail", table, "--json", PYTHONIOENCODING="ascii")
     assert (json_output.returncode, json.loads(json_output.stdout)["location"]) == (0, table)
     text_output = run_script("head", table, PYTHONIOENCODING="ascii")
@@ -132,11 +132,11 @@ class Terminal(io.StringIO):
 
 def test_progress_is_shown_only_on_a_terminal():
     text_file = io.StringIO()
-    with shown_progress(text_file) as report:
+    with show_progress(text_file) as report:
         report("commits", 1, 2)
     assert text_file.getvalue() == ""
     terminal = Terminal()
-    with shown_progress(terminal) as report:
+    with show_progress(terminal) as report:
         report("commits", 1, 2)
         report("data files", 7, None)
     assert "data files" in terminal.getvalue()

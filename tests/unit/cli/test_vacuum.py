@@ -14,18 +14,18 @@ from deltalite.cli.main import main
 from deltalite.errors import InvalidRequestError, TableNotFoundError
 from tests.support.tables import folder_content
 
-OLD_S = 30 * 24 * 3600
+THIRTY_DAYS_S = 30 * 24 * 3600
 
 
 @pytest.fixture
 def table(tmp_path):
-    """A table with a file that was just removed, and an old file that no version names."""
+    """A table with a file that was just removed, and an old file that no version refers to."""
     table = tmp_path / "orders"
     for number in range(2):
         deltalake.write_deltalake(str(table), pa.table({"id": [number]}), mode="overwrite")
     (table / "lost").mkdir()
     (table / "lost" / "orphan.parquet").write_bytes(b"x" * 2048)
-    os.utime(table / "lost" / "orphan.parquet", (time.time() - OLD_S,) * 2)
+    os.utime(table / "lost" / "orphan.parquet", (time.time() - THIRTY_DAYS_S,) * 2)
     return table
 
 

@@ -20,7 +20,7 @@ from deltalite.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, chec
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.checksum import write_checksum
-from tests.support.sound import edit_commit, edit_stats, log_files, path_of, rewrite, sound_table
+from tests.support.valid_table import create_valid_table, edit_commit, edit_stats, log_files, path_of, rewrite
 from tests.unit.builders import NOON_MS, load
 
 FILE_A, FILE_B, FILE_C = (f"day=2026-01-01/{name}.parquet" for name in "abc")
@@ -28,12 +28,12 @@ FILE_A, FILE_B, FILE_C = (f"day=2026-01-01/{name}.parquet" for name in "abc")
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    return sound_table(tmp_path_factory.mktemp("sound") / "table")
+    return create_valid_table(tmp_path_factory.mktemp("valid") / "table")
 
 
 @pytest.fixture
-def sound(original, tmp_path):
-    """A copy that a test may damage."""
+def valid_table(original, tmp_path):
+    """A copy of the original table. A test may damage it."""
     shutil.copytree(original.root, tmp_path / "t")
     return LocalLogStore(str(tmp_path / "t"))
 
@@ -56,14 +56,14 @@ def finding_kinds(report):
     return {(f["kind"], f["file"], format_ranges(f["versions"])) for f in report["findings"]}
 
 
-def test_a_valid_table_has_no_findings_and_all_versions_are_readable(sound, capsys):
-    code, report = verify_as_json(capsys, sound)
+def test_a_valid_table_has_no_findings_and_all_versions_are_readable(valid_table, capsys):
+    code, report = verify_as_json(capsys, valid_table)
     assert (code, report["ok"], report["findings"]) == (0, True, [])
     assert report["readable"] == report["rebuildable"] == [[0, 5]]
     checked = {"commits": 6, "checkpoints": 1, "compactions": 1, "checksums": 6, "files": 4, "footers": 4}
     assert checked.items() <= report["checked"].items()
     assert (report["newestVersion"], report["checked"]["deletionVectors"]) == (5, 1)
-    code, out, _ = run(capsys, "verify", sound.root)
+    code, out, _ = run(capsys, "verify", valid_table.root)
     assert code == 0 and "no findings" in out and "0-5" in out
 
 
@@ -121,7 +121,7 @@ def change_schema(rows):
     next(row for row in rows if row["metaData"] is not None)["metaData"]["schemaString"] = "{"
 
 
-def without_statistics(body):
+def truncate_statistics(body):
     body["stats"] = '{"numRecords": '
 
 
@@ -179,7 +179,7 @@ DAMAGES = [
     ("wrong-statistics", change_statistics(4, set_statistic("maxValues", "name", "az")), [FILE_C], ["4-5"]),
     ("wrong-statistics", change_statistics(4, set_statistic("nullCount", "name", 1)), [FILE_C], ["4-5"]),
     ("wrong-statistics", change_statistics(4, set_statistic("minValues", "id", 8)), [FILE_C], ["4-5"]),
-    ("wrong-statistics", change_action(4, "add", without_statistics), [FILE_C], ["4-5"]),
+    ("wrong-statistics", change_action(4, "add", truncate_statistics), [FILE_C], ["4-5"]),
     (
         "wrong-partition-value",
         change_action(4, "add", lambda body: body.update(partitionValues={"day": "someday"})),
@@ -193,9 +193,11 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("kind", "damage", "files", "versions"), DAMAGES)
-def test_a_damage_has_its_kind_of_finding_with_file_and_versions(sound, capsys, kind, damage, files, versions):
-    damage(sound)
-    code, report = verify_as_json(capsys, sound)
+def test_each_damage_causes_a_finding_of_its_kind_with_file_and_versions(
+    valid_table, capsys, kind, damage, files, versions
+):
+    damage(valid_table)
+    code, report = verify_as_json(capsys, valid_table)
     findings_of_kind = [f for f in report["findings"] if f["kind"] == kind]
     assert [f["file"] for f in findings_of_kind] == files, report["findings"]
     assert sorted({format_ranges(f["versions"]) for f in findings_of_kind}) == versions
@@ -211,57 +213,57 @@ def test_every_kind_of_finding_has_a_damage_that_causes_it():
     assert {FindingKind(kind) for kind, *_ in DAMAGES} | kinds_tested_elsewhere == set(FindingKind)
 
 
-def test_missing_files_of_older_versions_only_cause_no_findings(sound, capsys):
-    path_of(sound, FILE_A).unlink()
-    code, report = verify_as_json(capsys, sound)
+def test_a_missing_file_that_only_older_versions_need_causes_no_finding(valid_table, capsys):
+    path_of(valid_table, FILE_A).unlink()
+    code, report = verify_as_json(capsys, valid_table)
     assert (code, report["findings"]) == (0, [])
     assert (report["rebuildable"], report["readable"]) == ([[0, 5]], [[2, 5]])
-    _, out, _ = run(capsys, "verify", sound.root)
+    _, out, _ = run(capsys, "verify", valid_table.root)
     assert "2-5 (the log can rebuild 0-5)" in out
 
 
-def test_versions_with_a_missing_file_are_not_readable(sound, capsys):
-    path_of(sound, FILE_C).unlink()
-    _, report = verify_as_json(capsys, sound)
+def test_versions_with_a_missing_file_are_not_readable(valid_table, capsys):
+    path_of(valid_table, FILE_C).unlink()
+    _, report = verify_as_json(capsys, valid_table)
     assert report["readable"] == [[0, 3]]
 
 
-def test_a_cleaned_up_log_is_valid_from_its_checkpoint_on(sound, capsys):
-    delete_files(commit_name(0), checksum_name(0))(sound)
-    code, report = verify_as_json(capsys, sound)
+def test_a_cleaned_up_log_is_valid_from_its_checkpoint_on(valid_table, capsys):
+    delete_files(commit_name(0), checksum_name(0))(valid_table)
+    code, report = verify_as_json(capsys, valid_table)
     assert (code, report["findings"], report["rebuildable"]) == (0, [], [[1, 5]])
 
 
-def test_a_checkpoint_after_a_gap_starts_the_readable_versions(sound, capsys):
-    write_checkpoint(load(sound, 4), now_ms=NOON_MS)
-    delete_files(commit_name(2), commit_name(3), compaction_name(2, 4))(sound)
-    code, report = verify_as_json(capsys, sound)
+def test_a_checkpoint_after_a_gap_starts_the_readable_versions(valid_table, capsys):
+    write_checkpoint(load(valid_table, 4), now_ms=NOON_MS)
+    delete_files(commit_name(2), commit_name(3), compaction_name(2, 4))(valid_table)
+    code, report = verify_as_json(capsys, valid_table)
     assert finding_kinds(report) == {("missing-commit", None, "2-3"), ("unreadable-version", None, "2-3")}
     assert (code, report["readable"]) == (3, [[0, 1], [4, 5]])
 
 
-def test_a_wrong_checkpoint_is_one_finding_and_later_versions_are_compared_with_it(sound, capsys):
-    change_checkpoint(drop_an_add)(sound)
-    for name in log_files(sound, ".crc"):
-        path_of(sound, name).unlink()
-    delete_files(compaction_name(2, 4), commit_name(3))(sound)
-    delete_files(commit_name(4), commit_name(5))(sound)
-    write_checkpoint(load(sound, 2), now_ms=NOON_MS)
-    write_checksum(load(sound, 2))
-    _, report = verify_as_json(capsys, sound)
+def test_a_wrong_checkpoint_is_one_finding_and_later_versions_are_compared_with_it(valid_table, capsys):
+    change_checkpoint(drop_an_add)(valid_table)
+    for name in log_files(valid_table, ".crc"):
+        path_of(valid_table, name).unlink()
+    delete_files(compaction_name(2, 4), commit_name(3))(valid_table)
+    delete_files(commit_name(4), commit_name(5))(valid_table)
+    write_checkpoint(load(valid_table, 2), now_ms=NOON_MS)
+    write_checksum(load(valid_table, 2))
+    _, report = verify_as_json(capsys, valid_table)
     assert finding_kinds(report) == {("checkpoint-differs", checkpoint_name(1), "1")}
 
 
-def test_a_check_without_footers_looks_for_files_and_does_not_open_them(sound, capsys):
-    change_statistics(4, lambda statistics: statistics.update(numRecords=3))(sound)
-    delete_files(FILE_B)(sound)
-    code, report = verify_as_json(capsys, sound, "--no-footers")
+def test_a_check_without_footers_looks_for_files_and_does_not_open_them(valid_table, capsys):
+    change_statistics(4, lambda statistics: statistics.update(numRecords=3))(valid_table)
+    delete_files(FILE_B)(valid_table)
+    code, report = verify_as_json(capsys, valid_table, "--no-footers")
     assert finding_kinds(report) == {("missing-file", FILE_B, "3-5")}
     assert (code, report["checked"]["footers"], report["checked"]["files"]) == (3, 0, 4)
 
 
 def set_commit_times(store, *times):
-    """Enable in-commit timestamps and set the timestamp of each commit; None leaves a commit without a timestamp."""
+    """Enable in-commit timestamps and set the timestamp of each commit. None leaves a commit without one."""
     enabled = {"delta.enableInCommitTimestamps": "true"}
     edit_commit(store, 0, "metaData", lambda body: body.update(configuration=enabled))
     edit_commit(store, 0, "protocol", lambda body: body["writerFeatures"].append("inCommitTimestamp"))
@@ -275,41 +277,41 @@ def set_commit_times(store, *times):
     ("times", "wrong_versions"),
     [((10, 20, 30, 40, 50, 60), set()), ((10, 20, 20, 40, 35, 60), {"2", "4"}), ((10, None, 30, 40, 50, 60), {"1"})],
 )
-def test_in_commit_timestamps_must_increase(sound, capsys, times, wrong_versions):
-    set_commit_times(sound, *times)
-    _, report = verify_as_json(capsys, sound)
+def test_in_commit_timestamps_must_increase(valid_table, capsys, times, wrong_versions):
+    set_commit_times(valid_table, *times)
+    _, report = verify_as_json(capsys, valid_table)
     assert finding_kinds(report) == {("commit-time", commit_name(int(version)), version) for version in wrong_versions}
 
 
-def test_files_on_unreachable_storage_are_reported_as_unchecked(sound, capsys):
-    edit_commit(sound, 4, "add", lambda body: body.update(path="s3://elsewhere/c.parquet"))
-    delete_files(compaction_name(2, 4))(sound)
-    code, report = verify_as_json(capsys, sound)
+def test_files_on_unreachable_storage_are_reported_as_unchecked(valid_table, capsys):
+    edit_commit(valid_table, 4, "add", lambda body: body.update(path="s3://elsewhere/c.parquet"))
+    delete_files(compaction_name(2, 4))(valid_table)
+    code, report = verify_as_json(capsys, valid_table)
     assert (code, finding_kinds(report)) == (0, {("unchecked-files", "s3://elsewhere", "none")})
 
 
-def with_wide_bounds(name, nulls):
+def set_wide_bounds(name, nulls):
     """Return a function that sets wide bounds, as after a deletion, and the null count of a column."""
     return lambda stats: stats.update(tightBounds=False, nullCount={**stats["nullCount"], name: nulls})
 
 
-def test_a_null_count_with_wide_bounds_is_wrong_only_if_it_is_zero_and_the_file_has_nulls(sound, capsys):
-    for name in (*log_files(sound, ".crc"), checkpoint_name(1), LAST_CHECKPOINT, compaction_name(2, 4)):
-        path_of(sound, name).unlink()
-    change_statistics(4, with_wide_bounds("name", 1))(sound)
-    assert verify_as_json(capsys, sound)[1]["findings"] == []
-    change_statistics(0, with_wide_bounds("name", 0))(sound)
-    _, report = verify_as_json(capsys, sound)
+def test_a_null_count_with_wide_bounds_is_wrong_only_if_it_is_zero_and_the_file_has_nulls(valid_table, capsys):
+    for name in (*log_files(valid_table, ".crc"), checkpoint_name(1), LAST_CHECKPOINT, compaction_name(2, 4)):
+        path_of(valid_table, name).unlink()
+    change_statistics(4, set_wide_bounds("name", 1))(valid_table)
+    assert verify_as_json(capsys, valid_table)[1]["findings"] == []
+    change_statistics(0, set_wide_bounds("name", 0))(valid_table)
+    _, report = verify_as_json(capsys, valid_table)
     assert finding_kinds(report) == {("wrong-statistics", FILE_A, "0-1")}
-    assert "count 0 nulls in column 'name', the file has 1" in report["findings"][0]["message"]
+    assert "count 0 nulls in column 'name', but the file contains 1" in report["findings"][0]["message"]
 
 
-def test_a_file_that_is_removed_and_added_in_one_commit_stays(sound, capsys):
-    rewrite(sound, commit_name(5), lambda content: content + remove_and_add(sound))
+def test_a_file_that_is_removed_and_added_in_one_commit_stays_active(valid_table, capsys):
+    rewrite(valid_table, commit_name(5), lambda content: content + remove_and_add(valid_table))
     for name in (checksum_name(5), FILE_C):
-        path_of(sound, name).unlink()
-    write_checksum(load(sound, 5), count_all=True)
-    _, report = verify_as_json(capsys, sound)
+        path_of(valid_table, name).unlink()
+    write_checksum(load(valid_table, 5), count_all=True)
+    _, report = verify_as_json(capsys, valid_table)
     assert finding_kinds(report) == {("missing-file", FILE_C, "4-5")}
 
 
@@ -320,33 +322,36 @@ def remove_and_add(store):
     return f"{json.dumps({'remove': remove_body})}\n{line}\n"
 
 
-def test_a_vector_with_rows_beyond_its_file_is_found(sound, capsys):
-    [vector_beyond_file] = write_vectors(sound, [pa.array([3], pa.int64())])
-    edit_commit(sound, 3, "add", lambda body: body.update(deletionVector=vector_beyond_file))
-    path_of(sound, compaction_name(2, 4)).unlink()
-    _, report = verify_as_json(capsys, sound)
+def test_a_vector_with_rows_beyond_its_file_is_found(valid_table, capsys):
+    [vector_beyond_file] = write_vectors(valid_table, [pa.array([3], pa.int64())])
+    edit_commit(valid_table, 3, "add", lambda body: body.update(deletionVector=vector_beyond_file))
+    path_of(valid_table, compaction_name(2, 4)).unlink()
+    _, report = verify_as_json(capsys, valid_table)
     assert finding_kinds(report) == {("bad-deletion-vector", FILE_B, "3-5")}
-    assert "removes row 3, but the file has 3 rows" in report["findings"][0]["message"]
+    assert (
+        "removes the row at index 3 (counted from 0), but the file contains only 3 rows"
+        in report["findings"][0]["message"]
+    )
 
 
-def test_findings_are_shown_with_their_files_and_messages(sound, capsys):
-    delete_files(FILE_C)(sound)
-    code, out, _ = run(capsys, "verify", sound.root)
+def test_findings_are_shown_with_their_files_and_messages(valid_table, capsys):
+    delete_files(FILE_C)(valid_table)
+    code, out, _ = run(capsys, "verify", valid_table.root)
     assert code == 3
     assert f"error missing-file, versions 4-5: {FILE_C}\n  The data file does not exist.\n" in out
     assert "1 errors, 0 warnings" in out
 
 
-def test_a_missing_or_unsupported_table_raises_a_typed_error(sound, tmp_path, capsys):
+def test_a_missing_or_unsupported_table_raises_a_typed_error(valid_table, tmp_path, capsys):
     code, out, err = run(capsys, "verify", str(tmp_path / "nowhere"))
     assert (code, out) == (TableNotFoundError.exit_code, "") and "TableNotFoundError" in err
-    edit_commit(sound, 0, "protocol", lambda body: body["readerFeatures"].append("laterFeature"))
-    path_of(sound, checkpoint_name(1)).unlink()
-    code, _, err = run(capsys, "verify", sound.root)
+    edit_commit(valid_table, 0, "protocol", lambda body: body["readerFeatures"].append("laterFeature"))
+    path_of(valid_table, checkpoint_name(1)).unlink()
+    code, _, err = run(capsys, "verify", valid_table.root)
     assert code == UnsupportedFeatureError.exit_code and "laterFeature" in err
 
 
-def test_a_storage_failure_raises_an_error_and_is_not_a_finding(sound, monkeypatch):
+def test_a_storage_failure_raises_an_error_and_is_not_a_finding(valid_table, monkeypatch):
     read = LocalLogStore.read
 
     def fail(self, name):
@@ -356,12 +361,12 @@ def test_a_storage_failure_raises_an_error_and_is_not_a_finding(sound, monkeypat
 
     monkeypatch.setattr(LocalLogStore, "read", fail)
     with pytest.raises(StorageError):
-        verify(sound)
+        verify(valid_table)
 
 
-def test_progress_is_reported_for_each_step(sound):
+def test_progress_is_reported_for_each_step(valid_table):
     steps = {}
-    verify(sound, progress=lambda step, done, total: steps.setdefault(step, []).append((done, total)))
+    verify(valid_table, progress=lambda step, done, total: steps.setdefault(step, []).append((done, total)))
     assert steps["commits"] == [(n, 6) for n in range(6)]
     assert {"checkpoints", "checkpoints against commits", "data files", "checksums"} < steps.keys()
     assert steps["data files"][-1] == (4, None)

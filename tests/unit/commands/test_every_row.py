@@ -23,7 +23,7 @@ UNCERTAIN = Unknown(frozenset({("x",)}))
     [
         (TRUE, True),
         (Constant(truth=None), False),
-        (HAS_ID, True),  # Spark rewrites id = id to this
+        (HAS_ID, True),  # Spark rewrites `id = id` to this predicate
         (HAS_X, False),
         (IsNotNull(("id", "member")), False),
         (IsNotNull(("gone",)), False),
@@ -35,5 +35,5 @@ UNCERTAIN = Unknown(frozenset({("x",)}))
         (And((TRUE, HAS_X)), False),
     ],
 )
-def test_a_predicate_is_true_for_every_row_or_not(predicate: Predicate, expected: bool) -> None:
+def test_a_predicate_that_is_true_for_every_row_is_recognized(predicate: Predicate, expected: bool) -> None:
     assert is_always_true(predicate, SCHEMA) is expected

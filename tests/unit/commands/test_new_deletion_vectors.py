@@ -1,4 +1,7 @@
-"""A file gets all its deleted rows in a new vector or is removed; vector files without a commit are deleted."""
+"""A file that loses rows gets a new vector with all its deleted rows, or is removed if no row remains.
+
+New vector files are deleted if their commit fails.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def test_an_updated_file_keeps_all_its_removed_rows_and_all_its_fields(store):
     with VectorFiles(store) as vectors:
         updates = vectors.delete_rows(table, [(0, positions(0, 9)), (2, positions(4))])
         vectors.keep()
-    assert updates.touched == [0, 2]
+    assert updates.file_numbers == [0, 2]
     assert (updates.vectors_added, updates.vectors_updated, updates.vectors_removed) == (2, 1, 1)
     first, second = updates.adds
     assert (first.path, second.path) == ("1.parquet", "3.parquet")
@@ -79,7 +82,7 @@ def test_a_file_that_loses_its_last_row_is_only_removed(store):
     write_data_file(store, "2.parquet", 2)
     with VectorFiles(store) as vectors:
         updates = vectors.delete_rows(table, [(0, positions(0, 2)), (1, positions(0, 1))])
-    assert updates.touched == [0, 1] and updates.adds == [] and vectors_in(store) == []
+    assert updates.file_numbers == [0, 1] and updates.adds == [] and vectors_in(store) == []
     assert (updates.vectors_added, updates.vectors_removed) == (0, 1)
 
 
@@ -103,7 +106,7 @@ def test_a_wrong_row_count_in_the_statistics_loses_no_other_row(store):
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 100])
-def test_the_size_of_a_file_of_vectors_is_limited(store, monkeypatch, size):
+def test_the_size_of_a_vector_file_is_limited(store, monkeypatch, size):
     monkeypatch.setattr(deletion_vectors, "_POSITIONS_PER_VECTOR_FILE", size)
     table = files(*((f"{n}.parquet", 10, []) for n in range(5)))
     deletions = [(n, positions(n, n + 1)) for n in range(5)]

@@ -112,8 +112,8 @@ def test_a_closed_bin_has_no_room(monkeypatch):
     assert [(numbers([bin_]), bin_.room) for bin_ in bins] == [([[0, 1]], 0), ([[2, 3]], 20)]
 
 
-def test_a_file_that_the_plan_left_out_is_not_a_later_file(monkeypatch):
-    """The plan put such a file into a separate bin or beside packed files, although another bin has room for it."""
+def test_a_file_that_the_plan_left_out_does_not_join_a_file_of_that_plan(monkeypatch):
+    """The bin of such a file was not rewritten. The file stays, although a new file of the plan has room for it."""
 
     def plan_twice(*files):
         bins = plan_bins(files, target_bytes=100, min_bytes=75, max_deleted_ratio=0.05)
@@ -121,8 +121,8 @@ def test_a_file_that_the_plan_left_out_is_not_a_later_file(monkeypatch):
         new_file = file(99, 2, **{TARGET_SIZE_TAG: "100", ROOM_TAG: str(bins[-1].room)})
         return numbers(bins), pack(*(f for f in files if f.number not in rewritten), new_file)
 
-    is_packed = {TARGET_SIZE_TAG: "100", ROOM_TAG: "1"}
-    assert plan_twice(file(0, 50), file(1, 48, **is_packed), file(2, 10), file(3, 10)) == ([[2, 3]], [])
+    tags_of_packed_file = {TARGET_SIZE_TAG: "100", ROOM_TAG: "1"}
+    assert plan_twice(file(0, 50), file(1, 48, **tags_of_packed_file), file(2, 10), file(3, 10)) == ([[2, 3]], [])
     monkeypatch.setattr(optimize_plan, "_MAX_OPEN_BINS", 1)
     files_of_closed_bins = file(0, 74), file(1, 74), file(2, 26)
     assert plan_twice(*files_of_closed_bins, file(3, 5), file(4, 6)) == ([[1, 2], [3, 4]], [])
@@ -243,7 +243,7 @@ def clustered_file(number, size, cube, columns='["a","b.c"]', provider="liquid",
     return replace(candidate, clustering_provider=provider)
 
 
-def test_new_files_of_a_clustered_table_take_only_cubes_that_are_not_larger():
+def test_new_files_are_combined_only_with_cubes_that_are_not_larger():
     assert cluster(file(0, 10), file(1, 10)) == [[0, 1]]
     assert cluster(clustered_file(0, 100, "x"), file(1, 10)) == [[1]]
     assert cluster(clustered_file(0, 100, "x"), clustered_file(1, 10, "y"), file(2, 10)) == [[1, 2]]
@@ -258,14 +258,14 @@ def test_clustered_files_stay_until_a_file_arrives_or_loses_rows():
     assert cluster(clustered_file(0, 100, "x"), clustered_file(1, 10, "y", deleted=50)) == [[1]]
 
 
-def test_files_of_other_columns_or_providers_are_taken_only_in_full():
+def test_files_of_other_columns_or_providers_are_rewritten_only_by_a_full_clustering():
     other_files = [clustered_file(0, 10, "x", columns='["b.c"]'), clustered_file(1, 10, "z", provider="other")]
     assert cluster(*other_files) == []
     assert cluster(*other_files, clustered_file(2, 10, "w"), full=True) == [[0, 1, 2]]
     assert cluster(clustered_file(0, 10, "x"), clustered_file(1, 10, "x"), full=True) == []
 
 
-def test_a_full_clustering_leaves_full_cubes_of_the_columns():
+def test_a_full_clustering_does_not_rewrite_full_cubes_of_the_same_columns():
     full_cubes = [clustered_file(0, 600, "x"), clustered_file(1, 900, "y")]
     assert cluster(*full_cubes, clustered_file(2, 100, "z"), full=True, cube_bytes=1000) == []
     file_of_other_columns = clustered_file(3, 100, "w", columns='["b.c"]')
@@ -276,10 +276,10 @@ def test_a_full_clustering_leaves_full_cubes_of_the_columns():
 
 
 @pytest.mark.parametrize("text", ["[[", None, '{"a": 1}'])
-def test_files_with_an_unreadable_list_of_columns_are_not_clustered_yet(text):
+def test_files_with_an_unreadable_list_of_columns_count_as_unclustered(text):
     assert cluster(clustered_file(0, 10, "x", columns=text)) == [[0]]
 
 
-def test_files_of_a_z_order_are_not_clustered_yet():
+def test_z_ordered_files_count_as_unclustered():
     assert cluster(clustered_file(0, 10, "x", provider=None)) == [[0]]
     assert cluster(clustered_file(0, 10, "x", columns='["c"]', provider=None)) == [[0]]

@@ -54,7 +54,7 @@ class Attempts:
 def test_a_conflict_is_followed_by_another_attempt(error, caplog):
     attempts = Attempts(error, error)
     assert attempts.run() == "done" and attempts.count == 3
-    assert caplog.text.count("Replanning from the beginning after a conflict") == 2
+    assert caplog.text.count("; the new attempt starts from the beginning): ") == 2
 
 
 def test_an_attempt_without_a_conflict_is_not_repeated():
@@ -86,10 +86,11 @@ def test_the_last_error_names_the_number_of_attempts(retries, seconds, count):
 def test_the_log_says_whether_rows_are_computed_again(rebase, caplog):
     assert Attempts(ConcurrentAppendException).run(rebase=rebase) == "done"
     methods = {
-        Rebase.REPLAN: "from the beginning",
-        Rebase.REPLAN_AND_KEEP_ROWS: "reusing the written rows if they still fit the table",
+        Rebase.REPLAN: "starts from the beginning",
+        Rebase.REPLAN_AND_KEEP_ROWS: "reuses the written rows if they still fit the table",
     }
-    assert f"Replanning {methods[rebase]} after a conflict (retry 1 of 3): Version 7 won." in caplog.text
+    expected_line = f"Replanning after a conflict (retry 1 of 3; the new attempt {methods[rebase]}): Version 7 won."
+    assert expected_line in caplog.text
 
 
 def test_the_longest_pause_doubles_up_to_five_seconds(monkeypatch):

@@ -9,12 +9,12 @@ from deltalite.errors import RerunRefusedError
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import RunIdentity
 from tests.unit.builders import (
-    Requests,
+    RequestLog,
     add,
     append_files,
     commit_actions,
+    commit_info,
     create,
-    info,
     load,
     new_store,
     put_raw,
@@ -22,26 +22,28 @@ from tests.unit.builders import (
     txn,
 )
 
-RUN = "ns/dag/task/-1/run"
+APP_ID = "ns/dag/task/-1/run"
 
 
 @pytest.fixture
 def store():
-    """Version 1 is the commit of the run. Version 3 rewrites one of its two files, after a long line."""
+    """Version 1 is the commit of the run. Commit 3 has a long line, and then rewrites one of the two files."""
     store = create(new_store())
-    commit_actions(store, add("mine"), add("mine too"), txn(RUN, 0))
+    commit_actions(store, add("mine"), add("mine too"), txn(APP_ID, 0))
     append_files(store, 1)
-    put_raw(store, 3, [info(more="X" * 1_100_000), add("new"), remove("mine"), remove("other")])
+    put_raw(store, 3, [commit_info(more="X" * 1_100_000), add("new"), remove("mine"), remove("other")])
     return append_files(store, 1)
 
 
 def test_the_version_that_rewrote_a_file_is_found_in_bounded_memory(store, monkeypatch):
     base = load(store)
     assert base.files.num_rows == 4
-    read, requests = store.read, Requests(store)
+    read, requests = store.read, RequestLog(store)
     monkeypatch.setattr(store, "read", lambda name: pytest.fail(name) if name == commit_name(3) else read(name))
-    with pytest.raises(RerunRefusedError, match=r"version 1 of .* version 3 has rewritten 1 of their 2 files"):
-        files_of_earlier_run(base, RunIdentity(app_id=RUN))
+    with pytest.raises(
+        RerunRefusedError, match=r"version 1 of .* version 3 has rewritten or removed 1 of their 2 files"
+    ):
+        files_of_earlier_run(base, RunIdentity(app_id=APP_ID))
     assert ("open", commit_name(3).rpartition("/")[2]) in requests.accesses
 
 
@@ -49,5 +51,5 @@ def test_a_cleaned_up_commit_is_skipped(store):
     base = load(store)
     assert base.files.num_rows == 4
     del store.files[commit_name(3)]
-    with pytest.raises(RerunRefusedError, match=r"version \(no longer in the log\) has rewritten"):
-        files_of_earlier_run(base, RunIdentity(app_id=RUN))
+    with pytest.raises(RerunRefusedError, match=r"a version that is no longer in the log has rewritten or removed"):
+        files_of_earlier_run(base, RunIdentity(app_id=APP_ID))

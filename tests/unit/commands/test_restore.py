@@ -49,9 +49,9 @@ from tests.unit.builders import (
     txn,
 )
 
-HIGHEST = "delta.columnMapping.maxColumnId"
-MAPPED_ID, MAPPED_NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
-RUN = RunIdentity(app_id="airflow/d/restore/-1/r")
+MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
+COLUMN_ID, PHYSICAL_NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+RUN_IDENTITY = RunIdentity(app_id="airflow/d/restore/-1/r")
 
 
 @pytest.fixture
@@ -128,9 +128,9 @@ def test_a_restored_file_keeps_the_fields_of_its_add(history):
 @pytest.mark.parametrize("has_checkpoint", [False, True])
 def test_a_timestamp_selects_the_version_that_was_current_then(history, has_checkpoint):
     history.append()
-    history.wait(1)
+    history.advance_clock(1)
     history.append()
-    history.wait(1)
+    history.advance_clock(1)
     history.append()
     if has_checkpoint:
         history.checkpoint()
@@ -142,27 +142,27 @@ def test_a_timestamp_selects_the_version_that_was_current_then(history, has_chec
     assert result.version == 4
 
 
-def test_restoring_the_current_version_commits_only_for_a_run(history):
+def test_a_restore_of_the_current_version_commits_only_with_a_run_identity(history):
     history.append()
     assert not restore_history(history, 1).committed
     assert newest_version(history.store) == 1
-    result = restore_history(history, 1, identity=RUN)
+    result = restore_history(history, 1, identity=RUN_IDENTITY)
     assert (result.committed, result.version, result.metrics["numRestoredFiles"]) == (True, 2, 0)
     actions = actions_of(history.folder, 2)
-    assert actions["txn"]["appId"] == RUN.app_id
+    assert actions["txn"]["appId"] == RUN_IDENTITY.app_id
     assert (actions["add"], actions["remove"], "metaData" in actions) == ([], [], False)
 
 
 def test_a_run_restores_once_and_a_cleared_run_restores_again(history):
     history.append()
     history.append()
-    first = restore_history(history, 1, identity=RUN)
+    first = restore_history(history, 1, identity=RUN_IDENTITY)
     history.record_library_commits()
     history.append()
-    retried = restore_history(history, 1, identity=RUN)
+    retried = restore_history(history, 1, identity=RUN_IDENTITY)
     assert (retried.skipped, retried.version, retried.metrics) == (True, first.version, first.metrics)
     cleared = restore_history(
-        history, 1, identity=RunIdentity(app_id=RUN.app_id, txn_version=1, on_rerun=OnRerun.WRITE)
+        history, 1, identity=RunIdentity(app_id=RUN_IDENTITY.app_id, txn_version=1, on_rerun=OnRerun.WRITE)
     )
     assert (cleared.skipped, cleared.version) == (False, 5)
     assert ids(history) == history.rows_of(1)
@@ -228,9 +228,9 @@ def test_a_table_is_restored_across_the_enablement_of_column_mapping(tmp_path):
     actions = actions_of(history.folder, 0)
     schema = json.loads(actions["metaData"]["schemaString"])
     for number, (field, name) in enumerate(zip(schema["fields"], ("id", "renamed"), strict=True), 1):
-        field["metadata"] = {MAPPED_ID: number, MAPPED_NAME: field["name"]}
+        field["metadata"] = {COLUMN_ID: number, PHYSICAL_NAME: field["name"]}
         field["name"] = name
-    properties = {**actions["metaData"]["configuration"], "delta.columnMapping.mode": "name", HIGHEST: "7"}
+    properties = {**actions["metaData"]["configuration"], "delta.columnMapping.mode": "name", MAX_COLUMN_ID: "7"}
     protocol = {k: [*v, "columnMapping"] if isinstance(v, list) else v for k, v in actions["protocol"].items()}
     mapped = {**actions["metaData"], "schemaString": json.dumps(schema), "partitionColumns": ["renamed"]}
     history._commit([{"protocol": protocol}, {"metaData": {**mapped, "configuration": properties}}], history.live)
@@ -238,12 +238,12 @@ def test_a_table_is_restored_across_the_enablement_of_column_mapping(tmp_path):
     restore_history(history, 1)
     table = DeltaTable(str(history.folder))
     assert (table.schema.names, ids(history)) == (["id", "day"], rows)
-    assert table.metadata.configuration[HIGHEST] == "7"
+    assert table.metadata.configuration[MAX_COLUMN_ID] == "7"
     assert ids_by_delta_rs(history) == rows
     restore_history(history, 3)
     table = DeltaTable(str(history.folder))
     assert (table.schema.names, ids(history)) == (["id", "renamed"], history.rows_of(3))
-    assert table.metadata.configuration[HIGHEST] == "7"
+    assert table.metadata.configuration[MAX_COLUMN_ID] == "7"
     assert verify(history.store).findings == ()
 
 
@@ -341,8 +341,8 @@ def test_the_error_names_the_last_rival_after_too_many_conflicts(memory_table):
 
 
 def test_the_commit_of_a_faster_attempt_of_the_run_is_the_result(memory_table):
-    add_rival(memory_table, [add("a"), remove("c"), txn(RUN.app_id)])
-    result = restore_memory_table(1, identity=RUN)
+    add_rival(memory_table, [add("a"), remove("c"), txn(RUN_IDENTITY.app_id)])
+    result = restore_memory_table(1, identity=RUN_IDENTITY)
     assert (result.skipped, result.version) == (True, 3)
     assert newest_version(memory_table) == 3
 
@@ -371,7 +371,7 @@ def test_any_version_of_any_history_is_restored_exactly(tmp_path_factory, steps,
             getattr(history, step)(*arguments)
     expected = {version: history.rows_of(version) for version in range(len(history.states))}
     version = choice % len(expected)
-    restore_history(history, version, identity=RUN)
+    restore_history(history, version, identity=RUN_IDENTITY)
     assert ids(history) == expected[version]
     assert {v: ids(history, v) for v in expected} == expected
     assert verify(history.store).findings == ()

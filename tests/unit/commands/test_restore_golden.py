@@ -1,6 +1,6 @@
 """A restore of a table that another engine wrote gives the rows of the older version.
 
-A restore that is not possible is rejected by name, and the table stays unchanged.
+If a restore is not allowed, the error names the reason, and the table stays unchanged.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_a_restore_that_is_not_allowed_is_rejected_and_changes_nothing(golden, t
 
 
 def rows_at(table, version=None):
-    """The rows of a version; None if the log or the folder no longer has the version."""
+    """The rows of a version, or None if the version or one of its files is missing or damaged."""
     try:
         return rows_of(DeltaTable(str(table), version=version).to_arrow())
     except (CorruptDataFileError, CorruptLogError, VersionNotFoundError):

@@ -26,7 +26,7 @@ def test_the_error_lists_missing_files_and_a_later_restorable_version(history):
     with pytest.raises(CorruptDataFileError, match=r"version 2 .* 11 of its files .* and 1 more") as caught:
         restore_history(history, 2)
     assert sum(file.name in str(caught.value) for file in files[:11]) == 10
-    assert "Version 3 is the oldest later one" in str(caught.value)
+    assert "Version 3 is the oldest later version" in str(caught.value)
     assert newest_version(history.store) == 3
 
 
@@ -39,7 +39,10 @@ def test_the_error_does_not_name_a_version_that_restored_a_missing_file(history)
     for path, file in history.states[2].items():
         if path in history.states[1] or file.add["partitionValues"]["day"] == DAYS[1]:
             (history.folder / unquote(path)).unlink()
-    with pytest.raises(CorruptDataFileError, match=r"2 of its files .* Version 5 is the oldest later one"):
+    with pytest.raises(
+        CorruptDataFileError,
+        match=r"2 of its files .* Version 5 is the oldest later version",
+    ):
         restore_history(history, 2)
 
 
@@ -51,7 +54,10 @@ def test_the_error_does_not_name_a_version_that_reads_a_missing_file_with_a_vect
     (name,) = history.states[1]
     (history.folder / unquote(name)).unlink()
     for version in (1, 2, 3):
-        with pytest.raises(CorruptDataFileError, match=r"part-\S+ \S+ is missing\. Version 4 is the oldest later one"):
+        with pytest.raises(
+            CorruptDataFileError,
+            match=r"part-\S+ \S+ is missing\. Version 4 is the oldest later version",
+        ):
             restore_history(history, version)
 
 
@@ -64,7 +70,10 @@ def test_the_error_does_not_name_a_version_that_reads_another_vector_of_a_missin
     with pytest.raises(CorruptDataFileError, match=r"1 of its files .* is missing\. Nothing was changed"):
         restore_history(history, 2)
     history.replace(None)
-    with pytest.raises(CorruptDataFileError, match=r"2 of its files .* Version 4 is the oldest later one"):
+    with pytest.raises(
+        CorruptDataFileError,
+        match=r"2 of its files .* Version 4 is the oldest later version",
+    ):
         restore_history(history, 2)
 
 

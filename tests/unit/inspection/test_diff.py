@@ -22,16 +22,16 @@ def diff_between(first, second, *, protocol=PLAIN):
     return diff(load(store, 0), load(store, 1))
 
 
-def schemas(before, after, **configuration):
+def schema_changes(before, after, **configuration):
     protocol = Protocol(min_reader_version=2, min_writer_version=5) if configuration else PLAIN
-    sides = [metadata(configuration, schema=StructType(tuple(side))) for side in (before, after)]
+    both_metadata = [metadata(configuration, schema=StructType(tuple(side))) for side in (before, after)]
     return [
         (c.kind.value, c.subject, c.aspect, c.before, c.after)
-        for c in diff_between([sides[0]], [sides[1]], protocol=protocol).schema
+        for c in diff_between([both_metadata[0]], [both_metadata[1]], protocol=protocol).schema
     ]
 
 
-def test_the_diff_has_the_files_and_rows_of_one_version_only():
+def test_the_diff_shows_the_files_and_rows_that_only_one_version_has():
     files = [add(name, stats='{"numRecords":5}', size_bytes=size) for name, size in (("a", 10), ("b", 20))]
     result = diff_between([metadata(), *files], [remove("a"), add("c", stats='{"numRecords":2}', size_bytes=7)])
     assert (result.files.added["path"].to_pylist(), result.files.removed["path"].to_pylist()) == (
@@ -82,7 +82,7 @@ def test_added_dropped_and_changed_columns_are_found_at_every_depth():
         StructField("deep", nested(StructField("x", LONG), StructField("y", TEXT))),
         StructField("new", ArrayType(TEXT, contains_null=False)),
     ]
-    assert schemas(before, after) == [
+    assert schema_changes(before, after) == [
         ("removed", "gone", None, "string", None),
         ("changed", "id", "comment", None, "the key"),
         ("changed", "id", "metadata", {}, {"k": 1}),
@@ -95,8 +95,8 @@ def test_added_dropped_and_changed_columns_are_found_at_every_depth():
 
 def test_a_changed_column_order_is_reported_and_an_appended_column_is_not():
     a, b, c = (StructField(name, LONG) for name in "abc")
-    assert schemas([a, b], [b, a]) == [("changed", "order of columns", None, "a, b", "b, a")]
-    assert schemas([a, b], [a, c, b]) == [("added", "c", None, None, "bigint")]
+    assert schema_changes([a, b], [b, a]) == [("changed", "order of columns", None, "a, b", "b, a")]
+    assert schema_changes([a, b], [a, c, b]) == [("added", "c", None, None, "bigint")]
 
 
 def mapped(name, number, data_type=LONG):
@@ -107,15 +107,17 @@ def test_column_mapping_distinguishes_a_rename_from_a_drop_and_an_add():
     members = StructType((mapped("x", 3),))
     renamed = StructType((mapped("y", 3),))
     mode = {"delta.columnMapping.mode": "name"}
-    assert schemas([mapped("a", 1), mapped("s", 2, members)], [mapped("b", 1), mapped("s", 2, renamed)], **mode) == [
+    assert schema_changes(
+        [mapped("a", 1), mapped("s", 2, members)], [mapped("b", 1), mapped("s", 2, renamed)], **mode
+    ) == [
         ("renamed", "a", None, "a", "b"),
         ("renamed", "s.x", None, "s.x", "s.y"),
     ]
-    assert schemas([mapped("a", 1)], [mapped("a", 4)], **mode) == [
+    assert schema_changes([mapped("a", 1)], [mapped("a", 4)], **mode) == [
         ("removed", "a", None, "bigint", None),
         ("added", "a", None, None, "bigint"),
     ]
-    assert schemas([StructField("a", LONG)], [StructField("b", LONG)])[0][0] == "removed"
+    assert schema_changes([StructField("a", LONG)], [StructField("b", LONG)])[0][0] == "removed"
 
 
 def test_properties_protocol_and_metadata_are_compared_by_key():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltalite.errors import StorageError
-from deltalite.inspection.presence import Absent, Presence, costs_less_by_request
+from deltalite.inspection.presence import Absent, Presence, requests_per_file_are_as_cheap
 from deltalite.storage.local import LocalLogStore
 from tests.unit.builders import new_store
 
@@ -56,4 +56,4 @@ def test_the_error_names_a_file_that_cannot_be_checked(monkeypatch):
     ],
 )
 def test_files_are_checked_by_name_if_listing_takes_as_many_requests(names, all_files, by_name):
-    assert costs_less_by_request(names, all_files) == by_name
+    assert requests_per_file_are_as_cheap(names, all_files) == by_name

@@ -1,4 +1,4 @@
-"""`verify` finds files of the newest version with shared row ids, without row ids, or with ids above the mark."""
+"""`verify` finds files of the newest version with shared, missing or too high row ids."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ ENABLED = {
 
 
 def tracked(name, first, rows=10, version=0):
-    """A file of `rows` rows; their row ids begin with `first`."""
+    """An `add` of a file of `rows` rows, whose first row id is `first`."""
     return add(name, stats=json.dumps({"numRecords": rows}), base_row_id=first, default_row_commit_version=version)
 
 
-def findings_of(folder, *files, mark=29, configuration=ENABLED, checkpoint=False):
+def findings_of(folder, *files, high_water_mark=29, configuration=ENABLED, checkpoint=False):
     """The path and the message of each finding about row ids in a table with these files."""
     store = LocalLogStore(str(folder))
-    domain = DomainMetadata(domain="delta.rowTracking", configuration=f'{{"rowIdHighWaterMark":{mark}}}', removed=False)
+    domain = DomainMetadata(
+        domain="delta.rowTracking", configuration=f'{{"rowIdHighWaterMark":{high_water_mark}}}', removed=False
+    )
     store.write_if_absent(commit_name(0), commit_to_bytes([PROTOCOL, metadata(configuration), domain, *files]))
     for file in files:
         (folder / file.path).write_bytes(bytes(file.size_bytes))
@@ -52,8 +54,8 @@ def test_files_with_separate_row_ids_have_no_findings(tmp_path, checkpoint):
 def test_files_that_share_row_ids_are_found(tmp_path):
     files = (tracked("a", 0, 20), tracked("b", 5, 1), tracked("c", 19), tracked("d", 29, 1))
     assert findings_of(tmp_path, *files) == [
-        ("b", "The row ids of the file are 5 to 5, and another file has the ids up to 19."),
-        ("c", "The row ids of the file are 19 to 28, and another file has the ids up to 19."),
+        ("b", "The row ids of the file are 5 to 5, but another file already has the ids up to 19."),
+        ("c", "The row ids of the file are 19 to 28, but another file already has the ids up to 19."),
     ]
 
 
@@ -76,7 +78,7 @@ def test_a_row_commit_version_in_the_future_is_found(tmp_path):
 
 
 def test_a_high_water_mark_that_is_not_a_number_is_found(tmp_path):
-    [(file, message)] = findings_of(tmp_path, tracked("a", 0), mark='"x"')
+    [(file, message)] = findings_of(tmp_path, tracked("a", 0), high_water_mark='"x"')
     assert file is None and "holds no highest row id" in message
 
 

@@ -13,20 +13,20 @@ from tests.unit.builders import load
 
 # Real faults in golden tables that every engine can read.
 FAULTS = {
-    # Its checksum counts ten files of a table that has none.
+    # Its checksum says that the table has ten files, but the table has none.
     "delta-kernel-rs/crc-full": {"checksum-differs"},
     # Its checkpoint was written for another table.
     "delta-kernel-rs/parquet_row_group_skipping": {"checkpoint-differs"},
-    # Its statistics count no nulls in a column that its files do not have.
+    # Its statistics say that a column has no nulls, but the column is missing from the files and so reads as null.
     "delta-kernel-rs/parsed-stats": {"wrong-statistics"},
-    # The metadata of its first commit has no schema; the second has.
+    # The metadata of its first commit has no schema. The metadata of its second commit has one.
     "delta-rs/delta-live-table": {"unreadable-commit"},
     # Its statistics use the Julian calendar, and its file uses the Gregorian calendar.
     "trino/databricks73/old_dates": {"wrong-statistics"},
     "gen-deltalake/corrupt_last_checkpoint": {"last-checkpoint"},
     "gen-deltalake/wrong_last_checkpoint": {"last-checkpoint"},
 }
-# Some checksums of old writers lack protocol and metadata, and some are damaged on purpose.
+# Some checksums of old writers lack the protocol and the metadata, and some checksums are damaged on purpose.
 TOLERATED_KINDS = {"unreadable-checksum"}
 
 
@@ -44,7 +44,7 @@ def test_unreadable_tables_have_errors(golden, name):
         report = verify(LocalLogStore(str(golden / "tables" / name)))
     except DeltaLiteError:
         return
-    # A table without data files is valid if its newest version has no files.
+    # The data files of a log-only table are not stored here. The table has no errors if its newest version lists none.
     if EXPECTED_OUTCOMES[name] == "log-only" and not load(LocalLogStore(str(golden / "tables" / name))).files.num_rows:
         return
     assert report.has_errors

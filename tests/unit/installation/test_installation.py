@@ -19,7 +19,7 @@ from deltalite.installation.checks import CHECKS_GROUP, Check, Status
 from deltalite.installation.doctor import check_installation, check_java
 from deltalite.installation.packages import STORAGE_CLIENTS, TESTED_VERSIONS, check_storage_clients, check_version
 from deltalite.installation.spark import installed_pyspark, pyspark_files
-from tests.support.sound import sound_table
+from tests.support.valid_table import create_valid_table
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 REPAIR_COMMAND = "pip install --force-reinstall --no-deps 'pyspark==4.3.0'"
@@ -57,8 +57,8 @@ def fake_java(tmp_path):
     [
         ("4.3.0", "4.3.0", False),
         ("4.2.0", "4.3.0", True),  # pyspark-client was unpacked over pyspark
-        (None, "4.3.0", True),  # uninstalling pyspark-client deleted the files of both packages
-        ("4.2.0", None, False),  # pyspark-client alone
+        (None, "4.3.0", True),  # pip uninstalled pyspark-client and deleted files of both packages
+        ("4.2.0", None, False),  # only pyspark-client is installed
     ],
 )
 def test_python_files_and_jars_of_different_releases_are_a_mixed_installation(tmp_path, module, jars, is_mixed):
@@ -96,7 +96,7 @@ def test_doctor_finds_a_mixed_pyspark_and_names_the_command_that_repairs_it(tmp_
 
 @pytest.fixture
 def register_checks(monkeypatch):
-    """A function that replaces the checks of other distributions; at first there are none."""
+    """A function that replaces the checks of other distributions. By default, there are none."""
 
     def register(**functions):
         for name, function in functions.items():
@@ -110,7 +110,7 @@ def register_checks(monkeypatch):
 
 
 def test_doctor_exits_with_0_for_a_valid_installation_in_text_and_json(tmp_path, register_checks, capsys):
-    table = sound_table(tmp_path / "t").root
+    table = create_valid_table(tmp_path / "t").root
     assert main(["doctor", table, "--json"]) == 0
     checks = {check["check"]: check for check in map(json.loads, capsys.readouterr().out.splitlines())}
     assert {"python", "java", "spark", "pyspark", "pyarrow", "apache-airflow", "storage-s3", "storage"} <= set(checks)

@@ -35,7 +35,7 @@ def test_a_job_without_pyarrow_prints_an_error_marker_and_ends_with_its_exit_cod
     request = tmp_path / "request.json"
     request.write_text('{"nonce": "00ff"}')
     script = LIBRARY / "deltalite" / "jobs" / "write.py"
-    # Without `site`, the Python has no packages but this one.
+    # With `-S`, this Python does not find installed packages. It finds only this library.
     command = [sys.executable, "-S", str(script), str(request)]
     ended = subprocess.run(command, env={"PYTHONPATH": str(LIBRARY)}, capture_output=True, text=True, check=False)
     assert ended.returncode == InvalidRequestError.exit_code

@@ -16,7 +16,7 @@ from deltalite.log import action_files
 from deltalite.log.action_files import FileTableBuilder, actions_in, read_actions, read_blocks
 from deltalite.log.file_table import ADD_TYPES, REMOVE_TYPES
 from deltalite.protocol.actions import AddFile, RemoveFile, iter_raw_actions
-from tests.unit.builders import Requests, new_store
+from tests.unit.builders import RequestLog, new_store
 
 
 def store_with(data):
@@ -37,15 +37,15 @@ def test_blocks_have_whole_lines_and_concatenate_to_the_file(data, newlines, blo
     assert all(block.endswith(b"\n") for block in blocks[:-1])
 
 
-def lines(count):
-    """The content of a commit with `count` adds."""
+def content_with_adds(count):
+    """The content of a commit that has `count` adds."""
     return b"\n".join(json.dumps({"add": {"path": f"p{n}", "size": n}}).encode() for n in range(count))
 
 
 @pytest.mark.parametrize("block", [10, 100, 1_000_000])
 def test_actions_and_the_numbers_of_bad_lines_do_not_depend_on_the_blocks(monkeypatch, block):
     monkeypatch.setattr(action_files, "_BLOCK_BYTES", block)
-    data = lines(50)
+    data = content_with_adds(50)
     assert list(read_actions(store_with(data), "_delta_log/x.json")) == list(iter_raw_actions(data, "x"))
     broken = data.replace(b'"p37"', b"p37")
     with pytest.raises(CorruptLogError, match=r"Line 38 of _delta_log/x\.json"):
@@ -54,9 +54,9 @@ def test_actions_and_the_numbers_of_bad_lines_do_not_depend_on_the_blocks(monkey
 
 def test_a_large_file_is_streamed_and_a_small_file_is_read_whole(monkeypatch):
     monkeypatch.setattr(action_files, "_BLOCK_BYTES", 100)
-    data = lines(50)
+    data = content_with_adds(50)
     store = store_with(data)
-    requests = Requests(store)
+    requests = RequestLog(store)
     list(read_blocks(store, "_delta_log/x.json", len(data)))
     list(read_blocks(store, "_delta_log/x.json"))
     assert [operation for operation, _ in requests.accesses] == ["open", "open"]
@@ -74,7 +74,7 @@ def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(monkeypatch
 
 
 @pytest.mark.parametrize("size", [None, 5])
-def test_a_missing_file_is_a_gap(size):
+def test_a_missing_file_raises_a_version_gap_error(size):
     with pytest.raises(VersionGapError, match=r"x\.json of memory://table was deleted while"):
         list(read_blocks(new_store(), "_delta_log/x.json", size))
 
@@ -122,7 +122,7 @@ def test_the_error_names_the_file_of_a_malformed_body(first):
     for body, name in ((first, "first.json"), ({"path": "a", "size": "x"}, "second.json"), (first, "third.json")):
         builder.append(body)
         builder.end_block(name, 1)
-    with pytest.raises(CorruptLogError, match=r"second\.json has a add whose `size` is 'x'"):
+    with pytest.raises(CorruptLogError, match=r"second\.json contains an invalid add action: `size` is 'x'"):
         builder.table()
 
 
@@ -157,7 +157,7 @@ def test_the_error_names_a_fault_that_only_arrow_finds(vector):
     builder = FileTableBuilder(AddFile)
     builder.append({"path": "a", "deletionVector": vector})
     builder.end_block("x.json", 1)
-    with pytest.raises(CorruptLogError, match=r"x\.json has a malformed add"):
+    with pytest.raises(CorruptLogError, match=r"x\.json contains an invalid add action"):
         builder.table()
 
 
@@ -174,8 +174,8 @@ print(files.num_rows, peak_kib() - before)
 """
 
 
-def test_a_large_commit_takes_a_small_multiple_of_its_size_in_memory(tmp_path):
-    """With all actions as Python objects, the replay would need about 1.5 times this memory."""
+def test_the_replay_of_a_large_commit_needs_less_than_six_times_its_size_in_memory(tmp_path):
+    """If the replay kept all actions as Python objects, its memory would exceed this limit."""
     log = tmp_path / "_delta_log"
     log.mkdir()
     table_metadata = {"id": "x", "format": {}, "partitionColumns": [], "configuration": {}}

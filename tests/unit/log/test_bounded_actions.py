@@ -1,4 +1,4 @@
-"""The reader summarizes a hostile commit in bounded memory, with the same result as from whole lines."""
+"""The reader summarizes a commit with very long lines in bounded memory, with the same result as from whole lines."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from deltalite.log.following import summarize, summary_at
 from deltalite.protocol.actions import iter_raw_actions
 from deltalite.protocol.file_names import commit_name
 from deltalite.watch import Commit, Gap, complete_for, follow, poll, table_id
-from tests.unit.builders import add, create, info, metadata, new_store, put_raw, txn
+from tests.unit.builders import add, commit_info, create, metadata, new_store, put_raw, txn
 
-ANY = CommitCondition(data_change_only=False)
-LONG = 'x\\"é{}[],:' * 20_000
+ANY_COMMIT = CommitCondition(data_change_only=False)
+LONG_TEXT = 'x\\"é{}[],:' * 20_000
 
 
 class RecordingFile:
@@ -44,16 +44,18 @@ def store_with_commit(*lines: dict | bytes):
 
 ADD = {"path": "a", "size": 1, "modificationTime": 1, "dataChange": True, "partitionValues": {"day": "1"}}
 LONG_LINES = {
-    "statistics": {"add": {"stats": LONG, **ADD}},
+    "statistics": {"add": {"stats": LONG_TEXT, **ADD}},
     "a list": {"add": {"junk": [[1, "]"], {"a": "}"}] * 20_000, **ADD}},
     "an object": {"add": {"tags": {f"k{n}": "v" * 20 for n in range(9_000)}, **ADD}},
     "many fields": {"add": {**{f"f{n}": n for n in range(20_000)}, **ADD}},
-    "provenance": {"commitInfo": {"operationParameters": {"predicate": LONG}, "operation": "MERGE", "timestamp": 7}},
-    "a schema": {"metaData": {"schemaString": LONG, "id": "t2", "partitionColumns": []}},
-    "an unknown kind": {"later": {"x": LONG}},
-    "an unknown kind that is a list": {"later": [LONG]},
-    "nothing": {"remove": None, "later": {"x": LONG}},
-    "two kinds": {"txn": {"appId": "run", "version": 1}, "commitInfo": {"x": LONG, "operation": "WRITE"}},
+    "provenance": {
+        "commitInfo": {"operationParameters": {"predicate": LONG_TEXT}, "operation": "MERGE", "timestamp": 7}
+    },
+    "a schema": {"metaData": {"schemaString": LONG_TEXT, "id": "t2", "partitionColumns": []}},
+    "an unknown kind": {"later": {"x": LONG_TEXT}},
+    "an unknown kind that is a list": {"later": [LONG_TEXT]},
+    "nothing": {"remove": None, "later": {"x": LONG_TEXT}},
+    "two kinds": {"txn": {"appId": "run", "version": 1}, "commitInfo": {"x": LONG_TEXT, "operation": "WRITE"}},
 }
 
 
@@ -111,7 +113,7 @@ def test_the_reader_reads_one_chunk_at_a_time_and_parses_one_field_at_a_time(mon
     monkeypatch.setattr(store, "open", opened)
     monkeypatch.setattr(json, "loads", lambda text: parsed.append(len(text)) or parse_json(text))
     monkeypatch.setattr(store, "read", None)
-    match = poll(store, LogPosition(version=0), ANY).match
+    match = poll(store, LogPosition(version=0), ANY_COMMIT).match
     assert (match.data_changed, match.version) == (True, 1)
     assert set(recording_file.reads) == {64 * 1024}
     assert max(parsed) <= WHOLE_LINE_BYTES
@@ -120,27 +122,27 @@ def test_the_reader_reads_one_chunk_at_a_time_and_parses_one_field_at_a_time(mon
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b'{"add": {"path": "' + b"x" * 300_000 + b'"}}', "`path` of the add in Line 1"),
+        (b'{"add": {"path": "' + b"x" * 300_000 + b'"}}', "`path` of the add in line 1"),
         (b'{"add": {"x": "' + b"x" * 300_000, "the line is incomplete"),
         (b'["' + b"x" * 300_000 + b'"]', "it is not an object"),
         (b'{"' + b"x" * 300_000 + b'": 1}', "a key has more than 1024 bytes"),
         (b'{"add": {"x": "' + b"x" * 300_000 + b'" 1}}', "a comma is missing"),
         (b'{"later": {"x": "' + b"x" * 300_000 + b'"}} 1', "there is text after the object"),
-        (b'{"add": [' + b'"x",' * 100_000 + b"1]}", "The add in Line 1"),
+        (b'{"add": [' + b'"x",' * 100_000 + b"1]}", "The add in line 1"),
         (b'{"add": {"path": ' + b"[" * 100_000, "the line is incomplete"),
-        (b'{"txn": {"version": 1' + b"1" * 300_000 + b"}}", "`version` of the txn in Line 1"),
+        (b'{"txn": {"version": 1' + b"1" * 300_000 + b"}}", "`version` of the txn in line 1"),
     ],
 )
 def test_the_error_names_the_position_of_a_malformed_long_line(line, problem):
     store = store_with_commit(line)
     with pytest.raises(CorruptLogError, match=problem) as caught:
-        poll(store, LogPosition(version=0), ANY)
+        poll(store, LogPosition(version=0), ANY_COMMIT)
     assert f"{1:020}.json" in str(caught.value) and len(str(caught.value)) < 2_000
 
 
 def test_lines_before_and_after_a_long_line_are_read():
     lines = [{"txn": {"appId": name, "version": 0}} for name in "ab"]
-    store = store_with_commit(lines[0], {"add": {"stats": LONG, **ADD}}, lines[1])
+    store = store_with_commit(lines[0], {"add": {"stats": LONG_TEXT, **ADD}}, lines[1])
     data = store.files[commit_name(1)][0]
     assert next(iter_raw_actions(data, "x")) == ("txn", {"appId": "a", "version": 0})
     (step,) = follow(store, LogPosition(version=0))
@@ -148,18 +150,18 @@ def test_lines_before_and_after_a_long_line_are_read():
 
 
 @pytest.fixture
-def crowded(monkeypatch):
-    """A commit with more partitions and app ids than a summary holds."""
+def store_with_crowded_commit(monkeypatch):
+    """A table whose commit 1 has more partitions and app ids than a summary holds."""
     monkeypatch.setattr(following, "_MAX_PARTITIONS", 5)
     monkeypatch.setattr(following, "_MAX_APP_IDS", 5)
     store = create(new_store())
     files = [add(f"f{n}", partition_values={"day": str(n)}) for n in range(20)]
-    put_raw(store, 1, [info(operation="WRITE"), *files, *(txn(f"run-{n}") for n in range(20))])
+    put_raw(store, 1, [commit_info(operation="WRITE"), *files, *(txn(f"run-{n}") for n in range(20))])
     return store
 
 
-def test_the_summary_of_a_crowded_commit_is_marked_incomplete(crowded):
-    (step,) = follow(crowded, LogPosition(version=0))
+def test_the_summary_of_a_crowded_commit_is_marked_incomplete(store_with_crowded_commit):
+    (step,) = follow(store_with_crowded_commit, LogPosition(version=0))
     assert (len(step.summary.partitions), len(step.summary.app_ids), step.summary.is_complete) == (5, 5, False)
 
 
@@ -176,23 +178,25 @@ def test_the_summary_of_a_crowded_commit_is_marked_incomplete(crowded):
         ({}, True),
     ],
 )
-def test_a_condition_on_a_crowded_commit_is_answered_exactly(crowded, condition, holds):
+def test_a_condition_on_a_crowded_commit_is_answered_exactly(store_with_crowded_commit, condition, holds):
     condition = CommitCondition(**condition)
-    assert (poll(crowded, LogPosition(version=0), condition).match is not None) is holds
-    (step,) = complete_for(crowded, tuple(follow(crowded, LogPosition(version=0))), condition)
+    assert (poll(store_with_crowded_commit, LogPosition(version=0), condition).match is not None) is holds
+    (step,) = complete_for(
+        store_with_crowded_commit, tuple(follow(store_with_crowded_commit, LogPosition(version=0))), condition
+    )
     assert condition.holds_for(step.summary) is holds
-    assert condition.holds_for(summary_at(crowded, 1, condition)) is holds
+    assert condition.holds_for(summary_at(store_with_crowded_commit, 1, condition)) is holds
 
 
-def test_a_crowded_commit_that_vanishes_before_the_second_read_is_a_gap(crowded):
-    steps = tuple(follow(crowded, LogPosition(version=0)))
-    del crowded.files[commit_name(1)]
-    (step,) = complete_for(crowded, steps, CommitCondition(app_id="run-1"))
+def test_a_crowded_commit_that_vanishes_before_the_second_read_is_a_gap(store_with_crowded_commit):
+    steps = tuple(follow(store_with_crowded_commit, LogPosition(version=0)))
+    del store_with_crowded_commit.files[commit_name(1)]
+    (step,) = complete_for(store_with_crowded_commit, steps, CommitCondition(app_id="run-1"))
     assert isinstance(steps[0], Commit) and isinstance(step, Gap) and (step.first, step.last) == (1, 1)
 
 
 def test_the_id_of_a_table_is_read_from_a_commit_with_a_long_line():
-    store = store_with_commit({"metaData": {"id": "other", "schemaString": LONG, "partitionColumns": []}})
+    store = store_with_commit({"metaData": {"id": "other", "schemaString": LONG_TEXT, "partitionColumns": []}})
     assert table_id(store) == "other"
 
 

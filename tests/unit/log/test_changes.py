@@ -9,9 +9,9 @@ import pytest
 from deltalite.errors import CorruptLogError
 from deltalite.log.changes import ChangeType, CommitChanges
 from deltalite.protocol.actions import AddCDCFile, to_json
-from tests.unit.builders import add, info, metadata, remove, txn, vector
+from tests.unit.builders import add, commit_info, metadata, remove, txn, vector
 
-OLD, NEW = vector("old"), vector("new", 1)
+OLD_VECTOR, NEW_VECTOR = vector("old"), vector("new", 1)
 DELETE, INSERT = ChangeType.DELETE, ChangeType.INSERT
 COUNTS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
@@ -28,7 +28,7 @@ def changed_files(*actions):
 
 
 def row_changes(*actions):
-    """The change type, the path, the excluded rows and the only included rows of each changed file."""
+    """The change type, the path, the vector of excluded rows and the vector of selected rows of each changed file."""
     files = changed_files(*actions)
     assert {(f.version, f.timestamp_ms) for f in files} <= {(3, 5)}
     return [(f.change_type, f.path, f.deletion_vector, f.only_rows) for f in files]
@@ -42,16 +42,16 @@ def test_recorded_changes_replace_all_other_changes():
 
 
 def test_without_recorded_changes_a_remove_deletes_rows_and_an_add_inserts_rows():
-    assert row_changes(txn("x"), metadata(), add("a"), remove("b"), add("c", deletion_vector=NEW)) == [
+    assert row_changes(txn("x"), metadata(), add("a"), remove("b"), add("c", deletion_vector=NEW_VECTOR)) == [
         (DELETE, "b", None, None),
         (INSERT, "a", None, None),
-        (INSERT, "c", NEW, None),
+        (INSERT, "c", NEW_VECTOR, None),
     ]
-    assert row_changes(info(operation="WRITE"), txn("x")) == []
+    assert row_changes(commit_info(operation="WRITE"), txn("x")) == []
 
 
 def test_a_remove_does_not_delete_soft_deleted_rows_again():
-    assert row_changes(remove("a", deletion_vector=OLD)) == [(DELETE, "a", OLD, None)]
+    assert row_changes(remove("a", deletion_vector=OLD_VECTOR)) == [(DELETE, "a", OLD_VECTOR, None)]
 
 
 def test_actions_without_a_data_change_are_no_changes():
@@ -61,30 +61,32 @@ def test_actions_without_a_data_change_are_no_changes():
 
 
 def test_a_file_that_is_removed_and_added_changes_by_the_difference_of_its_deletion_vectors():
-    deletion, insertion = (DELETE, "a", None, NEW), (INSERT, "a", None, OLD)
-    assert row_changes(remove("a"), add("a", deletion_vector=NEW)) == [deletion]
-    assert row_changes(remove("a", deletion_vector=OLD), add("a")) == [insertion]
-    assert row_changes(add("a", deletion_vector=NEW), remove("a", deletion_vector=OLD)) == [
-        (DELETE, "a", OLD, NEW),
-        (INSERT, "a", NEW, OLD),
+    deletion, insertion = (DELETE, "a", None, NEW_VECTOR), (INSERT, "a", None, OLD_VECTOR)
+    assert row_changes(remove("a"), add("a", deletion_vector=NEW_VECTOR)) == [deletion]
+    assert row_changes(remove("a", deletion_vector=OLD_VECTOR), add("a")) == [insertion]
+    assert row_changes(add("a", deletion_vector=NEW_VECTOR), remove("a", deletion_vector=OLD_VECTOR)) == [
+        (DELETE, "a", OLD_VECTOR, NEW_VECTOR),
+        (INSERT, "a", NEW_VECTOR, OLD_VECTOR),
     ]
 
 
 def test_two_spellings_of_a_path_name_one_file():
-    assert row_changes(remove("a%2Fb"), add("a/b", deletion_vector=NEW)) == [(DELETE, "a/b", None, NEW)]
-    assert row_changes(remove("file:/t/a"), add("file:///t/a", deletion_vector=NEW)) == [
-        (DELETE, "file:///t/a", None, NEW),
+    assert row_changes(remove("a%2Fb"), add("a/b", deletion_vector=NEW_VECTOR)) == [(DELETE, "a/b", None, NEW_VECTOR)]
+    assert row_changes(remove("file:/t/a"), add("file:///t/a", deletion_vector=NEW_VECTOR)) == [
+        (DELETE, "file:///t/a", None, NEW_VECTOR),
     ]
-    assert row_changes(remove("d//./x"), add("d/x", deletion_vector=NEW)) == [(DELETE, "d/x", None, NEW)]
+    assert row_changes(remove("d//./x"), add("d/x", deletion_vector=NEW_VECTOR)) == [(DELETE, "d/x", None, NEW_VECTOR)]
 
 
 def test_a_remove_without_a_data_change_is_ignored_although_its_file_is_added():
-    assert row_changes(remove("a", data_change=False), add("a", deletion_vector=NEW)) == [(INSERT, "a", NEW, None)]
+    assert row_changes(remove("a", data_change=False), add("a", deletion_vector=NEW_VECTOR)) == [
+        (INSERT, "a", NEW_VECTOR, None)
+    ]
 
 
-@pytest.mark.parametrize("deletion_vector", [None, OLD])
+@pytest.mark.parametrize("deletion_vector", [None, OLD_VECTOR])
 def test_a_file_that_is_removed_and_added_unchanged_is_rejected(deletion_vector):
-    with pytest.raises(CorruptLogError, match="Version 3 adds and removes the file 'a' with the same deletion vector"):
+    with pytest.raises(CorruptLogError, match="Version 3 removes and adds the file 'a' without a change"):
         row_changes(remove("a", deletion_vector=deletion_vector), add("a", deletion_vector=deletion_vector))
 
 
@@ -101,7 +103,7 @@ def test_a_file_that_is_removed_and_added_unchanged_is_rejected(deletion_vector)
     ],
 )
 def test_a_merge_that_only_rewrote_files_has_no_changes(operation, metrics, has_changes):
-    actions = (info(operation=operation, operationMetrics=metrics), remove("a"), add("b"))
+    actions = (commit_info(operation=operation, operationMetrics=metrics), remove("a"), add("b"))
     assert bool(row_changes(*actions)) is bool(row_changes(*reversed(actions))) is has_changes
     assert len(row_changes(*actions, cdc("c"))) == 1
 
@@ -126,24 +128,24 @@ def test_recorded_changes_allow_malformed_other_actions():
 @pytest.mark.parametrize(
     ("kind", "changes", "problem"),
     [
-        ("add", {"path": None}, "a add without `path`"),
-        ("add", {"size": "x"}, "a add whose `size`"),
-        ("add", {"size": True}, "a add whose `size`"),
-        ("add", {"partitionValues": None}, "a add without `partitionValues`"),
-        ("add", {"partitionValues": {"day": 1}}, "a add whose `partitionValues`"),
-        ("add", {"partitionValues": []}, "a add whose `partitionValues`"),
-        ("add", {"deletionVector": "x"}, "a add whose `deletionVector`"),
-        ("add", {"dataChange": None}, "a add without `dataChange`"),
-        ("remove", {"dataChange": "no"}, "a remove whose `dataChange`"),
-        ("remove", {"partitionValues": []}, "a remove whose `partitionValues`"),
-        ("cdc", {"path": []}, "a cdc whose `path`"),
-        ("protocol", {}, "a protocol without `minReaderVersion`"),
-        ("metaData", {}, "a metaData without `id`"),
+        ("add", {"path": None}, "add action: `path` is missing"),
+        ("add", {"size": "x"}, "add action: `size` is "),
+        ("add", {"size": True}, "add action: `size` is "),
+        ("add", {"partitionValues": None}, "add action: `partitionValues` is missing"),
+        ("add", {"partitionValues": {"day": 1}}, "add action: `partitionValues` is "),
+        ("add", {"partitionValues": []}, "add action: `partitionValues` is "),
+        ("add", {"deletionVector": "x"}, "add action: `deletionVector` is "),
+        ("add", {"dataChange": None}, "add action: `dataChange` is missing"),
+        ("remove", {"dataChange": "no"}, "remove action: `dataChange` is "),
+        ("remove", {"partitionValues": []}, "remove action: `partitionValues` is "),
+        ("cdc", {"path": []}, "cdc action: `path` is "),
+        ("protocol", {}, "protocol action: `minReaderVersion` is missing"),
+        ("metaData", {}, "metaData action: `id` is missing"),
     ],
 )
 def test_the_error_names_the_file_of_a_malformed_action(kind, changes, problem):
     valid_bodies = {action.action: to_json(action) for action in (add("a"), remove("a"), cdc("c"))}
-    with pytest.raises(CorruptLogError, match=rf"x\.json has {problem}"):
+    with pytest.raises(CorruptLogError, match=rf"x\.json contains an invalid {problem}"):
         CommitChanges("x.json").take(kind, valid_bodies.get(kind, {}) | changes)
 
 

@@ -14,8 +14,8 @@ from deltalite.log.checkpoint_reader import read_head, sidecar_names
 from deltalite.log.listing import CheckpointKind
 from deltalite.protocol.file_names import checkpoint_name, commit_name
 from deltalite.upkeep.checkpoint import write_checkpoint
-from tests.unit.builders import NOON_MS, Requests, add, append_files, commit_actions, create, load, new_store, paths
-from tests.unit.logs import facts, rich_store, to_json_lines, to_parquet, uuid_name, write_parts, write_v2
+from tests.unit.builders import NOON_MS, RequestLog, add, append_files, commit_actions, create, load, new_store, paths
+from tests.unit.logs import rich_store, state_of, to_json_lines, to_parquet, uuid_name, write_parts, write_v2
 
 KINDS = {
     "classic": (CheckpointKind.CLASSIC, lambda store, v: write_checkpoint(load(store, v), now_ms=NOON_MS)),
@@ -39,7 +39,7 @@ KINDS = {
 }
 
 
-def without_commits(store, up_to):
+def delete_commits(store, up_to):
     for version in range(up_to + 1):
         del store.files[commit_name(version)]
 
@@ -48,14 +48,14 @@ def without_commits(store, up_to):
 def test_every_kind_of_checkpoint_has_the_state_of_the_commits(kind):
     store = rich_store()
     commit_actions(store, add("later"), read_version=1)
-    expected = [facts(load(store, version)) for version in (1, 2)]
+    expected = [state_of(load(store, version)) for version in (1, 2)]
     checkpoint_kind, write = KINDS[kind]
     write(store, 1)
-    without_commits(store, 1)
+    delete_commits(store, 1)
     for version, facts_of_version in zip((1, 2), expected, strict=True):
         snapshot = load(store, version)
         assert (snapshot.segment.checkpoint.version, snapshot.segment.checkpoint.kind) == (1, checkpoint_kind)
-        assert facts(snapshot) == facts_of_version
+        assert state_of(snapshot) == facts_of_version
 
 
 @pytest.mark.parametrize("kind", ["parquet", "json"])
@@ -64,10 +64,10 @@ def test_every_kind_of_checkpoint_has_the_state_of_the_commits(kind):
 )
 def test_sidecars_are_found_with_any_spelling_of_their_path(path_format, kind):
     store = rich_store()
-    expected = facts(load(store))
+    expected = state_of(load(store))
     names = write_v2(store, 1, uuid_name(1, kind), sidecars=2, path_format=path_format)
-    without_commits(store, 1)
-    assert facts(load(store)) == expected
+    delete_commits(store, 1)
+    assert state_of(load(store)) == expected
     checkpoint = load(store).segment.checkpoint
     assert list(sidecar_names(store, checkpoint)) == names
     assert read_head(store, checkpoint).sources == (uuid_name(1, kind), *names)
@@ -76,7 +76,7 @@ def test_sidecars_are_found_with_any_spelling_of_their_path(path_format, kind):
 def test_sidecars_are_opened_only_when_the_files_are_read():
     store = rich_store()
     names = write_v2(store, 1, uuid_name(1, "json"), sidecars=2)
-    requests = Requests(store)
+    requests = RequestLog(store)
     snapshot = load(store)
     assert snapshot.transactions and snapshot.domains
     opened = [name for operation, name in requests.accesses if operation == "open"]
@@ -164,23 +164,23 @@ def write_damaged_sidecar(store, damage):
 
 @pytest.fixture
 def log():
-    """Versions 0 to 6 with a file each, and a checkpoint at 2."""
+    """Versions 1 to 6 add a file each, and there is a checkpoint at 2."""
     store = append_files(create(new_store()), 6)
     write_checkpoint(load(store, 2), now_ms=NOON_MS)
     return store
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("replacement", ["the same version's", "an older one", "the commits"])
+@pytest.mark.parametrize("replacement", ["a checkpoint of the same version", "an older checkpoint", "the commits"])
 def test_an_unreadable_checkpoint_is_replaced_by_other_log_files(log, damage, replacement, caplog):
     DAMAGES[damage](log)
-    if replacement == "the same version's":
+    if replacement == "a checkpoint of the same version":
         rows = pq.read_table(pa.BufferReader(log.files[checkpoint_name(2)][0]))
         log.files[checkpoint_name(4)] = (to_parquet(rows), 0)
-        without_commits(log, 4)  # then no other file gives version 4
+        delete_commits(log, 4)  # so that only a checkpoint contains version 4
         expected, checkpoint_version = ["f1", "f2", "f5", "f6"], 4
-    elif replacement == "an older one":
-        without_commits(log, 2)
+    elif replacement == "an older checkpoint":
+        delete_commits(log, 2)
         expected, checkpoint_version = [f"f{v}" for v in range(1, 7)], 2
     else:
         del log.files[checkpoint_name(2)]
@@ -193,9 +193,9 @@ def test_an_unreadable_checkpoint_is_replaced_by_other_log_files(log, damage, re
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_the_error_names_an_unreadable_checkpoint_without_alternatives(log, damage):
+def test_an_unreadable_checkpoint_without_alternatives_raises_a_permanent_error(log, damage):
     DAMAGES[damage](log)
-    without_commits(log, 4)
+    delete_commits(log, 4)
     del log.files[checkpoint_name(2)]
     with pytest.raises(CorruptLogError) as caught:
         assert load(log).files
@@ -232,14 +232,14 @@ def test_texts_may_have_another_arrow_type_than_string(text_type):
         return kind
 
     store = rich_store()
-    expected = facts(load(store))
+    expected = state_of(load(store))
     write_v2(store, 1, uuid_name(1, "parquet"))
     rows = pq.read_table(pa.BufferReader(store.files[uuid_name(1, "parquet")][0]))
     schema = pa.schema([f.with_type(retype(f.type)) for f in rows.schema])
     retyped = pa.Table.from_pylist(rows.to_pylist(), schema)
     store.files[uuid_name(1, "parquet")] = (to_parquet(retyped), 0)
-    without_commits(store, 1)
-    assert facts(load(store)) == expected
+    delete_commits(store, 1)
+    assert state_of(load(store)) == expected
 
 
 @pytest.mark.parametrize("kind", ["json", "parquet"])
@@ -254,7 +254,7 @@ def test_a_file_that_a_checkpoint_lists_twice_counts_once(log, kind):
         else (b"".join([*rows, *rows[-3:]]))
     )
     log.files[name] = (twice, 0)
-    without_commits(log, 6)
+    delete_commits(log, 6)
     assert paths(load(log)) == [f"f{v}" for v in range(1, 7)]
     commit_actions(log, add("f7"), read_version=6)
     assert paths(load(log)) == [f"f{v}" for v in range(1, 8)]
@@ -262,16 +262,16 @@ def test_a_file_that_a_checkpoint_lists_twice_counts_once(log, kind):
 
 def test_rows_of_other_kinds_and_unknown_columns_are_ignored():
     store = rich_store()
-    expected = facts(load(store))
+    expected = state_of(load(store))
     write_v2(store, 1, uuid_name(1, "parquet"))
     rows = pq.read_table(pa.BufferReader(store.files[uuid_name(1, "parquet")][0]))
     novel = rows.append_column("novelty", pa.array([{"x": 1}] * rows.num_rows))
     store.files[uuid_name(1, "parquet")] = (to_parquet(novel), 0)
-    without_commits(store, 1)
-    assert facts(load(store)) == expected
+    delete_commits(store, 1)
+    assert state_of(load(store)) == expected
     preferred = uuid_name(1, "json", "90a083e8-7026-4e79-81be-64bd76c43a11")
     store.files[preferred] = (to_json_lines(novel), 0)
-    assert facts(load(store)) == expected
+    assert state_of(load(store)) == expected
     assert load(store).segment.checkpoint.names == (preferred,)
 
 

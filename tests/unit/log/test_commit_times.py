@@ -36,11 +36,11 @@ from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
-    Requests,
+    RequestLog,
     add,
     append_files,
+    commit_info,
     create,
-    info,
     load,
     metadata,
     new_store,
@@ -67,7 +67,7 @@ def with_in_commit_timestamps(*times_ms: int) -> MemoryLogStore:
     store = new_store()
     for version, time_ms in enumerate(times_ms):
         first = [FEATURE_PROTOCOL, metadata(ENABLED)] if version == 0 else [add(f"f{version}")]
-        put_raw(store, version, [info(inCommitTimestamp=time_ms, operation="WRITE"), *first])
+        put_raw(store, version, [commit_info(inCommitTimestamp=time_ms, operation="WRITE"), *first])
     return set_file_times(store, *(10**12 - version for version in range(len(times_ms))))
 
 
@@ -78,10 +78,10 @@ def table_enabled_at_2() -> MemoryLogStore:
     """
     store = new_store()
     put_raw(store, 0, [PROTOCOL, metadata()])
-    put_raw(store, 1, [info(operation="WRITE"), add("f1")])
-    put_raw(store, 2, [info(inCommitTimestamp=5000), FEATURE_PROTOCOL, metadata(ENABLED_AT_2)])
-    put_raw(store, 3, [info(inCommitTimestamp=6000), add("f3")])
-    put_raw(store, 4, [info(inCommitTimestamp=7000), add("f4")])
+    put_raw(store, 1, [commit_info(operation="WRITE"), add("f1")])
+    put_raw(store, 2, [commit_info(inCommitTimestamp=5000), FEATURE_PROTOCOL, metadata(ENABLED_AT_2)])
+    put_raw(store, 3, [commit_info(inCommitTimestamp=6000), add("f3")])
+    put_raw(store, 4, [commit_info(inCommitTimestamp=7000), add("f4")])
     return set_file_times(store, 1000, 3000, 4000, 4000, 4000)
 
 
@@ -133,8 +133,8 @@ def test_late_file_times_do_not_hide_commits_with_in_commit_timestamps():
     for version in range(1, 6):
         put_raw(store, version, [add(f"f{version}")])
     configuration = ENABLED_AT_2 | {"delta.inCommitTimestampEnablementVersion": "6"}
-    put_raw(store, 6, [info(inCommitTimestamp=5000), FEATURE_PROTOCOL, metadata(configuration)])
-    put_raw(store, 7, [info(inCommitTimestamp=6000), add("f7")])
+    put_raw(store, 6, [commit_info(inCommitTimestamp=5000), FEATURE_PROTOCOL, metadata(configuration)])
+    put_raw(store, 7, [commit_info(inCommitTimestamp=6000), add("f7")])
     set_file_times(store, *(9000 + version for version in range(8)))
     assert versions_at(store, 5000, 5999, 6000, 9003) == [6, 6, 7, 7]
 
@@ -185,7 +185,7 @@ def test_an_incomplete_or_invalid_enablement_is_rejected():
 )
 def test_the_error_names_a_commit_without_its_timestamp(commit_info_values):
     store = with_in_commit_timestamps(1000, 2000, 3000)
-    put_raw(store, 1, [info(timestamp=2000, **commit_info_values), add("f1")])
+    put_raw(store, 1, [commit_info(timestamp=2000, **commit_info_values), add("f1")])
     with pytest.raises(CorruptLogError, match=f"{1:020}.json has no valid inCommitTimestamp"):
         Snapshot.load_at(store, 2500)
     put_raw(store, 1, [add("f1")])
@@ -200,11 +200,11 @@ def test_a_search_among_many_in_commit_timestamps_opens_few_commits():
         store.files[commit_name(version)] = (body, 5)
     timeline = Timeline(store, InCommitTimes())
     for moment, version in ((1000, 0), (1009, 0), (101_000, 10_000), (200_989, 19_998), (10**9, count - 1)):
-        requests = Requests(store)
+        requests = RequestLog(store)
         assert timeline.newest_at(moment).version == version
         assert len(requests.accesses) <= 15
     assert timeline.newest_at(999) is None
-    requests = Requests(store)
+    requests = RequestLog(store)
     assert Timeline(store, None).newest_at(5000).version == 4995
     assert [operation for operation, _ in requests.accesses] == ["list"]
 
@@ -213,9 +213,9 @@ def test_a_search_among_many_in_commit_timestamps_opens_few_commits():
 def test_a_large_commit_is_opened_once_with_its_provenance_at_any_position(position):
     store = with_in_commit_timestamps(1000, 2000)
     actions = [add(f"{'x' * 100}{number}") for number in range(2000)]
-    actions.insert(position, info(inCommitTimestamp=2000))
+    actions.insert(position, commit_info(inCommitTimestamp=2000))
     put_raw(store, 1, actions)
-    requests = Requests(store)
+    requests = RequestLog(store)
     assert Timeline(store, InCommitTimes()).time_of(1) == 2000
     assert [operation for operation, _ in requests.accesses] == ["list", "open"]
 
@@ -223,7 +223,7 @@ def test_a_large_commit_is_opened_once_with_its_provenance_at_any_position(posit
 def test_a_commit_that_vanishes_during_the_search_raises_a_typed_error():
     for padding in ("", "x" * 100_000):
         store = with_in_commit_timestamps(1000, 2000)
-        put_raw(store, 1, [info(inCommitTimestamp=2000, userMetadata=padding), add("f1")])
+        put_raw(store, 1, [commit_info(inCommitTimestamp=2000, userMetadata=padding), add("f1")])
         timeline = Timeline(store, InCommitTimes())
         store.delete(commit_name(1))
         with pytest.raises(VersionGapError, match=f"{1:020}.json of .* was deleted while"):
@@ -317,9 +317,9 @@ def test_the_time_of_a_large_commit_is_read_in_bounded_memory(monkeypatch):
     """The commitInfo may follow other actions, and may be long."""
     store = with_in_commit_timestamps(1000, 2000)
     long_fields = {f"k{n}": "x" * 50_000 for n in range(5)}
-    long_info = info(operation="WRITE", more=long_fields, **long_fields, inCommitTimestamp=3000)
+    long_info = commit_info(operation="WRITE", more=long_fields, **long_fields, inCommitTimestamp=3000)
     put_raw(store, 2, [add("f" * 200_000), long_info, add("g")])
-    put_raw(store, 3, [info(inCommitTimestamp=4000), *(add(f"{n}" * 100) for n in range(2_000))])
+    put_raw(store, 3, [commit_info(inCommitTimestamp=4000), *(add(f"{n}" * 100) for n in range(2_000))])
     monkeypatch.setattr(store, "read", pytest.fail)
     commits = list_log(store, 0).commits
     assert [read_in_commit_timestamp(store, commits[version]) for version in (2, 3)] == [3000, 4000]

@@ -16,7 +16,7 @@ from deltalite.log.history import read_history
 from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
-from tests.unit.builders import NOON_MS, Requests, add, append_files, create, info, new_store, put_raw
+from tests.unit.builders import NOON_MS, RequestLog, add, append_files, commit_info, create, new_store, put_raw
 
 
 def times(store, in_commit):
@@ -45,7 +45,7 @@ def moment(milliseconds):
 
 def test_the_history_has_in_commit_timestamps_and_otherwise_file_times():
     store = append_files(create(new_store()), 1)
-    put_raw(store, 2, [info(inCommitTimestamp=NOON_MS + 7, timestamp=1, operation="WRITE")])
+    put_raw(store, 2, [commit_info(inCommitTimestamp=NOON_MS + 7, timestamp=1, operation="WRITE")])
     file_times = times(store, None)
     assert times(store, InCommitTimes(first_version=2, enabled_at_ms=NOON_MS + 7)) == [
         (2, moment(NOON_MS + 7)),
@@ -56,8 +56,8 @@ def test_the_history_has_in_commit_timestamps_and_otherwise_file_times():
 
 def test_the_history_fails_at_a_commit_without_its_timestamp():
     store = create(new_store())
-    put_raw(store, 1, [info(timestamp=1)])
-    put_raw(store, 2, [info(inCommitTimestamp=NOON_MS)])
+    put_raw(store, 1, [commit_info(timestamp=1)])
+    put_raw(store, 2, [commit_info(inCommitTimestamp=NOON_MS)])
     entries = read_history(store, up_to_version=2, in_commit=InCommitTimes())
     assert next(entries)["version"] == 2
     with pytest.raises(CorruptLogError, match=f"{1:020}.json"):
@@ -67,10 +67,10 @@ def test_the_history_fails_at_a_commit_without_its_timestamp():
 def test_the_history_reads_only_the_provenance_of_a_large_commit(monkeypatch):
     monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
     store = create(new_store())
-    put_raw(store, 1, [info(operation="WRITE"), *(add(f"f{n}") for n in range(100))])
+    put_raw(store, 1, [commit_info(operation="WRITE"), *(add(f"f{n}") for n in range(100))])
     read_bytes = []
     monkeypatch.setattr(store, "open", lambda name: CountingFile(store.files[name][0], read_bytes))
-    requests = Requests(store)
+    requests = RequestLog(store)
     assert next(read_history(store, up_to_version=1))["operation"] == "WRITE"
     assert sum(read_bytes) == 500
     assert [operation for operation, _ in requests.accesses] == ["list"]

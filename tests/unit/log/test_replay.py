@@ -12,7 +12,7 @@ import pytest
 from deltalite.errors import CorruptCheckpointError, CorruptLogError
 from deltalite.log import replay as replaying
 from deltalite.log.file_table import ADD_TYPES, file_key
-from deltalite.log.state import StartAgain
+from deltalite.log.state import BlocksInvalidated
 from deltalite.protocol.actions import AddCDCFile, DomainMetadata
 from deltalite.protocol.file_names import checkpoint_name, commit_name, compaction_name
 from deltalite.snapshot import Snapshot
@@ -24,8 +24,8 @@ from tests.unit.builders import (
     add,
     append_files,
     commit_actions,
+    commit_info,
     create,
-    info,
     load,
     metadata,
     new_store,
@@ -64,7 +64,8 @@ def files_and_tombstones(store):
     return sorted(keys), sorted(snapshot.tombstones(["path"])["path"].to_pylist())
 
 
-# Commits, active files, tombstones. Each is replayed from commits alone, and with a checkpoint after each version.
+# Each case has commits, the expected active files and the expected tombstones. The test replays the commits alone, and
+# with a checkpoint after each version.
 FILES = {
     "added": ([[add("a")], [add("b")]], ["a", "b"], []),
     "removed": ([[add("a"), add("b")], [remove("a")]], ["b"], ["a"]),
@@ -129,9 +130,11 @@ def test_a_restated_file_has_the_newer_fields():
 
 def test_the_newest_small_action_counts_with_and_without_a_checkpoint():
     commits = (
-        [txn("x", 1), txn("y", 9), domain("d", "old"), domain("e", "gone"), domain("f"), info(operation="first")],
+        [txn("x", 1), txn("y", 9), domain("d", "old"), domain("e", "gone"), domain("f"),
+         commit_info(operation="first")],
         [replace(PROTOCOL, min_writer_version=4), txn("x", 5), domain("d", "new"), domain("f", removed=True)],
-        [metadata({"k": "v"}), txn("x", 3), domain("e", removed=True), domain("f", "back"), info(operation="last")],
+        [metadata({"k": "v"}), txn("x", 3), domain("e", removed=True), domain("f", "back"),
+         commit_info(operation="last")],
     )  # fmt: skip
     for checkpoint_at in (None, 0, 1, 2):
         snapshot = load(table(*commits, checkpoint_at=checkpoint_at))
@@ -142,8 +145,8 @@ def test_the_newest_small_action_counts_with_and_without_a_checkpoint():
 
 
 def test_the_provenance_of_a_snapshot_comes_from_the_newest_commit_or_is_none():
-    assert load(table([info(operation="first")], [add("a")])).commit_info is None
-    store = table([info(operation="first")], checkpoint_at=0)
+    assert load(table([commit_info(operation="first")], [add("a")])).commit_info is None
+    store = table([commit_info(operation="first")], checkpoint_at=0)
     del store.files[commit_name(0)]
     assert load(store).commit_info is None
 
@@ -191,7 +194,7 @@ def test_a_list_in_place_of_a_map_raises_a_corrupt_log_error(key, values):
     body = {"path": "b", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True, key: values}
     store = table([add("a")])
     put_raw(store, 1, [{"add": body}])
-    with pytest.raises(CorruptLogError, match=f"add whose `{key}` is .* wrong type"):
+    with pytest.raises(CorruptLogError, match=f"add action: `{key}` is .* wrong type"):
         assert load(store).files
 
 
@@ -251,8 +254,8 @@ def corrupt_checkpoint(store, version, where="footer"):
 
 
 @pytest.fixture
-def with_checkpoints():
-    """Versions 0 to 6 with a file each, and checkpoints at 2 and 4."""
+def store_with_checkpoints():
+    """Versions 1 to 6 add a file each, and there are checkpoints at 2 and 4."""
     store = append_files(create(new_store()), 6)
     for version in (2, 4):
         write_checkpoint(load(store, version), now_ms=NOON_MS)
@@ -261,32 +264,32 @@ def with_checkpoints():
 
 @pytest.mark.parametrize("where", ["footer", "pages"])
 @pytest.mark.parametrize("damaged", [[4], [2, 4]])
-def test_a_damaged_checkpoint_is_replaced_by_older_log_files(with_checkpoints, caplog, where, damaged):
+def test_a_damaged_checkpoint_is_replaced_by_older_log_files(store_with_checkpoints, caplog, where, damaged):
     for version in damaged:
-        corrupt_checkpoint(with_checkpoints, version, where)
+        corrupt_checkpoint(store_with_checkpoints, version, where)
     with caplog.at_level(logging.WARNING):
-        snapshot = load(with_checkpoints)
+        snapshot = load(store_with_checkpoints)
         assert paths(snapshot) == [f"f{v}" for v in range(1, 7)]
         assert snapshot.tombstones(["path"]).num_rows == 0
     assert "Falling back" in caplog.text
 
 
 @pytest.mark.parametrize("where", ["footer", "pages"])
-def test_the_error_names_a_damaged_checkpoint_without_earlier_commits(with_checkpoints, where):
-    corrupt_checkpoint(with_checkpoints, 4, where)
+def test_the_error_names_a_damaged_checkpoint_without_earlier_commits(store_with_checkpoints, where):
+    corrupt_checkpoint(store_with_checkpoints, 4, where)
     for version in range(4):
-        del with_checkpoints.files[commit_name(version)]
-    del with_checkpoints.files[checkpoint_name(2)]
+        del store_with_checkpoints.files[commit_name(version)]
+    del store_with_checkpoints.files[checkpoint_name(2)]
     with pytest.raises(
         CorruptCheckpointError, match=f"{checkpoint_name(4)} of memory://table cannot be read"
     ) as caught:
-        assert load(with_checkpoints).files
+        assert load(store_with_checkpoints).files
     assert not caught.value.retryable
 
 
-def test_a_vanished_checkpoint_is_skipped(with_checkpoints):
-    with_checkpoints.before = lambda op, name: op == "open" and with_checkpoints.files.pop(name, None)
-    assert paths(load(with_checkpoints)) == [f"f{v}" for v in range(1, 7)]
+def test_a_vanished_checkpoint_is_skipped(store_with_checkpoints):
+    store_with_checkpoints.before = lambda op, name: op == "open" and store_with_checkpoints.files.pop(name, None)
+    assert paths(load(store_with_checkpoints)) == [f"f{v}" for v in range(1, 7)]
 
 
 @pytest.mark.parametrize(
@@ -299,7 +302,7 @@ def test_a_vanished_checkpoint_is_skipped(with_checkpoints):
         ("interval 1 day", -DAY_MS // 2, True),
     ],
 )
-def test_a_transaction_counts_without_limit_or_for_the_retention(retention, last_updated_ms, is_kept):
+def test_a_transaction_expires_only_if_the_table_has_a_retention_for_transactions(retention, last_updated_ms, is_kept):
     store = new_store()
     configuration = {} if retention is None else {"delta.setTransactionRetentionDuration": retention}
     create(store, configuration=configuration)
@@ -336,7 +339,7 @@ def test_a_compaction_with_statistics_that_cannot_be_read_again_is_skipped(monke
     snapshot = load(store)
     assert snapshot.files_with(["path"]).num_rows == 3
     store.files[name] = (b"{", 0)
-    with pytest.raises(StartAgain):
+    with pytest.raises(BlocksInvalidated):
         list(snapshot.file_blocks(["path", "stats"], max_rows=9))
     assert [sorted(p for b in snapshot.file_blocks(["path", "stats"], max_rows=9) for p in b["path"].to_pylist())] == [
         ["f1", "f2", "f3"]
@@ -363,6 +366,6 @@ def test_a_checkpoint_that_is_rewritten_during_a_read_restarts_the_read(rewritte
     snapshot = load(store)
     assert paths(snapshot) == names[1:]
     store.before = rewrite
-    with pytest.raises(StartAgain):
+    with pytest.raises(BlocksInvalidated):
         list(snapshot.file_blocks(["path"], max_rows=2))
     assert sorted(p for b in snapshot.file_blocks(["path"], max_rows=2) for p in b["path"].to_pylist()) == names[1:]

@@ -1,4 +1,4 @@
-"""A version checksum lets the reader open a table with few reads, and shows that other files of the log are damaged."""
+"""A version checksum lets the reader open a table with few reads, and reveals damage in other files of the log."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
-    Requests,
+    RequestLog,
     add,
     append_files,
     commit_actions,
+    commit_info,
     create,
-    info,
     load,
     metadata,
     new_store,
@@ -32,12 +32,12 @@ from tests.unit.builders import (
     struct,
     txn,
 )
-from tests.unit.logs import facts, to_parquet, write_checksum, write_compaction
+from tests.unit.logs import state_of, to_parquet, write_checksum, write_compaction
 
 
 @pytest.fixture
 def log():
-    """Versions 0 to 6 with a file each, an app id at 3, checkpoints at 2 and 4, and the checksum of 6."""
+    """Versions 1 to 6 add a file each, and 3 has an app id. There are checkpoints at 2 and 4, and the checksum of 6."""
     store = append_files(create(new_store()), 2)
     commit_actions(store, add("f3"), txn("run", 7))
     append_files(store, 3)
@@ -52,7 +52,7 @@ FIRST_ACCESSES = [("read_start", "_last_checkpoint"), ("list", f"{4:020d}"), ("r
 
 
 def test_a_table_is_opened_from_its_checksum_without_reading_commits_or_checkpoints(log):
-    requests = Requests(log)
+    requests = RequestLog(log)
     snapshot = load(log)
     assert (snapshot.version, snapshot.schema.names, snapshot.protocol) == (6, ("id", "day"), PROTOCOL)
     assert requests.accesses == FIRST_ACCESSES
@@ -62,9 +62,9 @@ def test_a_table_is_opened_from_its_checksum_without_reading_commits_or_checkpoi
 
 def test_the_checksum_and_the_log_give_the_same_state(log):
     put_raw(log, 7, [DomainMetadata(domain="d", configuration="{}", removed=False), metadata({"k": "v"})])
-    from_log = facts(load(log))
+    from_log = state_of(load(log))
     write_checksum(log, 7)
-    assert facts(load(log)) == from_log
+    assert state_of(load(log)) == from_log
     assert load(log).configuration == {"k": "v"} and set(load(log).domains) == {"d"}
 
 
@@ -78,7 +78,7 @@ def test_transactions_and_domains_come_from_the_log_and_not_from_the_checksum(lo
 
 def test_a_missing_checksum_costs_no_further_requests(log):
     del log.files[checksum_name(6)]
-    requests = Requests(log)
+    requests = RequestLog(log)
     load(log)
     assert [name for _, name in requests.accesses if name.endswith(".crc")] == []
     requests.accesses.clear()
@@ -100,10 +100,10 @@ def test_a_vanished_checksum_is_ignored(log):
 
 
 def test_the_provenance_is_read_from_its_commit_alone(log):
-    put_raw(log, 7, [info(operation="LAST"), add("f7")])
+    put_raw(log, 7, [commit_info(operation="LAST"), add("f7")])
     write_checksum(log, 7)
     snapshot = load(log)
-    requests = Requests(log)
+    requests = RequestLog(log)
     assert snapshot.commit_info == {"operation": "LAST"}
     assert snapshot.commit_info == {"operation": "LAST"}
     assert requests.accesses == [("read", f"{7:020d}.json")]
@@ -165,10 +165,10 @@ def with_another_protocol(rows):
 
 
 CHANGES = {
-    "one file less": (without_a_file, r"6 files for version \d+, but the log has 5"),
-    "another size": (with_another_size, r"files of \d+ bytes in all for version \d+, but the log has \d+ bytes"),
-    "another schema": (with_another_schema, r"the schema \{.*\} for version \d+, but the log has \{.*\}:"),
-    "another protocol": (with_another_protocol, r"the writer version 2 for version \d+, but the log has 5"),
+    "a file is missing": (without_a_file, r"version \d+ has 6 files, but the log says 5"),
+    "another size": (with_another_size, r"version \d+ has files of \d+ bytes in all, but the log says \d+ bytes"),
+    "another schema": (with_another_schema, r"version \d+ has the schema \{.*\}, but the log says \{.*\}:"),
+    "another protocol": (with_another_protocol, r"version \d+ has the writer version 2, but the log says 5"),
 }
 
 
@@ -255,7 +255,7 @@ def test_a_checkpoint_that_matches_its_hint_overrules_the_checksum_with_a_warnin
 @pytest.mark.parametrize("wrong_fields", WRONG_FIELDS)
 @pytest.mark.parametrize("has_compaction", [False, True])
 def test_a_checksum_of_another_writer_never_makes_a_version_unreadable(log, wrong_fields, has_compaction, caplog):
-    put_raw(log, 6, [info(engineInfo="Apache-Spark/4.0"), add("f6")])
+    put_raw(log, 6, [commit_info(engineInfo="Apache-Spark/4.0"), add("f6")])
     if has_compaction:
         write_compaction(log, 5, 6)
     clean_up_before_checkpoint_4(log)
@@ -267,8 +267,8 @@ def test_a_checksum_of_another_writer_never_makes_a_version_unreadable(log, wron
 
 
 def test_a_checkpoint_that_contradicts_its_hint_raises_an_error_for_every_writer(log):
-    put_raw(log, 6, [info(engineInfo="Apache-Spark/4.0"), add("f6")])
+    put_raw(log, 6, [commit_info(engineInfo="Apache-Spark/4.0"), add("f6")])
     rewrite_checkpoint(log, 4, without_a_file)
     clean_up_before_checkpoint_4(log)
-    with pytest.raises(CorruptLogError, match=r"6 files for version \d+, but the log has 5"):
+    with pytest.raises(CorruptLogError, match=r"version \d+ has 6 files, but the log says 5"):
         assert load(log).files

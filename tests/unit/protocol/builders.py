@@ -24,7 +24,7 @@ TYPE_NAMES = [
 
 
 def legacy(reader: int, writer: int) -> Protocol:
-    """A protocol of two version numbers."""
+    """A protocol with version numbers and without feature lists."""
     return Protocol(min_reader_version=reader, min_writer_version=writer)
 
 

@@ -1,4 +1,4 @@
-"""Intervals in Spark's spelling and their milliseconds; None for an interval that cannot be a retention."""
+"""Intervals in Spark's spelling and their milliseconds. The value of an invalid retention is None."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_unknown_actions_empty_lines_and_null_actions_are_ignored():
      ("add", "size", 2**63), ("remove", "deletionTimestamp", 2**70)],
 )  # fmt: skip
 def test_an_integer_out_of_the_range_of_its_type_is_rejected(kind, key, value):
-    with pytest.raises(CorruptLogError, match=f"x.json has a {kind} whose `{key}` is .* out of range"):
+    with pytest.raises(CorruptLogError, match=f"x.json contains an invalid {kind} action: `{key}` is .* out of range"):
         parse_commit(line(kind, BODIES[kind] | {key: value}), "x.json")
 
 
@@ -138,7 +138,8 @@ def test_the_error_names_the_file_and_a_missing_or_mistyped_key(kind, key, fault
     ],
 )
 def test_a_value_of_another_type_is_rejected(kind, change):
-    with pytest.raises(CorruptLogError, match=f"f.json has a {kind} whose `{next(iter(change))}` is .* wrong type"):
+    [key] = change
+    with pytest.raises(CorruptLogError, match=f"f.json contains an invalid {kind} action: `{key}` is .* wrong type"):
         parse_commit(line(kind, BODIES[kind] | change), "f.json")
 
 

@@ -1,4 +1,4 @@
-"""Each Delta type has one Arrow type, and every Arrow type of the same values becomes that Delta type."""
+"""Each Delta type has one Arrow type. All Arrow types for the same values convert to one Delta type."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from deltalite.protocol.schema import (
 )
 from tests.unit.builders import metadata
 
-MODE, HIGHEST = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
+MODE, MAX_COLUMN_ID = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
 LONG, TEXT = PrimitiveType("long"), PrimitiveType("string")
 
 
@@ -41,7 +41,12 @@ def assigned_ids(schema, mode="name", previous=None, configuration=None, *, firs
     with_ids = with_column_ids(requested, previous, new_name=lambda: next(names), **options)
     fields = list(all_fields(parse_schema(with_ids.schema_string)))
     ids = {f.name: f.metadata.get(FIELD_ID) for f in fields}
-    return ids, {f.name: f.metadata.get(PHYSICAL_NAME) for f in fields}, with_ids.configuration.get(HIGHEST), with_ids
+    return (
+        ids,
+        {f.name: f.metadata.get(PHYSICAL_NAME) for f in fields},
+        with_ids.configuration.get(MAX_COLUMN_ID),
+        with_ids,
+    )
 
 
 def as_table(table_metadata, mode=MappingMode.NAME):
@@ -70,7 +75,7 @@ def test_new_columns_get_ids_above_the_highest_id_ever_used():
         (old_fields[0], StructField("s", inner, True, old_fields[1].metadata), StructField("b", TEXT))
     )
     ids, names, highest, new_metadata = assigned_ids(
-        new_schema, previous=as_table(before), configuration={HIGHEST: "40"}, keeps_files=True, first=8
+        new_schema, previous=as_table(before), configuration={MAX_COLUMN_ID: "40"}, keeps_files=True, first=8
     )
     assert ids == {"a": 1, "s": 2, "x": 3, "z": 41, "b": 42} and highest == "42"
     assert names == {"a": "p1", "s": "p2", "x": "p3", "z": "p8", "b": "p9"}
@@ -99,7 +104,7 @@ def test_a_table_that_keeps_its_files_maps_columns_to_their_names():
 
 def test_a_highest_id_that_is_not_a_number_raises_an_error():
     with pytest.raises(InvalidRequestError, match="maxColumnId"):
-        assigned_ids(struct(a=LONG), configuration={HIGHEST: "many"})
+        assigned_ids(struct(a=LONG), configuration={MAX_COLUMN_ID: "many"})
 
 
 def test_physical_names_of_an_unmapped_table_are_not_kept():

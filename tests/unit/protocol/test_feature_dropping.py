@@ -13,17 +13,17 @@ from deltalite.protocol.schema import ArrayType, PrimitiveType, StructField, Str
 from tests.unit.builders import metadata
 from tests.unit.protocol.builders import with_features
 
-CHANGE = {"delta.typeChanges": [{"fromType": "integer", "toType": "long"}]}
+TYPE_CHANGES = {"delta.typeChanges": [{"fromType": "integer", "toType": "long"}]}
 LONG = PrimitiveType("long")
-INNER = StructType((StructField("inner", LONG, metadata={**CHANGE, "comment": "kept"}),))
-WIDENED = StructType((StructField("a", LONG, metadata=CHANGE), StructField("b", ArrayType(INNER))))
-FEATURES = {"typeWidening"}
+INNER = StructType((StructField("inner", LONG, metadata={**TYPE_CHANGES, "comment": "kept"}),))
+WIDENED = StructType((StructField("a", LONG, metadata=TYPE_CHANGES), StructField("b", ArrayType(INNER))))
+DROPPED_FEATURES = {"typeWidening"}
 
 
 def test_the_schema_loses_each_recorded_change_and_nothing_else():
     properties = {"delta.enableTypeWidening": "true", "delta.appendOnly": "true"}
     before = replace(metadata(properties, schema=WIDENED), description="kept")
-    _, after = without_features(with_features(readers=("typeWidening",)), before, FEATURES)
+    _, after = without_features(with_features(readers=("typeWidening",)), before, DROPPED_FEATURES)
     assert "typeChanges" not in after.schema_string and "kept" in after.schema_string
     assert [f["name"] for f in json.loads(after.schema_string)["fields"]] == ["a", "b"]
     assert (after.configuration, after.description) == ({"delta.appendOnly": "true"}, "kept")
@@ -38,20 +38,20 @@ def test_the_schema_loses_each_recorded_change_and_nothing_else():
     ],
 )
 def test_the_protocol_loses_the_feature_and_protects_checkpoints(before, reader_version, readers):
-    after, _ = without_features(before, metadata(), FEATURES)
-    expected = {*before.writer_features, "checkpointProtection"} - FEATURES
+    after, _ = without_features(before, metadata(), DROPPED_FEATURES)
+    expected = {*before.writer_features, "checkpointProtection"} - DROPPED_FEATURES
     assert set(after.writer_features) == expected and after.min_writer_version == 7
     assert (after.min_reader_version, after.reader_features) == (reader_version, readers)
 
 
-def test_the_preview_is_another_feature():
+def test_the_preview_of_a_feature_is_dropped_separately():
     before = with_features(readers=("typeWidening", "typeWidening-preview"))
     after, _ = without_features(before, metadata(), droppable_features(["TypeWidening-Preview"]))
     assert after.reader_features == ("typeWidening",)
 
 
 def test_only_some_features_can_be_dropped():
-    assert droppable_features(["TYPEWIDENING"]) == FEATURES
+    assert droppable_features(["TYPEWIDENING"]) == DROPPED_FEATURES
     for name in ("deletionVectors", "unknown"):
         with pytest.raises(InvalidRequestError, match=name) as caught:
             droppable_features([name])
@@ -59,4 +59,4 @@ def test_only_some_features_can_be_dropped():
 
 
 def test_a_property_and_a_feature_request_enable_a_feature():
-    assert enabling_properties(FEATURES) == {"delta.enableTypeWidening", "delta.feature.typeWidening"}
+    assert enabling_properties(DROPPED_FEATURES) == {"delta.enableTypeWidening", "delta.feature.typeWidening"}

@@ -1,4 +1,4 @@
-"""A table's protocol has version numbers while they suffice, else feature lists. An upgrade removes no feature."""
+"""A protocol has version numbers if they suffice, and otherwise feature lists. An upgrade removes no feature."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UPGRADES = [
     (legacy(1, 1), PLAIN, {}, legacy(1, 1)),
     (legacy(1, 1), metadata({"delta.appendOnly": "true"}), {}, legacy(1, 2)),
     (legacy(1, 4), PLAIN, {}, legacy(1, 4)),
-    # Version numbers suffice while every feature has a legacy version.
+    # Version numbers suffice if every feature has a legacy version.
     (None, CHECKED, {}, legacy(1, 3)),
     (None, with_field(delta__generationExpression="id"), {}, legacy(1, 4)),
     (None, MAPPED, {}, legacy(2, 5)),
@@ -148,10 +148,10 @@ def test_iceberg_compatibility_brings_column_mapping_into_the_protocol(version):
 
 
 def test_a_table_with_the_preview_of_a_feature_keeps_it():
-    properties = metadata({"delta.enableTypeWidening": "true"})
-    assert supported_features(protocol_for(properties)) >= {"typeWidening"}
+    widening = metadata({"delta.enableTypeWidening": "true"})
+    assert supported_features(protocol_for(widening)) >= {"typeWidening"}
     preview = with_features(readers=["typeWidening-preview"])
-    assert protocol_for(properties, preview) == preview
+    assert protocol_for(widening, preview) == preview
     shredding = replace(with_field("variant"), configuration={"delta.enableVariantShredding": "true"})
     assert supported_features(protocol_for(shredding)) >= {"variantShredding", "variantType"}
     previews = with_features(readers=["variantShredding-preview", "variantType-preview"])

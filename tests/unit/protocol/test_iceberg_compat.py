@@ -33,7 +33,7 @@ def protocol_of(*compats, features=()):
     return with_features(*(compat.feature for compat in compats), readers=("columnMapping", *features))
 
 
-def table(*compats, schema=None, **properties):
+def table_metadata(*compats, schema=None, **properties):
     """The metadata of a table with column mapping that enables the versions."""
     enabled = {compat.property.key: "true" for compat in compats}
     more_properties = {key.replace("__", "."): text for key, text in properties.items()}
@@ -50,10 +50,12 @@ def widened_column(old, new, new_type):
 
 @BOTH_VERSIONS
 def test_a_version_is_active_if_the_protocol_has_it_and_the_property_enables_it(compat):
-    assert active_iceberg_compat(protocol_of(compat), table(compat)) is compat
-    assert active_iceberg_compat(protocol_of(compat), table()) is None
-    assert active_iceberg_compat(protocol_of(), table(compat)) is None
-    assert file_tags(protocol_of(compat), table(compat)) == ({"ICEBERG_COMPAT_VERSION": "2"} if compat is V2 else None)
+    assert active_iceberg_compat(protocol_of(compat), table_metadata(compat)) is compat
+    assert active_iceberg_compat(protocol_of(compat), table_metadata()) is None
+    assert active_iceberg_compat(protocol_of(), table_metadata(compat)) is None
+    assert file_tags(protocol_of(compat), table_metadata(compat)) == (
+        {"ICEBERG_COMPAT_VERSION": "2"} if compat is V2 else None
+    )
 
 
 @BOTH_VERSIONS
@@ -77,19 +79,19 @@ def test_a_new_table_gets_column_mapping_unless_it_sets_a_mode(compat):
 )
 def test_a_property_that_contradicts_the_version_is_rejected(compat, features, properties, problem):
     with pytest.raises(InvalidRequestError, match=problem) as caught:
-        check_iceberg_compat(protocol_of(compat, features=features), table(compat, **properties))
+        check_iceberg_compat(protocol_of(compat, features=features), table_metadata(compat, **properties))
     assert caught.value.remedy
-    check_iceberg_compat(protocol_of(compat, features=features), table(**properties))
+    check_iceberg_compat(protocol_of(compat, features=features), table_metadata(**properties))
 
 
 def test_disabled_deletion_vectors_may_stay_in_the_protocol_under_v2():
-    check_iceberg_compat(protocol_of(V2, features=("deletionVectors",)), table(V2))
+    check_iceberg_compat(protocol_of(V2, features=("deletionVectors",)), table_metadata(V2))
 
 
 def test_two_versions_at_once_are_rejected():
     with pytest.raises(InvalidRequestError, match="are both true"):
-        check_iceberg_compat(protocol_of(V1, V2), table(V1, V2))
-    check_iceberg_compat(protocol_of(V1, V2), table(V2))
+        check_iceberg_compat(protocol_of(V1, V2), table_metadata(V1, V2))
+    check_iceberg_compat(protocol_of(V1, V2), table_metadata(V2))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ def test_two_versions_at_once_are_rejected():
 )
 def test_a_column_of_a_type_that_the_version_does_not_allow_is_rejected(compat, data_type, wrong_type):
     with pytest.raises(SchemaMismatchError, match=f"has the type {wrong_type}"):
-        check_iceberg_compat(protocol_of(compat), table(compat, schema=column(data_type)))
+        check_iceberg_compat(protocol_of(compat), table_metadata(compat, schema=column(data_type)))
 
 
 @BOTH_VERSIONS
@@ -116,21 +118,21 @@ def test_simple_types_and_structs_of_them_are_allowed(compat):
              "timestamp_ntz", "date")  # fmt: skip
     members = StructType(tuple(StructField(name, PrimitiveType(name)) for name in names))
     schema = StructType((*members.fields, StructField("d", DecimalType(10, 2)), StructField("s", members)))
-    check_iceberg_compat(protocol_of(compat), table(compat, schema=schema))
-    check_writes_data_files(protocol_of(compat), table(compat, schema=schema))
+    check_iceberg_compat(protocol_of(compat), table_metadata(compat, schema=schema))
+    check_writes_data_files(protocol_of(compat), table_metadata(compat, schema=schema))
 
 
 @pytest.mark.parametrize("data_type", [ARRAY, MAP])
 def test_arrays_and_maps_of_v2_need_field_ids_and_their_files_are_not_written(data_type):
     schema = column(data_type, **{NESTED_IDS: {"c.element": 7}})
-    check_iceberg_compat(protocol_of(V2), table(V2, schema=schema))
+    check_iceberg_compat(protocol_of(V2), table_metadata(V2, schema=schema))
     with pytest.raises(UnsupportedFeatureError, match=r"column 'c'.*does not write them") as caught:
-        check_writes_data_files(protocol_of(V2), table(V2, schema=schema))
+        check_writes_data_files(protocol_of(V2), table_metadata(V2, schema=schema))
     assert "delta-spark 4.4" in caught.value.remedy
     for without_ids in (column(data_type), column(data_type, **{NESTED_IDS: {}})):
         with pytest.raises(UnsupportedFeatureError, match="column 'c'"):
-            check_iceberg_compat(protocol_of(V2), table(V2, schema=without_ids))
-    check_writes_data_files(protocol_of(V2), table(schema=column(data_type)))
+            check_iceberg_compat(protocol_of(V2), table_metadata(V2, schema=without_ids))
+    check_writes_data_files(protocol_of(V2), table_metadata(schema=column(data_type)))
 
 
 @BOTH_VERSIONS
@@ -150,19 +152,19 @@ def test_arrays_and_maps_of_v2_need_field_ids_and_their_files_are_not_written(da
 def test_only_the_type_promotions_of_iceberg_are_allowed(compat, old, new, new_type, is_allowed):
     protocol, widened = protocol_of(compat, features=("typeWidening",)), widened_column(old, new, new_type)
     if is_allowed:
-        check_iceberg_compat(protocol, table(compat, schema=widened))
+        check_iceberg_compat(protocol, table_metadata(compat, schema=widened))
     else:
         with pytest.raises(SchemaMismatchError, match="no such type promotion"):
-            check_iceberg_compat(protocol, table(compat, schema=widened))
-    check_iceberg_compat(protocol, table(schema=widened))
+            check_iceberg_compat(protocol, table_metadata(compat, schema=widened))
+    check_iceberg_compat(protocol, table_metadata(schema=widened))
 
 
 @BOTH_VERSIONS
 def test_a_version_is_newly_active_if_another_one_or_none_was_active(compat):
-    assert newly_active_version(compat, protocol_of(compat), table(compat)) is None
-    assert newly_active_version(compat, protocol_of(compat), table()) is None
+    assert newly_active_version(compat, protocol_of(compat), table_metadata(compat)) is None
+    assert newly_active_version(compat, protocol_of(compat), table_metadata()) is None
     for before in (None, V1 if compat is V2 else V2):
-        assert newly_active_version(before, protocol_of(compat), table(compat)) is compat
+        assert newly_active_version(before, protocol_of(compat), table_metadata(compat)) is compat
     with pytest.raises(InvalidRequestError, match=f"{compat.property.key} cannot become true") as caught:
         refuse_existing_files(compat)
     assert "overwrite_schema=True" in caught.value.remedy
@@ -170,9 +172,9 @@ def test_a_version_is_newly_active_if_another_one_or_none_was_active(compat):
 
 @BOTH_VERSIONS
 def test_a_partitioned_table_keeps_its_partition_columns(compat):
-    before, after = (replace(table(compat), partition_columns=columns) for columns in (("id",), ("day",)))
+    before, after = (replace(table_metadata(compat), partition_columns=columns) for columns in (("id",), ("day",)))
     with pytest.raises(InvalidRequestError, match=r"from \(id\) to \(day\)"):
         check_partition_columns(before, protocol_of(compat), after)
     check_partition_columns(before, protocol_of(compat), before)
-    check_partition_columns(table(compat), protocol_of(compat), after)
+    check_partition_columns(table_metadata(compat), protocol_of(compat), after)
     check_partition_columns(before, protocol_of(), after)

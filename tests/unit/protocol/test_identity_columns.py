@@ -22,14 +22,14 @@ def identity_schema(kind="long", **identity_metadata):
 
 
 @pytest.mark.parametrize(
-    ("start", "step", "mark", "first", "fifth"),
+    ("start", "step", "high_water_mark", "first", "fifth"),
     [
         (1, 1, None, 1, 5),
         (1, 1, 7, 8, 12),
         (10, 5, None, 10, 30),
         (10, 5, 20, 25, 45),
-        (10, 5, 22, 25, 45),  # explicit inserts moved the mark to a value outside the series
-        (10, 5, 3, 10, 30),  # a mark before the start
+        (10, 5, 22, 25, 45),  # explicit inserts moved the high-water mark to a value outside the series
+        (10, 5, 3, 10, 30),  # the high-water mark is before the start
         (-1, -2, None, -1, -9),
         (-1, -2, -5, -7, -15),
         (-1, -2, -6, -7, -15),
@@ -37,19 +37,19 @@ def identity_schema(kind="long", **identity_metadata):
         (0, 1, 0, 1, 5),
     ],
 )
-def test_new_values_continue_the_series_above_the_high_water_mark(start, step, mark, first, fifth):
-    column = IdentityColumn(name="n", start=start, step=step, high_water_mark=mark)
-    assert (column.first, column.last(1), column.last(5)) == (first, first, fifth)
+def test_new_values_continue_the_series_above_the_high_water_mark(start, step, high_water_mark, first, fifth):
+    column = IdentityColumn(name="n", start=start, step=step, high_water_mark=high_water_mark)
+    assert (column.next_value, column.last_of_next(1), column.last_of_next(5)) == (first, first, fifth)
 
 
 @pytest.mark.parametrize(
-    ("mark", "step", "remaining"), [(LONG_MAX - 3, 1, 3), (-(2**63) + 3, -1, 3), (LONG_MAX - 10, 4, 2)]
+    ("high_water_mark", "step", "remaining"), [(LONG_MAX - 3, 1, 3), (-(2**63) + 3, -1, 3), (LONG_MAX - 10, 4, 2)]
 )
-def test_a_series_ends_before_it_overflows(mark, step, remaining):
-    column = IdentityColumn(name="n", start=0, step=step, high_water_mark=mark)
-    column.last(remaining)
+def test_a_series_ends_before_it_overflows(high_water_mark, step, remaining):
+    column = IdentityColumn(name="n", start=0, step=step, high_water_mark=high_water_mark)
+    column.last_of_next(remaining)
     with pytest.raises(ConstraintViolationError, match="'n' has no values left"):
-        column.last(remaining + 1)
+        column.last_of_next(remaining + 1)
 
 
 def test_a_new_high_water_mark_changes_only_the_metadata_of_its_column():

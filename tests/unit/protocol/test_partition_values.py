@@ -160,7 +160,7 @@ def test_every_time_of_day_parses_from_the_spelling_of_spark(moment):
     assert partition_scalar(spelling, PrimitiveType("timestamp_ntz")) == pa.scalar(moment, pa.timestamp("us"))
 
 
-def test_a_partition_value_is_found_under_its_column_name_in_any_case():
+def test_the_column_name_of_a_partition_value_is_case_insensitive():
     assert partition_text({"day": "x", "Day": "y"}, "Day") == "y"
     assert partition_text({"day": "x"}, "Day") == "x"
     assert partition_text({"Day": None, "day": "x"}, "Day") is None

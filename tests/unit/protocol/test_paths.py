@@ -51,7 +51,7 @@ def test_a_directory_that_is_built_from_values_parses_to_them(values):
 
 @pytest.mark.parametrize(
     ("value", "directory", "in_log"),
-    [  # as delta-spark 4 names them on disk and in the log
+    [  # the names that delta-spark 4 writes on disk and in the log
         ("2026-01-01", "p=2026-01-01", "p=2026-01-01"),
         ("a b", "p=a b", "p=a%20b"),
         ("a/b", "p=a%2Fb", "p=a%252Fb"),
@@ -73,8 +73,8 @@ def test_directories_are_spelled_and_read_as_spark_spells_them(value, directory,
 @pytest.mark.parametrize(
     ("in_log", "decoded"),
     [
-        ("p=%C3%BC/f.parquet", "p=ü/f.parquet"),  # delta-rs and this library
-        ("p=ü/f.parquet", "p=ü/f.parquet"),  # Spark leaves letters beyond ASCII alone
+        ("p=%C3%BC/f.parquet", "p=ü/f.parquet"),  # as delta-rs and this library write it
+        ("p=ü/f.parquet", "p=ü/f.parquet"),  # Spark does not encode letters beyond ASCII
         ("a+b%2Bc", "a+b+c"),  # a plus is not a space
         ("a%20b%2520c", "a b%20c"),
         ("p=1//a%20b", "p=1/a b"),  # Hadoop reads two slashes as one

@@ -63,14 +63,14 @@ def high_water_mark_of(restored):
 
 
 def test_schema_partitioning_and_properties_return_to_the_older_version_and_the_table_id_stays():
-    now = rules(configuration={"new": "1"}, id="now", partition_columns=("id",), description="new")
-    then = rules(configuration={"old": "1"}, id="then", schema=struct(a="string"), description="old", name="n")
-    restored = restored_rules(now, then).metadata
-    assert restored == metadata({"old": "1"}, struct(a="string"), id="now", description="old", name="n")
+    current = rules(configuration={"new": "1"}, id="current", partition_columns=("id",), description="new")
+    target = rules(configuration={"old": "1"}, id="target", schema=struct(a="string"), description="old", name="n")
+    restored = restored_rules(current, target).metadata
+    assert restored == metadata({"old": "1"}, struct(a="string"), id="current", description="old", name="n")
 
 
 @pytest.mark.parametrize(
-    ("now", "then"),
+    ("current", "target"),
     [
         ((1, 2, None, None), (1, 4, None, None)),
         ((1, 4, None, None), (1, 2, None, None)),
@@ -80,9 +80,9 @@ def test_schema_partitioning_and_properties_return_to_the_older_version_and_the_
         ((2, 5, None, None), (3, 7, ("v2Checkpoint",), ("v2Checkpoint",))),
     ],
 )
-def test_the_protocol_keeps_its_features_and_gains_those_of_the_older_files(now, then):
+def test_the_protocol_keeps_its_features_and_gains_those_of_the_older_files(current, target):
     protocols = [Protocol(min_reader_version=r, min_writer_version=w, reader_features=a, writer_features=b)
-            for r, w, a, b in (now, then)]  # fmt: skip
+            for r, w, a, b in (current, target)]  # fmt: skip
     restored_protocol = restored_rules(rules(protocols[0]), rules(protocols[1])).protocol
     for protocol in protocols:
         assert supported_features(protocol) <= supported_features(restored_protocol)
@@ -98,12 +98,12 @@ def test_an_unwritable_feature_of_either_version_is_rejected(is_older):
         restored_rules(*((rules(), unknown) if is_older else (unknown, rules())))
 
 
-@pytest.mark.parametrize(("step", "now", "then", "expected"), [
+@pytest.mark.parametrize(("step", "current", "target", "expected"), [
     (1, 9, 4, 9), (1, 4, 9, 9), (-1, -9, -4, -9), (1, None, 4, 4), (1, 9, None, 9), (1, None, None, None),
 ])  # fmt: skip
-def test_an_identity_column_generates_no_value_twice(step, now, then, expected):
-    rules_now, rules_then = (rules_with_identity(mark=mark, step=step) for mark in (now, then))
-    assert high_water_mark_of(restored_rules(rules_now, rules_then)) == expected
+def test_an_identity_column_generates_no_value_twice(step, current, target, expected):
+    current_rules, target_rules = (rules_with_identity(mark=mark, step=step) for mark in (current, target))
+    assert high_water_mark_of(restored_rules(current_rules, target_rules)) == expected
 
 
 def test_an_identity_column_is_identified_by_its_physical_name():
@@ -114,17 +114,17 @@ def test_an_identity_column_is_identified_by_its_physical_name():
 
 
 @pytest.mark.parametrize(
-    ("now", "then", "expected"), [("7", "3", "7"), ("3", "7", "7"), ("7", None, "7"), (None, None, None)]
+    ("current", "target", "expected"), [("7", "3", "7"), ("3", "7", "7"), ("7", None, "7"), (None, None, None)]
 )
-def test_the_highest_id_of_a_column_is_never_lowered(now, then, expected):
+def test_the_highest_id_of_a_column_is_never_lowered(current, target, expected):
     key = "delta.columnMapping.maxColumnId"
-    rules_after = restored_rules(*(rules(configuration={} if n is None else {key: n}) for n in (now, then)))
+    rules_after = restored_rules(*(rules(configuration={} if n is None else {key: n}) for n in (current, target)))
     assert rules_after.metadata.configuration.get(key) == expected
 
 
-@pytest.mark.parametrize(("now", "then", "expected"), [(9, 1, "9"), (9, None, "9"), (None, 1, None)])
-def test_the_enablement_of_in_commit_timestamps_is_the_start_of_the_unbroken_series(now, then, expected):
-    values = restored_rules(rules_with_timestamps(now), rules_with_timestamps(then)).metadata.configuration
+@pytest.mark.parametrize(("current", "target", "expected"), [(9, 1, "9"), (9, None, "9"), (None, 1, None)])
+def test_the_enablement_of_in_commit_timestamps_is_the_start_of_the_unbroken_series(current, target, expected):
+    values = restored_rules(rules_with_timestamps(current), rules_with_timestamps(target)).metadata.configuration
     assert (values.get(ENABLEMENT_KEYS[0]), values.get(ENABLEMENT_KEYS[1])) == (
         expected,
         None if expected is None else f"{expected}000",
@@ -135,9 +135,9 @@ def test_a_restore_that_enables_in_commit_timestamps_again_records_the_enablemen
     store = new_store()
     commit_actions(store, TIMED_PROTOCOL, rules_with_timestamps().metadata, read_version=-1)
     commit_actions(store, metadata({"delta.enableInCommitTimestamps": "false"}, struct(id="long")))
-    base, target = load(store), load(store, 0)
-    now, then = (Rules(protocol=s.protocol, metadata=s.metadata, domains=s.domains) for s in (base, target))
-    restored = restored_rules(now, then)
+    base, older = load(store), load(store, 0)
+    current, target = (Rules(protocol=s.protocol, metadata=s.metadata, domains=s.domains) for s in (base, older))
+    restored = restored_rules(current, target)
     version = commit_actions(store, restored.metadata, rules=(base.protocol, base.metadata))
     assert load(store).configuration[ENABLEMENT_KEYS[0]] == str(version) == "2"
 
@@ -158,10 +158,10 @@ def test_domains_of_other_engines_stay_unchanged():
     assert restored_rules(rules(CLUSTERED_PROTOCOL), rules(CLUSTERED_PROTOCOL, [foreign_domain])).domains == ()
 
 
-@pytest.mark.parametrize(("now", "then", "restored"), [("7", "3", "7"), ("7", None, "7"), ("2", "3", "3")])
-def test_the_version_of_the_checkpoint_protection_never_decreases(now, then, restored):
+@pytest.mark.parametrize(("current", "target", "restored"), [("7", "3", "7"), ("7", None, "7"), ("2", "3", "3")])
+def test_the_version_of_the_checkpoint_protection_never_decreases(current, target, restored):
     key = "delta.requireCheckpointProtectionBeforeVersion"
     protected = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("checkpointProtection",))
-    older = rules(protected, configuration={} if then is None else {key: then})
-    newer = rules(protected, configuration={key: now})
+    older = rules(protected, configuration={} if target is None else {key: target})
+    newer = rules(protected, configuration={key: current})
     assert restored_rules(newer, older).metadata.configuration[key] == restored

@@ -34,7 +34,7 @@ JSON_VALUES = st.recursive(
     max_leaves=5,
 )
 DECIMALS = st.integers(1, 38).flatmap(lambda digits: st.builds(DecimalType, st.just(digits), st.integers(0, digits)))
-SIMPLE = st.sampled_from(sorted(PRIMITIVES)).map(PrimitiveType) | DECIMALS
+SIMPLE_TYPES = st.sampled_from(sorted(PRIMITIVES)).map(PrimitiveType) | DECIMALS
 
 
 def structs(inner):
@@ -50,7 +50,7 @@ def structs(inner):
 
 
 TYPES = st.recursive(
-    SIMPLE,
+    SIMPLE_TYPES,
     lambda inner: (
         structs(inner) | st.builds(ArrayType, inner, st.booleans()) | st.builds(MapType, inner, inner, st.booleans())
     ),
@@ -167,7 +167,7 @@ def test_a_type_is_found_at_every_depth(name, is_contained):
     assert contains_type(NESTED, name) is is_contained
 
 
-def test_columns_are_found_in_any_case():
+def test_column_names_are_case_insensitive():
     assert NESTED.find("a") is NESTED.fields[0] and NESTED.find("LIST") is NESTED.fields[1]
     assert NESTED.find("b") is None
     assert NESTED.names == ("A", "list", "map", "d")

@@ -9,7 +9,7 @@ from deltalite.protocol.column_rules import ColumnRules, Rule
 from deltalite.protocol.schema import ArrayType, MapType, PrimitiveType, StructField, StructType
 from deltalite.protocol.schema_evolution import evolved_schema, with_new_columns
 from deltalite.protocol.type_changes import TYPE_CHANGES, check_type_changes
-from deltalite.protocol.type_widening import check_no_rule_uses_widened, is_enabled, widens_automatically
+from deltalite.protocol.type_widening import check_no_rule_uses_widened_column, is_enabled, widens_automatically
 from tests.unit.builders import metadata
 from tests.unit.protocol.builders import TYPE_NAMES, simple_type, struct_of, with_features
 
@@ -90,24 +90,24 @@ def test_only_the_feature_and_its_property_together_enable_type_widening():
     assert not is_enabled(with_features(readers=["typeWidening-preview"]), metadata(ENABLED))
 
 
-HASH = Rule(name="CHECK 'x'", expression="hash(`C`) > 0")
+HASH_CONDITION = Rule(name="CHECK 'x'", expression="hash(`C`) > 0")
 
 
 @pytest.mark.parametrize(
-    ("rules", "rule"),
+    ("rules", "problem"),
     [
-        (ColumnRules(generated={}, defaults={}, conditions=(HASH,)), "CHECK"),
+        (ColumnRules(generated={}, defaults={}, conditions=(HASH_CONDITION,)), "CHECK"),
         (ColumnRules(generated={"g": "cast(c.m as string)"}, defaults={}), "generated column 'g'"),
         (ColumnRules(generated={"c": "now()"}, defaults={}), "expression that generates it"),
     ],
 )
-def test_a_column_that_a_rule_uses_does_not_widen(rules, rule):
+def test_a_column_that_a_rule_uses_does_not_widen(rules, problem):
     for base, schema in (
         (struct_of(simple_type("integer")), struct_of(simple_type("long"))),
         (struct_of(struct_of(simple_type("date"), "m")), struct_of(struct_of(simple_type("timestamp_ntz"), "m"))),
     ):
-        with pytest.raises(SchemaMismatchError, match=rule) as caught:
-            check_no_rule_uses_widened(base, schema, rules)
+        with pytest.raises(SchemaMismatchError, match=problem) as caught:
+            check_no_rule_uses_widened_column(base, schema, rules)
         assert "'c'" in caught.value.problem and caught.value.remedy
 
 
@@ -115,7 +115,7 @@ def test_rules_of_other_columns_do_not_prevent_widening():
     condition = Rule(name="CHECK 'x'", expression="cc > 0 AND c_1 > 0")
     rules = ColumnRules(generated={"g": "d"}, defaults={"c": "1"}, conditions=(condition,))
     base, schema = struct_of(simple_type("integer")), struct_of(simple_type("long"))
-    check_no_rule_uses_widened(base, schema, rules)
+    check_no_rule_uses_widened_column(base, schema, rules)
     added = StructType((*base, StructField("new", simple_type("long"))))
-    rule = Rule(name="CHECK 'x'", expression="c > 0")
-    check_no_rule_uses_widened(base, added, ColumnRules(generated={}, defaults={}, conditions=(rule,)))
+    condition_on_c = Rule(name="CHECK 'x'", expression="c > 0")
+    check_no_rule_uses_widened_column(base, added, ColumnRules(generated={}, defaults={}, conditions=(condition_on_c,)))

@@ -24,7 +24,7 @@ def store():
 
 @pytest.fixture
 def files(store):
-    """Five files; the second and the last have no vector."""
+    """Five files. The second and the last have no vector."""
     first, empty, large = write_vectors(store, [pa.array(rows, pa.int64()) for rows in REMOVED_ROWS])
     column = pa.array([first, None, empty, large, None], DELETION_VECTOR)
     return pa.table({"deletionVector": pa.chunked_array([column[:2], column[2:]])})

@@ -1,4 +1,4 @@
-"""The local store: one writer creates a name, files are complete or absent, and errors of the file system are typed."""
+"""The local store: only one writer creates a name, files are complete or absent, and file-system errors are typed."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_single_writer_accepts_a_file_system_without_links(tmp_path, monkeypat
     assert store.read(NAME) == b"one" and files_in(tmp_path) == [NAME]
 
 
-READ_ONLY = """
+READ_ONLY_SCRIPT = """
 import os, sys
 from deltalite.errors import StoragePermissionError
 from deltalite.storage.local import LocalLogStore
@@ -174,7 +174,11 @@ def test_a_folder_without_write_permission_is_readable_and_raises_a_permission_e
         folder.chmod(mode)
     try:
         process = subprocess.run(
-            [sys.executable, "-c", READ_ONLY, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
+            [sys.executable, "-c", READ_ONLY_SCRIPT, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
     finally:
         for folder in (tmp_path, tmp_path / "_delta_log", tmp_path / "closed"):

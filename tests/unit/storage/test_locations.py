@@ -159,7 +159,7 @@ def test_a_text_that_is_not_a_time_is_rejected():
 
 
 @given(milliseconds=st.integers(0, 4_102_444_800_000))
-@example(milliseconds=269105823409)  # its float of seconds is too small
+@example(milliseconds=269105823409)  # the float of its seconds is less than the exact number
 def test_a_time_of_the_history_parses_to_the_same_millisecond(milliseconds):
     assert parse_moment_ms(datetime.fromtimestamp(milliseconds / 1000, tz=UTC)) == milliseconds
 

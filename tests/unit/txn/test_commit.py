@@ -30,8 +30,8 @@ from tests.unit.builders import (
     add,
     add_rival,
     append_files,
+    commit_info,
     create,
-    info,
     load,
     metadata,
     new_store,
@@ -134,10 +134,10 @@ def test_a_blind_append_only_adds_files_and_reads_nothing(store, actions, reads,
     assert actions_by_kind(store, 2)["commitInfo"]["isBlindAppend"] is is_blind
 
 
-APPEND = [info(operation="WRITE", isBlindAppend=True), add("theirs")]
-OVERWRITE = [info(operation="WRITE", engineInfo="Spark/4"), remove("f1"), add("theirs")]
-OPTIMIZE = [info(operation="OPTIMIZE"), remove("f1", data_change=False), add("theirs", data_change=False)]
-OTHER_RUN = [info(operation="WRITE"), add("theirs"), txn("another run")]
+APPEND = [commit_info(operation="WRITE", isBlindAppend=True), add("theirs")]
+OVERWRITE = [commit_info(operation="WRITE", engineInfo="Spark/4"), remove("f1"), add("theirs")]
+OPTIMIZE = [commit_info(operation="OPTIMIZE"), remove("f1", data_change=False), add("theirs", data_change=False)]
+OTHER_RUN = [commit_info(operation="WRITE"), add("theirs"), txn("another run")]
 
 
 @pytest.mark.parametrize("winner", [APPEND, OVERWRITE, OPTIMIZE, OTHER_RUN, [add("theirs")]])
@@ -159,14 +159,14 @@ def test_a_blind_append_follows_several_winning_commits(store):
 
 
 NEW_PROTOCOL = Protocol(min_reader_version=1, min_writer_version=4)
-NEW_RULES = [
-    ([info(operation="SET TBLPROPERTIES"), metadata({"k": "v"})], MetadataChangedException, "metadata"),
-    ([info(operation="UPGRADE PROTOCOL"), NEW_PROTOCOL], ProtocolChangedException, "protocol"),
-    ([info(operation="REPLACE TABLE"), metadata(), NEW_PROTOCOL], ProtocolChangedException, "protocol"),
+WINNERS_WITH_NEW_RULES = [
+    ([commit_info(operation="SET TBLPROPERTIES"), metadata({"k": "v"})], MetadataChangedException, "metadata"),
+    ([commit_info(operation="UPGRADE PROTOCOL"), NEW_PROTOCOL], ProtocolChangedException, "protocol"),
+    ([commit_info(operation="REPLACE TABLE"), metadata(), NEW_PROTOCOL], ProtocolChangedException, "protocol"),
 ]
 
 
-@pytest.mark.parametrize(("winner", "error", "changed_part"), NEW_RULES)
+@pytest.mark.parametrize(("winner", "error", "changed_part"), WINNERS_WITH_NEW_RULES)
 @pytest.mark.parametrize("actions", [[add("mine")], [remove("f1"), add("mine")], [txn("run")]])
 def test_a_winning_commit_that_changed_protocol_or_metadata_ends_every_attempt(
     store, winner, error, changed_part, actions
@@ -180,8 +180,8 @@ def test_a_winning_commit_that_changed_protocol_or_metadata_ends_every_attempt(
 @pytest.mark.parametrize(
     ("winner", "description"),
     [
-        ([info(operation="MERGE", userMetadata="dag nightly"), add("x")], "version 2 (MERGE, by dag nightly)"),
-        ([info(operation="WRITE", engineInfo="Spark/4.0"), add("x")], "version 2 (WRITE, by Spark/4.0)"),
+        ([commit_info(operation="MERGE", userMetadata="dag nightly"), add("x")], "version 2 (MERGE, by dag nightly)"),
+        ([commit_info(operation="WRITE", engineInfo="Spark/4.0"), add("x")], "version 2 (WRITE, by Spark/4.0)"),
         ([add("x")], "version 2 (unknown operation, by an unnamed writer)"),
     ],
 )
@@ -195,7 +195,7 @@ def test_the_conflict_error_names_the_winning_commit(store, winner, description)
 
 def test_a_commit_that_removes_files_follows_winning_commits_that_did_not_touch_them(store):
     put_raw(store, 2, APPEND)
-    add_rival(store, [info(operation="DELETE"), remove("theirs")], [metadata({"delta.checkpointInterval": "5"})])
+    add_rival(store, [commit_info(operation="DELETE"), remove("theirs")], [metadata({"delta.checkpointInterval": "5"})])
     rules = (PROTOCOL, metadata())
     outcome, pauses = try_commit(store, proposal(1, remove("f1"), add("mine"), rules=rules))
     assert outcome.version == 5 and len(pauses) == 3
@@ -203,7 +203,7 @@ def test_a_commit_that_removes_files_follows_winning_commits_that_did_not_touch_
 
 
 def test_a_read_file_is_followed_through_several_winning_commits(store):
-    add_rival(store, OPTIMIZE, [info(operation="DELETE"), remove("theirs")])
+    add_rival(store, OPTIMIZE, [commit_info(operation="DELETE"), remove("theirs")])
     with pytest.raises(ConcurrentDeleteReadException, match="the file theirs"):
         try_commit(store, proposal(1, add("mine"), reads=ReadSet(keys=frozenset({"f1"}))))
 
@@ -230,9 +230,9 @@ def test_the_files_of_a_large_winning_commit_are_read_in_blocks(store, has_remov
     files = [add(f"w{n}", stats="x" * 200) for n in range(count)]
     if has_removes:
         files += [remove(f"old{n}", tags={"of": "x" * 200}) for n in range(count)]
-    add_rival(store, commit_to_bytes([info(operation="MERGE"), *files]))
+    add_rival(store, commit_to_bytes([commit_info(operation="MERGE"), *files]))
     del files
-    current = proposal(1, add("mine"), remove("f1"), reads=ReadSet(keys=frozenset({"f1"}), rows=(row_test,)))
+    current = proposal(1, add("mine"), remove("f1"), reads=ReadSet(keys=frozenset({"f1"}), row_tests=(row_test,)))
     assert try_commit(store, current)[0].version == 3
     assert row_test.calls == count
     assert row_test.max_actions < count / 10 and row_test.max_bodies < count / 2

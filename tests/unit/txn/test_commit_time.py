@@ -14,7 +14,7 @@ from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import Committed, commit
-from tests.unit.builders import NOON_MS, add, add_rival, create, info, metadata, new_store, proposal, remove
+from tests.unit.builders import NOON_MS, add, add_rival, commit_info, create, metadata, new_store, proposal, remove
 
 TIMED_PROTOCOL = Protocol(
     min_reader_version=1, min_writer_version=7, writer_features=("appendOnly", "inCommitTimestamp")
@@ -42,21 +42,21 @@ def rules_of(store):
     return snapshot.protocol, snapshot.metadata
 
 
-def lines(store, version):
+def actions_of(store, version):
     """The actions of a commit as dictionaries, in order."""
     return [json.loads(line) for line in store.files[commit_name(version)][0].splitlines()]
 
 
 def time_of(store, version):
-    (first, *_) = lines(store, version)
+    (first, *_) = actions_of(store, version)
     return first["commitInfo"]["inCommitTimestamp"]
 
 
 def test_a_table_without_the_feature_has_no_in_commit_timestamps():
-    store = create(new_store(), configuration=ENABLED)  # the property alone is inert
+    store = create(new_store(), configuration=ENABLED)  # the property has no effect without the feature
     outcome = commit_at(store, 0, add("a"), rules=rules_of(store))
-    assert "inCommitTimestamp" not in lines(store, 1)[0]["commitInfo"]
-    assert outcome.timestamp_ms == lines(store, 1)[0]["commitInfo"]["timestamp"] == NOON_MS
+    assert "inCommitTimestamp" not in actions_of(store, 1)[0]["commitInfo"]
+    assert outcome.timestamp_ms == actions_of(store, 1)[0]["commitInfo"]["timestamp"] == NOON_MS
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_the_timestamp_is_the_time_of_the_clock_or_just_after_the_previous_commi
     store = timed_table()
     outcome = commit_at(store, 0, add("a"), rules=rules_of(store), now_ms=now_ms)
     assert time_of(store, 1) == outcome.timestamp_ms == timestamp_ms
-    assert lines(store, 1)[0]["commitInfo"]["timestamp"] == timestamp_ms
+    assert actions_of(store, 1)[0]["commitInfo"]["timestamp"] == timestamp_ms
     assert Snapshot.load_at(store, timestamp_ms).version == 1
     assert Snapshot.load_at(store, timestamp_ms - 1).version == 0
 
@@ -83,7 +83,10 @@ def test_the_timestamp_after_lost_races_is_later_than_that_of_the_last_winning_c
     winning_times = [NOON_MS + 10_000, NOON_MS + 50_000]
     add_rival(
         store,
-        *([info(operation="WRITE", inCommitTimestamp=t, isBlindAppend=True), add(f"w{t}")] for t in winning_times),
+        *(
+            [commit_info(operation="WRITE", inCommitTimestamp=t, isBlindAppend=True), add(f"w{t}")]
+            for t in winning_times
+        ),
     )
     outcome = commit_at(store, 0, add("a"), rules=rules_of(store))
     assert outcome == Committed(version=3, timestamp_ms=NOON_MS + 50_001)
@@ -92,7 +95,7 @@ def test_the_timestamp_after_lost_races_is_later_than_that_of_the_last_winning_c
 
 def test_the_error_names_a_winning_commit_without_a_timestamp():
     store = timed_table()
-    add_rival(store, [info(operation="WRITE"), add("w")])
+    add_rival(store, [commit_info(operation="WRITE"), add("w")])
     with pytest.raises(CorruptLogError, match=r"0000001\.json"):
         commit_at(store, 0, add("a"), rules=rules_of(store))
     assert commit_name(2) not in store.files
@@ -104,7 +107,11 @@ def test_a_commit_after_a_winning_enablement_has_a_timestamp():
     enablement = {ENABLEMENT_KEYS[0]: "1", ENABLEMENT_KEYS[1]: str(NOON_MS + 7000)}
     add_rival(
         store,
-        [info(operation="SET", inCommitTimestamp=NOON_MS + 7000), TIMED_UPGRADE, metadata({**ENABLED, **enablement})],
+        [
+            commit_info(operation="SET", inCommitTimestamp=NOON_MS + 7000),
+            TIMED_UPGRADE,
+            metadata({**ENABLED, **enablement}),
+        ],
     )
     outcome = commit_at(store, 0, add("a"), rules=rules)
     assert outcome.version == 2 and time_of(store, 2) == NOON_MS + 7001
@@ -126,7 +133,7 @@ def test_the_enabling_commit_records_the_enablement_and_is_later_than_the_previo
 def test_the_recorded_enablement_has_the_version_that_the_commit_gets():
     store = create(new_store())
     rules = rules_of(store)
-    add_rival(store, [info(operation="WRITE", isBlindAppend=True), add("w")])
+    add_rival(store, [commit_info(operation="WRITE", isBlindAppend=True), add("w")])
     outcome = commit_at(store, 0, TIMED_UPGRADE, metadata(ENABLED), rules=rules)
     properties = Snapshot.load(store).configuration
     assert outcome.version == 2 and (properties[ENABLEMENT_KEYS[0]], properties[ENABLEMENT_KEYS[1]]) == (
@@ -178,6 +185,6 @@ def test_racing_writers_with_one_clock_get_different_timestamps(tmp_path):
 def test_only_one_of_two_concurrent_enablements_commits():
     store = create(new_store())
     rules = rules_of(store)
-    add_rival(store, [info(operation="SET", inCommitTimestamp=NOON_MS), TIMED_UPGRADE, metadata(ENABLED)])
+    add_rival(store, [commit_info(operation="SET", inCommitTimestamp=NOON_MS), TIMED_UPGRADE, metadata(ENABLED)])
     with pytest.raises(MetadataChangedException):
         commit_at(store, 0, metadata({"mine": "x"}), remove("f"), rules=rules)

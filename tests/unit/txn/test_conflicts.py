@@ -22,7 +22,7 @@ from deltalite.protocol.schema import schema_to_json
 from deltalite.txn.isolation import IsolationLevel
 from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.txn.winners import NoConflict, Winner, judge, read_winner
-from tests.unit.builders import PROTOCOL, SCHEMA, add, info, metadata, proposal, remove, struct, txn, vector
+from tests.unit.builders import PROTOCOL, SCHEMA, add, commit_info, metadata, proposal, remove, struct, txn, vector
 
 LEVELS = ("Serializable", "WriteSerializable", "SnapshotIsolation")
 
@@ -35,12 +35,12 @@ class AtSnapshot(Proposal):
         return IsolationLevel.SNAPSHOT
 
 
-TABLE = metadata(partition_columns=("day",))
-NEWER = Protocol(min_reader_version=1, min_writer_version=3)
+TABLE_METADATA = metadata(partition_columns=("day",))
+NEWER_PROTOCOL = Protocol(min_reader_version=1, min_writer_version=3)
 
 
 def below_ten():
-    """The rows of day a with an id below 10."""
+    """A row test for the rows of day a with an id below 10."""
     schema = TableSchema(logical=SCHEMA, partition_columns=("day",))
     is_day_a = Comparison(column=("day",), operator=Operator.EQ, literal="a")
     is_below_ten = Comparison(column=("id",), operator=Operator.LT, literal=10)
@@ -53,9 +53,10 @@ def file(path, day="a", low=0, **changes):
     return add(path, partition_values={"day": day}, stats=json.dumps(stats), **changes)
 
 
-READ_BELOW_TEN = ReadSet(keys=frozenset({"f1"}), rows=below_ten())
+READ_BELOW_TEN = ReadSet(keys=frozenset({"f1"}), row_tests=below_ten())
 READ_TABLE = ReadSet(whole_table=True)
 NO_DATA_CHANGE = {"data_change": False}
+OPTIMIZE_INFO = commit_info(operation="OPTIMIZE")
 CURRENT_TRANSACTIONS = {
     "append": ([file("n")], None),
     "append that read all": ([file("n")], READ_TABLE),
@@ -63,33 +64,33 @@ CURRENT_TRANSACTIONS = {
     "overwrite": ([remove("f1"), remove("f2"), file("n")], READ_TABLE),
     "compaction": ([remove("f1", **NO_DATA_CHANGE), file("n", **NO_DATA_CHANGE)], READ_BELOW_TEN),
     "recorded compaction": ([remove("f1", **NO_DATA_CHANGE), file("n", **NO_DATA_CHANGE), txn("run")], READ_BELOW_TEN),
-    "retaken files": ([remove("f1"), file("n")], ReadSet(keys=frozenset({"f1"}))),
+    "rerun with replace": ([remove("f1"), file("n")], ReadSet(keys=frozenset({"f1"}))),
     "properties": ([metadata({"k": "v"}, partition_columns=("day",))], None),
     "replace, evolving": ([remove("f1"), file("n"), metadata({"k": "v"}, partition_columns=("day",))], READ_BELOW_TEN),
-    "upgrade": ([NEWER], None),
-    "record": ([txn("run")], None),
+    "upgrade": ([NEWER_PROTOCOL], None),
+    "transaction only": ([txn("run")], None),
 }  # fmt: skip
-BLIND = info(operation="WRITE", isBlindAppend=True)
-NOT_BLIND = info(operation="MERGE", isBlindAppend=False)
+BLIND_WRITE = commit_info(operation="WRITE", isBlindAppend=True)
+NOT_BLIND_MERGE = commit_info(operation="MERGE", isBlindAppend=False)
 WINNERS = {
-    "append": [BLIND, file("w")],
-    "append elsewhere": [BLIND, file("w", day="b")],
-    "append above": [BLIND, file("w", low=10)],
+    "append": [BLIND_WRITE, file("w")],
+    "append elsewhere": [BLIND_WRITE, file("w", day="b")],
+    "append above": [BLIND_WRITE, file("w", low=10)],
     "append without commitInfo": [file("w")],
-    "insert": [NOT_BLIND, file("w")],
-    "insert elsewhere": [NOT_BLIND, file("w", day="b")],
-    "delete of f1": [NOT_BLIND, remove("f1")],
-    "delete": [NOT_BLIND, remove("f9")],
-    "update of f1": [NOT_BLIND, remove("f1"), file("w")],
-    "update, another vector": [NOT_BLIND, remove("f1", deletion_vector=vector("x")), file("f1", day="b")],
-    "compaction of f1": [info(operation="OPTIMIZE"), remove("f1", **NO_DATA_CHANGE), file("w", **NO_DATA_CHANGE)],
-    "compaction": [info(operation="OPTIMIZE"), remove("f9", **NO_DATA_CHANGE), file("w", **NO_DATA_CHANGE)],
-    "another run": [BLIND, txn("another")],
+    "insert": [NOT_BLIND_MERGE, file("w")],
+    "insert elsewhere": [NOT_BLIND_MERGE, file("w", day="b")],
+    "delete of f1": [NOT_BLIND_MERGE, remove("f1")],
+    "delete": [NOT_BLIND_MERGE, remove("f9")],
+    "update of f1": [NOT_BLIND_MERGE, remove("f1"), file("w")],
+    "update, another vector": [NOT_BLIND_MERGE, remove("f1", deletion_vector=vector("x")), file("f1", day="b")],
+    "compaction of f1": [OPTIMIZE_INFO, remove("f1", **NO_DATA_CHANGE), file("w", **NO_DATA_CHANGE)],
+    "compaction": [OPTIMIZE_INFO, remove("f9", **NO_DATA_CHANGE), file("w", **NO_DATA_CHANGE)],
+    "another run": [BLIND_WRITE, txn("another")],
     "a harmless property": [metadata({"delta.logRetentionDuration": "interval 1 day", "mine": "x"},
                                      partition_columns=("day",), name="orders")],
     "a property that restricts writes": [metadata({"delta.appendOnly": "true"}, partition_columns=("day",))],
     "another schema": [metadata(schema=struct(id="long", day="string", x="long"), partition_columns=("day",))],
-    "a newer protocol": [NEWER],
+    "a newer protocol": [NEWER_PROTOCOL],
     "a protocol with an unknown feature": [Protocol(min_reader_version=1, min_writer_version=7,
                                                writer_features=("appendOnly", "invariants", "fromTheFuture"))],
 }  # fmt: skip
@@ -97,7 +98,7 @@ ERRORS = {
     "A": ConcurrentAppendException, "R": ConcurrentDeleteReadException, "D": ConcurrentDeleteDeleteException,
     "M": MetadataChangedException, "P": ProtocolChangedException, ".": None,
 }  # fmt: skip
-# Each column is one of WINNERS, in their order. A cell has one letter, or a letter for each of LEVELS if they differ.
+# Each column is one of WINNERS, in their order. A cell has one letter for all isolation levels, or one for each level.
 MATRIX = """
 append               .   .   .   .   .   .   .   .   .   .   .   .   .   .   M   M   .   P
 append that read all A.. A.. A.. AA. AA. AA. R   R   AAR AAR .   .   .   .   M   M   .   P
@@ -105,11 +106,11 @@ replace              A.. .   .   AA. AA. .   D   .   AAD .   D   .   .   .   M  
 overwrite            A.. A.. A.. AA. AA. AA. D   R   AAD AAR D   .   .   .   M   M   .   P
 compaction           .   .   .   .   .   .   D   .   D   .   D   .   .   .   M   M   .   P
 recorded compaction  .   .   .   .   .   .   D   .   D   .   D   .   .   .   M   M   .   P
-retaken files        .   .   .   .   .   .   D   .   D   .   D   .   .   .   M   M   .   P
+rerun with replace   .   .   .   .   .   .   D   .   D   .   D   .   .   .   M   M   .   P
 properties           .   .   .   .   .   .   .   .   .   .   .   .   .   M   M   M   .   P
 replace, evolving    A   .   .   A   A   .   D   .   A   .   D   .   .   M   M   M   .   P
 upgrade              .   .   .   .   .   .   .   .   .   .   .   .   .   .   M   M   P   P
-record               .   .   .   .   .   .   .   .   .   .   .   .   .   .   M   M   .   P
+transaction only     .   .   .   .   .   .   .   .   .   .   .   .   .   .   M   M   .   P
 """
 
 
@@ -129,21 +130,21 @@ def level_properties(level):
 
 def proposal_named(name, level="Serializable"):
     actions, reads = CURRENT_TRANSACTIONS[name]
-    rules = (PROTOCOL, dataclasses.replace(TABLE, configuration=level_properties(level)))
+    rules = (PROTOCOL, dataclasses.replace(TABLE_METADATA, configuration=level_properties(level)))
     current = proposal(4, *actions, reads=reads, rules=rules, name="WRITE")
     if level != "SnapshotIsolation":
         return current
     return AtSnapshot(**{f.name: getattr(current, f.name) for f in dataclasses.fields(current)})
 
 
-def judgement_of(current, winner, level):
+def judgement_of(transaction_name, winner_name, level):
     actions = [
         dataclasses.replace(a, configuration={**level_properties(level), **a.configuration})
         if a.action == "metaData"
         else a
-        for a in WINNERS[winner]
+        for a in WINNERS[winner_name]
     ]
-    return judge(proposal_named(current, level), Winner(version=5, actions=actions), "mine")
+    return judge(proposal_named(transaction_name, level), Winner(version=5, actions=actions), "mine")
 
 
 @pytest.mark.parametrize(("current", "winner", "level", "error"), list(cells()))
@@ -155,7 +156,7 @@ def test_a_winning_commit_conflicts_as_the_matrix_says(current, winner, level, e
         assert type(conflict) is error and "version 5" in conflict.problem and conflict.retryable and conflict.remedy
 
 
-def test_the_matrix_has_every_pair():
+def test_the_matrix_has_every_pair_at_every_isolation_level():
     assert len(list(cells())) == len(CURRENT_TRANSACTIONS) * len(WINNERS) * len(LEVELS)
 
 
@@ -178,12 +179,12 @@ def test_the_isolation_level_is_lowered_only_for_commits_that_keep_rows():
 
 def test_a_read_file_is_followed_to_the_files_that_replaced_it():
     """The second winning commit removes rows that the transaction has read, from another file."""
-    current = proposal(4, file("n"), reads=ReadSet(keys=frozenset({"f1"})), rules=(PROTOCOL, TABLE))
+    current = proposal(4, file("n"), reads=ReadSet(keys=frozenset({"f1"})), rules=(PROTOCOL, TABLE_METADATA))
     first_judgement = judge(current, Winner(version=5, actions=WINNERS["compaction of f1"]), "mine")
     assert isinstance(first_judgement, NoConflict) and first_judgement.reads.keys == {"f1", "w"}
     second_judgement = judge(
         dataclasses.replace(current, reads=first_judgement.reads),
-        Winner(version=6, actions=[NOT_BLIND, remove("w")]),
+        Winner(version=6, actions=[NOT_BLIND_MERGE, remove("w")]),
         "mine",
     )
     assert isinstance(second_judgement, ConcurrentDeleteReadException)
@@ -217,14 +218,16 @@ def schema_with_metadata(key):
     ids=str,
 )  # fmt: skip
 def test_a_metadata_change_on_which_no_row_depends_is_compatible(change, is_compatible):
-    current = proposal(4, file("n"), rules=(PROTOCOL, TABLE))
-    judgement = judge(current, Winner(version=5, actions=[dataclasses.replace(TABLE, **change)]), "mine")
+    current = proposal(4, file("n"), rules=(PROTOCOL, TABLE_METADATA))
+    judgement = judge(current, Winner(version=5, actions=[dataclasses.replace(TABLE_METADATA, **change)]), "mine")
     assert isinstance(judgement, NoConflict if is_compatible else MetadataChangedException)
 
 
 def test_a_protocol_that_drops_a_feature_is_not_compatible():
     older = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("invariants",))
-    judgement = judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), Winner(version=5, actions=[older]), "mine")
+    judgement = judge(
+        proposal(4, file("n"), rules=(PROTOCOL, TABLE_METADATA)), Winner(version=5, actions=[older]), "mine"
+    )
     assert isinstance(judgement, ProtocolChangedException) and "appendOnly" in judgement.problem
 
 
@@ -236,8 +239,8 @@ def test_a_protocol_that_drops_a_feature_is_not_compatible():
     ],
 )
 def test_a_protocol_with_a_newly_active_property_is_not_compatible(older):
-    with_property = dataclasses.replace(TABLE, configuration={"delta.appendOnly": "true"})
-    for rules, is_compatible in (((older, with_property), False), ((older, TABLE), True)):
+    with_property = dataclasses.replace(TABLE_METADATA, configuration={"delta.appendOnly": "true"})
+    for rules, is_compatible in (((older, with_property), False), ((older, TABLE_METADATA), True)):
         judgement = judge(proposal(4, remove("f1"), rules=rules), Winner(version=5, actions=[PROTOCOL]), "mine")
         assert isinstance(judgement, NoConflict if is_compatible else ProtocolChangedException)
         assert is_compatible or "it activates appendOnly" in judgement.problem
@@ -257,7 +260,7 @@ def test_a_feature_without_requirements_on_files_is_compatible(feature, is_compa
     features = {"reader_features": (), "writer_features": ("appendOnly", "invariants", feature)}
     new_protocol = Protocol(min_reader_version=3, min_writer_version=7, **features)
     judgement = judge(
-        proposal(4, file("n"), rules=(PROTOCOL, TABLE)), Winner(version=5, actions=[new_protocol]), "mine"
+        proposal(4, file("n"), rules=(PROTOCOL, TABLE_METADATA)), Winner(version=5, actions=[new_protocol]), "mine"
     )
     assert isinstance(judgement, NoConflict if is_compatible else ProtocolChangedException)
 
@@ -265,8 +268,8 @@ def test_a_feature_without_requirements_on_files_is_compatible(feature, is_compa
 def test_a_winning_commit_is_read_as_leniently_as_a_table_and_its_files_change_rows():
     lines = [{"add": {"path": "x", "partitionValues": None, "size": None}}, {"remove": {"path": "f1"}}, {"novelty": {}}]
     winner = read_winner(5, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-    assert [a.path for a in winner.new_rows] == ["x"] and [r.data_change for r in winner.removes] == [True]
-    assert isinstance(judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE)), winner, "mine"), NoConflict)
+    assert [a.path for a in winner.adds_with_new_rows] == ["x"] and [r.data_change for r in winner.removes] == [True]
+    assert isinstance(judge(proposal(4, file("n"), rules=(PROTOCOL, TABLE_METADATA)), winner, "mine"), NoConflict)
     assert isinstance(judge(proposal_named("append that read all"), winner, "mine"), ConcurrentAppendException)
 
 

@@ -13,42 +13,42 @@ from deltalite.txn.find_run import earlier_result, find_run, find_run_commit, re
 from deltalite.upkeep.checkpoint import write_checkpoint
 from tests.unit.builders import (
     NOON_MS,
-    Requests,
+    RequestLog,
     add,
     append_files,
     commit_actions,
+    commit_info,
     create,
-    info,
     load,
     new_store,
     put_raw,
     txn,
 )
 
-RUN = 'ns/dag "é"/task/-1/manual__2026-01-01T00:00:00+00:00'
+APP_ID = 'ns/dag "é"/task/-1/manual__2026-01-01T00:00:00+00:00'
 
 
 @pytest.fixture
 def store():
     """Versions 0 to 5. Version 2 is the commit of the run, and version 3 is the commit of another run."""
     store = append_files(create(new_store()), 1)
-    commit_actions(store, add("mine"), txn(RUN, 0), metrics={"numFiles": 1, "numOutputRows": 7}, name="WRITE")
+    commit_actions(store, add("mine"), txn(APP_ID, 0), metrics={"numFiles": 1, "numOutputRows": 7}, name="WRITE")
     commit_actions(store, add("x"), txn("another", 5))
     return append_files(store, 2)
 
 
 def test_the_result_of_an_earlier_attempt_comes_from_its_commit(store):
-    assert find_run(store, RunIdentity(app_id=RUN)) == OperationResult(
+    assert find_run(store, RunIdentity(app_id=APP_ID)) == OperationResult(
         table="memory://table", operation="WRITE", version=2, read_version=1, committed=False, skipped=True,
-        app_id=RUN, txn_version=0, timestamp=NOON_MS + 1000, metrics={"numFiles": 1, "numOutputRows": 7},
+        app_id=APP_ID, txn_version=0, timestamp=NOON_MS + 1000, metrics={"numFiles": 1, "numOutputRows": 7},
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("app_id", "txn_version", "version"),
     [
-        (RUN, 0, 2),
-        (RUN, 1, None),
+        (APP_ID, 0, 2),
+        (APP_ID, 1, None),
         ("another", 0, 3),
         ("another", 5, 3),
         ("another", 6, None),
@@ -61,17 +61,17 @@ def test_a_run_has_committed_if_the_log_has_its_transaction_version_or_higher(st
 
 
 def test_a_snapshot_before_the_commit_does_not_contain_the_run(store):
-    assert earlier_result(load(store, 1), "t", RunIdentity(app_id=RUN)) is None
-    assert earlier_result(load(store, 2), "t", RunIdentity(app_id=RUN)).table == "t"
-    assert find_run_commit(store, RUN, at_or_below=1) is None
+    assert earlier_result(load(store, 1), "t", RunIdentity(app_id=APP_ID)) is None
+    assert earlier_result(load(store, 2), "t", RunIdentity(app_id=APP_ID)).table == "t"
+    assert find_run_commit(store, APP_ID, at_or_below=1) is None
 
 
 def test_find_run_commit_returns_the_newest_generation(store):
-    commit_actions(store, add("again"), add("and again"), txn(RUN, 1))
-    run_commit = find_run_commit(store, RUN, at_or_below=10)
+    commit_actions(store, add("again"), add("and again"), txn(APP_ID, 1))
+    run_commit = find_run_commit(store, APP_ID, at_or_below=10)
     assert (run_commit.version, run_commit.txn.version, run_commit.added_paths) == (6, 1, {"again", "and again"})
-    assert find_run(store, RunIdentity(app_id=RUN)).txn_version == 1
-    assert find_run_commit(store, RUN, at_or_below=5).version == 2
+    assert find_run(store, RunIdentity(app_id=APP_ID)).txn_version == 1
+    assert find_run_commit(store, APP_ID, at_or_below=5).version == 2
 
 
 def test_an_app_id_outside_a_transaction_is_ignored(store):
@@ -81,8 +81,8 @@ def test_an_app_id_outside_a_transaction_is_ignored(store):
 
 def test_a_run_at_the_end_of_a_large_commit_is_found_in_bounded_memory(store, monkeypatch):
     monkeypatch.setattr(action_files, "_BLOCK_BYTES", 500)
-    put_raw(store, 6, [*(add(f"f{n}") for n in range(50)), txn("late", 3), info(operation="X")])
-    requests = Requests(store)
+    put_raw(store, 6, [*(add(f"f{n}") for n in range(50)), txn("late", 3), commit_info(operation="X")])
+    requests = RequestLog(store)
     run_commit = find_run_commit(store, "late", at_or_below=10)
     assert (run_commit.version, run_commit.txn.version, run_commit.info["operation"]) == (6, 3, "X")
     assert run_commit.added_paths == {f"f{n}" for n in range(50)}
@@ -99,17 +99,17 @@ def test_the_error_names_the_number_of_a_malformed_line(store, monkeypatch):
 
 def test_a_malformed_commit_that_does_not_name_the_run_is_ignored(store):
     put_raw(store, 6, b'{"add"')
-    assert find_run_commit(store, RUN, at_or_below=10).version == 2
+    assert find_run_commit(store, APP_ID, at_or_below=10).version == 2
 
 
 def test_a_commit_that_vanishes_during_the_search_is_skipped(store):
     def vanish(operation, name):
         store.files.pop(commit_name(3), None) if operation == "read" else None
 
-    commit_actions(store, add("x"), txn(RUN, 7))
+    commit_actions(store, add("x"), txn(APP_ID, 7))
     store.before = vanish
     assert find_run_commit(store, "another", at_or_below=10) is None
-    assert find_run_commit(store, RUN, at_or_below=5).version == 2
+    assert find_run_commit(store, APP_ID, at_or_below=5).version == 2
 
 
 def test_a_version_that_a_listing_does_not_show_yet_is_read_by_its_name(store, monkeypatch):
@@ -120,36 +120,36 @@ def test_a_version_that_a_listing_does_not_show_yet_is_read_by_its_name(store, m
 
 def test_an_overtaken_attempt_returns_its_result_though_its_transaction_has_expired():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 millisecond"})
-    commit_actions(store, add("mine"), txn(RUN, 4, last_updated_ms=NOON_MS), metrics={"numOutputRows": 7})
-    result = result_of_version(store, 1, RUN)
+    commit_actions(store, add("mine"), txn(APP_ID, 4, last_updated_ms=NOON_MS), metrics={"numOutputRows": 7})
+    result = result_of_version(store, 1, APP_ID)
     assert (result.version, result.txn_version, result.skipped, result.metrics) == (1, 4, True, {"numOutputRows": 7})
     with pytest.raises(CommitStateUnknownError, match="version 0"):
-        result_of_version(store, 0, RUN)
+        result_of_version(store, 0, APP_ID)
 
 
 def test_a_run_has_committed_although_a_cleanup_deleted_its_commit(store):
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in range(5):
         del store.files[commit_name(version)]
-    result = find_run(store, RunIdentity(app_id=RUN))
+    result = find_run(store, RunIdentity(app_id=APP_ID))
     assert (result.version, result.operation, result.skipped, result.timestamp) == (None, "UNKNOWN", True, NOON_MS)
 
 
 def test_a_run_with_an_expired_transaction_has_not_committed():
     store = create(new_store(), configuration={"delta.setTransactionRetentionDuration": "interval 1 day"})
-    commit_actions(store, add("mine"), txn(RUN, 0, last_updated_ms=NOON_MS))
-    assert find_run(store, RunIdentity(app_id=RUN)) is None
+    commit_actions(store, add("mine"), txn(APP_ID, 0, last_updated_ms=NOON_MS))
+    assert find_run(store, RunIdentity(app_id=APP_ID)) is None
 
 
 def test_a_table_that_does_not_exist_has_no_runs():
-    assert find_run(new_store(), RunIdentity(app_id=RUN)) is None
+    assert find_run(new_store(), RunIdentity(app_id=APP_ID)) is None
 
 
 @pytest.mark.parametrize("metrics", [None, {}, {"a": "x", "b": "", "c": None, "d": "1.5"}])
-def test_incomplete_provenance_is_enough(metrics):
+def test_the_run_of_a_commit_without_valid_metrics_is_found(metrics):
     store = create(new_store())
-    put_raw(store, 1, [txn(RUN, 0), info(operationMetrics=metrics) if metrics is not None else add("a")])
-    assert find_run(store, RunIdentity(app_id=RUN)).metrics == {}
+    put_raw(store, 1, [txn(APP_ID, 0), commit_info(operationMetrics=metrics) if metrics is not None else add("a")])
+    assert find_run(store, RunIdentity(app_id=APP_ID)).metrics == {}
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,11 @@ def test_incomplete_provenance_is_enough(metrics):
 def test_provenance_of_unexpected_types_does_not_fail_the_lookup(commit_info_values):
     """Another program may have used the app id. Values of a wrong type count as absent."""
     store = create(new_store())
-    put_raw(store, 1, [txn(RUN, 0, last_updated_ms=NOON_MS), info(**{"operation": "WRITE", **commit_info_values})])
+    put_raw(
+        store, 1, [txn(APP_ID, 0, last_updated_ms=NOON_MS), commit_info(**{"operation": "WRITE", **commit_info_values})]
+    )
     details = {"idempotency_key": "k", "run_start": "2026-01-01T00:00:00+00:00"}
-    result = find_run(store, RunIdentity(app_id=RUN, details=details))
+    result = find_run(store, RunIdentity(app_id=APP_ID, details=details))
     assert (result.version, result.metrics, result.source_versions) == (1, {}, {})
     assert result.operation in ("WRITE", "UNKNOWN")
     assert result.read_version is None

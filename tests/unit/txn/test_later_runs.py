@@ -11,7 +11,7 @@ from deltalite.requests import RunIdentity
 from deltalite.txn.later_runs import later_runs
 from deltalite.txn.proposal import ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
-from tests.unit.builders import NOON_MS, add, commit_actions, create, info, load, new_store, put_raw, remove, txn
+from tests.unit.builders import NOON_MS, add, commit_actions, commit_info, create, load, new_store, put_raw, remove, txn
 
 # All commits are from about NOON_MS (2023-11-14T22:13:20Z). The data intervals of the runs are in November 2023.
 EVERYTHING = ReadSet(whole_table=True)
@@ -28,10 +28,11 @@ class RowsOfDay:
 
 
 def reads(day):
-    return ReadSet(rows=(RowsOfDay(day),))
+    return ReadSet(row_tests=(RowsOfDay(day),))
 
 
 def run(day, *, task="t", dag="d", key=None, index=-1, generation=0, interval=True, request="1:a"):
+    """The identity of the run of a day in November 2023. `interval` says whether the run has a data interval."""
     times = {"data_interval_start": f"2023-11-{day:02}T00:00:00+00:00"} if interval else {}
     if interval:
         times["data_interval_end"] = f"2023-11-{day + 1:02}T00:00:00+00:00"
@@ -46,8 +47,8 @@ def run(day, *, task="t", dag="d", key=None, index=-1, generation=0, interval=Tr
 
 def commit_run(store, identity, *actions, day=None, last_updated_ms=NOON_MS):
     file = add(f"{identity.app_id} {identity.generation}", partition_values={} if day is None else {"day": str(day)})
-    action = txn(identity.app_id, identity.generation, last_updated_ms)
-    return commit_actions(store, *(actions or (file,)), action, user_metadata=json.dumps(identity.provenance))
+    transaction = txn(identity.app_id, identity.generation, last_updated_ms)
+    return commit_actions(store, *(actions or (file,)), transaction, user_metadata=json.dumps(identity.provenance))
 
 
 def later_runs_of(store, identity, read=EVERYTHING):
@@ -81,7 +82,7 @@ def test_an_earlier_commit_of_the_run_without_rows_hides_no_later_run(store):
     assert later.has_committed_before
 
 
-def test_only_rows_that_the_operation_may_touch_count(store):
+def test_a_later_run_counts_only_if_it_changed_rows_that_the_operation_may_touch(store):
     for day in (1, 2, 3):
         commit_run(store, run(day), day=day)
     assert later_runs_of(store, run(1), reads(1)) == []
@@ -106,7 +107,7 @@ def test_runs_of_other_tasks_and_runs_without_an_interval_are_not_later_runs(sto
     assert later_runs_of(store, run(1)) == []
 
 
-def test_a_later_run_of_the_task_with_an_idempotency_key_is_a_later_run(store):
+def test_an_idempotency_key_does_not_hide_a_later_run_of_the_task(store):
     commit_run(store, run(3, key="k"))
     assert later_runs_of(store, run(1)) == [1]
 
@@ -137,7 +138,7 @@ def test_the_newest_of_many_later_runs_are_named(store):
 def test_no_commit_is_read_without_transactions_of_later_runs(store, monkeypatch):
     commit_run(store, run(1), last_updated_ms=NOON_MS - 14 * 86_400_000)
     base = load(store)
-    _ = base.transactions  # reads them now, before reads are disabled
+    _ = base.transactions  # reads the transactions now, before reads are disabled
     monkeypatch.setattr(store, "read", None)
     assert later_runs(base, run(12), EVERYTHING).runs == ()
 
@@ -158,7 +159,7 @@ def test_runs_of_cleaned_up_commits_are_found(store):
     later = later_runs(load(store), run(1, generation=1), EVERYTHING)
     assert [later_run.version for later_run in later.runs] == [3]
     assert later.has_committed_before
-    assert later.unreadable == (run(2).app_id,)
+    assert later.unreadable_app_ids == (run(2).app_id,)
 
 
 def test_a_run_without_an_interval_has_no_later_runs(store):
@@ -168,13 +169,13 @@ def test_a_run_without_an_interval_has_no_later_runs(store):
 
 def test_the_clock_of_another_writer_does_not_end_the_search(store):
     commit_run(store, run(3))
-    put_raw(store, 2, [info(timestamp=0), add("foreign")])
+    put_raw(store, 2, [commit_info(timestamp=0), add("foreign")])
     assert later_runs_of(store, run(1)) == [1]
 
 
 def test_an_earlier_commit_of_a_task_ends_the_search(store):
     commit_run(store, run(3))
-    put_raw(store, 2, [info(timestamp=0, userMetadata=json.dumps(run(1).provenance)), add("old")])
+    put_raw(store, 2, [commit_info(timestamp=0, userMetadata=json.dumps(run(1).provenance)), add("old")])
     assert later_runs_of(store, run(2)) == []
 
 

@@ -37,7 +37,7 @@ def store():
 
 
 def fail_put(store, when, error=FAULT, *, reads_fail=False, always=False):
-    """Let the next put fail `before` or `after` its effect, or every put with `always`.
+    """Let the next put fail "before" or "after" its effect. With `always`, every put fails.
 
     With `reads_fail`, reads of the log fail after the first put.
     """

@@ -67,7 +67,10 @@ def commit_run(store, run):
 
 
 def outcome(store, run):
-    """The version that the run resumes, or the text `work` if the run does its work."""
+    """The version that the run resumes, or the text `work` if the run does its work.
+
+    None if the run resumes a commit that a log cleanup has deleted.
+    """
     result = earlier_result(load(store), "t", run)
     return "work" if result is None else result.version
 
@@ -81,17 +84,17 @@ REFUSED = "refused"
 # Version 1 is the commit of request "a" in generation 1 of a DAG run. Each case has the changes of a second run, and
 # its outcomes with `on_rerun` skip, write and replace.
 DECISIONS = {
-    # a retry: the same run and generation
+    # A retry has the same run and generation.
     "retry": ({}, (1, 1, 1)),
     "retry that renders another request": ({"request": "b"}, (1, 1, 1)),
-    # a clear
+    # A cleared run has the next generation.
     "clear": ({"generation": 2}, (1, "work", "work")),
     "clear of a finished run": ({"generation": 2, "start": LATER_START}, (1, "work", "work")),
     "clear with another request": ({"generation": 2, "request": "b"}, (REFUSED, "work", "work")),
-    # a late task attempt of an older generation
+    # A late task attempt has an older generation.
     "late": ({"generation": 0}, (1, 1, 1)),
     "late with another request": ({"generation": 0, "request": "b"}, (REFUSED, 1, 1)),
-    # a DAG run that was deleted and recreated under the same id
+    # A DAG run was deleted and recreated under the same id.
     "recreated": ({"generation": 0, "start": LATER_START}, (1, 1, 1)),
     "recreated with another request": (
         {"generation": 0, "start": LATER_START, "request": "b"},
@@ -264,11 +267,11 @@ def test_a_run_never_mistakes_a_racing_run_with_its_key_for_itself(store, winner
 )
 def test_a_provenance_of_another_writer_is_ignored(text):
     assert RunProvenance.from_text(text) == RunProvenance()
-    assert not RunProvenance.from_text(text).has_digest
+    assert not RunProvenance.from_text(text).has_comparable_digest
 
 
 def test_a_provenance_survives_the_text_of_a_commit():
     run = identity(index=3, generation=2, key=KEY)
     parsed = RunProvenance.from_text(user_metadata(run, "why"))
     assert parsed == RunProvenance.from_values(run.provenance)
-    assert (parsed.map_index, parsed.generation, parsed.request, parsed.idempotency_key) == (3, 2, "1:a", KEY)
+    assert (parsed.map_index, parsed.generation, parsed.request_digest, parsed.idempotency_key) == (3, 2, "1:a", KEY)

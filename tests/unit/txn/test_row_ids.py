@@ -29,7 +29,7 @@ def file(path, records, **changes):
     return add(path, stats=json.dumps({"numRecords": records}), **changes)
 
 
-def table(configuration=None):
+def store_with_row_tracking(configuration=None):
     """A store with an empty table that supports row tracking."""
     store = new_store()
     put_raw(store, 0, [TRACKING_PROTOCOL, metadata(configuration)])
@@ -51,7 +51,7 @@ def commit_on_snapshot(store, *actions, read_version=None):
 
 
 def test_files_get_ids_above_the_high_water_mark_and_the_version_of_their_commit():
-    store = table()
+    store = store_with_row_tracking()
     commit_on_snapshot(store, file("a", 3), file("b", 5))
     commit_on_snapshot(store, file("c", 2))
     assert row_ids_by_path(load(store)) == {"a": (0, 1), "b": (3, 1), "c": (8, 2)}
@@ -59,14 +59,14 @@ def test_files_get_ids_above_the_high_water_mark_and_the_version_of_their_commit
 
 
 def test_a_file_without_rows_takes_no_id():
-    store = table()
+    store = store_with_row_tracking()
     commit_on_snapshot(store, file("a", 0), file("b", 1))
     assert row_ids_by_path(load(store)) == {"a": (0, 1), "b": (0, 1)}
     assert high_water_mark(load(store).domains) == 0
 
 
 def test_a_lost_race_assigns_ids_above_those_of_the_winner():
-    store = table()
+    store = store_with_row_tracking()
     commit_on_snapshot(store, file("a", 3))
     winner = file("w", 10, base_row_id=3, default_row_commit_version=2)
     add_rival(store, [mark_domain(12), winner])
@@ -76,7 +76,7 @@ def test_a_lost_race_assigns_ids_above_those_of_the_winner():
 
 
 def test_a_file_of_the_table_keeps_its_id_with_another_deletion_vector():
-    store = table()
+    store = store_with_row_tracking()
     commit_on_snapshot(store, file("a", 3))
     same_file = file("a", 3, deletion_vector=vector("x"), base_row_id=0, default_row_commit_version=1)
     commit_on_snapshot(store, remove("a", base_row_id=0, default_row_commit_version=1), same_file)
@@ -85,21 +85,21 @@ def test_a_file_of_the_table_keeps_its_id_with_another_deletion_vector():
 
 
 def test_a_file_from_before_row_tracking_gets_an_id_when_it_is_committed_again():
-    store = table()
+    store = store_with_row_tracking()
     put_raw(store, 1, [file("old", 4)])
     commit_on_snapshot(store, remove("old"), file("old", 4, deletion_vector=vector("x")))
     assert row_ids_by_path(load(store)) == {"old": (0, 2)}
 
 
-def test_nothing_is_assigned_while_row_tracking_is_suspended():
-    store = table({"delta.rowTrackingSuspended": "true"})
+def test_no_row_ids_are_assigned_while_row_tracking_is_suspended():
+    store = store_with_row_tracking({"delta.rowTrackingSuspended": "true"})
     commit_on_snapshot(store, file("a", 3))
     assert row_ids_by_path(load(store)) == {"a": (None, None)}
     assert load(store).domains == {}
 
 
 def test_a_commit_without_files_leaves_the_high_water_mark():
-    store = table()
+    store = store_with_row_tracking()
     commit_on_snapshot(store, file("a", 3))
     commit_on_snapshot(store, remove("a"))
     assert high_water_mark(load(store).domains) == 2
@@ -108,14 +108,14 @@ def test_a_commit_without_files_leaves_the_high_water_mark():
 
 @pytest.mark.parametrize("stats", [None, "{}", '{"numRecords":-1}', '{"numRecords":"x"}', "no JSON"])
 def test_a_file_without_a_number_of_records_is_rejected_and_nothing_is_committed(stats):
-    store = table()
+    store = store_with_row_tracking()
     with pytest.raises(InvalidRequestError, match="row ids to the file a: its statistics lack numRecords"):
         commit_on_snapshot(store, add("a", stats=stats))
     assert load(store).version == 0
 
 
-def test_a_table_that_has_used_up_its_row_ids_is_left_as_it_is():
-    store = table()
+def test_a_commit_that_needs_more_row_ids_than_remain_is_rejected():
+    store = store_with_row_tracking()
     put_raw(store, 1, [mark_domain(HIGHEST_ROW_ID - 2)])
     commit_on_snapshot(store, file("fits", 2))
     with pytest.raises(ConstraintViolationError, match="used up its row ids"):
@@ -132,7 +132,7 @@ def test_a_malformed_high_water_mark_is_an_error(mark):
 
 
 def test_a_commit_that_removes_a_file_which_a_winner_gave_row_ids_is_a_conflict():
-    store = table()
+    store = store_with_row_tracking()
     put_raw(store, 1, [file("a", 3), file("b", 3)])
     backfill = file("a", 3, data_change=False, base_row_id=0, default_row_commit_version=2)
     put_raw(store, 2, [backfill, mark_domain(2)])
@@ -153,7 +153,7 @@ def test_a_commit_that_removes_a_file_which_a_winner_gave_row_ids_is_a_conflict(
     ],
 )
 def test_a_backfill_conflicts_with_a_winner_that_removed_or_re_added_its_file(winner, problem):
-    store = table()
+    store = store_with_row_tracking()
     put_raw(store, 1, [file("a", 3)])
     put_raw(store, 2, winner)
     with pytest.raises(ConcurrentModificationException, match=problem):
@@ -162,7 +162,7 @@ def test_a_backfill_conflicts_with_a_winner_that_removed_or_re_added_its_file(wi
 
 def test_a_file_with_ids_above_the_high_water_mark_raises_the_mark():
     """A restore adds such a file if another engine dropped row tracking and its mark, and enabled it again."""
-    store = table()
+    store = store_with_row_tracking()
     commit_on_snapshot(store, file("old", 4, base_row_id=100, default_row_commit_version=1), file("new", 2))
     assert row_ids_by_path(load(store)) == {"old": (100, 1), "new": (104, 1)}
     assert high_water_mark(load(store).domains) == 105
@@ -175,6 +175,6 @@ def test_a_commit_to_a_tracked_table_says_whether_rows_keep_their_ids(keeps_row_
     base = BaseState.of(load(store))
     commit(store, replace(proposal(0, file("a", 1)), base=base, keeps_row_ids=keeps_row_ids), clock_ms=Clock())
     assert load(store).commit_info["tags"] == {"delta.rowTracking.preserved": str(keeps_row_ids).lower()}
-    supported = table()
+    supported = store_with_row_tracking()
     commit_on_snapshot(supported, file("a", 1))
     assert "tags" not in load(supported).commit_info

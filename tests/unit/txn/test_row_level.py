@@ -1,4 +1,4 @@
-"""Two writers delete rows of one file. Both commit if their rows differ; a row that both delete is a conflict."""
+"""Two writers delete rows of one file. Both commit if their rows differ. They conflict if both delete the same row."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def positions(*rows):
     return pa.array(sorted(rows), pa.int64())
 
 
-def table_of(store, *names):
+def create_table(store, *names):
     commit_actions(
         store, PROTOCOL, metadata(schema=struct(id="long")), *(add(n, stats=STATS) for n in names), read_version=-1
     )
     return store
 
 
-def deletion_of(store, rows, *, version=None, row_level=True, tests=(EVERY_ROW,), more_actions=()):
-    """A proposal that deletes rows in a version of the table; `rows` maps the names of files to positions."""
+def deletion_of(store, rows, *, version=None, row_level=True, row_tests=(EVERY_ROW,), more_actions=()):
+    """A proposal that deletes rows in a version of the table. `rows` maps the names of files to positions."""
     snapshot = load(store, version)
     files = {row["path"]: row for row in snapshot.files.to_pylist()}
     old_vectors = {name: files[name]["deletionVector"] for name in rows}
@@ -67,7 +67,7 @@ def deletion_of(store, rows, *, version=None, row_level=True, tests=(EVERY_ROW,)
         for name, descriptor in zip(rows, new_vectors, strict=True)
     ]
     keys = frozenset(file_key(name, old_vector) for name, old_vector in old_vectors.items())
-    reads = ReadSet(keys=keys, rows=tuple(tests))
+    reads = ReadSet(keys=keys, row_tests=tuple(row_tests))
     current = proposal(
         snapshot.version, *removes, *adds, *more_actions, rules=(snapshot.protocol, snapshot.metadata), reads=reads
     )
@@ -96,7 +96,7 @@ def removed_rows(store, name="f"):
 
 
 def test_deletes_of_different_rows_of_one_file_both_commit():
-    store = table_of(new_store(), "f")
+    store = create_table(new_store(), "f")
     current, winning = deletion_of(store, {"f": {1, 2}}), deletion_of(store, {"f": {3, 99}})
     assert commit_deletion(store, winning) == 1
     assert commit_deletion(store, current) == 2
@@ -105,8 +105,8 @@ def test_deletes_of_different_rows_of_one_file_both_commit():
     assert load(store).files["deletionVector"].to_pylist()[0]["cardinality"] == 4
 
 
-def test_a_file_of_vectors_stays_while_one_vector_is_in_use():
-    store = table_of(new_store(), "f", "g")
+def test_a_vector_file_stays_while_one_of_its_vectors_is_in_use():
+    store = create_table(new_store(), "f", "g")
     current, winning = deletion_of(store, {"f": {1}, "g": {5}}), deletion_of(store, {"f": {2}})
     commit_deletion(store, winning)
     commit_deletion(store, current)
@@ -114,7 +114,7 @@ def test_a_file_of_vectors_stays_while_one_vector_is_in_use():
 
 
 def test_two_deletes_of_the_same_row_conflict_and_leave_no_file():
-    store = table_of(new_store(), "f", "g")
+    store = create_table(new_store(), "f", "g")
     current, winning = deletion_of(store, {"f": {1}, "g": {5}}), deletion_of(store, {"f": {2}, "g": {5}})
     commit_deletion(store, winning)
     before = dict(store.files)
@@ -124,7 +124,7 @@ def test_two_deletes_of_the_same_row_conflict_and_leave_no_file():
 
 
 def test_an_operation_that_is_not_row_level_conflicts():
-    store = table_of(new_store(), "f")
+    store = create_table(new_store(), "f")
     current, winning = deletion_of(store, {"f": {1}}, row_level=False), deletion_of(store, {"f": {2}})
     commit_deletion(store, winning)
     with pytest.raises(ConcurrentModificationException):
@@ -132,7 +132,7 @@ def test_an_operation_that_is_not_row_level_conflicts():
 
 
 def test_rows_that_the_winning_commit_wrote_conflict():
-    store = table_of(new_store(), "f")
+    store = create_table(new_store(), "f")
     current, winning = (
         deletion_of(store, {"f": {1}}),
         deletion_of(store, {"f": {2}}, more_actions=(add("updated", stats=STATS),)),
@@ -140,13 +140,13 @@ def test_rows_that_the_winning_commit_wrote_conflict():
     commit_deletion(store, winning)
     with pytest.raises(ConcurrentAppendException):
         commit_deletion(store, current)
-    deletion_without_row_tests = deletion_of(store, {"f": {7}}, version=0, tests=())
+    deletion_without_row_tests = deletion_of(store, {"f": {7}}, version=0, row_tests=())
     assert commit_deletion(store, deletion_without_row_tests) == 2
     assert removed_rows(store) == [2, 7]
 
 
 def test_restored_rows_conflict():
-    store = table_of(new_store(), "f")
+    store = create_table(new_store(), "f")
     commit_deletion(store, deletion_of(store, {"f": {1, 2}}))
     current = deletion_of(store, {"f": {3}})
     (row,) = load(store).files.to_pylist()
@@ -157,7 +157,7 @@ def test_restored_rows_conflict():
 
 
 def test_rows_removed_from_a_file_that_was_only_read_do_not_conflict():
-    store = table_of(new_store(), "f", "g")
+    store = create_table(new_store(), "f", "g")
     current = deletion_of(store, {"f": {1}})
     commit_deletion(store, deletion_of(store, {"g": {1}}))
     assert commit_deletion(store, current) == 2
@@ -166,8 +166,8 @@ def test_rows_removed_from_a_file_that_was_only_read_do_not_conflict():
 
 @pytest.mark.parametrize("re_added_files", [(), (add("f2", stats=STATS),)])
 def test_a_completely_removed_file_conflicts(re_added_files):
-    store = table_of(new_store(), "f", "g")
-    deletion = deletion_of(store, {"g": {1}}, tests=())
+    store = create_table(new_store(), "f", "g")
+    deletion = deletion_of(store, {"g": {1}}, row_tests=())
     complete_removal = replace(
         deletion, removes=(*deletion.removes, remove("f")), adds=(*deletion.adds, *re_added_files)
     )
@@ -178,7 +178,7 @@ def test_a_completely_removed_file_conflicts(re_added_files):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("killed")])
 def test_merged_vectors_stay_if_another_error_ends_the_commit(error):
-    store = table_of(new_store(), "f")
+    store = create_table(new_store(), "f")
     current = deletion_of(store, {"f": {1}})
     commit_deletion(store, deletion_of(store, {"f": {2}}))
 
@@ -194,15 +194,15 @@ def test_merged_vectors_stay_if_another_error_ends_the_commit(error):
 
 
 def test_a_removed_file_that_was_only_read_does_not_conflict():
-    store = table_of(new_store(), "f", "g")
-    deletion = deletion_of(store, {"f": {1}}, tests=())
+    store = create_table(new_store(), "f", "g")
+    deletion = deletion_of(store, {"f": {1}}, row_tests=())
     current = replace(deletion, reads=ReadSet(keys=deletion.reads.keys | {"g"}))
     commit_actions(store, remove("g"))
     assert commit_deletion(store, current) == 2
 
 
 def test_a_conflict_after_a_merge_of_vectors_leaves_no_file():
-    store = table_of(new_store(), "f")
+    store = create_table(new_store(), "f")
     current = deletion_of(store, {"f": {1}})
     commit_deletion(store, deletion_of(store, {"f": {2}}))
     commit_deletion(store, deletion_of(store, {"f": {1}}))
@@ -213,7 +213,7 @@ def test_a_conflict_after_a_merge_of_vectors_leaves_no_file():
 
 
 def test_merged_vectors_of_a_lost_race_are_deleted_and_used_vectors_stay():
-    store = table_of(new_store(), "f", "g")
+    store = create_table(new_store(), "f", "g")
     current = deletion_of(store, {"f": {1}, "g": {1}})
     rivals = [deletion_of(store, {"f": {2}}), deletion_of(store, {"f": {3}, "g": {3}}, version=0)]
     commit_deletion(store, rivals[0])
@@ -227,12 +227,12 @@ def test_merged_vectors_of_a_lost_race_are_deleted_and_used_vectors_stay():
     store.before = commit_late_rival
     assert commit_deletion(store, current) == 3
     assert (removed_rows(store, "f"), removed_rows(store, "g")) == ([1, 2, 3], [1, 3])
-    # the merged vector of the rival and the merged vector of the current transaction
+    # These are the merged vectors of the late rival and of the current transaction.
     assert len(vector_files(store) - first_vectors) == 2
 
 
 def test_merged_vectors_stay_if_the_commit_state_is_unknown():
-    store = table_of(new_store(), "f")
+    store = create_table(new_store(), "f")
     current = deletion_of(store, {"f": {1}})
     commit_deletion(store, deletion_of(store, {"f": {2}}))
     before = set(store.files)
@@ -257,7 +257,7 @@ deletions = st.lists(
 @examples(60)
 def test_every_commit_removes_exactly_its_rows(deletions):
     """All writers read the first version. A writer commits unless another writer has deleted one of its rows."""
-    store = table_of(new_store(), "f", "g")
+    store = create_table(new_store(), "f", "g")
     expected = {"f": set(), "g": set()}
     for deletion, rows in [(deletion_of(store, rows), rows) for rows in deletions]:
         has_new_rows_only = all(not expected[name] & deleted for name, deleted in rows.items())

@@ -16,12 +16,12 @@ from deltalite.protocol.actions import Protocol
 from deltalite.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from deltalite.storage.local import LocalLogStore
 from deltalite.upkeep import checkpoint, checkpoint_rows
-from deltalite.upkeep.checkpoint import estimated_files, write_checkpoint
+from deltalite.upkeep.checkpoint import estimate_file_count, write_checkpoint
 from deltalite.upkeep.checkpoint_rows import CheckpointRows
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
-    Requests,
+    RequestLog,
     add,
     append_files,
     commit_actions,
@@ -34,7 +34,7 @@ from tests.unit.builders import (
     struct,
     txn,
 )
-from tests.unit.logs import facts, rich_store, with_damaged_pages
+from tests.unit.logs import rich_store, state_of, with_damaged_pages
 
 WEEK_MS = 7 * 86_400_000
 
@@ -46,13 +46,13 @@ def rows_of(store, version, kind):
 
 def test_the_snapshot_from_the_checkpoint_equals_its_source():
     store = rich_store()
-    before = facts(load(store))
+    before = state_of(load(store))
     write_checkpoint(load(store), now_ms=NOON_MS)
     for version in (0, 1):
         del store.files[commit_name(version)]
     snapshot = load(store)
     assert snapshot.segment.checkpoint.version == 1 and not snapshot.segment.entries
-    assert facts(snapshot) == before
+    assert state_of(snapshot) == before
     assert set(snapshot.domains) == {"delta.unknown"}
     assert set(snapshot.transactions) == {"run/ü", "old"}
 
@@ -71,7 +71,7 @@ def test_the_hint_describes_the_content_of_the_checkpoint():
     store = rich_store()
     hint = write_checkpoint(load(store), now_ms=NOON_MS)
     data = store.files[checkpoint_name(1)][0]
-    # protocol, metadata, two transactions, one domain, two files, one tombstone
+    # The eight actions are protocol, metadata, two transactions, one domain, two files and one tombstone.
     assert hint == LastCheckpoint(version=1, size=8, size_bytes=len(data), num_of_add_files=2)
     assert read_last_checkpoint(store) == hint
     assert list(json.loads(store.files[LAST_CHECKPOINT][0]))[:2] == ["version", "size"]
@@ -80,7 +80,7 @@ def test_the_hint_describes_the_content_of_the_checkpoint():
 def test_the_checkpoint_is_complete_before_the_hint_points_at_it():
     store = append_files(create(new_store()), 1)
     snapshot = load(store)
-    requests = Requests(store)
+    requests = RequestLog(store)
     write_checkpoint(snapshot, now_ms=NOON_MS)
     writes = [name for operation, name in requests.accesses if operation.startswith("write")]
     assert writes == [f"{1:020d}.checkpoint.parquet", "_last_checkpoint"]
@@ -139,11 +139,11 @@ def test_a_checkpoint_after_a_checkpoint_keeps_everything():
     for version in (1, 2):
         commit_actions(store, remove("a" if version == 1 else "b"))
         write_checkpoint(load(store), now_ms=NOON_MS)
-    before = facts(load(store))
+    before = state_of(load(store))
     last = load(store).version
     for version in range(last + 1):
         del store.files[commit_name(version)]
-    assert facts(load(store)) == before
+    assert state_of(load(store)) == before
     assert sorted(row["path"] for row in rows_of(store, last, "remove")) == ["a", "b"]
 
 
@@ -167,15 +167,17 @@ def test_delta_rs_reads_the_checkpoint(tmp_path):
     assert pa.table(rows).to_pylist() == [{"id": 1, "day": "b/c"}, {"id": 2, "day": None}]
 
 
-V2 = Protocol(
+V2_PROTOCOL = Protocol(
     min_reader_version=3, min_writer_version=7, reader_features=("v2Checkpoint",), writer_features=("v2Checkpoint",)
 )
-POLICY = {"delta.checkpointPolicy": "v2"}
+V2_POLICY = {"delta.checkpointPolicy": "v2"}
 
 
 def v2_store(files=7):
     store = new_store()
-    commit_actions(store, V2, metadata(POLICY), *(add(f"f{n}") for n in range(files)), txn("run", 3), read_version=-1)
+    commit_actions(
+        store, V2_PROTOCOL, metadata(V2_POLICY), *(add(f"f{n}") for n in range(files)), txn("run", 3), read_version=-1
+    )
     commit_actions(store, remove("f0"))
     return store
 
@@ -186,7 +188,7 @@ def names_of(store, part):
 
 def test_the_v2_policy_writes_sidecars_and_describes_their_content():
     store = v2_store()
-    before = facts(load(store))
+    before = state_of(load(store))
     hint = write_checkpoint(load(store), now_ms=NOON_MS, sidecar_actions=3)
     (main_file,), sidecars = names_of(store, ".checkpoint."), names_of(store, "_sidecars/")
     rows = pq.read_table(pa.BufferReader(store.files[main_file][0]))
@@ -201,11 +203,11 @@ def test_the_v2_policy_writes_sidecars_and_describes_their_content():
     assert (hint.size, hint.num_of_add_files) == (rows.num_rows + 7, 6)
     for version in (0, 1):
         del store.files[commit_name(version)]
-    assert facts(load(store)) == before
+    assert state_of(load(store)) == before
 
 
 def test_the_policy_applies_only_if_the_protocol_has_the_feature():
-    store = append_files(create(new_store(), configuration=POLICY), 1)
+    store = append_files(create(new_store(), configuration=V2_POLICY), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     assert names_of(store, ".checkpoint.") == [checkpoint_name(1)] and not names_of(store, "_sidecars/")
 
@@ -213,7 +215,7 @@ def test_the_policy_applies_only_if_the_protocol_has_the_feature():
 def test_the_sidecars_are_complete_before_the_checkpoint_names_them():
     store = v2_store()
     snapshot = load(store)
-    requests = Requests(store)
+    requests = RequestLog(store)
     write_checkpoint(snapshot, now_ms=NOON_MS, sidecar_actions=3)
     writes = [name for operation, name in requests.accesses if operation.startswith("write")]
     assert [".checkpoint." in name for name in writes] == [False, False, False, True, False]
@@ -281,10 +283,10 @@ def test_the_number_of_files_is_estimated_from_the_hint_and_the_later_commits(hi
     store = append_files(create(new_store()), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     store.files[LAST_CHECKPOINT] = (json.dumps({"version": 1, **hint}).encode(), 0)
-    assert estimated_files(load(store)) == files
+    assert estimate_file_count(load(store)) == files
     commit_actions(store, *(add(f"{number}", stats="{}" * 1000) for number in range(50)))
     commit_actions(store, add("new"), remove("1"))
-    assert estimated_files(load(store)) == files + 50
+    assert estimate_file_count(load(store)) == files + 50
 
 
 @pytest.mark.parametrize("make", [lambda: append_files(create(new_store()), 2), v2_store])
@@ -303,7 +305,7 @@ def test_a_large_checkpoint_is_built_on_disk_in_bounded_blocks(monkeypatch):
     monkeypatch.setattr(checkpoint_rows, "_BLOCK_BYTES", 1)
     assert write_checkpoint(load(store), now_ms=NOON_MS).num_of_add_files == 9
     assert [adds for adds in adds_by_row_group(store.files[checkpoint_name(0)][0]) if adds] == [1] * 9
-    assert load(store).segment.own_checkpoint is not None and len(rows_of(store, 0, "add")) == 9
+    assert load(store).segment.checkpoint_at_version is not None and len(rows_of(store, 0, "add")) == 9
 
 
 def adds_by_row_group(data):
@@ -319,13 +321,15 @@ def test_the_checkpoint_restarts_if_an_older_checkpoint_is_damaged(make):
     version = newest_version(store)
     write_checkpoint(load(store), now_ms=NOON_MS)
     commit_actions(store, add("new", stats='{"numRecords":1}'))
-    (damaged, *_) = [name for name in store.files if "_sidecars/" in name] or names_of(store, f"{version}.checkpoint")
-    data = store.files[damaged][0]
-    store.files[damaged] = (with_damaged_pages(data, "add.stats"), 0)
+    (damaged_file, *_) = [name for name in store.files if "_sidecars/" in name] or names_of(
+        store, f"{version}.checkpoint"
+    )
+    data = store.files[damaged_file][0]
+    store.files[damaged_file] = (with_damaged_pages(data, "add.stats"), 0)
     snapshot = load(store)
     expected = snapshot.files_with(["path"])["path"].to_pylist()
     assert snapshot.segment.checkpoint.version == version
     write_checkpoint(snapshot, now_ms=NOON_MS)
     new_snapshot = load(store)
-    assert new_snapshot.segment.own_checkpoint is not None
+    assert new_snapshot.segment.checkpoint_at_version is not None
     assert sorted(new_snapshot.files["path"].to_pylist()) == sorted(expected)

@@ -25,7 +25,7 @@ PROTECTED = protocol("checkpointProtection")
 
 
 def table(table_protocol=PROTECTED, *, without_checksum=()):
-    """One commit a day, and checkpoints at 5 and 10."""
+    """A table with one commit a day, and with checkpoints at versions 5 and 10."""
     configuration = {
         "delta.logRetentionDuration": "interval 7 days",
         "delta.requireCheckpointProtectionBeforeVersion": str(PROTECTED_BEFORE),
@@ -61,12 +61,13 @@ def oldest_version(store):
     return min(v for v in VERSIONS if commit_name(v) in store.files)
 
 
-EXPIRED_TO_5, EXPIRED_TO_10 = 14, 19  # days on which cleanup would keep the log from checkpoint 5 or 10 on
+# On these days, checkpoint 5 or 10 is the oldest checkpoint that a cleanup keeps.
+DAY_EXPIRED_UP_TO_5, DAY_EXPIRED_UP_TO_10 = 14, 19
 
 
 def test_expired_versions_with_supported_protocols_are_deleted():
     store = table()
-    clean(store, EXPIRED_TO_5)
+    clean(store, DAY_EXPIRED_UP_TO_5)
     assert oldest_version(store) == 5
 
 
@@ -76,33 +77,33 @@ def test_no_protected_version_is_deleted_if_one_of_them_uses_an_unknown_feature(
     store = table()
     replace_protocol(store, version, "fromTheFuture")
     before = dict(store.files)
-    assert clean(store, EXPIRED_TO_5).log_files == 0
+    assert clean(store, DAY_EXPIRED_UP_TO_5).log_files == 0
     assert store.files == before
     assert "checkpoints before version 8 are protected" in caplog.text
 
 
 def test_no_protected_version_is_deleted_if_the_protocol_of_one_is_not_known():
     store = table(without_checksum=[3])
-    assert clean(store, EXPIRED_TO_5).log_files == 0
+    assert clean(store, DAY_EXPIRED_UP_TO_5).log_files == 0
     assert oldest_version(store) == 0
 
 
 def test_the_whole_protected_history_is_deleted_at_once_even_if_its_protocol_is_not_supported():
     store = table(without_checksum=[6])
-    expired = clean(store, EXPIRED_TO_10, at_most=3).log_files
+    expired = clean(store, DAY_EXPIRED_UP_TO_10, at_most=3).log_files
     assert oldest_version(store) == 10 and expired > 3
     assert checkpoint_name(5) not in store.files
 
 
 def test_supported_protected_history_is_deleted_in_parts():
     store = table()
-    assert clean(store, EXPIRED_TO_10, at_most=3).log_files == 3
+    assert clean(store, DAY_EXPIRED_UP_TO_10, at_most=3).log_files == 3
     assert 0 < oldest_version(store) < 5
 
 
 def test_a_table_that_only_has_the_property_protects_nothing():
     store = table(protocol("appendOnly"), without_checksum=VERSIONS)
-    clean(store, EXPIRED_TO_5)
+    clean(store, DAY_EXPIRED_UP_TO_5)
     assert oldest_version(store) == 5
 
 
@@ -118,7 +119,7 @@ def test_the_log_stays_if_its_oldest_needed_version_has_an_unsupported_protocol(
     write_checkpoint(load(store, 5), now_ms=NOON_MS)
     for version in VERSIONS:
         store.files[commit_name(version)] = (store.files[commit_name(version)][0], MIDNIGHT_MS + version * DAY_MS)
-    clean(store, EXPIRED_TO_5)
+    clean(store, DAY_EXPIRED_UP_TO_5)
     assert oldest_version(store) == 0
     assert "version 7 is unreadable" in caplog.text and "future" in caplog.text
 
@@ -132,9 +133,9 @@ def test_a_commit_is_deleted_before_its_checkpoint_and_the_checksum_last():
 
 def test_the_next_cleanup_completes_a_killed_cleanup():
     cleaned_store = table()
-    clean(cleaned_store, EXPIRED_TO_5)
+    clean(cleaned_store, DAY_EXPIRED_UP_TO_5)
     for stop in range(1, 12):
         store = table()
-        clean(store, EXPIRED_TO_5, at_most=stop)
-        clean(store, EXPIRED_TO_5)
+        clean(store, DAY_EXPIRED_UP_TO_5, at_most=stop)
+        clean(store, DAY_EXPIRED_UP_TO_5)
         assert store.files.keys() == cleaned_store.files.keys()

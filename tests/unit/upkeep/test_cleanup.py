@@ -24,19 +24,19 @@ from tests.unit.builders import (
     add,
     append_files,
     commit_actions,
+    commit_info,
     create,
-    info,
     load,
     metadata,
     new_store,
     put_raw,
     remove,
 )
-from tests.unit.logs import facts, uuid_name, write_compaction, write_parts, write_v2
+from tests.unit.logs import state_of, uuid_name, write_compaction, write_parts, write_v2
 
 MIDNIGHT_MS = NOON_MS - NOON_MS % DAY_MS
-WEEK = {"delta.logRetentionDuration": "interval 7 days"}
-V2 = Protocol(
+ONE_WEEK_RETENTION = {"delta.logRetentionDuration": "interval 7 days"}
+V2_PROTOCOL = Protocol(
     min_reader_version=3, min_writer_version=7, reader_features=("v2Checkpoint",), writer_features=("v2Checkpoint",)
 )
 
@@ -49,7 +49,7 @@ def set_commit_days(store, days):
     return store
 
 
-def history(count, *, checkpoints=(), configuration=WEEK):
+def history(count, *, checkpoints=(), configuration=ONE_WEEK_RETENTION):
     """A table with one commit a day at noon, from day 0 on."""
     store = append_files(create(new_store(), configuration=configuration), count - 1)
     for version in checkpoints:
@@ -79,11 +79,11 @@ def remaining_versions(store):
 )
 def test_files_before_the_newest_expired_checkpoint_are_deleted(checkpoints, day, oldest_left):
     store = history(14, checkpoints=checkpoints)
-    expected = {v: facts(load(store, v)) for v in range(14)}
+    expected = {v: state_of(load(store, v)) for v in range(14)}
     clean(store, day)
     assert remaining_versions(store) == list(range(oldest_left, 14))
     for version in range(oldest_left, 14):
-        assert facts(load(store, version)) == expected[version]
+        assert state_of(load(store, version)) == expected[version]
     assert [v for v in range(40) if checkpoint_name(v) in store.files] == [c for c in checkpoints if c >= oldest_left]
 
 
@@ -140,10 +140,10 @@ def test_the_hint_never_names_a_deleted_checkpoint():
 def test_in_commit_timestamps_take_precedence_over_file_times():
     protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
     store = new_store()
-    configuration = {**WEEK, "delta.enableInCommitTimestamps": "true"}
-    put_raw(store, 0, [info(inCommitTimestamp=MIDNIGHT_MS), protocol, metadata(configuration)])
+    configuration = {**ONE_WEEK_RETENTION, "delta.enableInCommitTimestamps": "true"}
+    put_raw(store, 0, [commit_info(inCommitTimestamp=MIDNIGHT_MS), protocol, metadata(configuration)])
     for version in range(1, 12):
-        put_raw(store, version, [info(inCommitTimestamp=MIDNIGHT_MS + version * DAY_MS), add(f"f{version}")])
+        put_raw(store, version, [commit_info(inCommitTimestamp=MIDNIGHT_MS + version * DAY_MS), add(f"f{version}")])
     write_checkpoint(load(store, 5), now_ms=NOON_MS)
     set_commit_days(store, [100] * 12)  # the files were copied long after the commits
     clean(store, 12)
@@ -153,7 +153,7 @@ def test_in_commit_timestamps_take_precedence_over_file_times():
 def test_an_interrupted_cleanup_leaves_every_version_that_it_should_keep():
     cleaned_store = history(14, checkpoints=[5, 10])
     files = dict(cleaned_store.files)
-    expected = {v: facts(load(cleaned_store, v)) for v in range(10, 14)}
+    expected = {v: state_of(load(cleaned_store, v)) for v in range(10, 14)}
     clean(cleaned_store, 20)
     for stop in range(len(files) - len(cleaned_store.files)):
         store = new_store()
@@ -169,7 +169,7 @@ def test_an_interrupted_cleanup_leaves_every_version_that_it_should_keep():
             clean(store, 20)
         store.before = lambda _operation, _name: None
         for version, facts_before in expected.items():
-            assert facts(load(store, version)) == facts_before
+            assert state_of(load(store, version)) == facts_before
         assert remaining_versions(store) == list(range(min(remaining_versions(store)), 14))
         clean(store, 20)
         assert store.files == cleaned_store.files
@@ -186,7 +186,9 @@ def main_rows(store, version):
 
 def v2_history():
     store = new_store()
-    commit_actions(store, V2, metadata({**WEEK, "delta.checkpointPolicy": "v2"}), read_version=-1)
+    commit_actions(
+        store, V2_PROTOCOL, metadata({**ONE_WEEK_RETENTION, "delta.checkpointPolicy": "v2"}), read_version=-1
+    )
     append_files(store, 13)
     for version in (5, 10):
         write_checkpoint(load(store, version), now_ms=NOON_MS)
@@ -198,10 +200,10 @@ def test_sidecars_older_than_a_day_are_deleted_with_their_last_checkpoint():
     for name in sidecars(store):
         store.files[name] = (store.files[name][0], MIDNIGHT_MS)
     store.files[f"{SIDECAR_DIR}/in-the-making.parquet"] = (b"", MIDNIGHT_MS + 20 * DAY_MS)
-    before = facts(load(store))
+    before = state_of(load(store))
     assert clean(store, 20).sidecars == 1
     assert len(sidecars(store)) == 2
-    assert facts(load(store)) == before
+    assert state_of(load(store)) == before
 
 
 def test_no_sidecar_is_deleted_if_a_checkpoint_is_unreadable(caplog):
@@ -211,7 +213,7 @@ def test_no_sidecar_is_deleted_if_a_checkpoint_is_unreadable(caplog):
     assert clean(store, 20).log_files > 0
     assert sidecars(store) == before and "cannot be read" in caplog.text
     classic = [name for name in store.files if name.endswith("checkpoint.parquet")]
-    assert classic == [checkpoint_name(10)]  # the classic copy of a readable checkpoint
+    assert classic == [checkpoint_name(10)]  # cleanup writes a classic copy of the checkpoint that it keeps
 
 
 def test_a_log_that_was_never_cleaned_up_is_cleaned_up_in_parts():
@@ -227,14 +229,18 @@ def test_a_reader_without_v2_checkpoints_still_finds_the_protocol():
     store = v2_history()
     clean(store, 20)
     assert checkpoint_name(10) in store.files
-    expected = facts(load(store))
+    expected = state_of(load(store))
     store.files = {n: f for n, f in store.files.items() if ".checkpoint." not in n or n == checkpoint_name(10)}
-    assert facts(load(store)) == expected
+    assert state_of(load(store)) == expected
 
 
 def test_every_checkpoint_is_followed_by_a_cleanup_unless_a_property_disables_it():
     for enabled in ("true", "false"):
-        configuration = {**WEEK, "delta.checkpointInterval": "5", "delta.enableExpiredLogCleanup": enabled}
+        configuration = {
+            **ONE_WEEK_RETENTION,
+            "delta.checkpointInterval": "5",
+            "delta.enableExpiredLogCleanup": enabled,
+        }
         store = history(5, configuration=configuration)
         write_checkpoint(load(store, 3), now_ms=NOON_MS)
         append_files(store, 1)
@@ -251,47 +257,49 @@ def test_nothing_is_deleted_from_a_young_log():
 
 @given(
     removed=st.lists(st.booleans(), min_size=6, max_size=16),
-    kinds=st.dictionaries(st.integers(1, 15), st.sampled_from("cpjm"), max_size=4),
+    kinds=st.dictionaries(
+        st.integers(1, 15), st.sampled_from(["classic", "parquet", "json", "multi-part"]), max_size=4
+    ),
     compactions=st.lists(st.tuples(st.integers(0, 15), st.integers(1, 5)), max_size=3),
     day=st.integers(5, 30),
 )
 @examples(20)
 def test_every_version_inside_the_retention_reads_as_before(removed, kinds, compactions, day):
-    store = create(new_store(), add("f0"), configuration=WEEK)
+    store = create(new_store(), add("f0"), configuration=ONE_WEEK_RETENTION)
     for version, removes_previous in enumerate(removed, 1):
         commit_actions(store, *([remove(f"f{version - 1}")] if removes_previous else []), add(f"f{version}"))
     last = len(removed)
     set_commit_days(store, range(last + 1))
-    expected = {v: facts(load(store, v)) for v in range(last + 1)}
+    expected = {v: state_of(load(store, v)) for v in range(last + 1)}
     for version, kind in kinds.items():
-        if version <= last and kind == "c":
+        if version <= last and kind == "classic":
             write_checkpoint(load(store, version), now_ms=NOON_MS)
-        elif version <= last and kind == "m":
+        elif version <= last and kind == "multi-part":
             write_parts(store, version, 2)
         elif version <= last:
-            write_v2(store, version, uuid_name(version, "json" if kind == "j" else "parquet"), sidecars=version % 3)
+            write_v2(store, version, uuid_name(version, "json" if kind == "json" else "parquet"), sidecars=version % 3)
     for first, length in compactions:
         if first + length <= last:
             write_compaction(store, first, first + length)
     clean(store, day)
     for version in range(max(0, min(last, day - 8)), last + 1):
-        assert facts(Snapshot.load(store, version)) == expected[version]
+        assert state_of(Snapshot.load(store, version)) == expected[version]
 
 
-TMP = "80a083e8-7026-4e79-81be-64bd76c43a11.tmp"
-TEMPORARY = (
-    f"_delta_log/.{3:020d}.json.{TMP}",
-    f"_delta_log/..{3:020d}.json.{TMP}.crc",
-    f"_delta_log/.{3:020d}.checkpoint.parquet.{TMP}",
-    f"_delta_log/._last_checkpoint.{TMP}",
-    f"{SIDECAR_DIR}/.x.parquet.{TMP}",
+TEMPORARY_SUFFIX = "80a083e8-7026-4e79-81be-64bd76c43a11.tmp"
+TEMPORARY_FILES = (
+    f"_delta_log/.{3:020d}.json.{TEMPORARY_SUFFIX}",
+    f"_delta_log/..{3:020d}.json.{TEMPORARY_SUFFIX}.crc",
+    f"_delta_log/.{3:020d}.checkpoint.parquet.{TEMPORARY_SUFFIX}",
+    f"_delta_log/._last_checkpoint.{TEMPORARY_SUFFIX}",
+    f"{SIDECAR_DIR}/.x.parquet.{TEMPORARY_SUFFIX}",
 )
 OTHER_FILES = (
     f"_delta_log/.{3:020d}.json.crc",  # a checksum file of Hadoop for a commit
     f"_delta_log/.{3:020d}.json.tmp",
     "_delta_log/.nfs000001",
-    f"_delta_log/{3:020d}.json.{TMP}",
-    f".{3:020d}.json.{TMP}",
+    f"_delta_log/{3:020d}.json.{TEMPORARY_SUFFIX}",
+    f".{3:020d}.json.{TEMPORARY_SUFFIX}",
 )
 
 
@@ -303,9 +311,11 @@ def test_old_temporary_files_of_killed_writers_are_deleted_though_nothing_else_h
 ):
     store = create(new_store(), configuration={"delta.logRetentionDuration": f"{retention} days"})
     now_ms = MIDNIGHT_MS + DAY_MS * 2 // 3
-    for name in (*TEMPORARY, *OTHER_FILES):
+    for name in (*TEMPORARY_FILES, *OTHER_FILES):
         store.files[name] = (b"x", int(now_ms - age_days * DAY_MS))
     store.files[commit_name(0)] = (store.files[commit_name(0)][0], now_ms)
-    assert clean_log(load(store), now_ms=now_ms) == CleanupResult(temporary_files=len(TEMPORARY) if are_deleted else 0)
+    assert clean_log(load(store), now_ms=now_ms) == CleanupResult(
+        temporary_files=len(TEMPORARY_FILES) if are_deleted else 0
+    )
     assert set(OTHER_FILES) <= set(store.files)
-    assert set(TEMPORARY).isdisjoint(store.files) is are_deleted
+    assert set(TEMPORARY_FILES).isdisjoint(store.files) is are_deleted

@@ -18,12 +18,12 @@ from tests.support.fuzzing import examples
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
-    Requests,
+    RequestLog,
     add,
     append_files,
     commit_actions,
+    commit_info,
     create,
-    info,
     load,
     metadata,
     new_store,
@@ -33,7 +33,7 @@ from tests.unit.builders import (
     txn,
     vector,
 )
-from tests.unit.logs import facts, uuid_name, write_checksum, write_compaction, write_v2
+from tests.unit.logs import state_of, uuid_name, write_checksum, write_compaction, write_v2
 
 KEYS = [("a", None), ("b", None), ("c d", None), ("a", "v"), ("a", "w"), ("b", "v")]
 
@@ -58,25 +58,25 @@ def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(c
         metadata_actions = [metadata({"k": str(version)})] if has_metadata else []
         put_raw(store, version, [*actions, txn(f"app {app}", version), *metadata_actions])
     last = len(commits)
-    expected = [facts(load(store, version)) for version in range(last + 1)]
+    expected = [state_of(load(store, version)) for version in range(last + 1)]
     versions = st.integers(0, last)
     for first, end in data.draw(st.lists(st.tuples(versions, versions), max_size=4), label="compactions"):
         if first < end:
             write_compaction(store, first, end)
     for version, kind in data.draw(
-        st.lists(st.tuples(versions, st.sampled_from("cpj")), max_size=2), label="checkpoints"
+        st.lists(st.tuples(versions, st.sampled_from(["classic", "parquet", "json"])), max_size=2), label="checkpoints"
     ):
-        if kind == "c":
+        if kind == "classic":
             write_checkpoint(load(store, version), now_ms=NOON_MS)
         else:
-            write_v2(store, version, uuid_name(version, "json" if kind == "j" else "parquet"), sidecars=version % 3)
+            write_v2(store, version, uuid_name(version, "json" if kind == "json" else "parquet"), sidecars=version % 3)
     for version in range(last + 1):
-        assert facts(load(store, version)) == expected[version]
+        assert state_of(load(store, version)) == expected[version]
 
 
 @pytest.fixture
 def log():
-    """Versions 0 to 6 add `f<version>` each; 5 removes `f1` and `f3`. A compaction has the versions 2 to 5."""
+    """Versions 1 to 4 and 6 add `f<version>`, and 5 removes `f1` and `f3`. A compaction covers the versions 2 to 5."""
     store = append_files(create(new_store()), 4)
     commit_actions(store, remove("f1"), remove("f3"))
     append_files(store, 1)
@@ -88,7 +88,7 @@ EXPECTED = ["f2", "f4", "f6"]
 
 
 def test_a_compaction_is_read_and_its_commits_are_not(log):
-    requests = Requests(log)
+    requests = RequestLog(log)
     assert paths(load(log)) == EXPECTED
     read_names = [name for operation, name in requests.accesses if operation in ("read", "read_start", "open")]
     compaction = compaction_name(2, 5).rpartition("/")[2]
@@ -102,7 +102,7 @@ def test_the_commits_within_a_compaction_may_be_missing(log):
 
 
 def test_the_provenance_comes_from_a_commit_within_a_compaction(log):
-    put_raw(log, 7, [info(operation="LAST"), add("f7")])
+    put_raw(log, 7, [commit_info(operation="LAST"), add("f7")])
     write_compaction(log, 6, 7)
     assert load(log).commit_info == {"operation": "LAST"}
     del log.files[commit_name(7)]
@@ -130,7 +130,7 @@ def test_a_vanished_compaction_is_replaced_by_its_commits(log):
 
 def test_a_damaged_commit_raises_an_error(log):
     log.files[commit_name(6)] = (b'{"add":{"path":"a","size":"x"}}', 0)
-    with pytest.raises(CorruptLogError, match=f"{commit_name(6)} has a add whose `size` is 'x'"):
+    with pytest.raises(CorruptLogError, match=f"{commit_name(6)} contains an invalid add action: `size` is 'x'"):
         load(log)
 
 
@@ -155,12 +155,12 @@ def test_a_written_compaction_has_the_state_of_its_commits(commits, data):
         metadata_actions = [metadata({"k": "v"})] if has_metadata else []
         put_raw(store, version, [*actions, txn(f"app {app}", version), *metadata_actions])
     last = len(commits)
-    expected = [facts(load(store, version)) for version in range(last + 1)]
+    expected = [state_of(load(store, version)) for version in range(last + 1)]
     first = data.draw(st.integers(0, last - 1), label="first")
     assert compaction.write_compaction(store, first, last)
     for version in range(first + 1, last):
         del store.files[commit_name(version)]
-    assert facts(load(store, last)) == expected[last]
+    assert state_of(load(store, last)) == expected[last]
 
 
 def test_unknown_fields_survive_in_a_compaction():
@@ -180,9 +180,9 @@ def test_an_add_counts_before_a_remove_of_the_same_commit(actions):
     store = create(new_store(), add("a"))
     put_raw(store, 1, actions)
     append_files(store, 1)
-    expected = facts(load(store))
+    expected = state_of(load(store))
     assert compaction.write_compaction(store, 1, 2)
-    assert load(store).segment.compactions and facts(load(store)) == expected
+    assert load(store).segment.compactions and state_of(load(store)) == expected
 
 
 def test_a_range_with_a_gap_or_too_large_gets_no_compaction(monkeypatch):
@@ -226,17 +226,17 @@ def test_an_unreconciled_compaction_is_not_used_while_its_commits_exist(actions,
     store = create(new_store(), add("f0"))
     for version, action in enumerate(actions, 1):
         put_raw(store, version, [action])
-    expected = facts(load(store))
+    expected = state_of(load(store))
     if has_checksum:
         write_checksum(store, 2)
     lines = b"".join(store.files[commit_name(version)][0] for version in range(1, 3))
     store.files[compaction_name(1, 2)] = (lines, 0)
     caplog.set_level(logging.WARNING)
-    assert facts(load(store)) == expected
+    assert state_of(load(store)) == expected
     assert "was never reconciled" in caplog.text
     del store.files[commit_name(1)]
     with pytest.raises(CorruptLogError, match="was never reconciled"):
-        facts(load(store))
+        state_of(load(store))
 
 
 def test_a_compaction_keeps_both_vectors_of_a_file():

@@ -1,4 +1,4 @@
-"""Symlink manifests name the files of the newest version, also after commits of concurrent writers."""
+"""Symlink manifests list the files of the newest version, also after concurrent commits."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def folders(store):
 
 
 def commit_files(store, *actions):
-    """Commit files, and do the post-commit work."""
+    """Commit actions, and do the post-commit work."""
     after_commit(store, commit_actions(store, *actions))
 
 

@@ -101,12 +101,12 @@ def test_an_unreadable_log_or_an_invalid_interval_only_warns(caplog):
     assert len(caplog.records) == 2 and not checkpoints(store)
 
 
-V2 = Protocol(
+V2_PROTOCOL = Protocol(
     min_reader_version=3, min_writer_version=7, reader_features=("v2Checkpoint",), writer_features=("v2Checkpoint",)
 )
 
 
-@pytest.mark.parametrize(("protocol", "policy"), [(PROTOCOL, "classic"), (V2, "v2")])
+@pytest.mark.parametrize(("protocol", "policy"), [(PROTOCOL, "classic"), (V2_PROTOCOL, "v2")])
 def test_delta_rs_reads_a_table_after_all_post_commit_work(tmp_path, protocol, policy):
     store = LocalLogStore(str(tmp_path))
     properties = {"delta.checkpointInterval": "15", "delta.checkpointPolicy": policy}

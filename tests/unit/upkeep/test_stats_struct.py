@@ -137,7 +137,7 @@ def partitions(kind, *rows):
     return PartitionStruct(table).parse(pa.chunked_array([pa.array(rows, MAP)]))
 
 
-def test_partition_values_are_typed_with_keys_in_any_case():
+def test_partition_values_are_typed_and_their_keys_are_case_insensitive():
     typed = partitions("date", [("p", "2026-01-01")], [("P", "2026-01-02")], [("p", "")], [("p", None)], [], None)
     assert [row["p"] for row in typed.to_pylist()] == [date(2026, 1, 1), date(2026, 1, 2), None, None, None, None]
 

@@ -1,4 +1,4 @@
-"""The version checksum has the same counts from an earlier checksum and from a full count of the files."""
+"""A version checksum has the same counts if they are derived from an earlier checksum and if all files are counted."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.unit.builders import (
     add,
     append_files,
     commit_actions,
+    commit_info,
     create,
-    info,
     load,
     metadata,
     new_store,
@@ -60,12 +60,18 @@ def test_the_checksum_has_the_in_commit_timestamp_if_the_table_has_it():
     protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
     enabled = metadata({"delta.enableInCommitTimestamps": "true"})
     store = new_store()
-    put_raw(store, 0, [info(inCommitTimestamp=NOON_MS), protocol, enabled])
+    put_raw(store, 0, [commit_info(inCommitTimestamp=NOON_MS), protocol, enabled])
     write_checksum(load(store))
     assert checksum_of(store, 0)["inCommitTimestampOpt"] == NOON_MS
 
 
-KEYS = [("a", None), ("b", None), ("c", "v"), ("d", "w"), ("e", None)]  # a commit adds a path once
+KEYS = [
+    ("a", None),
+    ("b", None),
+    ("c", "v"),
+    ("d", "w"),
+    ("e", None),
+]  # each path occurs once, because a commit adds a path at most once
 steps = st.lists(st.sets(st.integers(0, len(KEYS) - 1), max_size=3), min_size=1, max_size=8)
 
 
@@ -125,10 +131,13 @@ def test_an_earlier_checksum_avoids_a_full_count(full_counts):
 @pytest.mark.parametrize(
     "actions",
     [
-        [info(engineInfo="Apache-Spark/4.0"), add("a", data_change=False)],  # adds the same file again
+        [
+            commit_info(engineInfo="Apache-Spark/4.0"),
+            add("a", data_change=False),
+        ],  # the commit adds the same file again
         [add("a")],
-        [info(engineInfo="deltalite/0.1"), add("a", data_change=False)],
-        [info(engineInfo="deltalite/0.1"), remove("a")],  # the size of the removed file is unknown
+        [commit_info(engineInfo="deltalite/0.1"), add("a", data_change=False)],
+        [commit_info(engineInfo="deltalite/0.1"), remove("a")],  # the size of the removed file is unknown
     ],
 )
 def test_unreliable_commits_cause_a_full_count(actions, full_counts):
@@ -164,7 +173,7 @@ def test_a_checksum_of_another_writer_causes_a_full_count(change, full_counts):
         key: value for key, value in (checksum_of(store, 0) | {"numFiles": 5} | change).items() if value is not None
     }
     if "engineInfo" in change:
-        put_raw(store, 0, [info(txnId=wrong_checksum["txnId"], **change), PROTOCOL, metadata(), add("a")])
+        put_raw(store, 0, [commit_info(txnId=wrong_checksum["txnId"], **change), PROTOCOL, metadata(), add("a")])
     store.files[checksum_name(0)] = (json.dumps(wrong_checksum).encode(), 0)
     append_files(store, 2)
     for version in (1, 2):

@@ -65,7 +65,8 @@ def deleted_rows(store: LogStore, descriptor: Mapping[str, Any]) -> pa.Int64Arra
 def mask_without_rows(positions: pa.Int64Array, start: int, count: int) -> pa.BooleanArray | None:
     """Return a mask of the `count` rows from position `start` on: False for the rows at `positions`.
 
-    `positions` is a result of `deleted_rows`. Returns None if it has none of these rows, so that no filter is needed.
+    `positions` is a result of `deleted_rows`. Returns None if none of these rows is at `positions`, so that
+    no filter is needed.
     """
     first = bisect_left(positions, start, key=lambda position: position.as_py())
     end = bisect_left(positions, start + count, lo=first, key=lambda position: position.as_py())

@@ -1,8 +1,9 @@
 """Casts of a data file's columns to the table's types, without loss of a value.
 
 A file may be older than the table's schema or come from another writer. It may have narrower integers, large strings,
-timestamps in nanoseconds, or structs with fewer fields. Such columns are cast; struct fields match by name. `fit`
-rejects a pair of types that never convert without loss. For other pairs, it rejects values that a cast would change.
+timestamps in nanoseconds, or structs with fewer fields. Such columns are cast; struct fields match by name.
+`cast_without_loss` rejects a pair of types that never convert without loss. For other pairs, it rejects values that a
+cast would change.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class LossyCastError(ValueError):
     """The table's type cannot hold a value of the file; the message is the reason."""
 
 
-def fit(array: pa.Array, target: pa.DataType) -> pa.Array:  # noqa: C901  one arm a kind
+def cast_without_loss(array: pa.Array, target: pa.DataType) -> pa.Array:  # noqa: C901  one branch per kind
     """Cast an array to the table's Arrow type, with the same values.
 
     Raises:
@@ -90,15 +91,20 @@ def fit(array: pa.Array, target: pa.DataType) -> pa.Array:  # noqa: C901  one ar
     if types.is_null(array.type):
         return pa.nulls(len(array), target)
     if types.is_dictionary(array.type):
-        return fit(array.dictionary_decode(), target)
+        return cast_without_loss(array.dictionary_decode(), target)
     if isinstance(array.type, pa.BaseExtensionType):
-        return fit(array.storage, target)
+        return cast_without_loss(array.storage, target)
     if types.is_struct(target) and types.is_struct(array.type):
         return convert_struct(array, target, _members_by_name(array.type, target))
     if types.is_map(target) and types.is_map(array.type):
-        return convert_map(array, target, partial(fit, target=target.key_type), partial(fit, target=target.item_type))
+        return convert_map(
+            array,
+            target,
+            partial(cast_without_loss, target=target.key_type),
+            partial(cast_without_loss, target=target.item_type),
+        )
     if types.is_list(target) and is_list(array.type):
-        return convert_list(array, target, partial(fit, target=target.value_type))
+        return convert_list(array, target, partial(cast_without_loss, target=target.value_type))
     if not _can_hold(target, array.type):
         raise LossyCastError(f"{array.type} cannot be converted to {target}")
     try:
@@ -144,7 +150,9 @@ def convert_map(array: pa.MapArray, target: pa.MapType, key: Convert, item: Conv
 def _members_by_name(source: pa.StructType, target: pa.StructType) -> list[Member]:
     source_names = {f.name.lower(): f.name for f in reversed(list(source))}
     return [
-        (source_names[f.name.lower()], partial(fit, target=f.type)) if f.name.lower() in source_names else None
+        (source_names[f.name.lower()], partial(cast_without_loss, target=f.type))
+        if f.name.lower() in source_names
+        else None
         for f in target
     ]
 

@@ -20,10 +20,10 @@ from pyarrow import types
 from deltalite.columnar.parquet.casts import (
     Convert,
     Member,
+    cast_without_loss,
     convert_list,
     convert_map,
     convert_struct,
-    fit,
     is_list,
     storage_of,
 )
@@ -115,7 +115,7 @@ class Level:
 
     @classmethod
     def of(cls, fields: Iterable[FileField]) -> Level:
-        """Return the fields of a level with their indexes."""
+        """Return the level of these fields, indexed by name and by field id."""
         by_name: dict[str, list[FileField]] = {}
         by_id: dict[int, list[FileField]] = {}
         for field in fields:
@@ -147,7 +147,7 @@ class Layout:
         return tuple(f.leaves.start for f in self.fields)
 
 
-class Layouts:
+class LayoutCache:
     """A cache of the last layout, because most files of a table have the same schema.
 
     Threads may share it. Two threads may build the same layout at the same time.
@@ -174,7 +174,7 @@ class FileColumns:
     """The columns of one data file, for the search of the table's columns.
 
     `leaf_conversion` returns the conversion of a leaf if its values have another meaning, such as Julian dates. It
-    returns None if `casts.fit` is enough. `file` is the name in errors.
+    returns None if `casts.cast_without_loss` is enough. `file` is the name in errors.
     """
 
     layout: Layout
@@ -200,10 +200,10 @@ class FileColumns:
 
     def member(self, physical: StructField, level: Level, path: str) -> FileField | None:
         """Find the field of a level that stores `physical` (of the physical schema); `path` is its name in errors."""
-        number = field_id(physical.metadata) if self.mode is MappingMode.ID else None
-        if number is not None:
+        mapped_id = field_id(physical.metadata) if self.mode is MappingMode.ID else None
+        if mapped_id is not None:
             self._check_has_ids()
-            candidates = level.by_id.get(number, ())
+            candidates = level.by_id.get(mapped_id, ())
         else:
             same_names = level.by_name.get(physical.name.lower(), ())
             candidates = [f for f in same_names if f.name == physical.name] or same_names
@@ -255,7 +255,7 @@ class FileColumns:
                 return MappedColumn(
                     name_in_file=field.name,
                     leaves=tuple(field.leaves),
-                    convert=convert or partial(fit, target=target),
+                    convert=convert or partial(cast_without_loss, target=target),
                     has_table_names=convert is None,
                 )
 

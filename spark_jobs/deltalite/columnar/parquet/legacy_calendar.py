@@ -37,7 +37,7 @@ _CENTURIES_BEFORE = 4_000
 _DAYS_BEFORE = _CENTURIES_BEFORE * 36_525
 
 
-class ForeignClockError(ValueError):
+class UnconvertibleTimestampError(ValueError):
     """A timestamp before 1900 needs a time zone table that only Spark has; the message is the reason."""
 
 
@@ -77,14 +77,14 @@ def gregorian_timestamps(timestamps: pa.Array, time_zone: str) -> pa.Array:
     """Convert Julian timestamps in microseconds; see `gregorian_dates`.
 
     Raises:
-        ForeignClockError: a timestamp is before 1900, and the writer's time zone is not UTC or is unknown.
+        UnconvertibleTimestampError: a timestamp is before 1900, and the writer's time zone is not UTC or is unknown.
     """
     micros = timestamps.cast(pa.int64())
     if not _any_below(micros, _FIRST_MODERN_MICROSECOND):
         return timestamps
     if time_zone not in _UTC_NAMES:
         zone = f"the time zone {time_zone}" if time_zone else "a time zone that it does not name"
-        raise ForeignClockError(f"it holds times before 1900, written by an old Spark in {zone}")
+        raise UnconvertibleTimestampError(f"it holds times before 1900, written by an old Spark in {zone}")
     # Division rounds towards zero, but the day of a time before 1970 needs rounding down.
     correction = pc.if_else(pc.less(micros, 0), _MICROSECONDS_A_DAY - 1, 0)
     days = pc.divide(pc.subtract(micros, correction), _MICROSECONDS_A_DAY)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import types
 
-from deltalite.columnar.parquet.file_columns import FileColumns, FileField, Layouts, Level
+from deltalite.columnar.parquet.file_columns import FileColumns, FileField, LayoutCache, Level
 from deltalite.protocol.arrow_schema import type_from_arrow
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.schema import ArrayType, DataType, MapType, StructType
@@ -22,7 +22,7 @@ class NarrowerColumns:
 
     def __init__(self, table: TableSchema) -> None:
         self._table = table
-        self._layouts = Layouts()
+        self._layouts = LayoutCache()
 
     def are_in(self, footer: pq.FileMetaData, name: str) -> bool:
         """Whether the file stores a column, or a part of a column, with a narrower type than the table's type.

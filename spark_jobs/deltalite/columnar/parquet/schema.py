@@ -37,7 +37,7 @@ def schema_of_file(footer: pq.FileMetaData) -> StructType:
     """
     if _VARIANT_ANNOTATION in str(footer.schema) or _SPARK_VARIANT in (footer.metadata or {}).get(_SPARK_SCHEMA, b""):
         raise SchemaMismatchError(
-            "It has a column with variants, which this release does not find in files that are in no table.",
+            "It has a column with variants, which this release does not support in a file outside of a Delta table.",
             remedy="Write the rows to a new table with DeltaWriteOperator.",
         )
     leaves = iter(range(footer.num_columns))

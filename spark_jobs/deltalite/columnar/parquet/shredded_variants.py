@@ -78,7 +78,10 @@ class _Dictionaries:
 
 
 _Typed = Callable[[pa.Array, Sequence[int], _Dictionaries], Sequence[Any]]
-"""Converts the typed values of a group (None for null); the second argument is the table's row of each value."""
+"""Converts the typed values of a group (None for null).
+
+The second argument contains the row of each value in the array of variants.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,9 @@ class _Group:
     is_object: bool
 
     def encoded(self, array: pa.Array, rows: Sequence[int], dictionaries: _Dictionaries) -> _Encoded:
-        """Return the encoded value of each element, None if it is missing; `rows` has the table's row of each element.
+        """Return the encoded value of each element, None if it is missing.
+
+        `rows` contains the row of each element in the array of variants.
 
         Raises:
             BrokenVariantError: a value is invalid.
@@ -201,7 +206,7 @@ def _encode_lists(group: _Group, array: pa.Array, rows: Sequence[int], dictionar
     ]
 
 
-def _scalar_encoder(data_type: pa.DataType) -> Callable[[pa.Array], _Encoded]:  # noqa: C901  one arm a type
+def _scalar_encoder(data_type: pa.DataType) -> Callable[[pa.Array], _Encoded]:  # noqa: C901  one branch per type
     """Return the encoder for arrays of a type. Raises `BrokenVariantError` for a type that variants do not have."""
     if types.is_boolean(data_type):
         return partial(_encode_each, encoding.encode_boolean)

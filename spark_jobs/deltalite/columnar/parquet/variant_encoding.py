@@ -142,7 +142,7 @@ def encode_object(members: Mapping[bytes, bytes], ids: Mapping[bytes, int]) -> b
 
 
 def names_of(metadata: bytes) -> list[bytes]:
-    """Decode the names in the dictionary of a metadata, by id.
+    """Decode the names in the dictionary of a variant's metadata. The index of a name is its id.
 
     Raises:
         BrokenVariantError: the metadata is invalid, or does not have version 1.

@@ -21,7 +21,7 @@ from deltalite.columnar.predicates.predicate import (
     Unknown,
 )
 
-_MAX_VARIANTS = 20_000
+_MAX_SPELLINGS = 20_000
 
 
 def on_stored_texts(leaf: Leaf) -> Predicate:
@@ -56,7 +56,7 @@ def _stored_text_predicate(leaf: Leaf) -> Predicate | None:
 
 def _one_of(column: Path, texts: tuple[str, ...]) -> Predicate | None:
     """Return the predicate that the stored text is one of `texts`, with all, some or none of its trailing blanks."""
-    if sum(len(text) - len(text.rstrip(" ")) + 1 for text in texts) > _MAX_VARIANTS:
+    if sum(len(text) - len(text.rstrip(" ")) + 1 for text in texts) > _MAX_SPELLINGS:
         return None
-    variants = (text[:end] for text in texts for end in range(len(text.rstrip(" ")), len(text) + 1))
-    return In(column, tuple(dict.fromkeys(variants)))
+    spellings = (text[:end] for text in texts for end in range(len(text.rstrip(" ")), len(text) + 1))
+    return In(column, tuple(dict.fromkeys(spellings)))

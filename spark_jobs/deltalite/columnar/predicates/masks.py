@@ -44,7 +44,7 @@ class Masks:
 
 
 def has_bits(masks: int | Masks, count: int) -> pa.BooleanArray:
-    """Return whether the mask of each of `count` files has any bit."""
+    """Return for each of `count` files whether its mask has any bit."""
     return pa.repeat(pa.scalar(bool(masks)), count) if isinstance(masks, int) else pc.not_equal(masks.array, 0)
 
 

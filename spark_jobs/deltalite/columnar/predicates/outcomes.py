@@ -67,7 +67,7 @@ class Facts(Protocol):
         """Return how the values may compare with a literal that is not null."""
 
     def nearest_relations(self, literals: Sequence[Any]) -> Sequence[Relations]:
-        """Return `relations` to the literals that decide whether a value may equal or always equals a literal.
+        """Return `relations` to the literals that decide `In`: may a value equal one of them, and does it always?
 
         The literals are not null, and have the order of `In`.
         """

@@ -185,7 +185,7 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def literal_fits(value: Any, data_type: DataType) -> bool:  # noqa: C901  one arm a kind
+def literal_fits(value: Any, data_type: DataType) -> bool:  # noqa: C901  one branch per kind
     """Whether a Python value can be compared with a column of the type, with SQL's meaning.
 
     - integer and decimal columns: int, and Decimal unless infinite or NaN

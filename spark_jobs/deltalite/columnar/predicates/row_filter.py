@@ -51,17 +51,21 @@ _NAN_EQUAL = {Operator.EQ, Operator.NULL_SAFE_EQ, Operator.LT_EQ, Operator.GT_EQ
 _WIDEST_DECIMAL = 76
 
 
-def truths(batch: pa.RecordBatch, predicate: Predicate) -> pa.Array:  # noqa: C901  one arm a kind
+def truth_values(batch: pa.RecordBatch, predicate: Predicate) -> pa.Array:  # noqa: C901  one branch per kind
     """Return the truth value of a bound predicate for each row: a boolean array with null for NULL."""
     match predicate:
         case Constant(truth):
             return _constant(truth, batch.num_rows)
         case And(children):
-            return reduce(pc.and_kleene, (truths(batch, child) for child in children), _constant(True, batch.num_rows))
+            return reduce(
+                pc.and_kleene, (truth_values(batch, child) for child in children), _constant(True, batch.num_rows)
+            )
         case Or(children):
-            return reduce(pc.or_kleene, (truths(batch, child) for child in children), _constant(False, batch.num_rows))
+            return reduce(
+                pc.or_kleene, (truth_values(batch, child) for child in children), _constant(False, batch.num_rows)
+            )
         case Not(child):
-            return pc.invert(truths(batch, child))
+            return pc.invert(truth_values(batch, child))
         case IsNull(column):
             return pc.is_null(column_values(batch, column))
         case IsNotNull(column):

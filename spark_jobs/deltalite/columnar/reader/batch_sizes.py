@@ -35,7 +35,7 @@ class BatchLimits:
     bytes: int
 
 
-def first_rows(
+def rows_of_first_batch(
     limits: BatchLimits, footer: pq.FileMetaData, groups: RowGroups, leaves: Sequence[int], filler_bytes: int
 ) -> int:
     """Return the number of rows of the first batch of adjacent row groups.
@@ -61,8 +61,8 @@ def first_rows(
     return max(min(limits.rows, max(safe_rows, min(possible_rows, _FIRST_ROWS))), 1)
 
 
-def next_rows(limits: BatchLimits, batch: pa.RecordBatch, filler_bytes: int) -> int:
-    """Return the number of rows of the batch after `batch`, which is not empty; `filler_bytes` as in `first_rows`."""
+def rows_of_next_batch(limits: BatchLimits, batch: pa.RecordBatch, filler_bytes: int) -> int:
+    """Return the number of rows of the batch after `batch`, which is not empty; see `rows_of_first_batch`."""
     rows: int = batch.num_rows
     size: int = batch.nbytes + filler_bytes * rows
     rows_within_bytes = limits.bytes * rows // max(size, 1)

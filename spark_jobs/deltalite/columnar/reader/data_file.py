@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltalite.errors import InvalidRequestError
-from deltalite.protocol.row_tracking import ROW_IDS
+from deltalite.protocol.row_tracking import ROW_ID_FIELDS
 
 Descriptor = Mapping[str, Any]
 """The `deletionVector` of a file action: storageType, pathOrInlineDv, offset, sizeInBytes, cardinality."""
@@ -59,9 +59,10 @@ class DataFile:
 def data_files(files: pa.Table) -> Iterator[DataFile]:
     """Yield the files of a snapshot's table of files, in order.
 
-    `files` has the columns `path` and `partitionValues`. It may have `deletionVector` and the columns of `ROW_IDS`.
+    `files` has the columns `path` and `partitionValues`. It may have `deletionVector` and the columns in
+    `ROW_ID_FIELDS`.
     """
-    optional_columns = [name for name in ("deletionVector", *ROW_IDS) if name in files.column_names]
+    optional_columns = [name for name in ("deletionVector", *ROW_ID_FIELDS) if name in files.column_names]
     columns = ["path", "partitionValues", *optional_columns]
     for batch in files.select(columns).to_batches(max_chunksize=_FILES_AT_A_TIME):
         for row in batch.to_pylist():

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from deltalite.columnar.parquet.casts import LossyCastError, fit
+from deltalite.columnar.parquet.casts import LossyCastError, cast_without_loss
 from deltalite.columnar.predicates.filters import resolve_column
 from deltalite.columnar.predicates.predicate import Path
 from deltalite.columnar.predicates.row_filter import column_values
@@ -46,34 +46,34 @@ class EqualityDeletes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _KeyColumn:
     """One column of a key: its distinct values, and the distinct numbers of the keys up to this column."""
 
     path: Path
     values: pa.Array
-    prefixes: pa.Array
+    prefix_numbers: pa.Array
 
 
 @dataclass(frozen=True, slots=True)
 class BoundDeletes:
     """Equality deletes that are bound to a table's schema."""
 
-    steps: tuple[_Step, ...]
+    key_columns: tuple[_KeyColumn, ...]
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """The columns of a row's key, spelled as in the schema."""
-        return tuple(step.path for step in self.steps)
+        return tuple(key_column.path for key_column in self.key_columns)
 
     def deleted_mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Return a mask of the rows with a deleted key, without nulls. The batch has the table's types."""
-        if len(self.steps) == 1:
-            return pc.is_in(column_values(batch, self.steps[0].path), value_set=self.steps[0].values)
+        if len(self.key_columns) == 1:
+            return pc.is_in(column_values(batch, self.key_columns[0].path), value_set=self.key_columns[0].values)
         number = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
-        for step in self.steps:
-            index = pc.index_in(column_values(batch, step.path), value_set=step.values).cast(pa.int64())
-            combined = pc.add(pc.multiply(number, len(step.values)), index)
-            number = pc.index_in(combined, value_set=step.prefixes).cast(pa.int64())
+        for key_column in self.key_columns:
+            index = pc.index_in(column_values(batch, key_column.path), value_set=key_column.values).cast(pa.int64())
+            combined = pc.add(pc.multiply(number, len(key_column.values)), index)
+            number = pc.index_in(combined, value_set=key_column.prefix_numbers).cast(pa.int64())
         return pc.is_valid(number)
 
 
@@ -84,7 +84,7 @@ def bind_deletes(deletes: EqualityDeletes, schema: StructType) -> BoundDeletes:
         InvalidRequestError: a column does not exist or has a nested type, or a key does not fit its column.
     """
     number = pa.repeat(pa.scalar(0, pa.int64()), deletes.keys.num_rows)
-    steps = []
+    key_columns = []
     for name in deletes.columns:
         path, data_type = resolve_column(name, schema)
         target = type_to_arrow(data_type)
@@ -97,10 +97,10 @@ def bind_deletes(deletes: EqualityDeletes, schema: StructType) -> BoundDeletes:
         distinct_values = pc.unique(keys)
         index = pc.index_in(keys, value_set=distinct_values).cast(pa.int64())
         combined = pc.add(pc.multiply(number, len(distinct_values)), index)
-        prefixes = pc.unique(combined)
-        number = pc.index_in(combined, value_set=prefixes).cast(pa.int64())
-        steps.append(_Step(path, distinct_values, prefixes))
-    return BoundDeletes(tuple(steps))
+        prefix_numbers = pc.unique(combined)
+        number = pc.index_in(combined, value_set=prefix_numbers).cast(pa.int64())
+        key_columns.append(_KeyColumn(path, distinct_values, prefix_numbers))
+    return BoundDeletes(tuple(key_columns))
 
 
 def any_deleted_mask(deletes: Sequence[BoundDeletes], batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -110,7 +110,7 @@ def any_deleted_mask(deletes: Sequence[BoundDeletes], batch: pa.RecordBatch) -> 
 
 def _cast_keys(keys: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.Array:
     try:
-        return fit(keys.combine_chunks(), target)
+        return cast_without_loss(keys.combine_chunks(), target)
     except LossyCastError as error:
         raise InvalidRequestError(
             f"The keys of the equality deletes are {keys.type} for the column '{name}', which is {target}: {error}.",

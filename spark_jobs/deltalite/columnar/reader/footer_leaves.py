@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 
 class NoLeaf(Enum):
-    """The reason for a path without a leaf: the file lacks the column, or the column is nested."""
+    """The reason for a path without a leaf.
+
+    - `ABSENT`: the column is null in each row, because the file lacks it or its type is void.
+    - `UNKNOWN`: the column is nested, or the schema lacks it.
+    """
 
     ABSENT = "absent"
     UNKNOWN = "unknown"

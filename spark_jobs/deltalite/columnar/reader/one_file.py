@@ -23,12 +23,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from deltalite.columnar.parquet.casts import Convert, LossyCastError, fit
+from deltalite.columnar.parquet.casts import Convert, LossyCastError, cast_without_loss
 from deltalite.columnar.parquet.file_columns import FileColumns, FileField, Layout, MappedColumn
 from deltalite.columnar.parquet.files import OpenedFile, open_data_file
 from deltalite.columnar.parquet.legacy_calendar import (
     Calendar,
-    ForeignClockError,
+    UnconvertibleTimestampError,
     calendar_of,
     gregorian_dates,
     gregorian_timestamps,
@@ -36,12 +36,13 @@ from deltalite.columnar.parquet.legacy_calendar import (
 from deltalite.columnar.parquet.variant_encoding import BrokenVariantError
 from deltalite.columnar.predicates.outcomes import UNKNOWN_COLUMN, ColumnFacts
 from deltalite.columnar.predicates.predicate import EVERYTHING, Path
-from deltalite.columnar.predicates.row_filter import truths
-from deltalite.columnar.reader.batch_sizes import first_rows, next_rows
+from deltalite.columnar.predicates.row_filter import truth_values
+from deltalite.columnar.reader.batch_sizes import rows_of_first_batch, rows_of_next_batch
 from deltalite.columnar.reader.data_file import DataFile
 from deltalite.columnar.reader.equality_deletes import any_deleted_mask
 from deltalite.columnar.reader.footer_leaves import FooterLeaves, NoLeaf, is_julian
-from deltalite.columnar.reader.plan import Reading
+from deltalite.columnar.reader.plan import ReadPlan
+from deltalite.columnar.reader.position_selection import RowSelection, load_selection
 from deltalite.columnar.reader.projection import MetadataColumn
 from deltalite.columnar.reader.row_groups import (
     RowGroups,
@@ -51,7 +52,6 @@ from deltalite.columnar.reader.row_groups import (
     select_by_predicate,
     select_by_range,
 )
-from deltalite.columnar.reader.row_marks import RowSelection, load_selection
 from deltalite.columnar.skipping.file_facts import facts_from_partition
 from deltalite.errors import CorruptDataFileError, CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.partition_values import partition_scalar, partition_text, with_location
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 _NO_VALUE = ColumnFacts(may_be_value=False)
 
 
-def read_file(store: LogStore, file: DataFile, reading: Reading) -> Iterator[pa.RecordBatch]:
+def read_file(store: LogStore, file: DataFile, reading: ReadPlan) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file, or of a part of a file, in the result's schema.
 
     The batches are in the order of the file, and not empty.
@@ -121,7 +121,7 @@ class _Source:
     footer: pq.FileMetaData
     size_bytes: int
     full_path: str
-    reading: Reading
+    reading: ReadPlan
     columns: FileColumns
     mapped_columns: tuple[MappedColumn | None, ...]
     positions: tuple[int | None, ...]
@@ -130,12 +130,12 @@ class _Source:
 
     @classmethod
     def of(
-        cls, opened: OpenedFile, file: DataFile, full_path: str, reading: Reading, constants: Mapping[str, _Constant]
+        cls, opened: OpenedFile, file: DataFile, full_path: str, reading: ReadPlan, constants: Mapping[str, _Constant]
     ) -> _Source:
         footer = opened.parquet.metadata
         calendar = calendar_of(footer.metadata)
         columns = FileColumns(
-            layout=reading.layouts.of(opened.parquet.schema_arrow),
+            layout=reading.layout_cache.of(opened.parquet.schema_arrow),
             mode=reading.table.mode,
             file=full_path,
             leaf_conversion=lambda field, target: _calendar_conversion(field, target, calendar, footer),
@@ -179,13 +179,13 @@ class _Source:
         filler_bytes = sum(self._filler(index, 1).nbytes for index, column in enumerate(columns) if column is None)
         # `ParquetFile` takes dotted paths, which are ambiguous if a name contains a dot.
         batches = reader.iter_batches(
-            first_rows(self.reading.limits, self.footer, groups, leaves, filler_bytes),
+            rows_of_first_batch(self.reading.limits, self.footer, groups, leaves, filler_bytes),
             row_groups=list(groups.groups),
             column_indices=leaves,
             use_threads=self.reading.use_threads,
         )
         for batch in batches:
-            reader.set_batch_size(next_rows(self.reading.limits, batch, filler_bytes))
+            reader.set_batch_size(rows_of_next_batch(self.reading.limits, batch, filler_bytes))
             yield batch
 
     def rows_of(self, batch: pa.RecordBatch, first_row: int, selection: RowSelection, name: str) -> pa.RecordBatch:
@@ -200,7 +200,7 @@ class _Source:
             not_deleted = not_deleted_by_key if not_deleted is None else pc.and_(not_deleted, not_deleted_by_key)
         optional_masks = [selection.requested_mask(first_row, count), None if reading.keeps_deleted else not_deleted]
         if reading.predicate != EVERYTHING:
-            optional_masks.append(truths(converted, reading.predicate))
+            optional_masks.append(truth_values(converted, reading.predicate))
         result = converted if reading.is_whole else self._result(converted, first_row, name, not_deleted)
         masks = [mask for mask in optional_masks if mask is not None]
         return result.filter(reduce(pc.and_kleene, masks)) if masks else result
@@ -213,7 +213,7 @@ class _Source:
         arrays = [
             self._metadata_values(item, converted, first_row, name, not_deleted)
             if isinstance(item, MetadataColumn)
-            else fit(converted.column(item.name), target.type)
+            else cast_without_loss(converted.column(item.name), target.type)
             for item, target in items
         ]
         return assemble_batch(arrays, self.reading.result, converted.num_rows)
@@ -267,7 +267,7 @@ class _Source:
                 f"{error}.",
                 remedy="Rewrite the file with the engine that wrote it, or leave the column out.",
             ) from error
-        except ForeignClockError as error:
+        except UnconvertibleTimestampError as error:
             raise UnsupportedFeatureError(
                 f"Column '{field.name}' of the data file '{self.full_path}' cannot be read: {error}.",
                 remedy="Read the file with Spark in the time zone of its writer.",
@@ -314,7 +314,7 @@ def _batch_positions(layout: Layout, columns: Sequence[MappedColumn | None]) -> 
     return tuple(None if number is None else positions[number] for number in numbers)
 
 
-def _constants(file: DataFile, reading: Reading) -> dict[str, _Constant]:
+def _constants(file: DataFile, reading: ReadPlan) -> dict[str, _Constant]:
     """Return the values of the partition columns to read, by logical name."""
     keys = reading.table.partition_keys
     constants = {}
@@ -334,8 +334,10 @@ def _calendar_conversion(
 ) -> Convert | None:
     """Return the conversion of a leaf from the Julian calendar; None if the file has Gregorian days in the leaf."""
     if types.is_date(field.type) and calendar.julian_datetime:
-        return lambda array: fit(gregorian_dates(array), target)
+        return lambda array: cast_without_loss(gregorian_dates(array), target)
     if types.is_timestamp(field.type) and is_julian(field, calendar, footer):
         micros = pa.timestamp("us", field.type.tz)
-        return lambda array: fit(gregorian_timestamps(fit(array, micros), calendar.time_zone), target)
+        return lambda array: cast_without_loss(
+            gregorian_timestamps(cast_without_loss(array, micros), calendar.time_zone), target
+        )
     return None

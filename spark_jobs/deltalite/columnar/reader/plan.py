@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from deltalite.columnar.parquet.file_columns import Layouts
+from deltalite.columnar.parquet.file_columns import LayoutCache
 from deltalite.columnar.predicates.binding import bind
 from deltalite.columnar.predicates.predicate import EVERYTHING, Predicate, columns_of
-from deltalite.columnar.predicates.row_filter import truths
+from deltalite.columnar.predicates.row_filter import truth_values
 from deltalite.columnar.reader.batch_sizes import BatchLimits
 from deltalite.columnar.reader.equality_deletes import BoundDeletes, EqualityDeletes, bind_deletes
 from deltalite.columnar.reader.projection import MetadataColumn, Projection, leaf_paths, project, restrict
@@ -29,14 +29,14 @@ DEFAULT_BATCH_SIZE = 32_768
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReadPlan:
     """The validated plan of a read, from `plan_reading`.
 
     - `read`, `read_physical`: the columns to read, in the same order, with logical and physical names. If the result
       has row ids, the columns of `row_ids` are at the end.
     - `read_arrow`: the Arrow schema of the columns to read.
     - `use_threads`: whether Arrow decodes columns in parallel.
-    - `layouts`: a cache that all files share.
+    - `layout_cache`: a cache that all files share.
     """
 
     table: TableSchema
@@ -50,7 +50,7 @@ class Reading:
     limits: BatchLimits
     use_threads: bool
     row_ids: RowIdColumns | None = None
-    layouts: Layouts = field(default_factory=Layouts, compare=False)
+    layout_cache: LayoutCache = field(default_factory=LayoutCache, compare=False)
 
     @property
     def is_whole(self) -> bool:
@@ -72,7 +72,7 @@ def plan_reading(
     row_ids: RowIdColumns | None = None,
     limits: BatchLimits,
     use_threads: bool = True,
-) -> Reading:
+) -> ReadPlan:
     """Validate the arguments of a read and return its plan; see `read_files` for the arguments.
 
     Raises:
@@ -98,8 +98,8 @@ def plan_reading(
         read = StructType((*read.fields, *row_ids.fields))
     read_arrow = schema_to_arrow(read)
     # The evaluation on an empty batch raises an error for an unsupported predicate before any file is open.
-    truths(pa.RecordBatch.from_pylist([], schema=read_arrow), bound_predicate)
-    return Reading(
+    truth_values(pa.RecordBatch.from_pylist([], schema=read_arrow), bound_predicate)
+    return ReadPlan(
         table=table,
         projection=projection,
         result=projection.arrow,

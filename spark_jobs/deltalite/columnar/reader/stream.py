@@ -24,7 +24,7 @@ from deltalite.columnar.reader.batch_sizes import BatchLimits
 from deltalite.columnar.reader.data_file import DataFile
 from deltalite.columnar.reader.equality_deletes import EqualityDeletes
 from deltalite.columnar.reader.one_file import read_file
-from deltalite.columnar.reader.plan import DEFAULT_BATCH_SIZE, Reading, plan_reading
+from deltalite.columnar.reader.plan import DEFAULT_BATCH_SIZE, ReadPlan, plan_reading
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.row_tracking import RowIdColumns
 
@@ -122,6 +122,6 @@ def read_table(
     return pa.Table.from_batches([batch for batches in batches_by_file for batch in batches], schema=reading.result)
 
 
-def _read(store: LogStore, files: Iterable[DataFile], reading: Reading) -> Iterator[pa.RecordBatch]:
+def _read(store: LogStore, files: Iterable[DataFile], reading: ReadPlan) -> Iterator[pa.RecordBatch]:
     for file in files:
         yield from read_file(store, file, reading)

@@ -69,7 +69,7 @@ class FactColumn:
 
     def _typed(self, literals: Sequence[Any]) -> pa.Array:
         array = exact_values(literals, self.low.type)
-        assert array is not None, f"{literals!r:.80} does not fit into {self.low.type}"  # noqa: S101  see the class
+        assert array is not None, f"{literals!r:.80} does not fit into {self.low.type}"  # noqa: S101  the class requires it
         return array
 
     def _relations(self, literals: pa.Scalar | pa.Array) -> Relations:

@@ -150,7 +150,7 @@ def _bounds(smallest: Any, largest: Any, data_type: DataType) -> tuple[Any, Any]
         return None, None
 
 
-def bound_value(raw: Any, data_type: DataType) -> Any:  # noqa: C901  one arm a kind
+def bound_value(raw: Any, data_type: DataType) -> Any:  # noqa: C901  one branch per kind
     """Convert a bound from the JSON (decoded by `parse_stats`) to a Python value; None for another JSON type.
 
     Raises:

@@ -52,15 +52,15 @@ class Partitions:
     """The partition values of many files: the distinct combinations, and the index of each file's combination."""
 
     combinations: Sequence[PartitionValues]
-    group_of_row: pa.Int64Array
+    combination_of_file: pa.Int64Array
 
     def select(self, rows: pa.BooleanArray) -> Partitions:
         """Return the partition values of the files for which `rows` is true."""
-        return replace(self, group_of_row=self.group_of_row.filter(rows))
+        return replace(self, combination_of_file=self.combination_of_file.filter(rows))
 
     def slice(self, start: int, length: int) -> Partitions:
         """Return the partition values of a range of the files."""
-        return replace(self, group_of_row=self.group_of_row.slice(start, length))
+        return replace(self, combination_of_file=self.combination_of_file.slice(start, length))
 
 
 def prune(files: pa.Table, predicate: Predicate, table: TableSchema) -> pa.Table:
@@ -75,7 +75,7 @@ def prune(files: pa.Table, predicate: Predicate, table: TableSchema) -> pa.Table
     partitions = group_by_partition(files, test.partition_keys)
     masks = [test.possible_outcomes(values, None) for values in partitions.combinations]
     if not all(mask & TRUE for mask in masks):
-        may_match = pa.array([bool(mask & TRUE) for mask in masks], pa.bool_()).take(partitions.group_of_row)
+        may_match = pa.array([bool(mask & TRUE) for mask in masks], pa.bool_()).take(partitions.combination_of_file)
         files, partitions = files.filter(may_match), partitions.select(may_match)
     if all(mask in (TRUE, FALSE, NULL) for mask in masks):
         return files
@@ -174,13 +174,13 @@ class FileTest:
 
         def of_leaf(leaf: Leaf) -> Mask:
             if leaf in partition_outcomes:
-                return Masks(partition_outcomes[leaf].take(partitions.group_of_row))
+                return Masks(partition_outcomes[leaf].take(partitions.combination_of_file))
             return leaf_outcomes(leaf, facts.get(leaf.column, UNKNOWN_COLUMN))
 
         return [has_bits(combine_outcomes(self._predicate, of_leaf) & TRUE, len(stats))]
 
     def _test_each(self, stats: Iterable[pa.StringScalar], partitions: Partitions) -> pa.BooleanArray:
-        groups = partitions.group_of_row.to_pylist()
+        groups = partitions.combination_of_file.to_pylist()
         flags = (
             self.may_match(partitions.combinations[group], text.as_py())
             for group, text in zip(groups, stats, strict=True)
@@ -200,20 +200,20 @@ class FileTest:
 def group_by_partition(files: pa.Table, keys: Sequence[str]) -> Partitions:
     """Group files by their values of the partition columns with these `keys` in the log."""
     combinations: list[dict[str, str | None]] = [{}]
-    group_of_row = pa.repeat(pa.scalar(0, pa.int64()), files.num_rows)
+    combination_of_file = pa.repeat(pa.scalar(0, pa.int64()), files.num_rows)
     for column in keys:
         values = _texts_of(files.column("partitionValues"), column)
         encoded_values = values.dictionary_encode(null_encoding="encode")
         width = len(encoded_values.dictionary)
         # A number for each pair of a combination of the previous columns and a value of this column.
-        pair_numbers = pc.add(pc.multiply(group_of_row, width), encoded_values.indices.cast(pa.int64()))
+        pair_numbers = pc.add(pc.multiply(combination_of_file, width), encoded_values.indices.cast(pa.int64()))
         pairs = pair_numbers.dictionary_encode()
         texts = encoded_values.dictionary.to_pylist()
         combinations = [
             combinations[pair // width] | {column: texts[pair % width]} for pair in pairs.dictionary.to_pylist()
         ]
-        group_of_row = pairs.indices.cast(pa.int64())
-    return Partitions(combinations=combinations, group_of_row=group_of_row)
+        combination_of_file = pairs.indices.cast(pa.int64())
+    return Partitions(combinations=combinations, combination_of_file=combination_of_file)
 
 
 def _texts_of(partition_values: pa.ChunkedArray, column: str) -> pa.StringArray:

@@ -1,9 +1,9 @@
 """A file's statistics for the log, computed from its Parquet footer without reading rows.
 
-A bound is written only if it is certain: every row group must have it. Values that JSON or Delta cannot represent (NaN,
-infinities, int96 timestamps, years after 9999) have no bound, which is always safe. The table's configuration selects
-the columns with statistics. Parquet columns are found by position in the file's schema, because a dotted path is
-ambiguous if a name contains a dot. Protocol: Per-file Statistics.
+A bound is written only if it is certain: each row group with values must have one. Values that JSON or Delta cannot
+represent (NaN, infinities, int96 timestamps, years after 9999) have no bound, which is always safe. The table's
+configuration selects the columns with statistics. Parquet columns are found by position in the file's schema, because a
+dotted path is ambiguous if a name contains a dot. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -152,7 +152,8 @@ def _column(footer: pq.FileMetaData, position: int) -> _Column | None:
         try:
             smallest.append(statistics.min)
             largest.append(statistics.max)
-        except (ValueError, OverflowError):  # a date outside Python's range, or a string truncated within a character
+        # The bound is a date outside Python's range, or a string that was truncated within a character.
+        except (ValueError, OverflowError):
             has_bounds = False
         has_bounds = has_bounds and statistics.has_min_max
     if not has_bounds or not smallest or any(_is_nan(value) for value in (*smallest, *largest)):

@@ -21,7 +21,7 @@ def cut_min(text: str, prefix_length: int) -> str:
 
 
 def cut_max(text: str, prefix_length: int) -> str | None:
-    """Return an upper bound of `text` of about `prefix_length` UTF-16 units; None if twice as many are too few."""
+    """Return an upper bound of `text` of about `prefix_length` UTF-16 units; None if twice as many do not suffice."""
     end = _cut_at(text, prefix_length)
     while utf16_units(text[:end]) <= _EXPANSION * prefix_length:
         if end >= len(text):

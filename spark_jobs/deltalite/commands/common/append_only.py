@@ -12,7 +12,10 @@ from deltalite.protocol.features import is_in_force
 from deltalite.snapshot import Snapshot
 
 
-def refuse_append_only(base: Snapshot, effect: str, *, remedy: str) -> None:
-    """Raise `AppendOnlyError` if the table is append-only; `effect` describes the operation in the message."""
+def refuse_if_append_only(base: Snapshot, effect: str, *, remedy: str) -> None:
+    """Raise `AppendOnlyError` if the table is append-only.
+
+    `effect` is the part of the message about the operation, such as "DELETE removes rows".
+    """
     if is_in_force("appendOnly", base.protocol, base.metadata):
         raise AppendOnlyError(f"{base.store.root} is append-only (delta.appendOnly), and {effect}.", remedy=remedy)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from deltalite.change_feed import change_file_schema
 from deltalite.commands.common.write_target import WriteTarget
-from deltalite.commands.common.written_files import WrittenFiles, publish_change_files
+from deltalite.commands.common.written_files import PublishedFiles, publish_change_files
 from deltalite.log.file_table import ADD_TYPES, table_of
 from deltalite.protocol.actions import AddCDCFile, AddFile, to_json
 from deltalite.protocol.features import is_in_force
@@ -33,18 +33,21 @@ def write_change_files(
     target: WriteTarget,
     staging: StagedWrite,
     *,
-    new: WrittenFiles,
+    new_files: PublishedFiles,
     replaced: Replacement,
 ) -> tuple[AddCDCFile, ...]:
-    """Write, publish and return the change data files; none if the table has no feed or no file is rewritten."""
+    """Write, publish and return the change data files of a commit.
+
+    Return none if the table has no change data feed, or if the write replaces only whole files.
+    """
     if replaced.deleted is None or replaced.rewritten_files.num_rows == 0:
         return ()
     if not is_in_force("changeDataFeed", target.protocol, target.metadata):
         return ()
-    added_files = table_of([to_json(add) for add in new.adds], ADD_TYPES, AddFile)
+    added_files = table_of([to_json(add) for add in new_files.adds], ADD_TYPES, AddFile)
     inserted = scan_rows(replaced.deleted.sparkSession, base.store.root, target.table, added_files, rows={})
     deleted = conform_rows(replaced.deleted, base.schema, target.schema)
-    written = staging.write(
+    staged_files = staging.write(
         replaced_rows(inserted, deleted), change_file_schema(target.table), [], folder=CHANGE_DATA_FOLDER
     )
-    return publish_change_files(base.store, staging, written, target)
+    return publish_change_files(base.store, staging, staged_files, target)

@@ -54,6 +54,8 @@ def commit_proposal(
 ) -> OperationResult:
     """Commit the proposal, run the post-commit upkeep and return the result.
 
+    If another attempt of the same run has committed, return the result of that attempt, without upkeep.
+
     Raises: as `txn.commit.commit`.
     """
     try:
@@ -62,9 +64,10 @@ def commit_proposal(
             for pending_files in files:
                 pending_files.keep()
     except BaseException as error:
+        # Any DeltaLiteError except CommitStateUnknownError means that the commit is not in the log.
         if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
             for pending_files in files:
-                pending_files.leave()  # any other DeltaLiteError means that the commit is not in the log
+                pending_files.leave()
         raise
     if isinstance(outcome, CommittedByAnotherAttempt):
         return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.base.metadata)
@@ -90,9 +93,9 @@ def commit_proposal(
 def record_run(
     spark: SparkSession, request: CommitRequest, store: LogStore, base: Snapshot, operation: Operation
 ) -> OperationResult:
-    """Record a run that changes nothing, and return its result: commit its `txn` action alone, for a retry to find.
+    """Commit only the `txn` action of a run that changes nothing, so that a retry finds it. Return the result.
 
-    Without a run identity, nothing is committed.
+    Without a run identity, commit nothing.
 
     Raises:
         UnsupportedFeatureError: this release cannot write the table.
@@ -119,7 +122,7 @@ def operation_result(
     source_versions: Mapping[str, int] | None = None,
     txn_version: int | None = None,
 ) -> OperationResult:
-    """Return the result of this run. By default, its transaction version is the one of the request."""
+    """Return the result of this run. `txn_version` is the transaction version of the request by default."""
     identity = request.identity
     return OperationResult(
         table=store.root,

@@ -28,8 +28,8 @@ def refuse_every_row(
         spark: the session.
         condition: the condition.
         schema: the columns that it may name.
-        parameter: the parameter that has it, for errors.
-        effect: what the operation would do, for errors.
+        parameter: the name of the request's parameter that contains the condition, for error messages.
+        effect: a subject and a verb for error messages, such as "this operation would delete".
         confirmed: the value of `confirm_all_rows`.
 
     Raises:

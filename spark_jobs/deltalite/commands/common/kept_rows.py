@@ -1,4 +1,4 @@
-"""The staged files of a query's rows, which the next attempt can reuse after a conflict.
+"""The uncommitted files of a query's rows, which the next attempt can reuse after a conflict.
 
 The rows of most queries do not depend on the target table. So an operation that replans on a newer snapshot reuses the
 files and their statistics, if the files still fit the table. Files that no attempt commits are removed.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from deltalite.commands.common.write_target import WriteTarget
-from deltalite.commands.common.written_files import WrittenFiles
+from deltalite.commands.common.written_files import PublishedFiles
 from deltalite.protocol.schema import StructType
 from deltalite.spark.hadoop.folders import TableFolder
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
@@ -20,8 +20,8 @@ from deltalite.txn.compatible_changes import files_stay_valid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedRows:
-    """The files of a query's rows.
+class UncommittedRows:
+    """The written files of a query's rows, which are not committed yet.
 
     - `row_schema`: the columns of the query.
     - `target`: the table for which the files were written.
@@ -29,7 +29,7 @@ class StagedRows:
     """
 
     staging: StagedWrite
-    files: WrittenFiles
+    files: PublishedFiles
     row_schema: StructType
     target: WriteTarget
     source_versions: Mapping[str, int]
@@ -42,14 +42,14 @@ class StagedRows:
 
 
 class KeptRows:
-    """The staged `rows` that an attempt leaves for the next one, as a context manager.
+    """Keeps the uncommitted `rows` of an attempt for the next attempt, as a context manager.
 
     On exit, the context manager removes the files that are not committed.
     """
 
     def __init__(self) -> None:
         self._stagings = ExitStack()
-        self.rows: StagedRows | None = None
+        self.rows: UncommittedRows | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -57,8 +57,8 @@ class KeptRows:
     def __exit__(self, *_exception: object) -> None:
         self._stagings.close()
 
-    def staging(self, folder: TableFolder, layout: WriteLayout) -> StagedWrite:
-        """Remove the files of the attempt before, and return a staging folder for new files."""
+    def start_staging(self, folder: TableFolder, layout: WriteLayout) -> StagedWrite:
+        """Remove the uncommitted files of the earlier attempt, and return a staging folder for new files."""
         self.rows = None
         self._stagings.close()
         return self._stagings.enter_context(StagedWrite(folder, layout))

@@ -33,8 +33,8 @@ def order_columns(
     """
     if len(names) > max_columns:
         raise InvalidRequestError(
-            f"{parameter} has {len(names)} columns. Such an order does not make queries faster.",
-            remedy=f"Give the columns that queries filter by, {max_columns} at most.",
+            f"{parameter} names {len(names)} columns. Queries are not faster with more than {max_columns} columns.",
+            remedy=f"Name only columns that queries filter by, {max_columns} at most.",
         )
     columns = tuple(_column(name, table, parameter) for name in names)
     if len({column.physical for column in columns}) < len(columns):
@@ -49,7 +49,7 @@ def _column(name: str, table: TableSchema, parameter: str) -> OrderColumn:
         paths = parse_column_list(name)
     except InvalidRequestError as error:
         raise InvalidRequestError(
-            f"{parameter} has {name!r}, which is not the name of a column.", remedy=error.remedy
+            f"{parameter} contains {name!r}, which is not a valid column name.", remedy=error.remedy
         ) from error
     path_and_type = find_path(paths[0], table.logical) if len(paths) == 1 else None
     if path_and_type is None:

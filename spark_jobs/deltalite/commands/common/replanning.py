@@ -8,7 +8,7 @@ new plan.
 Two errors are not retried:
 
 - a conflict with an earlier attempt of the same run
-- a commit that too often lost the race for a version without a conflict
+- the failure of a commit that does not conflict, but too often loses the race for the next version
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Rebase(Enum):
     """How a command replans after a conflict."""
 
     REPLAN_AND_KEEP_ROWS = auto()
-    """Replan, and reuse the staged files of the rows if they still fit the table."""
+    """Replan, and reuse the written files of the rows if they still fit the table."""
     REPLAN = auto()
     """Replan from the beginning, because the rows depend on the table."""
 
 
 _REBASE_TEXTS = {
-    Rebase.REPLAN_AND_KEEP_ROWS: "reusing the written rows if they still fit the table",
-    Rebase.REPLAN: "from the beginning",
+    Rebase.REPLAN_AND_KEEP_ROWS: "the new attempt reuses the written rows if they still fit the table",
+    Rebase.REPLAN: "the new attempt starts from the beginning",
 }
 
 
@@ -64,14 +64,14 @@ def replan_on_conflict(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> _T:
-    """Attempt an operation until it meets no conflict, and return its outcome.
+    """Attempt an operation until it meets no conflict or the limits are reached, and return its outcome.
 
     Args:
         attempt: plans and commits; it may keep state for the next attempt.
         rebase: how the command replans, for the log message.
         retries: the number of attempts after the first one.
-        seconds: the time after the first attempt in which a new attempt may begin.
-        pause: sleeps for a number of seconds, which grows and has random jitter, so that writers spread out.
+        seconds: the time limit. No attempt begins later than this number of seconds after the start of the first one.
+        pause: sleeps for a number of seconds. The pauses grow and have random jitter, so that writers spread out.
         clock: a monotonic clock, in seconds.
 
     Raises:
@@ -88,10 +88,10 @@ def replan_on_conflict(
             if attempts > retries or clock() + wait_s - start_s >= seconds:
                 raise type(conflict)(_with_attempts(conflict.problem, attempts), remedy=conflict.remedy) from conflict
             _log.warning(
-                "Replanning %s after a conflict (retry %s of %s): %s",
-                _REBASE_TEXTS[rebase],
+                "Replanning after a conflict (retry %s of %s; %s): %s",
                 attempts,
                 retries,
+                _REBASE_TEXTS[rebase],
                 conflict.problem,
             )
             pause(wait_s)

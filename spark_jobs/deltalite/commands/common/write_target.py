@@ -87,7 +87,7 @@ class WriteTarget:
         """Return the target with the high-water marks after `count` new rows in these IDENTITY columns."""
         if not columns or not count:
             return self
-        schema = with_high_water_marks(self.schema, {column.name: column.last(count) for column in columns})
+        schema = with_high_water_marks(self.schema, {column.name: column.last_of_next(count) for column in columns})
         metadata = replace(self.metadata, schema_string=schema_to_json(schema))
         return replace(self, metadata=metadata, changed_metadata=metadata, table=replace(self.table, logical=schema))
 
@@ -124,8 +124,8 @@ def write_target(request: WriteRequest, base: Snapshot | None, row_schema: Struc
     if base is None:
         return new_target(row_schema, request.partition_by or (), request.properties, now_ms=now_ms)
     check_writable(base.protocol, base.metadata)
-    new_metadata = _overwritten_metadata if request.overwrite_schema else _evolved_metadata
-    metadata = new_metadata(request, base, row_schema)
+    compute_metadata = _overwritten_metadata if request.overwrite_schema else _evolved_metadata
+    metadata = compute_metadata(request, base, row_schema)
     requested = requested_protocol(request.properties)  # raises for a wrong value, even if nothing changes
     if metadata == base.metadata and not request.overwrite_schema:
         return unchanged_target(base)
@@ -189,9 +189,10 @@ def unchanged_target(base: Snapshot) -> WriteTarget:
 def altered_target(
     base: Snapshot, metadata: Metadata, requested: RequestedProtocol, *, keeps_clustering: bool = True
 ) -> WriteTarget:
-    """Return the target with other metadata and a protocol request. The existing files must stay readable with them.
+    """Return the target of a table that keeps its files and gets this metadata and the requested protocol.
 
-    With `keeps_clustering`, the schema must have the clustering columns. Otherwise the caller replaces them.
+    The caller must ensure that the columns of the existing files fit the new schema. With `keeps_clustering`, a schema
+    without the clustering columns is refused. Otherwise the caller must replace the clustering columns.
 
     Raises:
         InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError: as `write_target`.
@@ -210,7 +211,9 @@ def target_without_features(target: WriteTarget, features: Collection[str]) -> W
 
 
 def evolved_target(base: Snapshot, schema: StructType) -> WriteTarget:
-    """Return the target with another schema. The existing files must stay readable with this schema.
+    """Return the target of a table that keeps its files and gets this schema.
+
+    The caller must ensure that the columns of the existing files fit the schema.
 
     Raises:
         UnsupportedFeatureError: this release cannot write the table with this schema.
@@ -228,8 +231,8 @@ def _changed_target(
     if keeps_files:
         rules = column_rules(base.protocol, base.metadata)
         remaining_conditions = column_rules(base.protocol, metadata).conditions
-        rules = replace(rules, conditions=tuple(rule for rule in rules.conditions if rule in remaining_conditions))
-        type_widening.check_no_rule_uses_widened(base.schema, parse_schema(metadata.schema_string), rules)
+        rules = replace(rules, conditions=tuple(c for c in rules.conditions if c in remaining_conditions))
+        type_widening.check_no_rule_uses_widened_column(base.schema, parse_schema(metadata.schema_string), rules)
     # The new protocol can activate a property that had no effect before. The property may then change the metadata.
     has_new_protocol = protocol != base.protocol
     if has_new_protocol or metadata != base.metadata:
@@ -314,7 +317,8 @@ def _evolved_metadata(request: WriteRequest, base: Snapshot, row_schema: StructT
     check_same_partitioning(request.partition_by, base)
     _warn_of_ignored_properties(request, base)
     rules = column_rules(base.protocol, base.metadata)
-    if request.data_change:  # rearranged rows keep their IDENTITY values
+    # A write without a data change only rearranges rows. These rows keep their IDENTITY values.
+    if request.data_change:
         _check_no_identity_values(rules.identities, row_schema)
     schema = evolved_schema(
         base.schema,
@@ -362,7 +366,7 @@ def partition_columns(schema: StructType, partitioned_by: Sequence[str]) -> tupl
         field = schema.find(name)
         if field is None:
             raise InvalidRequestError(
-                f"partition_by names '{name}', which is not a column of the rows: {', '.join(schema.names)}.",
+                f"partition_by names '{name}', but the rows have only the columns {', '.join(schema.names)}.",
                 remedy="Correct the name, or add the column in `query`.",
             )
         if isinstance(field.type, StructType | ArrayType | MapType) or field.type in _TYPES_THAT_CANNOT_PARTITION:
@@ -397,7 +401,7 @@ def check_same_partitioning(partition_by: Sequence[str] | None, base: Snapshot) 
 
 
 def _warn_of_ignored_properties(request: WriteRequest, base: Snapshot) -> None:
-    """Log a warning if the request has other properties than the table. A write to an existing schema sets none."""
+    """Log a warning if the request has other properties than the table. A write that keeps the schema sets none."""
     ignored_names = [k for k, v in stored_properties(request.properties).items() if base.configuration.get(k) != v]
     if not is_satisfied(base.protocol, requested_protocol(request.properties)):
         ignored_names += [k for k in request.properties if is_protocol_property(k)]

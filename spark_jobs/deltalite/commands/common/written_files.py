@@ -1,4 +1,4 @@
-"""Written data files as the log describes them: size, partition values and statistics.
+"""The data files of a write as the log describes them: size, partition values and statistics.
 
 The statistics come from the Parquet footers, not from a second pass over the rows. The driver reads the footers in
 parallel. A file without rows is not published and stays in the staging folder. Protocol: Per-file Statistics.
@@ -33,22 +33,25 @@ _REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenFiles:
-    """Published files that are not committed yet. `staged` has the same files as `adds`, as they were when staged."""
+class PublishedFiles:
+    """Published files that are not committed yet.
+
+    `staged_files` has the same files as `adds`, with the names that they had before the publication.
+    """
 
     adds: tuple[AddFile, ...]
-    staged: tuple[DataFile, ...]
+    staged_files: tuple[DataFile, ...]
     row_count: int
     size_bytes: int
 
     @classmethod
-    def none(cls) -> WrittenFiles:
+    def none(cls) -> PublishedFiles:
         """Return a value without files."""
-        return cls(adds=(), staged=(), row_count=0, size_bytes=0)
+        return cls(adds=(), staged_files=(), row_count=0, size_bytes=0)
 
 
 def live_rows_per_file(files: pa.Table) -> list[int | None]:
-    """Return the number of live rows of each file by its statistics; None for a file without statistics."""
+    """Return the number of live rows of each file by its statistics, or None if these lack the row count."""
     records = (
         None if (stats := parse_stats(text)) is None else stats.num_records for text in files["stats"].to_pylist()
     )
@@ -69,13 +72,13 @@ def _deleted_rows_per_file(files: pa.Table) -> list[int]:
 
 
 def live_row_count_by_statistics(files: pa.Table) -> int | None:
-    """Return the number of live rows in a table of files, or None if a file has no statistics."""
+    """Return the number of live rows in a table of files, or None if the statistics of a file lack its row count."""
     counts = live_rows_per_file(files)
     return None if None in counts else sum(count or 0 for count in counts)
 
 
 def live_row_count(store: LogStore, files: pa.Table) -> int:
-    """Return the number of live rows in a table of files: by statistics, or by footers if a file has none."""
+    """Return the number of live rows in a table of files: by statistics, or by footers if these lack a row count."""
     count = live_row_count_by_statistics(files)
     return sum(live_rows_per_file_by_footers(store, files)) if count is None else count
 
@@ -91,7 +94,8 @@ def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: i
         partition_columns=tuple(target.table.partition_keys),
         max_records_per_file=max_records_per_file,
         optimize=optimize,
-        random_prefixes=target.table.mode is not MappingMode.NONE  # folders of physical names do not help users
+        # With column mapping, partition folders would have physical names, which users cannot read.
+        random_prefixes=target.table.mode is not MappingMode.NONE
         or props.RANDOM_FILE_PREFIXES.of(target.metadata.configuration),
         shreds_variants=may_shred(target.protocol, target.metadata),
         materializes_partition_columns=materializes_partition_columns(target.protocol, target.metadata),
@@ -99,20 +103,21 @@ def write_layout(target: WriteTarget, *, optimize: bool, max_records_per_file: i
 
 
 def publish_files(
-    store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget, *, data_change: bool
-) -> WrittenFiles:
+    store: LogStore, staging: StagedWrite, staged_files: Sequence[DataFile], target: WriteTarget, *, data_change: bool
+) -> PublishedFiles:
     """Publish the staged files that hold rows, and return them as the log describes them.
 
     Raises:
         ConstraintViolationError: the log cannot store a partition value.
     """
     indexed = indexed_columns(target.table, target.metadata.configuration, always=target.clustering)
-    footers = read_footers(store, [file.name for file in written])
-    files_with_rows = [(file, footer) for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
-    staged = [file for file, _ in files_with_rows]
-    _check_partition_values(staged, target)
+    footers = read_footers(store, [file.name for file in staged_files])
+    files_and_footers = zip(staged_files, footers, strict=True)
+    files_with_rows = [(file, footer) for file, footer in files_and_footers if footer.num_rows > 0]
+    files_to_publish = [file for file, _ in files_with_rows]
+    _check_partition_values(files_to_publish, target)
     keys, tags = target.table.partition_keys, file_tags(target.protocol, target.metadata)
-    published = staging.publish(staged)
+    published = staging.publish(files_to_publish)
     adds = tuple(
         AddFile(
             path=encode_path(file.name),
@@ -125,20 +130,20 @@ def publish_files(
         )
         for file, (_, footer) in zip(published, files_with_rows, strict=True)
     )
-    return WrittenFiles(
+    return PublishedFiles(
         adds=adds,
-        staged=tuple(staged),
+        staged_files=tuple(files_to_publish),
         row_count=sum(footer.num_rows for _, footer in files_with_rows),
         size_bytes=sum(add.size_bytes for add in adds),
     )
 
 
 def publish_change_files(
-    store: LogStore, staging: StagedWrite, written: Sequence[DataFile], target: WriteTarget
+    store: LogStore, staging: StagedWrite, staged_files: Sequence[DataFile], target: WriteTarget
 ) -> tuple[AddCDCFile, ...]:
     """Publish the staged change data files that hold rows, and return them as actions. Protocol: Change Data Files."""
-    footers = read_footers(store, [file.name for file in written])
-    files_with_rows = [file for file, footer in zip(written, footers, strict=True) if footer.num_rows > 0]
+    footers = read_footers(store, [file.name for file in staged_files])
+    files_with_rows = [file for file, footer in zip(staged_files, footers, strict=True) if footer.num_rows > 0]
     keys = target.table.partition_keys
     return tuple(
         AddCDCFile(

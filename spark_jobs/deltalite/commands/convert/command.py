@@ -65,62 +65,64 @@ def convert(spark: SparkSession, request: ConvertRequest) -> OperationResult:
         DeltaLiteError: the conversion failed; the class says why. The folder is unchanged.
     """
     refuse_version(request.table)
-    partitions = StructType(())
+    partition_schema = StructType(())
     if request.partition_schema is not None:
-        partitions = parse_partition_schema(request.partition_schema)
+        partition_schema = parse_partition_schema(request.partition_schema)
     check_new_properties(request.properties)
     requested_protocol(request.properties)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     return replan_on_conflict(
-        lambda: _attempt(spark, request, store, partitions),
+        lambda: _attempt(spark, request, store, partition_schema),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
         seconds=request.conflict_seconds,
     )
 
 
-def _attempt(spark: SparkSession, request: ConvertRequest, store: LogStore, partitions: StructType) -> OperationResult:
+def _attempt(
+    spark: SparkSession, request: ConvertRequest, store: LogStore, partition_schema: StructType
+) -> OperationResult:
     """Plan and commit once, and return the result."""
     try:
         base = Snapshot.load(store)
     except TableNotFoundError:
-        return commit_proposal(spark, request, store, _proposal(spark, request, store, partitions))
-    return _skip_conversion(spark, request, store, base, partitions)
+        return commit_proposal(spark, request, store, _proposal(spark, request, store, partition_schema))
+    return _skip_conversion(spark, request, store, base, partition_schema)
 
 
 def _skip_conversion(
-    spark: SparkSession, request: ConvertRequest, store: LogStore, base: Snapshot, partitions: StructType
+    spark: SparkSession, request: ConvertRequest, store: LogStore, base: Snapshot, partition_schema: StructType
 ) -> OperationResult:
     """Return the result of an earlier attempt, or record only the run in a folder that is a Delta table already."""
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
     _log.info("Skipping the conversion: %s is a Delta table already (version %s).", store.root, base.version)
-    if partitions.names and [n.lower() for n in partitions.names] != [n.lower() for n in base.partition_columns]:
+    requested_columns = [name.lower() for name in partition_schema.names]
+    if requested_columns and requested_columns != [name.lower() for name in base.partition_columns]:
         _log.warning(
             "Ignoring partition_schema: the Delta table %s is partitioned by (%s).",
             store.root,
             ", ".join(base.partition_columns),
         )
-    return record_run(
-        spark, request, store, base, _operation(request, base.partition_columns, files=0, size_bytes=0, rows=0)
-    )
+    operation = _operation(request, base.partition_columns, file_count=0, size_bytes=0, row_count=0)
+    return record_run(spark, request, store, base, operation)
 
 
-def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, partitions: StructType) -> Proposal:
+def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, partition_schema: StructType) -> Proposal:
     """Return the proposal of the table's first version."""
     tree = tree_of(spark, store.root)
     listing = listed_files(tree)
-    files = converted_files(store, listing, partitions, request.properties)
-    target = _target(request, files, partitions)
+    files = converted_files(store, listing, partition_schema, request.properties)
+    target = _target(request, files, partition_schema)
     check_unchanged(listing, tree)
     return Proposal(
         operation=_operation(
             request,
             target.partition_columns,
-            files=files.adds.num_rows,
+            file_count=files.adds.num_rows,
             size_bytes=bytes_of(files.adds),
-            rows=files.row_count,
+            row_count=files.row_count,
         ),
         adds=FileActions(files.adds, partial(adds_of, data_change=True)),
         protocol=target.changed_protocol,
@@ -130,10 +132,10 @@ def _proposal(spark: SparkSession, request: ConvertRequest, store: LogStore, par
     )
 
 
-def _target(request: ConvertRequest, files: ConvertedFiles, partitions: StructType) -> WriteTarget:
-    """Return the new table. Raises `SchemaMismatchError`, `InvalidRequestError`."""
+def _target(request: ConvertRequest, files: ConvertedFiles, partition_schema: StructType) -> WriteTarget:
+    """Return the write target of the new table. Raises `SchemaMismatchError`, `InvalidRequestError`."""
     _check_column_names(request, files.schema)
-    target = new_target(files.schema, partitions.names, request.properties, now_ms=now_ms(), has_files=True)
+    target = new_target(files.schema, partition_schema.names, request.properties, now_ms=now_ms(), has_files=True)
     indexed_columns(target.table, target.metadata.configuration)  # raises if a property names a missing column
     return target
 
@@ -152,16 +154,16 @@ def _check_column_names(request: ConvertRequest, schema: StructType) -> None:
 
 
 def _operation(
-    request: ConvertRequest, partitioned_by: tuple[str, ...], *, files: int, size_bytes: int, rows: int
+    request: ConvertRequest, partitioned_by: tuple[str, ...], *, file_count: int, size_bytes: int, row_count: int
 ) -> Operation:
     return Operation(
         name=OPERATION,
         parameters={
-            "numFiles": files,
+            "numFiles": file_count,
             "partitionedBy": json.dumps(list(partitioned_by)),
             "collectStats": True,
             "sourceFormat": "parquet",
         },
-        metrics={"numConvertedFiles": files, "convertedFilesSize": size_bytes, "numConvertedRows": rows},
+        metrics={"numConvertedFiles": file_count, "convertedFilesSize": size_bytes, "numConvertedRows": row_count},
         user_metadata=user_metadata(request.identity, request.user_metadata),
     )

@@ -1,9 +1,9 @@
 """The files of a folder as a table's log describes them: partition values, sizes, and statistics from their footers.
 
-Footers are read once, in parallel, in batches, and kept in columnar form. Each batch extends the merged schema. The
-statistics of a file cover only the columns of the files read so far; a missing bound is always safe. Two kinds of
-bounds are left out, because their meaning is uncertain: days of the Julian calendar, and bounds of floating-point
-columns that may hold NaN.
+Footers are read once, in parallel, in batches, and the resulting `add` actions are kept in columnar form. Each file
+extends the merged schema. The statistics of a file cover only the columns of the files read so far. A missing bound is
+always safe. Two kinds of bounds are left out, because their meaning is uncertain: days of the Julian calendar, and
+bounds of floating-point columns that may contain NaN.
 Protocol: Per-file Statistics.
 """
 
@@ -40,8 +40,8 @@ _FILES_PER_BATCH = 512
 _ADD_SCHEMA = pa.schema(list(ADD_TYPES.items()))
 _DATE_TYPES = (PrimitiveType("date"), PrimitiveType("timestamp"), PrimitiveType("timestamp_ntz"))
 _FLOAT_TYPES = (PrimitiveType("float"), PrimitiveType("double"))
-# parquet-mr 1.10 and later omit the bounds of a column with NaN. Older versions and other writers ignore the NaN.
-_PARQUET_MR = re.compile(r"parquet-mr version (\d+)\.(\d+)")
+# parquet-mr 1.10 and later omit the bounds of a column with NaN. Older versions and other writers may ignore the NaN.
+_PARQUET_MR_PATTERN = re.compile(r"parquet-mr version (\d+)\.(\d+)")
 _FIRST_NAN_SAFE_VERSION = (1, 10)
 
 
@@ -55,9 +55,11 @@ class ConvertedFiles:
 
 
 def converted_files(
-    store: LogStore, listing: pa.Table, partitions: StructType, configuration: Mapping[str, str]
+    store: LogStore, listed_files: pa.Table, partition_schema: StructType, configuration: Mapping[str, str]
 ) -> ConvertedFiles:
-    """Read the footers of the files in `listing` (columns: `listing.LISTED`) and return the files as the log has them.
+    """Read the footers of the listed files, and return the files as the log describes them.
+
+    `listed_files` has the columns of `LISTING_SCHEMA`.
 
     Raises:
         SourceError: a file is not a Parquet file, or has changed since it was listed.
@@ -65,18 +67,19 @@ def converted_files(
         InvalidRequestError: a folder name does not match the partition columns.
         StorageError: storage does not answer.
     """
-    values, reader = FolderValues(partitions), _FooterReader(store, partitions, configuration)
-    for name in listing["name"]:
-        values.of(name.as_py())  # raises for a wrong folder name before any file is opened
+    folder_values = FolderValues(partition_schema)
+    reader = _FooterReader(store, partition_schema, configuration)
+    for name in listed_files["name"]:
+        folder_values.of(name.as_py())  # raises for a wrong folder name before any file is opened
     tables, row_count = [_ADD_SCHEMA.empty_table()], 0
-    for batch in listing.to_batches(max_chunksize=_FILES_PER_BATCH):
+    for batch in listed_files.to_batches(max_chunksize=_FILES_PER_BATCH):
         files = batch.to_pylist()
         counts_and_stats = reader.read(files)
         row_count += sum(count for count, _ in counts_and_stats)
         add_bodies = [
             {
                 "path": encode_path(file["name"]),
-                "partitionValues": values.of(file["name"]),
+                "partitionValues": folder_values.of(file["name"]),
                 "size": file["size"],
                 "modificationTime": file["time_ms"],
                 "stats": stats,
@@ -91,18 +94,18 @@ def converted_files(
 class _FooterReader:
     """Reads the footers of files, and merges the schemas in them."""
 
-    def __init__(self, store: LogStore, partitions: StructType, configuration: Mapping[str, str]) -> None:
+    def __init__(self, store: LogStore, partition_schema: StructType, configuration: Mapping[str, str]) -> None:
         self._store = store
-        self._partitions = partitions
+        self._partition_schema = partition_schema
         self._configuration = configuration
-        self._merged = FileSchemas()
-        self._merged_schemas: set[tuple[bytes, tuple[int, ...]]] = set()
+        self._file_schemas = FileSchemas()
+        self._merged_schema_keys: set[tuple[bytes, tuple[int, ...]]] = set()
         self._indexed = IndexedColumns(leaves=(), string_prefix_length=0)
 
     @property
     def schema(self) -> StructType:
         """The columns of all files, and of their folders."""
-        return with_partition_columns(self._merged.schema, self._partitions)
+        return with_partition_columns(self._file_schemas.schema, self._partition_schema)
 
     def read(self, files: list[dict[str, Any]]) -> list[tuple[int, str]]:
         """Return the number of rows and the statistics of each file."""
@@ -128,23 +131,23 @@ class _FooterReader:
     def _merge_schema(self, footer: pq.FileMetaData, name: str) -> None:
         """Merge the schema of a file, unless an equal schema was merged before."""
         schema_key = (footer.schema.to_arrow_schema().remove_metadata().serialize().to_pybytes(), int96_leaves(footer))
-        if schema_key in self._merged_schemas:
+        if schema_key in self._merged_schema_keys:
             return
         try:
-            self._merged.add(schema_of_file(footer), name)
+            self._file_schemas.add(schema_of_file(footer), name)
         except SchemaMismatchError as error:
             if name in error.problem:
                 raise
             raise SchemaMismatchError(f"The file {name}: {error.problem}", remedy=error.remedy) from error
-        self._merged_schemas.add(schema_key)
+        self._merged_schema_keys.add(schema_key)
         schema = self.schema
-        table = TableSchema(logical=schema, partition_columns=self._partitions.names)
+        table = TableSchema(logical=schema, partition_columns=self._partition_schema.names)
         self._indexed = indexed_columns(table, _with_known_statistics_columns(self._configuration, schema))
 
     def _reliable_columns(self, footer: pq.FileMetaData) -> IndexedColumns:
         """Return the indexed columns, without columns of types that have uncertain bounds in this file."""
         unreliable_types = _DATE_TYPES if calendar_of(footer.metadata).julian_datetime else ()
-        writer = _PARQUET_MR.match(footer.created_by or "")
+        writer = _PARQUET_MR_PATTERN.match(footer.created_by or "")
         if writer is None or (int(writer[1]), int(writer[2])) < _FIRST_NAN_SAFE_VERSION:
             unreliable_types = (*unreliable_types, *_FLOAT_TYPES)
         leaves = tuple(

@@ -29,9 +29,9 @@ from deltalite.protocol.file_names import LOG_DIR
 from deltalite.protocol.partition_values import canonical_text, parse_partition_value, partition_scalar
 from deltalite.protocol.paths import HIVE_NULL
 from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType, StructType
-from deltalite.storage.trees import Folder, ListedTree, walk
+from deltalite.storage.trees import FolderContent, ListedTree, walk
 
-LISTED = pa.schema([("name", pa.string()), ("size", pa.int64()), ("time_ms", pa.int64())])
+LISTING_SCHEMA = pa.schema([("name", pa.string()), ("size", pa.int64()), ("time_ms", pa.int64())])
 # Names of folders that identify another table format.
 _FOREIGN_FORMATS = {
     "_spark_metadata": "the output of a Spark stream, with metadata that lists the valid files",
@@ -39,14 +39,14 @@ _FOREIGN_FORMATS = {
 }
 _ICEBERG_METADATA_SUFFIX = ".metadata.json"
 # Spark's CAST silently drops a time of day from a date, and a time zone from a timestamp_ntz.
-_TIME_OF_DAY = re.compile(r"\d[ T]+\S", re.ASCII)
-_ZONE = re.compile(r"\d[ T].*[^\d:.\s]", re.ASCII | re.DOTALL)
+_TIME_OF_DAY_PATTERN = re.compile(r"\d[ T]+\S", re.ASCII)
+_ZONE_PATTERN = re.compile(r"\d[ T].*[^\d:.\s]", re.ASCII | re.DOTALL)
 _INTEGER_TYPES = frozenset({"byte", "short", "integer", "long"})
 _log = logging.getLogger(__name__)
 
 
 def listed_files(tree: ListedTree) -> pa.Table:
-    """Return the files that may hold rows, sorted by name, with the columns of `LISTED`.
+    """Return the files that may hold rows, sorted by name, with the columns of `LISTING_SCHEMA`.
 
     Raises:
         SourceError: there are no such files, or the folder belongs to another table format.
@@ -54,7 +54,7 @@ def listed_files(tree: ListedTree) -> pa.Table:
     """
     collector = _FileCollector(tree.root)
     walk(tree, collector.add)
-    files = pa.concat_tables([LISTED.empty_table(), *collector.tables]).sort_by("name")
+    files = pa.concat_tables([LISTING_SCHEMA.empty_table(), *collector.tables]).sort_by("name")
     empty = files.filter(pc.equal(files["size"], 0))
     if empty.num_rows:
         _log.warning(
@@ -85,19 +85,20 @@ def check_unchanged(before: pa.Table, tree: ListedTree) -> None:
         {(row["name"], row["size"], row["time_ms"]) for row in listing.to_pylist()} for listing in (before, after)
     )
     raise SourceError(
-        f"{tree.root} changed while it was converted, such as {min(old_files ^ new_files)[0]}. Nothing was committed.",
+        f"{tree.root} changed while it was converted: a file such as {min(old_files ^ new_files)[0]} was added, "
+        "removed or changed. Nothing was committed.",
         remedy="Stop the writer of this folder, and run the task again.",
     )
 
 
 @dataclass(slots=True)
 class _FileCollector:
-    """The files that a walk has met so far, one table with the columns of `LISTED` for each folder."""
+    """The files that a walk has met so far, one table with the columns of `LISTING_SCHEMA` for each folder."""
 
     root: str
     tables: list[pa.Table] = field(default_factory=list)
 
-    def add(self, folder: Folder) -> list[str]:
+    def add(self, folder: FolderContent) -> list[str]:
         """Check a folder, collect its files and return the folders to visit."""
         address = f"{self.root}/{folder.name}" if folder.name else self.root
         self._check_is_convertible(folder, address)
@@ -109,11 +110,11 @@ class _FileCollector:
                 [folder.sizes[index] for index in visible],
                 [folder.times_ms[index] for index in visible],
             )
-            self.tables.append(pa.table(dict(zip(LISTED.names, columns, strict=True)), schema=LISTED))
+            self.tables.append(pa.table(dict(zip(LISTING_SCHEMA.names, columns, strict=True)), schema=LISTING_SCHEMA))
         return [name for name, _ in folder.folders if not _is_hidden(_base_name(name))]
 
-    def _check_is_convertible(self, folder: Folder, address: str) -> None:
-        """Raise `SourceError` if the folder holds more than plain Parquet files and folders."""
+    def _check_is_convertible(self, folder: FolderContent, address: str) -> None:
+        """Raise `SourceError` if the folder belongs to another table, or holds links or special files."""
         subfolders = {_base_name(name) for name, _ in folder.folders}
         if folder.name and LOG_DIR in subfolders:
             raise SourceError(
@@ -126,7 +127,7 @@ class _FileCollector:
             foreign_format = "an Iceberg table"
         if foreign_format is not None:
             raise SourceError(
-                f"{address} is, or holds, {foreign_format}. The folder may also hold files that are no longer valid.",
+                f"{address} is part of {foreign_format}. The folder may also hold files that are no longer valid.",
                 remedy="Read it with an engine for this format, and write the rows with DeltaWriteOperator.",
             )
         if folder.has_more:
@@ -148,8 +149,8 @@ def _is_hidden(base: str) -> bool:
 class FolderValues:
     """The partition values of files, by folder. Without partition columns, plain folder names are ignored."""
 
-    def __init__(self, partitions: StructType) -> None:
-        self._partitions = partitions
+    def __init__(self, partition_schema: StructType) -> None:
+        self._partition_schema = partition_schema
         self._values_by_folder: dict[str, dict[str, str | None]] = {}
 
     def of(self, name: str) -> dict[str, str | None]:
@@ -168,12 +169,12 @@ class FolderValues:
         """Yield each partition column with its value in the folder names."""
         split_names = [folder_name.partition("=") for folder_name in folder.split("/")] if folder else []
         columns = [_unescaped(column) if equals else None for column, equals, _ in split_names]
-        expected_columns = list(self._partitions.names)
+        expected_columns = list(self._partition_schema.names)
         if not expected_columns and not any(columns):
             return
         if [c if c is None else c.lower() for c in columns] != [c.lower() for c in expected_columns]:
             raise _folder_mismatch(name, columns, expected_columns)
-        for (_, _, text), column in zip(split_names, self._partitions, strict=True):
+        for (_, _, text), column in zip(split_names, self._partition_schema, strict=True):
             yield column.name, _text_for_log(None if text == HIVE_NULL else _unescaped(text), column.type, name)
 
 
@@ -217,18 +218,18 @@ def _text_for_log(text: str | None, data_type: DataType, name: str) -> str | Non
         match data_type:
             case PrimitiveType(kind) if kind in _INTEGER_TYPES:
                 return str(int(text))
-            case DecimalType():  # with all digits of its scale, which some readers require
-                return format(value.as_py(), "f")
+            case DecimalType():
+                return format(value.as_py(), "f")  # keeps all digits of the scale, because some readers require them
             case PrimitiveType("boolean"):
                 return text.lower()
             case PrimitiveType("timestamp"):
                 timestamp = parse_partition_value(text, data_type).astimezone(UTC)
                 return f"{timestamp.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
             case PrimitiveType("date"):
-                _refuse_dropped_part(_TIME_OF_DAY, text)
+                _refuse_dropped_part(_TIME_OF_DAY_PATTERN, text)
                 return canonical_text(text, data_type)
             case PrimitiveType("timestamp_ntz"):
-                _refuse_dropped_part(_ZONE, text)
+                _refuse_dropped_part(_ZONE_PATTERN, text)
                 return str(parse_partition_value(text, data_type))
             case _:
                 return text

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _NOT_MATCHED_BY_SOURCE = "when_not_matched_by_source"
-# A test of one file against many ranges takes a millisecond.
+# The driver needs a millisecond to test one file against many ranges. So it tests only a limited number of files.
 _MAX_FILES_TESTED_BY_RANGES = 5_000
 
 
@@ -131,7 +131,7 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
     if keys.spread_keys and 1 < candidates.num_rows <= _MAX_FILES_TESTED_BY_RANGES:
         may_match = conjunction([may_match, ranges_predicate(source.rows, keys)])
         candidates = prune(candidates, may_match, base.table_schema)
-    columns = RowColumns.beside(base.schema, schema, source_schema)
+    columns = RowColumns.unused_in(base.schema, schema, source_schema)
     return _MergePlan(
         spark=spark,
         request=request,
@@ -198,27 +198,31 @@ class _MergePlan:
             counts = {path: Counter(file.by_action) for path, file in rows.by_path(matches.by_file).items()}
             for path, by_action in self._counts_without_match(matches).items():
                 counts.setdefault(path, Counter()).update(by_action)
-            test = FileTest(Or((self.may_match, self.may_lack_match)), base.table_schema)
+            file_test = FileTest(Or((self.may_match, self.may_lack_match)), base.table_schema)
             total: Counter[int] = sum(counts.values(), Counter())
             changed_paths = [path for path, by_action in counts.items() if by_action.total()]
             yield RowChange(
                 target=self.target,
-                reads=self._reads(list(counts), test),
+                reads=self._reads(list(counts), file_test),
                 actions=merge.actions.all,
                 columns=columns,
                 whole_files=self._files(()),
                 touched=self._touched(matches, changed_paths, total.total()),
-                inserts=self._inserts(all_matches),  # a source row has a match even if `matches` lacks the pair
+                # `matches` has one source row for each target row. The other source rows have a match too.
+                inserts=self._inserts(all_matches),
                 shuffles_partitions=bool(base.partition_columns),
-                counts=_metrics_of_matched_rows(merge.actions, total, merge.source.size.count),
+                counts=_source_and_target_row_metrics(merge.actions, total, merge.source.size.count),
                 source_versions=self.source_versions,
             )
 
-    def _reads(self, paths: Sequence[str], test: FileTest) -> ReadSet:
-        """Return the read set: the files at `paths` and the rows of `test`, or the whole table in a self read."""
+    def _reads(self, paths: Sequence[str], file_test: FileTest) -> ReadSet:
+        """Return the read set: the files at `paths`, and every later file that passes `file_test`.
+
+        In a self read, the read set is the whole table.
+        """
         if self_reads(self.request.sources, self.request.table):
             return ReadSet(whole_table=True)
-        return ReadSet(keys=frozenset(key_column(self._files(paths)).to_pylist()), rows=(test,))
+        return ReadSet(keys=frozenset(key_column(self._files(paths)).to_pylist()), row_tests=(file_test,))
 
     def _counts_without_match(self, matches: Matches) -> dict[str, dict[int, int]]:
         """Return the number of target rows that no source row matches, by file path and action."""
@@ -255,18 +259,18 @@ def _operation(request: MergeRequest, change: RowChange, written: WrittenChange 
     """Return the operation, and log a warning if an inserted row has no value for a partition column."""
     operation = merge_operation(request, change, written)
     inserts = [action for action in change.actions.values() if action.kind is ActionKind.INSERT]
-    missing = dict.fromkeys(
+    missing_columns = dict.fromkeys(
         name for action in inserts for name in change.target.null_partition_columns(action.set_columns)
     )
-    inserted_rows_count = operation.metrics["numTargetRowsInserted"]
-    if missing and inserted_rows_count:
+    inserted_row_count = operation.metrics["numTargetRowsInserted"]
+    if missing_columns and inserted_row_count:
         _log.warning(
             "Inserting %s rows into %s: an insert clause has no value for the partition column %s, so its rows go to "
             "the NULL partition. If the rows belong to another partition, add the column to the clause, or to `query` "
             "if the clause is '*'.",
-            inserted_rows_count,
+            inserted_row_count,
             request.table,
-            ", ".join(missing),
+            ", ".join(missing_columns),
         )
     return operation
 
@@ -285,8 +289,11 @@ def _allows_several_matches(actions: MergeActions) -> bool:
             return False
 
 
-def _metrics_of_matched_rows(actions: MergeActions, rows: Mapping[int, int], source_rows: int) -> dict[str, int]:
-    """Return Spark's metrics of the matched rows. `rows` has the number of rows of each action."""
+def _source_and_target_row_metrics(actions: MergeActions, rows: Mapping[int, int], source_rows: int) -> dict[str, int]:
+    """Return Spark's metrics of the source rows, and of the target rows that are updated or deleted.
+
+    `rows` has the number of target rows of each action.
+    """
 
     def count_rows(clauses: Mapping[int, RowAction], kind: ActionKind) -> int:
         return sum(rows.get(number, 0) for number, action in clauses.items() if action.kind is kind)

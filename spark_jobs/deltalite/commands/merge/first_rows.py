@@ -46,7 +46,7 @@ def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationRes
     with query_rows(spark, request.sources, request.query, request.query_params) as source:
         empty_source = no_rows_of(spark, source.frame.schema)
     write_request = _write_request(request, empty_source.columns)
-    _check_later_runs(spark, request, write_request, empty_source)
+    _check_merge_into_new_table(spark, request, write_request, empty_source)
     try:
         return write(spark, write_request, describe=partial(first_merge_operation, request))
     except TableExistsError:
@@ -61,17 +61,16 @@ def _is_table_missing(spark: SparkSession, request: MergeRequest) -> bool:
     return False
 
 
-def _check_later_runs(
+def _check_merge_into_new_table(
     spark: SparkSession, request: MergeRequest, write_request: WriteRequest, empty_source: DataFrame
 ) -> None:
     """Refuse a merge that would fail on the new table, so that the first run fails and not only the second."""
     with query_rows(spark, write_request.sources, write_request.query, write_request.query_params) as first_rows:
-        table = new_table_schema(from_spark(first_rows.frame.schema))
-    schema = evolved_schema(request, table, from_spark(empty_source.schema))
-    merge_actions(
-        spark, request, empty_source, base_schema=table, schema=schema, rules=ColumnRules(generated={}, defaults={})
-    )
-    join_condition(spark, request.on, table, empty_source)
+        new_schema = new_table_schema(from_spark(first_rows.frame.schema))
+    schema = evolved_schema(request, new_schema, from_spark(empty_source.schema))
+    rules = ColumnRules(generated={}, defaults={})
+    merge_actions(spark, request, empty_source, base_schema=new_schema, schema=schema, rules=rules)
+    join_condition(spark, request.on, new_schema, empty_source)
 
 
 def _write_request(request: MergeRequest, source_columns: Sequence[str]) -> WriteRequest:
@@ -122,8 +121,8 @@ def _expressions(clause: MergeClause, number: int, source_columns: Sequence[str]
         return {name: f"{SOURCE}.{quoted(name)}" for name in source_columns}
     parameter = f"when_not_matched[{number}].insert"
     texts = {_column_name(column, parameter): text for column, text in clause.insert.items()}
-    has_column_default = any(is_default(name) for name in (*source_columns, *texts))  # a column with the name DEFAULT
-    return {name: "NULL" if is_default(text) and not has_column_default else text for name, text in texts.items()}
+    has_column_named_default = any(is_default(name) for name in (*source_columns, *texts))
+    return {name: "NULL" if is_default(text) and not has_column_named_default else text for name, text in texts.items()}
 
 
 def _column_name(column: str, parameter: str) -> str:

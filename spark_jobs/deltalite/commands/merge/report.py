@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from deltalite.commands.common.kept_rows import StagedRows
+from deltalite.commands.common.kept_rows import UncommittedRows
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.commands.row_changes.report import file_metrics, predicate_parameter, row_operation, vector_metrics
 from deltalite.requests import MergeClause, MergeRequest
@@ -21,7 +21,7 @@ def merge_operation(request: MergeRequest, change: RowChange, written: WrittenCh
     return row_operation(request, OPERATION, parameters, metrics)
 
 
-def first_merge_operation(request: MergeRequest, rows: StagedRows) -> Operation:
+def first_merge_operation(request: MergeRequest, rows: UncommittedRows) -> Operation:
     """Return the operation of a merge that created its table and inserted all rows."""
     files = rows.files
     metrics = {

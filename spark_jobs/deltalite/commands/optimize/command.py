@@ -71,16 +71,16 @@ def optimize(spark: SparkSession, request: OptimizeRequest) -> OperationResult:
 
 
 def rewrite_files(
-    spark: SparkSession, request: OptimizeRequest, store: LogStore, plan: Callable[[Snapshot], OptimizePlan]
+    spark: SparkSession, request: OptimizeRequest, store: LogStore, make_plan: Callable[[Snapshot], OptimizePlan]
 ) -> OperationResult:
     """Rewrite files in bounded commits without a change of rows, and return the result.
 
-    `plan` returns the plan for a snapshot. Each attempt after a conflict calls it again.
+    `make_plan` returns the plan for a snapshot. Each attempt after a conflict calls it again.
 
     Raises:
         DeltaLiteError: as `optimize`.
     """
-    run = _Run(spark=spark, request=request, store=store, plan=plan)
+    run = _Run(spark=spark, request=request, store=store, make_plan=make_plan)
     return replan_on_conflict(
         run.attempt,
         rebase=Rebase.REPLAN,
@@ -91,16 +91,19 @@ def rewrite_files(
 
 @dataclass(slots=True, kw_only=True)
 class _DroppedBins:
-    """The bins that one attempt drops, because another writer changed a file: the last conflict and the file count."""
+    """The last conflict of the bins that one attempt drops, and the number of files in these bins.
+
+    An attempt drops a bin if another writer has changed or removed one of its files.
+    """
 
     error: ConcurrentModificationException | None = None
-    files: int = 0
+    file_count: int = 0
 
     def drop_if_changed(self, keys: frozenset[str], active: frozenset[str]) -> bool:
-        """Return whether any of the files is no longer active, and record this conflict."""
+        """Return whether any of the files is no longer active. If so, record the conflict."""
         if keys <= active:
             return False
-        self.files += len(keys)
+        self.file_count += len(keys)
         self.error = ConcurrentDeleteDeleteException(
             f"{OPERATION} did not rearrange the rows of {len(keys)} files, because another writer changed or removed "
             "one of them first.",
@@ -113,14 +116,14 @@ class _DroppedBins:
 class _Run:
     """One run of the command.
 
-    `plan` returns the plan for a snapshot. `totals` counts the commits of all attempts. `cluster_by` has the names of
-    the table's clustering columns.
+    `make_plan` returns the plan for a snapshot. `totals` counts the commits of all attempts. `cluster_by` has the names
+    of the table's clustering columns.
     """
 
     spark: SparkSession
     request: OptimizeRequest
     store: LogStore
-    plan: Callable[[Snapshot], OptimizePlan]
+    make_plan: Callable[[Snapshot], OptimizePlan]
     totals: Totals = field(default_factory=Totals)
     attempts: int = 0
     cluster_by: tuple[str, ...] = ()
@@ -137,7 +140,7 @@ class _Run:
         if (earlier_result := find_earlier_result(self.request, base)) is not None:
             return earlier_result
         check_writable(base.protocol, base.metadata)
-        plan = self.plan(base)
+        plan = self.make_plan(base)
         self.cluster_by = plan.order.names if plan.order is not None and plan.order.provider is not None else ()
         dropped = _DroppedBins()
         for number, batch in enumerate(plan.batches, start=1):
@@ -162,10 +165,12 @@ class _Run:
     ) -> OperationResult | None:
         """Write and commit those bins of a batch that have only unchanged files.
 
-        Return the result if this commit ends the run, else None. Only the commit that ends the run records the run.
+        Return the result if this commit ends the run, or if an earlier attempt has ended it. Return None if batches
+        remain, or if no bin is left to commit. Only the commit that ends the run records the run.
 
         Raises:
             MetadataChangedException: another writer changed the clustering columns since the plan.
+            ConcurrentModificationException: another writer changed the table so that the new files do not fit it.
         """
         base = Snapshot.load(self.store)
         if (earlier_result := find_earlier_result(self.request, base)) is not None:
@@ -192,7 +197,7 @@ class _Run:
                         raise
                     dropped.error = error
                     active = active_keys(base, plan)
-                    dropped.files += sum(len(file_bin.keys) for file_bin in written.bins if not file_bin.keys <= active)
+                    dropped.file_count += sum(len(b.keys) for b in written.bins if not b.keys <= active)
                     written = written.drop_changed(active)
                     continue
                 self.totals.add(proposal.operation.metrics)
@@ -214,7 +219,7 @@ class _Run:
         self, adds: Sequence[AddFile], removes: Sequence[RemoveFile], dropped: _DroppedBins | None
     ) -> Operation:
         """Return the operation that the table's history shows for a commit."""
-        dropped_files = 0 if dropped is None else dropped.files
+        dropped_files = 0 if dropped is None else dropped.file_count
         return Operation(
             name=OPERATION,
             parameters=parameters(self.request, self.cluster_by),

@@ -1,6 +1,7 @@
 """The files of one batch of an optimize: written, checked against the old files, and assigned to their bins.
 
-The number of the Spark task that wrote a file gives its bin. Each bin must hold exactly as many rows as its old files.
+The number of the Spark task that wrote a file identifies the bin of the file. The new files of a bin must hold exactly
+as many live rows as its old files.
 The row counts of old files come from their statistics or, if these are wrong or missing, from their footers. A batch
 with a missing or an extra row is never committed. Rows only move, so the rules of the table are not checked again.
 Protocol: Add File and Remove File (`dataChange`, `tags`).
@@ -102,7 +103,7 @@ def write_bins(
         for number, add in writer.write(bins, job):
             adds[number].append(add)
     _check_row_counts(base.store, bins, adds)
-    _check_have_no_rows(base.store, empty_files)
+    _check_files_have_no_rows(base.store, empty_files)
     new_files_of_bins = (_with_tags(adds[number], plan, file_bin) for number, file_bin in enumerate(bins))
     rewritten = zip((file_bin.files for file_bin in bins), new_files_of_bins, strict=True)
     old_and_new_files = [*rewritten, *(((file,), ()) for file in empty_files)]
@@ -125,8 +126,8 @@ class _Writer:
         self._plan = plan
         layout = replace(write_layout(target, optimize=False), open_files=1)
         if plan.order is not None:
-            part_of_file = plan.target_bytes // ROW_GROUPS_OF_FILE
-            row_group_bytes = min(max(part_of_file, _MIN_ROW_GROUP_BYTES), _MAX_ROW_GROUP_BYTES)
+            wanted_row_group_bytes = plan.target_bytes // ROW_GROUPS_OF_FILE
+            row_group_bytes = min(max(wanted_row_group_bytes, _MIN_ROW_GROUP_BYTES), _MAX_ROW_GROUP_BYTES)
             layout = replace(layout, row_group_bytes=row_group_bytes)
         self.staging = stack.enter_context(StagedWrite(folder_of(spark, base.store.root), layout))
 
@@ -143,21 +144,21 @@ class _Writer:
         order = self._plan.order
         if order is not None:
             cubes = [
-                Cube(files=numbers, outputs=file_bin.outputs, rows=_live_row_count(file_bin))
+                Cube(files=numbers, outputs=file_bin.outputs, row_count=_live_row_count(file_bin))
                 for numbers, file_bin in zip(file_numbers, job_bins, strict=True)
             ]
             frame = ordered_cubes(self._spark, self._base, self._plan.files, cubes, order.columns, curve=order.curve)
         else:
             frame = gathered_bins(self._spark, self._base, self._plan.files, file_numbers, shuffles=job.shuffles)
         with settings(self._spark, UNION_SETTINGS):
-            staged = self.staging.write(
+            staged_files = self.staging.write(
                 frame, self._target.copied_table, [], known_values=self._partition_values(job_bins)
             )
-        published = publish_files(self._base.store, self.staging, staged, self._target, data_change=False)
+        published = publish_files(self._base.store, self.staging, staged_files, self._target, data_change=False)
         bin_of_task = [
             number for number, file_bin in zip(job.bins, job_bins, strict=True) for _ in range(file_bin.outputs)
         ]
-        files_and_adds = zip(published.staged, published.adds, strict=True)
+        files_and_adds = zip(published.staged_files, published.adds, strict=True)
         return [(bin_of_task[_task_number(file)], add) for file, add in files_and_adds]
 
     def _partition_values(self, bins: Sequence[Bin]) -> set[str]:
@@ -231,12 +232,12 @@ def _check_row_counts(store: LogStore, bins: Sequence[Bin], adds: Mapping[int, S
     for number, file_bin in enumerate(bins):
         written_rows = sum(_num_records(add) for add in adds[number])
         if written_rows == _live_row_count(file_bin):
-            continue  # the footers need no request
+            continue  # the statistics agree with the new files, so the old footers need not be read
         if written_rows != _live_rows_by_footers(store, file_bin.files):
             raise _row_count_error(store, file_bin.files, f"{written_rows} rows were read")
 
 
-def _check_have_no_rows(store: LogStore, files: Sequence[Candidate]) -> None:
+def _check_files_have_no_rows(store: LogStore, files: Sequence[Candidate]) -> None:
     """Check by their footers that the files have no live rows."""
     if files and (live_rows := _live_rows_by_footers(store, files)):
         raise _row_count_error(store, files, f"{live_rows} rows are live, but the log records none")

@@ -25,7 +25,7 @@ ROOM_TAG = "DELTALITE_ROOM"
 """The tag for the unused bytes in the bin of a packed file, after no other file fitted. A missing tag counts as 0."""
 CUBE_ID_TAG, CUBE_COLUMNS_TAG, CUBE_CURVE_TAG = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
 Z_ORDER, HILBERT = "zorder", "hilbert"
-# A limit on the bins that are tried for a file, and so on the work in a partition with very many files.
+# The limit on the bins that are tried for one file. It bounds the work in a partition with very many files.
 _MAX_OPEN_BINS = 16
 # The limits of one commit. The driver holds the footers of all new files, and a conflict can cost the whole commit.
 # Every executor gets the positions of the deleted rows.
@@ -39,8 +39,8 @@ class Candidate:
 
     - `number`: the position of the file in a table of files.
     - `partition`: a key that is equal for all files of one partition.
-    - `records`: the number of rows, with deleted rows, None without statistics.
-    - `deleted`: the number of deleted rows, None without a deletion vector.
+    - `records`: the number of rows, including deleted rows, or None if the statistics lack it.
+    - `deleted`: the number of deleted rows, or None without a deletion vector.
     - `clustering_provider`: the name of the algorithm that clustered the file.
     """
 
@@ -56,7 +56,7 @@ class Candidate:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all rows of the file are deleted."""
+        """Whether the file has no live row. False if the number of rows is unknown."""
         return self.records is not None and self.records == (self.deleted or 0)
 
     @property
@@ -77,7 +77,7 @@ class Candidate:
 class Bin:
     """Files of one partition that are rewritten into `outputs` new files.
 
-    `room` is the number of unused bytes, 0 for a closed bin. The plan has left out only files that are larger than it.
+    `room` is the number of unused bytes, 0 for a closed bin. Every file that the plan left out is larger than `room`.
     """
 
     files: tuple[Candidate, ...]
@@ -195,9 +195,10 @@ def plan_clustering(
 ) -> list[Bin]:
     """Return cubes of up to about `cube_bytes` of a clustered table, which has no partitions.
 
-    New cubes take the files that are in no cube. Existing cubes join, the smallest first, if a cube is not larger than
-    all files before it. So each row is rewritten a few times while the table grows, and not with each batch of new
-    rows. Files of another provider, and files that are clustered by other columns, stay as they are.
+    New cubes take the files that are in no cube, and files with too many deleted rows. Existing cubes that are not full
+    join them, the smallest cube first. A cube does not join if it is larger than all files that were taken before it.
+    So each row is rewritten a few times while the table grows, and not with each batch of new rows. Files of another
+    provider, and files that are clustered by other columns, stay as they are.
 
     With `full`, new cubes take all files, except those of full cubes of these columns. A cube of at least half of
     `cube_bytes` is full. So the next run continues after a killed run, and does nothing after a complete run.
@@ -298,18 +299,21 @@ def _by_partition(files: Iterable[Candidate]) -> list[list[Candidate]]:
 
 
 def _fill_bins(files: Iterable[Candidate], max_bytes: int) -> list[Bin]:
-    """Put each file into the first bin that has room for it, and return the bins. Each has up to `max_bytes`."""
+    """Put each file into the first open bin that has room for it, and return the bins.
+
+    Each bin has up to `max_bytes`, or one larger file.
+    """
     bins: list[list[Candidate]] = []
-    room: dict[int, int] = {}  # bytes, by number of an open bin
+    free_bytes: dict[int, int] = {}  # by the number of an open bin
     for file in files:
         size = file.live_bytes
-        number = next((n for n, free_bytes in room.items() if size <= free_bytes), None)
+        number = next((n for n, bytes_in_bin in free_bytes.items() if size <= bytes_in_bin), None)
         if number is None:
             number = len(bins)
             bins.append([])
-            room[number] = max_bytes
+            free_bytes[number] = max_bytes
         bins[number].append(file)
-        room[number] -= size
-        if len(room) > _MAX_OPEN_BINS:
-            del room[min(room, key=room.__getitem__)]
-    return [Bin(files=tuple(bin_files), room=max(0, room.get(n, 0))) for n, bin_files in enumerate(bins)]
+        free_bytes[number] -= size
+        if len(free_bytes) > _MAX_OPEN_BINS:
+            del free_bytes[min(free_bytes, key=free_bytes.__getitem__)]
+    return [Bin(files=tuple(bin_files), room=max(0, free_bytes.get(n, 0))) for n, bin_files in enumerate(bins)]

@@ -3,12 +3,13 @@
 The steps:
 
 1. Look for an earlier commit of this run.
-2. Load the older version and compute the difference: files by identity, rules as in `protocol.restoring`.
+2. Load the older version and compute the difference. Files are compared by identity (`restore.files`).
+   `protocol.restoring` computes the protocol and the metadata.
 3. Check that the files to add back exist.
 4. Commit. The read set is the whole table, so any concurrent commit that changes rows conflicts.
 
 The command copies no file and deletes none. The versions in between stay, so another restore can undo a restore.
-delta-spark: RestoreTableCommand, which refuses the newest version and does not look for deletion vectors.
+delta-spark: RestoreTableCommand, which refuses the newest version and does not check that vector files exist.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deltalite.commands.common.append_only import refuse_append_only
+from deltalite.commands.common.append_only import refuse_if_append_only
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.commands.restore.files import AbsentFiles, Difference, absent_files, difference, refuse_absent
-from deltalite.commands.restore.running_vacuum import refuse_beside_vacuum
+from deltalite.commands.restore.running_vacuum import refuse_during_vacuum
 from deltalite.log.file_table import adds_of, bytes_of, removes_of
 from deltalite.protocol.restoring import RestoredRules, Rules, restored_rules
 from deltalite.requests import RestoreRequest
@@ -53,6 +54,7 @@ def restore(spark: SparkSession, request: RestoreRequest) -> OperationResult:
         VersionNotFoundError, TimestampOutOfRangeError: the log does not have the version.
         CorruptDataFileError: files of the version no longer exist.
         AppendOnlyError: the table is append-only, and the restore would remove rows.
+        ConcurrentWriteException: a running vacuum may delete a file to add back.
         UnsupportedFeatureError: the older or the newest version has a writer feature that this release does not know.
         DeltaLiteError: the log cannot be read, or every attempt met a conflict. The table is unchanged.
     """
@@ -80,8 +82,8 @@ def _attempt(spark: SparkSession, request: RestoreRequest, store: LogStore, time
     rules = restored_rules(_rules_of(base), _rules_of(target))
     files = difference(base, target)
     _check_may_remove(base, files)
-    refuse_beside_vacuum(base, files.restored, now_ms=now_ms())
-    absent = absent_files(store, files.restored, all_files=files.files_after)
+    refuse_during_vacuum(base, files.restored, now_ms=now_ms())
+    absent = absent_files(store, files.restored, total_file_count=files.files_after)
     if request.ignore_missing_files:
         files = _without_absent(files, absent, target)
     else:
@@ -103,7 +105,7 @@ def _check_may_remove(base: Snapshot, files: Difference) -> None:
     """Refuse to remove files from an append-only table."""
     if files.removed.num_rows:
         effect = f"the restore would remove {files.removed.num_rows} files"
-        refuse_append_only(base, effect, remedy="Unset the property first.")
+        refuse_if_append_only(base, effect, remedy="Unset the property first.")
 
 
 def _without_absent(files: Difference, absent: AbsentFiles, target: Snapshot) -> Difference:
@@ -144,7 +146,7 @@ def _proposal(
         adds=FileActions(files.restored, partial(adds_of, data_change=True)),
         removes=FileActions(files.removed, partial(removes_of, deletion_timestamp_ms=now_ms(), data_change=True)),
         protocol=None if rules.protocol == base.protocol else rules.protocol,
-        # The commit has the metadata even if it is the same, so that a concurrent change of the metadata conflicts.
+        # A commit that changes anything has the metadata too, so that a concurrent change of the metadata conflicts.
         metadata=None if is_unchanged else rules.metadata,
         domains=rules.domains,
         txn=txn,

@@ -20,17 +20,17 @@ import pyarrow.compute as pc
 
 from deltalite.columnar.deletion_vectors.reading import FRAME_BYTES, file_name
 from deltalite.errors import CorruptDataFileError
-from deltalite.inspection.presence import Absent, Presence, costs_less_by_request
+from deltalite.inspection.presence import Absent, Presence, requests_per_file_are_as_cheap
 from deltalite.log.action_files import read_actions
 from deltalite.log.file_table import ADD_TYPES, bytes_of, file_key, key_column, total, without_rows
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.protocol.paths import canonical_path, decode_path
-from deltalite.protocol.row_tracking import ROW_IDS
+from deltalite.protocol.row_tracking import ROW_ID_FIELDS
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 
-_REMOVED_COLUMNS = ("path", "partitionValues", "size", "deletionVector", *ROW_IDS)
+_REMOVED_COLUMNS = ("path", "partitionValues", "size", "deletionVector", *ROW_ID_FIELDS)
 _FILES_PER_BATCH = 65_536
 _MAX_LISTED_PROBLEMS = 10
 _log = logging.getLogger(__name__)
@@ -92,17 +92,17 @@ def difference(base: Snapshot, target: Snapshot) -> Difference:
     )
 
 
-def absent_files(store: LogStore, files: pa.Table, *, all_files: int) -> AbsentFiles:
+def absent_files(store: LogStore, files: pa.Table, *, total_file_count: int) -> AbsentFiles:
     """Return the files that are missing, have another size than the log says, or lack their deletion vector.
 
-    `all_files` is the approximate number of files of the whole table.
+    `total_file_count` is the approximate number of files of the whole table. It decides how the files are looked up.
 
     Raises:
         StorageError: storage does not answer.
     """
     presence, masks, lost_files, problems = Presence(store), list[pa.Array](), set[str](), list[str]()
     for batch in files.select(["path", "size", "deletionVector"]).to_batches(max_chunksize=_FILES_PER_BATCH):
-        problems_of_rows = _problems_by_lost_file(presence, batch.to_pylist(), all_files)
+        problems_of_rows = _problems_by_lost_file(presence, batch.to_pylist(), total_file_count)
         masks.append(pa.array([bool(problem_by_file) for problem_by_file in problems_of_rows], pa.bool_()))
         for problem_by_file in filter(None, problems_of_rows):
             lost_files.update(problem_by_file)
@@ -110,7 +110,7 @@ def absent_files(store: LogStore, files: pa.Table, *, all_files: int) -> AbsentF
                 problems.append("; ".join(problem_by_file.values()))
     if presence.inaccessible_folders:
         _log.warning(
-            "Could not check whether the files in %s folders exist, such as %s: the folders cannot be listed.",
+            "Could not list %s folders, such as %s, so the restore does not know whether their files exist.",
             len(presence.inaccessible_folders),
             presence.inaccessible_folders[0],
         )
@@ -130,7 +130,11 @@ def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None
         return
     more = f"; and {absent.count - len(absent.problems)} more" if absent.count > len(absent.problems) else ""
     complete_version = _oldest_version_without(absent.lost_files, base, target)
-    hint = "" if complete_version is None else f" Version {complete_version} is the oldest later one without them."
+    hint = (
+        ""
+        if complete_version is None
+        else f" Version {complete_version} is the oldest later version without these files."
+    )
     raise CorruptDataFileError(
         f"Cannot restore version {target.version} of {base.store.root}: {absent.count} of its files are missing or "
         f"differ from the log, perhaps after a vacuum: {'; '.join(absent.problems)}{more}.{hint} Nothing was changed.",
@@ -140,26 +144,30 @@ def refuse_absent(absent: AbsentFiles, base: Snapshot, target: Snapshot) -> None
 
 
 def _problems_by_lost_file(
-    presence: Presence, file_rows: Sequence[Mapping[str, Any]], all_files: int
+    presence: Presence, file_rows: Sequence[Mapping[str, Any]], total_file_count: int
 ) -> list[dict[str, str]]:
     """Return, for each file of the table, its lost files in storage with their problems; empty if none is lost."""
     names = [decode_path(file_row["path"]) for file_row in file_rows]
-    vectors = [_vector_file(file_row["deletionVector"]) for file_row in file_rows]
-    required_files = sorted({*names, *(name for name in vectors if name is not None)})
-    read_sizes = presence.sizes_by_request if costs_less_by_request(required_files, all_files) else presence.sizes
+    vector_names = [_vector_file_name(file_row["deletionVector"]) for file_row in file_rows]
+    required_files = sorted({*names, *(name for name in vector_names if name is not None)})
+    read_sizes = (
+        presence.sizes_by_request
+        if requests_per_file_are_as_cheap(required_files, total_file_count)
+        else presence.sizes
+    )
     sizes = dict(zip(required_files, read_sizes(required_files), strict=True))
     problems_of_rows: list[dict[str, str]] = []
-    for file_row, name, vector in zip(file_rows, names, vectors, strict=True):
+    for file_row, name, vector_name in zip(file_rows, names, vector_names, strict=True):
         problems = {canonical_path(file_row["path"]): _size_problem(name, sizes[name], exact=file_row["size"])}
-        if vector is not None:
+        if vector_name is not None:
             least_size = _least_vector_file_size(file_row["deletionVector"])
-            problems[vector] = _size_problem(vector, sizes[vector], least=least_size)
+            problems[vector_name] = _size_problem(vector_name, sizes[vector_name], least=least_size)
         problems_of_rows.append({file: problem for file, problem in problems.items() if problem is not None})
     return problems_of_rows
 
 
 def _size_problem(name: str, size: int | Absent, *, exact: int | None = None, least: int = 0) -> str | None:
-    """Return a text if a file is missing or has a wrong size in bytes. Return None if it is right or unknown.
+    """Return a text if a file is missing or has a wrong size in bytes. Return None if the size is right or unknown.
 
     The right size is `exact`, or any size from `least` bytes.
     """
@@ -169,12 +177,12 @@ def _size_problem(name: str, size: int | Absent, *, exact: int | None = None, le
         case Absent.UNKNOWN:
             return None
         case int() if (exact and size != exact) or size < least:
-            return f"{name} has {size} bytes instead of {exact or least}"
+            return f"{name} has {size} bytes instead of {exact or f'at least {least}'}"
         case _:
             return None
 
 
-def _vector_file(descriptor: Mapping[str, Any] | None) -> str | None:
+def _vector_file_name(descriptor: Mapping[str, Any] | None) -> str | None:
     return None if descriptor is None else file_name(descriptor)
 
 
@@ -189,22 +197,22 @@ def _oldest_version_without(lost_files: frozenset[str], base: Snapshot, target: 
     A file with a new deletion vector is another file of the table, but needs the same data file.
     """
     store, files = base.store, target.files_with(("path", "deletionVector"))
-    incomplete = set[str]()  # the keys of the version's files that need a lost file
+    incomplete_keys = set[str]()  # the keys of the version's files that need a lost file
     for batch in files.to_batches(max_chunksize=_FILES_PER_BATCH):
-        incomplete |= _keys_of_incomplete(batch.to_pylist(), lost_files)
+        incomplete_keys |= _keys_of_incomplete(batch.to_pylist(), lost_files)
     commits = list_log(store, target.version + 1).commits
     for version in range(target.version + 1, base.version + 1):
         commit = commits.get(version)
         if commit is None:
             return None
-        removed, added = set[str](), set[str]()
+        removed_keys, added_keys = set[str](), set[str]()
         for kind, body in read_actions(store, commit.name, commit.size_bytes):
             if kind == RemoveFile.action:
-                removed.add(file_key(body["path"], body.get("deletionVector")))
+                removed_keys.add(file_key(body["path"], body.get("deletionVector")))
             elif kind == AddFile.action:
-                added |= _keys_of_incomplete([body], lost_files)
-        incomplete = (incomplete - removed) | added
-        if not incomplete:
+                added_keys |= _keys_of_incomplete([body], lost_files)
+        incomplete_keys = (incomplete_keys - removed_keys) | added_keys
+        if not incomplete_keys:
             return version
     return None
 
@@ -221,5 +229,5 @@ def _keys_of_incomplete(adds: Iterable[Mapping[str, Any]], lost_files: frozenset
 
 def _required_files(path: str, descriptor: Mapping[str, Any] | None) -> tuple[str, ...]:
     """Return the files in storage that a file of the table needs. Several files may share one vector file."""
-    vector = _vector_file(descriptor)
-    return (canonical_path(path),) if vector is None else (canonical_path(path), vector)
+    vector_name = _vector_file_name(descriptor)
+    return (canonical_path(path),) if vector_name is None else (canonical_path(path), vector_name)

@@ -1,7 +1,7 @@
 """The check for a running vacuum that may delete files that a restore adds back.
 
 A vacuum records its start, its retention and its end in the log (`VACUUM START`, `VACUUM END`). It does not delete
-files that were removed inside its retention, so a restore may add these files back.
+files that were removed within its retention, so a restore may add these files back.
 
 - A vacuum without an end counts as dead 24 hours after its start.
 - An end does not name its start. If an end is missing, every vacuum that started since then counts as running.
@@ -30,7 +30,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore, StoredFile
 from deltalite.txn.winners import VACUUM_END, VACUUM_START
 
-# More commits than most tables get in a day, even from a stream. Reading them takes a minute or two.
+# Most tables get fewer commits in a day, even from a stream. Reading so many commits takes a minute or two.
 _MAX_COMMITS = 20_000
 _READER_THREADS, _COMMITS_PER_BATCH = 8, 64
 # The largest expected difference between the clock of a vacuum and the times in the log.
@@ -38,7 +38,7 @@ _MAX_CLOCK_DIFFERENCE_MS = HOUR_MS
 _DELTA_RS = "delta-rs"
 
 
-def refuse_beside_vacuum(base: Snapshot, restored: pa.Table, *, now_ms: int) -> None:
+def refuse_during_vacuum(base: Snapshot, restored: pa.Table, *, now_ms: int) -> None:
     """Refuse a restore while a running vacuum may delete a file of `restored` (`path`, `deletionVector`).
 
     Raises:
@@ -77,7 +77,10 @@ def _running_vacuums(base: Snapshot, now_ms: int) -> Iterator[Mapping[str, Any]]
 
 
 def _commits_since(base: Snapshot, since_ms: int) -> Iterator[Mapping[str, Any]]:
-    """Yield the `commitInfo` of the commits since a time, newest first, as far back as the log has them."""
+    """Yield the `commitInfo` of the commits since a time, newest first.
+
+    Stop earlier if the log no longer has a commit, or after `_MAX_COMMITS` commits.
+    """
     store, in_commit = base.store, in_commit_times(base.protocol, base.metadata)
     commits = [(time, commit) for time, commit in commit_times(store) if time.version <= base.version]
     newest_first = commits[: -_MAX_COMMITS - 1 : -1]
@@ -88,7 +91,7 @@ def _commits_since(base: Snapshot, since_ms: int) -> Iterator[Mapping[str, Any]]
             for (time, commit), info in zip(batch, commit_infos, strict=True):
                 if info is None:  # log cleanup deletes the oldest commits first, so no older commit exists
                     return
-                has_in_commit_time = in_commit is not None and in_commit.cover(time.version)
+                has_in_commit_time = in_commit is not None and in_commit.covers(time.version)
                 timestamp_ms = in_commit_timestamp(info, commit.name) if has_in_commit_time else time.timestamp_ms
                 if timestamp_ms < since_ms:
                     return
@@ -127,8 +130,8 @@ def _milliseconds(value: object) -> int | None:
 def _removed_since(base: Snapshot, restored: pa.Table, since_ms: int, *, knows_vectors: bool) -> pa.ChunkedArray:
     """Return, for each file, whether its tombstone is from this time or later, so that a vacuum keeps the file.
 
-    A vacuum that ignores deletion vectors keeps only files without a vector, and without an older tombstone of the same
-    path.
+    A vacuum that ignores deletion vectors keeps such a file under two conditions: the file has no vector, and no older
+    tombstone has the same path.
     """
     tombstones = base.tombstones(["path", "deletionTimestamp", "deletionVector"])
     is_recent = pc.fill_null(pc.greater_equal(tombstones["deletionTimestamp"], since_ms), False)

@@ -26,7 +26,7 @@ from deltalite.protocol.actions import AddFile
 from deltalite.protocol.paths import decode_path
 from deltalite.storage.log_store import LogStore
 
-# Approximate. Such a file has at most two megabytes if the positions are random.
+# The approximate maximum. A file of so many random positions has at most two megabytes.
 _POSITIONS_PER_VECTOR_FILE = 1_000_000
 
 
@@ -34,11 +34,11 @@ _POSITIONS_PER_VECTOR_FILE = 1_000_000
 class NewVectors:
     """The files with newly deleted rows, and how their vectors change.
 
-    `touched` has the positions of these files in the table of files. `adds` has the files that keep a live row, with
-    their new vectors.
+    `file_numbers` has the positions of these files in the table of files. `adds` has the files that keep a live row,
+    with their new vectors.
     """
 
-    touched: list[int] = field(default_factory=list)
+    file_numbers: list[int] = field(default_factory=list)
     adds: list[AddFile] = field(default_factory=list)
     vectors_added: int = 0
     vectors_updated: int = 0
@@ -50,23 +50,23 @@ class VectorFiles:
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
-        self._written: list[str] = []
+        self._uncommitted_names: list[str] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        for name in self._written:
+        for name in self._uncommitted_names:
             with suppress(DeltaLiteError):  # a vacuum deletes the files that remain
                 self._store.delete(name)
 
     def keep(self) -> None:
         """Keep the files, because the log refers to them."""
-        self._written.clear()
+        self._uncommitted_names.clear()
 
     def leave(self) -> None:
         """Keep the files, because the log may refer to them."""
-        self._written.clear()
+        self._uncommitted_names.clear()
 
     def delete_rows(self, files: pa.Table, deletions: Iterable[tuple[int, pa.Int64Array]]) -> NewVectors:
         """Write vector files that soft-delete more rows of some files, and return the new vectors.
@@ -93,7 +93,7 @@ class VectorFiles:
         partly_deleted: list[int] = []  # the files that keep a live row
         for number, _ in pack:
             had_vector = file_rows[number]["deletionVector"] is not None
-            outcome.touched.append(number)
+            outcome.file_numbers.append(number)
             outcome.vectors_removed += had_vector
             if len(deleted[number]) < counts[number]:
                 outcome.vectors_added += 1
@@ -101,7 +101,7 @@ class VectorFiles:
                 partly_deleted.append(number)
         new_vectors = [deleted[number] for number in partly_deleted]
         descriptors = write_vectors(self._store, new_vectors) if new_vectors else []
-        self._written += dict.fromkeys(name for d in descriptors if (name := file_name(d)) is not None)
+        self._uncommitted_names += dict.fromkeys(name for d in descriptors if (name := file_name(d)) is not None)
         for number, descriptor in zip(partly_deleted, descriptors, strict=True):
             outcome.adds.append(_readded_file(file_rows[number], descriptor, counts[number]))
 

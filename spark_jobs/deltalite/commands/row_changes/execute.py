@@ -1,6 +1,6 @@
 """The common steps of delete, update and merge: from the snapshot of the plan to the commit.
 
-A run that has committed does not run again. A conflict with another writer makes the command replan on the newest
+If the run has committed before, the command does nothing. A conflict with another writer makes it replan on the newest
 snapshot. A run that changes no row commits its transaction identifier alone, so that a retry finds it. delta-spark
 records no transaction for a DELETE that matches no row.
 """
@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deltalite.commands.common.append_only import refuse_append_only
+from deltalite.commands.common.append_only import refuse_if_append_only
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
@@ -118,7 +118,7 @@ def _proposal(
 def _check_may_remove(base: Snapshot, change: RowChange) -> None:
     """Refuse to remove rows from an append-only table, before a row is written."""
     if change.whole_files.num_rows > 0 or change.touched is not None:
-        refuse_append_only(
+        refuse_if_append_only(
             base, "this operation would change or remove rows", remedy="Only insert rows, or unset the property."
         )
 

@@ -3,9 +3,9 @@
 Files with changed rows are rewritten. With `delta.enableDeletionVectors`, the changed rows are soft-deleted instead,
 and only new rows are written.
 
-After an update, and after a rewrite of a file without some of its rows, the other files do not show all changes of the
-commit. Change data files then hold every change. The changed rows are computed once, so that the table and its feed
-agree on non-deterministic values. Protocol: Deletion Vectors, Change Data Files.
+After an update, and after a rewrite of a file without some of its rows, the data files and the deletion vectors do not
+show all changes of the commit. Change data files then hold every change. The changed rows are computed once, so that
+the table and its feed agree on non-deterministic values. Protocol: Deletion Vectors, Change Data Files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltalite.commands.common.change_data_files import CHANGE_DATA_FOLDER
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import (
-    WrittenFiles,
+    PublishedFiles,
     live_row_count,
     live_rows_per_file,
     publish_change_files,
@@ -64,7 +64,7 @@ def write_change(spark: SparkSession, base: Snapshot, change: RowChange, stack: 
     """
     with reading_table(base.store.root):
         if change.inserts is None:
-            return _Writer(spark, base, change, change.target, stack).write(change.inserts)
+            return _Writer(spark, base, change, change.target, stack).write(None)
         with fill_new_identities(change.inserts, change.target.rules.identities) as (inserts, columns, count):
             return _Writer(spark, base, change, change.target.with_high_water_marks(columns, count), stack).write(
                 inserts
@@ -120,7 +120,7 @@ class _Writer:
             return False
         return is_in_force("changeDataFeed", self._target.protocol, self._target.metadata)
 
-    def _write_data_files(self, touched: TouchedRows | None, inserts: NewRows | None) -> WrittenFiles:
+    def _write_data_files(self, touched: TouchedRows | None, inserts: NewRows | None) -> PublishedFiles:
         """Write the data files: the remaining rows of rewritten files, and the new rows."""
         frames = []
         if touched is not None and not self._uses_vectors:
@@ -131,11 +131,11 @@ class _Writer:
         if inserts is not None:
             frames.append(inserts.with_null_row_ids(self._target.row_ids) if frames else inserts.frame)
         if not frames:
-            return WrittenFiles.none()
+            return PublishedFiles.none()
         schema, rules, action = self._target.schema, self._target.rules, self._change.columns.action
         guards = new_row_guards(self._spark, action, schema, rules, self._change.actions)
-        files = self._staging.write(self._apply_rules(union_all(frames)), table, guards)
-        return publish_files(self._base.store, self._staging, files, self._target, data_change=True)
+        staged_files = self._staging.write(self._apply_rules(union_all(frames)), table, guards)
+        return publish_files(self._base.store, self._staging, staged_files, self._target, data_change=True)
 
     def _soft_delete(self, touched: TouchedRows) -> NewVectors:
         """Write deletion vectors for the changed rows."""
@@ -148,7 +148,7 @@ class _Writer:
         """Return the touched files that the commit removes, also if it adds them again with another vector."""
         if touched is None:
             return []
-        return [touched.files if vectors is None else touched.files.take(pa.array(vectors.touched, pa.int64()))]
+        return [touched.files if vectors is None else touched.files.take(pa.array(vectors.file_numbers, pa.int64()))]
 
     def _write_change_files(self, rows: ChangedRows, inserts: NewRows | None) -> tuple[AddCDCFile, ...]:
         """Write the change data files: preimages and postimages of updates, all deleted rows, and new rows."""
@@ -157,8 +157,8 @@ class _Writer:
             rows_to_delete = scan(self._spark, self._base, self._change.whole_files)
             whole_file_rows = conform_rows(rows_to_delete, self._base.schema, target.schema)
         frame = self._apply_rules(rows.feed(inserts, whole_file_rows))
-        files = self._staging.write(frame, change_file_schema(target.table), [], folder=CHANGE_DATA_FOLDER)
-        return publish_change_files(self._base.store, self._staging, files, target)
+        staged_files = self._staging.write(frame, change_file_schema(target.table), [], folder=CHANGE_DATA_FOLDER)
+        return publish_change_files(self._base.store, self._staging, staged_files, target)
 
     def _apply_rules(self, frame: DataFrame) -> DataFrame:
         change = self._change

@@ -22,14 +22,17 @@ from deltalite.txn.proposal import ReadSet
 
 if TYPE_CHECKING:
     from deltalite.commands.common.committing import PendingFiles
-    from deltalite.commands.common.written_files import WrittenFiles
+    from deltalite.commands.common.written_files import PublishedFiles
     from deltalite.commands.row_changes.deletion_vectors import NewVectors
     from deltalite.protocol.actions import AddCDCFile, AddFile, RemoveFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TouchedRows:
-    """Files with rows that change. `rows` has the change of each row. `numbers` is as in `AddressedRows`."""
+    """Files with rows that change. `rows` has the change of each row.
+
+    `numbers` maps the number of a file in `rows` to the position of the file in `files`.
+    """
 
     files: pa.Table
     rows: ChangedRows
@@ -42,10 +45,10 @@ class RowChange:
     """The plan of an operation.
 
     - `actions`: the actions on rows, by number.
-    - `whole_files`: the files that the operation removes whole, without reading their rows.
+    - `whole_files`: the files that the operation removes whole, without a rewrite of any row.
     - `shuffles_partitions`: whether the rows of a partition come from many tasks, so that the write shuffles them
       together.
-    - `row_level`: as in `Proposal`.
+    - `row_level`: whether the operation decides on each row independently, as in `Proposal`.
     - `counts`: metrics under Spark's names.
     - `source_versions`: the versions of the Delta tables that the source has read, by the names of the sources.
     """
@@ -80,7 +83,7 @@ class WrittenChange:
     removes: tuple[RemoveFile, ...]
     changes: tuple[AddCDCFile, ...]
     files: tuple[PendingFiles, ...]
-    data_files: WrittenFiles
+    data_files: PublishedFiles
     vectors: NewVectors
     rewritten_rows: int
 

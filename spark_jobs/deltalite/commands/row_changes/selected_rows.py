@@ -43,7 +43,7 @@ def selected_change(
         InvalidRequestError: the condition is wrong, or cannot be computed for a row.
         CorruptDataFileError: a file cannot be read.
     """
-    columns = RowColumns.beside(base.schema)
+    columns = RowColumns.unused_in(base.schema)
     matching = _matching_files(spark, base, condition, columns)
     is_delete = action.kind is ActionKind.DELETE
     whole_files, partial = matching.split(base.store) if is_delete else (matching.no_files, matching)
@@ -112,4 +112,4 @@ def _matching_files(spark: SparkSession, base: Snapshot, condition: str | None, 
 
 def _reads(candidates: Selection, files: pa.Table) -> ReadSet:
     """Return the read set of an operation that selects `candidates` and finds matching rows in `files`."""
-    return ReadSet(keys=frozenset(key_column(files).to_pylist()), rows=(candidates.test,))
+    return ReadSet(keys=frozenset(key_column(files).to_pylist()), row_tests=(candidates.test,))

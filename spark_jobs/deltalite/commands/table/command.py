@@ -54,8 +54,8 @@ def define_table(spark: SparkSession, request: TableRequest) -> OperationResult:
         SchemaMismatchError: the table cannot become as declared.
         ConstraintViolationError: a row of the table breaks a new rule.
         UnsupportedFeatureError: this release cannot write the table, or not with these properties.
-        DeltaLiteError: the log cannot be read, or every attempt met a conflict. The table is unchanged, except for the
-            commits of step 4.
+        DeltaLiteError: the log cannot be read, or every attempt met a conflict. The table is unchanged, except for
+            commits that give row ids to files or prepare the drop of a feature.
     """
     refuse_version(request.table)
     check_properties(request)
@@ -84,11 +84,11 @@ def _attempt(
     plan = plan_change(request, declaration, base)
     backfilled_files = rewritten_files = 0
     if _needs_row_ids(plan, base):
-        _check_rules(spark, plan, base, declaration)  # before any commit of the backfill
+        _check_rules(spark, plan, base, declaration)  # so that a wrong rule fails before the backfill commits
         backfilled_files, base = backfill_row_ids(spark, request, store)
         plan = plan_change(request, declaration, base)
     if plan.changes.dropped_features:
-        _check_rules(spark, plan, base, declaration)  # before any commit of the preparation
+        _check_rules(spark, plan, base, declaration)  # so that a wrong rule fails before the preparation commits
         rewritten_files, base = prepare_drop(spark, request, store, plan.changes.dropped_features)
         plan = plan_change(request, declaration, base)
     if not plan.is_change:

@@ -72,7 +72,7 @@ def prepare_drop(
 class _Steps:
     """The steps of one task attempt.
 
-    `wide_files` are the files without a narrower column, by their footers and by the schema `schema_string`.
+    `wide_files` has the paths of the files whose footers have no column that is narrower than in `schema_string`.
     """
 
     spark: SparkSession

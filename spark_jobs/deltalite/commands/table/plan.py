@@ -75,7 +75,7 @@ class Changes:
 
     @property
     def has_new_rules(self) -> bool:
-        """Whether the rows of the table must be compared with new rules."""
+        """Whether the rows of the table must be checked against new rules."""
         return bool(self.constraint_keys or self.required_columns)
 
     @property
@@ -243,7 +243,10 @@ def _requested_protocol(request: TableRequest) -> RequestedProtocol:
 
 
 def _with_clustering(request: TableRequest, target: WriteTarget) -> tuple[WriteTarget, tuple[str, ...] | None]:
-    """Return the target with the declared clustering columns, and their names, or None if the clustering stays."""
+    """Return the target with the declared clustering columns, and the names of these columns.
+
+    If the clustering does not change, return the same target and None.
+    """
     if request.cluster_by is None:
         return target, None
     columns = order_columns(
@@ -278,7 +281,7 @@ def _check_partition_columns(request: TableRequest, declaration: StructType) -> 
     missing = next((name for name in request.partition_by or () if declaration.find(name) is None), None)
     if missing is not None:
         raise InvalidRequestError(
-            f"partition_by names '{missing}', which is not a column of `schema`: {', '.join(declaration.names)}.",
+            f"partition_by names '{missing}', but `schema` has only the columns {', '.join(declaration.names)}.",
             remedy="Correct the name, or declare the column.",
         )
 

@@ -20,18 +20,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from deltalite.commands.common.append_only import refuse_append_only
+from deltalite.commands.common.append_only import refuse_if_append_only
 from deltalite.commands.common.change_data_files import write_change_files
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, record_run
 from deltalite.commands.common.every_row import refuse_every_row
 from deltalite.commands.common.existing_table import existing_table
-from deltalite.commands.common.kept_rows import KeptRows, StagedRows
+from deltalite.commands.common.kept_rows import KeptRows, UncommittedRows
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
 from deltalite.commands.common.run_order import check_run_order, with_out_of_order
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.common.write_target import WriteTarget, write_target
-from deltalite.commands.common.written_files import WrittenFiles, live_row_count, publish_files, write_layout
+from deltalite.commands.common.written_files import PublishedFiles, live_row_count, publish_files, write_layout
 from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import (
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from deltalite.storage.log_store import LogStore
 
 _log = logging.getLogger(__name__)
-Describer = Callable[[StagedRows], Operation]
+Describer = Callable[[UncommittedRows], Operation]
 """Builds the `Operation` of a commit that only adds these rows."""
 
 
@@ -129,8 +129,8 @@ def _attempt(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _StagedFiles:
-    """The output of step 3.
+class _FileChanges:
+    """The files that the commit adds and removes.
 
     - `new`: the files with the rows of the query.
     - `copied`: the files with the rows that survive from rewritten files.
@@ -138,8 +138,8 @@ class _StagedFiles:
     - `changes`: the change data files.
     """
 
-    new: WrittenFiles
-    copied: WrittenFiles
+    new: PublishedFiles
+    copied: PublishedFiles
     replaced: Replacement | None
     changes: tuple[AddCDCFile, ...] = ()
 
@@ -181,7 +181,7 @@ class _Write:
             target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
             replaced = self._replaced_by_request(target)
             self._check_replaced(replaced)
-            staging = self._kept_rows.staging(folder_of(self._spark, self._store.root), self._layout(target))
+            staging = self._kept_rows.start_staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(row_schema, target)
             filled_rows = fill_columns(query.frame, row_schema, target.schema, target.rules)
             missing_identities = [c for c in target.rules.identities if row_schema.find(c.name) is None]
@@ -189,7 +189,7 @@ class _Write:
                 target = target.with_high_water_marks(missing_identities, count)
                 files = self._publish(staging.write(numbered_rows, target.table, guards), staging, target)
         _warn_of_null_partitions(self._store, target, row_schema, files.row_count)
-        rows = StagedRows(
+        rows = UncommittedRows(
             staging=staging,
             files=files,
             row_schema=row_schema,
@@ -201,22 +201,22 @@ class _Write:
         return self._commit(rows, target, replaced)
 
     def _commit(
-        self, rows: StagedRows, target: WriteTarget, replaced_by_request: Replacement | None
+        self, rows: UncommittedRows, target: WriteTarget, replaced_by_request: Replacement | None
     ) -> OperationResult:
-        """Commit the staged rows. Rows that are copied from replaced files are valid for this attempt only."""
+        """Commit the written rows. Rows that are copied from replaced files are valid for this attempt only."""
         replaced = replaced_by_request or self._replaced_by_rows(rows.files)
         self._check_replaced(replaced)
         with ExitStack() as stack:
-            staged = _StagedFiles(new=rows.files, copied=WrittenFiles.none(), replaced=replaced)
+            file_changes = _FileChanges(new=rows.files, copied=PublishedFiles.none(), replaced=replaced)
             stagings = [rows.staging]
             if replaced is not None and replaced.survivors is not None:
                 copies = StagedWrite(folder_of(self._spark, self._store.root), self._layout(target))
                 stagings.append(stack.enter_context(copies))
-                staged = self._copy_survivors(staged, copies, target)
+                file_changes = self._copy_survivors(file_changes, copies, target)
             if not self._request.data_change:
-                _check_only_rearranged(self._store, staged)
+                _check_only_rearranged(self._store, file_changes)
             return commit_proposal(
-                self._spark, self._request, self._store, self._proposal(staged, rows, target), stagings
+                self._spark, self._request, self._store, self._proposal(file_changes, rows, target), stagings
             )
 
     def _layout(self, target: WriteTarget) -> WriteLayout:
@@ -239,24 +239,27 @@ class _Write:
             guards.append(replaced_range_guard(self._request.replace_where))
         return guards
 
-    def _copy_survivors(self, staged: _StagedFiles, copies: StagedWrite, target: WriteTarget) -> _StagedFiles:
-        """Copy the surviving rows of rewritten files, and write the change data files. Return all staged files."""
-        replaced, base = staged.replaced, self._base
+    def _copy_survivors(self, file_changes: _FileChanges, copies: StagedWrite, target: WriteTarget) -> _FileChanges:
+        """Copy the surviving rows of rewritten files, and write the change data files. Return all file changes."""
+        replaced, base = file_changes.replaced, self._base
         if replaced is None or replaced.survivors is None or base is None:
-            return staged
+            return file_changes
         changes: tuple[AddCDCFile, ...] = ()
         if self._request.data_change:
-            changes = write_change_files(base, target, copies, new=staged.new, replaced=replaced)
+            changes = write_change_files(base, target, copies, new_files=file_changes.new, replaced=replaced)
         ids = map(column_named, row_id_names(target.row_ids))
         survivors = replaced.survivors.select(*conform_columns(base.schema, target.schema), *ids)
         copied = self._publish(copies.write(survivors, target.copied_table, []), copies, target)
-        return replace(staged, copied=copied, changes=changes)
+        return replace(file_changes, copied=copied, changes=changes)
 
-    def _publish(self, files: list[DataFile], staging: StagedWrite, target: WriteTarget) -> WrittenFiles:
-        return publish_files(self._store, staging, files, target, data_change=self._request.data_change)
+    def _publish(self, staged_files: list[DataFile], staging: StagedWrite, target: WriteTarget) -> PublishedFiles:
+        return publish_files(self._store, staging, staged_files, target, data_change=self._request.data_change)
 
     def _replaced_by_request(self, target: WriteTarget) -> Replacement | None:
-        """Return the replacement that depends on the request alone, or None. The rows need not be written before."""
+        """Return the replacement if it is known before the rows are written, because it depends on the request alone.
+
+        Return None otherwise. A `replace_where` that is always true is refused.
+        """
         if self._request.replace_where is not None:
             refuse_every_row(
                 self._spark,
@@ -278,7 +281,7 @@ class _Write:
         earlier_files = files_of_earlier_run(self._base, identity)
         return None if earlier_files is None else Replacement.of(earlier_files, earlier_files.slice(0, 0))
 
-    def _replaced_by_rows(self, new: WrittenFiles) -> Replacement | None:
+    def _replaced_by_rows(self, new: PublishedFiles) -> Replacement | None:
         """Return the files that a dynamic partition overwrite replaces, or None: those of the written partitions."""
         if self._base is None or not self._is_dynamic:
             return None
@@ -286,7 +289,7 @@ class _Write:
 
     @property
     def _is_dynamic(self) -> bool:
-        """Whether the write replaces only the partitions that receive rows.."""
+        """Whether the write replaces only the partitions that receive rows."""
         is_requested = self._request.partition_overwrite is PartitionOverwrite.DYNAMIC
         return is_requested and self._base is not None and bool(self._base.partition_columns)
 
@@ -296,12 +299,12 @@ class _Write:
         The protocol allows `data_change=False`, which only rearranges rows.
         """
         if self._base is not None and self._request.mode is WriteMode.OVERWRITE and self._request.data_change:
-            refuse_append_only(self._base, "mode 'overwrite' removes rows", remedy="Append, or unset the property.")
+            refuse_if_append_only(self._base, "mode 'overwrite' removes rows", remedy="Append, or unset the property.")
 
     def _check_replaced(self, replaced: Replacement | None) -> None:
         """Refuse a replacement that the table forbids or that is out of order.
 
-        `run` calls it before the write if the request names the replaced files, and else after it.
+        It is called before each commit, and also before the rows are written, if the replacement is known by then.
         """
         self._check_may_remove(replaced)
         if replaced is None or self._base is None or self._request.mode is not WriteMode.OVERWRITE:
@@ -312,36 +315,41 @@ class _Write:
     def _check_may_remove(self, replaced: Replacement | None) -> None:
         """Refuse to remove the rows of an earlier append from an append-only table."""
         if self._base is not None and replaced is not None and replaced.files.num_rows and self._request.data_change:
-            refuse_append_only(
+            refuse_if_append_only(
                 self._base,
                 "this write would remove the rows of an earlier run",
                 remedy="Append, or unset the property.",
             )
 
-    def _proposal(self, staged: _StagedFiles, rows: StagedRows, target: WriteTarget) -> Proposal:
-        request = self._request
+    def _proposal(self, file_changes: _FileChanges, rows: UncommittedRows, target: WriteTarget) -> Proposal:
+        request, replaced = self._request, file_changes.replaced
         removes = (
-            tuple(removes_of(staged.replaced.files, deletion_timestamp_ms=now_ms(), data_change=request.data_change))
-            if staged.replaced is not None
+            tuple(removes_of(replaced.files, deletion_timestamp_ms=now_ms(), data_change=request.data_change))
+            if replaced is not None
             else ()
         )
-        operation = self._operation(staged, rows, target) if self._describe is None else self._describe(rows)
+        operation = self._operation(file_changes, rows, target) if self._describe is None else self._describe(rows)
         return Proposal(
             base=BaseState.of(self._base),
             operation=with_out_of_order(operation, out_of_order=bool(self._out_of_order)),
-            adds=(*staged.new.adds, *staged.copied.adds),
+            adds=(*file_changes.new.adds, *file_changes.copied.adds),
             removes=removes,
-            changes=staged.changes,
+            changes=file_changes.changes,
             protocol=target.changed_protocol,
             metadata=target.changed_metadata,
             txn=transaction(request.identity, self._base, now_ms=now_ms()),
-            reads=self._reads(staged.replaced),
-            keeps_row_ids=request.data_change,  # rows that the request rearranges come from its query, without ids
+            reads=self._reads(replaced),
+            # A write without a data change takes the rearranged rows from its query. These rows have no ids.
+            keeps_row_ids=request.data_change,
         )
 
-    def _operation(self, staged: _StagedFiles, rows: StagedRows, target: WriteTarget) -> Operation:
+    def _operation(self, file_changes: _FileChanges, rows: UncommittedRows, target: WriteTarget) -> Operation:
         metrics = write_metrics(
-            self._request, staged.new, staged.copied, staged.replaced, change_files=len(staged.changes)
+            self._request,
+            file_changes.new,
+            file_changes.copied,
+            file_changes.replaced,
+            change_files=len(file_changes.changes),
         )
         return write_operation(self._request, target.partition_columns, metrics, rows.source_versions)
 
@@ -366,13 +374,13 @@ def _warn_of_null_partitions(store: LogStore, target: WriteTarget, row_schema: S
         )
 
 
-def _check_only_rearranged(store: LogStore, staged: _StagedFiles) -> None:
+def _check_only_rearranged(store: LogStore, file_changes: _FileChanges) -> None:
     """Refuse a `data_change=False` write that changes the number of rows.
 
     The option promises the same rows. Only their number is checked.
     """
-    rows_before = live_row_count(store, staged.replaced.files) if staged.replaced is not None else 0
-    rows_after = staged.new.row_count + staged.copied.row_count
+    rows_before = live_row_count(store, file_changes.replaced.files) if file_changes.replaced is not None else 0
+    rows_after = file_changes.new.row_count + file_changes.copied.row_count
     if rows_before != rows_after:
         raise ConstraintViolationError(
             f"data_change=False promises that rows are only rearranged, but {rows_before} rows would become "

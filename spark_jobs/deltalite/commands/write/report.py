@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltalite.commands.common.run_identity import user_metadata
-from deltalite.commands.common.written_files import WrittenFiles, live_row_count_by_statistics
+from deltalite.commands.common.written_files import PublishedFiles, live_row_count_by_statistics
 from deltalite.log.file_table import bytes_of
 from deltalite.requests import WriteMode, WriteRequest
 from deltalite.spark.row_changes.replacing import Replacement
@@ -46,7 +46,12 @@ def write_operation(
 
 
 def write_metrics(
-    request: WriteRequest, new: WrittenFiles, copied: WrittenFiles, replaced: Replacement | None, *, change_files: int
+    request: WriteRequest,
+    new: PublishedFiles,
+    copied: PublishedFiles,
+    replaced: Replacement | None,
+    *,
+    change_files: int,
 ) -> dict[str, int]:
     """Return the metrics of a write, under Spark's names.
 
@@ -66,7 +71,7 @@ def write_metrics(
     if request.replace_where is not None:
         metrics["numAddedChangeFiles"] = change_files
         metrics["numCopiedRows"] = copied.row_count
-        deleted_rows = replaced.matched_rows
+        deleted_rows = replaced.matched_row_count
         if deleted_rows is None:
             deleted_rows = live_row_count_by_statistics(replaced.removed_files)
         if deleted_rows is not None:

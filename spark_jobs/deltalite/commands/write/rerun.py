@@ -40,25 +40,25 @@ def files_of_earlier_run(base: Snapshot, identity: RunIdentity) -> pa.Table | No
     keys = {file_key(path, None) for path in earlier_commit.added_paths}
     files = base.files.filter(pc.is_in(key_column(base.files), value_set=pa.array(sorted(keys), pa.string())))
     if files.num_rows != len(keys):
-        missing = keys - set(key_column(files).to_pylist())
+        missing_keys = keys - set(key_column(files).to_pylist())
         raise RerunRefusedError(
             f"Cannot replace the rows that this run wrote in version {earlier_commit.version} of {base.store.root}: "
-            f"version {_rewriting_version(base, earlier_commit.version, missing)} has rewritten {len(missing)} of "
-            f"their {len(keys)} files.",
+            f"{_rewriting_commit(base, earlier_commit.version, missing_keys)} has rewritten or removed "
+            f"{len(missing_keys)} of their {len(keys)} files.",
             remedy="Replace the run's rows by a predicate: mode='overwrite' with replace_where.",
         )
     return files
 
 
-def _rewriting_version(base: Snapshot, after: int, keys: set[str]) -> int | str:
-    """Return the first version above `after` that removes one of the files, or a text if the log lacks it."""
+def _rewriting_commit(base: Snapshot, after: int, keys: set[str]) -> str:
+    """Return a text for the first version above `after` that removes one of the files."""
     for version in range(after + 1, base.version + 1):
         try:
             if any(file_key(path, None) in keys for path in _removed_paths(base, commit_name(version))):
-                return version
+                return f"version {version}"
         except VersionGapError:
             continue
-    return "(no longer in the log)"
+    return "a version that is no longer in the log"
 
 
 def _removed_paths(base: Snapshot, name: str) -> Iterator[str]:

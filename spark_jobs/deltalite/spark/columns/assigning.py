@@ -25,7 +25,7 @@ from deltalite.protocol.schema import (
     names_and_types,
 )
 from deltalite.protocol.schema_evolution import VOID, fits
-from deltalite.spark.columns.text_values import TYPES_OF_TEXTS, text_value
+from deltalite.spark.columns.text_values import TYPES_FROM_TEXT, text_value
 from deltalite.spark.columns.types import spark_type
 
 _NUMBER_TYPES = frozenset({"byte", "short", "integer", "long", "float", "double", "decimal"})
@@ -48,7 +48,7 @@ def assign_value(
         value: the value.
         from_type: the type of the value.
         to_type: the type of the column.
-        path: the column, for errors.
+        path: the path of the column, for error messages.
         fills_missing: whether a struct may lack members, which then become null.
         is_non_deterministic: whether the value is non-deterministic, so that it must be computed only once.
 
@@ -63,7 +63,7 @@ def assign_value(
         return F.element_at(items, 1)
     match from_type, to_type:
         case _ if from_type == VOID:
-            return value.cast(spark_type(to_type))  # NULL, or an expression that raises an error
+            return value.cast(spark_type(to_type))  # a VOID value is NULL, or its expression raises an error
         case StructType(), StructType():
             return _struct_value(value, from_type, to_type, path, fills_missing=fills_missing)
         case ArrayType(element), ArrayType(new_element):
@@ -97,7 +97,7 @@ def _simple_value(
         return value.cast(spark_type(to_type))
     if to_type == PrimitiveType("string") and _type_name(from_type) not in _TYPES_WITHOUT_TEXT:
         return value.cast("string")
-    if from_type == PrimitiveType("string") and (isinstance(to_type, DecimalType) or to_type.name in TYPES_OF_TEXTS):
+    if from_type == PrimitiveType("string") and (isinstance(to_type, DecimalType) or to_type.name in TYPES_FROM_TEXT):
         return _refuse_lost_values(value, text_value(value, to_type), from_type, to_type, path)
     families = (_NUMBER_TYPES, _TIME_TYPES)
     if not any(_type_name(from_type) in family and _type_name(to_type) in family for family in families):
@@ -151,9 +151,8 @@ def _converter(
     """Return the function that converts an item of a collection, or None if the types are equal."""
     if spark_type(from_type) == spark_type(to_type):
         return None
-    assign_value(
-        F.lit(None), from_type, to_type, path, fills_missing=fills_missing
-    )  # raises now if the conversion can never work
+    # This call raises an error at once if the conversion can never work.
+    assign_value(F.lit(None), from_type, to_type, path, fills_missing=fills_missing)
     return lambda item: assign_value(item, from_type, to_type, path, fills_missing=fills_missing)
 
 

@@ -19,7 +19,7 @@ from deltalite.protocol.schema import ArrayType, DataType, MapType, StructType
 from deltalite.spark.columns.names import column_named
 
 _TAG = "DELTALITE_GUARD"
-_VIOLATION = re.compile(rf"{_TAG}<(\d+)>(.*?)</{_TAG}>", re.DOTALL)
+_VIOLATION_PATTERN = re.compile(rf"{_TAG}<(\d+)>(.*?)</{_TAG}>", re.DOTALL)
 _MAX_SHOWN_CHARACTERS = 500
 ColumnFunction = Callable[[Column], Column]
 """A function of a column: its items, or the condition that its value must satisfy."""
@@ -47,7 +47,10 @@ def not_null_guards(schema: StructType) -> list[Guard]:
 
 
 def replaced_range_guard(predicate: str) -> Guard:
-    """Return the guard that new rows match `replace_where`. The next run of the task would not replace other rows."""
+    """Return the guard that new rows match `replace_where`.
+
+    The next run of the task replaces only matching rows, so other rows would stay in the table.
+    """
     return Guard(
         condition=F.expr(predicate),
         rule=f"replace_where is ({predicate}), and every written row must satisfy it",
@@ -68,8 +71,8 @@ def with_guards(frame: DataFrame, guards: Sequence[Guard], columns: Sequence[str
 def violation(
     error: Exception, guards: Sequence[Guard], *, effect: str = "Nothing was written", remedy: str | None = None
 ) -> ConstraintViolationError | None:
-    """Return the typed error if a guard made the Spark job fail, else None. By default, it has the guard's remedy."""
-    match = _VIOLATION.search(str(error))
+    """Return the typed error if a guard made the Spark job fail, else None. The remedy is the guard's by default."""
+    match = _VIOLATION_PATTERN.search(str(error))
     if match is None:
         return None
     guard = guards[int(match[1])]
@@ -83,8 +86,8 @@ def _not_null_conditions(schema: StructType) -> Iterator[tuple[str, Column]]:
     for field in schema:
         if not field.nullable:
             yield field.name, column_named(field.name).isNotNull()
-        for path, holds in _inner_conditions(field.type, field.name):
-            yield path, holds(column_named(field.name))
+        for path, condition_on in _inner_conditions(field.type, field.name):
+            yield path, condition_on(column_named(field.name))
 
 
 def _inner_conditions(data_type: DataType, path: str) -> Iterator[tuple[str, ColumnFunction]]:
@@ -95,8 +98,8 @@ def _inner_conditions(data_type: DataType, path: str) -> Iterator[tuple[str, Col
                 member_path = f"{path}.{field.name}"
                 if not field.nullable:
                     yield member_path, of_member(field.name, lambda member: member.isNotNull())
-                for inner_path, holds in _inner_conditions(field.type, member_path):
-                    yield inner_path, of_member(field.name, holds)
+                for inner_path, condition_on in _inner_conditions(field.type, member_path):
+                    yield inner_path, of_member(field.name, condition_on)
         case ArrayType(element, contains_null):
             yield from _item_conditions(lambda array: array, element, f"{path}.element", is_required=not contains_null)
         case MapType(key, value, value_contains_null):
@@ -112,15 +115,15 @@ def _item_conditions(
     """Yield the NOT NULL conditions on the items of a value. With `is_required`, an item must not be null."""
     if is_required:
         yield path, of_each(items, lambda item: item.isNotNull())
-    for inner_path, holds in _inner_conditions(element, path):
-        yield inner_path, of_each(items, holds)
+    for inner_path, condition_on in _inner_conditions(element, path):
+        yield inner_path, of_each(items, condition_on)
 
 
-def of_member(name: str, holds: ColumnFunction) -> ColumnFunction:
+def of_member(name: str, condition_on: ColumnFunction) -> ColumnFunction:
     """Return a condition on a struct that checks one member. A null struct satisfies it."""
-    return lambda value: value.isNull() | holds(value.getField(name))
+    return lambda value: value.isNull() | condition_on(value.getField(name))
 
 
-def of_each(items: ColumnFunction, holds: ColumnFunction) -> ColumnFunction:
+def of_each(items: ColumnFunction, condition_on: ColumnFunction) -> ColumnFunction:
     """Return a condition on a value that checks each of its items. A null value satisfies it."""
-    return lambda value: value.isNull() | F.forall(items(value), holds)
+    return lambda value: value.isNull() | F.forall(items(value), condition_on)

@@ -1,8 +1,8 @@
 """Partition values: the text of the log as typed columns, cast by Spark.
 
 Dates and times get one spelling (`canonical_text`), so that the reader with Spark and the reader without it return the
-same value. Spark casts all texts, because Spark supports years that Python does not. A time without a time zone is UTC,
-even if the session has another time zone.
+same value. Spark casts all texts, because Spark supports years that Python does not. A time without a time zone is read
+as UTC, even if the session has another time zone.
 Protocol: Partition Value Serialization.
 """
 
@@ -21,9 +21,10 @@ from deltalite.protocol.schema import DataType, PrimitiveType, StructField
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import spark_type
 
-Texts = tuple[str | None, ...]
+PartitionTexts = tuple[str | None, ...]
+"""The partition values of a file as texts, in the order of the table's partition columns."""
 # A date, or a time without a time zone, with the blanks that Spark ignores.
-_TIME_WITHOUT_ZONE = r"^[\x00-\x20\x7f]*[-+]?\d+(?:-\d+){0,2}(?:[ T][\d:.]+)?[\x00-\x20\x7f]*$"
+_TIME_WITHOUT_ZONE_PATTERN = r"^[\x00-\x20\x7f]*[-+]?\d+(?:-\d+){0,2}(?:[ T][\d:.]+)?[\x00-\x20\x7f]*$"
 
 
 def partition_fields(table: TableSchema) -> dict[str, StructField]:
@@ -32,15 +33,16 @@ def partition_fields(table: TableSchema) -> dict[str, StructField]:
     return {key: by_name[name] for name, key in table.partition_keys.items()}
 
 
-def partition_texts(files: pa.Table, fields: Mapping[str, StructField]) -> list[Texts]:
+def partition_texts(files: pa.Table, fields: Mapping[str, StructField]) -> list[PartitionTexts]:
     """Return the values of each file as text (`canonical_text`). Check each distinct combination once.
 
     Raises:
-        CorruptLogError: a text does not fit the type of its column. The message has the file, the column and the text.
+        CorruptLogError: a text does not fit the type of its column. The message names the file, the column and the
+            text.
     """
     if not fields:
         return [()] * files.num_rows
-    canonical_texts: dict[Texts, Texts] = {}
+    canonical_texts: dict[PartitionTexts, PartitionTexts] = {}
     rows = []
     for pairs, path in zip(files["partitionValues"].to_pylist(), files["path"].to_pylist(), strict=True):
         values = dict(pairs or ())
@@ -76,7 +78,7 @@ def with_typed_columns(frame: DataFrame, fields: Mapping[str, StructField]) -> D
     return frame.select(*[typed_columns.get(name, column_named(name)).alias(name) for name in frame.columns])
 
 
-def typed_values(spark: SparkSession, texts: Sequence[Texts], fields: Mapping[str, StructField]) -> DataFrame:
+def typed_values(spark: SparkSession, texts: Sequence[PartitionTexts], fields: Mapping[str, StructField]) -> DataFrame:
     """Return a frame with a row for each combination, in order, and a column for each field."""
     columns = {f.name: pa.array([row[n] for row in texts], pa.string()) for n, f in enumerate(fields.values())}
     return with_typed_columns(spark.createDataFrame(pa.table(columns)), fields)
@@ -92,7 +94,7 @@ def typed_partition_value(values: Column, key: str, data_type: DataType) -> Colu
     text = F.nullif(F.coalesce(F.try_element_at(values, F.lit(key)), F.get(in_another_case, F.lit(0))), F.lit(""))
     if data_type == PrimitiveType("timestamp"):
         in_utc = F.concat(text.try_cast("timestamp_ntz").cast("string"), F.lit("Z"))
-        text = F.when(text.rlike(_TIME_WITHOUT_ZONE), in_utc).otherwise(text)
+        text = F.when(text.rlike(_TIME_WITHOUT_ZONE_PATTERN), in_utc).otherwise(text)
     return _typed_column(text, data_type)
 
 

@@ -126,7 +126,10 @@ def _presented_value(column: Column, physical: DataType, logical: DataType, digi
 
 
 def _requested_type(data_type: DataType, digits: int) -> DataType | None:
-    """Return the type to request from files, with at least `digits` before the point of decimals; None for void."""
+    """Return the type to request from files, or None if files cannot hold the type because of void.
+
+    Decimals get at least `digits` digits before the point.
+    """
     match data_type:
         case StructType(fields):
             members = _requested_members(fields)

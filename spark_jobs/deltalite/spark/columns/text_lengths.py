@@ -24,8 +24,8 @@ from deltalite.spark.columns.guards import ColumnFunction, Guard, of_each, of_me
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import bounded_type, char_metadata
 
-_PADS, _AS_STRINGS = "spark.sql.readSideCharPadding", "spark.sql.legacy.charVarcharAsString"
-_DEFAULTS = {_PADS: "true", _AS_STRINGS: "false"}
+_PADDING_KEY, _AS_STRINGS_KEY = "spark.sql.readSideCharPadding", "spark.sql.legacy.charVarcharAsString"
+_DEFAULTS = {_PADDING_KEY: "true", _AS_STRINGS_KEY: "false"}
 _Bounded = spark_types.CharType | spark_types.VarcharType
 _MaybeBounded = spark_types.DataType | None
 """A type that contains texts of bounded length, or None."""
@@ -34,7 +34,9 @@ _Change = Callable[[Column, _Bounded], Column | None]
 
 
 def fit_texts(rows: DataFrame, schema: StructType, *, where: Column | None = None) -> DataFrame:
-    """Return the rows with texts cut or padded to the lengths of their types, where `where` is TRUE (by default all).
+    """Return the rows, with their texts cut or padded to the lengths of the types.
+
+    If `where` is given, texts change only in the rows for which it is TRUE.
 
     Raises:
         UnsupportedFeatureError: Spark does not know the type in the metadata of a column.
@@ -53,7 +55,7 @@ def fit_texts(rows: DataFrame, schema: StructType, *, where: Column | None = Non
 def pads_on_read(spark: SparkSession) -> bool:
     """Whether the session's settings let Spark pad texts of char(n) when it reads them."""
     is_on = {key: spark.conf.get(key, default) == "true" for key, default in _DEFAULTS.items()}
-    return is_on[_PADS] and not is_on[_AS_STRINGS]
+    return is_on[_PADDING_KEY] and not is_on[_AS_STRINGS_KEY]
 
 
 def pad_texts(column: Column, field: StructField) -> Column | None:
@@ -74,12 +76,12 @@ def length_guards(schema: StructType) -> list[Guard]:
     """
     return [
         Guard(
-            condition=holds(column_named(field.name)),
+            condition=condition_on(column_named(field.name)),
             rule=f"the column '{path}' has the type {bounded.simpleString()}",
             remedy="Shorten the text in `query`, as with substring().",
         )
         for field in schema
-        for path, bounded, holds in _length_conditions(field.type, bounded_type(field), field.name)
+        for path, bounded, condition_on in _length_conditions(field.type, bounded_type(field), field.name)
     ]
 
 
@@ -101,18 +103,18 @@ def _length_conditions(
             yield path, bounded, lambda text: text.isNull() | (F.length(text) <= max_length)
         case StructType(), _:
             for field, inner in _members(data_type, bounded):
-                for text_path, text_type, holds in _length_conditions(field.type, inner, f"{path}.{field.name}"):
-                    yield text_path, text_type, of_member(field.name, holds)
+                for text_path, text_type, condition_on in _length_conditions(field.type, inner, f"{path}.{field.name}"):
+                    yield text_path, text_type, of_member(field.name, condition_on)
         case ArrayType(element), _:
             inner = bounded.elementType if isinstance(bounded, spark_types.ArrayType) else None
-            for text_path, text_type, holds in _length_conditions(element, inner, f"{path}.element"):
-                yield text_path, text_type, of_each(lambda array: array, holds)
+            for text_path, text_type, condition_on in _length_conditions(element, inner, f"{path}.element"):
+                yield text_path, text_type, of_each(lambda array: array, condition_on)
         case MapType(key, value), _:
             inner_key, inner_value = _key_and_value_types(bounded)
-            for text_path, text_type, holds in _length_conditions(key, inner_key, f"{path}.key"):
-                yield text_path, text_type, of_each(F.map_keys, holds)
-            for text_path, text_type, holds in _length_conditions(value, inner_value, f"{path}.value"):
-                yield text_path, text_type, of_each(F.map_values, holds)
+            for text_path, text_type, condition_on in _length_conditions(key, inner_key, f"{path}.key"):
+                yield text_path, text_type, of_each(F.map_keys, condition_on)
+            for text_path, text_type, condition_on in _length_conditions(value, inner_value, f"{path}.value"):
+                yield text_path, text_type, of_each(F.map_values, condition_on)
         case _:
             return
 

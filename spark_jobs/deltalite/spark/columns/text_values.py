@@ -14,17 +14,18 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 from deltalite.protocol.schema import DecimalType, PrimitiveType
 from deltalite.spark.columns.types import spark_type
 
-TYPES_OF_TEXTS = frozenset(
+TYPES_FROM_TEXT = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "boolean", "binary", "date", "timestamp", "timestamp_ntz"}
 )
 """The types, besides decimals, that a text can convert to."""
 
-_NUMBER = r"^\s*[+-]?(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?\s*$"
-_DAY = r"[+-]?\d{4,7}(-\d{1,2}(-\d{1,2}"
-_TIME = r"\d{1,2}(:\d{1,2}(:\d{1,2}(\.\d{0,6}0*)?)?)?"
-# The spellings of dates and times that Spark accepts. Spark drops digits below microseconds.
-_DATE = rf"^\s*{_DAY}([ T]({_TIME})?)?)?)?\s*$"
-_TIMESTAMP = rf"^\s*{_DAY}([ T]({_TIME}\s*([A-Za-z+-][\w:/+-]*)?)?)?)?)?\s*$"
+_NUMBER_PATTERN = r"^\s*[+-]?(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?\s*$"
+_DAY_PATTERN = r"[+-]?\d{4,7}(-\d{1,2}(-\d{1,2}"
+_TIME_PATTERN = r"\d{1,2}(:\d{1,2}(:\d{1,2}(\.\d{0,6}0*)?)?)?"
+# The spellings of dates and times that Spark accepts, without and with a time zone. Spark drops digits below
+# microseconds, so only zeros may stand there.
+_DATE_TIME_PATTERN = rf"^\s*{_DAY_PATTERN}([ T]({_TIME_PATTERN})?)?)?)?\s*$"
+_ZONED_DATE_TIME_PATTERN = rf"^\s*{_DAY_PATTERN}([ T]({_TIME_PATTERN}\s*([A-Za-z+-][\w:/+-]*)?)?)?)?)?\s*$"
 
 
 def text_value(value: Column, to_type: PrimitiveType | DecimalType) -> Column:
@@ -36,11 +37,11 @@ def text_value(value: Column, to_type: PrimitiveType | DecimalType) -> Column:
         case PrimitiveType("date"):
             # A text with a time of day is a date only at midnight.
             is_midnight = converted.cast("timestamp_ntz") == value.try_cast("timestamp_ntz")
-            return F.when(value.rlike(_DATE) & is_midnight, converted)
+            return F.when(value.rlike(_DATE_TIME_PATTERN) & is_midnight, converted)
         case PrimitiveType("timestamp_ntz"):
-            return F.when(value.rlike(_DATE), converted)
+            return F.when(value.rlike(_DATE_TIME_PATTERN), converted)
         case PrimitiveType("timestamp"):
-            return F.when(value.rlike(_TIMESTAMP), converted)
+            return F.when(value.rlike(_ZONED_DATE_TIME_PATTERN), converted)
         case _:
             return converted
 
@@ -55,7 +56,7 @@ def _digits(text: Column) -> Column:
 
     The sign is left out. A text without digits, such as `NaN`, is `e0` too.
     """
-    whole, fraction, exponent = (F.regexp_extract(text, _NUMBER, group) for group in (1, 2, 3))
+    whole, fraction, exponent = (F.regexp_extract(text, _NUMBER_PATTERN, group) for group in (1, 2, 3))
     without_leading_zeros = F.regexp_replace(F.concat(whole, fraction), "^0+", "")
     significant = F.regexp_replace(without_leading_zeros, "0+$", "")
     trailing_zeros = F.length(without_leading_zeros) - F.length(significant)

@@ -14,7 +14,7 @@ from deltalite.protocol.schema import StructField, StructType, names_and_types
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.guards import not_null_guards, violation, with_guards
-from deltalite.spark.expressions.sql import Expressions, Failure, request_failure
+from deltalite.spark.expressions.sql import ErrorBuilder, Expressions, request_error_builder
 from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error, first_line
 from deltalite.spark.scan.frame import scan
 from deltalite.spark.write.column_defaults import default_columns, rule_guards
@@ -53,7 +53,7 @@ def check_expressions(
 
 def _check_defaults(spark: SparkSession, fields: Sequence[StructField], rules: ColumnRules) -> None:
     """Compute the defaults, because a valid expression may not be a valid value: 'x' is not a number, for example."""
-    defaults = default_columns(spark, fields, rules, _schema_failure)
+    defaults = default_columns(spark, fields, rules, _schema_error_builder)
     if not defaults:
         return
     try:
@@ -76,19 +76,21 @@ def _check_generated(
     computed_names = {name.lower() for name in (*rules.generated, *(column.name for column in rules.identities))}
     for field in generated:
         text = rules.generated[field.name]
-        failure = _schema_failure(f"generation expression of the column '{field.name}'", text)
-        _, read_names = expressions.value(text, field.type, failure, allows_non_determinism=False)
+        error_for = _schema_error_builder(f"generation expression of the column '{field.name}'", text)
+        _, read_names = expressions.value(text, field.type, error_for, allows_non_determinism=False)
         if read_names & computed_names:
-            raise failure(f"it reads columns that are computed too: {', '.join(sorted(read_names & computed_names))}.")
-        _, data_type, is_non_deterministic = expressions.typed_value(text, failure)
+            raise error_for(
+                f"it reads columns that are computed too: {', '.join(sorted(read_names & computed_names))}."
+            )
+        _, data_type, is_non_deterministic = expressions.typed_value(text, error_for)
         if is_non_deterministic:
-            raise failure("another evaluation may return another value.")
+            raise error_for("another evaluation may return another value.")
         if names_and_types(data_type) != names_and_types(field.type):
-            raise failure(f"it is {data_type}, but the column is {field.type}. Cast it to the type of the column.")
+            raise error_for(f"it is {data_type}, but the column is {field.type}. Cast it to the type of the column.")
 
 
-def _schema_failure(role: str, text: str) -> Failure:
-    return request_failure(role, text, parameter="schema")
+def _schema_error_builder(role: str, text: str) -> ErrorBuilder:
+    return request_error_builder(role, text, parameter="schema")
 
 
 def check_rows(
@@ -111,7 +113,7 @@ def check_rows(
         required_columns: the names of columns that have become NOT NULL, also in one of their members.
 
     Raises:
-        ConstraintViolationError: a row breaks a rule. The message has the rule and the row.
+        ConstraintViolationError: a row breaks a rule. The message names the rule and shows the row.
     """
     new_rules = replace(
         rules, conditions=tuple(r for r in rules.conditions if r.property_key in constraint_keys), generated={}

@@ -36,7 +36,7 @@ _COLLATIONS = "__COLLATIONS"
 
 
 def declared_schema(spark: SparkSession, ddl: str) -> StructType:
-    """Return the schema that the text declares. The metadata of a column has its default and its generation.
+    """Return the schema that the text declares. The metadata of a column has its default and its generation expression.
 
     Raises:
         InvalidRequestError: the text is not a list of columns.
@@ -72,19 +72,19 @@ def _parse(spark: SparkSession, ddl: str) -> Any:
 
 def _field(column: Any) -> StructField:
     """Return the field of Spark's `ColumnDefinition`."""
-    name, text = str(column.name()), column.dataType().json()
-    body = {"name": name, "type": json.loads(text), "nullable": column.nullable(), "metadata": _metadata(column)}
+    name, type_json = str(column.name()), column.dataType().json()
+    body = {"name": name, "type": json.loads(type_json), "nullable": column.nullable(), "metadata": _metadata(column)}
     try:
         (field,) = parse_schema(json.dumps({"type": "struct", "fields": [body]}))
     except CorruptLogError as error:
         raise SchemaMismatchError(f"`schema` is wrong: {error.problem}", remedy=error.remedy) from error
     except UnsupportedFeatureError as error:
-        raise _not_stored(column) from error
-    # In Spark's JSON, the metadata of a field has the collations inside its type.
-    if _COLLATIONS in text or contains_type(field.type, VOID.name):
-        raise _not_stored(column)
+        raise _unsupported_type(column) from error
+    # Spark's JSON stores the collations inside a type in the metadata of a field.
+    if _COLLATIONS in type_json or contains_type(field.type, VOID.name):
+        raise _unsupported_type(column)
     _check_variant(field)
-    _check_nulls(field)
+    _refuse_inner_not_null(field)
     if identity.START in field.metadata and field.type != PrimitiveType("long"):
         raise SchemaMismatchError(
             f"The identity column '{name}' is {field.type} in `schema`.", remedy="Declare the column as BIGINT."
@@ -108,7 +108,7 @@ def _check_variant(field: StructField) -> None:
         )
 
 
-def _not_stored(column: Any) -> SchemaMismatchError:
+def _unsupported_type(column: Any) -> SchemaMismatchError:
     return SchemaMismatchError(
         f"The column '{column.name()}' has the type {column.dataType().simpleString()} in `schema`, which this release "
         "cannot store.",
@@ -116,7 +116,7 @@ def _not_stored(column: Any) -> SchemaMismatchError:
     )
 
 
-def _check_nulls(field: StructField) -> None:
+def _refuse_inner_not_null(field: StructField) -> None:
     """Refuse NOT NULL inside an array or a map, because writers do not check it there. delta-spark refuses it too."""
     for parent in (field, *all_fields(field.type)):
         if isinstance(parent.type, ArrayType | MapType):
@@ -151,5 +151,8 @@ def _metadata(column: Any) -> dict[str, Any]:
 
 
 def _sql_of_generation(expression: Any) -> str:
-    """Return the SQL text of a generation. In Spark 4.0 `expression` is the text, later an object that has the text."""
+    """Return the SQL text of a generation expression.
+
+    In Spark 4.0, `expression` is the text. In later versions, it is an object that has the text.
+    """
     return expression if isinstance(expression, str) else str(expression.originalSQL())

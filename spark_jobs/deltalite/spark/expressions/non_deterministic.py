@@ -19,8 +19,10 @@ _NON_DETERMINISTIC = {
 }
 # Texts that Spark converts to the current time. In a typed literal, such as DATE 'today', the parser converts the text,
 # so the parsed expression does not contain it.
-_TIME_TEXT = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-_TIME_LITERAL = re.compile(rf"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*r?['\"]{_TIME_TEXT.pattern}", re.IGNORECASE)
+_TIME_TEXT_PATTERN = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+_TIME_LITERAL_PATTERN = re.compile(
+    rf"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*r?['\"]{_TIME_TEXT_PATTERN.pattern}", re.IGNORECASE
+)
 _TIME_CONVERSIONS = frozenset({"Cast", "ParseToDate", "ParseToTimestamp"})
 
 
@@ -39,6 +41,6 @@ def _current_time_text(nodes: Sequence[Node], text: str) -> str | None:
     converted_literals = [
         child for node, child in pairwise(nodes) if kind_of(node) in _TIME_CONVERSIONS and kind_of(child) == "Literal"
     ]
-    matches = [_TIME_TEXT.match(str(child.get("value"))) for child in converted_literals]
-    first_match = next(filter(None, [*matches, _TIME_LITERAL.search(text)]), None)
+    matches = [_TIME_TEXT_PATTERN.match(str(child.get("value"))) for child in converted_literals]
+    first_match = next(filter(None, [*matches, _TIME_LITERAL_PATTERN.search(text)]), None)
     return None if first_match is None else f"'{first_match[1]}'"

@@ -47,7 +47,7 @@ from deltalite.spark.expressions.sql import means_all_columns, no_rows
 from deltalite.spark.runtime.errors import first_line
 from deltalite.spark.runtime.session import settings
 
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::(?P<minutes>\d{2}))?")
+_OFFSET_PATTERN = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::(?P<minutes>\d{2}))?")
 """A session time zone that is an offset from UTC, such as `+05:30` or `GMT-8`."""
 _COMPARISONS = {
     "EqualTo": Operator.EQ,
@@ -57,30 +57,33 @@ _COMPARISONS = {
     "GreaterThan": Operator.GT,
     "GreaterThanOrEqual": Operator.GT_EQ,
 }
-_MIRRORED = {
+_MIRRORED_OPERATORS = {
     Operator.LT: Operator.GT,
     Operator.LT_EQ: Operator.GT_EQ,
     Operator.GT: Operator.LT,
     Operator.GT_EQ: Operator.LT_EQ,
 }
 KEEP_IN_LISTS: Mapping[str, str] = {"spark.sql.optimizer.inSetConversionThreshold": "100000"}
+"""The settings with which the optimizer does not convert a long list of IN to a set."""
 
 
 def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, parameter: str) -> Predicate:
     """Return the predicate of a SQL `text` on rows of `schema`. Errors name `parameter`.
 
     Raises:
-        InvalidRequestError: the text does not parse, names an unknown column, is not boolean, or is non-deterministic.
+        InvalidRequestError: the text does not parse, names an unknown column, is not boolean, is non-deterministic,
+            holds a subquery, or uses `*` for all columns.
     """
     rows = no_rows(spark, schema).alias(TARGET)
     with settings(spark, KEEP_IN_LISTS):
         filtered = _filtered(rows, text, parameter)
-        _check_deterministic(query_execution(filtered).analyzed(), text, parameter)
+        _check_may_be_repeated(query_execution(filtered).analyzed(), text, parameter)
         if means_all_columns(spark, text):
             raise InvalidRequestError(
                 f"{parameter} uses * for all columns: {text!r}.", remedy="Name the columns of the condition."
             )
         optimized = optimized_plan(filtered, text, parameter)
+        # The optimizer removes the filter if the condition is always true, and the rows if it is never true.
         match optimized.getClass().getSimpleName():
             case "Filter":
                 return predicate_of(spark, optimized.condition(), schema)
@@ -121,7 +124,7 @@ def optimized_plan(frame: DataFrame, text: str, parameter: str) -> Any:
         ) from error
 
 
-def _check_deterministic(analyzed: Any, text: str, parameter: str) -> None:
+def _check_may_be_repeated(analyzed: Any, text: str, parameter: str) -> None:
     condition = analyzed.condition() if analyzed.getClass().getSimpleName() == "Filter" else None
     if condition is None:
         return
@@ -147,7 +150,7 @@ def _check_deterministic(analyzed: Any, text: str, parameter: str) -> None:
 
 def _session_time_zone(spark: SparkSession) -> tzinfo | None:
     """Return the session's time zone, which Spark uses for timestamp literals; None if Python does not know it."""
-    offset = _OFFSET.fullmatch(spark.conf.get("spark.sql.session.timeZone") or "UTC")
+    offset = _OFFSET_PATTERN.fullmatch(spark.conf.get("spark.sql.session.timeZone") or "UTC")
     if offset is not None:
         absolute_offset = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
         return timezone(-absolute_offset if offset["sign"] == "-" else absolute_offset)
@@ -214,7 +217,7 @@ class _PredicateBuilder:
 
     def _comparison(self, operator: Operator, left: ConditionNode, right: ConditionNode) -> Comparison:
         if left.kind == "Literal":
-            left, right, operator = right, left, _MIRRORED.get(operator, operator)
+            left, right, operator = right, left, _MIRRORED_OPERATORS.get(operator, operator)
         column, data_type = self._column(left)
         return Comparison(column=column, operator=operator, literal=self._literal(right, data_type))
 
@@ -262,7 +265,11 @@ class _PredicateBuilder:
         raise _NotExpressibleError
 
     def _timestamp(self, text: str) -> datetime:
-        """Return the value of a timestamp literal, unless its hour occurs twice or never in the session's time zone."""
+        """Return the value of a timestamp literal.
+
+        Raises:
+            _NotExpressibleError: the hour occurs twice or never in the session's time zone, or the zone is unknown.
+        """
         local = datetime.fromisoformat(text)
         if self._zone is None or local.tzinfo is not None:
             raise _NotExpressibleError

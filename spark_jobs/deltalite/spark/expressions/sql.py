@@ -30,13 +30,13 @@ from deltalite.spark.expressions.catalyst import kind_of, nodes_of, query_execut
 from deltalite.spark.expressions.non_deterministic import non_deterministic_part
 from deltalite.spark.runtime.errors import first_line
 
-_FORBIDDEN_IN_TABLES = re.compile(r"^Exists$|Subquery|UDF|UDAF|Reflect|^AggregateExpression$")
-_FORBIDDEN_IN_REQUESTS = re.compile(r"^Exists$|Subquery|^AggregateExpression$|^WindowExpression$")
-Failure = Callable[[str], DeltaLiteError]
+_FORBIDDEN_KINDS_IN_TABLES = re.compile(r"^Exists$|Subquery|UDF|UDAF|Reflect|^AggregateExpression$")
+_FORBIDDEN_KINDS_IN_REQUESTS = re.compile(r"^Exists$|Subquery|^AggregateExpression$|^WindowExpression$")
+ErrorBuilder = Callable[[str], DeltaLiteError]
 """Builds the error from the reason why an expression is wrong."""
 
 
-def table_failure(role: str, text: str) -> Failure:
+def table_error_builder(role: str, text: str) -> ErrorBuilder:
     """Return the error builder for an expression of the table's metadata."""
     return lambda reason: UnsupportedFeatureError(
         f"The {role} is ({text}), which cannot be computed here: {reason}",
@@ -44,7 +44,7 @@ def table_failure(role: str, text: str) -> Failure:
     )
 
 
-def request_failure(role: str, text: str, *, parameter: str = "properties") -> Failure:
+def request_error_builder(role: str, text: str, *, parameter: str = "properties") -> ErrorBuilder:
     """Return the error builder for an expression of the request's `parameter`."""
     return lambda reason: InvalidRequestError(
         f"The {role} is ({text}), which cannot be computed: {reason}",
@@ -55,97 +55,97 @@ def request_failure(role: str, text: str, *, parameter: str = "properties") -> F
 class Expressions:
     """Resolves expressions on rows of one schema."""
 
-    def __init__(self, rows: DataFrame, forbidden: re.Pattern[str], *, is_repeated: bool) -> None:
+    def __init__(self, rows: DataFrame, forbidden_kinds: re.Pattern[str], *, is_repeated: bool) -> None:
         self._rows = rows
-        self._forbidden = forbidden
-        self._is_repeated = is_repeated  # whether an expression is evaluated in more than one pass over the rows
+        self._forbidden_kinds = forbidden_kinds
+        self._is_repeated = is_repeated  # whether more than one pass over the rows evaluates an expression
 
     @classmethod
     def of_table(cls, spark: SparkSession, schema: StructType) -> Self:
         """Return a resolver for the expressions of a table's metadata."""
-        return cls(no_rows(spark, schema), _FORBIDDEN_IN_TABLES, is_repeated=False)
+        return cls(no_rows(spark, schema), _FORBIDDEN_KINDS_IN_TABLES, is_repeated=False)
 
     @classmethod
     def of_request(cls, rows: DataFrame) -> Self:
         """Return a resolver for the expressions of a request, on rows of the schema of `rows`."""
-        return cls(rows, _FORBIDDEN_IN_REQUESTS, is_repeated=True)
+        return cls(rows, _FORBIDDEN_KINDS_IN_REQUESTS, is_repeated=True)
 
     def has_column(self, name: str) -> bool:
         """Whether the rows have a column of this name, ignoring case."""
         return any(column.lower() == name.lower() for column in self._rows.columns)
 
-    def condition(self, text: str, failure: Failure) -> Column:
+    def condition(self, text: str, error_for: ErrorBuilder) -> Column:
         """Resolve a boolean expression, and return it as a column."""
-        node = self._resolve(F.expr(text), failure)
+        node = self._resolve(F.expr(text), error_for)
         if node.dataType().typeName() not in ("boolean", "void"):
-            raise failure(f"it is {node.dataType().simpleString()}, not boolean.")
-        self._check(node, failure, allows_non_determinism=False)
-        self._check_no_star(text, failure)
+            raise error_for(f"it is {node.dataType().simpleString()}, not boolean.")
+        self._check(node, error_for, allows_non_determinism=False)
+        self._check_no_star(text, error_for)
         part = non_deterministic_part(nodes_of(node), text) if self._is_repeated else None
         if part is not None:
-            raise failure(
+            raise error_for(
                 f"it contains {part}, and each evaluation may return another value. Write the value itself. A DAG can "
                 "template the value, as in TIMESTAMP '{{ ts }}'."
             )
         return F.expr(text).cast("boolean") if node.dataType().typeName() == "void" else F.expr(text)
 
-    def typed_value(self, text: str, failure: Failure) -> tuple[Column, DataType, bool]:
+    def typed_value(self, text: str, error_for: ErrorBuilder) -> tuple[Column, DataType, bool]:
         """Resolve an expression. Return it as a column, its type, and whether it is non-deterministic."""
-        node = self._resolve(F.expr(text), failure)
-        self._check(node, failure, allows_non_determinism=True)
-        self._check_no_star(text, failure)
+        node = self._resolve(F.expr(text), error_for)
+        self._check(node, error_for, allows_non_determinism=True)
+        self._check_no_star(text, error_for)
         try:
             data_type = from_spark(self._rows.select(F.expr(text).alias("value")).schema).fields[0].type
         except SchemaMismatchError as error:
-            raise failure(f"it is {node.dataType().simpleString()}, which no column can hold.") from error
+            raise error_for(f"it is {node.dataType().simpleString()}, which no column can hold.") from error
         is_non_deterministic = not node.deterministic() or non_deterministic_part(nodes_of(node), text) is not None
         return F.expr(text), data_type, is_non_deterministic
 
     def value(
-        self, text: str, data_type: DataType, failure: Failure, *, allows_non_determinism: bool
+        self, text: str, data_type: DataType, error_for: ErrorBuilder, *, allows_non_determinism: bool
     ) -> tuple[Column, frozenset[str]]:
         """Return an expression cast to the type, and the columns that it reads, in lower case.
 
-        `allows_non_determinism` allows a non-deterministic expression.
+        Without `allows_non_determinism`, raise an error of `error_for` for a non-deterministic expression.
         """
         column = F.expr(text).cast(spark_type(data_type))
         return column, self._check(
-            self._resolve(column, failure), failure, allows_non_determinism=allows_non_determinism
+            self._resolve(column, error_for), error_for, allows_non_determinism=allows_non_determinism
         )
 
-    def _resolve(self, column: Column, failure: Failure) -> Any:
-        """Return Catalyst's analyzed expression of a column, or raise the `failure`."""
+    def _resolve(self, column: Column, error_for: ErrorBuilder) -> Any:
+        """Return Catalyst's analyzed expression of a column, or raise an error of `error_for`."""
         try:
             frame = self._rows.select(column.alias("value"))
         except (AnalysisException, ParseException) as error:
-            raise failure(first_line(error)) from error
+            raise error_for(first_line(error)) from error
         plan = query_execution(frame).analyzed()
         # A generator, a window function or an aggregate adds a step to the plan.
         is_plain = plan.getClass().getSimpleName() == "Project" and plan.children().size() == 1
         if not is_plain or not plan.children().apply(0).equals(query_execution(self._rows).analyzed()):
-            raise failure("it does not return exactly one value for a row.")
+            raise error_for("it does not return exactly one value for a row.")
         return plan.expressions().apply(0)
 
-    def _check(self, node: Any, failure: Failure, *, allows_non_determinism: bool) -> frozenset[str]:
+    def _check(self, node: Any, error_for: ErrorBuilder, *, allows_non_determinism: bool) -> frozenset[str]:
         """Refuse forbidden parts of an expression, and return the columns that it reads, in lower case."""
         nodes = nodes_of(node)
         kinds = [kind_of(n) for n in nodes]
-        forbidden_kind = next((kind for kind in kinds if self._forbidden.search(kind)), None)
+        forbidden_kind = next((kind for kind in kinds if self._forbidden_kinds.search(kind)), None)
         if forbidden_kind is not None:
-            raise failure(f"it may not use {forbidden_kind}.")
+            raise error_for(f"it may not use {forbidden_kind}.")
         if not allows_non_determinism and not node.deterministic():
-            raise failure("it is not deterministic.")
+            raise error_for("it is not deterministic.")
         return frozenset(
             str(n["name"]).lower() for n, kind in zip(nodes, kinds, strict=True) if kind == "AttributeReference"
         )
 
-    def _check_no_star(self, text: str, failure: Failure) -> None:
+    def _check_no_star(self, text: str, error_for: ErrorBuilder) -> None:
         if self._is_repeated and means_all_columns(self._rows.sparkSession, text):
-            raise failure("it contains *, which stands for all columns. Name the columns.")
+            raise error_for("it contains *, which stands for all columns. Name the columns.")
 
 
 def means_all_columns(spark: SparkSession, text: str) -> bool:
-    """Whether an expression holds a `*` for the columns of the rows. `s.*` for the members of a struct is allowed."""
+    """Whether an expression holds a `*` for the columns of the rows. `s.*` for the members of a struct is not one."""
     session: Any = spark
     parsed = session._jsparkSession.sessionState().sqlParser().parseExpression(text)
     stars = [n for n in nodes_of(parsed) if "UnresolvedStar" in kind_of(n)]

@@ -241,7 +241,10 @@ def is_missing(error: Exception) -> bool:
 
 
 def has_java_class(error: Exception, *class_names: str) -> bool:
-    """Whether the Java exception behind an error is an instance of one of the classes. Class names are complete."""
+    """Whether the Java exception behind an error is an instance of one of the classes.
+
+    `class_names` contain the packages of the classes.
+    """
     exception = _java_exception(error)
     exception_class = None if exception is None else exception.getClass()
     while exception_class is not None:

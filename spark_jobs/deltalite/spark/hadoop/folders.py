@@ -1,9 +1,9 @@
 """The folder of a table in the write path: create, list, move and clean up, on any storage.
 
-Names are relative to the table's root. If a rename is one cheap operation (`renames`), files are staged and then moved.
-On an object store, files stay in the folder in which they were written. Local folders are accessed without Spark, and
-all other folders through Hadoop. If a cleanup cannot remove a file, the file stays, and no error is raised. No version
-refers to such a file, and a vacuum deletes it.
+Names are relative to the table's root. If a rename is one cheap operation (`has_cheap_rename`), files are staged and
+then moved. On an object store, files stay in the folder in which they were written. Local folders are accessed without
+Spark, and all other folders through Hadoop. If a cleanup cannot remove a file, the file stays, and no error is raised.
+No version refers to such a file, and a vacuum deletes it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TableFolder(Protocol):
         ...
 
     @property
-    def renames(self) -> bool:
+    def has_cheap_rename(self) -> bool:
         """Whether a rename is one cheap operation."""
         ...
 
@@ -69,8 +69,11 @@ class TableFolder(Protocol):
         """Move a file, and create the folder of `target`."""
         ...
 
-    def missing(self) -> list[str]:
-        """Return the folders that a write would create: the root and its parents that do not exist."""
+    def missing_folders(self) -> list[str]:
+        """Return the folders that a write would create: the root and its parents that do not exist.
+
+        A write to an object store creates no folders, so the list is empty.
+        """
         ...
 
     def remove(self, name: str) -> None:
@@ -82,7 +85,7 @@ class TableFolder(Protocol):
         ...
 
     def remove_if_empty(self, name: str) -> None:
-        """Remove a folder if it is empty. `name` is its name, or its path from `missing`."""
+        """Remove a folder if it is empty. `name` is its name, or its path from `missing_folders`."""
         ...
 
 
@@ -94,7 +97,7 @@ def folder_of(spark: SparkSession, root: str) -> TableFolder:
 class _LocalFolder:
     """A folder of the local file system."""
 
-    renames = True
+    has_cheap_rename = True
 
     def __init__(self, root: str) -> None:
         self._root = Path(root)
@@ -142,7 +145,7 @@ class _LocalFolder:
         with self._errors():
             _rename_into_place(self._root / source, self._root / target)
 
-    def missing(self) -> list[str]:
+    def missing_folders(self) -> list[str]:
         return [str(folder) for folder in (self._root, *self._root.parents) if not folder.exists()]
 
     def remove(self, name: str) -> None:
@@ -194,7 +197,7 @@ class _HadoopFolder:
         return self._files.uri
 
     @property
-    def renames(self) -> bool:
+    def has_cheap_rename(self) -> bool:
         return self._files.scheme in _SCHEMES_WITH_RENAME
 
     def read(self, name: str) -> bytes | None:
@@ -233,15 +236,15 @@ class _HadoopFolder:
             f"Could not move {source} of {self.root} to {target}.", remedy="Check the storage; the task may be retried."
         )
 
-    def missing(self) -> list[str]:
-        if not self.renames:
+    def missing_folders(self) -> list[str]:
+        if not self.has_cheap_rename:
             return []
-        missing, path = [], self._files.path("")
+        folders, path = [], self._files.path("")
         with self._files.errors("check"):
             while path is not None and not self._files.fs.exists(path):
-                missing.append(str(path.toString()))
+                folders.append(str(path.toString()))
                 path = path.getParent()
-        return missing
+        return folders
 
     def remove(self, name: str) -> None:
         try:

@@ -27,21 +27,21 @@ from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, error_text,
 
 _CONDITIONAL_CREATE = "fs.option.create.conditional.overwrite"
 # Azure's connector reports this capability only for accounts with a hierarchical namespace, where a rename is atomic.
-_ATOMIC_RENAME = "fs.capability.etags.preserved.in.rename"
+_ATOMIC_RENAME_CAPABILITY = "fs.capability.etags.preserved.in.rename"
 _EXISTS_EXCEPTIONS = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.nio.file.FileAlreadyExistsException")
 _CHANGED_EXCEPTION = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
 # The two protocols of Google's connector report a failed condition with these texts.
 _FAILED_CONDITION_TEXTS = ("412", "FAILED_PRECONDITION", "conditionNotMet")
 _AMAZON_DOMAINS = ("amazonaws.com", "amazonaws.com.cn")
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-_HDFS = frozenset({"hdfs", "webhdfs", "swebhdfs"})
-_AZURE = frozenset({"abfs", "abfss"})
+_HDFS_SCHEMES = frozenset({"hdfs", "webhdfs", "swebhdfs"})
+_AZURE_SCHEMES = frozenset({"abfs", "abfss"})
 
 _log = logging.getLogger(__name__)
 
 
 class PutMethod(StrEnum):
-    """The method that creates a name: the numbered cases of the module."""
+    """The method that creates a name: the four numbered cases in the docstring of this module."""
 
     CONDITIONAL_CREATE = "conditional create"
     RENAME = "rename without overwrite"
@@ -62,7 +62,7 @@ def put_method_of(files: HadoopFiles, *, single_writer: bool) -> PutMethod:
             return PutMethod.CONDITIONAL_CREATE
         reason = "accepts conditional puts but ignores the condition"
         remedy = "Use a release of the service that enforces the condition."
-    if scheme in _HDFS or (scheme in _AZURE and files.has_capability(_ATOMIC_RENAME)):
+    if scheme in _HDFS_SCHEMES or (scheme in _AZURE_SCHEMES and files.has_capability(_ATOMIC_RENAME_CAPABILITY)):
         return PutMethod.RENAME
     if scheme == "gs":
         return PutMethod.NEW_GENERATION
@@ -103,7 +103,7 @@ def _is_amazon(endpoint: str | None) -> bool:
 def _remedy(scheme: str) -> str:
     if scheme == "s3a":
         return "Use hadoop-aws 3.4.2 or later, and leave fs.s3a.create.conditional.enabled on."
-    if scheme in _AZURE:
+    if scheme in _AZURE_SCHEMES:
         return "Use an account with a hierarchical namespace."
     return "Move the table to a storage with this guarantee."
 

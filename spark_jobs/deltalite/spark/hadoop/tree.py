@@ -19,7 +19,7 @@ from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.runtime.java_classes import java_class
 from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.locations import parse_location
-from deltalite.storage.trees import Deletion, Folder, TableTree
+from deltalite.storage.trees import Deletion, FolderContent, TableTree
 
 _BULK_DELETE = "fs.capability.bulk.delete"
 _FILES_PER_BATCH = 50
@@ -30,7 +30,7 @@ def tree_of(spark: SparkSession, root: str) -> TableTree:
     """Return the tree of the table with the address `root`."""
     if parse_location(root).is_local:
         return LocalTree(root)
-    return HadoopTree(HadoopFiles(spark, root), folders_have_times=folder_of(spark, root).renames)
+    return HadoopTree(HadoopFiles(spark, root), folders_have_times=folder_of(spark, root).has_cheap_rename)
 
 
 class HadoopTree:
@@ -49,11 +49,11 @@ class HadoopTree:
         return self._files.root
 
     @property
-    def batch(self) -> int:
+    def files_per_call(self) -> int:
         """The number of files in one request, or in one thread's batch without bulk deletion."""
         return self._bulk_size if self._bulk_size > 1 else _FILES_PER_BATCH
 
-    def list(self, folder: str) -> Folder:
+    def list(self, folder: str) -> FolderContent:
         """Return the content of a folder, empty if there is no such folder."""
         with self._files.errors("list", folder):
             try:
@@ -61,11 +61,11 @@ class HadoopTree:
             except HADOOP_ERRORS as error:
                 if not is_missing(error):
                     raise
-                return Folder(name=folder)
+                return FolderContent(name=folder)
         prefix = f"{folder}/" if folder else ""
         files = [e for e in entries if e.is_file]
         folders = [(prefix + e.name, e.modified_ms if self._folders_have_times else 0) for e in entries if e.is_folder]
-        return Folder(
+        return FolderContent(
             name=folder,
             bases=[e.name for e in files],
             sizes=[e.size_bytes for e in files],
@@ -99,7 +99,7 @@ class HadoopTree:
 
     def _delete_in_bulk(self, names: Sequence[str]) -> Deletion:
         try:
-            with self._files.errors("delete files", "of the table"):
+            with self._files.errors("delete", "files"):
                 paths = java_class(self._files.jvm, "java.util.ArrayList")()
                 for name in names:
                     paths.add(self._path(name))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 # Hadoop's S3 client has the scheme `s3a`. The clients of the other two schemes are removed or proprietary.
-_S3 = re.compile(r"^s3n?://", re.IGNORECASE)
+_S3_SCHEME_PATTERN = re.compile(r"^s3n?://", re.IGNORECASE)
 
 
 def spark_uri(address: str) -> str:
     """Return the address of a table or a file with Hadoop's scheme for its storage. It is not percent-encoded."""
-    return f"file:{address}" if address.startswith("/") else _S3.sub("s3a://", address)
+    return f"file:{address}" if address.startswith("/") else _S3_SCHEME_PATTERN.sub("s3a://", address)
 
 
 def glob_escaped(uri: str) -> str:

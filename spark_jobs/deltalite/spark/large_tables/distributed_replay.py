@@ -30,31 +30,31 @@ from deltalite.spark.columns.names import column_named
 from deltalite.spark.hadoop.uris import glob_escaped, spark_uri
 from deltalite.storage.log_store import LogStore
 
-_VECTOR = (
+_VECTOR_TYPE = (
     "STRUCT<storageType: STRING, pathOrInlineDv: STRING, offset: BIGINT, sizeInBytes: BIGINT, cardinality: BIGINT>"
 )
-_MAP = "MAP<STRING, STRING>"
+_MAP_TYPE = "MAP<STRING, STRING>"
 # Numbers are read as BIGINT, because writers of checkpoints use different widths.
-_DDL = {
+_SQL_TYPES = {
     "path": "STRING",
-    "partitionValues": _MAP,
+    "partitionValues": _MAP_TYPE,
     "size": "BIGINT",
     "modificationTime": "BIGINT",
     "stats": "STRING",
-    "deletionVector": _VECTOR,
-    "tags": _MAP,
+    "deletionVector": _VECTOR_TYPE,
+    "tags": _MAP_TYPE,
     "baseRowId": "BIGINT",
     "defaultRowCommitVersion": "BIGINT",
     "clusteringProvider": "STRING",
     "deletionTimestamp": "BIGINT",
     "extendedFileMetadata": "BOOLEAN",
 }
-_COLUMNS: dict[type[AddFile | RemoveFile], tuple[str, ...]] = {
+_COLUMNS_OF_ACTION: dict[type[AddFile | RemoveFile], tuple[str, ...]] = {
     AddFile: tuple(ADD_TYPES),
     RemoveFile: tuple(REMOVE_TYPES),
 }
 _STATS_PARSED = "stats_parsed"
-_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+_TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
 def replayed_files(spark: SparkSession, store: LogStore, segment: LogSegment) -> DataFrame:
@@ -68,7 +68,7 @@ def replayed_files(spark: SparkSession, store: LogStore, segment: LogSegment) ->
 
 
 def replayed_tombstones(spark: SparkSession, store: LogStore, segment: LogSegment) -> DataFrame:
-    """Return the tombstones of a segment, with expired tombstones, in any order.
+    """Return the tombstones of a segment, including expired tombstones, in any order.
 
     The result has the columns of `REMOVE_TYPES`. All numbers are BIGINT. Raises the errors of `replayed_files`.
     """
@@ -137,8 +137,9 @@ def _file_groups(store: LogStore, segment: LogSegment) -> Iterator[tuple[int | N
 
 
 def _read_json(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
-    text = spark_types.StructField(_STATS_PARSED, spark_types.StringType())  # as a string, Spark returns the JSON text
-    rows = spark.read.schema(_schema(text)).json([glob_escaped(uri) for uri in uris], mode="FAILFAST")
+    # Spark returns a JSON object as text if the schema requests a string.
+    stats_parsed = spark_types.StructField(_STATS_PARSED, spark_types.StringType())
+    rows = spark.read.schema(_schema(stats_parsed)).json([glob_escaped(uri) for uri in uris], mode="FAILFAST")
     return _with_stats(rows, F.col(f"add.{_STATS_PARSED}"))
 
 
@@ -151,7 +152,7 @@ def _read_parquet(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     if parsed is None:
         return rows
     # Spark's default format cuts a timestamp to milliseconds, so an upper bound would be below the largest value.
-    options = {"timestampFormat": f"{_TIME}'Z'", "timestampNTZFormat": _TIME, "timeZone": "UTC"}
+    options = {"timestampFormat": f"{_TIME_FORMAT}'Z'", "timestampNTZFormat": _TIME_FORMAT, "timeZone": "UTC"}
     return _with_stats(rows, F.to_json(F.col(f"add.{_STATS_PARSED}"), options))
 
 
@@ -163,8 +164,8 @@ def _with_stats(rows: DataFrame, stats_parsed: Column) -> DataFrame:
 
 def _schema(stats_parsed: spark_types.StructField | None = None) -> spark_types.StructType:
     fields = []
-    for kind, columns in _COLUMNS.items():
-        members = [spark_types.StructField(c, spark_types.DataType.fromDDL(_DDL[c])) for c in columns]
+    for kind, columns in _COLUMNS_OF_ACTION.items():
+        members = [spark_types.StructField(c, spark_types.DataType.fromDDL(_SQL_TYPES[c])) for c in columns]
         if stats_parsed is not None and kind is AddFile:
             members.append(stats_parsed)
         fields.append(spark_types.StructField(kind.action, spark_types.StructType(members)))
@@ -196,8 +197,8 @@ def _version_of_file() -> Column:
 def _key(action: Column) -> Column:
     """Return `file_table.file_key` as a struct: the canonical path, and the id of the deletion vector."""
     path, vector = action["path"], action["deletionVector"]
-    missing = F.raise_error(F.lit("The log names a file without a path."))
-    key_path = F.when(path.isNull(), missing).otherwise(canonical_path(path))
+    missing_path_error = F.raise_error(F.lit("The log has an action on a file without a path."))
+    key_path = F.when(path.isNull(), missing_path_error).otherwise(canonical_path(path))
     return F.struct(key_path.alias("path"), deletion_vector_id(vector).alias("vector"))
 
 

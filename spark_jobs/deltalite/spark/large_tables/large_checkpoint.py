@@ -38,14 +38,14 @@ from deltalite.spark.large_tables.distributed_replay import deletion_vector_id, 
 from deltalite.spark.runtime.errors import SPARK_ERRORS
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
 from deltalite.upkeep.checkpoint import (
-    LARGE_FILES,
+    MAX_FILES_IN_ONE_PROCESS,
     EncodedActions,
     Totals,
-    announce,
-    announce_existing,
-    check_count,
-    estimated_files,
+    check_file_count,
+    estimate_file_count,
     publish_v2,
+    record_existing_checkpoint,
+    record_new_checkpoint,
     write_checkpoint,
 )
 from deltalite.upkeep.checkpoint_rows import NON_FILE_TYPES, AddLayout, CheckpointRows
@@ -54,17 +54,17 @@ from deltalite.upkeep.stats_struct import COUNT_FIELDS, TIME_PATTERNS, with_text
 _ACTIONS_PER_FILE = 500_000
 # 0 overrides a limit of the session, because each partition must become exactly one file.
 _ONE_FILE_PER_PARTITION = WriteLayout(partition_columns=(), max_records_per_file=0)
-_PART_FILE = re.compile(r"part-(\d+)-[^/]*$")
+_PART_FILE_PATTERN = re.compile(r"part-(\d+)-[^/]*$")
 
 
 def write_any_checkpoint(
-    spark: SparkSession, snapshot: Snapshot, now_ms: int, *, large_files: int = LARGE_FILES
+    spark: SparkSession, snapshot: Snapshot, now_ms: int, *, large_files: int = MAX_FILES_IN_ONE_PROCESS
 ) -> LastCheckpoint | None:
     """Write the checkpoint of a snapshot: in this process, or in Spark for more than `large_files` files.
 
     Return None if the version has a checkpoint already. Raises as `write_checkpoint`.
     """
-    if estimated_files(snapshot) <= large_files:
+    if estimate_file_count(snapshot) <= large_files:
         return write_checkpoint(snapshot, now_ms=now_ms)
     return write_large_checkpoint(spark, snapshot, now_ms=now_ms)
 
@@ -78,22 +78,22 @@ def write_large_checkpoint(
         CorruptLogError: the encoded rows do not match the files of the snapshot. No complete checkpoint is published.
     """
     segment, file_count = _readable_segment(spark, snapshot)
-    existing_checkpoint = segment.own_checkpoint
+    existing_checkpoint = segment.checkpoint_at_version
     if existing_checkpoint is not None:
-        announce_existing(snapshot.store, existing_checkpoint, file_count=file_count)
+        record_existing_checkpoint(snapshot.store, existing_checkpoint, file_count=file_count)
         return None
     rows = CheckpointRows(snapshot, now_ms=now_ms)
-    adds = _adds(replayed_files(spark, snapshot.store, segment), rows.layout)
-    removes = _removes(replayed_tombstones(spark, snapshot.store, segment), rows)
-    files = adds.unionByName(removes, allowMissingColumns=True)
-    checkpoint_files = math.ceil((file_count + removes.count()) / actions_per_file)
+    adds = _add_rows(replayed_files(spark, snapshot.store, segment), rows.layout)
+    removes = _remove_rows(replayed_tombstones(spark, snapshot.store, segment), rows)
+    file_actions = adds.unionByName(removes, allowMissingColumns=True)
+    checkpoint_file_count = math.ceil((file_count + removes.count()) / actions_per_file)
     with StagedWrite(folder_of(spark, snapshot.store.root), _ONE_FILE_PER_PARTITION) as staging:
         if "v2Checkpoint" in supported_features(snapshot.protocol):  # the feature forbids multi-part checkpoints
-            sidecars = _encode(staging, snapshot, files.repartition(max(1, checkpoint_files)))
+            sidecars = _encode(staging, snapshot, file_actions.repartition(max(1, checkpoint_file_count)))
             encoded = (actions for _, actions in sidecars)
             return publish_v2(snapshot, rows, encoded, file_count=file_count, now_ms=now_ms)
-        all_actions = _non_file_actions(spark, rows).unionByName(files, allowMissingColumns=True)
-        part_count = max(2, checkpoint_files)
+        all_actions = _non_file_actions(spark, rows).unionByName(file_actions, allowMissingColumns=True)
+        part_count = max(2, checkpoint_file_count)
         parts = _encode(staging, snapshot, all_actions.repartition(part_count, *_part_key(snapshot)))
         return _publish_parts(snapshot, rows, parts, part_count=part_count, file_count=file_count)
 
@@ -118,9 +118,9 @@ def _publish_parts(
             part, next_part = next_part[1], next(remaining_parts, None)
         totals = totals.plus(part)
         if position == part_count - 1:
-            check_count(snapshot, totals.adds, file_count)
+            check_file_count(snapshot, totals.num_adds, file_count)
         snapshot.store.write_if_absent(part_name(snapshot.version, position + 1, part_count), part.data)
-    return announce(snapshot, totals, parts=part_count)
+    return record_new_checkpoint(snapshot, totals, parts=part_count)
 
 
 def _readable_segment(spark: SparkSession, snapshot: Snapshot) -> tuple[LogSegment, int]:
@@ -142,7 +142,7 @@ def _readable_segment(spark: SparkSession, snapshot: Snapshot) -> tuple[LogSegme
                 raise error from None  # the first error has more details
 
 
-def _adds(files: DataFrame, layout: AddLayout) -> DataFrame:
+def _add_rows(files: DataFrame, layout: AddLayout) -> DataFrame:
     columns = {name: column_named(name) for name in ADD_TYPES}
     if layout.partition_values is not None:
         values = [
@@ -151,11 +151,11 @@ def _adds(files: DataFrame, layout: AddLayout) -> DataFrame:
         ]
         columns["partitionValues_parsed"] = F.struct(*values)
     if layout.statistics is not None:
-        columns["stats_parsed"] = _stats(column_named("stats"), layout.statistics.type)
+        columns["stats_parsed"] = _parsed_stats(column_named("stats"), layout.statistics.type)
     return files.select(_checkpoint_action(columns, layout.type).alias("add"))
 
 
-def _removes(tombstones: DataFrame, rows: CheckpointRows) -> DataFrame:
+def _remove_rows(tombstones: DataFrame, rows: CheckpointRows) -> DataFrame:
     unexpired = tombstones.where(F.coalesce(column_named("deletionTimestamp"), F.lit(0)) > rows.oldest_tombstone_ms)
     columns = {name: column_named(name) for name in REMOVE_TYPES}
     return unexpired.select(_checkpoint_action(columns, rows.file_types["remove"]).alias("remove"))
@@ -167,7 +167,7 @@ def _checkpoint_action(columns: Mapping[str, Column], struct_type: pa.StructType
     return F.struct(*[members[f.name].cast(_spark_type(f.type)).alias(f.name) for f in struct_type])
 
 
-def _stats(texts: Column, stats_type: pa.StructType) -> Column:
+def _parsed_stats(texts: Column, stats_type: pa.StructType) -> Column:
     """Return the statistics struct of JSON texts, as `StatsStruct.parse` does."""
     parsed = F.from_json(texts, cast("spark_types.StructType", _spark_type(with_texts_for_times(stats_type))))
     members = [
@@ -231,7 +231,7 @@ def _encode(staging: StagedWrite, snapshot: Snapshot, frame: DataFrame) -> Itera
 
 
 def _partition_number(name: str) -> int:
-    match = _PART_FILE.search(name)
+    match = _PART_FILE_PATTERN.search(name)
     if match is None:
         raise RuntimeError(f"Spark wrote the file {name}, and its name has no partition number")
     return int(match[1])

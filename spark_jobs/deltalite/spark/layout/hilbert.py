@@ -31,20 +31,20 @@ def hilbert_table(dimensions: int) -> HilbertTable:
     """Return the table for 2 or more dimensions. It has at most `dimensions * 4**dimensions` steps."""
     size = 2**dimensions
     states = [(0, 0)]  # the entry point of the curve in the sub-cube, and its direction
-    numbers = {states[0]: 0}
+    state_numbers = {states[0]: 0}
     digits: list[int] = []
     next_states: list[int] = []
-    for entry, direction in states:  # grows in the loop
+    for entry, direction in states:  # the loop adds more states to the list
         for bits in range(size):
             digit = _inverse_gray(_rotate_right(bits ^ entry, direction + 1, dimensions))
             new_entry = entry ^ _rotate_left(_entry_point(digit), direction + 1, dimensions)
             new_direction = (direction + _direction(digit, dimensions) + 1) % dimensions
             state = (new_entry, new_direction)
-            if state not in numbers:
-                numbers[state] = len(states)
+            if state not in state_numbers:
+                state_numbers[state] = len(states)
                 states.append(state)
             digits.append(digit)
-            next_states.append(numbers[state])
+            next_states.append(state_numbers[state])
     return HilbertTable(dimensions=dimensions, digits=tuple(digits), next_states=tuple(next_states))
 
 

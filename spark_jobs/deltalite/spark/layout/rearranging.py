@@ -21,7 +21,7 @@ from deltalite.spark.scan.frame import scan_with_row_ids
 UNION_SETTINGS = {"spark.sql.unionOutputPartitioning": "false"}
 """The settings for writing bins. Without them Spark 4.1 and later merge the single partitions of a union."""
 
-# A smaller file has one row group, so the order of its rows does not help readers.
+# A smaller bin becomes a file with one row group. The order of rows in such a file does not help readers.
 _LARGE_BIN_BYTES = 16 * 1024 * 1024
 # If there are no more small bins than this, each of them is scanned separately, as a large bin.
 _MAX_SEPARATE_SMALL_BINS = 8
@@ -71,9 +71,9 @@ def _shuffled_bins(
 ) -> DataFrame:
     bin_files = files.take(pa.array([number for numbers in bins for number in numbers], pa.int64()))
     keys = keys_of_partitions(len(bins))
-    key_of_files = pa.array([keys[n] for n, numbers in enumerate(bins) for _ in numbers], pa.int32())
+    keys_of_files = pa.array([keys[n] for n, numbers in enumerate(bins) for _ in numbers], pa.int32())
     name = unused_name(snapshot.schema, "bin")
-    rows = scan_with_row_ids(spark, snapshot, bin_files, by_file={name: key_of_files})
+    rows = scan_with_row_ids(spark, snapshot, bin_files, by_file={name: keys_of_files})
     return rows.repartition(len(bins), column_named(name)).drop(name)
 
 

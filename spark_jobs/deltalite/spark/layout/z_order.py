@@ -56,11 +56,14 @@ class Curve(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cube:
-    """Files (by number) that are ordered together and written as `outputs` files. `rows` is None if unknown."""
+    """Files (by number) that are ordered together and written as `outputs` new files.
+
+    `row_count` is the number of live rows, or None if it is unknown.
+    """
 
     files: Sequence[int]
     outputs: int
-    rows: int | None
+    row_count: int | None
 
 
 def ordered_cubes(
@@ -77,20 +80,20 @@ def ordered_cubes(
     The result has the columns of `scan_with_row_ids`. Raises the errors of `scan`.
     """
     max_outputs = max(cube.outputs for cube in cubes)
-    order = _Order(snapshot, curve, columns=len(columns), cubes=len(cubes), max_outputs=max_outputs)
+    order = _Order(snapshot, curve, column_count=len(columns), cube_count=len(cubes), max_outputs=max_outputs)
     rows = _scan_cubes(spark, snapshot, files, cubes, columns, order)
     sample = compute_once(
         rows.where(F.rand(_SEED) < column_named(order.sampling_rate)).select(
             column_named(order.cube), *map(column_named, order.values)
         )
     )
-    outputs = _partition_keys(spark, cubes, order)
+    partition_keys = _partition_keys(spark, cubes, order)
     bounds = order.bounds(sample)
     if order.file_steps:
         sample_places = order.with_places(sample.join(F.broadcast(bounds), order.cube), F.rand(_SEED))
-        bounds = bounds.join(F.broadcast(order.file_bounds(sample_places, outputs)), order.cube)
+        bounds = bounds.join(F.broadcast(order.file_bounds(sample_places, partition_keys)), order.cube)
     # The left join keeps a cube without a sampled row. The rows of such a cube lie below all bounds.
-    bounds_of_cubes = F.broadcast(outputs.join(F.broadcast(bounds), order.cube, "left_outer"))
+    bounds_of_cubes = F.broadcast(partition_keys.join(F.broadcast(bounds), order.cube, "left_outer"))
     with_places = order.with_places(rows.join(bounds_of_cubes, order.cube), order.hash_fraction())
     file_count = sum(cube.outputs for cube in cubes)
     names = [*snapshot.schema.names, *row_id_names(snapshot.row_ids)]
@@ -138,7 +141,7 @@ def _sampling_rates(cubes: Sequence[Cube]) -> list[float]:
     """Return the sampling rate of each cube."""
     sample_rows = max(_MAX_SAMPLED_ROWS // len(cubes), _MIN_SAMPLED_ROWS_PER_CUBE)
     sample_rows = min(sample_rows, _MAX_SAMPLED_ROWS_PER_CUBE)
-    return [1.0 if not cube.rows else min(1.0, sample_rows / cube.rows) for cube in cubes]
+    return [1.0 if not cube.row_count else min(1.0, sample_rows / cube.row_count) for cube in cubes]
 
 
 def _partition_keys(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -> DataFrame:
@@ -155,22 +158,24 @@ def _partition_keys(spark: SparkSession, cubes: Sequence[Cube], order: _Order) -
 class _Order:
     """The names of the helper columns, and the expressions over these columns. SQL text need not quote the names."""
 
-    def __init__(self, snapshot: Snapshot, curve: Curve, *, columns: int, cubes: int, max_outputs: int) -> None:
+    def __init__(
+        self, snapshot: Snapshot, curve: Curve, *, column_count: int, cube_count: int, max_outputs: int
+    ) -> None:
         def unused(stem: str) -> str:
             return unused_name(snapshot.schema, stem)
 
         self.cube, self.sampling_rate = unused("cube"), unused("sampling_rate")
         self.place, self.key = unused("place"), unused("key")
-        self.keys, self.files = unused("keys"), unused("files")
-        self.values = [unused(f"value{n}") for n in range(columns)]
-        self._bounds = [unused(f"bounds{n}") for n in range(columns)]
-        self._ranges = [unused(f"range{n}") for n in range(columns)]
+        self.keys, self._file_bounds = unused("keys"), unused("file_bounds")
+        self.values = [unused(f"value{n}") for n in range(column_count)]
+        self._bounds = [unused(f"bounds{n}") for n in range(column_count)]
+        self._ranges = [unused(f"range{n}") for n in range(column_count)]
         self._scratch = unused("scratch")  # `file_bounds` and `with_file_keys` use it for different values
         self._state = unused("state")
-        self._curve = curve if columns > 1 else Curve.Z
+        self._curve = curve if column_count > 1 else Curve.Z
         self._hashed_columns = [*self.values, *(f.name for f in snapshot.schema if _can_hash(f.type))]
-        useful_bits = math.ceil((math.log2(ROW_GROUPS_OF_FILE * max_outputs) + _ADDITIONAL_BITS) / columns)
-        affordable_bits = math.floor(math.log2(_MAX_BOUNDS / (cubes * columns)))
+        useful_bits = math.ceil((math.log2(ROW_GROUPS_OF_FILE * max_outputs) + _ADDITIONAL_BITS) / column_count)
+        affordable_bits = math.floor(math.log2(_MAX_BOUNDS / (cube_count * column_count)))
         self._bits = max(1, min(max(useful_bits, _MIN_BITS), _MAX_BITS, affordable_bits))
         self.file_steps = math.ceil(math.log2(max_outputs)) if max_outputs > 1 else 0
 
@@ -189,9 +194,9 @@ class _Order:
 
     def hash_fraction(self) -> Column:
         """Return a hash of the row from 0 to 1, so that a task that runs again sends the row to the same file."""
-        hash_values = 2**_RANDOM_BITS
+        hash_count = 2**_RANDOM_BITS
         row_hash = F.xxhash64(*map(column_named, self._hashed_columns))
-        fraction: Column = F.pmod(row_hash, F.lit(hash_values)) / hash_values
+        fraction: Column = F.pmod(row_hash, F.lit(hash_count)) / hash_count
         return fraction
 
     def with_places(self, rows: DataFrame, fraction: Column) -> DataFrame:
@@ -231,21 +236,21 @@ class _Order:
             number = f"(shiftleft({number}, 1) | (shiftright({name}, {bit}) & 1))"
         return number
 
-    def file_bounds(self, sample_places: DataFrame, outputs: DataFrame) -> DataFrame:
+    def file_bounds(self, sample_places: DataFrame, partition_keys: DataFrame) -> DataFrame:
         """Return the places between the files of each cube, padded with a place above all other places."""
         sorted_places = F.sort_array(F.collect_list(column_named(self.place)))
         places = compute_once(sample_places.groupBy(column_named(self.cube)).agg(sorted_places.alias(self._scratch)))
-        cubes = places.join(F.broadcast(outputs), self.cube)
+        cubes = places.join(F.broadcast(partition_keys), self.cube)
         bounds = _dividing_values(column_named(self._scratch), F.size(column_named(self.keys)))
         padding = F.array_repeat(F.lit(2**62).cast("bigint"), 2**self.file_steps)
-        return cubes.select(column_named(self.cube), F.concat(bounds, padding).alias(self.files))
+        return cubes.select(column_named(self.cube), F.concat(bounds, padding).alias(self._file_bounds))
 
     def with_file_keys(self, rows: DataFrame) -> DataFrame:
         """Return rows that have places, with the key of their output file."""
         keys = column_named(self.keys)
         if not self.file_steps:
             return rows.withColumn(self.key, F.get(keys, F.lit(0)))
-        with_numbers = _with_search_results(rows, {self._scratch: (self.place, self.files)}, self.file_steps)
+        with_numbers = _with_search_results(rows, {self._scratch: (self.place, self._file_bounds)}, self.file_steps)
         return with_numbers.withColumn(self.key, F.get(keys, column_named(self._scratch).cast("int")))
 
 

@@ -23,7 +23,7 @@ from deltalite.spark.columns.names import SOURCE, TARGET, column_named
 from deltalite.spark.columns.types import from_spark, spark_type
 from deltalite.spark.expressions.catalyst import ConditionNode, kind_of, nodes_of, query_execution
 from deltalite.spark.expressions.predicates import KEEP_IN_LISTS, optimized_plan, predicate_of
-from deltalite.spark.expressions.sql import Expressions, no_rows, no_rows_of, request_failure
+from deltalite.spark.expressions.sql import Expressions, no_rows, no_rows_of, request_error_builder
 from deltalite.spark.runtime.session import settings
 
 _TIMESTAMP_TYPES = ("timestamp", "timestamp_ntz")
@@ -66,7 +66,7 @@ def join_condition(spark: SparkSession, text: str, target: StructType, source: D
     left = no_rows(spark, target).alias(TARGET)
     right = no_rows_of(spark, source.schema).alias(SOURCE)
     pairs = left.crossJoin(right)
-    column = Expressions.of_request(pairs).condition(text, request_failure("condition on", text, parameter="on"))
+    column = Expressions.of_request(pairs).condition(text, request_error_builder("condition on", text, parameter="on"))
     read_columns = _source_columns(pairs.where(column), right)
     with settings(spark, KEEP_IN_LISTS):
         plan = optimized_plan(left.join(right, column), text, "on")

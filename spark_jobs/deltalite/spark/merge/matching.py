@@ -39,7 +39,7 @@ class SourceRows:
 
     @classmethod
     def of(cls, rows: DataFrame, size: Size, key: str) -> SourceRows:
-        """Return the rows with numbers in the column `key`. `rows` must be computed once."""
+        """Return the rows with numbers in the column `key`. `rows` must be the result of `compute_once`."""
         return cls(frame=rows.withColumn(key, F.monotonically_increasing_id()), size=size)
 
     @property
@@ -69,7 +69,7 @@ class MergeRows:
 class FileMatches:
     """The counts of one file: pairs, target rows with several matches, and matched target rows by action."""
 
-    pairs: int
+    pair_count: int
     rows_with_several_matches: int
     by_action: Mapping[int, int]
 
@@ -121,12 +121,12 @@ def find_matches(
     try:
         with reading_table(root), computing("on", on_text):
             by_file = _by_file(pairs, list(merge.actions.matched), columns)
-        yield Matches(pairs=pairs, count=sum(counts.pairs for counts in by_file.values()), by_file=by_file)
+        yield Matches(pairs=pairs, count=sum(counts.pair_count for counts in by_file.values()), by_file=by_file)
     finally:
         pairs.unpersist()
 
 
-def _by_file(pairs: DataFrame, actions: Sequence[int], columns: RowColumns) -> dict[int, FileMatches]:
+def _by_file(pairs: DataFrame, action_numbers: Sequence[int], columns: RowColumns) -> dict[int, FileMatches]:
     """Compute the counts of all files in one Spark job."""
     address = [column_named(columns.pair_file).alias("file"), column_named(columns.pair_row).alias("row")]
     rows = pairs.groupBy(*address).agg(
@@ -135,13 +135,13 @@ def _by_file(pairs: DataFrame, actions: Sequence[int], columns: RowColumns) -> d
     counts = rows.groupBy("file").agg(
         F.sum("pairs"),
         F.count_if(F.col("pairs") > 1),
-        *[F.count_if(F.col("action") == number) for number in actions],
+        *[F.count_if(F.col("action") == number) for number in action_numbers],
     )
     return {
         file: FileMatches(
-            pairs=pair_count,
+            pair_count=pair_count,
             rows_with_several_matches=several_count,
-            by_action=dict(zip(actions, counts_of_actions, strict=True)),
+            by_action=dict(zip(action_numbers, counts_of_actions, strict=True)),
         )
         for file, pair_count, several_count, *counts_of_actions in counts.collect()
     }
@@ -151,8 +151,8 @@ def check_single_matches(all_matches: Matches, on: JoinCondition, columns: RowCo
     """Refuse a merge in which several source rows match one target row.
 
     Raises:
-        MultipleMatchesError: there is such a target row. The message has the number of such rows, and examples of the
-            source rows that match one of them.
+        MultipleMatchesError: there is such a target row. The message says how many there are, and shows examples of
+            the source rows that match one of them.
     """
     row_count = sum(counts.rows_with_several_matches for counts in all_matches.by_file.values())
     if row_count == 0:

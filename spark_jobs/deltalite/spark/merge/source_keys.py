@@ -64,7 +64,8 @@ class SourceKeys:
 def source_keys(source: DataFrame, keys: Sequence[KeyPair], partition_columns: Sequence[str]) -> SourceKeys:
     """Return the size of the source and the predicate of its keys.
 
-    `source` should be computed once: the function makes one pass over it, and one more for each partition column.
+    `source` should be the result of `compute_once`, because the function makes one pass over it, and one more for each
+    partition column.
     """
     usable_keys = [key for key in keys if _is_ordered(key.source_type) and _is_ordered(key.target_type)]
     aggregates: list[Column] = [F.count(F.lit(1)), F.sum(row_bytes(source.schema))]

@@ -80,8 +80,8 @@ def change_rows(spark: SparkSession, plan: ChangePlan, *, disables_float_pushdow
     if change_files:
         schema = change_file_schema(plan.snapshot.table_schema)
         frame = _rows(spark, plan, change_files, schema, {}, disables_float_pushdown=disables_float_pushdown)
-        missing = F.raise_error(F.lit(f"A change data file has rows without {CHANGE_TYPE}.")).cast("string")
-        change_type = F.coalesce(column_named(CHANGE_TYPE), missing).alias(CHANGE_TYPE)
+        missing_type_error = F.raise_error(F.lit(f"A change data file has rows without {CHANGE_TYPE}.")).cast("string")
+        change_type = F.coalesce(column_named(CHANGE_TYPE), missing_type_error).alias(CHANGE_TYPE)
         frames.append(
             frame.select(*[change_type if name == CHANGE_TYPE else column_named(name) for name in frame.columns])
         )
@@ -105,7 +105,8 @@ def first_version_from(store: LogStore, timestamp_ms: int) -> int:
     later_versions = [v for v in timeline.versions if last_before is None or v > last_before.version]
     if not later_versions:
         raise TimestampOutOfRangeError(
-            f"{store.root} has no version at or after {timestamp_ms} ms: its newest version is {latest.version}.",
+            f"{store.root} has no version at or after {timestamp_ms} (milliseconds since 1970). Its newest version is "
+            f"{latest.version}.",
             remedy="Read the changes from an earlier time, or wait for a commit.",
         )
     return later_versions[0]

@@ -44,7 +44,8 @@ def read(
         spark: the session.
         path: the table's address, which may end with a version such as `@v3`.
         version_as_of: the version; by default the newest.
-        timestamp_as_of: the time at which the table is read; UTC if it has no time zone.
+        timestamp_as_of: the time of the version: the last version that was committed at or before this time. A time
+            without a time zone is read as UTC.
         where: a SQL condition on the table's columns. Only matching rows are returned, and files without matching rows
             are skipped. -0.0 and NaN match as SQL defines, which Spark's own Parquet filters do not guarantee.
         options: options of Delta's reader by name, such as `versionAsOf`. `readChangeFeed` with `startingVersion`
@@ -74,13 +75,13 @@ def read(
     version = read_options.version_as_of if version_as_of is None else version_as_of
     timestamp = read_options.timestamp_as_of if timestamp_as_of is None else timestamp_as_of
     snapshot = snapshot_at(spark, resolve_version(path, version, timestamp))
-    scan_rows = scan_with_named_row_ids if read_options.read_row_ids else scan
+    scan_files = scan_with_named_row_ids if read_options.read_row_ids else scan
     if where is None:
-        return scan_rows(spark, snapshot, snapshot.files)
+        return scan_files(spark, snapshot, snapshot.files)
     predicate = parse_predicate(spark, where, snapshot.schema, parameter="where")
     disables_float_pushdown = reads_floating_point(predicate, snapshot.schema)
-    files = prune(snapshot.files, predicate, snapshot.table_schema)
-    return scan_rows(spark, snapshot, files, disables_float_pushdown=disables_float_pushdown).where(where)
+    remaining_files = prune(snapshot.files, predicate, snapshot.table_schema)
+    return scan_files(spark, snapshot, remaining_files, disables_float_pushdown=disables_float_pushdown).where(where)
 
 
 def files(

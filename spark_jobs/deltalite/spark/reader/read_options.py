@@ -1,7 +1,7 @@
 """The options of a reader, under the names that Delta's own reader uses.
 
 Names are case-insensitive. The constructor checks that the options fit together, but not that the table has the
-version. Times are ISO 8601, and UTC without a time zone. This module does not import pyspark.
+version. Times are ISO 8601. A time without a time zone is read as UTC. This module does not import pyspark.
 delta-spark: `DeltaOptions`, `DeltaDataSource`.
 """
 
@@ -26,8 +26,8 @@ _FIELDS_BY_OPTION = {
     "endingVersion": "ending_version",
     "endingTimestamp": "ending_timestamp",
 }
-_FIELD_OF = {name.lower(): field_name for name, field_name in _FIELDS_BY_OPTION.items()}
-_OPTION_OF = {field_name: name for name, field_name in reversed(_FIELDS_BY_OPTION.items())}
+_FIELDS_BY_LOWER_OPTION = {name.lower(): field_name for name, field_name in _FIELDS_BY_OPTION.items()}
+_OPTIONS_BY_FIELD = {field_name: name for name, field_name in reversed(_FIELDS_BY_OPTION.items())}
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -59,14 +59,14 @@ class ReadOptions:
             ("read_row_ids", "read_change_feed"),
         ):
             if {first_name, second_name} <= set_names:
+                first_option, second_option = _OPTIONS_BY_FIELD[first_name], _OPTIONS_BY_FIELD[second_name]
                 raise InvalidRequestError(
-                    f"The options {_OPTION_OF[first_name]} and {_OPTION_OF[second_name]} exclude each other.",
-                    remedy="Keep one of them.",
+                    f"The options {first_option} and {second_option} exclude each other.", remedy="Keep one of them."
                 )
         range_names = sorted(name for name in set_names if name.startswith(("starting_", "ending_")))
         if range_names and not self.read_change_feed:
             raise InvalidRequestError(
-                f"The option {_OPTION_OF[range_names[0]]} needs readChangeFeed.",
+                f"The option {_OPTIONS_BY_FIELD[range_names[0]]} needs readChangeFeed.",
                 remedy="Add readChangeFeed=true to read changes, or leave the option out.",
             )
         if self.read_change_feed and not {"starting_version", "starting_timestamp"} & set_names:
@@ -82,7 +82,7 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Self:
-        """Return the options of a user. Names are in any case, and values are texts or Python values.
+        """Return the options that a user gives. Names are case-insensitive. Values are texts or Python values.
 
         Raises:
             InvalidRequestError: an option is unknown, given twice or malformed, or two options exclude each other.
@@ -90,7 +90,7 @@ class ReadOptions:
         values: dict[str, Any] = {}
         spellings: dict[str, str] = {}
         for name, value in options.items():
-            field_name = _FIELD_OF.get(str(name).lower())
+            field_name = _FIELDS_BY_LOWER_OPTION.get(str(name).lower())
             if field_name is None:
                 raise InvalidRequestError(
                     f"The option {name!r} is not known.", remedy=f"Known options are {', '.join(_FIELDS_BY_OPTION)}."

@@ -94,7 +94,7 @@ def _table_rows(spark: SparkSession, source: Source, snapshot: Snapshot) -> Data
 
 
 def _read_source(spark: SparkSession, name: str, source: Source) -> DataFrame:
-    """Return the rows of a change feed, or of a source in any other format than a Delta table."""
+    """Return the rows of a change feed, or of a source in another format than Delta."""
     if source.changes_from_version is not None:
         return changes(spark, source.path or "", source.changes_from_version, source.changes_to_version)
     reader = spark.read.format(source.format).options(**source.options)

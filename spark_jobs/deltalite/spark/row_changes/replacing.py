@@ -25,12 +25,12 @@ from deltalite.txn.proposal import ReadSet, RowTest
 class Replacement:
     """The replaced files, and their rows.
 
-    - `removed_files`: the files with only deleted rows.
-    - `rewritten_files`: the files with some deleted rows.
+    - `removed_files`: the files of which all rows are deleted.
+    - `rewritten_files`: the files of which some rows are deleted.
     - `reads`: the read set of the write.
     - `survivors`: the remaining rows of the rewritten files, with the columns of `scan_with_row_ids`, or None.
     - `deleted`: the deleted rows of the rewritten files, or None.
-    - `matched_rows`: the number of deleted rows, None if they were not counted.
+    - `matched_row_count`: the number of deleted rows, or None if they were not counted.
     """
 
     removed_files: pa.Table
@@ -38,7 +38,7 @@ class Replacement:
     reads: ReadSet
     survivors: DataFrame | None = None
     deleted: DataFrame | None = None
-    matched_rows: int | None = None
+    matched_row_count: int | None = None
 
     @classmethod
     def of(
@@ -46,21 +46,21 @@ class Replacement:
         removed_files: pa.Table,
         rewritten_files: pa.Table,
         *,
-        rows: RowTest | None = None,
+        row_test: RowTest | None = None,
         survivors: DataFrame | None = None,
         deleted: DataFrame | None = None,
-        matched_rows: int | None = None,
+        matched_row_count: int | None = None,
     ) -> Replacement:
-        """Return the replacement of files that the test `rows` selected, or that the caller knows by name."""
+        """Return the replacement of files that `row_test` selected or, without it, that the caller knows by name."""
         keys = frozenset(key_column(pa.concat_tables([removed_files, rewritten_files])).to_pylist())
-        reads = ReadSet(keys=keys, rows=() if rows is None else (rows,))
+        reads = ReadSet(keys=keys, row_tests=() if row_test is None else (row_test,))
         return cls(
             removed_files=removed_files,
             rewritten_files=rewritten_files,
             reads=reads,
             survivors=survivors,
             deleted=deleted,
-            matched_rows=matched_rows,
+            matched_row_count=matched_row_count,
         )
 
     @property
@@ -79,9 +79,9 @@ def replacement_of_all_files(snapshot: Snapshot) -> Replacement:
 def replacement_of_partitions(snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> Replacement:
     """Return the replacement of all files in the written partitions. The values are compared, not their spellings."""
     test = _SamePartitions(snapshot, written)
-    rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
-    is_written = pa.array([test.may_match(values) for values in rows], pa.bool_())
-    return Replacement.of(snapshot.files.filter(is_written), snapshot.files.slice(0, 0), rows=test)
+    values_of_files = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
+    is_written = pa.array([test.may_match(values) for values in values_of_files], pa.bool_())
+    return Replacement.of(snapshot.files.filter(is_written), snapshot.files.slice(0, 0), row_test=test)
 
 
 def replacement_of_matching_rows(spark: SparkSession, snapshot: Snapshot, predicate: str) -> Replacement:
@@ -93,8 +93,8 @@ def replacement_of_matching_rows(spark: SparkSession, snapshot: Snapshot, predic
     candidates = selection(spark, snapshot, predicate, parameter="replace_where")
     no_files = snapshot.files.slice(0, 0)
     if candidates.all_rows_match:
-        return Replacement.of(candidates.files, no_files, rows=candidates.test)
-    columns = RowColumns.beside(snapshot.schema)
+        return Replacement.of(candidates.files, no_files, row_test=candidates.test)
+    columns = RowColumns.unused_in(snapshot.schema)
     counts = matching_rows_by_file(spark, snapshot, candidates, predicate, columns, parameter="replace_where")
     rewritten_files = candidates.files.take(pa.array(sorted(counts), pa.int64()))
     survivors = scan_with_row_ids(spark, snapshot, rewritten_files, disables_float_pushdown=True)
@@ -103,10 +103,10 @@ def replacement_of_matching_rows(spark: SparkSession, snapshot: Snapshot, predic
     return Replacement.of(
         no_files,
         rewritten_files,
-        rows=candidates.test,
+        row_test=candidates.test,
         survivors=survivors,
         deleted=deleted,
-        matched_rows=sum(counts.values()),
+        matched_row_count=sum(counts.values()),
     )
 
 
@@ -115,7 +115,7 @@ class _SamePartitions:
 
     def __init__(self, snapshot: Snapshot, written: Iterable[Mapping[str, str | None]]) -> None:
         self._keys = PartitionKeys(snapshot)
-        self._written = {self._keys.key(values) for values in written}
+        self._written_keys = {self._keys.key(values) for values in written}
 
     def may_match(self, partition_values: Mapping[str, str | None], _stats: str | None = None) -> bool:
-        return self._keys.key(partition_values) in self._written
+        return self._keys.key(partition_values) in self._written_keys

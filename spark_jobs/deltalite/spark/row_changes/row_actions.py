@@ -1,7 +1,7 @@
 """The actions of a request on single rows, as Spark columns: the condition, and the new row.
 
 An action is resolved against the schema of its rows before a row is read. So wrong names, types and functions are found
-early, and the error has the parameter and the text. Values are expressions over the old row. An action may also set a
+early, and the error names the parameter and the text. Values are expressions over the old row. An action may also set a
 single member of a struct. The table computes generated and IDENTITY columns if an action does not name them or sets
 them to DEFAULT. For any other column DEFAULT is the column's default, or NULL without a default.
 delta-spark: DeltaUpdateTable, DeltaMergeIntoClause. Spark: ResolveColumnDefault.
@@ -25,7 +25,7 @@ from deltalite.spark.columns.assigning import assign_value
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import TARGET, quoted
 from deltalite.spark.columns.types import spark_type
-from deltalite.spark.expressions.sql import Expressions, no_rows, request_failure, table_failure
+from deltalite.spark.expressions.sql import Expressions, no_rows, request_error_builder, table_error_builder
 
 _DEFAULT = "DEFAULT"
 Path = tuple[str, ...]
@@ -94,7 +94,7 @@ class RowActionResolver:
         rules: ColumnRules,
         fills_missing: bool = False,
     ) -> None:
-        self._rows = Expressions.of_request(rows)
+        self._expressions = Expressions.of_request(rows)
         self._default_expressions = Expressions.of_table(rows.sparkSession, StructType(()))
         self._base_schema = base_schema
         self._schema = schema
@@ -110,7 +110,7 @@ class RowActionResolver:
         """Return the condition as a column. A null result counts as false."""
         if text is None:
             return None
-        return self._rows.condition(text, request_failure("condition", text, parameter=parameter))
+        return self._expressions.condition(text, request_error_builder("condition", text, parameter=parameter))
 
     def delete(self, condition: str | None, parameter: str) -> RowAction:
         """Return the action that deletes a row."""
@@ -181,11 +181,11 @@ class RowActionResolver:
             path = self._path(name, parameter)
             if path in assignments:
                 raise InvalidRequestError(f"{parameter} names the column {name} twice.", remedy="Name it once.")
-            if is_default(text) and not self._rows.has_column(_DEFAULT):
+            if is_default(text) and not self._expressions.has_column(_DEFAULT):
                 assignments[path] = self._assigned_default(path, parameter)
                 continue
-            failure = request_failure(f"value of {name}", text, parameter=parameter)
-            value, data_type, is_non_deterministic = self._rows.typed_value(text, failure)
+            error_for = request_error_builder(f"value of {name}", text, parameter=parameter)
+            value, data_type, is_non_deterministic = self._expressions.typed_value(text, error_for)
             assignments[path] = AssignedValue(value=value, type=data_type, is_non_deterministic=is_non_deterministic)
         return assignments
 
@@ -206,8 +206,8 @@ class RowActionResolver:
     def _default(self, name: str, data_type: DataType) -> Column:
         """Return the default of a column that has one."""
         text = self._rules.defaults[name]
-        failure = table_failure(f"default of the column '{name}'", text)
-        return self._default_expressions.value(text, data_type, failure, allows_non_determinism=True)[0]
+        error_for = table_error_builder(f"default of the column '{name}'", text)
+        return self._default_expressions.value(text, data_type, error_for, allows_non_determinism=True)[0]
 
     def _path(self, name: str, parameter: str) -> Path:
         """Return the path of a column or a struct member in the table's spelling."""

@@ -31,7 +31,7 @@ from deltalite.spark.write.identity_values import fill_identities
 def fill_new_identities(
     rows: NewRows, identities: Sequence[IdentityColumn]
 ) -> Iterator[tuple[NewRows, Sequence[IdentityColumn], int]]:
-    """Yield the rows with values in the IDENTITY columns that actions leave out, these columns, and the row count.
+    """Yield the rows with values in the IDENTITY columns that actions leave out, these columns, and the value count.
 
     Raises:
         InvalidRequestError: actions leave out different columns.
@@ -40,14 +40,16 @@ def fill_new_identities(
     if not identities:
         yield rows, (), 0
         return
-    missing = {n: [c for c in identities if c.name not in action.set_columns] for n, action in rows.actions.items()}
-    columns = next((left_out for left_out in missing.values() if left_out), [])
-    if any(left_out not in ([], columns) for left_out in missing.values()):
+    missing_by_action = {
+        n: [c for c in identities if c.name not in action.set_columns] for n, action in rows.actions.items()
+    }
+    columns = next((missing for missing in missing_by_action.values() if missing), [])
+    if any(missing not in ([], columns) for missing in missing_by_action.values()):
         raise InvalidRequestError(
             "The insert clauses leave out different identity columns.",
             remedy="Name the same identity columns in every insert clause, or none.",
         )
-    needs_values = column_named(rows.action).isin([n for n, left_out in missing.items() if left_out])
+    needs_values = column_named(rows.action).isin([n for n, missing in missing_by_action.items() if missing])
     with fill_identities(rows.frame.where(needs_values), columns) as (numbered_rows, count):
         yield replace(rows, frame=numbered_rows.unionAll(rows.frame.where(~needs_values))), columns, count
 
@@ -55,7 +57,7 @@ def fill_new_identities(
 def apply_rules(
     rows: DataFrame, action: str, schema: StructType, rules: ColumnRules, actions: Mapping[int, RowAction]
 ) -> DataFrame:
-    """Return the rows: in new rows, texts fit their types, and generated columns are computed.
+    """Return the rows, after the texts of new rows were fitted to their types and generated columns were computed.
 
     A generated column that the action sets keeps its value.
     """

@@ -30,13 +30,17 @@ from deltalite.spark.runtime.errors import computing, reading_table
 from deltalite.spark.scan.frame import scan_addressed
 from deltalite.txn.proposal import RowTest
 
-# In SQL every NaN is equal. In Python only the same object is.
+# In SQL, NaN equals NaN. Python treats two NaN values in a key as equal only if they are the same object.
 _NAN = float("nan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Files that may hold matching rows. `test` tells whether any file may hold matching rows."""
+    """Files that may hold matching rows.
+
+    - `test`: tells for each file, also for a new one, whether it may hold matching rows.
+    - `all_rows_match`: whether all rows of `files` match.
+    """
 
     files: pa.Table
     test: RowTest
@@ -98,18 +102,21 @@ def rows_changed_by(
 def _files_of_partitions(spark: SparkSession, snapshot: Snapshot, condition: str, parameter: str) -> pa.Table:
     """Return the files of the partitions for which a condition on partition columns is true."""
     keys = PartitionKeys(snapshot)
-    rows = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
+    values_of_files = snapshot.files["partitionValues"].to_pylist(maps_as_pydicts="strict")
+    # The files are grouped by the texts of the values, because 0.0 and -0.0 are one value in Python.
     positions: dict[tuple[str | None, ...], list[int]] = {}
-    for position, values in enumerate(rows):
-        positions.setdefault(keys.texts(values), []).append(position)  # by text: 0.0 and -0.0 are one value in Python
+    for position, texts in enumerate(map(keys.texts, values_of_files)):
+        positions.setdefault(texts, []).append(position)
     partitions = list(positions)
     number_column = unused_name(snapshot.schema, "number")
     partition_schema = StructType((*keys.fields,))
     schema = with_char_types(to_spark(partition_schema), partition_schema).add(number_column, IntegerType())
     first_files = [positions[texts][0] for texts in partitions]
     paths = snapshot.files["path"].take(pa.array(first_files, pa.int64())).to_pylist()
-    values = [keys.key(rows[position], path) for position, path in zip(first_files, paths, strict=True)]
-    frame = spark.createDataFrame([(*typed, number) for number, typed in enumerate(values)], schema)
+    typed_values = [
+        keys.key(values_of_files[position], path) for position, path in zip(first_files, paths, strict=True)
+    ]
+    frame = spark.createDataFrame([(*values, number) for number, values in enumerate(typed_values)], schema)
     # The condition may still name a data column, as in `day = 1 AND (id > 0 OR TRUE)`. Its value does not matter.
     partition_names = {f.name for f in keys.fields}
     data_fields = [f for f in snapshot.schema if f.name not in partition_names]

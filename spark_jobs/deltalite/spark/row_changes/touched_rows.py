@@ -53,7 +53,7 @@ class RowColumns:
     pair_new: str
 
     @classmethod
-    def beside(cls, *schemas: StructType) -> RowColumns:
+    def unused_in(cls, *schemas: StructType) -> RowColumns:
         """Return names that no column of the schemas has."""
         by_name = {field.name.lower(): field for schema in schemas for field in schema}
         all_columns = StructType(tuple(by_name.values()))

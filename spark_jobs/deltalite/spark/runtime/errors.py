@@ -28,15 +28,15 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 # Errors that every retry meets again, by the class of Spark's SQLSTATE. Errors of rows: 21 cardinality, 22 data,
 # 23 constraints, P0001 raise_error. Errors in the text of the query: 42 and 0A.
-_CONDITION = r"\[[A-Z][A-Z0-9_.]+\] (?:(?!SQLSTATE: ).)*SQLSTATE: "
-_DATA_CONDITION = re.compile(rf"{_CONDITION}(?:2[123][0-9A-Z]{{3}}|P0001)", re.DOTALL)
-_QUERY_CONDITION = re.compile(rf"{_CONDITION}(?:42|0A)[0-9A-Z]{{3}}", re.DOTALL)
-_NO_FOLDER = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
+_CONDITION_PATTERN = r"\[[A-Z][A-Z0-9_.]+\] (?:(?!SQLSTATE: ).)*SQLSTATE: "
+_DATA_CONDITION_PATTERN = re.compile(rf"{_CONDITION_PATTERN}(?:2[123][0-9A-Z]{{3}}|P0001)", re.DOTALL)
+_QUERY_CONDITION_PATTERN = re.compile(rf"{_CONDITION_PATTERN}(?:42|0A)[0-9A-Z]{{3}}", re.DOTALL)
+_NO_FOLDER_PATTERN = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
 _MAX_NAME_BYTES = 255
-_UNREAD_FILE = re.compile(r"\[FAILED_READ_FILE\.[A-Z_]+\] [^\n]*")
-_NO_SUCH_FILE = re.compile(r"\[(FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)\] [^\n]*")
+_UNREAD_FILE_PATTERN = re.compile(r"\[FAILED_READ_FILE\.[A-Z_]+\] [^\n]*")
+_NO_SUCH_FILE_PATTERN = re.compile(r"\[(FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)\] [^\n]*")
 # The message has the value and the type, even for an overflow. `"INT"` is the type in SQL.
-_BAD_CAST = re.compile(r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\].*?cannot be cast to "([^"]+)"', re.DOTALL)
+_BAD_CAST_PATTERN = re.compile(r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\].*?cannot be cast to "([^"]+)"', re.DOTALL)
 # Reasons for an unreadable file that no retry removes. A storage that does not answer is no such reason.
 _PERMANENT_REASONS = (
     "FILE_NOT_EXIST",
@@ -47,7 +47,7 @@ _PERMANENT_REASONS = (
 )
 
 # The Parquet library of Spark 4.0 fails in this way for a file with a type that it does not know.
-_UNKNOWN_PARQUET_TYPE = re.compile(
+_UNKNOWN_PARQUET_TYPE_PATTERN = re.compile(
     r"NullPointerException[^\n]*\s+at \S+\.ParquetMetadataConverter\.getLogicalTypeAnnotation"
 )
 
@@ -61,7 +61,7 @@ def first_line(error: Exception) -> str:
 def data_error(error: Exception) -> DeltaLiteError | None:
     """Return the typed error for input that cannot be computed or read, or None for any other error."""
     text = _with_causes(error)
-    if missing := _NO_SUCH_FILE.search(text):
+    if missing := _NO_SUCH_FILE_PATTERN.search(text):
         return SourceNotFoundError(
             f"Nothing was written: a file of the input is missing. {missing[0]}",
             remedy="Run the task again if the file was replaced during the read. VACUUM deletes files of old versions.",
@@ -71,16 +71,16 @@ def data_error(error: Exception) -> DeltaLiteError | None:
             f"Nothing was written: a file of the input cannot be read. {problem}",
             remedy="Correct or replace the file.",
         )
-    if match := _DATA_CONDITION.search(text):
+    if match := _DATA_CONDITION_PATTERN.search(text):
         return SourceError(
             f"Nothing was written: a row cannot be computed. {_one_line(match[0])}", remedy=_remedy_for_row(match[0])
         )
-    if (folder := _NO_FOLDER.search(text)) and _has_long_name(folder[1]):
+    if (folder := _NO_FOLDER_PATTERN.search(text)) and _has_long_name(folder[1]):
         return SourceError(
             "Nothing was written: a partition value is too long for the name of a folder.",
             remedy="Partition by another column, or shorten the value in `query`.",
         )
-    if match := _QUERY_CONDITION.search(text):
+    if match := _QUERY_CONDITION_PATTERN.search(text):
         return InvalidRequestError(f"The rows cannot be written: {_one_line(match[0])}", remedy="Correct the SQL.")
     return None
 
@@ -95,7 +95,7 @@ def computing(parameter: str, text: str) -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as error:
-        match = _DATA_CONDITION.search(_with_causes(error))
+        match = _DATA_CONDITION_PATTERN.search(_with_causes(error))
         if match is None:
             raise
         raise InvalidRequestError(
@@ -117,11 +117,16 @@ def computing_rows() -> Iterator[None]:
 
 @contextmanager
 def reading_table(root: str) -> Iterator[None]:
-    """Convert the errors of a query over the files of the table at `root` that are missing or unreadable."""
+    """Raise a typed error if a query fails because a file of the table at `root` is missing or unreadable.
+
+    Raises:
+        CorruptDataFileError: a file is missing or unreadable.
+        UnsupportedFeatureError: this version of Spark cannot open a file with Parquet's variant type.
+    """
     try:
         yield
     except SPARK_ERRORS as error:
-        if _UNKNOWN_PARQUET_TYPE.search(_with_causes(error)):
+        if _UNKNOWN_PARQUET_TYPE_PATTERN.search(_with_causes(error)):
             raise UnsupportedFeatureError(
                 f"{root} has data files with Parquet's variant type (table feature variantType), which this version of "
                 "Spark cannot open.",
@@ -138,22 +143,22 @@ def reading_table(root: str) -> Iterator[None]:
 
 def _remedy_for_row(message: str) -> str:
     """Return the remedy for a row that cannot be computed."""
-    if cast := _BAD_CAST.search(message):
+    if cast := _BAD_CAST_PATTERN.search(message):
         return f"Use try_cast(... AS {cast[1]}), which gives NULL for such a value, or correct the input."
     return "Correct the input, or use a function such as try_cast or try_divide."
 
 
 def is_missing_path(error: Exception) -> bool:
     """Whether the error means that a path does not exist."""
-    return _NO_SUCH_FILE.search(_with_causes(error)) is not None
+    return _NO_SUCH_FILE_PATTERN.search(_with_causes(error)) is not None
 
 
 def _permanent_read_failure(error: Exception) -> str | None:
     """Return Spark's message for a file that no retry can read, or None for any other error."""
     text = _with_causes(error)
-    if not any(reason in text for reason in _PERMANENT_REASONS) and _NO_SUCH_FILE.search(text) is None:
+    if not any(reason in text for reason in _PERMANENT_REASONS) and _NO_SUCH_FILE_PATTERN.search(text) is None:
         return None
-    match = _UNREAD_FILE.search(text) or _NO_SUCH_FILE.search(text)
+    match = _UNREAD_FILE_PATTERN.search(text) or _NO_SUCH_FILE_PATTERN.search(text)
     return None if match is None else match[0]
 
 

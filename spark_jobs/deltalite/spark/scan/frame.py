@@ -34,7 +34,7 @@ from deltalite.protocol.column_mapping import TableSchema
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import column_named, quoted, unused_name
 from deltalite.spark.columns.partition_columns import (
-    Texts,
+    PartitionTexts,
     partition_fields,
     partition_texts,
     typed_values,
@@ -58,7 +58,7 @@ from deltalite.spark.scan.row_selection import RowSelection, live_rows, select_r
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-# If there is a value for each of more files, the values are not a literal in the plan.
+# The values of more files than this do not become a literal in the plan.
 _MAX_LITERAL_VALUES = 1_000
 
 
@@ -127,8 +127,9 @@ def scan_addressed(
 ) -> AddressedRows:
     """Return the live rows of `files` with their addresses in the columns `file` and `row` (both bigint).
 
-    With `with_row_ids`, the columns of `scan_with_row_ids` come before the addresses. No file may be listed twice. The
-    caller changes the rows, so no pushed-down filter may miss a row. Raises the errors of `scan`.
+    With `with_row_ids`, the columns of `scan_with_row_ids` come before the addresses. The caller must not list a file
+    twice. Spark pushes no filter on floating-point columns down, because such a filter could miss rows that the caller
+    changes. Raises the errors of `scan`.
     """
     all_paths = snapshot.files["path"].combine_chunks()
     numbers = pc.index_in(files["path"], value_set=all_paths).cast(pa.int64())
@@ -393,7 +394,7 @@ class _RelationFiles:
         """Return the partition values of each directory, or None if files of one directory have different values."""
         if not self._fields:
             return []
-        texts_by_directory: dict[str, Texts] = {}
+        texts_by_directory: dict[str, PartitionTexts] = {}
         for listed, texts in zip(self._listed, self._texts, strict=True):
             if texts_by_directory.setdefault(listed.directory_uri, texts) != texts:
                 return None

@@ -21,14 +21,14 @@ from deltalite.spark.hadoop.uris import spark_uri
 from deltalite.spark.scan.native_relation import ListedFile, input_files
 from deltalite.storage.locations import resolve_path
 
-_ONE_SLASH = re.compile(r"^file:/+")
+_LOCAL_PREFIX_PATTERN = re.compile(r"^file:/+")
 # The scheme and the authority, which a local address lacks, then the path.
-_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/]*)?(/.*)", re.DOTALL)
+_ADDRESS_PATTERN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/]*)?(/.*)", re.DOTALL)
 
 
 def one_uri_of_each_storage(files: Sequence[ListedFile]) -> list[str]:
     """Return the address of one file for each storage except the local one."""
-    storages = ((match[1], file.uri) for file in files if (match := _ADDRESS.match(file.uri)) is not None)
+    storages = ((match[1], file.uri) for file in files if (match := _ADDRESS_PATTERN.match(file.uri)) is not None)
     return list({storage: uri for storage, uri in storages if storage is not None}.values())
 
 
@@ -38,7 +38,7 @@ def listed_file(root: str, path: str, size_bytes: int | None, modified_ms: int |
     Raises:
         CorruptDataFileError: the text is not a path.
     """
-    match = _ADDRESS.fullmatch(resolve_path(root, decode_path(path)))
+    match = _ADDRESS_PATTERN.fullmatch(resolve_path(root, decode_path(path)))
     if match is None:
         raise CorruptDataFileError(
             f"The log names the data file {path!r}, which is not a path.", remedy="Read the table with another engine."
@@ -59,7 +59,7 @@ def spellings(relation: DataFrame, files: Sequence[ListedFile]) -> list[str]:
     Raises:
         CorruptDataFileError: Spark reads a file under another name.
     """
-    spelled_by_spark = (_ONE_SLASH.sub("file:/", spelled.rstrip("/")) for spelled in input_files(relation))
+    spelled_by_spark = (_LOCAL_PREFIX_PATTERN.sub("file:/", spelled.rstrip("/")) for spelled in input_files(relation))
     spelling_of_uri = {unquote(spelled): spelled for spelled in spelled_by_spark}
     try:
         return [spelling_of_uri[file.uri] for file in files]

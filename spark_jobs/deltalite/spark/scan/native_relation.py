@@ -93,10 +93,10 @@ def native_relation(
 
 def input_files(frame: DataFrame) -> list[str]:
     """Return `DataFrame.inputFiles` in one call to the JVM: each file in the spelling of `_metadata.file_path`."""
-    execution: Any = frame._jdf
+    java_frame: Any = frame._jdf
     try:
         # "Array(a, b)": blanks are escaped in these paths, so no path contains the separator ", ".
-        text: str = java_class(frame.sparkSession._jvm, "scala.runtime.ScalaRunTime").stringOf(execution.inputFiles())
+        text: str = java_class(frame.sparkSession._jvm, "scala.runtime.ScalaRunTime").stringOf(java_frame.inputFiles())
     except (Py4JError, PySparkException, AttributeError, TypeError):
         return frame.inputFiles()
     return text.removeprefix("Array(").removesuffix(")").split(", ")
@@ -117,21 +117,25 @@ def _relation(
     some, sequence_of = java_class(jvm, "scala.Some"), java_class(jvm, "PythonUtils").toSeq
     partition_schema = spark_types.StructType() if partition_values is None else partition_values.schema
     # Without partitions this option makes the index accept files of any directory and ignore the directory's name.
-    flat = {} if partition_values is not None else {"recursiveFileLookup": "true"}
-    options = java_class(jvm, "PythonUtils").toScalaMap(READ_OPTIONS | flat)
+    lookup_options = {} if partition_values is not None else {"recursiveFileLookup": "true"}
+    options = java_class(jvm, "PythonUtils").toScalaMap(READ_OPTIONS | lookup_options)
     # Spark treats two file indexes with the same root as equal. In a join, or from its cache, Spark would then read one
     # version of a table instead of another. So the root has a digest of the file list. The directory need not exist.
     root = java_class(jvm, _HADOOP_PATH)(f"{root_uri}/_deltalite_scan-{_digest(files, partitions)}")
-    data, partition = session.parseDataType(data_schema.json()), session.parseDataType(partition_schema.json())
-    all_columns = session.parseDataType(spark_types.StructType([*data_schema.fields, *partition_schema.fields]).json())
-    spec = none if partition_values is None else some(_partition_spec(jvm, partition, partition_values, partitions))
+    full_schema = spark_types.StructType([*data_schema.fields, *partition_schema.fields])
+    java_data_schema, java_partition_schema, java_full_schema = (
+        session.parseDataType(schema.json()) for schema in (data_schema, partition_schema, full_schema)
+    )
+    spec = none
+    if partition_values is not None:
+        spec = some(_partition_spec(jvm, java_partition_schema, partition_values, partitions))
 
     cache = java_class(jvm, f"{_DATA_SOURCES}.FileStatusCache").getOrCreate(session)
     cache.putLeafFiles(root, _file_statuses(jvm, files))
     if not cache.getLeafFiles(root).isDefined():
         raise NativeRelationError("Spark's file status cache is off, or too small for the list of files")
     index = java_class(jvm, f"{_DATA_SOURCES}.InMemoryFileIndex")(
-        session, sequence_of([root]), options, some(all_columns), cache, spec, none
+        session, sequence_of([root]), options, some(java_full_schema), cache, spec, none
     )
     if index.allFiles().size() != len(files):
         raise NativeRelationError("Spark's file status cache did not keep the list of files")
@@ -141,9 +145,9 @@ def _relation(
         read_session = session.cloneSession()
         for key, value in settings.items():
             read_session.conf().set(key, value)
-    relation = java_class(jvm, f"{_DATA_SOURCES}.HadoopFsRelation")
-    rows = relation(index, partition, data, none, parquet, options, read_session)
-    return DataFrame(session.baseRelationToDataFrame(rows), spark)
+    relation_class = java_class(jvm, f"{_DATA_SOURCES}.HadoopFsRelation")
+    relation = relation_class(index, java_partition_schema, java_data_schema, none, parquet, options, read_session)
+    return DataFrame(session.baseRelationToDataFrame(relation), spark)
 
 
 def _partition_spec(jvm: Any, schema: Any, values: DataFrame, partitions: Sequence[ListedPartition]) -> Any:

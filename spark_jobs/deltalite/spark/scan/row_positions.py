@@ -1,7 +1,7 @@
 """Row positions, collected to the driver as bitmaps, one file after the other.
 
 Spark builds bitmaps of 32,768 positions each. So Spark transfers at most an eighth of a byte per row of a file. The
-driver holds the files of one partition at a time. Executors run no Python.
+driver holds the bitmaps of one Spark partition at a time. Executors run no Python.
 Protocol: Deletion Vectors.
 """
 

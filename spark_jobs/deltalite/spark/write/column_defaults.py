@@ -17,7 +17,7 @@ from deltalite.spark.columns.conforming import conform_rows
 from deltalite.spark.columns.guards import Guard
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.text_lengths import fit_texts
-from deltalite.spark.expressions.sql import Expressions, Failure, request_failure, table_failure
+from deltalite.spark.expressions.sql import ErrorBuilder, Expressions, request_error_builder, table_error_builder
 
 
 def fill_columns(frame: DataFrame, from_schema: StructType, to_schema: StructType, rules: ColumnRules) -> DataFrame:
@@ -40,12 +40,12 @@ def default_columns(
     spark: SparkSession,
     fields: Iterable[StructField],
     rules: ColumnRules,
-    failure_of: Callable[[str, str], Failure] = table_failure,
+    error_builder_of: Callable[[str, str], ErrorBuilder] = table_error_builder,
 ) -> dict[str, Column]:
     """Return the defaults of these columns by name, cast to their types. Columns without a default are left out.
 
     Raises:
-        UnsupportedFeatureError: a default cannot be computed. `failure_of` can build another error.
+        UnsupportedFeatureError: a default cannot be computed. `error_builder_of` can build another error.
     """
     fields_with_default = [field for field in fields if field.name in rules.defaults]
     if not fields_with_default:
@@ -54,8 +54,8 @@ def default_columns(
     expressions = Expressions.of_table(spark, StructType(()))
     for field in fields_with_default:
         text = rules.defaults[field.name]
-        failure = failure_of(f"default of the column '{field.name}'", text)
-        columns[field.name], _ = expressions.value(text, field.type, failure, allows_non_determinism=True)
+        error_for = error_builder_of(f"default of the column '{field.name}'", text)
+        columns[field.name], _ = expressions.value(text, field.type, error_for, allows_non_determinism=True)
     return columns
 
 
@@ -85,17 +85,17 @@ def rule_guards(
         return []
     expressions = Expressions.of_table(spark, to_schema)
     guards = []
-    for rule in rules.conditions:
-        is_requested = rule.property_key in requested_keys
-        failure = (
-            request_failure(rule.name, rule.expression, parameter=parameter)
+    for table_rule in rules.conditions:
+        is_requested = table_rule.property_key in requested_keys
+        error_for = (
+            request_error_builder(table_rule.name, table_rule.expression, parameter=parameter)
             if is_requested
-            else table_failure(rule.name, rule.expression)
+            else table_error_builder(table_rule.name, table_rule.expression)
         )
         guards.append(
             Guard(
-                condition=expressions.condition(rule.expression, failure),
-                rule=f"the {rule.name} is ({rule.expression}), and must be TRUE",
+                condition=expressions.condition(table_rule.expression, error_for),
+                rule=f"the {table_rule.name} is ({table_rule.expression}), and must be TRUE",
                 remedy="Filter or correct such rows.",
             )
         )
@@ -126,10 +126,12 @@ def generated_columns(spark: SparkSession, schema: StructType, rules: ColumnRule
         text = rules.generated.get(field.name)
         if text is None:
             continue
-        failure = table_failure(f"generation expression of the column '{field.name}'", text)
-        value, read_names = expressions.value(text, field.type, failure, allows_non_determinism=False)
+        error_for = table_error_builder(f"generation expression of the column '{field.name}'", text)
+        value, read_names = expressions.value(text, field.type, error_for, allows_non_determinism=False)
         if read_names & computed_names:
-            raise failure(f"it reads columns that are computed too: {', '.join(sorted(read_names & computed_names))}.")
+            raise error_for(
+                f"it reads columns that are computed too: {', '.join(sorted(read_names & computed_names))}."
+            )
         columns[field.name] = value
     return columns
 

@@ -40,13 +40,13 @@ def write_directly(frame: DataFrame, uri: str, *, partition_columns: Sequence[st
     """
     spark = frame.sparkSession
     jvm: Any = spark._jvm
-    data: Any = frame._jdf
+    java_frame: Any = frame._jdf
     try:
         parquet = java_class(jvm, "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat")()
         utils = java_class(jvm, "PythonUtils")
         columns, settings = utils.toSeq(list(partition_columns)), utils.toScalaMap(dict(options))
         sink = _sink_class(jvm)(spark._jsparkSession, uri, parquet, columns, settings)
-        sink.addBatch(_BATCH_ID, data)
+        sink.addBatch(_BATCH_ID, java_frame)
     except Py4JJavaError:
         raise
     except (Py4JError, AttributeError, TypeError) as error:

@@ -39,7 +39,7 @@ def fill_identities(rows: DataFrame, columns: Sequence[IdentityColumn]) -> Itera
         counts = _counts_of_partitions(persisted)
         total = sum(counts)
         for column in columns if total else ():
-            column.last(total)  # raises if the column has no values left
+            column.last_of_next(total)  # raises if the column has no values left
         yield _with_values(persisted, columns, counts), total
     finally:
         persisted.unpersist()
@@ -67,5 +67,5 @@ def _with_values(rows: DataFrame, columns: Sequence[IdentityColumn], counts: Seq
     number = F.when(is_counted, F.element_at(F.lit(offsets), index) + row).otherwise(
         F.raise_error(message).cast("long")
     )
-    values = {c.name: (F.lit(c.first) + number * F.lit(c.step)).cast("long").alias(c.name) for c in columns}
+    values = {c.name: (F.lit(c.next_value) + number * F.lit(c.step)).cast("long").alias(c.name) for c in columns}
     return rows.select(*[values.get(name, column_named(name)) for name in rows.columns])

@@ -62,10 +62,10 @@ _DO_NOT_SHRED_VARIANTS = {
 # By default (0) Spark sorts the rows of each task by partition, even if they all belong to one partition.
 _OPEN_FILES_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
 # Spark's committers put the number of the task at the start of a file name.
-_TASK_NUMBER = re.compile(r"part-(\d+)-")
+_TASK_NUMBER_PATTERN = re.compile(r"part-(\d+)-")
 _RANDOM_PREFIX_LENGTH = 2
 _FOLDER_PREFIX = "folder"  # not hidden, so that a vacuum sees the folder
-# With this length, no two writes use the same folder.
+# The names are long enough that two writes practically never use the same folder.
 _WRITE_PREFIX_LENGTH = 8
 
 _log = logging.getLogger(__name__)
@@ -88,8 +88,8 @@ class DataFile:
 
     @property
     def task(self) -> int | None:
-        """The number of the Spark task that wrote the file, or None after the file was moved."""
-        match = _TASK_NUMBER.match(self.name.rpartition("/")[2])
+        """The number of the Spark task that wrote the file, or None if the name lacks it, as after a move."""
+        match = _TASK_NUMBER_PATTERN.match(self.name.rpartition("/")[2])
         return None if match is None else int(match[1])
 
 
@@ -132,17 +132,17 @@ class WriteLayout:
 class StagedWrite:
     """The files of one operation, from the Spark task to the commit.
 
-    Use it as a context manager. On exit it removes every written file, unless `keep` or `leave` was called.
+    Use it as a context manager. On exit it removes every written file that neither `keep` nor `leave` keeps.
     """
 
     def __init__(self, folder: TableFolder, layout: WriteLayout) -> None:
         self._folder = folder
         self._layout = layout
         self._staging = f"{STAGING_DIR}/{uuid.uuid4()}"
-        self._created_folders = folder.missing()
+        self._created_folders = folder.missing_folders()
         self._prefixes: list[str] = []  # folders of files that are not moved
-        self._staged: set[str] = set()
-        self._published: list[str] = []
+        self._staged_names: set[str] = set()
+        self._published_names: list[str] = []
         self._keeps_files = False
         self._keeps_staging = False
 
@@ -155,14 +155,14 @@ class StagedWrite:
             folder.remove_tree(self._staging)
             folder.remove_if_empty(STAGING_DIR)
         if self._keeps_files:
-            for name in self._staged.difference(self._published):
+            for name in self._staged_names.difference(self._published_names):
                 folder.remove(name)
             return
         for prefix in self._prefixes:
             folder.remove_tree(prefix)
-        if not folder.renames:
+        if not folder.has_cheap_rename:
             return
-        for name in self._published:
+        for name in self._published_names:
             folder.remove(name)
             for parent in PurePosixPath(name).parents[:-1]:
                 folder.remove_if_empty(str(parent))
@@ -178,7 +178,7 @@ class StagedWrite:
     def leave(self) -> None:
         """Keep all files, because the log may refer to them. A killed process leaves the same state."""
         self._keeps_files = self._keeps_staging = True
-        self._staged.clear()
+        self._staged_names.clear()
 
     def write(
         self,
@@ -207,7 +207,7 @@ class StagedWrite:
         # The staging folder is created first, which gives a short error if the table's folder is not writable. After a
         # killed write, the staging folder shows that the other files are leftovers of this library (`foreign_entry`).
         self._folder.make(self._staging)
-        if self._folder.renames:
+        if self._folder.has_cheap_rename:
             target = f"{self._staging}/{uuid.uuid4()}"
         else:
             target = f"{folder}{_random_name(_WRITE_PREFIX_LENGTH)}"
@@ -218,35 +218,38 @@ class StagedWrite:
             folder_columns = self._layout.folder_columns(table.physical)
             rows = _rows_to_write(checked_rows, table.physical, texts, folder_columns, self._layout)
             try:
-                written = self._write(rows, target, folder_columns)
-                folder_values = {value for file in written for value in file.partition_values.values()}
+                staged_files = self._write(rows, target, folder_columns)
+                folder_values = {value for file in staged_files for value in file.partition_values.values()}
                 values = long_values(folder_values, checked_rows, texts, known_values)
             except SPARK_ERRORS as error:
                 if (typed_error := violation(error, guards) or data_error(error)) is None:
                     raise
                 raise typed_error from error
-        if not self._folder.renames:
-            self._staged.update(file.name for file in written)
+        if not self._folder.has_cheap_rename:
+            self._staged_names.update(file.name for file in staged_files)
         return [
             replace(
                 file,
                 folder=folder,
                 partition_values={name: values.get(v or "", v) for name, v in file.partition_values.items()},
             )
-            for file in written
+            for file in staged_files
         ]
 
     def withdraw(self, names: Collection[str]) -> None:
         """Remove some published files that will not be committed."""
         for name in names:
             self._folder.remove(name)
-        self._published = [name for name in self._published if name not in names]
+        self._published_names = [name for name in self._published_names if name not in names]
 
     def publish(self, files: Sequence[DataFile]) -> list[DataFile]:
-        """Move staged files to their final places in the table, and return them with their new names."""
-        if self._folder.renames:
+        """Move staged files to their final places in the table, and return them with their new names.
+
+        On an object store, the files stay in their folder and keep their names.
+        """
+        if self._folder.has_cheap_rename:
             return [self._move(file) for file in files]
-        self._published += [file.name for file in files]
+        self._published_names += [file.name for file in files]
         return list(files)
 
     def _write(self, rows: DataFrame, target: str, folder_columns: Mapping[str, str]) -> list[DataFile]:
@@ -257,7 +260,7 @@ class StagedWrite:
             options["maxRecordsPerFile"] = str(self._layout.max_records_per_file)
         if self._layout.row_group_bytes is not None:
             options["parquet.block.size"] = str(self._layout.row_group_bytes)
-        if not self._folder.renames:
+        if not self._folder.has_cheap_rename:
             try:
                 write_directly(rows, uri, partition_columns=list(folder_columns.values()), options=options)
                 return self._files_of_manifest(target, folder_columns)
@@ -296,7 +299,7 @@ class StagedWrite:
         is_random = self._layout.random_prefixes or self._layout.materializes_partition_columns
         name = file.folder + (random_path if is_random else staged_path)
         self._folder.rename(file.name, name)
-        self._published.append(name)
+        self._published_names.append(name)
         return replace(file, name=name)
 
     def _files_below(self, target: str, folder_columns: Mapping[str, str]) -> list[DataFile]:
@@ -382,7 +385,8 @@ def _text_without_zone(column: Column, *, separator: str) -> Column:
 
     `date_format` would use the session's time zone, in which some hours occur twice or never.
     """
-    text = column.cast("string")  # years above 9999 or below 1 are longer
+    # The text of a year above 9999 or below 1 is longer, so the day is split off at the blank and not at a position.
+    text = column.cast("string")
     day, clock = F.substring_index(text, " ", 1), F.substring_index(text, " ", -1)
     fraction = F.rpad(F.substring(clock, 10, 6), 6, "0")
     return F.concat(day, F.lit(separator), F.substring(clock, 1, 8), F.lit("."), fraction)

@@ -98,42 +98,42 @@ def test_an_absent_offset_means_the_first_vector_of_the_file():
         assert deleted_rows(store_with(content), descriptor(offset=absent_offset)).to_pylist() == ROWS
 
 
-GOOD, _ = vector_file(vector(ROWS))
+VALID_FILE, _ = vector_file(vector(ROWS))
 
 
 @pytest.mark.parametrize(
     ("content", "changes", "reason"),
     [
-        (b"\x02" + GOOD[1:], {}, "version 2 where 1 is expected"),
-        (GOOD[:-1], {}, "the file ends after"),
+        (b"\x02" + VALID_FILE[1:], {}, "version 2 where 1 is expected"),
+        (VALID_FILE[:-1], {}, "the file ends after"),
         (b"", {}, "the file ends after 0 bytes"),
-        (GOOD, {"offset": 2}, "the file ends after"),
-        (GOOD, {"offset": 2**40}, "the file ends after"),
-        (GOOD, {"sizeInBytes": 2**62}, "the file ends after"),
-        (GOOD, {"offset": -1}, "offset -1"),
-        (GOOD, {"offset": 0}, "offset 0"),
-        (GOOD, {"offset": "1"}, "offset '1'"),
-        (GOOD, {"sizeInBytes": len(vector(ROWS)) - 1}, "the log says"),
-        (GOOD, {"sizeInBytes": None}, "sizeInBytes None"),
-        (GOOD, {"sizeInBytes": -1}, "sizeInBytes -1"),
-        (GOOD, {"cardinality": 5}, "6 rows where 5 are expected"),
-        (GOOD, {"cardinality": 7}, "6 rows where 7 are expected"),
-        (GOOD, {"cardinality": "absent"}, "cardinality None"),
-        (GOOD, {"cardinality": True}, "cardinality True"),
-        (GOOD[:20] + b"\xff" + GOOD[21:], {}, "checksum [0-9a-f]{8} where [0-9a-f]{8} is expected"),
-        (GOOD[:-1] + bytes([GOOD[-1] ^ 1]), {}, "checksum"),
+        (VALID_FILE, {"offset": 2}, "the file ends after"),
+        (VALID_FILE, {"offset": 2**40}, "the file ends after"),
+        (VALID_FILE, {"sizeInBytes": 2**62}, "the file ends after"),
+        (VALID_FILE, {"offset": -1}, "offset -1"),
+        (VALID_FILE, {"offset": 0}, "offset 0"),
+        (VALID_FILE, {"offset": "1"}, "offset '1'"),
+        (VALID_FILE, {"sizeInBytes": len(vector(ROWS)) - 1}, "the log says"),
+        (VALID_FILE, {"sizeInBytes": None}, "sizeInBytes None"),
+        (VALID_FILE, {"sizeInBytes": -1}, "sizeInBytes -1"),
+        (VALID_FILE, {"cardinality": 5}, "6 rows where 5 are expected"),
+        (VALID_FILE, {"cardinality": 7}, "6 rows where 7 are expected"),
+        (VALID_FILE, {"cardinality": "absent"}, "cardinality None"),
+        (VALID_FILE, {"cardinality": True}, "cardinality True"),
+        (VALID_FILE[:20] + b"\xff" + VALID_FILE[21:], {}, "checksum [0-9a-f]{8} where [0-9a-f]{8} is expected"),
+        (VALID_FILE[:-1] + bytes([VALID_FILE[-1] ^ 1]), {}, "checksum"),
         (b"\x01" + with_size_and_checksum(bytes(len(vector(ROWS)))), {}, "magic number 0 where 1681511377"),
-        (GOOD, {"storageType": "x"}, "storage type"),
-        (GOOD, {"storageType": "absent"}, "storage type"),
-        (GOOD, {"pathOrInlineDv": None}, "pathOrInlineDv"),
-        (GOOD, {"pathOrInlineDv": "short"}, "uuid"),
-        (GOOD, {"pathOrInlineDv": "," * 20}, "uuid"),
-        (GOOD, {"storageType": "p", "pathOrInlineDv": NAME}, "not absolute"),
-        (GOOD, {"storageType": "i"}, "bytes where the log says"),
-        (GOOD, {"storageType": "i", "pathOrInlineDv": "#####"}, "Z85"),
-        (GOOD, {"storageType": "i", "sizeInBytes": 10}, "magic number"),
-        (GOOD, {**inline_vector(ROWS), "sizeInBytes": len(vector(ROWS)) - 1}, "ends early"),
-        (GOOD, {"sizeInBytes": 0, "cardinality": 0}, "the log says 0"),
+        (VALID_FILE, {"storageType": "x"}, "storage type"),
+        (VALID_FILE, {"storageType": "absent"}, "storage type"),
+        (VALID_FILE, {"pathOrInlineDv": None}, "pathOrInlineDv"),
+        (VALID_FILE, {"pathOrInlineDv": "short"}, "uuid"),
+        (VALID_FILE, {"pathOrInlineDv": "," * 20}, "uuid"),
+        (VALID_FILE, {"storageType": "p", "pathOrInlineDv": NAME}, "not absolute"),
+        (VALID_FILE, {"storageType": "i"}, "bytes where the log says"),
+        (VALID_FILE, {"storageType": "i", "pathOrInlineDv": "#####"}, "Z85"),
+        (VALID_FILE, {"storageType": "i", "sizeInBytes": 10}, "magic number"),
+        (VALID_FILE, {**inline_vector(ROWS), "sizeInBytes": len(vector(ROWS)) - 1}, "ends early"),
+        (VALID_FILE, {"sizeInBytes": 0, "cardinality": 0}, "the log says 0"),
     ],
 )
 def test_the_error_names_the_expected_and_the_actual_value(content, changes, reason):
@@ -144,7 +144,7 @@ def test_the_error_names_the_expected_and_the_actual_value(content, changes, rea
 
 def test_the_error_names_the_file_and_offset_of_a_damaged_vector():
     with pytest.raises(CorruptDataFileError, match=f"at byte 1 of '{NAME}' of the table memory://table"):
-        deleted_rows(store_with(GOOD[:-1] + b"\0"), descriptor())
+        deleted_rows(store_with(VALID_FILE[:-1] + b"\0"), descriptor())
 
 
 def test_the_error_names_a_missing_file():
@@ -156,17 +156,17 @@ def test_a_storage_failure_is_not_reported_as_damage():
     def fail(_operation, _name):
         raise OSError(5, "Input/output error")
 
-    store = store_with(GOOD)
+    store = store_with(VALID_FILE)
     store.before = fail
     with pytest.raises(StorageError, match=NAME):
         deleted_rows(store, descriptor())
 
 
 @examples(300)
-@given(position=st.integers(0, len(GOOD) - 1), change=st.one_of(st.just("cut"), st.integers(1, 255)))
+@given(position=st.integers(0, len(VALID_FILE) - 1), change=st.one_of(st.just("cut"), st.integers(1, 255)))
 def test_a_damaged_file_never_gives_other_rows(position, change):
-    damaged_end = b"" if change == "cut" else bytes([GOOD[position] ^ change]) + GOOD[position + 1 :]
-    damaged = GOOD[:position] + damaged_end
+    damaged_end = b"" if change == "cut" else bytes([VALID_FILE[position] ^ change]) + VALID_FILE[position + 1 :]
+    damaged = VALID_FILE[:position] + damaged_end
     with pytest.raises(CorruptDataFileError):
         deleted_rows(store_with(damaged), descriptor())
 
@@ -177,7 +177,7 @@ def test_a_damaged_file_never_gives_other_rows(position, change):
     start=st.integers(0, 70),
     count=st.integers(0, 70),
 )
-def test_the_mask_of_a_range_leaves_the_rows_that_are_not_deleted(rows, start, count):
+def test_the_mask_of_a_range_is_true_for_the_rows_that_are_not_deleted(rows, start, count):
     mask = mask_without_rows(pa.array(sorted(rows), pa.int64()), start, count)
     expected = [row not in rows for row in range(start, start + count)]
     assert (mask is None) == all(expected)
@@ -185,15 +185,15 @@ def test_the_mask_of_a_range_leaves_the_rows_that_are_not_deleted(rows, start, c
 
 
 def vectors_of(table):
-    """Each deletion vector that the commits of a table name, once."""
+    """The distinct descriptors of deletion vectors in the commits of a table."""
     vectors = {}
     for commit in sorted((table / "_delta_log").glob("*.json")):
         for line in commit.read_text().splitlines():
             action = json.loads(line)
             for kind in ("add", "remove"):
-                descriptor_ = (action.get(kind) or {}).get("deletionVector")
-                if descriptor_ is not None:
-                    vectors[json.dumps(descriptor_, sort_keys=True)] = descriptor_
+                vector_descriptor = (action.get(kind) or {}).get("deletionVector")
+                if vector_descriptor is not None:
+                    vectors[json.dumps(vector_descriptor, sort_keys=True)] = vector_descriptor
     return list(vectors.values())
 
 
@@ -217,5 +217,5 @@ def test_vectors_of_other_engines_have_the_cardinality_of_their_logs(golden, nam
     table = golden / "tables" / name
     vectors = vectors_of(table)
     assert vectors
-    for descriptor_ in vectors:
-        assert len(deleted_rows(LocalLogStore(str(table)), descriptor_)) == descriptor_["cardinality"]
+    for vector_descriptor in vectors:
+        assert len(deleted_rows(LocalLogStore(str(table)), vector_descriptor)) == vector_descriptor["cardinality"]

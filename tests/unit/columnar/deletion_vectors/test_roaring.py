@@ -25,7 +25,7 @@ def native(*bitmaps):
     return struct.pack("<Ii", NATIVE_MAGIC, len(bitmaps)) + b"".join(parts)
 
 
-def bits32(payload):
+def portable_from_payload(payload):
     """The bytes of a 64-bit bitmap that has one 32-bit bitmap, `payload`, under key 0."""
     return struct.pack("<IqI", PORTABLE_MAGIC, 1, 0) + payload
 
@@ -91,7 +91,7 @@ def test_the_greatest_position_of_a_delta_table_is_decoded():
 
 
 def test_a_bitmap_without_values_gives_no_positions():
-    for empty in (portable(BitMap64()), native(), native(BitMap()), bits32(BitMap().serialize())):
+    for empty in (portable(BitMap64()), native(), native(BitMap()), portable_from_payload(BitMap().serialize())):
         assert decode(empty, 0).to_pylist() == []
 
 
@@ -99,7 +99,7 @@ def test_bytes_after_the_last_bitmap_are_ignored():
     assert decode(portable(BitMap64([5])) + b"behind", 1).to_pylist() == [5]
 
 
-TWO_VALUES = struct.pack("<II", 12346, 1) + struct.pack("<HHI", 0, 1, 16)
+TWO_VALUES_HEADER = struct.pack("<II", 12346, 1) + struct.pack("<HHI", 0, 1, 16)
 ONE_RUN_HEADER = struct.pack("<I", 12347) + b"\x01"
 
 
@@ -115,16 +115,16 @@ ONE_RUN_HEADER = struct.pack("<I", 12347) + b"\x01"
         (struct.pack("<Ii", NATIVE_MAGIC, 2**31 - 1), 0, "ends early"),
         (struct.pack("<Iii", NATIVE_MAGIC, 1, -1), 0, "negative"),
         (struct.pack("<IqI", PORTABLE_MAGIC, 1, 2**31) + BitMap([1]).serialize(), 1, "key 2147483648"),
-        (bits32(struct.pack("<I", 99)), 0, "cookie 99"),
-        (bits32(struct.pack("<II", 12346, 2**32 - 1)), 0, "containers"),
-        (bits32(struct.pack("<II", 12346, CONTAINER)), 0, "ends early"),
-        (bits32(TWO_VALUES + struct.pack("<HH", 5, 4)), 2, "increasing"),
-        (bits32(TWO_VALUES + struct.pack("<HH", 5, 5)), 2, "increasing"),
-        (bits32(ONE_RUN_HEADER + struct.pack("<HHHHH", 0, 1, 1, 5, 9)), 2, "runs hold 10 rows"),
-        (bits32(ONE_RUN_HEADER + struct.pack("<HHH", 0, 1, 0)), 2, "runs hold 0 rows"),
-        (bits32(ONE_RUN_HEADER + struct.pack("<HHHHH", 0, 1, 1, 65535, 1)), 2, "beyond its container"),
-        (bits32(ONE_RUN_HEADER + struct.pack("<HHHHHHH", 0, 3, 2, 5, 1, 6, 1)), 4, "increasing"),
-        (bits32(struct.pack("<IIHHI", 12346, 1, 0, 4999, 16) + bytes(8192)), 5000, "holds 0 rows"),
+        (portable_from_payload(struct.pack("<I", 99)), 0, "cookie 99"),
+        (portable_from_payload(struct.pack("<II", 12346, 2**32 - 1)), 0, "containers"),
+        (portable_from_payload(struct.pack("<II", 12346, CONTAINER)), 0, "ends early"),
+        (portable_from_payload(TWO_VALUES_HEADER + struct.pack("<HH", 5, 4)), 2, "increasing"),
+        (portable_from_payload(TWO_VALUES_HEADER + struct.pack("<HH", 5, 5)), 2, "increasing"),
+        (portable_from_payload(ONE_RUN_HEADER + struct.pack("<HHHHH", 0, 1, 1, 5, 9)), 2, "runs hold 10 rows"),
+        (portable_from_payload(ONE_RUN_HEADER + struct.pack("<HHH", 0, 1, 0)), 2, "runs hold 0 rows"),
+        (portable_from_payload(ONE_RUN_HEADER + struct.pack("<HHHHH", 0, 1, 1, 65535, 1)), 2, "beyond its container"),
+        (portable_from_payload(ONE_RUN_HEADER + struct.pack("<HHHHHHH", 0, 3, 2, 5, 1, 6, 1)), 4, "increasing"),
+        (portable_from_payload(struct.pack("<IIHHI", 12346, 1, 0, 4999, 16) + bytes(8192)), 5000, "holds 0 rows"),
         (struct.pack("<Iq", PORTABLE_MAGIC, 2) + 2 * (struct.pack("<I", 3) + BitMap([1]).serialize()), 2, "increasing"),
         (struct.pack("<Iq", PORTABLE_MAGIC, 2)
          + b"".join(struct.pack("<I", key) + BitMap([1]).serialize() for key in (3, 2)), 2, "increasing"),
@@ -138,7 +138,7 @@ def test_bytes_that_break_the_format_are_rejected_with_the_reason(data, cardinal
 def test_a_run_that_claims_more_values_than_its_header_is_not_expanded():
     """65,535 runs of 65,536 values would need 32 GiB."""
     runs = struct.pack("<HH", 0, 65535) * 65535
-    data = bits32(ONE_RUN_HEADER + struct.pack("<HHH", 0, 65535, 65535) + runs)
+    data = portable_from_payload(ONE_RUN_HEADER + struct.pack("<HHH", 0, 65535, 65535) + runs)
     with pytest.raises(MalformedBitmapError, match="runs hold"):
         decode(data, 65536)
 
@@ -148,24 +148,24 @@ def test_a_billion_claimed_rows_are_rejected_before_memory_is_allocated():
     containers = 20_000
     header = struct.pack("<I", 12347 | (containers - 1) << 16) + b"\xff" * (containers // 8)
     keys = b"".join(struct.pack("<HH", key, 65535) for key in range(containers))
-    data = bits32(header + keys + bytes(4 * containers) + (struct.pack("<H", 1) + full_run) * containers)
+    data = portable_from_payload(header + keys + bytes(4 * containers) + (struct.pack("<H", 1) + full_run) * containers)
     before = pa.total_allocated_bytes()
     with pytest.raises(MalformedBitmapError, match="1310720000 rows where 7 are expected"):
         decode(data, 7)
     assert pa.total_allocated_bytes() - before < 2**20
 
 
-SMALL = [
+SMALL_BITMAPS = [
     BitMap64([0, 3, 70_000, 2**33]),
     BitMap64(range(0, 20_000, 2)),
     BitMap64([*range(9, 3000), *range(65_536, 66_000), *range(200_000, 200_010), 300_000, 2**40]),
 ]
-SMALL[2].run_optimize()
+SMALL_BITMAPS[2].run_optimize()
 
 
 @examples(400)
 @given(
-    bitmap=st.sampled_from(SMALL),
+    bitmap=st.sampled_from(SMALL_BITMAPS),
     is_native=st.booleans(),
     fraction=st.floats(0, 1, exclude_max=True),
     change=st.one_of(st.just("cut"), st.integers(1, 255)),

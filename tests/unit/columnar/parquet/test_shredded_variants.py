@@ -16,8 +16,8 @@ from tests.support.lake import Lake, struct_of
 
 NUMBER = pa.int64()
 LONG, VARIANT = PrimitiveType("long"), PrimitiveType("variant")
-MEMBER = pa.struct([("value", pa.binary()), ("typed_value", NUMBER)])
-TYPE_OF_A, TYPE_OF_B = pa.struct([("a", MEMBER)]), pa.struct([("b", MEMBER)])
+MEMBER_TYPE = pa.struct([("value", pa.binary()), ("typed_value", NUMBER)])
+TYPE_OF_A, TYPE_OF_B = pa.struct([("a", MEMBER_TYPE)]), pa.struct([("b", MEMBER_TYPE)])
 METADATA_OF_A = b"\x01\x01\x00\x01a"
 OBJECT_OF_A = b"\x02\x01\x00\x00\x02\x0c\x07"  # {"a": 7}
 
@@ -27,15 +27,14 @@ def lake(tmp_path):
     return Lake(tmp_path)
 
 
-def shredded(*rows, typed=NUMBER, **metadata_columns):
+def shredded(*rows, typed=NUMBER, metadata=METADATA_OF_A):
     """A table with a shredded variant, at the top and in a struct.
 
-    Each row is the `value` and the `typed_value` of a variant. `metadata_columns` may replace the metadata, which names
-    the member `a`.
+    Each row is the `value` and the `typed_value` of a variant, or None. `typed` is the type of `typed_value`, and
+    `metadata` is the `metadata` of each variant.
     """
     kind = pa.struct([("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", typed)])
-    other_members = {"metadata": METADATA_OF_A, **metadata_columns}
-    values = [row and {"value": row[0], "typed_value": row[1], **other_members} for row in rows]
+    values = [row and {"value": row[0], "typed_value": row[1], "metadata": metadata} for row in rows]
     nested = pa.array([{"v": row_values} for row_values in values], pa.struct([("v", kind)]))
     return pa.table({"id": list(range(len(rows))), "v": pa.array(values, kind), "n": nested})
 

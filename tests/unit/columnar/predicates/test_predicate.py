@@ -55,7 +55,7 @@ def compare(column, operator, literal):
     return Comparison(column=path, operator=Operator(operator), literal=literal)
 
 
-NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001  without a zone on purpose
+NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001  the tests need a time without a time zone
 ID_IS_1, NAME_IS_X = compare("id", "=", 1), compare("Name", "=", "x")
 
 
@@ -81,7 +81,7 @@ def test_filters_become_a_predicate(filters, predicate):
     assert from_filters(filters, SCHEMA) == predicate
 
 
-def test_a_dotted_name_is_a_column_first_and_then_a_path_into_a_struct():
+def test_a_dotted_name_means_a_column_of_that_name_rather_than_a_member_of_a_struct():
     assert from_filters([("A.B", "=", 1)], SCHEMA) == compare("a.b", "=", 1)
     assert from_filters([("a.c D", "=", 1)], SCHEMA) == compare(("a", "C d"), "=", 1)
 
@@ -167,7 +167,7 @@ def test_binding_spells_columns_as_the_schema_does():
         compare(("id", "below"), "=", 1),
     ],
 )
-def test_binding_makes_leaves_without_a_meaning_in_the_schema_unknown(leaf):
+def test_binding_replaces_leaves_that_do_not_fit_the_schema_with_unknown(leaf):
     bound = bind(And((leaf, ID_IS_1)), SCHEMA)
     assert isinstance(bound.children[0], Unknown) and bound.children[1] == ID_IS_1
 

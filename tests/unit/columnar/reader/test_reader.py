@@ -9,7 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from deltalite.columnar.parquet.casts import fit
+from deltalite.columnar.parquet.casts import cast_without_loss
 from deltalite.columnar.parquet.files import read_footers
 from deltalite.columnar.predicates.binding import bind
 from deltalite.columnar.predicates.predicate import (
@@ -25,7 +25,7 @@ from deltalite.columnar.predicates.predicate import (
     StartsWith,
     Unknown,
 )
-from deltalite.columnar.predicates.row_filter import truths
+from deltalite.columnar.predicates.row_filter import truth_values
 from deltalite.errors import CorruptDataFileError, CorruptLogError, InvalidRequestError
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
@@ -65,7 +65,7 @@ def test_only_one_file_is_open_at_a_time_and_none_before_the_first_batch(lake):
         next(batches)
 
 
-def test_columns_are_selected_in_any_case_and_in_the_requested_order(lake):
+def test_selected_columns_are_case_insensitive_and_have_the_requested_order(lake):
     lake.add(pa.table({"a": [1], "b": [2], "c": [3]}))
     selected = lake.read(struct_of(a=LONG, b=LONG, C=LONG), columns=["c", "A"])
     assert selected.column_names == ["C", "a"] and selected.to_pylist() == [{"C": 3, "a": 1}]
@@ -138,7 +138,7 @@ def test_a_column_that_is_missing_in_the_file_is_null(lake):
     assert lake.read(struct_of(a=LONG, new=PrimitiveType("string"))).to_pylist() == [{"a": 1, "new": None}]
 
 
-def test_columns_of_the_file_are_found_in_any_case(lake):
+def test_column_names_of_the_file_are_case_insensitive(lake):
     lake.add(pa.table({"ID": [1], "St": [{"X": 1}]}))
     schema = struct_of(id=LONG, st=struct_of(x=LONG))
     assert lake.read(schema).to_pylist() == [{"id": 1, "st": {"x": 1}}]
@@ -198,12 +198,12 @@ def test_nested_columns_are_cast_in_every_batch_of_a_file(lake):
     ],
     ids=str,
 )
-def test_a_slice_of_a_nested_column_is_cast_like_a_whole_one(narrow, wide):
+def test_a_slice_of_a_nested_column_is_cast_like_a_whole_column(narrow, wide):
     kind = str(narrow).partition("<")[0]
     value = {"struct": lambda n: {"x": n}, "map": lambda n: [("k", n), ("l", n + 1)]}.get(kind, lambda n: [n, n + 1])
     sliced = pa.array([value(1), None, value(3), value(5), None, value(7)], narrow).slice(1, 4)
-    assert fit(sliced, wide).to_pylist() == sliced.to_pylist()
-    assert fit(sliced.slice(0, 0), wide).to_pylist() == []
+    assert cast_without_loss(sliced, wide).to_pylist() == sliced.to_pylist()
+    assert cast_without_loss(sliced.slice(0, 0), wide).to_pylist() == []
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_only_rows_with_a_true_predicate_are_returned(lake, predicate, selected_
     assert ([] if rows_read is None else rows_read.to_pydict()) == ({"n": selected_rows} if selected_rows else [])
     # The row filter alone, without the bounds of row groups, selects the same rows.
     (batch,) = ROWS.append_column("p", pa.array(["a"] * 5)).to_batches()
-    assert batch.filter(truths(batch, bind(predicate, schema)))["n"].to_pylist() == selected_rows
+    assert batch.filter(truth_values(batch, bind(predicate, schema)))["n"].to_pylist() == selected_rows
 
 
 def test_a_float_column_is_compared_as_a_double(lake):

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltalite.columnar.parquet import file_columns
-from deltalite.columnar.parquet.casts import LossyCastError, fit
+from deltalite.columnar.parquet.casts import LossyCastError, cast_without_loss
 from deltalite.columnar.parquet.file_columns import FileColumns, Layout, fields_of
 from deltalite.columnar.predicates.predicate import Comparison, IsNull, Operator
 from deltalite.columnar.reader.projection import MetadataColumn, project
@@ -132,7 +132,7 @@ VALUES = {
 
 
 def mapped_file(by_id: bool) -> pa.Table:
-    """The same rows in a file with field ids and other names, or with physical names and no ids."""
+    """The rows of `VALUES`. With `by_id`, the fields have ids and arbitrary names, and otherwise physical names."""
     member = (lambda name, kind, number: with_id(f"any{number}", kind, number)) if by_id else (
         lambda name, kind, number: pa.field(name, kind)
     )  # fmt: skip
@@ -193,8 +193,8 @@ def test_mode_id_rejects_a_file_without_ids_but_counts_its_rows(lake):
 
 
 def test_mode_id_finds_a_column_without_an_id_by_its_physical_name(lake):
-    file = pa.schema([with_id("any", pa.int64(), 1), ("_change_type", pa.string())])
-    lake.add(pa.Table.from_arrays([pa.array([1]), pa.array(["insert"])], schema=file))
+    file_schema = pa.schema([with_id("any", pa.int64(), 1), ("_change_type", pa.string())])
+    lake.add(pa.Table.from_arrays([pa.array([1]), pa.array(["insert"])], schema=file_schema))
     extra = field_with("_change_type", STRING, physical="_change_type")
     table = TableSchema(logical=StructType((*MAPPED.fields[:1], extra)), mode=MappingMode.ID)
     assert lake.rows_of(table) == [{"id": 1, "_change_type": "insert"}]
@@ -229,7 +229,7 @@ def test_partition_dates_beyond_the_calendar_of_python_are_read(lake, text):
     assert days == [{"-9999-01-01": -4371587, "0000-01-01": -719528, "+10000-01-01": 2932897}[text]]
 
 
-# Widened types: each pair that the protocol allows, with the values at its ends.
+# Widened types: each pair of types that the protocol allows, with the extreme values of the narrower type.
 EXTREMES = {
     "byte": [-128, 127], "short": [-(2**15), 2**15 - 1], "integer": [-(2**31), 2**31 - 1],
     "long": [-(2**63), 2**63 - 1],
@@ -266,9 +266,9 @@ def test_every_widening_of_the_protocol_is_read_exactly_and_nested_too(lake, old
     expected = [None if value is None else widened_value(value, new) for value in values]
     nested = lambda kind: struct_of(v=kind, l=ArrayType(struct_of(x=kind)), m=MapType(kind, kind))
     keys = [(value, value) for value in values[:2]]
-    file = schema_of(nested(old))
+    file_schema = schema_of(nested(old))
     rows = [{"v": value, "l": [{"x": value}, None], "m": keys} for value in values]
-    lake.add(pa.Table.from_pylist(rows, schema=file))
+    lake.add(pa.Table.from_pylist(rows, schema=file_schema))
     rows_read = lake.read(nested(new))
     assert rows_read["v"].type == type_to_arrow(new)
     assert rows_read["v"].to_pylist() == expected
@@ -292,11 +292,11 @@ def schema_of(struct):
 )
 def test_a_value_that_does_not_fit_the_wider_type_is_never_approximated(value, target):
     with pytest.raises(LossyCastError):
-        fit(value, target)
+        cast_without_loss(value, target)
 
 
 def test_the_value_and_not_the_type_of_an_integer_decides_whether_it_fits_a_decimal():
-    fitted = fit(pa.array([12, -999, None], pa.int32()), pa.decimal128(5, 2))
+    fitted = cast_without_loss(pa.array([12, -999, None], pa.int32()), pa.decimal128(5, 2))
     assert fitted.to_pylist() == [Decimal("12.00"), Decimal("-999.00"), None] and fitted.type == pa.decimal128(5, 2)
 
 
@@ -324,7 +324,7 @@ def test_the_two_binaries_of_a_variant_are_found_by_name(lake):
     assert lake.rows_of(schema) == [{"id": 1, "v": value, "n": {"v": value}}, {"id": 2, "v": None, "n": {"v": None}}]
 
 
-# The columns of a row that the reader adds.
+# Metadata columns, which the reader adds to the columns of the table.
 def test_metadata_columns_have_the_requested_positions(lake):
     lake.add(pa.table({"a": [5, 6, 7]}), "x y.parquet", row_group_size=2)
     rows_read = lake.read(struct_of(a=LONG), columns=["_FILE", "a", MetadataColumn.ROW_INDEX])
@@ -332,7 +332,7 @@ def test_metadata_columns_have_the_requested_positions(lake):
     assert rows_read.to_pylist() == [{"_file": "x y.parquet", "a": a, "_row_index": i} for i, a in enumerate([5, 6, 7])]
 
 
-def test_a_table_column_hides_a_metadata_column_of_its_name_unless_the_enum_is_used(lake):
+def test_a_table_column_hides_a_metadata_column_of_the_same_name_unless_the_enum_is_used(lake):
     lake.add(pa.table({"_row_index": ["own"]}))
     schema = struct_of(_row_index=STRING)
     assert lake.rows_of(schema, columns=["_row_index"]) == [{"_row_index": "own"}]
@@ -341,7 +341,7 @@ def test_a_table_column_hides_a_metadata_column_of_its_name_unless_the_enum_is_u
         lake.batches(schema, columns=["_row_index", MetadataColumn.ROW_INDEX])
 
 
-def test_a_projection_has_a_schema_without_files():
+def test_the_schema_of_a_projection_needs_no_files():
     schema = struct_of(a=LONG, s=struct_of(x=LONG, y=STRING))
     projected = project(["s.y", "_is_deleted", "A"], schema).arrow
     assert projected == pa.schema(
@@ -349,7 +349,7 @@ def test_a_projection_has_a_schema_without_files():
     )
 
 
-def test_ids_distinguish_columns_of_one_name(lake):
+def test_ids_distinguish_columns_of_the_same_name(lake):
     fields = [with_id("x", pa.int64(), 7), with_id("y", pa.string(), 9), with_id("x", pa.int64(), 8)]
     lake.add(pa.Table.from_arrays([pa.array([1]), pa.array(["s"]), pa.array([2])], schema=pa.schema(fields)))
     table = TableSchema(

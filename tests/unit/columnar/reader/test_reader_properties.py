@@ -186,62 +186,68 @@ def projected_row(row, columns):
 
 
 @st.composite
-def files(draw):
+def file_descriptions(draw):
     rows = draw(st.lists(row_values, max_size=12))
     positions = st.sets(st.integers(0, max(len(rows) - 1, 0)), max_size=len(rows))
     return {
         "rows": rows,
         "p": draw(small_numbers),
-        "group": draw(st.integers(1, 5)),
+        "row_group_size": draw(st.integers(1, 5)),
         "dictionary": draw(st.booleans()),
         "statistics": draw(st.booleans()),
-        "deleted": draw(st.none() | positions),
-        "only": draw(st.none() | st.none() | positions),
+        "deleted_rows": draw(st.none() | positions),
+        "only_rows": draw(st.none() | st.none() | positions),
     }
 
 
 @examples(40)
 @given(
-    tables=st.lists(files(), min_size=1, max_size=2),
+    descriptions=st.lists(file_descriptions(), min_size=1, max_size=2),
     columns=st.none() | st.lists(st.sampled_from(COLUMN_CHOICES), max_size=4, unique=True),
     predicate=st.none() | predicates,
-    keys=st.lists(deletes(), max_size=2),
+    drawn_deletes=st.lists(deletes(), max_size=2),
     batch_size=st.integers(1, 7),
     part_bytes=st.none() | st.integers(50, 3_000),
 )
-def test_the_reader_returns_the_rows_of_the_model(tables, columns, predicate, keys, batch_size, part_bytes):
+def test_the_reader_returns_the_rows_of_the_model(
+    descriptions, columns, predicate, drawn_deletes, batch_size, part_bytes
+):
     with tempfile.TemporaryDirectory() as folder:
         lake = Lake(Path(folder))
         parts, expected = [], []
-        for number, table in enumerate(tables):
-            file_rows = [{**row, "p": 99, "st": row["st"] and {**row["st"], "gone": 1}} for row in table["rows"]]
+        for number, description in enumerate(descriptions):
+            file_rows = [{**row, "p": 99, "st": row["st"] and {**row["st"], "gone": 1}} for row in description["rows"]]
             name = f"{number}.parquet"
-            lake.rows.clear()
+            lake.listed_files.clear()
             lake.add(
                 pa.Table.from_pylist(file_rows, schema=FILE_SCHEMA),
                 name,
-                {"p": None if table["p"] is None else str(table["p"])},
-                None if table["deleted"] is None else inline_vector(table["deleted"]),
-                row_group_size=table["group"],
-                use_dictionary=table["dictionary"],
-                write_statistics=table["statistics"],
+                {"p": None if description["p"] is None else str(description["p"])},
+                None if description["deleted_rows"] is None else inline_vector(description["deleted_rows"]),
+                row_group_size=description["row_group_size"],
+                use_dictionary=description["dictionary"],
+                write_statistics=description["statistics"],
             )
-            (whole_file,) = lake.data_files(only_rows=None if table["only"] is None else inline_vector(table["only"]))
+            (whole_file,) = lake.data_files(
+                only_rows=None if description["only_rows"] is None else inline_vector(description["only_rows"])
+            )
             size = (Path(folder) / name).stat().st_size
             parts += [whole_file] if part_bytes is None else list(split(whole_file, size, part_bytes))
-            for position, row in enumerate(table["rows"]):
-                full_row = {**row, "p": table["p"], "new": None}
-                is_deleted = position in (table["deleted"] or ()) or any(
+            for position, row in enumerate(description["rows"]):
+                full_row = {**row, "p": description["p"], "new": None}
+                is_deleted = position in (description["deleted_rows"] or ()) or any(
                     key_of(value_at(full_row, PATHS[name]) for name in names) in deleted_keys
-                    for _, names, deleted_keys in keys
+                    for _, names, deleted_keys in drawn_deletes
                 )
-                if table["only"] is not None and position not in table["only"]:
+                if description["only_rows"] is not None and position not in description["only_rows"]:
                     continue
                 if is_deleted and "_is_deleted" not in (columns or ()):
                     continue
                 if predicate is None or truth(predicate, full_row) is True:
-                    facts = {"_row_index": position, "_is_deleted": is_deleted}
-                    expected.append(projected_row({**full_row, **facts}, SCHEMA.names if columns is None else columns))
+                    metadata_values = {"_row_index": position, "_is_deleted": is_deleted}
+                    expected.append(
+                        projected_row({**full_row, **metadata_values}, SCHEMA.names if columns is None else columns)
+                    )
         batches = list(
             lake.batches(
                 SCHEMA,
@@ -249,7 +255,7 @@ def test_the_reader_returns_the_rows_of_the_model(tables, columns, predicate, ke
                 files=parts,
                 columns=columns,
                 predicate=predicate,
-                equality_deletes=[delete for delete, _, _ in keys],
+                equality_deletes=[delete for delete, _, _ in drawn_deletes],
                 batch_size=batch_size,
             )
         )

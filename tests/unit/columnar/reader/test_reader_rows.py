@@ -94,7 +94,9 @@ def test_the_reader_can_return_deleted_rows_with_a_flag(lake):
 
 def test_a_vector_with_rows_beyond_the_file_is_rejected(lake):
     add_numbers(lake, deletion_vector=inline_vector([10]))
-    with pytest.raises(CorruptDataFileError, match=r"selects the row 10 .*f\.parquet', which has 10 rows"):
+    with pytest.raises(
+        CorruptDataFileError, match=r"selects the row at index 10 .*f\.parquet', but the last index in the file is 9"
+    ):
         lake.read(NUMBERS)
 
 
@@ -120,7 +122,7 @@ def test_row_groups_without_selected_rows_are_not_read(lake, read_groups):
     ] and read_groups == [2]
 
 
-# Rows by a range of bytes.
+# Rows by a range of bytes of the file.
 @pytest.mark.parametrize("part_bytes", [1, 7, 100, 333, 10**6])
 @pytest.mark.parametrize("claimed_size", ["true size", "no size", "too small"])
 def test_ranges_that_tile_a_file_read_each_row_once(lake, part_bytes, claimed_size):
@@ -229,7 +231,7 @@ def test_columns_that_are_missing_in_the_file_count_towards_the_batch_size(lake,
 
 
 def test_a_row_group_is_read_page_by_page(tmp_path):
-    """The only row group of the file is fifty times larger than the memory that the reader uses."""
+    """The reader needs less memory than a quarter of the only row group of the file."""
     lake = Lake(tmp_path)
     column = pa.array([bytes([n % 251]) * 100 for n in range(200_000)])
     lake.add(pa.table({"b": column}), use_dictionary=False, compression="none", row_group_size=10**9)
@@ -385,7 +387,7 @@ def test_row_groups_are_skipped_only_if_no_row_can_match(lake, read_groups, colu
 
 
 @pytest.mark.parametrize("options", [{"write_statistics": False}, {"write_statistics": ["other"]}])
-def test_every_row_group_is_read_without_statistics(lake, read_groups, options):
+def test_every_row_group_is_read_if_the_column_has_no_statistics(lake, read_groups, options):
     add_numbers(lake, 4, 2, **options)
     assert read_numbers(lake, predicate=comparison("a", "=", 3)) == [3] and read_groups == [0, 1]
 

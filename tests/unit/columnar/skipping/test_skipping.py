@@ -48,7 +48,7 @@ SCHEMA = StructType(
 )
 PARTITION = ("p", "q")
 TABLE = TableSchema(logical=SCHEMA, partition_columns=PARTITION)
-EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  without a zone on purpose
+EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  the tests need a time without a time zone
 
 
 def comparison(column, operator, literal):

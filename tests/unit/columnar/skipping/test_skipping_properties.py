@@ -42,7 +42,7 @@ PARTITION_KINDS = {name: kind for name, kind in KINDS.items() if kind.texts is n
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """A table's columns by their paths (None for the struct), and their names in files."""
+    """A table, and the kinds of its columns by their paths."""
 
     table: TableSchema
     leaves: dict[tuple[str, ...], Kind]
@@ -50,17 +50,19 @@ class Shape:
 
     @property
     def columns(self):
+        """The kind of each column by its path. The kind of the struct is None."""
         struct = {STRUCT: None} if any(len(path) > 1 for path in self.leaves) else {}
         return self.leaves | {(name,): kind for name, kind in self.partitions.items()} | struct
 
     @property
-    def physical(self):
+    def physical_paths(self):
+        """The path of each column in the data files."""
         return {path: self.table.physical_path(path) for path in self.columns}
 
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """The rows of a file by the paths of columns, and its statistics in the log."""
+    """The rows of a file, and its partition values and statistics in the log. The keys of a row are column paths."""
 
     rows: list[dict[tuple[str, ...], Any]]
     partition_values: dict[str, str | None]
@@ -111,7 +113,7 @@ def mapped(draw, types, mode):
 
 @st.composite
 def rows_of(draw, shape):
-    """Rows of one file: its partition values are the same in each, and the members of a null struct are null."""
+    """The rows of one file, and the partition values that they share. The members of a null struct are null."""
     constant = {(name,): draw(nullable(kind)) for name, kind in shape.partitions.items()}
     constant = {path: None if value in ("", b"") else value for path, value in constant.items()}
     rows = []
@@ -128,13 +130,13 @@ def rows_of(draw, shape):
 @st.composite
 def files_of(draw, shape, stats):
     rows, constant = draw(rows_of(shape))
-    texts = {}
+    partition_values = {}
     for name, kind in shape.partitions.items():
         value = constant[(name,)]
         spellings = [None, ""] if value is None else kind.texts(value)
-        texts[shape.physical[(name,)][0]] = spellings[draw(DIGITS) % len(spellings)]
+        partition_values[shape.physical_paths[(name,)][0]] = spellings[draw(DIGITS) % len(spellings)]
     deleted, _ = draw(rows_of(shape)) if draw(DIGITS) < 5 else ([], None)
-    return File(rows=rows, partition_values=texts, stats=draw(stats(shape, rows, deleted)))
+    return File(rows=rows, partition_values=partition_values, stats=draw(stats(shape, rows, deleted)))
 
 
 @st.composite
@@ -146,7 +148,7 @@ def foreign_stats(draw, shape, rows, deleted):
     writer = WRITERS[draw(DIGITS) % len(WRITERS)]
     if not draw(DIGITS):
         return None
-    physical, rows = shape.physical, rows + deleted
+    physical, rows = shape.physical_paths, rows + deleted
     low, high, nulls = {}, {}, {}
     for path, kind in shape.leaves.items():
         is_written = [draw(DIGITS) > 0 for _ in range(3)]
@@ -171,12 +173,12 @@ def bounds_of(values, kind, writer):
 
     Spark writes NaN as the largest value. Other writers omit NaN.
     """
-    numbers = [value for value in values if value == value]  # noqa: PLR0124  NaN
-    if not numbers or not kind.is_comparable:
+    non_nan_values = [value for value in values if value == value]  # noqa: PLR0124  only NaN differs from itself
+    if not non_nan_values or not kind.is_comparable:
         return None, None
-    has_nan = len(numbers) < len(values) and writer == DELTA
-    highest = "NaN" if has_nan else kind.bound(max(numbers), writer, True)
-    return kind.bound(min(numbers), writer, False), highest
+    has_nan = len(non_nan_values) < len(values) and writer == DELTA
+    highest = "NaN" if has_nan else kind.bound(max(non_nan_values), writer, True)
+    return kind.bound(min(non_nan_values), writer, False), highest
 
 
 def parquet_of(shape, rows):
@@ -185,10 +187,10 @@ def parquet_of(shape, rows):
     for row in rows:
         record: dict[str, Any] = {}
         for path, value in row.items():
-            if path in shape.physical and path[0] not in shape.partitions:
+            if path in shape.physical_paths and path[0] not in shape.partitions:
                 set_at(
                     record,
-                    shape.physical[path],
+                    shape.physical_paths[path],
                     {} if path == STRUCT and value is not None else value,
                     skips_null_structs=True,
                 )
@@ -213,7 +215,7 @@ def no_stats(_shape, _rows, _deleted):
 
 
 def set_at(target, path, value, *, skips_null_structs=False):
-    """Set a value in nested dictionaries; `skips_null_structs` leaves the members of a null struct out."""
+    """Set a value in nested dictionaries. If `skips_null_structs`, a null struct gets no members."""
     for name in path[:-1]:
         struct = target.setdefault(name, {})
         if struct is None and skips_null_structs:
@@ -246,6 +248,7 @@ MASKS = {True: TRUE, False: FALSE, None: NULL}
 
 
 def check(shape: Shape, files: list[File], predicate: Predicate) -> None:
+    """Check that each truth value of a row is a possible outcome, and that pruning keeps the files that may match."""
     test = FileTest(predicate, shape.table)
     kept_paths = set(prune(files_table(files), predicate, shape.table)["path"].to_pylist())
     for number, file in enumerate(files):
@@ -303,7 +306,7 @@ def test_a_file_with_a_selected_row_is_kept_in_any_table(case):
 
 @st.composite
 def cases_of_lists(draw, shapes):
-    """A long list of values, with nulls and NaN, or its negation; most of the values are in no file."""
+    """A case with an IN list, or with its negation. Some values of the list are null, NaN, or in no file."""
     shape = draw(shapes)
     files = draw(st.lists(files_of(shape, foreign_stats), min_size=1, max_size=3))
     column, kind = draw(st.sampled_from([item for item in shape.columns.items() if item[1] and item[1].is_comparable]))

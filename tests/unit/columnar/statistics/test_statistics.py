@@ -22,7 +22,7 @@ from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from tests.unit.builders import schema_from_arrow
 
 LONG = PrimitiveType("long")
-NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001  without a zone on purpose
+NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001  the tests need a time without a time zone
 
 
 def footer_of(table, **options):
@@ -90,7 +90,7 @@ def test_decimals_are_numbers_with_all_their_digits(as_integer):
     ],
     ids=str,
 )
-def test_a_type_without_bounds_has_only_a_null_count(values, arrow_type):
+def test_a_column_that_lacks_a_bound_still_has_a_null_count(values, arrow_type):
     statistics = stats_of_column(values, arrow_type)
     assert set(statistics["nullCount"]) == {"c"}
     assert not (statistics["minValues"] and statistics["maxValues"])
@@ -114,7 +114,10 @@ def test_statistics_combine_all_row_groups():
 
 
 class FakeFooter:
-    """A footer with row groups of ten rows and the given statistics; None is a row group without statistics."""
+    """A footer with row groups of ten rows.
+
+    Each of `groups` is the minimum, the maximum and the null count of a row group, or None for no statistics.
+    """
 
     def __init__(self, groups):
         self.groups = groups
@@ -182,7 +185,7 @@ def test_structs_nest_and_dotted_names_are_not_paths_and_elements_are_not_counte
     }
 
 
-def test_columns_are_found_in_any_case_and_have_the_names_of_the_table():
+def test_column_names_of_the_file_are_case_insensitive_and_the_statistics_use_those_of_the_table():
     statistics = stats(pa.table({"ID": [1]}), schema=StructType((StructField("id", LONG), StructField("absent", LONG))))
     assert statistics["minValues"] == {"id": 1} and statistics["nullCount"] == {"id": 0}
 
@@ -207,7 +210,7 @@ def test_the_configuration_selects_the_indexed_leaves_without_partition_columns(
     assert "c0" not in statistics["nullCount"]
 
 
-def test_a_struct_counts_its_leaves_and_a_named_struct_means_all_of_them():
+def test_each_leaf_of_a_struct_counts_and_the_name_of_a_struct_selects_all_its_leaves():
     assert set(stats(NESTED, configuration={"delta.dataSkippingNumIndexedCols": "5"})["minValues"]) == {"st.a", "st"}
     struct_stats = stats(NESTED, configuration={"delta.dataSkippingStatsColumns": "st.in, `st.a`"})
     assert struct_stats["minValues"] == {"st.a": 7, "st": {"in": {"b c": "x"}}}
@@ -270,6 +273,6 @@ def test_truncated_bounds_hold_for_all_strings_and_are_short(texts, length):
     assert len(low.encode("utf-16-le")) // 2 <= length + 1
 
 
-def test_the_length_of_strings_is_a_property():
+def test_a_table_property_limits_the_length_of_strings():
     statistics = stats_of_column(["abcdef"], pa.string(), configuration={"delta.dataSkippingStringPrefixLength": "2"})
     assert statistics["minValues"] == {"c": "ab"} and statistics["maxValues"] == {"c": "ab\x7f"}

@@ -13,11 +13,11 @@ from deltalite.commands.convert import convert
 from deltalite.requests import ConvertRequest, RunIdentity
 from tests.support.tables import actions_of
 
-RUN = RunIdentity(app_id="airflow/d/convert/-1/r")
+RUN_IDENTITY = RunIdentity(app_id="airflow/d/convert/-1/r")
 
 
 def write_parquet(folder, name, columns, **options):
-    """Write a Parquet file; lists become Arrow arrays of 64-bit integers, floats or texts."""
+    """Write a Parquet file. Lists become Arrow arrays of 64-bit integers, floats or texts."""
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns), file, **options)
@@ -40,7 +40,7 @@ def sorted_rows(table):
 
 
 def rows_by_delta_rs(folder, *columns):
-    """The same rows, as delta-rs reads them."""
+    """The rows that delta-rs reads from a table, as tuples of these columns, in order."""
     table = deltalake.DeltaTable(str(folder))
     names = ", ".join(f'"{column}"' for column in columns)
     result = pa.table(deltalake.QueryBuilder().register("t", table).execute(f"SELECT {names} FROM t").read_all())

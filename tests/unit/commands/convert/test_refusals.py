@@ -23,7 +23,7 @@ def write_only_hidden_files(folder):
     write_parquet(folder, "_a/b.parquet", {"id": [1]})
 
 
-def write_a_file_in_its_place(folder):
+def write_a_file_instead_of_a_folder(folder):
     folder.write_bytes(b"x")
 
 
@@ -68,7 +68,7 @@ def write_link_to_a_folder(folder):
         (None, "holds no Parquet files"),
         (create_empty_folder, "holds no Parquet files"),
         (write_only_hidden_files, "holds no Parquet files"),
-        (write_a_file_in_its_place, "holds no Parquet files"),
+        (write_a_file_instead_of_a_folder, "holds no Parquet files"),
         (write_another_format, "'notes.csv'.* cannot be read as Parquet"),
         (write_truncated_file, "'a.parquet'.* cannot be read as Parquet"),
         (write_inner_table, "sub is another Delta table"),
@@ -124,7 +124,7 @@ def test_an_invalid_request_is_rejected_and_the_folder_is_not_changed(folder, na
     assert_untouched(folder)
 
 
-def test_the_error_names_an_unwritable_feature(folder):
+def test_unwritable_features_templates_and_row_constraints_are_rejected(folder):
     write_parquet(folder, "a", {"id": [1]})
     with pytest.raises(UnsupportedFeatureError, match="catalogManaged"):
         convert_folder(folder, properties={"delta.feature.catalogManaged": "supported"})

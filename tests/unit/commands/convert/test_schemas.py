@@ -1,4 +1,4 @@
-"""Many files give one schema, or an error that names the column and both files."""
+"""The schemas of many files become one schema. The error for a contradiction names the column and both files."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.support.fuzzing import examples
 from tests.support.tables import actions_of
 from tests.unit.builders import newest_version
 from tests.unit.commands.convert.converting import (
-    RUN,
+    RUN_IDENTITY,
     assert_untouched,
     convert_folder,
     rows,
@@ -39,7 +39,7 @@ def test_a_folder_becomes_a_table_in_one_commit_with_statistics(folder):
     write_parquet(folder, "a.parquet", {"id": [1, 2], "name": ["x", None]})
     write_parquet(folder, "sub folder/b%41.snappy", {"id": [3], "name": ["y"]})
     before = {file: file.stat().st_mtime_ns for file in folder.rglob("*.*")}
-    result = convert_folder(folder, identity=RUN, user_metadata="why")
+    result = convert_folder(folder, identity=RUN_IDENTITY, user_metadata="why")
     assert rows(folder, "id", "name") == rows_by_delta_rs(folder, "id", "name") == [(1, "x"), (2, None), (3, "y")]
     assert {file: file.stat().st_mtime_ns for file in before} == before
     assert (result.operation, result.version, result.read_version, result.committed) == ("CONVERT", 0, None, True)
@@ -61,15 +61,15 @@ def test_a_folder_becomes_a_table_in_one_commit_with_statistics(folder):
 
 def test_a_second_run_commits_only_its_transaction_and_a_retry_commits_nothing(folder):
     write_parquet(folder, "a.parquet", {"id": [1]})
-    convert_folder(folder, identity=RUN)
+    convert_folder(folder, identity=RUN_IDENTITY)
     write_parquet(folder, "late.parquet", {"id": [2]})
-    retried = convert_folder(folder, identity=RUN)
+    retried = convert_folder(folder, identity=RUN_IDENTITY)
     assert (retried.skipped, retried.version) == (True, 0)
     second_run = convert_folder(folder, identity=RunIdentity(app_id="other"))
     assert (second_run.committed, second_run.version, second_run.metrics["numConvertedFiles"]) == (True, 1, 0)
     assert actions_of(folder, 1)["add"] == []
-    without_run = convert_folder(folder)
-    assert (without_run.committed, without_run.version) == (False, 1)
+    result_without_run = convert_folder(folder)
+    assert (result_without_run.committed, result_without_run.version) == (False, 1)
     assert rows(folder, "id") == [(1,)]
 
 
@@ -155,7 +155,7 @@ def test_a_file_that_changes_during_the_conversion_fails_it(folder, monkeypatch)
 
         with monkeypatch.context() as patch:
             patch.setattr(footers, "read_sized_footers", read_and_change)
-            with pytest.raises(SourceError, match="changed while it was converted, such as"):
+            with pytest.raises(SourceError, match="changed while it was converted: a file such as"):
                 convert_folder(folder)
     write_parquet(folder, "a.parquet", {"id": [1]})
     with monkeypatch.context() as patch:
@@ -175,7 +175,7 @@ def test_a_table_that_another_writer_creates_first_is_not_changed(folder, monkey
         check(*arguments)
 
     monkeypatch.setattr(command, "check_unchanged", check_after_rival)
-    result = convert_folder(folder, identity=RUN)
+    result = convert_folder(folder, identity=RUN_IDENTITY)
     assert (result.version, result.metrics["numConvertedFiles"]) == (1, 0)
     assert rows(folder, "id") == [(1,)]
 
@@ -190,13 +190,13 @@ VALUES = {
 }
 TYPES = {"i": pa.int64(), "f": pa.float64(), "s": pa.string(), "d": pa.date32(), "b": pa.bool_(),
          "t": pa.timestamp("us", "UTC")}  # fmt: skip
-FILE = st.fixed_dictionaries(
+FILE_COLUMNS = st.fixed_dictionaries(
     {}, optional={name: st.lists(st.none() | v, min_size=3, max_size=3) for name, v in VALUES.items()}
 )
 
 
 @examples(30)
-@given(files=st.lists(FILE.filter(bool), min_size=1, max_size=4), int96=st.booleans())
+@given(files=st.lists(FILE_COLUMNS.filter(bool), min_size=1, max_size=4), int96=st.booleans())
 def test_any_rows_are_the_same_from_the_table_and_from_its_files(tmp_path_factory, files, int96):
     folder = tmp_path_factory.mktemp("c") / "t"
     expected = []

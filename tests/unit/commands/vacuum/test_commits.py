@@ -32,7 +32,7 @@ def test_history_shows_start_and_end_with_the_names_of_delta_spark(history):
     history.append(2)
     size = sum(f.add["size"] for f in history.live.values())
     history._commit(history._remove_actions(history.live.values()), {})
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     result = run_vacuum(history, identity=RunIdentity(app_id="run", details={"dag_id": "d"}), user_metadata="why")
     start, end = (actions_of(history.folder, version)["commitInfo"] for version in (3, 4))
     assert (start["operation"], start["operationMetrics"]) == (
@@ -59,7 +59,7 @@ def test_a_dry_run_lists_files_and_changes_nothing(history, caplog):
     history.replace(None)
     write_file(history, "big/a.parquet", content=b"x" * 3_000_000)
     write_file(history, "big/b.parquet")
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     caplog.set_level("INFO", "deltalite")
     before = folder_content(history.folder)
     result = run_vacuum(history, dry_run=True, identity=RunIdentity(app_id="run"))
@@ -95,7 +95,7 @@ def test_a_file_that_a_rival_restores_before_the_start_stays(history, monkeypatc
     history.append()
     (old,) = history.live.values()
     history.replace(None)
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     plan_vacuum = command._plan
 
     def plan_before_rival(*arguments):
@@ -127,7 +127,7 @@ def test_a_plan_is_made_without_spark(history, kind):
     history.replace(DAYS[0])
     unreferenced_file = write_file(history, "a b/%41/old.parquet")
     write_file(history, "_hidden/old")
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     local = fsspec.filesystem("file")
     store = open_store(str(history.folder)) if kind == "local" else FsspecLogStore(str(history.folder), local)
     snapshot = Snapshot.load(store)

@@ -77,7 +77,7 @@ def test_old_staging_folders_of_killed_writes_are_deleted_completely(history):
     assert vacuum_and_list_deleted(history) == {"_deltalite_staging/dead/0/_temporary/part.parquet"}
     assert os.listdir(history.folder / "_deltalite_staging") == ["alive"]
     assert sorted(os.listdir(history.folder / "_deltalite_staging/alive")) == ["0", "1"]
-    history.wait(WEEK_H)
+    history.advance_clock(WEEK_H)
     assert len(vacuum_and_list_deleted(history)) == 2
     assert not (history.folder / "_deltalite_staging").exists()
 
@@ -89,7 +89,7 @@ def test_old_empty_folders_are_deleted_and_young_ones_stay(history):
     (history.folder / "old/a/b").mkdir(parents=True)
     (history.folder / "with hidden").mkdir()
     write_file(history, "with hidden/.x")
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     age_folders(history)
     (history.folder / "young").mkdir()
     os.utime(history.folder / "young", (history.now_ms / 1000, history.now_ms / 1000))
@@ -115,7 +115,7 @@ def test_links_are_neither_followed_nor_deleted(history, tmp_path):
                    f"{outside}/precious.parquet", f"file://{outside}/precious.parquet")],
         {},
     )  # fmt: skip
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     age_folders(history)
     for options in ({"mode": "lite", **confirmed_retention(0)}, {}):
         run_vacuum(history, **options)
@@ -143,7 +143,7 @@ def test_a_table_inside_the_table_is_not_touched(history):
     inner.append()
     write_file(history, "nested/t/old.parquet")
     write_file(history, "nested/old.parquet")
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     assert vacuum_and_list_deleted(history) == {"nested/old.parquet"}
 
 
@@ -155,7 +155,7 @@ def test_a_live_file_stays_for_every_spelling_of_its_path(history, spelling):
     path = spelling.format(name="day=x/100%2525%20%C3%A9+.parquet", root=history.folder, base="100%2525%20é+.parquet")
     commit_add(history, path)
     write_file(history, "day=x/other.parquet")
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     assert vacuum_and_list_deleted(history) == {"day=x/other.parquet"}
     assert name in history.files()
 
@@ -163,7 +163,7 @@ def test_a_live_file_stays_for_every_spelling_of_its_path(history, spelling):
 def test_a_live_file_with_an_unencoded_path_stays(history):
     name = write_file(history, "day=a%20b/f.parquet", age_hours=5000)
     commit_add(history, name)
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     assert vacuum_and_list_deleted(history) == set()
 
 

@@ -1,8 +1,8 @@
 """After a random history and a vacuum, every version inside the retention has the same rows and changes as before.
 
-A random history has appends by fast and slow jobs, replaced partitions, removed rows, recorded changes, restores, files
-that no version names, checkpoints, log cleanups, earlier vacuums, and pauses between them. `TableHistory` knows the
-rows of each version. delta-rs also reads the table at the end.
+A random history has appends by fast and slow jobs, replaced partitions, removed rows, recorded changes, restores,
+orphan files, checkpoints, log cleanups, earlier vacuums, and pauses between them. `TableHistory` knows the rows of each
+version. delta-rs also reads the table at the end.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def steps() -> st.SearchStrategy[Step]:
         st.builds(lambda back: lambda history: history.restore(max(0, len(history.states) - back)), st.integers(1, 8)),
     )
     other_steps = st.one_of(
-        st.builds(lambda pause: lambda history: history.wait(pause), st.sampled_from([1, 12, 60, WEEK_H, 35 * 24])),
+        st.builds(lambda h: lambda history: history.advance_clock(h), st.sampled_from([1, 12, 60, WEEK_H, 35 * 24])),
         st.builds(lambda age: lambda history: history.write_orphan(age_hours=age), hours),
         st.builds(lambda age: lambda history: history.write_staging_file(age_hours=age), hours),
         st.just(lambda history: history.checkpoint()),

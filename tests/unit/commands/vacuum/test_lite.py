@@ -23,13 +23,13 @@ def test_a_lite_vacuum_deletes_files_that_commits_removed_since_the_last_vacuum(
     history.replace(None)
     orphan = write_file(history, "orphan")
     live = {unquote(f.add["path"]) for f in history.live.values()}
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     run_vacuum(history, mode="lite")
     assert history.files() == {orphan} | live
     assert json.loads((history.folder / LAST_VACUUM).read_text()) == {"latestCommitVersionOutsideOfRetentionWindow": 5}
     assert vacuum_and_list_deleted(history, mode="lite") == set()
     history.replace(None)
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     assert vacuum_and_list_deleted(history, mode="lite") == live
 
 
@@ -39,7 +39,7 @@ def test_a_lite_vacuum_deletes_only_files_that_a_full_vacuum_deletes(history):
         write_file(history, path)
     (history.folder.parent / "outside").write_bytes(b"x")
     history._commit([{"remove": {"path": p, "dataChange": True, "deletionTimestamp": 1}} for p in paths], {})
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     before = folder_content(history.folder.parent)
     run_vacuum(history, mode="lite")
     after = folder_content(history.folder.parent)
@@ -49,15 +49,15 @@ def test_a_lite_vacuum_deletes_only_files_that_a_full_vacuum_deletes(history):
 def test_a_lite_vacuum_of_a_cleaned_up_log_is_rejected_until_a_full_vacuum_has_run(history):
     history.append()
     history.replace(None)
-    history.wait(40 * 24)
+    history.advance_clock(40 * 24)
     history.checkpoint()
     history.append()
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     history.clean()
     assert not (history.folder / commit_name(0)).exists()
     with pytest.raises(VersionNotFoundError, match=r"needs all commits.*begins with version 2"):
         run_vacuum(history, mode="lite")
     run_vacuum(history)
     history.replace(None)
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     assert len(vacuum_and_list_deleted(history, mode="lite")) == 2

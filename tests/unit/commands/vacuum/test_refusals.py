@@ -1,4 +1,4 @@
-"""A vacuum rejects tables that this release does not support, and deletes nothing."""
+"""A vacuum rejects damaged and unsupported tables, and deletes nothing."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_an_unreadable_table_is_never_vacuumed(history, damage, error, message, 
     history.replace(None)
     damage(history)
     write_file(history, "orphan")
-    history.wait(24)
+    history.advance_clock(24)
     before = folder_content(history.folder)
     for dry_run in (True, False):
         with pytest.raises(error, match=message):

@@ -28,29 +28,29 @@ from tests.unit.commands.vacuum.vacuuming import (
 def test_a_removed_file_is_deleted_when_the_retention_has_passed_since_its_removal(history):
     history.append(lag_hours=1000)
     first = history.files()
-    history.wait(1000)
+    history.advance_clock(1000)
     history.replace(None)
-    history.wait(WEEK_H - 1)
-    assert vacuum_and_list_deleted(history) == set(), "the file is old, and its removal is not"
-    history.wait(2)
+    history.advance_clock(WEEK_H - 1)
+    assert vacuum_and_list_deleted(history) == set(), "the file is old, but its removal is recent"
+    history.advance_clock(2)
     assert vacuum_and_list_deleted(history) == first
     assert history.read()[len(history.states) - 1][0] == history.rows_of(2)
 
 
 def test_a_remove_without_a_time_has_the_time_of_its_commit(history):
     history.append()
-    history.wait(WEEK_H)
+    history.advance_clock(WEEK_H)
     history.replace(None, dated=False)
-    history.wait(30)
+    history.advance_clock(30)
     assert vacuum_and_list_deleted(history) == set()
-    history.wait(WEEK_H)
+    history.advance_clock(WEEK_H)
     assert len(vacuum_and_list_deleted(history)) == 1
 
 
 def test_a_longer_retention_applies_to_removals_that_a_checkpoint_dropped(history):
     history.append()
     history.replace(None)
-    history.wait(20 * 24)
+    history.advance_clock(20 * 24)
     history.checkpoint()
     history.append()
     assert vacuum_and_list_deleted(history, retention_hours=60 * 24) == set()
@@ -62,10 +62,10 @@ def test_change_data_files_are_deleted_by_the_time_of_their_commit(history):
     history.append()
     history.change(lag_hours=OLD_H)
     (cdc,) = [name for name in history.files() if name.startswith("_change_data/")]
-    history.wait(48)
+    history.advance_clock(48)
     assert cdc not in vacuum_and_list_deleted(history)
     assert history.read()[2][1] is not None
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     assert cdc in vacuum_and_list_deleted(history)
     assert not (history.folder / "_change_data").exists(), "the vacuum must delete the empty folder"
 
@@ -73,19 +73,19 @@ def test_change_data_files_are_deleted_by_the_time_of_their_commit(history):
 def test_a_deletion_vector_stays_with_every_version_that_needs_it(history):
     history.append(2)
     history.delete_rows()
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     history.delete_rows()
-    history.wait(24)
+    history.advance_clock(24)
     before = history.read()
     assert vacuum_and_list_deleted(history) == set()
     assert history.read()[2] == before[2]
-    history.wait(WEEK_H)
+    history.advance_clock(WEEK_H)
     (first,) = vacuum_and_list_deleted(history)
     assert first.startswith("deletion_vector_")
     assert history.read()[3][0] == before[3][0]
 
 
-def test_an_orphan_is_deleted_by_its_file_time_and_never_within_a_day(history):
+def test_an_orphan_is_deleted_by_its_modification_time_and_never_on_its_first_day(history):
     for age in (OLD_H, WEEK_H - 1, 25, 23):
         write_file(history, f"orphan {age}.parquet", age_hours=age)
     assert vacuum_and_list_deleted(history) == {f"orphan {OLD_H}.parquet"}
@@ -99,7 +99,7 @@ def test_a_new_file_with_the_name_of_a_removed_file_is_kept(history):
     history.append()
     (name,) = history.files()
     history.replace(None)
-    history.wait(OLD_H)
+    history.advance_clock(OLD_H)
     write_file(history, name, age_hours=1)
     assert vacuum_and_list_deleted(history) == set()
     write_file(history, name, age_hours=30)
@@ -109,7 +109,7 @@ def test_a_new_file_with_the_name_of_a_removed_file_is_kept(history):
 def test_a_retention_shorter_than_that_of_the_table_needs_the_name_of_the_table(history):
     history.append()
     history.replace(None)
-    history.wait(48)
+    history.advance_clock(48)
     before = folder_content(history.folder)
     for options in ({}, {"dry_run": True}, {"mode": "lite"}):
         with pytest.raises(InvalidRequestError, match=r"shorter than the 168 hours.*confirm_short_retention='orders'"):
@@ -128,7 +128,7 @@ def test_the_retention_of_the_table_applies(tmp_path):
     history = TableHistory(tmp_path / "orders", {"delta.deletedFileRetentionDuration": "interval 2 days"})
     history.append()
     history.replace(None)
-    history.wait(49)
+    history.advance_clock(49)
     assert len(vacuum_and_list_deleted(history)) == 1
     with pytest.raises(InvalidRequestError, match="48 hours"):
         run_vacuum(history, retention_hours=47)
@@ -150,9 +150,9 @@ def test_in_commit_timestamps_take_precedence_over_file_times(tmp_path):
         if version == 0:
             other_lines = [json.dumps(protocol), json.dumps(metadata)]
         file.write_text("".join(f"{line}\n" for line in (json.dumps(commit_info), *other_lines)))
-    history.wait(WEEK_H - 1)
+    history.advance_clock(WEEK_H - 1)
     assert run_vacuum(history, dry_run=True).metrics["numFilesToDelete"] == 0
-    history.wait(2)
+    history.advance_clock(2)
     assert len(vacuum_and_list_deleted(history)) == 1
     assert history.read()[4][0] == history.rows_of(2)
 

@@ -12,7 +12,7 @@ OLD_H = WEEK_H + 1
 
 
 def run_vacuum(history, **options):
-    """Vacuum the table; the commits have the time of the history. Returns the result."""
+    """Vacuum the table at the current time of the history. Returns the result."""
     result = vacuum(None, VacuumRequest(table=str(history.folder), **options), clock_ms=lambda: history.now_ms)
     history.record_library_commits()
     return result

@@ -60,8 +60,8 @@ def load_selection(store: LogStore, file: DataFile, num_rows: int, file_name: st
         rows = deleted_rows(store, descriptor)
         if len(rows) and rows[-1].as_py() >= num_rows:
             raise CorruptDataFileError(
-                f"A deletion vector selects the row {rows[-1].as_py()} of the data file '{file_name}', which has "
-                f"{num_rows} rows.",
+                f"A deletion vector selects the row at index {rows[-1].as_py()} of the data file '{file_name}', but "
+                f"the last index in the file is {num_rows - 1}.",
                 remedy="Repair the log with the engine that wrote it, or run RESTORE to an earlier version.",
             )
         return rows

@@ -1,4 +1,4 @@
-"""A write replans after a conflict with a winning commit, and does not write files again that are still valid."""
+"""A write replans after a conflict with a winning commit. It does not write those files again that are still valid."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ REPLACEMENTS = {
 
 @pytest.fixture
 def race(spark, tmp_path, monkeypatch):
-    """Return `race(write_options, *rivals)`, which writes and runs one rival before each of its commits.
+    """Return `race(write_options, *rivals)`, which writes, and runs one rival before each of its attempts to commit.
 
-    `race.table` has three rows. `race.uncommitted_files` has the data files outside the log before each rival.
+    `race.table` has three rows. `race.uncommitted_files` has a set for each rival: the data files that no commit had
+    added when the rival started.
     """
     table = tmp_path / "t"
     old_rows = values("id, day", "1, 'a'", "4, 'a'", "50, 'b'").replace("SELECT", "SELECT /*+ COALESCE(1) */")

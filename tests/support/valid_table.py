@@ -1,4 +1,4 @@
-"""A valid local table with everything that `verify` checks, and functions that damage it.
+"""A valid local table with everything that `verify` checks, and functions that edit its files.
 
 The library's commit writes the table. It has real data files, statistics from their footers, a deletion vector, a
 checkpoint, a log compaction and version checksums. The table is partitioned by day and has six versions:
@@ -37,7 +37,7 @@ PROTOCOL = Protocol(
 )  # fmt: skip
 
 
-def sound_table(folder: Path) -> LocalLogStore:
+def create_valid_table(folder: Path) -> LocalLogStore:
     """Create the table in a folder that does not exist yet; returns its store."""
     store = LocalLogStore(str(folder))
     table_metadata = metadata(schema=SCHEMA, partition_columns=("day",), name="orders")
@@ -78,7 +78,7 @@ def path_of(store: LocalLogStore, name: str) -> Path:
 
 
 def rewrite(store: LocalLogStore, name: str, change: Callable[[str], str]) -> None:
-    """Replace the text of a log file by the result of `change`, which must differ."""
+    """Replace the text of a log file by the result of `change`, which must differ from the old text."""
     path = path_of(store, name)
     old_text = path.read_text()
     new_text = change(old_text)
@@ -100,7 +100,7 @@ def edit_commit(store: LocalLogStore, version: int, kind: str, change: Callable[
 
 
 def edit_stats(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], None]:
-    """The `change` for `edit_commit` that modifies the statistics of an add."""
+    """Return a `change` for `edit_commit` that lets the given `change` modify the statistics of an add."""
 
     def change_body(body: dict[str, Any]) -> None:
         stats = json.loads(body["stats"])

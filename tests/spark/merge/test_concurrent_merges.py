@@ -91,8 +91,11 @@ def hold_first_commits(monkeypatch):
         barrier.abort()
 
 
-def merge_concurrently(spark, table, on, ids, tasks=TASKS):
-    """Merge the changes of the first `tasks` days concurrently; return the results in the order of the days."""
+def merge_concurrently(spark, table, on, ids_of_day, tasks=TASKS):
+    """Merge the changes of the first `tasks` days concurrently; return the results in the order of the days.
+
+    `ids_of_day` is `contiguous_ids` or `interleaved_ids`.
+    """
 
     def merge_one_day(number):
         return merge(
@@ -100,7 +103,7 @@ def merge_concurrently(spark, table, on, ids, tasks=TASKS):
             MergeRequest(
                 table=str(table),
                 sources={"source": UNUSED_SOURCE},
-                query=source_query(number, ids(number)),
+                query=source_query(number, ids_of_day(number)),
                 on=on.format(day=DAYS[number]),
                 identity=RunIdentity(app_id=f"ns/dag/merge/{number}/run"),
                 conflict_retries=2 * TASKS,
@@ -112,16 +115,18 @@ def merge_concurrently(spark, table, on, ids, tasks=TASKS):
         return list(pool.map(merge_one_day, range(tasks)))
 
 
-def write_all_days(spark, table, ids, **options):
+def write_all_days(spark, table, ids_of_day, **options):
+    """Write the initial rows of every day; `ids_of_day` is `contiguous_ids` or `interleaved_ids`."""
+    id_lists = [", ".join(f"{key}L" for key in ids_of_day(number)) for number in range(TASKS)]
     query = " UNION ALL ".join(
-        f"SELECT explode(array({', '.join(f'{key}L' for key in ids(number))})) AS id, DATE'{day}' AS day, 1 AS amount"
-        for number, day in enumerate(DAYS)
+        f"SELECT explode(array({id_list})) AS id, DATE'{day}' AS day, 1 AS amount"
+        for id_list, day in zip(id_lists, DAYS, strict=True)
     )
     write_rows(spark, table, query, **options)
 
 
 def count_replans(caplog) -> int:
-    return sum("Replanning from the beginning after a conflict" in record.getMessage() for record in caplog.records)
+    return sum("; the new attempt starts from the beginning)" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 |---|---|
 | `make quick` | all that need neither Spark nor a server and are not marked `slow` |
 | `make smoke` | all that are marked `smoke` |
-| `make test` | all but those that are marked `campaign`, or have a parameter outside their marker `sample` |
+| `make test` | all but those that are marked `campaign`, or have the marker `sample` and none of its values |
 | `make campaign` | all |
 
 This module sets the markers `spark` and `server` by fixtures and folders, so that no file can lack them. It sets the
@@ -87,7 +87,7 @@ def sampled(values: Sequence[str], sample: Collection[str]) -> list[object]:
     return [value if value in sample else pytest.param(value, marks=pytest.mark.campaign) for value in values]
 
 
-def one_in(count: int, cases: Sequence[tuple[object, ...]]) -> list[object]:
+def first_of_every(count: int, cases: Sequence[tuple[object, ...]]) -> list[object]:
     """All cases for `parametrize`: `make test` runs the first of every `count` cases, the campaign runs all."""
     campaign = pytest.mark.campaign
     return [pytest.param(*case, marks=campaign) if at % count else case for at, case in enumerate(cases)]
@@ -96,8 +96,8 @@ def one_in(count: int, cases: Sequence[tuple[object, ...]]) -> list[object]:
 def cover(features: dict[str, Collection[str]], cost: dict[str, int]) -> list[str]:
     """A few names that together have every feature.
 
-    Each step takes the name with the most features that no taken name has; among equals, the one of the lowest cost.
-    The choice depends on the arguments alone, so that all workers make the same choice.
+    Each step chooses the name that adds the most new features; among equals, the name with the lowest cost. The choice
+    depends on the arguments alone, so that all workers make the same choice.
 
     Args:
         features: the features of each name.

@@ -1,11 +1,11 @@
 """Random tables, sources, conditions and clauses. All are small, so rare situations occur often.
 
-Columns take their values from short lists, so the rows of a merge often match:
+Columns take their values from short lists, so the rows of a merge often match. The values include:
 
-- keys repeat and are null;
-- doubles are NaN, infinite and -0.0;
-- text is empty or not ASCII;
-- structs are null or have null members.
+- repeated keys and null keys;
+- the doubles NaN, infinity and -0.0;
+- texts that are empty or not ASCII;
+- structs that are null or have null members.
 
 Column names appear in upper and lower case. Half of the sources have each key only once: several source rows with one
 key would make most merges ambiguous, and the library rejects an ambiguous merge.
@@ -64,7 +64,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """The rows of a data file, the positions of its deleted rows, and whether it has statistics."""
+    """The rows of a data file, the positions of its `deleted` rows, and whether it has statistics (`stats`)."""
 
     rows: tuple[Row, ...]
     deleted: frozenset[int] = frozenset()
@@ -75,11 +75,11 @@ class File:
 class Table:
     """A table as a list of files.
 
-    `spelled` has the spelling of each column name in the schema; `partition` is the name of the partition column.
+    `spellings` has the spelling of each column name in the schema; `partition` is the name of the partition column.
     """
 
     columns: Mapping[str, Kind]
-    spelled: Mapping[str, str]
+    spellings: Mapping[str, str]
     files: tuple[File, ...]
     partition: str | None = None
     features: Features = field(default_factory=Features)
@@ -97,7 +97,7 @@ def random_value(rnd: Random, kind: Kind) -> Any:
 
 
 def random_nullable(rnd: Random, kind: Kind) -> Any:
-    """A random value; null in one of eight cases."""
+    """A random value. One in eight is null."""
     return random_value(rnd, kind) if rnd.randrange(8) else None
 
 
@@ -135,7 +135,7 @@ def random_table(rnd: Random, features: Features | None = None, *, plain: bool =
         )
     return Table(
         columns=columns,
-        spelled=random_spellings(rnd, columns, lower=plain),
+        spellings=random_spellings(rnd, columns, lower=plain),
         files=tuple(files),
         partition=None if partition is None else "p",
         features=features,
@@ -145,7 +145,8 @@ def random_table(rnd: Random, features: Features | None = None, *, plain: bool =
 def random_source(rnd: Random, target: Mapping[str, Kind], *, evolve: bool = False, plain: bool = False) -> Source:
     """A random source for a merge into a table with the `target` columns.
 
-    With `evolve`, its columns may be missing, new or wider. With `plain`, it has the columns of the table.
+    With `evolve`, its columns may be missing, new or wider. With `plain`, it has the columns of the table. Without
+    either, it may also have a new column `extra`, or a key `k` of the type INT.
     """
     columns = {name: target[name] for name in rnd.sample(list(target), len(target))}
     if evolve:
@@ -165,7 +166,7 @@ def random_source(rnd: Random, target: Mapping[str, Kind], *, evolve: bool = Fal
     if rnd.choice((True, False)):
         rows = list({row["k"]: row for row in rows}.values())
     return Source(
-        relation=Relation(columns=columns, rows=tuple(rows)), spelled=random_spellings(rnd, columns, lower=plain)
+        relation=Relation(columns=columns, rows=tuple(rows)), spellings=random_spellings(rnd, columns, lower=plain)
     )
 
 
@@ -238,7 +239,7 @@ def random_simple_condition(rnd: Random, scope: Scope) -> Expr:
         case 1:
             return ex.is_in(column, [constant(), ex.literal(random_nullable(rnd, column.kind), column.kind)])
         case 2:
-            return ex.same(column, random_expression(rnd, scope, column.kind))
+            return ex.null_safe_equality(column, random_expression(rnd, scope, column.kind))
         case 3 | 4 if columns := [c for c in scope.of(column.kind) if c.sql.lower() != column.sql.lower()]:
             second_column = rnd.choice(columns)
             return ex.comparison(column, rnd.choice(sorted(ex.COMPARISONS)), second_column)
@@ -301,7 +302,7 @@ def random_clauses(
 ) -> tuple[Clause, ...]:
     """One to `max_count` random clauses with these actions. All but the last have a condition.
 
-    `columns` are the columns of the table. With `star`, a clause may be `*`.
+    `columns` are the columns of the table. With `star`, a clause may be `UPDATE SET *` or `INSERT *`.
     """
     clauses = []
     count = rnd.randint(1, max_count)
@@ -321,7 +322,10 @@ def random_merge_condition(rnd: Random, scope: Scope, source: Scope, target: Sco
     drawn = rnd.randint(0, 9)
     if drawn == 0:
         return random_condition(rnd, scope)
-    equal_keys = ex.same(target_key, source_key) if drawn == 1 else ex.comparison(target_key, "=", source_key)
+    if drawn == 1:
+        equal_keys = ex.null_safe_equality(target_key, source_key)
+    else:
+        equal_keys = ex.comparison(target_key, "=", source_key)
     match rnd.randint(0, 13):
         case 0 | 1:
             columns_of_one_kind = [
@@ -388,7 +392,7 @@ def random_merge(
     in_target = random_scope(rnd, {"target": target}, plain=plain)
     in_source = random_scope(rnd, {"source": source}, plain=plain)
     in_both = Scope(columns=in_target.columns + in_source.columns, plain=plain)
-    clause_kinds = rnd.randint(1, 7)  # a bit for each kind of clause
+    clause_kinds = rnd.randint(1, 7)  # Each bit stands for a kind of clause.
     # `*` needs every column of the table, unless the table may evolve.
     star = evolve or target.keys() <= source.keys()
     options = {"star": star, "plain": plain}

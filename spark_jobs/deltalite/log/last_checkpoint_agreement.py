@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deltalite.log.checkpoint_reader import read_files
+from deltalite.log.checkpoint_reader import read_adds
 from deltalite.log.last_checkpoint import read_last_checkpoint
 from deltalite.log.listing import CheckpointFiles
 from deltalite.protocol.file_names import first_name_of
 from deltalite.storage.log_store import LogStore
 
 
-def is_confirmed(store: LogStore, checkpoint: CheckpointFiles, sources: Sequence[str]) -> bool | None:
+def agrees_with_last_checkpoint(store: LogStore, checkpoint: CheckpointFiles, sources: Sequence[str]) -> bool | None:
     """Whether a checkpoint agrees with `_last_checkpoint`; None if `_last_checkpoint` does not describe the checkpoint.
 
     `sources` are the files of the checkpoint. Raises `CorruptCheckpointError` if one of them cannot be read.
@@ -24,7 +24,7 @@ def is_confirmed(store: LogStore, checkpoint: CheckpointFiles, sources: Sequence
     hint = read_last_checkpoint(store)
     if hint is None or hint.version != checkpoint.version or hint.num_of_add_files is None:
         return None
-    if read_files(store, sources, ["path"]).num_rows != hint.num_of_add_files:
+    if read_adds(store, sources, ["path"]).num_rows != hint.num_of_add_files:
         return False
     has_sidecars = len(sources) > len(checkpoint.names)  # writers count the bytes of sidecars differently
     if has_sidecars or hint.size_bytes is None:

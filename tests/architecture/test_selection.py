@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.golden import ENTRIES, REPLAY_FEATURES, one_per_feature, table_names
-from tests.support.loops import cover, one_in, sampled
+from tests.support.selection import cover, first_of_every, sampled
 
 
 def test_a_cover_has_every_feature_and_prefers_the_cheapest_of_equals():
@@ -19,8 +19,8 @@ def test_a_value_outside_the_sample_is_marked_for_the_campaign():
     assert (outside.values, [mark.name for mark in outside.marks]) == (("b",), ["campaign"])
 
 
-def test_all_but_the_first_of_each_few_cases_are_marked_for_the_campaign():
-    first, second, third = one_in(2, [("a", 1), ("b", 2), ("c", 3)])
+def test_all_but_the_first_of_every_two_cases_are_marked_for_the_campaign():
+    first, second, third = first_of_every(2, [("a", 1), ("b", 2), ("c", 3)])
     assert (first, third) == (("a", 1), ("c", 3))
     assert (second.values, [mark.name for mark in second.marks]) == (("b", 2), ["campaign"])
 
@@ -37,5 +37,6 @@ def test_the_sampled_golden_tables_have_every_feature_of_a_log(golden):
     sample = {name for name in parameters if isinstance(name, str)}
     all_features = {feature for name in all_tables for feature in ENTRIES[name]["features"]}
     sampled_features = {feature for name in sample for feature in ENTRIES[name]["features"]}
-    assert {f for f in all_features - sampled_features if f.startswith(REPLAY_FEATURES)} == set()
+    missing_features = all_features - sampled_features
+    assert {feature for feature in missing_features if feature.startswith(REPLAY_FEATURES)} == set()
     assert len(sample) < len(parameters) == len(all_tables)
