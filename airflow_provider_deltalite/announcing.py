@@ -1,10 +1,11 @@
 """Converts the commits of a watched table into asset events. The functions read no storage.
 
-An event announces all versions since the previous event, also versions whose commits do not match.
-So consecutive events leave no version out. Airflow stores the watch position between two polls. If
-a restart happens after an event was sent and before its position was stored, the event is sent
-again. The watcher also announces commits that log cleanup deleted before it read them, because such
-commits may match. The events of a recreated table begin at the table's first version.
+An event announces all versions since the previous event, including versions whose commits do not
+match the watch condition. So consecutive events leave no version out. Airflow stores the watch
+position between two polls. If a restart happens after an event was sent and before its position was
+stored, the event is sent again. If log cleanup deletes commits before the watcher reads them, the
+watcher announces them too, because they may match. The events of a recreated table begin at the
+table's first version.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ The digest covers the rendered fields that decide the rows. It omits:
   same digests for old requests;
 - values of secret options of sources, because a short secret can be guessed from its hash.
 
-A query parameter with a secret name decides rows too, so the digest contains a slow hash of its value. Each parameter
-also has a short digest, so that an error can name the parameters that differ.
+A query parameter whose name marks a secret, such as `password`, also decides the rows. So the digest contains a slow
+hash of its value. Each field of the request, such as `query` or `query_params`, also has a short digest, so that an
+error can name the fields that differ.
 """
 
 from __future__ import annotations

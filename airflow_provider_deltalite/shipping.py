@@ -215,7 +215,7 @@ def library_sources(package: Path) -> dict[str, bytes]:
 
 
 def library_zip(sources: dict[str, bytes]) -> bytes:
-    """Return the sources as a zip file. Equal sources give equal bytes on every machine."""
+    """Return the sources as a zip file. Equal sources give equal bytes with the same zlib."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in sources.items():

@@ -19,8 +19,8 @@ from deltalite.errors import InvalidRequestError
 # The driver's container, unless the user's pod template names another (org.apache.spark.deploy.k8s.Constants).
 _CONTAINER = "spark-kubernetes-driver"
 _MAX_LINES = 20_000
-# Kubernetes allows 63 characters, but Spark derives longer names from the name of the pod.
-_MAX_NAME_CHARACTERS = 40
+_MAX_NAME_CHARACTERS = 39  # then the whole name has 63, as many as a host name may have
+_LOG_TRIES, _PAUSE_SECONDS = 3, 2.0
 _CREATION_SECONDS = 1.0  # a request of a killed spark-submit may still be on its way
 
 
@@ -53,25 +53,33 @@ class DriverPod:
             raise
 
     def read_log(self) -> list[str]:
-        """Return the newest lines of the driver's output.
+        """Return the newest lines of the driver's output, after pauses if Kubernetes does not answer.
 
         Raises:
             DriverLogError: The pod does not exist, or Kubernetes does not return its log.
         """
-        try:
-            container = _driver_container(self._read())
-            with explain_errors(f"read the log of the pod {self.name}"):
-                answer = self.api.read_namespaced_pod_log(
-                    self.name,
-                    self.namespace,
-                    container=container,
-                    tail_lines=_MAX_LINES,
-                    _preload_content=False,
-                    _request_timeout=TIMEOUT_SECONDS,
-                )
-                return lines_of(_newest_text(answer))
-        except (InvalidRequestError, KubernetesError) as error:
-            raise DriverLogError(str(error)) from error
+        attempt = 1
+        while True:
+            try:
+                return self._read_log()
+            except (InvalidRequestError, KubernetesError) as error:
+                if isinstance(error, InvalidRequestError) or attempt == _LOG_TRIES:
+                    raise DriverLogError(str(error)) from error
+            time.sleep(_PAUSE_SECONDS * attempt)
+            attempt += 1
+
+    def _read_log(self) -> list[str]:
+        container = _driver_container(self._read())
+        with explain_errors(f"read the log of the pod {self.name}"):
+            answer = self.api.read_namespaced_pod_log(
+                self.name,
+                self.namespace,
+                container=container,
+                tail_lines=_MAX_LINES,
+                _preload_content=False,
+                _request_timeout=TIMEOUT_SECONDS,
+            )
+            return lines_of(_newest_text(answer))
 
     def delete(self) -> bool:
         """Delete the pod, and return whether it existed. Waits a moment for a pod that is being created.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException
+from urllib3 import Retry
 
 from deltalite.errors import InvalidRequestError
 
@@ -47,14 +49,22 @@ def has_client() -> bool:
 
 
 def load_client(conn_id: str) -> Any:
-    """Return the client of the cluster that Airflow's settings name. It sends no request.
+    """Return the client of the cluster that Airflow's settings name. This function sends no request.
+
+    The client repeats a request that does not reach the cluster for about a minute. It never logs bodies of requests
+    and answers, because they contain Secrets.
 
     Raises:
         InvalidRequestError: Airflow's provider for Kubernetes is not installed, or its settings name no cluster.
     """
     try:
         from airflow.providers.cncf.kubernetes import kube_client
+        from kubernetes.client import Configuration  # type: ignore[import-untyped]
 
+        logging.getLogger("kubernetes.client.rest").setLevel(logging.INFO)
+        configuration = Configuration.get_default_copy()
+        configuration.retries = Retry(connect=6, read=False, status=False, backoff_factor=1)
+        Configuration.set_default(configuration)  # the client, and the one of Airflow's hook, copy it
         return kube_client.get_kube_client()
     except ImportError as error:
         raise InvalidRequestError(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import hashlib
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -85,9 +86,10 @@ class PodSecrets:
         :raises InvalidRequestError: Kubernetes rejects a Secret, for example because the worker may not create it.
         :raises KubernetesError: Kubernetes does not answer.
         """
+        library = self._library_files()
         files = {_REQUEST: Path(self.job.request).read_bytes()}
         settings = {
-            f"spark.kubernetes.driver.secrets.{self._library_secret_name}": _LIBRARY_FOLDER,
+            f"spark.kubernetes.driver.secrets.{_library_secret_name(library)}": _LIBRARY_FOLDER,
             f"spark.kubernetes.driver.secrets.{self._job_secret_name}": _JOB_FOLDER,
         }
         submission_settings: dict[str, str] = {}
@@ -95,9 +97,10 @@ class PodSecrets:
         for name, value in secret_settings.items():
             prefix = next((prefix for prefix in _REFERENCE_PREFIXES if name.startswith(prefix)), None)
             if prefix is not None:
-                variable = name.removeprefix(prefix)
-                files[f"env.{variable}"] = value.encode()
-                settings[f"{_REFERENCE_PREFIXES[prefix]}{variable}"] = f"{self._job_secret_name}:env.{variable}"
+                variable, reference_prefix = name.removeprefix(prefix), _REFERENCE_PREFIXES[prefix]
+                key = f"{reference_prefix.split('.')[2]}.{variable}"  # driver.NAME or executor.NAME
+                files[key] = value.encode()
+                settings[f"{reference_prefix}{variable}"] = f"{self._job_secret_name}:{key}"
             elif name.startswith(_SUBMISSION_PREFIX):
                 submission_settings[name] = value
             else:
@@ -105,9 +108,11 @@ class PodSecrets:
         if driver_settings:
             files[_JAVA_ARGUMENTS] = java_arguments_text(java_options(driver_settings)).encode()
             argument = f"@{_JOB_FOLDER}/{_JAVA_ARGUMENTS}"
-            settings[_OPTIONS_SETTING] = f"{public_settings.get(_OPTIONS_SETTING, '')} {argument}".strip()
+            # Secret options are in the file.
+            options = "" if _OPTIONS_SETTING in secret_settings else public_settings.get(_OPTIONS_SETTING, "")
+            settings[_OPTIONS_SETTING] = f"{options} {argument}".strip()
         self._delete_unowned()
-        self._create_library()
+        self._create_library(library)
         self._create(self._job_secret_name, files, _JOB_LABELS)
         return settings, submission_settings
 
@@ -135,30 +140,27 @@ class PodSecrets:
         self._delete(self._job_secret_name)
 
     @property
-    def _library_secret_name(self) -> str:
-        return f"deltalite-library-{Path(self.job.library).stem.removeprefix('deltalite-')}"
-
-    @property
     def _job_secret_name(self) -> str:
         return f"deltalite-job-{self.job.public_id}"
 
-    def _create_library(self) -> None:
-        """Create the Secret of the library. If it exists, check its content, because the driver will run it."""
+    def _library_files(self) -> dict[str, bytes]:
         library = Path(self.job.library)
         script = Path(self.job.script).with_name(_SCRIPT)
-        files = {library.name: library.read_bytes(), _SCRIPT: script.read_bytes()}
+        return {library.name: library.read_bytes(), _SCRIPT: script.read_bytes()}
+
+    def _create_library(self, files: Mapping[str, bytes]) -> None:
+        """Create the Secret of the library. If it exists, check its content, because the driver will run it."""
+        name = _library_secret_name(files)
         try:
-            self._create(self._library_secret_name, files, _LABELS, immutable=True)
+            self._create(name, files, _LABELS, immutable=True)
         except KubernetesError as error:
             if not has_status(error, 409):
                 raise
-            with explain_errors(f"read the Secret {self._library_secret_name}"):
-                secret = self.api.read_namespaced_secret(
-                    self._library_secret_name, self.namespace, _request_timeout=TIMEOUT_SECONDS
-                )
+            with explain_errors(f"read the Secret {name}"):
+                secret = self.api.read_namespaced_secret(name, self.namespace, _request_timeout=TIMEOUT_SECONDS)
             if secret.data != _encoded(files):
                 raise InvalidRequestError(
-                    f"The Secret {self._library_secret_name} in the namespace {self.namespace} does not contain "
+                    f"The Secret {name} in the namespace {self.namespace} does not contain "
                     "the library of this worker, so no job was submitted.",
                     remedy="Find out who changed the Secret. Then delete it: the next task creates it again.",
                 ) from error
@@ -199,6 +201,15 @@ class PodSecrets:
         except (InvalidRequestError, KubernetesError) as error:
             if not has_status(error, 404):
                 _log.warning("%s It stays in the namespace %s.", error, self.namespace)
+
+
+def _library_secret_name(files: Mapping[str, bytes]) -> str:
+    """Return the name of the Secret with these files. Two zip files of one release may differ by their compression."""
+    digest = hashlib.sha256()
+    for name, content in sorted(files.items()):
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return f"deltalite-library-{digest.hexdigest()[:20]}"
 
 
 def _encoded(files: Mapping[str, bytes]) -> dict[str, str]:

@@ -28,11 +28,17 @@ class PodSubmission:
     :param namespace: The namespace of the pod.
     :param job: The files of the job.
     :param application: The name of the Spark application.
-    :param conf: The user's settings of Spark. They may name the pod.
+    :param conf: The user's settings of Spark.
+    :raises InvalidRequestError: The settings name the pod. Two tasks with one name would delete each other's pod.
     """
 
     def __init__(self, api: Any, *, namespace: str, job: ShippedJob, application: str, conf: Mapping[str, Any]) -> None:
-        name = str(conf.get(_POD_SETTING) or pod_name(application, job.public_id))
+        if _POD_SETTING in conf:
+            raise InvalidRequestError(
+                f"`conf` sets {_POD_SETTING}, but the operator gives each pod a unique name.",
+                remedy="Leave the setting out. The parameter `name` begins the name of the pod.",
+            )
+        name = pod_name(application, job.public_id)
         self._submitted_pod = DriverPod(api=api, namespace=namespace, name=name)
         self._secrets = PodSecrets(api=api, namespace=namespace, job=job)
         self._has_unowned_secret = False
@@ -54,10 +60,9 @@ class PodSubmission:
         """The arguments of the job's script in the pod."""
         return self._secrets.arguments
 
-    def adopt(self, name: str) -> None:
+    def adopt(self, namespace: str, name: str) -> None:
         """Follow the pod of an earlier task attempt."""
-        pod = self._submitted_pod
-        self.pod = pod if pod.name == name else DriverPod(api=pod.api, namespace=pod.namespace, name=name)
+        self.pod = DriverPod(api=self._submitted_pod.api, namespace=namespace, name=name)
 
     def prepare(self, secret_settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """Create the Secrets of the job, before `spark-submit` starts.
@@ -94,7 +99,7 @@ class PodSubmission:
             _log.warning("%s The job's Secret stays for now. A later task may delete it.", error)
 
     def delete_pod(self) -> None:
-        """Delete the pod, if there may be one. A failure is logged."""
+        """Delete the pod, if there may be one. The method logs a failure."""
         if self.pod is None:
             return
         try:

@@ -1,7 +1,7 @@
 """Reads the log of a driver that ran in a YARN cluster, by the REST services of YARN.
 
-The ResourceManager names the container of the driver and its node. The node's manager has the output of the container.
-If YARN aggregates logs, the node's manager redirects to the log server (`yarn.log.server.web-service.url`). The
+The ResourceManager names the container of the driver and its node. The NodeManager has the output of the container.
+If YARN aggregates logs, the NodeManager redirects to the log server (`yarn.log.server.web-service.url`). The
 authentication for the ResourceManager is also used for these servers, because the ResourceManager names them.
 """
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _LOGS_PAGE_PATTERN = re.compile(r"(?P<node>https?://[^/\s]+)/node/containerlogs/(?P<container>container_\w+)/")
 _TIMEOUT_SECONDS = (5, 30)  # the limits for connecting and for reading
 _MAX_ANSWER_SECONDS = 60.0  # the limit for one complete answer
-# The node's manager may move a log to the aggregated logs between two requests.
+# The NodeManager may move a log to the aggregated logs between two requests.
 _TRIES, _PAUSE_SECONDS = 3, 2.0
-# The node's manager puts a header before the content of a file, and a line after it.
+# The NodeManager puts a header before the content of a file, and a line after it.
 _BEGIN, _END = "LogContents:\n", "\nEnd of LogType:"
 
 
@@ -53,7 +53,7 @@ def read_yarn_driver_log(resource_manager: str, application_id: str, auth: AuthB
     files = f"{match['node']}/ws/v1/node/containers/{match['container']}/logs"
     lines: dict[str, list[str]] = {"stderr": [], "stdout": []}
     errors = []
-    for name in ("stdout", "stderr"):  # the result of the job is in stdout
+    for name in ("stdout", "stderr"):  # stdout has the result, so its error is raised
         try:
             lines[name] = _lines(_get_with_retries(f"{files}/{name}?size=-{MAX_BYTES}", auth))
         except DriverLogError as error:
@@ -100,6 +100,6 @@ def _get(url: str, auth: AuthBase | None) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a log file, without the header and the last line that the node's manager adds."""
+    """Return the lines of a log file, without the header and the last line that the NodeManager adds."""
     _, begin, content = text.partition(_BEGIN)
     return lines_of(content.rpartition(_END)[0] if begin and _END in content else text)

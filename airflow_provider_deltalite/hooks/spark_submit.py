@@ -100,6 +100,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
     _yarn_id_of_job: str | None = None
     _pod_submission: PodSubmission | None = None
     _has_read_driver_output = False
+    _is_killed = False
 
     def __init__(
         self,
@@ -310,7 +311,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         if self._pod_submission is not None:
             return None if self._pod_submission.pod is None else self._pod_submission.pod.read_log
         application = self._yarn_application_id
-        address = self.resource_manager or self._reports.tracking_address
+        address = self.resource_manager or self._reports.proxy_address
         if not self._is_yarn_cluster_mode or application is None or address is None:
             return None
         # An address from the output of spark-submit gets no credentials.
@@ -354,7 +355,9 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         if nonce is not None and self.launch.in_cluster:
             self._output.expect_nonce(nonce)
         if self._pod_submission is not None:
-            self._pod_submission.adopt(external_id.partition(":")[2])
+            namespace, _, pod = external_id.partition(":")
+            self._connection["namespace"] = namespace  # the base class polls there
+            self._pod_submission.adopt(namespace, pod)
         elif self._is_yarn_cluster_mode and self._yarn_id_of_job != external_id:
             self._yarn_id_of_job = external_id
             if self._on_start is not None:
@@ -429,10 +432,11 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         return application
 
     def on_kill(self) -> None:
-        """Kill the job.
+        """Kill the job, also one that the main thread is about to submit.
 
         A driver on this worker gets SIGTERM and three seconds first, so that it removes its uncommitted files.
         """
+        self._is_killed = True
         running = self._submit_sp if self._submit_sp and self._submit_sp.poll() is None else None
         processes = process_tree(running.pid) if running else []
         if running and not self.launch.in_cluster:
@@ -468,9 +472,12 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         return phase
 
     def _delete_driver_pod(self) -> None:
-        """Read the output of a pod that succeeded, then delete it. The base class calls this when the job has ended."""
+        """Read the output of a pod that succeeded, then delete it. The base class calls this when the job has ended.
+
+        A pod stays if its output cannot be read, because it may be the only place that has the result.
+        """
         self.read_driver_output()
-        if self._pod_submission is not None:
+        if self._pod_submission is not None and self._has_read_driver_output:
             self._pod_submission.delete_pod()
 
     def _get_spark_binary_path(self) -> list[str]:
@@ -483,6 +490,8 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             options_file = Path(self._job.settings).with_name(f"{_JVM_OPTIONS}.args")
             environ[_JVM_OPTIONS] = write_java_options(options, options_file)
         self._env = default_spark_home(self.launch) | default_python(self.launch, self._conf) | environ
+        if self._is_killed:
+            raise AirflowException("The task was stopped before it submitted its job.")
         return command
 
     def _build_spark_common_args(self) -> list[str]:

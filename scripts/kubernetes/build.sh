@@ -60,7 +60,7 @@ chown 185:0 "$root/home/spark" "$root/opt/work"
 .venv/bin/python "$SOURCES/pack_image.py" "$TARGET/images/pause" localhost/pause:1 "$TARGET/images/pause.tar" \
     --entrypoint /pause
 .venv/bin/python "$SOURCES/pack_image.py" "$root" localhost/spark:1 "$TARGET/images/spark.tar" \
-    --entrypoint /opt/entrypoint.sh --user 185 --workdir /opt/work --env HOME=/home/spark --env SPARK_HOME=/opt/spark \
+    --entrypoint /opt/entrypoint.sh --user 185 --workdir /opt/work --env LANG=C.UTF-8 --env HOME=/home/spark --env SPARK_HOME=/opt/spark \
     --env JAVA_HOME=/usr/lib/jvm/java-17-openjdk-amd64
 rm -rf "$root"
 echo "$stamp" >"$TARGET/.done"

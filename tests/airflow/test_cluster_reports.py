@@ -27,7 +27,7 @@ def test_the_exit_code_is_read_only_from_a_report_of_the_cluster(line, is_yarn, 
     assert reports.exit_code == exit_code
 
 
-def test_the_last_exit_code_and_the_first_tracking_address_are_used():
+def test_the_last_exit_code_and_the_first_proxy_address_are_used():
     reports = ClusterReports(is_yarn=True)
     for line in (
         "User application exited with status 60",
@@ -38,4 +38,4 @@ def test_the_last_exit_code_and_the_first_tracking_address_are_used():
         "at org.apache.spark.deploy.yarn.Client",
     ):
         reports.read(line)
-    assert (reports.exit_code, reports.tracking_address) == (61, "http://rm:8088")
+    assert (reports.exit_code, reports.proxy_address) == (61, "http://rm:8088")

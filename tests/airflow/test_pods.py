@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from itertools import pairwise
@@ -11,6 +12,8 @@ import pytest
 from airflow.providers.cncf.kubernetes import kube_client
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
+from airflow_provider_deltalite.clusters import pod_submission
+from airflow_provider_deltalite.clusters.driver_pod import pod_name
 from airflow_provider_deltalite.clusters.kubernetes_api import KubernetesError
 from airflow_provider_deltalite.clusters.pod_secrets import PodSecrets
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
@@ -28,8 +31,7 @@ PRINT_POD_NAME = f"print('26/01/01 00:00:00 INFO LoggingPodStatusWatcherImpl: po
 def operator(table, *, conf=None, **parameters) -> DeltaWriteOperator:
     """The task `load`, whose pod has the name `POD`."""
     defaults = {"task_id": "load", "table": str(table), "source": {"format": "csv", "path": "/in"}, "retries": 2}
-    settings = {"spark.kubernetes.driver.pod.name": POD, **(conf or {})}
-    return DeltaWriteOperator(**{**defaults, "shared_folder": True, "conf": settings, **parameters})
+    return DeltaWriteOperator(**{**defaults, "shared_folder": True, "conf": conf, **parameters})
 
 
 def commit(table, version=1, txn=0) -> None:
@@ -58,6 +60,7 @@ def kubernetes(spark_submit, monkeypatch, table):
     """A stand-in for the API of the Kubernetes cluster that the connection names. The table exists and is empty."""
     client = KubernetesClient(POD)
     monkeypatch.setattr(kube_client, "get_kube_client", lambda *_, **__: client)
+    monkeypatch.setattr(pod_submission, "pod_name", lambda *_: POD)
     monkeypatch.setattr(time, "sleep", lambda _seconds: None)
     extra = {"deploy-mode": "cluster", "namespace": NAMESPACE}
     connection = {"conn_type": "spark", "host": "k8s://https://k8s:443", "extra": extra}
@@ -94,14 +97,14 @@ def test_the_pod_gets_its_job_from_secrets_and_owns_the_secret_of_the_request(ta
     job_files, library_files = (kubernetes.files_of(f"deltalite-{kind}-") for kind in ("job", "library"))
     assert json.loads(job_files["request.json"])["table"] == str(table)
     assert job_files["java.args"] == b'"-Dspark.hadoop.fs.s3a.secret.key=planted \\"value\\""\n'
-    assert job_files["env.DB_PASSWORD"] == b"planted-variable"
+    assert job_files["driver.DB_PASSWORD"] == b"planted-variable"
     assert len([name for name in library_files if name.endswith(".zip")]) == 1 and "zipped_job.py" in library_files
     settings, argv = settings_of(spark_submit.argv), spark_submit.argv
     assert argv[-3:] == ["local:///etc/deltalite/library/zipped_job.py", "write", "/etc/deltalite/job/request.json"]
     assert settings["spark.driver.defaultJavaOptions"] == "-Dmine=1 @/etc/deltalite/job/java.args"
     assert "planted" not in " ".join(argv)
     (secret_name,) = [name for name in kubernetes.secrets if name.startswith("deltalite-job-")]
-    assert settings["spark.kubernetes.driver.secretKeyRef.DB_PASSWORD"] == f"{secret_name}:env.DB_PASSWORD"
+    assert settings["spark.kubernetes.driver.secretKeyRef.DB_PASSWORD"] == f"{secret_name}:driver.DB_PASSWORD"
     assert settings[f"spark.kubernetes.driver.secrets.{secret_name}"] == "/etc/deltalite/job"
     owner = {"apiVersion": "v1", "kind": "Pod", "name": POD, "uid": UID}
     assert kubernetes.secrets[secret_name].metadata.owner_references == [owner]
@@ -238,6 +241,52 @@ def test_a_cluster_that_does_not_answer_is_asked_again_by_a_retry(table, spark_s
     assert not spark_submit.was_called
 
 
+def test_a_pod_stays_if_its_log_cannot_be_read_because_a_retry_may_need_it(table, context, kubernetes, capsys):
+    kubernetes.forbidden = {"read_namespaced_pod_log"}
+    kubernetes.phases = ["Running", commit_and_succeed(table)]
+    assert operator(table).execute(context)["version"] == 1
+    assert kubernetes.deleted_pods == []
+    assert "Could not read the log of the driver" in capsys.readouterr().out
+
+
+def test_a_task_that_is_stopped_while_it_creates_the_secrets_submits_nothing(table, spark_submit, context, kubernetes):
+    load = operator(table)
+    kubernetes.before_secret = load.on_kill
+    kubernetes.phases = [None]
+    with pytest.raises(AirflowException, match="stopped before it submitted"):
+        load.execute(context)
+    assert not spark_submit.was_called
+    assert [name for name in kubernetes.secrets if name.startswith("deltalite-job-")] == []
+
+
+def test_a_pod_name_of_the_user_is_rejected(table, spark_submit, context, kubernetes):
+    with pytest.raises(AirflowFailException, match=r"spark\.kubernetes\.driver\.pod\.name"):
+        operator(table, conf={"spark.kubernetes.driver.pod.name": "nightly"}).execute(context)
+    assert not spark_submit.was_called
+
+
+@pytest.mark.parametrize("application", ["Tägliche Umsätze 2026.load (deltalite write)", "", "x" * 200])
+def test_the_name_of_a_pod_is_valid_as_a_host_name(application):
+    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{,61}[a-z0-9])?", pod_name(application, "0123456789abcdef"))
+
+
+def test_secret_options_and_variables_of_driver_and_executors_stay_apart_and_hidden(
+    table, spark_submit, context, kubernetes
+):
+    kubernetes.phases = ["Running", commit_and_succeed(table)]
+    conf = {
+        "spark.driver.defaultJavaOptions": "-Dx.password=planted-option",
+        "spark.kubernetes.driverEnv.DB_PASSWORD": "planted-driver",
+        "spark.executorEnv.DB_PASSWORD": "planted-executor",
+    }
+    operator(table, conf=conf).execute(context)
+    job = kubernetes.files_of("deltalite-job-")
+    assert job["java.args"] == b'"-Dx.password=planted-option"\n'
+    assert (job["driver.DB_PASSWORD"], job["executor.DB_PASSWORD"]) == (b"planted-driver", b"planted-executor")
+    assert "planted" not in " ".join(spark_submit.argv)
+
+
+@since_3_3
 def test_a_changed_library_in_the_cluster_is_not_run(table, spark_submit, context, kubernetes):
     kubernetes.phases = ["Running", commit_and_succeed(table)]
     operator(table).execute(context)

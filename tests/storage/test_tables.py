@@ -204,7 +204,7 @@ def test_a_killed_first_write_does_not_block_the_next_write(spark, table):
     folder = folder_of(spark, table)
     with suppress(KeyboardInterrupt), StagedWrite(folder, WriteLayout(partition_columns=())) as killed:
         killed.write(spark.range(3), TableSchema(logical=from_spark(spark.range(1).schema)), [])
-        killed.leave()
+        killed.keep_all()
         raise KeyboardInterrupt
     assert folder.names() != []
     assert write_rows(spark, table, "SELECT 1 AS id").version == 0

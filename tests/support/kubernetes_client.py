@@ -22,7 +22,7 @@ class KubernetesClient:
     An item of `phases` is a phase of the pod, a function that returns one, or None for a missing pod. Each read of the
     pod returns the next phase, and the last phase stays. `log` is the log of the pod, or None if it cannot be read.
     `forbidden` are the names of the methods that the account may not call. `rejection` is the HTTP status of the answer
-    to every request for a new Secret.
+    to every request for a new Secret. `before_secret` is called before each of these requests.
     """
 
     def __init__(self, pod_name: str) -> None:
@@ -32,6 +32,7 @@ class KubernetesClient:
         self.exit_code = 0
         self.forbidden: set[str] = set()
         self.rejection: int | None = None
+        self.before_secret: Callable[[], None] = lambda: None
         self.deleted_pods: list[str] = []
         self.secrets: dict[str, SimpleNamespace] = {}
 
@@ -82,6 +83,7 @@ class KubernetesClient:
     def create_namespaced_secret(self, namespace: str, body: dict[str, Any], **_: Any) -> None:
         """Create a Secret."""
         self._check("create_namespaced_secret", namespace)
+        self.before_secret()
         name = body["metadata"]["name"]
         if self.rejection is not None:
             raise _error(self.rejection, f'cannot create secrets "{name}"')

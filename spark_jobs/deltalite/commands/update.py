@@ -55,7 +55,9 @@ def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot) -> Iterat
 
 def _operation(request: UpdateRequest, change: RowChange, written: WrittenChange | None) -> Operation:
     updated_rows = 0 if change.touched is None else change.touched.changed_row_count
-    copied_rows = 0 if written is None or not written.rewritten_rows else written.rewritten_rows - updated_rows
+    copied_rows = (
+        0 if written is None or not written.rows_in_rewritten_files else written.rows_in_rewritten_files - updated_rows
+    )
     metrics = file_metrics(written) | vector_metrics(written)
     metrics |= {"numUpdatedRows": updated_rows, "numCopiedRows": copied_rows}
     return row_operation(request, OPERATION, {"predicate": predicate_parameter([request.condition])}, metrics)

@@ -1,8 +1,8 @@
 """Table properties: their keys, defaults and parsers.
 
-A key that begins with `delta.` and is not declared here is unknown. Writers reject unknown keys, as Delta does, and
-readers ignore them. All other keys belong to the user. Protocol: Table Properties (appendix); defaults as in
-delta-spark.
+A key that begins with `delta.` is unknown if this module has no `Property` for it. Writers reject unknown keys, as
+Delta does, and readers ignore them. All other keys belong to the user. Protocol: Table Properties (appendix); defaults
+as in delta-spark.
 """
 
 from __future__ import annotations
@@ -131,10 +131,11 @@ MIN_READER_VERSION = "delta.minReaderVersion"
 MIN_WRITER_VERSION = "delta.minWriterVersion"
 FEATURE_PREFIX = "delta.feature."
 CONSTRAINT_PREFIX = "delta.constraints."
-# Writers maintain these; users cannot set them.
 COLUMN_MAPPING_MAX_ID = "delta.columnMapping.maxColumnId"
 ICT_ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
 ICT_ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
+# Writers set these properties. Users cannot.
+MAINTAINED_KEYS = frozenset({COLUMN_MAPPING_MAX_ID, ICT_ENABLEMENT_VERSION, ICT_ENABLEMENT_TIMESTAMP})
 
 _DECLARED = {p.key: p for p in list(vars().values()) if isinstance(p, Property)}
 
@@ -149,8 +150,11 @@ def is_constraint(key: str) -> bool:
     return key.lower().startswith(CONSTRAINT_PREFIX)
 
 
-def may_be_set(key: str) -> bool:
-    """Whether users may set a property of this name: it is declared here, or does not begin with `delta.`."""
+def is_known_or_custom(key: str) -> bool:
+    """Whether this module has a `Property` for the key, or the key does not begin with `delta.`.
+
+    It is False for constraints, for protocol properties, and for the properties that writers maintain.
+    """
     return not key.startswith("delta.") or key in _DECLARED
 
 
@@ -165,11 +169,16 @@ def check_new_properties(properties: Mapping[str, str]) -> None:
             raise InvalidRequestError(
                 f"The table property {key} is {text!r}, which is not text.", remedy="Write property values as strings."
             )
+        if is_constraint(key) and len(key) > len(CONSTRAINT_PREFIX) and text.strip():
+            continue
         if not key.startswith("delta.") or is_protocol_property(key):
             continue
-        if key.startswith(CONSTRAINT_PREFIX) and key != CONSTRAINT_PREFIX and text.strip():
-            continue
-        if not may_be_set(key):
+        if key in MAINTAINED_KEYS:
+            raise InvalidRequestError(
+                f"Delta maintains the table property {key}, so no task can set it.",
+                remedy="Remove it from the properties.",
+            )
+        if not is_known_or_custom(key):
             raise InvalidRequestError(
                 f"Unknown table property {key}.",
                 remedy="Check the spelling. The name of a custom property must not begin with 'delta.'.",

@@ -5,8 +5,8 @@
    keeps the checkpoint that the version is built from, the commit of the checkpoint's version, and all later files.
    Without a checkpoint, cleanup deletes nothing.
 3. Cleanup first updates `_last_checkpoint` if it names a file to delete.
-4. It deletes files in the order of their versions, so a killed cleanup leaves no gap above the files that it deleted.
-   It deletes a commit before the checkpoint of its version.
+4. It deletes files in the order of their versions, so the remaining versions have no gap after a kill. It deletes a
+   commit before the checkpoint of its version.
 5. It deletes no log file if checkpoint protection forbids the deletion (`checkpoint_protection`).
 6. It deletes a sidecar if no remaining checkpoint names it and it is older than a day. The checkpoint of a younger
    sidecar may still be in progress, because a writer publishes the sidecars first.
@@ -87,8 +87,8 @@ def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) ->
     if not supports_each_version(store, _protected_versions(base, expired, protection_version)):
         if base.version < protection_version:
             _log.info(
-                "Keeping the log of %s: checkpoints before version %s are protected, and this release does not know or "
-                "support the protocol of each expired version.",
+                "Keeping the log of %s: checkpoints before version %s are protected, and this release does not "
+                "support the protocol of at least one version to delete.",
                 store.root,
                 protection_version,
             )
@@ -138,20 +138,20 @@ def _find_expired(snapshot: Snapshot, now_ms: int) -> tuple[CheckpointFiles, lis
     """
     store = snapshot.store
     timeline = Timeline(store, in_commit_times(snapshot.protocol, snapshot.metadata))
-    newest_expired = timeline.newest_at(_cutoff_ms(snapshot, now_ms))
-    if newest_expired is None:
+    cutoff_commit = timeline.newest_at(_cutoff_ms(snapshot, now_ms))
+    if cutoff_commit is None:
         return None
     names = [file.name for file in store.list_from(first_name_of(0))]
-    checkpoint = find_segment(store, newest_expired.version).checkpoint
+    checkpoint = find_segment(store, cutoff_commit.version).checkpoint
     if checkpoint is None or not expired_names(names, checkpoint.version):
         return None
     try:
-        oldest_readable = Snapshot.load(store, newest_expired.version)
+        oldest_readable = Snapshot.load(store, cutoff_commit.version)
     except UnsupportedFeatureError as error:
         _log.info(
             "Keeping the log of %s, because version %s is unreadable: %s",
             store.root,
-            newest_expired.version,
+            cutoff_commit.version,
             error.problem,
         )
         return None

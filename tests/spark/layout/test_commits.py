@@ -147,7 +147,7 @@ def test_an_optimize_gives_up_before_the_time_limit_or_after_the_last_retry(monk
 
     def gives_up(attempts, seconds):
         return command._Run(
-            spark=None, request=request, store=None, plan=None, attempts=attempts, start_s=1000.0 - seconds
+            spark=None, request=request, store=None, make_plan=None, attempts=attempts, start_s=1000.0 - seconds
         )._is_at_retry_limit
 
     assert not gives_up(attempts=2, seconds=60 - LONGEST_PAUSE - 0.1)

@@ -153,7 +153,7 @@ def test_a_cube_without_sampled_rows_is_written_in_any_order(spark, table, monke
 def test_a_row_goes_to_the_same_file_when_its_task_runs_again(spark, table):
     """Rows with equal values are spread evenly over the files, by a number that depends on the row alone."""
     write_rows(spark, table, "SELECT id, map(id, id) AS m, array(map(id, id)) AS deep FROM range(1000)")
-    order = _Order(Snapshot.load(LocalLogStore(str(table))), Curve.Z, columns=1, cubes=1, max_outputs=2)
+    order = _Order(Snapshot.load(LocalLogStore(str(table))), Curve.Z, column_count=1, cube_count=1, max_outputs=2)
     frame = delta.read(spark, str(table)).withColumn(order.values[0], F.lit(7))
     reordered_frame = frame.repartition(3, "id").sortWithinPartitions(F.desc("id"))
     shares, shares_after_reordering = (

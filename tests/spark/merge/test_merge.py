@@ -59,7 +59,7 @@ STEPS = {
         [8],
         [],
     ),
-    "only clauses for rows without a match": (
+    "only NOT MATCHED BY SOURCE clauses": (
         ["2, 'a', 0, 'x'", "9, 'a', 0, 'x'"],
         {
             "by_source": [
@@ -108,7 +108,7 @@ def test_each_clause_changes_exactly_the_rows_that_it_covers(spark, tmp_path, ki
     write_rows(spark, table, query_for(expected_rows), properties=KINDS[kind], partition_by=partition_by)
     for step, (source, clauses, new_rows, deleted_keys, keyless_inserts) in STEPS.items():
         result = merge_into(spark, table, values(NAMES, *source), ON, **clauses)
-        if step == "only clauses for rows without a match":
+        if step == "only NOT MATCHED BY SOURCE clauses":
             # Two rows have a null key. The step deletes the one that has a day.
             deleted_rows = [row for row in expected_rows if row[0] is None and row[1] is not None]
         else:
@@ -276,16 +276,16 @@ def test_non_deterministic_values_are_computed_once_for_the_table_and_its_feed(s
         "at": "current_timestamp()",
         "day": "current_date()",
     }
-    update = {name: value for name, value in assignments.items() if name != "id"}
-    stale_values = {"random": "rand()", "at": "current_timestamp()"}
+    matched_update = {name: value for name, value in assignments.items() if name != "id"}
+    by_source_update = {"random": "rand()", "at": "current_timestamp()"}
     result = merge_into(
         spark,
         table,
         query,
         ON,
-        matched=[{"update": update}],
+        matched=[{"update": matched_update}],
         inserts=[{"insert": assignments}],
-        by_source=[{"update": stale_values, "condition": "id < 5"}],
+        by_source=[{"update": by_source_update, "condition": "id < 5"}],
     )
     changed_rows = {row[1:] for row in feed(table, result.version) if row[0] in ("insert", "update_postimage")}
     new_rows = {row for row in rows(table) if row[3].year > 2000}

@@ -54,7 +54,7 @@ def test_an_updated_file_keeps_all_its_removed_rows_and_all_its_fields(store):
     table = files(("1.parquet", 10, [3]), ("2.parquet", 10, []), ("3.parquet", 10, []))
     with VectorFiles(store) as vectors:
         updates = vectors.delete_rows(table, [(0, positions(0, 9)), (2, positions(4))])
-        vectors.keep()
+        vectors.keep_committed()
     assert updates.file_numbers == [0, 2]
     assert (updates.vectors_added, updates.vectors_updated, updates.vectors_removed) == (2, 1, 1)
     first, second = updates.adds
@@ -112,7 +112,7 @@ def test_the_size_of_a_vector_file_is_limited(store, monkeypatch, size):
     deletions = [(n, positions(n, n + 1)) for n in range(5)]
     with VectorFiles(store) as vectors:
         updates = vectors.delete_rows(table, iter(deletions))
-        vectors.keep()
+        vectors.keep_committed()
     assert [deleted_rows(store, add.deletion_vector).to_pylist() for add in updates.adds] == [
         [n, n + 1] for n in range(5)
     ]
@@ -127,7 +127,7 @@ def test_uncommitted_vectors_are_removed_and_committed_vectors_stay(store):
     assert vectors_in(store) == []
     with VectorFiles(store) as vectors:
         vectors.delete_rows(table, [(0, positions(1))])
-        vectors.leave()
+        vectors.keep_all()
     assert len(vectors_in(store)) == 1
 
 

@@ -66,6 +66,18 @@ def test_the_error_names_the_key_of_an_unreadable_new_property(key, text):
     assert caught.value.remedy
 
 
+def test_the_case_of_the_constraint_prefix_does_not_matter():
+    props.check_new_properties({"delta.Constraints.positive": "id > 0"})
+    with pytest.raises(InvalidRequestError, match=r"delta\.Constraints\.empty"):
+        props.check_new_properties({"delta.Constraints.empty": " "})
+
+
+@pytest.mark.parametrize("key", [props.COLUMN_MAPPING_MAX_ID, props.ICT_ENABLEMENT_VERSION])
+def test_a_property_that_writers_maintain_cannot_be_set(key):
+    with pytest.raises(InvalidRequestError, match=f"Delta maintains the table property {key}"):
+        props.check_new_properties({key: "1"})
+
+
 def test_properties_of_the_user_are_not_checked():
     props.check_new_properties({"team": "lake", "deltalike": "x", "delta.appendOnly": "true"})
 

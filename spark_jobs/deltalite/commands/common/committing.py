@@ -1,4 +1,4 @@
-"""The last step of every command that commits: the commit, the cleanup of files, the upkeep and the result."""
+"""The last step of every command that commits: the commit, the decision which new files stay, upkeep and result."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 class PendingFiles(Protocol):
-    """Files that were written for a commit. Their owner removes them unless `keep` or `leave` is called."""
+    """Files that were written for a commit. Their owner removes them unless one of the methods is called."""
 
-    def keep(self) -> None:
-        """Keep the files, because the log refers to them."""
+    def keep_committed(self) -> None:
+        """Keep the files that the log refers to."""
 
-    def leave(self) -> None:
-        """Keep the files, because the log may refer to them."""
+    def keep_all(self) -> None:
+        """Keep all files, because it is unknown whether the log refers to them."""
 
 
 def find_earlier_result(request: CommitRequest, base: Snapshot) -> OperationResult | None:
@@ -62,12 +62,12 @@ def commit_proposal(
         outcome = commit(store, proposal)
         if not isinstance(outcome, CommittedByAnotherAttempt):
             for pending_files in files:
-                pending_files.keep()
+                pending_files.keep_committed()
     except BaseException as error:
         # Any DeltaLiteError except CommitStateUnknownError means that the commit is not in the log.
         if isinstance(error, CommitStateUnknownError) or not isinstance(error, DeltaLiteError):
             for pending_files in files:
-                pending_files.leave()
+                pending_files.keep_all()
         raise
     if isinstance(outcome, CommittedByAnotherAttempt):
         return result_of_version(store, outcome.version, outcome.app_id, proposal.metadata or proposal.base.metadata)

@@ -65,7 +65,11 @@ def _row_metrics(change: RowChange, written: WrittenChange | None) -> dict[str, 
     updated = counts["numTargetRowsMatchedUpdated"] + counts["numTargetRowsNotMatchedBySourceUpdated"]
     deleted = counts["numTargetRowsMatchedDeleted"] + counts["numTargetRowsNotMatchedBySourceDeleted"]
     output_rows = 0 if written is None else written.data_files.row_count
-    copied = written.rewritten_rows - updated - deleted if written is not None and written.rewritten_rows else 0
+    copied = (
+        written.rows_in_rewritten_files - updated - deleted
+        if written is not None and written.rows_in_rewritten_files
+        else 0
+    )
     return {
         "numTargetRowsInserted": output_rows - updated - copied,
         "numTargetRowsUpdated": updated,

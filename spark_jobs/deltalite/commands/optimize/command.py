@@ -4,7 +4,7 @@ The steps:
 
 1. Plan on a snapshot (`table_plan.py`): bins of files, grouped into batches.
 2. Write and commit each batch on the newest snapshot. A bin is dropped if another writer has changed one of its files.
-3. Replan the dropped bins, within the limits on retries and time. After that, the next run rewrites them.
+3. Replan the dropped bins until a limit on retries or time is reached. The next run rewrites the remaining ones.
 4. Record the run's `txn` in the last commit, or in a separate commit if no bin is left to commit.
 
 If a run is killed between two commits, the next attempt continues it, because the plan leaves out optimized files.
@@ -205,7 +205,11 @@ class _Run:
         return None
 
     def _proposal(self, base: Snapshot, written: WrittenBins, dropped: _DroppedBins | None) -> Proposal:
-        """Return the proposal of a batch. Only the final proposal of the run has `dropped`, and the run's `txn`."""
+        """Return the proposal of a batch.
+
+        `dropped` is None for every proposal but the last of the run. Only the last one has the run's `txn`, and records
+        the number of dropped files.
+        """
         return Proposal(
             base=BaseState.of(base),
             operation=self._operation(written.adds, written.removes, dropped),

@@ -60,12 +60,12 @@ class VectorFiles:
             with suppress(DeltaLiteError):  # a vacuum deletes the files that remain
                 self._store.delete(name)
 
-    def keep(self) -> None:
+    def keep_committed(self) -> None:
         """Keep the files, because the log refers to them."""
         self._uncommitted_names.clear()
 
-    def leave(self) -> None:
-        """Keep the files, because the log may refer to them."""
+    def keep_all(self) -> None:
+        """Keep the files, because it is unknown whether the log refers to them."""
         self._uncommitted_names.clear()
 
     def delete_rows(self, files: pa.Table, deletions: Iterable[tuple[int, pa.Int64Array]]) -> NewVectors:

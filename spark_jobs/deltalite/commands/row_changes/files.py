@@ -99,7 +99,9 @@ class _Writer:
         data_files = self._write_data_files(touched, inserts)
         vectors = self._soft_delete(touched) if touched is not None and self._uses_vectors else None
         removed_files = pa.concat_tables([self._change.whole_files, *self._removed_touched_files(touched, vectors)])
-        rewritten_rows = 0 if touched is None or self._uses_vectors else live_row_count(self._base.store, touched.files)
+        rows_in_rewritten_files = (
+            0 if touched is None or self._uses_vectors else live_row_count(self._base.store, touched.files)
+        )
         changes: tuple[AddCDCFile, ...] = ()
         if needs_change_files and touched is not None:
             changes = self._write_change_files(touched.rows, inserts)
@@ -111,7 +113,7 @@ class _Writer:
             files=(self._staging, self._vectors),
             data_files=data_files,
             vectors=vectors or NewVectors(),
-            rewritten_rows=rewritten_rows,
+            rows_in_rewritten_files=rows_in_rewritten_files,
         )
 
     def _needs_change_files(self) -> bool:

@@ -75,7 +75,7 @@ class RowChange:
 class WrittenChange:
     """The actions of the commit and their files. `target` is the table with updated IDENTITY high-water marks.
 
-    `rewritten_rows` is the number of live rows that the rewritten files held before.
+    `rows_in_rewritten_files` is the number of live rows before the change. It is 0 with deletion vectors.
     """
 
     target: WriteTarget
@@ -85,7 +85,7 @@ class WrittenChange:
     files: tuple[PendingFiles, ...]
     data_files: PublishedFiles
     vectors: NewVectors
-    rewritten_rows: int
+    rows_in_rewritten_files: int
 
 
 def uses_deletion_vectors(base: Snapshot) -> bool:

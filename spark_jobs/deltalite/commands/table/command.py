@@ -6,11 +6,12 @@ The steps:
 2. Compare the table with the declaration. If there is no difference, commit nothing.
 3. Check the expressions of the table. If a rule is new, check the rows of the table too.
 4. If the table gets row tracking, give row ids to its files (`row_id_backfill`). If it drops a feature, rewrite the
-   files that need the feature (`feature_drop`).
+   files that need the feature (`feature_drop`). Both make separate commits. Then repeat steps 2 and 3 on the new
+   snapshot.
 5. Commit the protocol and the metadata in one version.
 
-Steps 3 and 5 use the same snapshot. A commit that adds rows after the check of step 3 conflicts, and the command
-replans. delta-spark: CreateDeltaTableCommand and the commands in alterDeltaTableCommands.
+The last check of step 3 and the commit of step 5 use the same snapshot. A commit that adds rows after the check
+conflicts, and the command replans. delta-spark: CreateDeltaTableCommand and the commands in alterDeltaTableCommands.
 """
 
 from __future__ import annotations

@@ -31,24 +31,20 @@ from deltalite.protocol.feature_dropping import droppable_features, enabling_pro
 from deltalite.protocol.feature_enabling import RequestedProtocol, protocol_for, requested_protocol, stored_properties
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.properties import (
-    COLUMN_MAPPING_MAX_ID,
     CONSTRAINT_PREFIX,
-    ICT_ENABLEMENT_TIMESTAMP,
-    ICT_ENABLEMENT_VERSION,
+    MAINTAINED_KEYS,
     check_manifests_are_possible,
     check_new_properties,
     is_constraint,
+    is_known_or_custom,
     is_protocol_property,
-    may_be_set,
 )
 from deltalite.protocol.row_tracking import COMMIT_VERSION_COLUMN, ROW_ID_COLUMN
 from deltalite.protocol.schema import StructType, schema_to_json
 from deltalite.requests import TableRequest
 from deltalite.snapshot import Snapshot
 
-_MAINTAINED_PROPERTIES = frozenset(
-    {COLUMN_MAPPING_MAX_ID, COMMIT_VERSION_COLUMN, ICT_ENABLEMENT_TIMESTAMP, ICT_ENABLEMENT_VERSION, ROW_ID_COLUMN}
-)
+_MAINTAINED_PROPERTIES = MAINTAINED_KEYS | {COMMIT_VERSION_COLUMN, ROW_ID_COLUMN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +283,9 @@ def _check_partition_columns(request: TableRequest, declaration: StructType) -> 
 
 
 def _check_unset_properties(request: TableRequest, base: Snapshot) -> None:
-    unknown_keys = (key for key in request.unset_properties if key not in base.configuration and not may_be_set(key))
+    unknown_keys = (
+        key for key in request.unset_properties if key not in base.configuration and not is_known_or_custom(key)
+    )
     key = next(unknown_keys, None)
     if key is not None:
         raise InvalidRequestError(

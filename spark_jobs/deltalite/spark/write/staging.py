@@ -171,12 +171,15 @@ class StagedWrite:
         for created_folder in self._created_folders:
             folder.remove_if_empty(created_folder)
 
-    def keep(self) -> None:
+    def keep_committed(self) -> None:
         """Keep the published files, because the log refers to them."""
         self._keeps_files = True
 
-    def leave(self) -> None:
-        """Keep all files, because the log may refer to them. A killed process leaves the same state."""
+    def keep_all(self) -> None:
+        """Keep all files, because it is unknown whether the log refers to them.
+
+        A killed process leaves the same state.
+        """
         self._keeps_files = self._keeps_staging = True
         self._staged_names.clear()
 

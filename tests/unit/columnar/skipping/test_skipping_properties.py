@@ -1,4 +1,6 @@
-"""Data skipping never loses a row: an evaluator that knows only rows checks it on random files and predicates.
+"""Data skipping never loses a row.
+
+The tests evaluate random predicates on every row, without statistics. Skipping must keep each file with a matching row.
 
 Each case has a random schema, rows, a predicate and a writer. Partition values have several spellings. Statistics may
 be truncated, rounded, wide or missing. Columns may be renamed or widened. The library computes its statistics from
@@ -153,9 +155,9 @@ def foreign_stats(draw, shape, rows, deleted):
     for path, kind in shape.leaves.items():
         is_written = [draw(DIGITS) > 0 for _ in range(3)]
         values = [row[path] for row in rows if row[path] is not None]
-        counted = len(rows) - len(values) if kind.is_comparable else draw(DIGITS)
+        null_count = len(rows) - len(values) if kind.is_comparable else draw(DIGITS)
         bounds = bounds_of(values, kind, writer)
-        for keep, target, value in zip(is_written, (low, high, nulls), (*bounds, counted), strict=True):
+        for keep, target, value in zip(is_written, (low, high, nulls), (*bounds, null_count), strict=True):
             if keep and value is not None:
                 set_at(target, physical[path], value)
     fields = {
@@ -358,7 +360,7 @@ def test_row_groups_are_skipped_only_without_a_selected_row(name):
     check_case()
 
 
-def test_a_row_group_with_bounds_that_omit_nan_is_read_for_a_greater_predicate():
+def test_a_row_group_with_bounds_that_omit_nan_is_read_for_a_greater_than_predicate():
     rows = [{("a",): value} for value in (1.0, math.nan, 2.0, 3.0)]
     shape = Shape(
         table=TableSchema(logical=StructType((StructField("a", KINDS["double"].type),))),
