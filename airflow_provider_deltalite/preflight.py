@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from airflow.providers.apache.spark.hooks.spark_submit import ALLOWED_SPARK_BINARIES
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 
-from deltalite.errors import InvalidRequestError
+from deltalite.errors import InvalidRequestError, TableNotFoundError
 from deltalite.installation.spark import (
     PySparkFiles,
     find_java,
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 
 # The masters that spark-submit takes: org.apache.spark.deploy.SparkSubmit.prepareSubmitEnvironment.
 _MASTER_PATTERN = re.compile(r"yarn|spark://.+|k8s://.+|local(\[.+\])?|local-cluster\[.+\]")
+
+_RESOURCE_MANAGER = "the extra 'yarn_resourcemanager_webapp_address' of the connection (such as http://rm:8088)"
+NOT_TRACKED = (
+    "Submitting without tracking: a retry submits a new job, even while this one still runs. "
+    f"To let a retry join the running job, set {_RESOURCE_MANAGER}."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +111,28 @@ def check_no_local_tables(launch: Launch, addresses: Iterable[str]) -> None:
                 remedy="Use a storage that all machines reach, such as hdfs:// or s3://. If the folder is mounted on "
                 "this worker and on all nodes, set shared_folder=True.",
             )
+
+
+def check_table_exists(launch: Launch, missing_table: str | None) -> None:
+    """Raise if the table does not exist. A local table may still exist where a driver in a cluster runs.
+
+    :param missing_table: The address of a table that this worker did not find; None if it found all tables.
+    """
+    if missing_table is not None and not (launch.in_cluster and parse_location(missing_table).is_local):
+        raise TableNotFoundError(
+            f"There is no Delta table at {missing_table}, so no job was submitted.",
+            remedy="Check the address, or write the table first.",
+        )
+
+
+def check_durable_without_tracking(durable: bool | None) -> None:  # noqa: FBT001  the parameter of the operator
+    """Raise if the author set `durable` for a job in YARN that is not tracked."""
+    if durable:
+        raise InvalidRequestError(
+            "durable=True needs a tracked job, and this job in YARN is not tracked: the address of the "
+            "ResourceManager is unknown, or yarn_track_via_rm_api is False.",
+            remedy=f"Set {_RESOURCE_MANAGER}, and leave yarn_track_via_rm_api out; or leave durable out.",
+        )
 
 
 def find_missing_connectors(launch: Launch, schemes: Iterable[str], settings: Iterable[str]) -> list[str]:

@@ -38,7 +38,6 @@ from deltalite.errors import (
     InvalidRequestError,
     StorageError,
     StoragePermissionError,
-    TableNotFoundError,
     UnsupportedStorageError,
 )
 from deltalite.storage.locations import parse_location
@@ -423,8 +422,8 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     def _get_hook(self) -> DeltaSparkSubmitHook:
         """Make the hook for the shipped job. `SparkSubmitOperator.execute` adds lineage to `conf`, then calls this."""
+        from airflow_provider_deltalite import preflight
         from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
-        from airflow_provider_deltalite.preflight import check_no_local_tables
         from deltalite.redaction import secret_values
 
         parameters = self._hook_parameters()
@@ -436,43 +435,21 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         hook = DeltaSparkSubmitHook(job=self._shipped_job, **parameters)
         hook.warn_of_mixed_pyspark()
         if not self.shared_folder:
-            check_no_local_tables(hook.launch, self._addresses)
-        self._reject_missing_table(in_cluster=hook.launch.in_cluster)
+            preflight.check_no_local_tables(hook.launch, self._addresses)
+        preflight.check_table_exists(hook.launch, self._missing_table)
         hook.warn_of_missing_connectors(self._addresses)
         if hook.is_untracked_in_yarn:
-            self._switch_off_durable()
+            preflight.check_durable_without_tracking(self._durable_parameter)
+            if self.durable:
+                self.log.info(preflight.NOT_TRACKED)
+            self.durable = False
         return hook
-
-    def _reject_missing_table(self, *, in_cluster: bool) -> None:
-        """Raise if the table does not exist. A local table may still exist where a driver in a cluster runs."""
-        if self._missing_table is not None and not (in_cluster and parse_location(self._missing_table).is_local):
-            raise TableNotFoundError(
-                f"There is no Delta table at {self._missing_table}, so no job was submitted.",
-                remedy="Check the address, or write the table first.",
-            )
 
     def _link_application(self, job: JobStarted) -> None:
         hook = cast("DeltaSparkSubmitHook", self._hook)
         self._links.store_application_link(
             job, history=hook.history_server, resource_manager=hook.resource_manager, hosts=hook.ui_hosts
         )
-
-    def _switch_off_durable(self) -> None:
-        """Switch `durable` off for a job in YARN that is not tracked. Raise if the author asked for it."""
-        extra = "the extra 'yarn_resourcemanager_webapp_address' of the connection (such as http://rm:8088)"
-        if self._durable_parameter:
-            raise InvalidRequestError(
-                "durable=True needs a tracked job, and this job in YARN is not tracked: the address of the "
-                "ResourceManager is unknown, or yarn_track_via_rm_api is False.",
-                remedy=f"Set {extra}, and leave yarn_track_via_rm_api out; or leave durable out.",
-            )
-        if self.durable:
-            self.log.info(
-                "Submitting without tracking: a retry submits a new job, even while this one still runs. "
-                "To let a retry join the running job, set %s.",
-                extra,
-            )
-        self.durable = False
 
 
 def _is_missing(store: LogStore) -> bool:

@@ -123,6 +123,7 @@ def test_the_wheel_declares_the_provider_the_command_line_its_licence_and_its_ex
     assert {line.removeprefix("Provides-Extra: ") for line in headers if line.startswith("Provides-Extra")} == {
         "azure",
         "gcs",
+        "kubernetes",
         "openlineage",
         "pyspark",
         "s3",
