@@ -1,7 +1,7 @@
 """Log positions as Airflow stores them, in the state of tasks and of assets.
 
-The keys of the JSON are `version`, `mark` and `remade`. Do not rename them: running deployments have stored positions
-with these keys.
+The JSON has the keys `version`, `mark` (the digest of the commit) and `remade` (whether the table was recreated). Keep
+these names, because running deployments have stored positions with them.
 """
 
 from __future__ import annotations

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException
-from urllib3 import Retry
+from airflow.providers.common.compat.sdk import conf as airflow_settings
 
 from deltalite.errors import InvalidRequestError
 
+_RETRY_SETTING = ("kubernetes_executor", "api_client_retry_configuration")
+_RETRIES = '{"total": 6, "backoff_factor": 1}'  # urllib3 pauses for 0, 2, 4, 8, 16 and 32 seconds
 TIMEOUT_SECONDS = (5, 30)  # the limits for connecting and for reading
 CLIENT_PACKAGE_REMEDY = "Install apache-airflow-providers-cncf-kubernetes."
 _CLIENT_REMEDY = (
@@ -37,7 +40,7 @@ _PERMANENT_REMEDIES = {
 
 
 class KubernetesError(AirflowException):
-    """Kubernetes did not answer. Airflow retries the task."""
+    """Kubernetes did not answer, or could not serve a request now. Airflow retries the task."""
 
 
 def has_client() -> bool:
@@ -51,20 +54,20 @@ def has_client() -> bool:
 def load_client(conn_id: str) -> Any:
     """Return the client of the cluster that Airflow's settings name. This function sends no request.
 
-    The client repeats a request that does not reach the cluster for about a minute. It never logs bodies of requests
-    and answers, because they contain Secrets.
+    The client repeats a request that does not reach the cluster for about a minute, unless Airflow's setting
+    `[kubernetes_executor] api_client_retry_configuration` says otherwise. It never logs bodies of answers, because they
+    contain Secrets.
 
     Raises:
         InvalidRequestError: Airflow's provider for Kubernetes is not installed, or its settings name no cluster.
     """
     try:
         from airflow.providers.cncf.kubernetes import kube_client
-        from kubernetes.client import Configuration  # type: ignore[import-untyped]
 
         logging.getLogger("kubernetes.client.rest").setLevel(logging.INFO)
-        configuration = Configuration.get_default_copy()
-        configuration.retries = Retry(connect=6, read=False, status=False, backoff_factor=1)
-        Configuration.set_default(configuration)  # the client, and the one of Airflow's hook, copy it
+        if not airflow_settings.getjson(*_RETRY_SETTING, fallback={}):
+            # By default, all retries follow at once. Airflow's hook also makes clients, which read this variable.
+            os.environ[f"AIRFLOW__{'__'.join(_RETRY_SETTING).upper()}"] = _RETRIES
         return kube_client.get_kube_client()
     except ImportError as error:
         raise InvalidRequestError(

@@ -3,8 +3,8 @@
 Spark would copy these files to `spark.kubernetes.file.upload.path`, where they stay, and all settings to a ConfigMap.
 Accounts that may read ConfigMaps often may not read Secrets.
 
-- The Secret of the library is shared by all jobs of this release in the namespace. Its name contains the hash of the
-  library, so an existing one is not created again.
+- All jobs of this release in the namespace share the Secret of the library. Its name contains the hash of its files, so
+  an existing one is not created again.
 - The Secret of the job belongs to the driver's pod, so Kubernetes deletes it with the pod.
 
 A killed worker may leave the Secret of a job without an owner. A later task deletes it.
@@ -37,15 +37,17 @@ if TYPE_CHECKING:
 
 _LIBRARY_FOLDER, _JOB_FOLDER = "/etc/deltalite/library", "/etc/deltalite/job"
 _SCRIPT, _REQUEST, _JAVA_ARGUMENTS = "zipped_job.py", "request.json", "java.args"
+SCRIPT_IN_POD, REQUEST_IN_POD = f"local://{_LIBRARY_FOLDER}/{_SCRIPT}", f"{_JOB_FOLDER}/{_REQUEST}"
 _LABELS = {"app.kubernetes.io/managed-by": "airflow-provider-deltalite"}
 _JOB_LABELS = {**_LABELS, "app.kubernetes.io/component": "job"}
 # A Secret that is older than this and has no owner belongs to no running submission.
 _UNOWNED_SECONDS = 3600
 _OPTIONS_SETTING = "spark.driver.defaultJavaOptions"  # users usually set spark.driver.extraJavaOptions instead
-# The prefixes of settings that set an environment variable. The prefix on the right reads the variable from a Secret.
+# Prefixes of settings that set a variable of the environment. For each: the pods that have the variable, and the prefix
+# of the setting that reads the variable from a Secret.
 _REFERENCE_PREFIXES = {
-    "spark.kubernetes.driverEnv.": "spark.kubernetes.driver.secretKeyRef.",
-    "spark.executorEnv.": "spark.kubernetes.executor.secretKeyRef.",
+    "spark.kubernetes.driverEnv.": ("driver", "spark.kubernetes.driver.secretKeyRef."),
+    "spark.executorEnv.": ("executor", "spark.kubernetes.executor.secretKeyRef."),
 }
 _SUBMISSION_PREFIX = "spark.kubernetes."  # the prefix of settings that only spark-submit uses, such as its token
 
@@ -60,21 +62,6 @@ class PodSecrets:
     namespace: str
     job: ShippedJob
 
-    @property
-    def script_address(self) -> str:
-        """The address of the script in the pod."""
-        return f"local://{_LIBRARY_FOLDER}/{_SCRIPT}"
-
-    @property
-    def arguments(self) -> list[str]:
-        """The arguments of the script."""
-        return [Path(self.job.script).stem, self.request_path]
-
-    @property
-    def request_path(self) -> str:
-        """The path of the request in the pod."""
-        return f"{_JOB_FOLDER}/{_REQUEST}"
-
     def create(
         self, secret_settings: Mapping[str, str], public_settings: Mapping[str, str]
     ) -> tuple[dict[str, str], dict[str, str]]:
@@ -87,30 +74,10 @@ class PodSecrets:
         :raises KubernetesError: Kubernetes does not answer.
         """
         library = self._library_files()
-        files = {_REQUEST: Path(self.job.request).read_bytes()}
-        settings = {
-            f"spark.kubernetes.driver.secrets.{_library_secret_name(library)}": _LIBRARY_FOLDER,
-            f"spark.kubernetes.driver.secrets.{self._job_secret_name}": _JOB_FOLDER,
-        }
-        submission_settings: dict[str, str] = {}
-        driver_settings: dict[str, str] = {}
-        for name, value in secret_settings.items():
-            prefix = next((prefix for prefix in _REFERENCE_PREFIXES if name.startswith(prefix)), None)
-            if prefix is not None:
-                variable, reference_prefix = name.removeprefix(prefix), _REFERENCE_PREFIXES[prefix]
-                key = f"{reference_prefix.split('.')[2]}.{variable}"  # driver.NAME or executor.NAME
-                files[key] = value.encode()
-                settings[f"{reference_prefix}{variable}"] = f"{self._job_secret_name}:{key}"
-            elif name.startswith(_SUBMISSION_PREFIX):
-                submission_settings[name] = value
-            else:
-                driver_settings[name] = value
-        if driver_settings:
-            files[_JAVA_ARGUMENTS] = java_arguments_text(java_options(driver_settings)).encode()
-            argument = f"@{_JOB_FOLDER}/{_JAVA_ARGUMENTS}"
-            # Secret options are in the file.
-            options = "" if _OPTIONS_SETTING in secret_settings else public_settings.get(_OPTIONS_SETTING, "")
-            settings[_OPTIONS_SETTING] = f"{options} {argument}".strip()
+        files, settings, submission_settings = _distribute(secret_settings, public_settings, self._job_secret_name)
+        files[_REQUEST] = Path(self.job.request).read_bytes()
+        settings[f"spark.kubernetes.driver.secrets.{_library_secret_name(library)}"] = _LIBRARY_FOLDER
+        settings[f"spark.kubernetes.driver.secrets.{self._job_secret_name}"] = _JOB_FOLDER
         self._delete_unowned()
         self._create_library(library)
         self._create(self._job_secret_name, files, _JOB_LABELS)
@@ -201,6 +168,37 @@ class PodSecrets:
         except (InvalidRequestError, KubernetesError) as error:
             if not has_status(error, 404):
                 _log.warning("%s It stays in the namespace %s.", error, self.namespace)
+
+
+def _distribute(
+    secret_settings: Mapping[str, str], public_settings: Mapping[str, str], secret_name: str
+) -> tuple[dict[str, bytes], dict[str, str], dict[str, str]]:
+    """Decide for each secret setting where the driver finds it.
+
+    Returns:
+        The files of the Secret, the settings that refer to them, and the settings that only `spark-submit` can use.
+    """
+    files: dict[str, bytes] = {}
+    references: dict[str, str] = {}
+    submission_settings: dict[str, str] = {}
+    driver_settings: dict[str, str] = {}
+    for name, value in secret_settings.items():
+        prefix = next((prefix for prefix in _REFERENCE_PREFIXES if name.startswith(prefix)), None)
+        if prefix is not None:
+            variable, (role, reference_prefix) = name.removeprefix(prefix), _REFERENCE_PREFIXES[prefix]
+            key = f"{role}.{variable}"
+            files[key] = value.encode()
+            references[f"{reference_prefix}{variable}"] = f"{secret_name}:{key}"
+        elif name.startswith(_SUBMISSION_PREFIX):
+            submission_settings[name] = value
+        else:
+            driver_settings[name] = value
+    if driver_settings:
+        files[_JAVA_ARGUMENTS] = java_arguments_text(java_options(driver_settings)).encode()
+        # Options with a secret are in the file, too.
+        options = "" if _OPTIONS_SETTING in secret_settings else public_settings.get(_OPTIONS_SETTING, "")
+        references[_OPTIONS_SETTING] = f"{options} @{_JOB_FOLDER}/{_JAVA_ARGUMENTS}".strip()
+    return files, references, submission_settings
 
 
 def _library_secret_name(files: Mapping[str, bytes]) -> str:

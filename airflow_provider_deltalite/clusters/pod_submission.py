@@ -32,6 +32,8 @@ class PodSubmission:
     :raises InvalidRequestError: The settings name the pod. Two tasks with one name would delete each other's pod.
     """
 
+    pod: DriverPod | None = None  # None until a job is submitted or a pod is adopted
+
     def __init__(self, api: Any, *, namespace: str, job: ShippedJob, application: str, conf: Mapping[str, Any]) -> None:
         if _POD_SETTING in conf:
             raise InvalidRequestError(
@@ -43,22 +45,6 @@ class PodSubmission:
         self._secrets = PodSecrets(api=api, namespace=namespace, job=job)
         self._has_unowned_secret = False
         self._conf = conf
-        self.pod: DriverPod | None = None  # None until a job is submitted or a pod is adopted
-
-    @property
-    def script_address(self) -> str:
-        """The address of the job's script in the pod."""
-        return self._secrets.script_address
-
-    @property
-    def request_path(self) -> str:
-        """The path of the request in the pod."""
-        return self._secrets.request_path
-
-    @property
-    def arguments(self) -> list[str]:
-        """The arguments of the job's script in the pod."""
-        return self._secrets.arguments
 
     def adopt(self, namespace: str, name: str) -> None:
         """Follow the pod of an earlier task attempt."""
@@ -95,6 +81,7 @@ class PodSubmission:
             elif has_ended:
                 self._secrets.delete()
                 self._has_unowned_secret = False
+                self.pod = None
         except (InvalidRequestError, KubernetesError) as error:
             _log.warning("%s The job's Secret stays for now. A later task may delete it.", error)
 

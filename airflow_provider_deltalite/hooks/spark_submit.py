@@ -8,7 +8,7 @@ The base class handles arguments, connections, tracking and killing. This class 
 - the output of a driver in YARN or in a pod of Kubernetes;
 - secret settings, which go into a private file, or a Secret of Kubernetes, and not into arguments;
 - the worker's own Python interpreter, for a driver on this worker;
-- a kill that gives the driver time to clean up.
+- the identity of the driver, and a kill that gives it time to clean up (`_driver.py`).
 
 It overrides private methods of the base class. Contract tests check them.
 """
@@ -17,27 +17,22 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-import socket
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, cast
 
-import psutil
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowException
 from airflow.providers.common.compat.sdk import conf as airflow_settings
 
 from airflow_provider_deltalite.clusters.kubernetes_api import CLIENT_PACKAGE_REMEDY, has_client, load_client
+from airflow_provider_deltalite.clusters.pod_secrets import REQUEST_IN_POD, SCRIPT_IN_POD
 from airflow_provider_deltalite.clusters.pod_submission import PodSubmission
-from airflow_provider_deltalite.clusters.processes import kill, process_tree, terminate_driver
 from airflow_provider_deltalite.clusters.reports import ClusterReports
 from airflow_provider_deltalite.clusters.yarn_log import read_yarn_driver_log
-from airflow_provider_deltalite.links.delta import host_of
+from airflow_provider_deltalite.hooks._driver import DriverHook
+from airflow_provider_deltalite.hooks._spark_environment import default_python, default_spark_home, hosts_of_web_pages
 from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
 from airflow_provider_deltalite.preflight import (
     Launch,
@@ -55,7 +50,7 @@ from airflow_provider_deltalite.secrets import (
     write_private,
 )
 from deltalite.errors import InvalidRequestError
-from deltalite.installation.spark import find_spark_home, find_spark_submit
+from deltalite.installation.spark import find_spark_submit
 from deltalite.redaction import redacted, secret_values, shows_secret
 from deltalite.results import JobStarted
 from deltalite.storage.locations import parse_location
@@ -66,24 +61,16 @@ if TYPE_CHECKING:
     from airflow_provider_deltalite.shipping import ShippedJob
     from deltalite.results import JobError, OperationResult
 
-_PYTHON_VARIABLES = frozenset({"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"})
-_PYTHON_SETTINGS = frozenset({"spark.pyspark.python", "spark.pyspark.driver.python"})
 _LEVEL_SETTING = "spark.log.level"
 _WAIT_SETTING = "spark.yarn.submit.waitAppCompletion"
 _ATTEMPTS_SETTING = "spark.yarn.maxAppAttempts"
 _MODE_SETTING = "spark.submit.deployMode"
-_YARN_ID_PATTERN = re.compile(r"application_[0-9]+_[0-9]+")
 _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historyServer.address"
-# Spark takes the host in the address of its UI from these settings and variables (org.apache.spark.ui.WebUI,
-# org.apache.spark.util.Utils).
-_UI_SETTINGS = ("spark.driver.host", "spark.ui.reverseProxyUrl")
-_UI_VARIABLES = ("SPARK_PUBLIC_DNS", "SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP")
 # bin/spark-class passes the options in this variable to the JVM as arguments.
 _JVM_OPTIONS = "SPARK_SUBMIT_OPTS"
-_GRACE_SECONDS = 3.0  # Airflow kills a task that does not end within five seconds
 
 
-class DeltaSparkSubmitHook(SparkSubmitHook):
+class DeltaSparkSubmitHook(DriverHook):
     """Submit one shipped job, and keep its result, its error and its traceback.
 
     The constructor runs the preflight checks, so every hook that exists has passed them.
@@ -97,10 +84,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
     """
 
     _output_log: LevelledLog | None = None  # None unless the hook is reading output
-    _yarn_id_of_job: str | None = None
-    _pod_submission: PodSubmission | None = None
     _has_read_driver_output = False
-    _is_killed = False
 
     def __init__(
         self,
@@ -116,9 +100,10 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         try:
             super().__init__(**hook_parameters, yarn_track_via_rm_api=yarn_track_via_rm_api is not False)
             self._take_deploy_mode_from_conf()
+            self.launch = self._make_launch()
             self._yarn_track_via_rm_api = self._can_track() if yarn_track_via_rm_api is None else yarn_track_via_rm_api
             self._track_driver_via_k8s_api = (
-                self._runs_in_pod if track_driver_via_k8s_api is None else track_driver_via_k8s_api
+                self.launch.runs_in_pod if track_driver_via_k8s_api is None else track_driver_via_k8s_api
             )
             self._check_namespace()
             self._check_tracking()
@@ -133,15 +118,8 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         )
         self._on_start = on_start
         self._reports = ClusterReports(is_yarn=self._is_yarn)
-        self.launch = Launch(
-            conn_id=self._conn_id,
-            master=self._connection["master"],
-            deploy_mode=self._connection["deploy_mode"],
-            binary=self._connection["spark_binary"],
-            environ={**os.environ, **{name: str(value) for name, value in (self._env_vars or {}).items()}},
-        )
         check_launch(self.launch)
-        if self._runs_in_pod:
+        if self.launch.runs_in_pod:
             self._pod_submission = self._prepare_pod()
         else:
             self._add_files()
@@ -176,13 +154,17 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             return False
         return True
 
-    @property
-    def _runs_in_pod(self) -> bool:
-        """Whether the driver is a pod of Kubernetes."""
-        return bool(self._is_kubernetes and self._connection["deploy_mode"] == "cluster")
+    def _make_launch(self) -> Launch:
+        return Launch(
+            conn_id=self._conn_id,
+            master=self._connection["master"],
+            deploy_mode=self._connection["deploy_mode"],
+            binary=self._connection["spark_binary"],
+            environ={**os.environ, **{name: str(value) for name, value in (self._env_vars or {}).items()}},
+        )
 
     def _check_namespace(self) -> None:
-        if self._runs_in_pod and not self._connection["namespace"]:
+        if self.launch.runs_in_pod and not self._connection["namespace"]:
             raise InvalidRequestError(
                 f"The namespace of the driver's pod is unknown: the connection '{self._conn_id}' names none.",
                 remedy="Set the extra 'namespace' of the connection, or spark.kubernetes.namespace in `conf`.",
@@ -262,15 +244,6 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         """The newest lines of Spark's log that the task's log omits."""
         return self._output.omitted_lines
 
-    @property
-    def was_submitted(self) -> bool:
-        """Whether this hook started spark-submit, or joined an application that an earlier hook submitted."""
-        return self._submit_sp is not None or self._tracked_id is not None
-
-    @property
-    def _tracked_id(self) -> str | None:
-        return self._yarn_application_id or self._kubernetes_driver_pod
-
     def exit_code_of_job(self, hook_error: Exception | None = None) -> int | None:
         """Return the exit code of the job's driver; None if it is unknown.
 
@@ -294,13 +267,13 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             return
         try:
             lines = read_log()
-            self.log.info("Log of the driver of %s:", self._tracked_id)
+            self.log.info("Log of the driver of %s:", self.tracked_id)
             with self._levelled_log():
                 for line in self._output.to_log(lines, has_ended=True):
                     self.log.info(line)
             self._has_read_driver_output = True
         except Exception as error:  # noqa: BLE001  the docstring gives the reason
-            self.log.warning("Could not read the log of the driver of %s: %s", self._tracked_id, redacted(str(error)))
+            self.log.warning("Could not read the log of the driver of %s: %s", self.tracked_id, redacted(str(error)))
 
     def _driver_log_reader(self) -> Callable[[], list[str]] | None:
         """Return the function that reads the driver's log from the cluster.
@@ -318,34 +291,6 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         auth = self._resolved_yarn_rm_auth if self.resource_manager else None
         return partial(read_yarn_driver_log, address, application, auth)
 
-    @property
-    def _yarn_application_id(self) -> str | None:
-        """The YARN application of this job.
-
-        The base class sets it for each line that names an application. The first one is kept.
-        """
-        return self._yarn_id_of_job
-
-    @_yarn_application_id.setter
-    def _yarn_application_id(self, value: str | None) -> None:
-        if value is None or (self._yarn_id_of_job is None and _YARN_ID_PATTERN.fullmatch(value)):
-            self._yarn_id_of_job = value
-
-    @property
-    def _kubernetes_driver_pod(self) -> str | None:
-        """The name of this job's driver pod.
-
-        The base class sets it for each line that names a pod. Such a line about this pod shows that the pod exists, so
-        the setter makes it the owner of the job's Secret.
-        """
-        pod = None if self._pod_submission is None else self._pod_submission.pod
-        return None if pod is None else pod.name
-
-    @_kubernetes_driver_pod.setter
-    def _kubernetes_driver_pod(self, value: str | None) -> None:
-        if self._pod_submission is not None and value is not None and value == self._kubernetes_driver_pod:
-            self._pod_submission.hand_over_secrets(has_ended=False)
-
     def join(self, external_id: str, *, nonce: str | None = None) -> None:
         """Adopt a driver in a cluster, which an earlier hook may have submitted.
 
@@ -354,14 +299,8 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         """
         if nonce is not None and self.launch.in_cluster:
             self._output.expect_nonce(nonce)
-        if self._pod_submission is not None:
-            namespace, _, pod = external_id.partition(":")
-            self._connection["namespace"] = namespace  # the base class polls there
-            self._pod_submission.adopt(namespace, pod)
-        elif self._is_yarn_cluster_mode and self._yarn_id_of_job != external_id:
-            self._yarn_id_of_job = external_id
-            if self._on_start is not None:
-                self._on_start(JobStarted(application_id=external_id, ui_url=None))
+        if self.adopt_driver(external_id) and self._on_start is not None:
+            self._on_start(JobStarted(application_id=external_id, ui_url=None))
 
     @property
     def history_server(self) -> str | None:
@@ -380,15 +319,8 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
 
     @property
     def ui_hosts(self) -> frozenset[str]:
-        """The hosts that may serve the web pages of this application.
-
-        They are this worker, the master, the ResourceManager, the history server, and the hosts in Spark's settings.
-        """
-        addresses = [self.launch.master, self.resource_manager, self.history_server]
-        addresses += [self._conf.get(setting) for setting in _UI_SETTINGS]
-        addresses += [self.launch.environ.get(variable) for variable in _UI_VARIABLES]
-        hosts = {host for address in addresses if address and (host := host_of(str(address)))}
-        return frozenset(hosts | _names_of_this_worker())
+        """The hosts that may serve the web pages of this application."""
+        return hosts_of_web_pages(self.launch, self._conf, (self.resource_manager, self.history_server))
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Submit the job.
@@ -398,7 +330,7 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         :param kwargs: Parameters of ``subprocess.Popen``.
         """
         # A retry may have adopted the job of an earlier task attempt, which has failed.
-        self._yarn_id_of_job = None
+        self.forget_driver()
         self._has_read_driver_output = False
         self._output.expect_nonce(self._job.nonce)
         try:
@@ -425,51 +357,11 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
         if self._pod_submission is None:
             return application or self._job.script
         if not application:
-            self._application_args = self._pod_submission.arguments
-            return self._pod_submission.script_address
+            self._application_args = [Path(self._job.script).stem, REQUEST_IN_POD]
+            return SCRIPT_IN_POD
         self._py_files = _join_lists(self._job.library, self._py_files)
-        self._application_args = [self._pod_submission.request_path]
+        self._application_args = [REQUEST_IN_POD]
         return application
-
-    def on_kill(self) -> None:
-        """Kill the job, also one that the main thread is about to submit.
-
-        A driver on this worker gets SIGTERM and three seconds first, so that it removes its uncommitted files.
-        """
-        self._is_killed = True
-        running = self._submit_sp if self._submit_sp and self._submit_sp.poll() is None else None
-        processes = process_tree(running.pid) if running else []
-        if running and not self.launch.in_cluster:
-            terminate_driver(processes)
-            with suppress(TimeoutExpired):
-                # psutil's `wait` would take the exit code, and the thread that reads the output would not get it.
-                running.wait(_GRACE_SECONDS)
-        if self._pod_submission is None:
-            self._kill_as_airflow()
-        kill(processes)
-        if self._pod_submission is not None:
-            self._pod_submission.delete_pod()  # the last step, because spark-submit may just have created it
-            self._run_post_submit_commands()
-
-    def _kill_as_airflow(self) -> None:
-        """Kill spark-submit, and the application in YARN if there is one. A missing `yarn` program causes a warning."""
-        try:
-            super().on_kill()
-        except FileNotFoundError as error:
-            self.log.warning(
-                "Could not kill %s: this worker has no program '%s'. The application may still run.",
-                self._yarn_application_id,
-                error.filename,
-            )
-
-    def _poll_k8s_driver_via_api(self) -> str | None:
-        """Wait until the pod has ended, and return its phase."""
-        phase: str | None = super()._poll_k8s_driver_via_api()
-        if phase is None:
-            raise AirflowException(
-                f"The driver's pod {self._kubernetes_driver_pod} no longer exists. Someone deleted it."
-            )
-        return phase
 
     def _delete_driver_pod(self) -> None:
         """Read the output of a pod that succeeded, then delete it. The base class calls this when the job has ended.
@@ -537,37 +429,6 @@ class DeltaSparkSubmitHook(SparkSubmitHook):
             yield
         finally:
             self._output_log = None
-
-
-def default_spark_home(launch: Launch) -> dict[str, str]:
-    """Return the environment variable SPARK_HOME in cluster mode; empty in client mode, or if the variable is set.
-
-    A `spark-submit` that pip installed asks a Python for the folder of Spark. In client mode, `default_python` names
-    this worker's Python. In cluster mode, it would be the `python3` on the PATH, which may be another one.
-    """
-    if not launch.in_cluster or "SPARK_HOME" in launch.environ:
-        return {}
-    return {"SPARK_HOME": str(find_spark_home(launch.binary, launch.environ))}
-
-
-def default_python(launch: Launch, conf: Mapping[str, object]) -> dict[str, str]:
-    """Return the environment variable that makes Spark use this worker's Python; empty if the user names a Python.
-
-    An environment variable has the lowest precedence of all ways to name an interpreter.
-
-    - With a local master, the driver and the executors use it.
-    - In client mode, only the driver uses it, because executors have other paths.
-    - In cluster mode there is no variable, because no Python of the job runs on this worker.
-    """
-    if launch.in_cluster or _PYTHON_VARIABLES & set(launch.environ) or _PYTHON_SETTINGS & set(conf):
-        return {}
-    return {"PYSPARK_PYTHON" if launch.is_local else "PYSPARK_DRIVER_PYTHON": sys.executable}
-
-
-def _names_of_this_worker() -> set[str]:
-    interfaces = psutil.net_if_addrs().values()
-    ip_addresses = {entry.address.partition("%")[0] for interface in interfaces for entry in interface}
-    return {"localhost", socket.gethostname(), socket.getfqdn(), *ip_addresses}
 
 
 def _join_lists(*lists: str | None) -> str:

@@ -31,7 +31,7 @@ class StoredPosition:
         return self._state is not None
 
     def get(self, request: Mapping[str, Any]) -> LogPosition | None:
-        """Return the position that was stored for `request`; None if there is none.
+        """Return the position that was stored for `request`; None if no position was stored.
 
         A position of another request is ignored, with a warning.
 

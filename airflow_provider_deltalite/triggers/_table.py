@@ -256,7 +256,7 @@ class DeltaTableTrigger(BaseEventTrigger):
         return f"deltalite:position:{hashlib.sha256(request.encode()).hexdigest()[:32]}"
 
     async def _load_saved(self) -> object:
-        """Return the stored value; None if there is none. Retry until Airflow answers: a guess could skip commits."""
+        """Return the stored value, or None. Retry until Airflow answers, because a guess could skip commits."""
         while True:
             try:
                 saved_value: object = await self._call_asset_state_store("get", self._position_key)

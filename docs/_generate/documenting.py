@@ -34,7 +34,7 @@ def code(text: str) -> str:
 
 
 def import_object(dotted_name: str) -> Any:
-    """Return the object with a dotted name. Raises ImportError or AttributeError if there is none."""
+    """Return the object with a dotted name. Raises ImportError or AttributeError if the name does not exist."""
     module, _, name = dotted_name.rpartition(".")
     return getattr(importlib.import_module(module), name)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from contextlib import suppress
 
 import psutil
-from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_deltalite.hooks import spark_submit as hooks
+from airflow_provider_deltalite.hooks import _driver
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from tests.support.background_tasks import BackgroundTask
 
 # A parent process starts the driver and returns the driver's exit code. The parent process of spark-submit is a JVM.
 START_DRIVER = """
@@ -53,28 +52,18 @@ def run_and_kill(table, spark_submit, context, tmp_path, driver):
     paths = {name: str(tmp_path / name) for name in ("cleaned", "ready", "pids")}
     spark_submit.set_script(START_DRIVER.format(driver=driver.format(**paths), pids=paths["pids"]))
     task = DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"})
-    task_errors = []
-
-    def run():
+    with BackgroundTask(lambda: task.execute(context)) as background:
+        wait_until(lambda: (tmp_path / "ready").exists() and (tmp_path / "pids").exists())
+        processes = [psutil.Process(int(pid)) for pid in (tmp_path / "pids").read_text().split()]
         try:
-            task.execute(context)
-        except AirflowException as error:
-            task_errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    wait_until(lambda: (tmp_path / "ready").exists() and (tmp_path / "pids").exists())
-    processes = [psutil.Process(int(pid)) for pid in (tmp_path / "pids").read_text().split()]
-    try:
-        task.on_kill()
-        thread.join(timeout=30)
-        assert not thread.is_alive()
-        _, survivors = psutil.wait_procs(processes, timeout=10)
-    finally:
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-    return survivors, task_errors
+            task.on_kill()
+            background.wait(30)
+            _, survivors = psutil.wait_procs(processes, timeout=10)
+        finally:
+            for process in processes:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+    return survivors, background.errors
 
 
 def test_the_driver_gets_sigterm_and_cleans_up(table, spark_submit, context, tmp_path):
@@ -87,7 +76,7 @@ def test_the_driver_gets_sigterm_and_cleans_up(table, spark_submit, context, tmp
 def test_a_driver_that_ignores_sigterm_is_killed_with_its_parent_process(
     table, spark_submit, context, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(hooks, "_GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(_driver, "_GRACE_SECONDS", 0.3)
     survivors, task_errors = run_and_kill(table, spark_submit, context, tmp_path, DRIVER_THAT_HANGS)
     assert survivors == []
     assert len(task_errors) == 1

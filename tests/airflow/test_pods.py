@@ -21,6 +21,7 @@ from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from airflow_provider_deltalite.shipping import ship_job
 from deltalite.results import error_marker
 from tests.support.airflow_versions import since_3_3
+from tests.support.background_tasks import BackgroundTask
 from tests.support.kubernetes_client import NAMESPACE, UID, KubernetesClient
 from tests.support.stand_in_jobs import APP_ID, job_that_commits
 
@@ -60,6 +61,7 @@ def kubernetes(spark_submit, monkeypatch, table):
     """A stand-in for the API of the Kubernetes cluster that the connection names. The table exists and is empty."""
     client = KubernetesClient(POD)
     monkeypatch.setattr(kube_client, "get_kube_client", lambda *_, **__: client)
+    monkeypatch.setenv("AIRFLOW__KUBERNETES_EXECUTOR__API_CLIENT_RETRY_CONFIGURATION", "{}")
     monkeypatch.setattr(pod_submission, "pod_name", lambda *_: POD)
     monkeypatch.setattr(time, "sleep", lambda _seconds: None)
     extra = {"deploy-mode": "cluster", "namespace": NAMESPACE}
@@ -156,12 +158,15 @@ def test_without_tracking_the_exit_code_in_the_output_of_spark_submit_decides(ta
     assert operator(table, track_driver_via_k8s_api=False).execute(context)["version"] == 1
 
 
-def test_a_submission_that_creates_no_pod_leaves_no_request_in_the_cluster(table, spark_submit, context, kubernetes):
+def test_a_submission_that_creates_no_pod_leaves_no_request_and_reads_no_log(
+    table, spark_submit, context, kubernetes, capsys
+):
     kubernetes.phases = [None]
     spark_submit.set_script("sys.exit(1)")
     with pytest.raises(DeltaJobError):
         operator(table).execute(context)
     assert [name for name in kubernetes.secrets if name.startswith("deltalite-job-")] == []
+    assert "Could not read the log of the driver" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("is_tracked", [True, False])
@@ -171,24 +176,15 @@ def test_a_kill_deletes_the_pod_that_the_worker_named_and_no_other(
     print_other_pod_name = "print('INFO LoggingPodStatusWatcherImpl: pod name: of-another-job-driver', flush=True)\n"
     sleep_code = "" if is_tracked else "import time; time.sleep(600)"
     spark_submit.set_script(f"{print_other_pod_name}{sleep_code}")
-    load, task_errors = operator(table, track_driver_via_k8s_api=is_tracked), []
+    load = operator(table, track_driver_via_k8s_api=is_tracked)
     kubernetes.phases = ["Running"]
-
-    def run():
-        try:
-            load.execute(context)
-        except AirflowException as error:
-            task_errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    # The fixture replaces `time.sleep`, so this thread waits for an event that is never set.
-    never_set, deadline = threading.Event(), time.monotonic() + 60
-    while not spark_submit.was_called and time.monotonic() < deadline:
-        never_set.wait(0.02)
-    load.on_kill()
-    thread.join(timeout=30)
-    assert not thread.is_alive() and len(task_errors) == 1
+    with BackgroundTask(lambda: load.execute(context)) as background:
+        # The fixture replaces `time.sleep`, so this thread waits for an event that is never set.
+        never_set, deadline = threading.Event(), time.monotonic() + 60
+        while not spark_submit.was_called and time.monotonic() < deadline:
+            never_set.wait(0.02)
+        load.on_kill()
+    assert len(background.errors) == 1
     assert kubernetes.deleted_pods == [POD]
 
 

@@ -11,7 +11,8 @@ import pytest
 from airflow.providers.apache.spark.hooks import spark_submit as hooks
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 
-from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook, default_python, default_spark_home
+from airflow_provider_deltalite.hooks._spark_environment import default_python, default_spark_home
+from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
 from airflow_provider_deltalite.preflight import Launch, check_launch, find_missing_connectors, find_mixed_pyspark
 from airflow_provider_deltalite.shipping import ShippedJob
 from deltalite.errors import InvalidRequestError

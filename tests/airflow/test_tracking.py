@@ -16,6 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator, DeltaWriteOperator
 from tests.support.airflow_versions import since_3_3
+from tests.support.background_tasks import BackgroundTask
 from tests.support.stand_in_jobs import APP_ID, job_that_commits
 
 YARN_ID = "application_1700000000000_0001"
@@ -261,22 +262,13 @@ def test_a_kill_of_an_untracked_job_in_yarn_ends_spark_submit_and_the_applicatio
         yarn_program = spark_submit.program.parent / "yarn"
         yarn_program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path / "yarn_arguments"}\n')
         yarn_program.chmod(0o755)
-    load, task_errors = operator(table), []
-
-    def run():
-        try:
-            load.execute(context)
-        except DeltaJobError as error:
-            task_errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    deadline = time.monotonic() + 60
-    while not (load._hook and load._hook._yarn_application_id) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    load.on_kill()
-    thread.join(timeout=30)
-    assert not thread.is_alive() and len(task_errors) == 1
+    load = operator(table)
+    with BackgroundTask(lambda: load.execute(context)) as background:
+        deadline = time.monotonic() + 60
+        while not (load._hook and load._hook._yarn_application_id) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        load.on_kill()
+    assert [type(error) for error in background.errors] == [DeltaJobError]
     if has_yarn_program:
         assert (tmp_path / "yarn_arguments").read_text() == f"application -kill {YARN_ID}\n"
     else:

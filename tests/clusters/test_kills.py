@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 
 import pytest
 
 from airflow_provider_deltalite.failures import DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from tests.clusters.conftest import slow_write, wait_until
+from tests.support.background_tasks import BackgroundTask
 
 TRACKED_MODES = pytest.mark.parametrize("mode", ["yarn-cluster", "pod"], indirect=True)
 
@@ -41,26 +41,16 @@ def test_a_retry_after_a_killed_worker_returns_the_result_of_its_job(mode, state
 def test_a_kill_of_the_task_kills_the_job_and_leaves_no_commit(mode):
     earlier_jobs = mode.applications().keys()
     load = DeltaWriteOperator(**slow_write(mode, "orders"))
-    errors = []
-
-    def run():
-        try:
-            mode.run(load)
-        except DeltaJobError as error:
-            errors.append(error)
 
     def running_jobs():
         return [
             job_id for job_id, state in mode.applications().items() if job_id not in earlier_jobs and state == "RUNNING"
         ]
 
-    task = threading.Thread(target=run, daemon=True)
-    task.start()
-    (job_id,) = wait_until("the job runs", running_jobs)
-    load.on_kill()
-    task.join(60)
-    assert not task.is_alive()
-    assert len(errors) == 1
+    with BackgroundTask(lambda: mode.run(load)) as background:
+        (job_id,) = wait_until("the job runs", running_jobs)
+        load.on_kill()
+    assert [type(error) for error in background.errors] == [DeltaJobError]
     wait_until("the job is killed", lambda: mode.applications().get(job_id, "KILLED") == "KILLED")
     if mode.kubernetes is not None:
         wait_until("the pod is deleted", lambda: job_id not in mode.applications())

@@ -27,7 +27,7 @@ MANY_ROWS = 50_000
 def table_names(*outcomes):
     """The names of the tables that have one of these expected outcomes in the manifest, sorted.
 
-    Returns a placeholder if there is none.
+    Returns a placeholder if no table matches.
     """
     return sorted(name for name, expect in EXPECTED_OUTCOMES.items() if expect in outcomes) or [
         "golden tables are missing"

@@ -1,8 +1,6 @@
 """Runs a job from the library's zip file: `spark-submit zipped_job.py JOB REQUEST_FILE`.
 
-The zip file lies in the folder of this script.
-
-The pod of a driver in Kubernetes mounts both files.
+The zip file is in the folder of this script. The pod of a driver in Kubernetes mounts both files.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ class _Tokens:
 
 
 def _match_end(pattern: re.Pattern[bytes], data: bytes, start: int) -> int:
-    """Return where a match of the pattern at `start` ends, or `start` if there is none."""
+    """Return where a match of the pattern at `start` ends, or `start` without a match."""
     match = pattern.match(data, start)
     return start if match is None else match.end()
 

@@ -67,7 +67,7 @@ V2 = IcebergCompat(version=2, feature="icebergCompatV2", property=ENABLE_ICEBERG
 
 
 def active_iceberg_compat(protocol: Protocol, metadata: Metadata) -> IcebergCompat | None:
-    """Return the active version, None if there is none. `check_iceberg_compat` rejects two active versions."""
+    """Return the active version; None if no version is active. `check_iceberg_compat` rejects two active versions."""
     return next((compat for compat in (V2, V1) if is_in_force(compat.feature, protocol, metadata)), None)
 
 
@@ -118,7 +118,7 @@ def check_iceberg_compat(protocol: Protocol, metadata: Metadata) -> None:
 
 
 def newly_active_version(before: IcebergCompat | None, protocol: Protocol, metadata: Metadata) -> IcebergCompat | None:
-    """Return the active version if it is not the one that was active `before`; None if there is none."""
+    """Return the active version if it is not the one that was active `before`; None otherwise."""
     compat = active_iceberg_compat(protocol, metadata)
     return None if compat is before else compat
 

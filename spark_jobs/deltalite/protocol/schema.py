@@ -123,12 +123,12 @@ class StructType:
         return iter(self.fields)
 
     def find(self, name: str) -> StructField | None:
-        """Return the field of this name, without regard to case; None if there is none."""
+        """Return the field of this name, without regard to case; None if no field matches."""
         index = self.index_of(name)
         return None if index is None else self.fields[index]
 
     def index_of(self, name: str) -> int | None:
-        """Return the index in `fields` of the field that `find` returns; None if there is none."""
+        """Return the index in `fields` of the field that `find` returns; None if no field matches."""
         return self._indices.get(name.lower())
 
     @property

@@ -93,7 +93,7 @@ class LocalLogStore:
     def write_if_absent(self, name: str, data: bytes) -> bool:
         """Link a complete temporary file to `name`. Returns False if the name is taken.
 
-        The store first checks the name, so that it does not write and sync a file in vain.
+        The store checks the name first. If it is taken, the store does not write and sync a file.
         """
         target = self._path(name)
         try:

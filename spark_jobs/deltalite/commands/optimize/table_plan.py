@@ -75,7 +75,7 @@ class OptimizePlan:
     - `batches`: the work of each commit, in order.
     - `target_bytes`: the target file size.
     - `order`: the order of rows, None if files are only packed.
-    - `in_place`: whether each file is written again by itself, with the same order of rows and the same tags.
+    - `in_place`: whether each file is rewritten to one file, with the same order of rows and the same tags.
     """
 
     files: pa.Table

@@ -2,8 +2,8 @@
 
 A conversion that can never work (a date to a number, a struct with unknown members) is refused before a row is read.
 Some conversions work for some values only: a BIGINT to an INT, a decimal with more digits, a timestamp to a date.
-Such a value is cast and cast back. If the casts change the value, the operation fails. So no value is cut or rounded
-silently. A text is converted if it loses nothing (`text_values`).
+Spark casts such a value to the type of the column and back. The operation fails if the result differs from the value.
+So no value is truncated or rounded silently. A text is converted if it loses nothing (`text_values`).
 delta-spark: store assignment, which rounds decimals.
 """
 

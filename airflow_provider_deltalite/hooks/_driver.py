@@ -1,0 +1,132 @@
+"""The part of the hook that knows which driver belongs to its job, and kills that driver.
+
+The base class takes each application and each pod that a line of the output names. Lines may quote other ones.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from subprocess import TimeoutExpired
+from typing import TYPE_CHECKING
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.common.compat.sdk import AirflowException
+
+from airflow_provider_deltalite.clusters.processes import kill, process_tree, terminate_driver
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.clusters.pod_submission import PodSubmission
+    from airflow_provider_deltalite.preflight import Launch
+
+_YARN_ID_PATTERN = re.compile(r"application_[0-9]+_[0-9]+")
+_GRACE_SECONDS = 3.0  # Airflow kills a task that does not end within five seconds
+
+
+class DriverHook(SparkSubmitHook):
+    """Follow the driver of one job. The driver runs on this worker, in YARN, or in a pod of Kubernetes."""
+
+    launch: Launch
+    _yarn_id_of_job: str | None = None
+    _pod_submission: PodSubmission | None = None
+    _has_joined = False
+    _is_killed = False
+
+    @property
+    def was_submitted(self) -> bool:
+        """Whether this hook started spark-submit, or joined a driver that an earlier hook submitted."""
+        return self._submit_sp is not None or self._has_joined
+
+    @property
+    def tracked_id(self) -> str | None:
+        """The YARN application or the pod of this job; None if it is unknown, or if the driver runs on this worker."""
+        return self._yarn_application_id or self._kubernetes_driver_pod
+
+    @property
+    def _yarn_application_id(self) -> str | None:
+        """The YARN application of this job.
+
+        The base class sets it for each line that names an application. The first one is kept.
+        """
+        return self._yarn_id_of_job
+
+    @_yarn_application_id.setter
+    def _yarn_application_id(self, value: str | None) -> None:
+        if value is None or (self._yarn_id_of_job is None and _YARN_ID_PATTERN.fullmatch(value)):
+            self._yarn_id_of_job = value
+
+    @property
+    def _kubernetes_driver_pod(self) -> str | None:
+        """The name of this job's driver pod.
+
+        The base class sets it for each line that names a pod. Such a line about this pod shows that the pod exists, so
+        the setter makes it the owner of the job's Secret.
+        """
+        pod = None if self._pod_submission is None else self._pod_submission.pod
+        return None if pod is None else pod.name
+
+    @_kubernetes_driver_pod.setter
+    def _kubernetes_driver_pod(self, value: str | None) -> None:
+        if self._pod_submission is not None and value is not None and value == self._kubernetes_driver_pod:
+            self._pod_submission.hand_over_secrets(has_ended=False)
+
+    def adopt_driver(self, external_id: str) -> bool:
+        """Follow a driver in a cluster, which an earlier hook may have submitted.
+
+        :param external_id: The YARN application, or a pod as `namespace:name`. `on_kill` kills it from now on.
+        :returns: Whether it is a YARN application that this hook did not know.
+        """
+        self._has_joined = True
+        if self._pod_submission is not None:
+            namespace, _, pod = external_id.partition(":")
+            self._connection["namespace"] = namespace  # the base class polls there
+            self._pod_submission.adopt(namespace, pod)
+        elif self._is_yarn_cluster_mode and self._yarn_id_of_job != external_id:
+            self._yarn_id_of_job = external_id
+            return True
+        return False
+
+    def forget_driver(self) -> None:
+        """Forget the driver of an earlier hook, before a new submission."""
+        self._yarn_id_of_job = None
+        self._has_joined = False
+
+    def on_kill(self) -> None:
+        """Kill the job, also one that the main thread is about to submit.
+
+        A driver on this worker gets SIGTERM and three seconds first, so that it removes its uncommitted files.
+        """
+        self._is_killed = True
+        running = self._submit_sp if self._submit_sp and self._submit_sp.poll() is None else None
+        processes = process_tree(running.pid) if running else []
+        if running and not self.launch.in_cluster:
+            terminate_driver(processes)
+            with suppress(TimeoutExpired):
+                # psutil's `wait` would take the exit code, and the thread that reads the output would not get it.
+                running.wait(_GRACE_SECONDS)
+        if self._pod_submission is None:
+            self._kill_as_airflow()
+        kill(processes)
+        if self._pod_submission is not None:
+            self._pod_submission.delete_pod()  # the last step, because spark-submit may just have created it
+            self._run_post_submit_commands()
+
+    def _kill_as_airflow(self) -> None:
+        """Kill spark-submit, and the application in YARN if there is one. A missing `yarn` program causes a warning."""
+        try:
+            super().on_kill()
+        except FileNotFoundError as error:
+            self.log.warning(
+                "Could not kill %s: this worker has no program '%s'. The application may still run.",
+                self._yarn_application_id,
+                error.filename,
+            )
+
+    def _poll_k8s_driver_via_api(self) -> str | None:
+        """Wait until the pod has ended, and return its phase."""
+        phase: str | None = super()._poll_k8s_driver_via_api()
+        if phase is None:
+            raise AirflowException(
+                f"The driver's pod {self._kubernetes_driver_pod} no longer exists. Someone deleted it."
+            )
+        return phase

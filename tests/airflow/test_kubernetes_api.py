@@ -1,0 +1,130 @@
+"""The real client of Kubernetes, in front of a server that answers as the API server does."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from airflow.providers.cncf.kubernetes import kube_client
+
+from airflow_provider_deltalite.clusters.driver_pod import DriverPod
+from airflow_provider_deltalite.clusters.kubernetes_api import KubernetesError, load_client
+from airflow_provider_deltalite.clusters.log_lines import DriverLogError
+from deltalite.errors import InvalidRequestError
+from tests.support.ports import free_ports
+
+RETRY_VARIABLE = "AIRFLOW__KUBERNETES_EXECUTOR__API_CLIENT_RETRY_CONFIGURATION"
+POD = {"metadata": {"name": "load-driver", "uid": "0d1e2f"}, "spec": {"containers": [{"name": "main"}]}}
+
+
+class ApiServer:
+    """Answers each request with `status` and `body`."""
+
+    def __init__(self, port: int) -> None:
+        self.status, self.body = 200, json.dumps(POD)
+        self.paths: list[str] = []
+        api_server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                api_server.paths.append(self.path)
+                data = api_server.body.encode()
+                self.send_response(api_server.status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", port), Handler)
+        self._thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception):
+        self.server.shutdown()
+        self._thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def port() -> int:
+    (port,) = free_ports(1)
+    return port
+
+
+@pytest.fixture
+def pod(port, tmp_path, monkeypatch) -> DriverPod:
+    """A pod of the cluster at `port`, with the client that a worker loads."""
+    kubeconfig = tmp_path / "kubeconfig"
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    users, clusters = [{"name": "u", "user": {}}], [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}]
+    kubeconfig.write_text(
+        json.dumps({"clusters": clusters, "users": users, "contexts": [context], "current-context": "c"})
+    )
+    get_kube_client = kube_client.get_kube_client
+    monkeypatch.setenv(RETRY_VARIABLE, "{}")  # so that the value of the client is removed after the test
+    monkeypatch.setattr(
+        kube_client, "get_kube_client", lambda: get_kube_client(in_cluster=False, config_file=str(kubeconfig))
+    )
+    return DriverPod(api=load_client("spark_default"), namespace="lake", name="load-driver")
+
+
+def test_a_request_is_repeated_until_the_cluster_can_be_reached(port, pod):
+    uids = []
+    reader = threading.Thread(target=lambda: uids.append(pod.uid()))
+    reader.start()
+    reader.join(1)
+    assert reader.is_alive()  # nothing listens at the port yet
+    with ApiServer(port):
+        reader.join(30)
+    assert uids == ["0d1e2f"]
+
+
+def test_the_retries_that_airflow_is_configured_with_apply(pod, monkeypatch):
+    monkeypatch.setenv(RETRY_VARIABLE, '{"total": 0}')
+    client_without_retries = load_client("spark_default")
+    assert client_without_retries.api_client.configuration.retries.total == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "error_class", "text"),
+    [
+        (403, InvalidRequestError, r"answered 403 \(the account may not\).*permissions"),
+        (500, KubernetesError, r"answered 500 \(the account may not\)"),
+    ],
+)
+def test_the_error_names_the_request_and_the_answer(port, pod, status, error_class, text):
+    with ApiServer(port) as server:
+        server.status, server.body = status, json.dumps({"message": "the account may not"})
+        with pytest.raises(error_class, match=f"(?s)Could not read the pod load-driver: Kubernetes {text}"):
+            pod.uid()
+
+
+def test_a_pod_that_does_not_exist_has_no_uid_and_no_log(port, pod):
+    with ApiServer(port) as server:
+        server.status, server.body = 404, json.dumps({"message": "not found"})
+        assert pod.uid() is None
+        with pytest.raises(DriverLogError, match="answered 404"):
+            pod.read_log()
+
+
+def test_the_log_of_the_only_container_is_read(port, pod):
+    with ApiServer(port) as server:
+        assert pod.read_log() == [server.body]  # the server answers every request with the same text
+        assert server.paths[1].startswith("/api/v1/namespaces/lake/pods/load-driver/log?container=main&")
+
+
+def test_bodies_of_answers_are_not_logged(port, pod, caplog):
+    caplog.set_level(logging.DEBUG)
+    with ApiServer(port) as server:
+        server.body = json.dumps({"metadata": {"name": "a"}, "data": {"request.json": "cGxhbnRlZA=="}})
+        pod.api.read_namespaced_secret("a", "lake")
+    assert "cGxhbnRlZA==" not in caplog.text
