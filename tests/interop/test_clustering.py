@@ -8,6 +8,7 @@ import pytest
 
 from deltalite import DeltaTable
 from deltalite.commands.table import define_table
+from deltalite.errors import InvalidRequestError
 from deltalite.requests import TableRequest
 from tests.support.tables import actions_of, optimize_table, rows, write_rows
 
@@ -70,3 +71,37 @@ def test_each_engine_changes_the_clustering_columns_of_the_other(spark, delta_sp
     delta_spark.sql(f"ALTER TABLE {sql_name} CLUSTER BY (a)")
     assert not define_table(spark, TableRequest(table=str(table), cluster_by=["a"])).committed
     assert rows(table) == [(1, 2, 3), (4, 5, 6)]
+
+
+def test_the_cubes_of_this_library_survive_a_full_optimize_of_delta_spark(spark, delta_spark, tmp_path):
+    table = tmp_path / "t"
+    sql_name = f"delta.`{table}`"
+    query = "SELECT id AS a, id % 7 AS b FROM range({}, {}, 1, 2)"
+    define_table(spark, TableRequest(table=str(table), schema="a BIGINT, b BIGINT", cluster_by=["a"]))
+    write_rows(spark, table, query.format(0, 50))
+    assert optimize_table(spark, table).committed
+    version = newest_version(table)
+    delta_spark.sql(f"OPTIMIZE {sql_name} FULL")
+    assert newest_version(table) == version, "the files are clustered by the same columns already"
+    delta_spark.sql(f"ALTER TABLE {sql_name} CLUSTER BY (b)")
+    delta_spark.sql(f"OPTIMIZE {sql_name} FULL")
+    (add,) = actions_of(table, newest_version(table))["add"]
+    assert (add["clusteringProvider"], add["tags"]["ZCUBE_ZORDER_BY"]) == ("liquid", '["b"]')
+    assert not optimize_table(spark, table, full=True).committed
+    assert sorted(rows(table)) == [(n, n % 7) for n in range(50)]
+
+
+def test_this_library_packs_a_table_whose_clustering_delta_spark_removed(spark, delta_spark, tmp_path):
+    table = tmp_path / "t"
+    sql_name = f"delta.`{table}`"
+    delta_spark.sql(f"CREATE TABLE {sql_name} (a INT, b INT) USING delta CLUSTER BY (a)")
+    delta_spark.sql(f"INSERT INTO {sql_name} VALUES (1, 2), (3, 4)")
+    delta_spark.sql(f"ALTER TABLE {sql_name} CLUSTER BY NONE")
+    assert not define_table(spark, TableRequest(table=str(table), cluster_by=[])).committed
+    with pytest.raises(InvalidRequestError, match="no clustering columns"):
+        optimize_table(spark, table, full=True)
+    write_rows(spark, table, "SELECT 5 AS a, 6 AS b")
+    assert optimize_table(spark, table).metrics["numAddedFiles"] == 1
+    (add,) = actions_of(table, newest_version(table))["add"]
+    assert "clusteringProvider" not in add
+    assert delta_spark.rows(table, "a, b") == [[1, 2], [3, 4], [5, 6]]

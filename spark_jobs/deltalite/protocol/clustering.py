@@ -39,8 +39,16 @@ def clustering_columns(domains: Mapping[str, DomainMetadata]) -> tuple[tuple[str
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptLogError(
             f"The domain {CLUSTERING_DOMAIN} is {domain.configuration!r:.200}, which names no clustering columns.",
-            remedy="Repair it with the engine that wrote it.",
+            remedy="Set the clustering columns with DeltaTableOperator (`cluster_by`; an empty list for no columns).",
         ) from error
+
+
+def has_clustering_columns(domains: Mapping[str, DomainMetadata], columns: Sequence[Sequence[str]]) -> bool:
+    """Whether the domains name exactly these clustering columns; False if the domain is malformed."""
+    try:
+        return clustering_columns(domains) == tuple(map(tuple, columns))
+    except CorruptLogError:
+        return False
 
 
 def clustering_domain(columns: Sequence[Sequence[str]]) -> DomainMetadata:

@@ -14,7 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from deltalite.protocol.actions import DomainMetadata, Metadata, Protocol
-from deltalite.protocol.clustering import CLUSTERING_DOMAIN, clustering_columns, clustering_domain
+from deltalite.protocol.clustering import (
+    CLUSTERING_DOMAIN,
+    clustering_columns,
+    clustering_domain,
+    has_clustering_columns,
+)
 from deltalite.protocol.column_ids import HIGHEST_COLUMN_ID
 from deltalite.protocol.column_mapping import PHYSICAL_NAME
 from deltalite.protocol.feature_enabling import merged_protocol, protocol_for
@@ -55,7 +60,7 @@ def restored_rules(current: Rules, target: Rules) -> RestoredRules:
     Raises:
         UnsupportedFeatureError: this release cannot write one of the two versions, or the restored table.
         InvalidRequestError, SchemaMismatchError: the restored table would break the rules of its Iceberg compatibility.
-        CorruptLogError: an identity column or the clustering is malformed.
+        CorruptLogError: an identity column of one version, or the clustering of the older version, is malformed.
     """
     for rules in (current, target):
         check_writable(rules.protocol, rules.metadata)
@@ -127,6 +132,6 @@ def _domains(current: Rules, target: Rules, protocol: Protocol) -> tuple[DomainM
     if "clustering" not in supported_features(protocol):
         return ()
     target_columns = clustering_columns(target.domains) if "clustering" in supported_features(target.protocol) else ()
-    if target_columns == clustering_columns(current.domains):
+    if has_clustering_columns(current.domains, target_columns):
         return ()
     return (target.domains[CLUSTERING_DOMAIN] if target_columns else clustering_domain(()),)

@@ -196,3 +196,16 @@ def test_an_optimize_clusters_files_that_were_z_ordered_before(spark, tmp_path):
     optimize_table(spark, table, z_order_by=["x"])
     define(spark, table, cluster_by=["id"])
     assert optimize_table(spark, table).metrics["numAddedFiles"] == 1
+
+
+@pytest.mark.parametrize("columns", [["x"], []])
+def test_malformed_clustering_can_be_replaced(spark, table, columns):
+    action = {"domainMetadata": {"domain": "delta.clustering", "configuration": "garbage", "removed": False}}
+    (table / "_delta_log" / f"{1:020}.json").write_text(f'{{"commitInfo": {{}}}}\n{json.dumps(action)}\n')
+    with pytest.raises(CorruptLogError, match="names no clustering columns") as error_info:
+        write_rows(spark, table, QUERY.format(0, 10, 1))
+    assert "DeltaTableOperator" in error_info.value.remedy
+    define(spark, table, cluster_by=columns)
+    assert clustering_columns_of(table) == tuple((name,) for name in columns)
+    write_rows(spark, table, QUERY.format(0, 10, 1))
+    assert len(rows(table)) == 10

@@ -9,7 +9,7 @@ import pytest
 from deltalite.columnar.statistics.footer import indexed_columns
 from deltalite.errors import CorruptLogError, MetadataChangedException, SchemaMismatchError
 from deltalite.protocol.actions import DomainMetadata
-from deltalite.protocol.clustering import check_keeps_clustering, clustering_columns
+from deltalite.protocol.clustering import check_keeps_clustering, clustering_columns, has_clustering_columns
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.txn.winners import NoConflict, Winner, judge
@@ -35,6 +35,7 @@ def test_columns_are_names_or_paths(columns):
 def test_a_domain_without_columns_raises_an_error(text):
     with pytest.raises(CorruptLogError, match=r"delta\.clustering"):
         clustering_columns(domain(None, text))
+    assert not has_clustering_columns(domain(None, text), ())
 
 
 def test_a_new_schema_keeps_the_clustering_columns_by_physical_name():

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from deltalite.errors import UnsupportedFeatureError
+from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.actions import DomainMetadata, Protocol
 from deltalite.protocol.clustering import CLUSTERING_DOMAIN, clustering_columns
 from deltalite.protocol.features import supported_features
@@ -150,6 +150,17 @@ def test_clustering_returns_to_the_older_version():
     assert (clustering_columns({domain.domain: domain}), domain.removed) == ((), False)
     (domain,) = restored_rules(rules(CLUSTERED_PROTOCOL), clustered_by(("id",))).domains
     assert clustering_columns({domain.domain: domain}) == (("id",),)
+
+
+def test_a_restore_replaces_malformed_clustering():
+    malformed = rules(
+        CLUSTERED_PROTOCOL, [DomainMetadata(domain="delta.clustering", configuration="garbage", removed=False)]
+    )
+    for older, columns in ((clustered_by(("id",)), (("id",),)), (rules(PROTOCOL), ())):
+        (domain,) = restored_rules(malformed, older).domains
+        assert clustering_columns({domain.domain: domain}) == columns
+    with pytest.raises(CorruptLogError):
+        restored_rules(clustered_by(("id",)), malformed)
 
 
 def test_domains_of_other_engines_stay_unchanged():

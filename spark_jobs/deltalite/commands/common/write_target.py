@@ -192,7 +192,7 @@ def altered_target(
     """Return the target of a table that keeps its files and gets this metadata and the requested protocol.
 
     The caller must ensure that the columns of the existing files fit the new schema. With `keeps_clustering`, a schema
-    without the clustering columns is refused. Otherwise the caller must replace the clustering columns.
+    without the clustering columns is refused. Otherwise the target has no clustering columns, and the caller sets them.
 
     Raises:
         InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError: as `write_target`.
@@ -250,7 +250,7 @@ def _changed_target(
         protocol,
         changed_metadata=metadata if has_new_protocol or metadata != base.metadata else None,
         changed_protocol=protocol if has_new_protocol else None,
-        clustering=_clustering(base),
+        clustering=_clustering(base) if keeps_clustering else (),
     )
     if keeps_clustering:
         check_keeps_clustering(target.clustering, target.table)

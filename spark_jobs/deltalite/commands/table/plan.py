@@ -26,6 +26,7 @@ from deltalite.protocol.clustering import (
     check_keeps_clustering,
     clustering_domain,
     column_text,
+    has_clustering_columns,
 )
 from deltalite.protocol.feature_dropping import droppable_features, enabling_properties
 from deltalite.protocol.feature_enabling import RequestedProtocol, protocol_for, requested_protocol, stored_properties
@@ -176,7 +177,7 @@ def plan_new_table(request: TableRequest, declaration: StructType | None, root: 
     )
     check_manifests_are_possible(configuration)
     target = new_target_from_metadata(metadata, _requested_protocol(request))
-    target, cluster_by = _with_clustering(request, target)
+    target, cluster_by = _with_clustering(request, target, {})
     changes = Changes(
         properties=configuration,
         constraint_keys=frozenset(filter(is_constraint, configuration)),
@@ -212,8 +213,9 @@ def plan_change(request: TableRequest, declaration: StructType | None, base: Sna
     all_keys = {*old_properties, *configuration}
     different_keys = sorted(key for key in all_keys if old_properties.get(key) != configuration.get(key))
     target = altered_target(base, metadata, requested, keeps_clustering=request.cluster_by is None)
-    target, cluster_by = _with_clustering(request, target)
-    dropped_features = droppable_features(request.drop_features) & supported_features(base.protocol)
+    old_features = supported_features(base.protocol)
+    target, cluster_by = _with_clustering(request, target, base.domains if "clustering" in old_features else {})
+    dropped_features = droppable_features(request.drop_features) & old_features
     if dropped_features:
         target = target_without_features(target, dropped_features)
     return Plan(
@@ -238,10 +240,12 @@ def _requested_protocol(request: TableRequest) -> RequestedProtocol:
     return replace(requested, features=requested.features | {"clustering"}) if request.cluster_by else requested
 
 
-def _with_clustering(request: TableRequest, target: WriteTarget) -> tuple[WriteTarget, tuple[str, ...] | None]:
+def _with_clustering(
+    request: TableRequest, target: WriteTarget, old_domains: Mapping[str, DomainMetadata]
+) -> tuple[WriteTarget, tuple[str, ...] | None]:
     """Return the target with the declared clustering columns, and the names of these columns.
 
-    If the clustering does not change, return the same target and None.
+    Without declared columns, or if `old_domains` name the same columns, return the same target and None.
     """
     if request.cluster_by is None:
         return target, None
@@ -249,8 +253,8 @@ def _with_clustering(request: TableRequest, target: WriteTarget) -> tuple[WriteT
         request.cluster_by, target.table, parameter="cluster_by", max_columns=MAX_CLUSTERING_COLUMNS
     )
     clustering = tuple(column.physical for column in columns)
-    if clustering == target.clustering:
-        return target, None
+    if has_clustering_columns(old_domains, clustering):
+        return replace(target, clustering=clustering), None
     check_keeps_clustering(clustering, target.table)
     return replace(target, clustering=clustering), tuple(column_text(column.logical) for column in columns)
 
