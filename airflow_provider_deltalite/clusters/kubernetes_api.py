@@ -19,11 +19,11 @@ _RETRY_SETTING = ("kubernetes_executor", "api_client_retry_configuration")
 _RETRIES = '{"total": 6, "backoff_factor": 1}'  # urllib3 pauses for 0, 2, 4, 8, 16 and 32 seconds
 TIMEOUT_SECONDS = (5, 30)  # the limits for connecting and for reading
 CLIENT_PACKAGE_REMEDY = "Install apache-airflow-providers-cncf-kubernetes."
-_CLIENT_REMEDY = (
+_CLUSTER_SETTINGS_REMEDY = (
     "On a worker in a pod of this cluster, set [kubernetes_executor] in_cluster = True. On any other worker, set "
     "in_cluster = False, and set config_file to a kubeconfig file that names this cluster."
 )
-_RULES_REMEDY = (
+_PERMISSIONS_REMEDY = (
     "Give the worker's account the permissions that the documentation lists (Run on Kubernetes), in the namespace of "
     "the Spark connection."
 )
@@ -31,9 +31,9 @@ _REQUEST_REMEDY = "Correct the parameter that the answer names. A request with l
 # The API server would answer a repeated request with the same status.
 _PERMANENT_REMEDIES = {
     400: _REQUEST_REMEDY,
-    401: _RULES_REMEDY,
-    403: _RULES_REMEDY,
-    404: _RULES_REMEDY,
+    401: _PERMISSIONS_REMEDY,
+    403: _PERMISSIONS_REMEDY,
+    404: _PERMISSIONS_REMEDY,
     413: _REQUEST_REMEDY,
     422: _REQUEST_REMEDY,
 }
@@ -54,9 +54,9 @@ def has_client() -> bool:
 def load_client(conn_id: str) -> Any:
     """Return the client of the cluster that Airflow's settings name. This function sends no request.
 
-    The client repeats a request that does not reach the cluster for about a minute, unless Airflow's setting
-    `[kubernetes_executor] api_client_retry_configuration` says otherwise. It never logs bodies of answers, because they
-    contain Secrets.
+    If a request does not reach the cluster, the client repeats it for about a minute. Airflow's setting
+    `[kubernetes_executor] api_client_retry_configuration` changes this. The client never logs bodies of answers,
+    because they contain Secrets.
 
     Raises:
         InvalidRequestError: Airflow's provider for Kubernetes is not installed, or its settings name no cluster.
@@ -66,7 +66,7 @@ def load_client(conn_id: str) -> Any:
 
         logging.getLogger("kubernetes.client.rest").setLevel(logging.INFO)
         if not airflow_settings.getjson(*_RETRY_SETTING, fallback={}):
-            # By default, all retries follow at once. Airflow's hook also makes clients, which read this variable.
+            # Airflow's default has no pauses between retries. The variable also reaches the clients of Airflow's hook.
             os.environ[f"AIRFLOW__{'__'.join(_RETRY_SETTING).upper()}"] = _RETRIES
         return kube_client.get_kube_client()
     except ImportError as error:
@@ -78,7 +78,7 @@ def load_client(conn_id: str) -> Any:
         raise InvalidRequestError(
             f"The settings of this worker name no Kubernetes cluster, so it cannot follow the job of the connection "
             f"'{conn_id}': {error}",
-            remedy=_CLIENT_REMEDY,
+            remedy=_CLUSTER_SETTINGS_REMEDY,
         ) from error
 
 

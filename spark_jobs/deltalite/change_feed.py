@@ -329,7 +329,7 @@ def _data_file(file: ChangedFile) -> DataFile:
         path=file.path,
         partition_values=file.partition_values or {},
         deletion_vector=file.deletion_vector,
-        only_rows=file.only_rows,
+        only_rows_vector=file.only_rows_vector,
     )
 
 

@@ -55,6 +55,7 @@ def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot) -> Iterat
 
 def _operation(request: UpdateRequest, change: RowChange, written: WrittenChange | None) -> Operation:
     updated_rows = 0 if change.touched is None else change.touched.changed_row_count
+    # An update with deletion vectors rewrites no file, so it copies no row.
     copied_rows = (
         0 if written is None or not written.rows_in_rewritten_files else written.rows_in_rewritten_files - updated_rows
     )

@@ -21,7 +21,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from deltalite.columnar.deletion_vectors.reading import deleted_rows
+from deltalite.columnar.deletion_vectors.reading import vector_positions
 from deltalite.columnar.parquet.file_columns import FileColumns, LayoutCache
 from deltalite.columnar.parquet.files import open_parquet
 from deltalite.columnar.parquet.legacy_calendar import calendar_of
@@ -175,7 +175,7 @@ class FileChecks:
 
     def _vector_problem(self, descriptor: Mapping[str, Any], num_rows: int) -> str | None:
         try:
-            removed_rows = deleted_rows(self._store, descriptor)
+            removed_rows = vector_positions(self._store, descriptor)
         except (CorruptDataFileError, UnsupportedStorageError) as error:
             return error.problem
         if len(removed_rows) and removed_rows[-1].as_py() >= num_rows:

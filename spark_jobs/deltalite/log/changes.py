@@ -40,7 +40,7 @@ class ChangedFile:
     - `change_type`: None if the file has a column `_change_type`.
     - `path`: the path as in the log.
     - `partition_values`: None if a remove lacks them.
-    - `only_rows`: the descriptor of a deletion vector that holds the only rows to read; None means all rows.
+    - `only_rows_vector`: the descriptor of a deletion vector that holds the only rows to read; None means all rows.
     - `deletion_vector`: the descriptor of a deletion vector that holds the rows to leave out; None leaves out no row.
     """
 
@@ -51,7 +51,7 @@ class ChangedFile:
     partition_values: Mapping[str, str | None] | None
     size_bytes: int | None
     deletion_vector: Mapping[str, Any] | None = None
-    only_rows: Mapping[str, Any] | None = None
+    only_rows_vector: Mapping[str, Any] | None = None
 
 
 class _File(NamedTuple):
@@ -157,9 +157,13 @@ def _vector_changes(
             remedy="Request changes from another version, or repair the log with the engine that wrote it.",
         )
     if new_vector is not None:
-        yield _changed_file(add, ChangeType.DELETE, version, timestamp_ms, excluded=old_vector, only_rows=new_vector)
+        yield _changed_file(
+            add, ChangeType.DELETE, version, timestamp_ms, excluded=old_vector, only_rows_vector=new_vector
+        )
     if old_vector is not None:
-        yield _changed_file(add, ChangeType.INSERT, version, timestamp_ms, excluded=new_vector, only_rows=old_vector)
+        yield _changed_file(
+            add, ChangeType.INSERT, version, timestamp_ms, excluded=new_vector, only_rows_vector=old_vector
+        )
 
 
 def _vector_id(vector: Mapping[str, Any] | None) -> str | None:
@@ -173,7 +177,7 @@ def _changed_file(
     timestamp_ms: int,
     *,
     excluded: Mapping[str, Any] | None = None,
-    only_rows: Mapping[str, Any] | None = None,
+    only_rows_vector: Mapping[str, Any] | None = None,
 ) -> ChangedFile:
     return ChangedFile(
         version=version,
@@ -183,7 +187,7 @@ def _changed_file(
         partition_values=file.partition_values,
         size_bytes=file.size_bytes,
         deletion_vector=excluded,
-        only_rows=only_rows,
+        only_rows_vector=only_rows_vector,
     )
 
 

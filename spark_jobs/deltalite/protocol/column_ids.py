@@ -25,9 +25,9 @@ from deltalite.protocol.schema import (
     StructField,
     StructType,
     all_fields,
-    names_and_types,
     parse_schema,
     schema_to_json,
+    without_nullability_and_metadata,
 )
 
 _ASSIGNED_KEYS = (FIELD_ID, PHYSICAL_NAME)
@@ -136,7 +136,8 @@ class _IdAssigner:
         if FIELD_ID not in metadata or PHYSICAL_NAME not in metadata:
             previous = _field_at(self._previous_schema, path)
             if previous is not None and (
-                self._keeps_files or names_and_types(previous.type) == names_and_types(field.type)
+                self._keeps_files
+                or without_nullability_and_metadata(previous.type) == without_nullability_and_metadata(field.type)
             ):
                 metadata = {**{k: v for k, v in previous.metadata.items() if k in _ASSIGNED_KEYS}, **metadata}
         if FIELD_ID not in metadata:

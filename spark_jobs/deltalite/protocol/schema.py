@@ -34,7 +34,7 @@ PRIMITIVES = frozenset(
 )
 MAX_PRECISION = 38
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
-"""The metadata key for the SQL type of a field with char or varchar. `StructField.type` has strings instead."""
+"""The metadata key that holds the SQL type of char and varchar. `StructField.type` has `string` in their place."""
 _CHAR_TYPE = re.compile(r"\bchar\s*\(", re.IGNORECASE)
 _BOUNDED_TEXT = re.compile(r"(?:char|varchar)\(\s*\d{1,9}\s*\)", re.ASCII)
 # Other names of types that Spark accepts.
@@ -335,14 +335,14 @@ def all_fields(data_type: DataType) -> Iterator[StructField]:
             return
 
 
-def names_and_types(data_type: DataType) -> DataType:
-    """Return the type without other properties of its fields: each field is nullable and has no metadata."""
+def without_nullability_and_metadata(data_type: DataType) -> DataType:
+    """Return the type with only the names and types of its fields: each field is nullable and has no metadata."""
     match data_type:
         case StructType(fields):
-            return StructType(tuple(StructField(f.name, names_and_types(f.type)) for f in fields))
+            return StructType(tuple(StructField(f.name, without_nullability_and_metadata(f.type)) for f in fields))
         case ArrayType(element):
-            return ArrayType(names_and_types(element))
+            return ArrayType(without_nullability_and_metadata(element))
         case MapType(key, value):
-            return MapType(names_and_types(key), names_and_types(value))
+            return MapType(without_nullability_and_metadata(key), without_nullability_and_metadata(value))
         case PrimitiveType() | DecimalType():
             return data_type

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltalite.columnar.deletion_vectors.files import write_vectors
-from deltalite.columnar.deletion_vectors.reading import deleted_rows, file_name
+from deltalite.columnar.deletion_vectors.reading import file_name, vector_positions
 from deltalite.errors import DeltaLiteError
 from deltalite.log.file_table import file_key
 from deltalite.protocol.actions import Action, AddFile, RemoveFile
@@ -118,7 +118,7 @@ class RowMerger:
 
     def _rows(self, descriptor: Mapping[str, Any] | None) -> pa.Int64Array:
         """Return the positions of the rows that a vector soft-deletes; none without a vector."""
-        return pa.array([], pa.int64()) if descriptor is None else deleted_rows(self._store, descriptor)
+        return pa.array([], pa.int64()) if descriptor is None else vector_positions(self._store, descriptor)
 
 
 def _vector_file_names(vectors: Iterable[Mapping[str, Any] | None]) -> dict[str, str]:

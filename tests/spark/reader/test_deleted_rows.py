@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import deltalite.spark as delta
-from deltalite.columnar.deletion_vectors.reading import deleted_rows
+from deltalite.columnar.deletion_vectors.reading import vector_positions
 from deltalite.errors import CorruptDataFileError
 from deltalite.snapshot import Snapshot
 from deltalite.spark.runtime.session import settings
@@ -152,8 +152,8 @@ def test_each_deletion_vector_is_read_once_when_the_frame_is_created(spark, tabl
 
     def record_and_read(store, descriptor):
         calls.append(descriptor)
-        return deleted_rows(store, descriptor)
+        return vector_positions(store, descriptor)
 
-    monkeypatch.setattr(row_selection, "deleted_rows", record_and_read)
+    monkeypatch.setattr(row_selection, "vector_positions", record_and_read)
     frame = delta.read(spark, str(table))
     assert (frame.count(), frame.count(), len(calls)) == (len(expected), len(expected), 2)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltalite.columnar.deletion_vectors.reading import deleted_rows
+from deltalite.columnar.deletion_vectors.reading import vector_positions
 from deltalite.commands.row_changes import deletion_vectors
 from deltalite.commands.row_changes.deletion_vectors import VectorFiles
 from deltalite.errors import CorruptDataFileError, StorageError
@@ -59,8 +59,8 @@ def test_an_updated_file_keeps_all_its_removed_rows_and_all_its_fields(store):
     assert (updates.vectors_added, updates.vectors_updated, updates.vectors_removed) == (2, 1, 1)
     first, second = updates.adds
     assert (first.path, second.path) == ("1.parquet", "3.parquet")
-    assert deleted_rows(store, first.deletion_vector).to_pylist() == [0, 3, 9]
-    assert deleted_rows(store, second.deletion_vector).to_pylist() == [4]
+    assert vector_positions(store, first.deletion_vector).to_pylist() == [0, 3, 9]
+    assert vector_positions(store, second.deletion_vector).to_pylist() == [4]
     assert first.deletion_vector["cardinality"] == 3
     assert (first.tags, first.clustering_provider, first.modification_time_ms, first.size_bytes) == (
         {"own": "x"}, "liquid", 5, 9,
@@ -101,7 +101,7 @@ def test_a_wrong_row_count_in_the_statistics_loses_no_other_row(store):
     write_data_file(store, "1.parquet", 3)
     with VectorFiles(store) as vectors:
         (add,) = vectors.delete_rows(files(("1.parquet", 2, [])), [(0, positions(0, 1))]).adds
-        assert deleted_rows(store, add.deletion_vector).to_pylist() == [0, 1]
+        assert vector_positions(store, add.deletion_vector).to_pylist() == [0, 1]
     assert json.loads(add.stats)["numRecords"] == 3
 
 
@@ -113,7 +113,7 @@ def test_the_size_of_a_vector_file_is_limited(store, monkeypatch, size):
     with VectorFiles(store) as vectors:
         updates = vectors.delete_rows(table, iter(deletions))
         vectors.keep_committed()
-    assert [deleted_rows(store, add.deletion_vector).to_pylist() for add in updates.adds] == [
+    assert [vector_positions(store, add.deletion_vector).to_pylist() for add in updates.adds] == [
         [n, n + 1] for n in range(5)
     ]
     assert len(vectors_in(store)) == {1: 5, 2: 5, 4: 3, 100: 1}[size]

@@ -31,7 +31,7 @@ def row_changes(*actions):
     """The change type, the path, the vector of excluded rows and the vector of selected rows of each changed file."""
     files = changed_files(*actions)
     assert {(f.version, f.timestamp_ms) for f in files} <= {(3, 5)}
-    return [(f.change_type, f.path, f.deletion_vector, f.only_rows) for f in files]
+    return [(f.change_type, f.path, f.deletion_vector, f.only_rows_vector) for f in files]
 
 
 def test_recorded_changes_replace_all_other_changes():

@@ -56,7 +56,7 @@ def test_a_path_is_translated_as_far_as_the_schema_has_it(logical, physical):
     assert TABLE.physical_path(logical) == physical
 
 
-def test_the_physical_schema_is_the_schema_without_mapping():
+def test_without_column_mapping_the_physical_schema_is_the_logical_schema():
     plain = TableSchema(logical=SCHEMA, partition_columns=("DAY",))
     assert plain.physical is SCHEMA
     assert plain.physical_path(("Id",)) == ("id",)
@@ -94,5 +94,5 @@ def test_a_missing_partition_column_raises_a_corrupt_log_error():
 
 
 @pytest.mark.parametrize("value", [None, True, "7", 7.0])
-def test_an_id_that_is_not_a_number_is_none(value):
+def test_a_field_id_that_is_not_an_integer_is_ignored(value):
     assert field_id({"delta.columnMapping.id": value}) is None

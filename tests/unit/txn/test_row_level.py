@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 
 from deltalite import DeltaTable
 from deltalite.columnar.deletion_vectors.files import write_vectors
-from deltalite.columnar.deletion_vectors.reading import deleted_rows
+from deltalite.columnar.deletion_vectors.reading import vector_positions
 from deltalite.columnar.deletion_vectors.roaring import decode
 from deltalite.columnar.deletion_vectors.roaring_encoding import encode
 from deltalite.errors import CommitStateUnknownError, ConcurrentAppendException, ConcurrentModificationException
@@ -75,7 +75,7 @@ def deletion_of(store, rows, *, version=None, row_level=True, row_tests=(EVERY_R
 
 
 def rows_in(store, descriptor):
-    return [] if descriptor is None else deleted_rows(store, descriptor).to_pylist()
+    return [] if descriptor is None else vector_positions(store, descriptor).to_pylist()
 
 
 def remove_of(name, deletion_vector):

@@ -34,7 +34,7 @@ _REMEDY: Final = "Restore the deletion vector from a backup, or run RESTORE to a
 _LOG_REMEDY: Final = "Repair the log with the engine that wrote it, or run RESTORE to an earlier version."
 
 
-def deleted_rows(store: LogStore, descriptor: Mapping[str, Any]) -> pa.Int64Array:
+def vector_positions(store: LogStore, descriptor: Mapping[str, Any]) -> pa.Int64Array:
     """Return the positions of the deleted rows of a data file, strictly increasing.
 
     `descriptor` is the `deletionVector` of the file's `add` action. The caller must check that the positions are below
@@ -65,7 +65,7 @@ def deleted_rows(store: LogStore, descriptor: Mapping[str, Any]) -> pa.Int64Arra
 def mask_without_rows(positions: pa.Int64Array, start: int, count: int) -> pa.BooleanArray | None:
     """Return a mask of the `count` rows from position `start` on: False for the rows at `positions`.
 
-    `positions` is a result of `deleted_rows`. Returns None if none of these rows is at `positions`, so that
+    `positions` is a result of `vector_positions`. Returns None if none of these rows is at `positions`, so that
     no filter is needed.
     """
     first = bisect_left(positions, start, key=lambda position: position.as_py())

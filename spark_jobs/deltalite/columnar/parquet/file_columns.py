@@ -60,15 +60,15 @@ class FileField:
 class MappedColumn:
     """The Parquet leaves of a column of the table, or of a part of a column, and the conversion of their array.
 
-    With `has_table_names`, all names are the table's names and no leaf needs a special conversion. An array of the
-    table's type then needs no conversion. Otherwise it may need a conversion, because two fields with exchanged names
-    have the same type.
+    With `can_skip_conversion`, an array that already has the table's Arrow type is used as it is. This requires that
+    the file uses the table's names, and that no leaf has a special conversion. An equal type alone is not enough: with
+    column mapping, a file may store `a` under the name `b`, and `b` under the name `a`.
     """
 
     name_in_file: str
     leaves: tuple[int, ...]
     convert: Convert
-    has_table_names: bool
+    can_skip_conversion: bool
 
 
 def fields_of(schema: pa.Schema) -> tuple[FileField, ...]:
@@ -127,7 +127,10 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The columns of a file, with indexes for searches. The indexes take microseconds per column to build."""
+    """The columns of a file's schema, with indexes. Files with the same schema share it.
+
+    The indexes take microseconds per column to build.
+    """
 
     fields: tuple[FileField, ...]
 
@@ -171,7 +174,7 @@ class LayoutCache:
 
 @dataclass(frozen=True, kw_only=True)
 class FileColumns:
-    """The columns of one data file, for the search of the table's columns.
+    """Finds the table's columns in one data file.
 
     `leaf_conversion` returns the conversion of a leaf if its values have another meaning, such as Julian dates. It
     returns None if `casts.cast_without_loss` is enough. `file` is the name in errors.
@@ -256,7 +259,7 @@ class FileColumns:
                     name_in_file=field.name,
                     leaves=tuple(field.leaves),
                     convert=convert or partial(cast_without_loss, target=target),
-                    has_table_names=convert is None,
+                    can_skip_conversion=convert is None,
                 )
 
     def _map_shredded(self, field: FileField, path: str) -> MappedColumn:
@@ -267,7 +270,9 @@ class FileColumns:
                 f"The variants in the column '{path}' of the data file '{self.file}' cannot be rebuilt: {error}.",
                 remedy="Rewrite the file with the engine that wrote it.",
             ) from error
-        return MappedColumn(name_in_file=field.name, leaves=tuple(field.leaves), convert=convert, has_table_names=False)
+        return MappedColumn(
+            name_in_file=field.name, leaves=tuple(field.leaves), convert=convert, can_skip_conversion=False
+        )
 
     def _map_struct(
         self, logical: StructType, physical: StructType, field: FileField, target: pa.StructType, path: str
@@ -299,12 +304,12 @@ def _nested_column(
     field: FileField, target: pa.DataType, parts: list[MappedColumn], rebuild: Convert, *, has_same_names: bool = True
 ) -> MappedColumn:
     """Return a nested column. Its conversion calls `rebuild` for arrays that do not have the table's form yet."""
-    has_table_names = has_same_names and all(part.has_table_names for part in parts)
+    can_skip_conversion = has_same_names and all(part.can_skip_conversion for part in parts)
     return MappedColumn(
         name_in_file=field.name,
         leaves=tuple(leaf for part in parts for leaf in part.leaves) or (field.leaves.start,),
-        convert=lambda array: array if has_table_names and array.type == target else rebuild(storage_of(array)),
-        has_table_names=has_table_names,
+        convert=lambda array: array if can_skip_conversion and array.type == target else rebuild(storage_of(array)),
+        can_skip_conversion=can_skip_conversion,
     )
 
 

@@ -32,8 +32,7 @@ class DataFile:
 
     - `path`, `partition_values`: as in the log.
     - `deletion_vector`: describes the rows to omit.
-    - `only_rows`: describes the rows to read, None for all rows. The reader omits the rows of `deletion_vector` also
-      here.
+    - `only_rows_vector`: describes the rows to read, without those of `deletion_vector`; None means all rows.
     - `base_row_id`, `commit_version`: give rows their row id and row commit version; None without row tracking.
     - `start`, `length`: a range of bytes, to the end of the file without `length`. It selects each row group with its
       middle byte in the range.
@@ -42,7 +41,7 @@ class DataFile:
     path: str
     partition_values: Mapping[str, str | None] = field(default_factory=dict)
     deletion_vector: Descriptor | None = None
-    only_rows: Descriptor | None = None
+    only_rows_vector: Descriptor | None = None
     base_row_id: int | None = None
     commit_version: int | None = None
     start: int = 0

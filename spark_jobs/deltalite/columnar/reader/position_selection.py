@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.deletion_vectors.reading import deleted_rows, mask_without_rows
+from deltalite.columnar.deletion_vectors.reading import mask_without_rows, vector_positions
 from deltalite.columnar.reader.data_file import DataFile, Descriptor
 from deltalite.errors import CorruptDataFileError
 
@@ -57,7 +57,7 @@ def load_selection(store: LogStore, file: DataFile, num_rows: int, file_name: st
     def load(descriptor: Descriptor | None) -> pa.Int64Array | None:
         if descriptor is None:
             return None
-        rows = deleted_rows(store, descriptor)
+        rows = vector_positions(store, descriptor)
         if len(rows) and rows[-1].as_py() >= num_rows:
             raise CorruptDataFileError(
                 f"A deletion vector selects the row at index {rows[-1].as_py()} of the data file '{file_name}', but "
@@ -66,7 +66,7 @@ def load_selection(store: LogStore, file: DataFile, num_rows: int, file_name: st
             )
         return rows
 
-    return RowSelection(deleted=load(file.deletion_vector), only_rows=load(file.only_rows))
+    return RowSelection(deleted=load(file.deletion_vector), only_rows=load(file.only_rows_vector))
 
 
 def _count_within(positions: pa.Int64Array, rows: range) -> int:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltalite.columnar.deletion_vectors.files import write_vectors
-from deltalite.columnar.deletion_vectors.reading import deleted_rows, file_name
+from deltalite.columnar.deletion_vectors.reading import file_name, vector_positions
 from deltalite.columnar.parquet.files import read_footers
 from deltalite.columnar.skipping.file_facts import parse_stats
 from deltalite.columnar.statistics.wide_bounds import with_wide_bounds
@@ -108,7 +108,7 @@ class VectorFiles:
     def _deleted_positions(self, file_row: Mapping[str, Any], positions: pa.Int64Array) -> pa.Int64Array:
         """Return the old and the new positions of soft-deleted rows of a file."""
         descriptor = file_row["deletionVector"]
-        return positions if descriptor is None else _union(deleted_rows(self._store, descriptor), positions)
+        return positions if descriptor is None else _union(vector_positions(self._store, descriptor), positions)
 
     def _record_counts(
         self, file_rows: Mapping[int, Mapping[str, Any]], deleted: Mapping[int, pa.Int64Array]

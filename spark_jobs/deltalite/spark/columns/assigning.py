@@ -22,7 +22,7 @@ from deltalite.protocol.schema import (
     MapType,
     PrimitiveType,
     StructType,
-    names_and_types,
+    without_nullability_and_metadata,
 )
 from deltalite.protocol.schema_evolution import VOID, fits
 from deltalite.spark.columns.text_values import TYPES_FROM_TEXT, text_value
@@ -55,7 +55,9 @@ def assign_value(
     Raises:
         SchemaMismatchError: the type cannot be converted, or members are missing or unknown.
     """
-    if is_non_deterministic and names_and_types(from_type) != names_and_types(to_type):
+    if is_non_deterministic and without_nullability_and_metadata(from_type) != without_nullability_and_metadata(
+        to_type
+    ):
         # The transformation of a one-item array computes the value once.
         items = F.transform(
             F.array(value), lambda item: assign_value(item, from_type, to_type, path, fills_missing=fills_missing)
@@ -129,7 +131,7 @@ def _struct_value(
             f"{', '.join(from_type.names)}.",
             remedy="Build the struct with the same members: named_struct('a', ..., 'b', ...).",
         )
-    if names_and_types(from_type) == names_and_types(to_type):
+    if without_nullability_and_metadata(from_type) == without_nullability_and_metadata(to_type):
         return value
     members = []
     for field in to_type:

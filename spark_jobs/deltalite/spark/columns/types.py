@@ -16,16 +16,18 @@ from deltalite.protocol.schema import (
     StructField,
     StructType,
     holds_char,
-    names_and_types,
     parse_type,
     type_to_json,
+    without_nullability_and_metadata,
 )
 from deltalite.protocol.schema_evolution import VOID
 
 
 def to_spark(schema: StructType) -> spark_types.StructType:
     """Return the Spark schema for reading. Every column is nullable, because old files may lack it."""
-    return spark_types.StructType.fromJson(json.loads(json.dumps(type_to_json(names_and_types(schema)))))
+    return spark_types.StructType.fromJson(
+        json.loads(json.dumps(type_to_json(without_nullability_and_metadata(schema))))
+    )
 
 
 def with_char_types(spark_schema: spark_types.StructType, schema: StructType) -> spark_types.StructType:

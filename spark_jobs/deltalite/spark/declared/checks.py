@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.column_rules import ColumnRules
-from deltalite.protocol.schema import StructField, StructType, names_and_types
+from deltalite.protocol.schema import StructField, StructType, without_nullability_and_metadata
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.guards import not_null_guards, violation, with_guards
@@ -85,7 +85,7 @@ def _check_generated(
         _, data_type, is_non_deterministic = expressions.typed_value(text, error_for)
         if is_non_deterministic:
             raise error_for("another evaluation may return another value.")
-        if names_and_types(data_type) != names_and_types(field.type):
+        if without_nullability_and_metadata(data_type) != without_nullability_and_metadata(field.type):
             raise error_for(f"it is {data_type}, but the column is {field.type}. Cast it to the type of the column.")
 
 

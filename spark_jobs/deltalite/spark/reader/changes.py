@@ -22,7 +22,7 @@ from deltalite.change_feed import (
     change_file_schema,
     plan_changes,
 )
-from deltalite.columnar.deletion_vectors.reading import deleted_rows
+from deltalite.columnar.deletion_vectors.reading import vector_positions
 from deltalite.errors import InvalidRequestError, TimestampOutOfRangeError
 from deltalite.log.changes import ChangedFile
 from deltalite.log.commit_times import Timeline, in_commit_times
@@ -49,10 +49,11 @@ def changes(spark: SparkSession, path: str, from_version: int, to_version: int |
     Raises: TableNotFoundError, VersionNotFoundError, ChangeFeedUnavailableError, UnsupportedFeatureError,
         InvalidRequestError.
     """
-    return change_rows(spark, plan_changes(source_store(spark, unversioned(path)), from_version, to_version))
+    check_names_no_version(path)
+    return scan_changes(spark, plan_changes(source_store(spark, path), from_version, to_version))
 
 
-def change_rows(spark: SparkSession, plan: ChangePlan, *, disables_float_pushdown: bool = False) -> DataFrame:
+def scan_changes(spark: SparkSession, plan: ChangePlan, *, disables_float_pushdown: bool = False) -> DataFrame:
     """Return the rows of a plan with the columns of `ChangePlan.schema`.
 
     See `scan.scan_rows` for `disables_float_pushdown`.
@@ -112,8 +113,8 @@ def first_version_from(store: LogStore, timestamp_ms: int) -> int:
     return later_versions[0]
 
 
-def unversioned(path: str) -> str:
-    """Check that the address of a table names no version, and return the address.
+def check_names_no_version(path: str) -> None:
+    """Check that the address of a table names no version.
 
     Raises:
         InvalidRequestError: the address names a version or time.
@@ -124,7 +125,6 @@ def unversioned(path: str) -> str:
             f"The address {path!r} names one version, but changes are read over a range of versions.",
             remedy=f"Give the address {address.path!r}, and the range of versions separately.",
         )
-    return path
 
 
 def _rows(
@@ -136,7 +136,10 @@ def _rows(
     *,
     disables_float_pushdown: bool,
 ) -> DataFrame:
-    """Return the changed rows of the files, with the columns of `table`, then `by_file`, the version and the time."""
+    """Return the changed rows of the files: the columns of `table`, of `by_file`, the version and the time.
+
+    `by_file` has a value for each file, by the name of the added column.
+    """
     store = plan.snapshot.store
     file_table = pa.table(
         {
@@ -168,10 +171,10 @@ def _rows(
 
 def _selection(store: LogStore, file: ChangedFile) -> RowSelection | None:
     """Return the changed rows of a file, or None for all rows."""
-    deleted = None if file.deletion_vector is None else deleted_rows(store, file.deletion_vector)
-    if file.only_rows is None:
+    deleted = None if file.deletion_vector is None else vector_positions(store, file.deletion_vector)
+    if file.only_rows_vector is None:
         return None if deleted is None or not len(deleted) else RowSelection(positions=deleted)
-    changed = deleted_rows(store, file.only_rows)
+    changed = vector_positions(store, file.only_rows_vector)
     if deleted is not None:
         changed = changed.filter(pc.invert(pc.is_in(changed, value_set=deleted)))
     return RowSelection(positions=changed, only_these=True)

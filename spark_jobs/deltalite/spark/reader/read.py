@@ -20,7 +20,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.expressions.predicates import parse_predicate, reads_floating_point
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.large_tables.distributed_replay import replayed_files
-from deltalite.spark.reader.changes import change_rows, first_version_from, unversioned
+from deltalite.spark.reader.changes import check_names_no_version, first_version_from, scan_changes
 from deltalite.spark.reader.read_options import ReadOptions
 from deltalite.spark.reader.row_ids import scan_with_named_row_ids
 from deltalite.spark.scan.frame import scan
@@ -111,7 +111,8 @@ def snapshot_at(spark: SparkSession, address: VersionedPath) -> Snapshot:
 
 
 def _changes(spark: SparkSession, path: str, options: ReadOptions, where: str | None) -> DataFrame:
-    store = source_store(spark, unversioned(path))
+    check_names_no_version(path)
+    store = source_store(spark, path)
     first, last = options.starting_version, options.ending_version
     if options.ending_timestamp is not None:
         last = Snapshot.load_at(store, parse_moment_ms(options.ending_timestamp)).version
@@ -119,6 +120,6 @@ def _changes(spark: SparkSession, path: str, options: ReadOptions, where: str | 
         first = first_version_from(store, parse_moment_ms(options.starting_timestamp))
     plan = plan_changes(store, first or 0, last)
     if where is None:
-        return change_rows(spark, plan)
+        return scan_changes(spark, plan)
     predicate = parse_predicate(spark, where, plan.schema, parameter="where")
-    return change_rows(spark, plan, disables_float_pushdown=reads_floating_point(predicate, plan.schema)).where(where)
+    return scan_changes(spark, plan, disables_float_pushdown=reads_floating_point(predicate, plan.schema)).where(where)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.columnar.deletion_vectors.reading import deleted_rows
+from deltalite.columnar.deletion_vectors.reading import vector_positions
 from deltalite.storage.log_store import LogStore
 
 # About 100 MB in each executor. For more words, Spark may choose a join that does not hold them in memory.
@@ -51,7 +51,7 @@ def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
     if not numbers:
         return {}
     with ThreadPoolExecutor(max_workers=min(_MAX_THREADS, len(numbers)), thread_name_prefix="vector") as pool:
-        deleted = list(pool.map(lambda number: deleted_rows(store, vectors[number].as_py()), numbers))
+        deleted = list(pool.map(lambda number: vector_positions(store, vectors[number].as_py()), numbers))
     return {
         number: RowSelection(positions=positions)
         for number, positions in zip(numbers, deleted, strict=True)

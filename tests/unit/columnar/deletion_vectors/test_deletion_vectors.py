@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltalite.columnar.deletion_vectors.reading import deleted_rows, file_name, mask_without_rows
+from deltalite.columnar.deletion_vectors.reading import file_name, mask_without_rows, vector_positions
 from deltalite.errors import CorruptDataFileError, StorageError
 from deltalite.storage.local import LocalLogStore
 from deltalite.storage.memory import MemoryLogStore
@@ -40,7 +40,7 @@ def descriptor(**changes):
 
 
 def test_a_vector_in_a_separate_file_is_read():
-    assert deleted_rows(store_with(vector_file(vector(ROWS))[0]), descriptor()).to_pylist() == ROWS
+    assert vector_positions(store_with(vector_file(vector(ROWS))[0]), descriptor()).to_pylist() == ROWS
 
 
 def test_each_vector_of_a_shared_file_is_read_at_its_offset():
@@ -48,7 +48,7 @@ def test_each_vector_of_a_shared_file_is_read_at_its_offset():
     content, offsets = vector_file(*map(vector, row_sets))
     for rows, offset in zip(row_sets, offsets, strict=True):
         vector_of_rows = descriptor(offset=offset, sizeInBytes=len(vector(rows)), cardinality=len(rows))
-        assert deleted_rows(store_with(content), vector_of_rows).to_pylist() == rows
+        assert vector_positions(store_with(content), vector_of_rows).to_pylist() == rows
 
 
 def test_only_the_bytes_of_the_vector_are_read(monkeypatch):
@@ -62,14 +62,14 @@ def test_only_the_bytes_of_the_vector_are_read(monkeypatch):
 
     store = MemoryLogStore()
     monkeypatch.setattr(MemoryLogStore, "open", lambda _self, _name: RecordingFile(pa.BufferReader(content), "r"))
-    assert deleted_rows(store, descriptor(offset=offsets[1])).to_pylist() == ROWS
+    assert vector_positions(store, descriptor(offset=offsets[1])).to_pylist() == ROWS
     assert sum(read_sizes) == 1 + 8 + len(vector(ROWS))
 
 
 def test_a_prefix_before_the_uuid_is_a_folder():
     prefixed = descriptor(pathOrInlineDv="ab" + z85(ID.bytes))
     assert file_name(prefixed) == f"ab/{NAME}"
-    assert deleted_rows(store_with(vector_file(vector(ROWS))[0], f"ab/{NAME}"), prefixed).to_pylist() == ROWS
+    assert vector_positions(store_with(vector_file(vector(ROWS))[0], f"ab/{NAME}"), prefixed).to_pylist() == ROWS
 
 
 @pytest.mark.parametrize("scheme", ["", "file:", "file://"])
@@ -77,25 +77,27 @@ def test_an_absolute_path_is_decoded_like_the_path_of_a_data_file(tmp_path, sche
     file = tmp_path / "a b%20.bin"
     file.write_bytes(vector_file(vector(ROWS))[0])
     path = f"{scheme}{tmp_path}/a%20b%2520.bin"
-    positions = deleted_rows(LocalLogStore(str(tmp_path / "table")), descriptor(storageType="p", pathOrInlineDv=path))
+    positions = vector_positions(
+        LocalLogStore(str(tmp_path / "table")), descriptor(storageType="p", pathOrInlineDv=path)
+    )
     assert positions.to_pylist() == ROWS
 
 
 @pytest.mark.parametrize("rows", [[0], [0, 9], ROWS, list(range(1000)), [2**40]])
 def test_a_vector_in_the_log_is_read_without_its_padding(rows):
-    assert deleted_rows(MemoryLogStore(), inline_vector(rows)).to_pylist() == rows
+    assert vector_positions(MemoryLogStore(), inline_vector(rows)).to_pylist() == rows
 
 
 def test_an_empty_vector_deletes_nothing():
     empty_vector = {"storageType": "i", "pathOrInlineDv": "", "sizeInBytes": 0, "cardinality": 0}
-    assert deleted_rows(MemoryLogStore(), empty_vector).to_pylist() == []
-    assert deleted_rows(MemoryLogStore(), inline_vector([])).to_pylist() == []
+    assert vector_positions(MemoryLogStore(), empty_vector).to_pylist() == []
+    assert vector_positions(MemoryLogStore(), inline_vector([])).to_pylist() == []
 
 
 def test_an_absent_offset_means_the_first_vector_of_the_file():
     content, _ = vector_file(vector(ROWS), vector([1]))
     for absent_offset in ("absent", None):
-        assert deleted_rows(store_with(content), descriptor(offset=absent_offset)).to_pylist() == ROWS
+        assert vector_positions(store_with(content), descriptor(offset=absent_offset)).to_pylist() == ROWS
 
 
 VALID_FILE, _ = vector_file(vector(ROWS))
@@ -138,18 +140,18 @@ VALID_FILE, _ = vector_file(vector(ROWS))
 )
 def test_the_error_names_the_expected_and_the_actual_value(content, changes, reason):
     with pytest.raises(CorruptDataFileError, match=reason) as caught:
-        deleted_rows(store_with(content), descriptor(**changes))
+        vector_positions(store_with(content), descriptor(**changes))
     assert caught.value.remedy
 
 
 def test_the_error_names_the_file_and_offset_of_a_damaged_vector():
     with pytest.raises(CorruptDataFileError, match=f"at byte 1 of '{NAME}' of the table memory://table"):
-        deleted_rows(store_with(VALID_FILE[:-1] + b"\0"), descriptor())
+        vector_positions(store_with(VALID_FILE[:-1] + b"\0"), descriptor())
 
 
 def test_the_error_names_a_missing_file():
     with pytest.raises(CorruptDataFileError, match=f"'{NAME}' of the table memory://table does not exist"):
-        deleted_rows(MemoryLogStore(), descriptor())
+        vector_positions(MemoryLogStore(), descriptor())
 
 
 def test_a_storage_failure_is_not_reported_as_damage():
@@ -159,7 +161,7 @@ def test_a_storage_failure_is_not_reported_as_damage():
     store = store_with(VALID_FILE)
     store.before = fail
     with pytest.raises(StorageError, match=NAME):
-        deleted_rows(store, descriptor())
+        vector_positions(store, descriptor())
 
 
 @examples(300)
@@ -168,7 +170,7 @@ def test_a_damaged_file_never_gives_other_rows(position, change):
     damaged_end = b"" if change == "cut" else bytes([VALID_FILE[position] ^ change]) + VALID_FILE[position + 1 :]
     damaged = VALID_FILE[:position] + damaged_end
     with pytest.raises(CorruptDataFileError):
-        deleted_rows(store_with(damaged), descriptor())
+        vector_positions(store_with(damaged), descriptor())
 
 
 @examples(200)
@@ -218,4 +220,4 @@ def test_vectors_of_other_engines_have_the_cardinality_of_their_logs(golden, nam
     vectors = vectors_of(table)
     assert vectors
     for vector_descriptor in vectors:
-        assert len(deleted_rows(LocalLogStore(str(table)), vector_descriptor)) == vector_descriptor["cardinality"]
+        assert len(vector_positions(LocalLogStore(str(table)), vector_descriptor)) == vector_descriptor["cardinality"]

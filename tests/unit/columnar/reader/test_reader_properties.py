@@ -229,7 +229,7 @@ def test_the_reader_returns_the_rows_of_the_model(
                 write_statistics=description["statistics"],
             )
             (whole_file,) = lake.data_files(
-                only_rows=None if description["only_rows"] is None else inline_vector(description["only_rows"])
+                only_rows_vector=None if description["only_rows"] is None else inline_vector(description["only_rows"])
             )
             size = (Path(folder) / name).stat().st_size
             parts += [whole_file] if part_bytes is None else list(split(whole_file, size, part_bytes))

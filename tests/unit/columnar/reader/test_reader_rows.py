@@ -72,14 +72,14 @@ def test_a_read_without_columns_does_not_count_rows_of_a_deletion_vector(lake):
 
 def test_only_selected_rows_that_are_not_deleted_are_read(lake):
     add_numbers(lake)
-    assert read_numbers(lake, files=lake.data_files(only_rows=inline_vector([1, 5, 6]))) == [1, 5, 6]
+    assert read_numbers(lake, files=lake.data_files(only_rows_vector=inline_vector([1, 5, 6]))) == [1, 5, 6]
     assert read_numbers(
-        lake, files=lake.data_files(only_rows=inline_vector([1, 5, 6]), deletion_vector=inline_vector([5, 9]))
+        lake, files=lake.data_files(only_rows_vector=inline_vector([1, 5, 6]), deletion_vector=inline_vector([5, 9]))
     ) == [
         1,
         6,
     ]
-    assert read_numbers(lake, files=lake.data_files(only_rows=inline_vector([]))) == []
+    assert read_numbers(lake, files=lake.data_files(only_rows_vector=inline_vector([]))) == []
 
 
 def test_the_reader_can_return_deleted_rows_with_a_flag(lake):
@@ -88,7 +88,7 @@ def test_the_reader_can_return_deleted_rows_with_a_flag(lake):
     columns = ["a", MetadataColumn.IS_DELETED, MetadataColumn.ROW_INDEX]
     rows_read = lake.rows_of(NUMBERS, columns=columns, equality_deletes=[keys])
     assert [tuple(row.values()) for row in rows_read] == [(0, False, 0), (1, True, 1), (2, True, 2), (3, False, 3)]
-    files = lake.data_files(only_rows=inline_vector([1, 3]))
+    files = lake.data_files(only_rows_vector=inline_vector([1, 3]))
     assert [row["a"] for row in lake.rows_of(NUMBERS, columns=columns, files=files)] == [1, 3]
 
 
@@ -117,7 +117,7 @@ def test_row_groups_without_selected_rows_are_not_read(lake, read_groups):
     add_numbers(lake, deletion_vector=inline_vector([0, 1, 2, 4]))
     assert read_numbers(lake) == [3, 5, 6, 7, 8, 9] and read_groups == [1, 2, 3]
     read_groups.clear()
-    assert read_numbers(lake, files=lake.data_files(only_rows=inline_vector([7]), deletion_vector=None)) == [
+    assert read_numbers(lake, files=lake.data_files(only_rows_vector=inline_vector([7]), deletion_vector=None)) == [
         7
     ] and read_groups == [2]
 
