@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from deltalite.errors import CommitStateUnknownError, DeltaLiteError, TableNotFoundError
 from deltalite.log.file_table import removes_of
-from deltalite.protocol.actions import AddFile, RemoveFile, SetTransaction, parse_commit
+from deltalite.protocol.actions import AddFile, RemoveFile, SetTransaction
 from deltalite.protocol.file_names import commit_name
 from deltalite.requests import RunIdentity
 from deltalite.snapshot import Snapshot
@@ -18,6 +18,7 @@ from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import ReadSet
 from deltalite.upkeep.post_commit import after_commit
 from tests.faults.faulty_store import Fault, Killed, Storage, play
+from tests.support.commits import parse_commit
 from tests.support.fuzzing import examples
 from tests.unit.builders import (
     PROTOCOL,

@@ -9,12 +9,13 @@ from pathlib import Path
 import deltalake
 import pytest
 
-from deltalite.protocol.actions import AddFile, SetTransaction, parse_commit
+from deltalite.protocol.actions import AddFile, SetTransaction
 from deltalite.protocol.file_names import commit_name
 from deltalite.snapshot import Snapshot
 from deltalite.storage.local import LocalLogStore
 from deltalite.txn.commit import commit
 from deltalite.upkeep.post_commit import after_commit
+from tests.support.commits import parse_commit
 from tests.unit.builders import add, create, proposal, txn
 
 WRITERS = 16

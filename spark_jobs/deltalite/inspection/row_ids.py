@@ -51,7 +51,8 @@ def _wrong_ranges(files: pa.Table, high_water_mark: int) -> Iterator[tuple[str, 
     """
     first_ids = files["baseRowId"].to_numpy()
     rows = files["rows"].to_numpy()
-    last_ids = np.where(rows > HIGHEST_ROW_ID - first_ids, HIGHEST_ROW_ID, first_ids + rows - 1)
+    largest_counts = HIGHEST_ROW_ID - np.maximum(first_ids, 0)  # a malformed negative id must not overflow
+    last_ids = np.where(rows > largest_counts, HIGHEST_ROW_ID, first_ids + rows - 1)
     highest_before = np.concatenate([[-1], np.maximum.accumulate(last_ids)[:-1]]) if len(last_ids) else last_ids
     never_assigned = (first_ids < 0) | (last_ids > high_water_mark)
     shared = (first_ids <= highest_before) & (rows > 0)

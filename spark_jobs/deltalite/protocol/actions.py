@@ -202,12 +202,6 @@ def iter_raw_actions(data: bytes, source: str, *, first_line: int = 1) -> Iterat
                 raise CorruptLogError(f"The {kind} in line {number} of {source} is not an object.", remedy=_REMEDY)
 
 
-def parse_commit(data: bytes, source: str) -> list[Action]:
-    """Return all actions of known kinds in a commit file, in order."""
-    actions = (parse_action(kind, body, source) for kind, body in iter_raw_actions(data, source))
-    return [action for action in actions if action is not None]
-
-
 def parse_action(kind: str, body: Mapping[str, Any], source: str) -> Action | None:
     """Return the value of one action, or None for an unknown kind. Raises: as `from_json`."""
     if kind == CommitInfo.action:

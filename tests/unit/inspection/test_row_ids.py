@@ -66,10 +66,10 @@ def test_files_without_row_ids_or_without_a_number_of_rows_are_found(tmp_path):
     assert all("no base row id" in message for _, message in findings)
 
 
-@pytest.mark.parametrize("first", [-5, 25, 2**63 - 2])
-def test_row_ids_that_were_never_assigned_are_found(tmp_path, first):
+@pytest.mark.parametrize(("first", "last"), [(-5, 4), (25, 34), (2**63 - 2, 2**63 - 1), (2**63 - 11, 2**63 - 2)])
+def test_row_ids_that_were_never_assigned_are_found(tmp_path, first, last):
     [(file, message)] = findings_of(tmp_path, tracked("a", first))
-    assert file == "a" and f"are {first} to" in message and "only ids up to 29" in message
+    assert file == "a" and f"are {first} to {last}," in message and "only ids up to 29" in message
 
 
 def test_a_row_commit_version_in_the_future_is_found(tmp_path):

@@ -19,8 +19,8 @@ from deltalite.protocol.actions import (
     commit_to_bytes,
     iter_raw_actions,
     parse_action,
-    parse_commit,
 )
+from tests.support.commits import parse_commit
 
 # A complete body of each kind of action. Some nested objects have unknown keys.
 BODIES = {

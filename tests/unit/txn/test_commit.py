@@ -18,11 +18,12 @@ from deltalite.errors import (
     ProtocolChangedException,
 )
 from deltalite.log.file_table import ADD_TYPES, removes_of, table_of
-from deltalite.protocol.actions import AddCDCFile, AddFile, Protocol, RemoveFile, commit_to_bytes, parse_commit
+from deltalite.protocol.actions import AddCDCFile, AddFile, Protocol, RemoveFile, commit_to_bytes
 from deltalite.protocol.file_names import commit_name
 from deltalite.txn.commit import ENGINE_INFO, Committed, CommittedByAnotherAttempt, commit
 from deltalite.txn.proposal import ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
+from tests.support.commits import parse_commit
 from tests.unit.builders import (
     NOON_MS,
     PROTOCOL,
