@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from airflow_provider_deltalite.assets._uri import CANONICAL_SCHEMES
 from deltalite.storage.locations import parse_location
 
-_KEY_SCHEMES = frozenset({"s3", "gs", "wasbs"})
+_SCHEMES_WITH_KEYS = frozenset({"s3", "gs", "wasbs"})  # a key begins without a slash
 _CONTAINER_SCHEMES = frozenset({"abfss", "wasbs"})  # the part before the `@` is a container, not a user
 _CREDENTIALS = re.compile(r"://[^/@]*:[^/]*@")  # user and password in the address of a source
 _GLOB = re.compile(r"[*?\[{]")
@@ -42,11 +42,11 @@ def dataset_name(address: str) -> DatasetName:
     scheme = CANONICAL_SCHEMES.get(location.scheme, location.scheme)
     authority = url.netloc if scheme in _CONTAINER_SCHEMES else url.netloc.rpartition("@")[2]
     namespace = f"{scheme}://{authority}" if authority else scheme
-    name = url.path.strip("/") if scheme in _KEY_SCHEMES else url.path.rstrip("/")
+    name = url.path.strip("/") if scheme in _SCHEMES_WITH_KEYS else url.path.rstrip("/")
     return DatasetName(namespace=namespace, name=name or "/")
 
 
 def folder_before_pattern(path: str) -> str:
-    """Return the path, or the folder before its first part that is a glob pattern."""
+    """Return the folder before the first part with a glob pattern; the path itself if it has no pattern."""
     match = _GLOB.search(path)
     return path if match is None else path[: path.rfind("/", 0, match.start()) + 1]

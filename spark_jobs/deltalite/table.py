@@ -25,7 +25,7 @@ from deltalite.columnar.skipping.files import prune
 from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.errors import InvalidRequestError
 from deltalite.log.commit_times import in_commit_times, in_commit_timestamp
-from deltalite.log.file_table import bytes_of, respell_paths
+from deltalite.log.file_table import bytes_of, rewrite_noncanonical_paths
 from deltalite.log.history import read_history
 from deltalite.protocol.actions import Metadata, Protocol
 from deltalite.protocol.arrow_schema import schema_to_arrow
@@ -111,7 +111,7 @@ class DeltaTable:
         files = self._snapshot.files
         return pa.table(
             {
-                "path": respell_paths(files["path"], decode_path),
+                "path": rewrite_noncanonical_paths(files["path"], decode_path),
                 "partition_values": files["partitionValues"],
                 "size_bytes": files["size"],
                 "modification_time_ms": files["modificationTime"],

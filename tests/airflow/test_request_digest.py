@@ -1,4 +1,7 @@
-"""The digest of a request. Requests for the same rows have the same digest, which depends on no secret."""
+"""The digest of a request, and the short digests of its parameters.
+
+Requests for the same rows have the same digest, which depends on no secret.
+"""
 
 import hashlib
 import json
@@ -48,7 +51,7 @@ def test_a_parameter_that_does_not_decide_the_rows_keeps_the_digest(changes):
         {"merge_schema": True},
     ],
 )
-def test_each_parameter_that_decides_the_rows_changes_both_digests(changes):
+def test_each_parameter_that_decides_the_rows_changes_the_request_digest_and_its_own(changes):
     digests, changed_digests = request_digests(WRITE), request_digests(replace(WRITE, **changes))
     assert digests.digest != changed_digests.digest
     differing_items = digests.parameters.items() ^ changed_digests.parameters.items()
@@ -85,7 +88,7 @@ def changed_write(**changes):
         [changed_write(query_params={"token": value}) for value in (1, 2)],
     ],
 )
-def test_a_secret_name_does_not_hide_a_difference_in_rows(first_request, second_request):
+def test_a_name_that_looks_like_a_secret_does_not_hide_a_difference_in_rows(first_request, second_request):
     assert request_digests(first_request) != request_digests(second_request)
 
 

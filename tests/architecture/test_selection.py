@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.golden import ENTRIES, REPLAY_FEATURES, one_per_feature, table_names
-from tests.support.selection import cover, first_of_every, sampled
+from tests.support.selection import cover, sample_every, sampled
 
 
 def test_a_cover_has_every_feature_and_prefers_the_cheapest_of_equals():
@@ -20,7 +20,7 @@ def test_a_value_outside_the_sample_is_marked_for_the_campaign():
 
 
 def test_all_but_the_first_of_every_two_cases_are_marked_for_the_campaign():
-    first, second, third = first_of_every(2, [("a", 1), ("b", 2), ("c", 3)])
+    first, second, third = sample_every(2, [("a", 1), ("b", 2), ("c", 3)])
     assert (first, third) == (("a", 1), ("c", 3))
     assert (second.values, [mark.name for mark in second.marks]) == (("b", 2), ["campaign"])
 

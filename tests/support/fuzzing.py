@@ -1,8 +1,8 @@
 """Shared parts of the fuzz tests: seeds that other engines wrote, and the rule for calls on a damaged seed.
 
 A seed is the log and the deletion vectors of a golden table, in memory. Data files stay in their folder, so a run costs
-milliseconds. `attempt` checks the rule of all fuzz tests: a call returns a value, or raises an error of the library
-with a remedy. A call that raises another exception, or hangs, fails the test.
+milliseconds. `value_or_library_error` checks the rule of all fuzz tests: a call returns a value, or raises an error of
+the library with a remedy. A call that raises another exception, or hangs, fails the test.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def store_of(name, files=None):
     return Overlay(GOLDEN / "tables" / name, _seed(name) if files is None else files)
 
 
-def attempt(call):
+def value_or_library_error(call):
     """Run `call`; returns its value, or the error of the library that it raised.
 
     Raises `AssertionError` if the call hangs or raises another exception.
@@ -94,7 +94,7 @@ def attempt(call):
             outcome.append(call())
         except DeltaLiteError as error:
             outcome.append(error)
-        except BaseException as error:  # noqa: BLE001  `attempt` raises it again
+        except BaseException as error:  # noqa: BLE001  `value_or_library_error` raises it again
             outcome.append(_UnexpectedError(error))
 
     thread = threading.Thread(target=run, daemon=True)

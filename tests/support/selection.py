@@ -87,7 +87,7 @@ def sampled(values: Sequence[str], sample: Collection[str]) -> list[object]:
     return [value if value in sample else pytest.param(value, marks=pytest.mark.campaign) for value in values]
 
 
-def first_of_every(count: int, cases: Sequence[tuple[object, ...]]) -> list[object]:
+def sample_every(count: int, cases: Sequence[tuple[object, ...]]) -> list[object]:
     """All cases for `parametrize`: `make test` runs the first of every `count` cases, the campaign runs all."""
     campaign = pytest.mark.campaign
     return [pytest.param(*case, marks=campaign) if at % count else case for at, case in enumerate(cases)]

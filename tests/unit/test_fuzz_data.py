@@ -32,9 +32,9 @@ from deltalite.protocol.schema import (
     schema_to_json,
 )
 from deltalite.table import DeltaTable
-from tests.support.fuzzing import attempt, examples, seed_files, store_of
+from tests.support.fuzzing import examples, seed_files, store_of, value_or_library_error
 from tests.support.golden import CHECKOUT, GOLDEN, MANIFEST, rows_of
-from tests.support.mutations import HOSTILE, mutate_bytes, mutate_files, mutate_value, to_text
+from tests.support.mutations import HOSTILE, Raw, mutate_bytes, mutate_files, mutate_value, to_text
 
 pytestmark = [
     pytest.mark.slow,
@@ -103,7 +103,7 @@ def in_struct(kind):
 
 
 def test_a_decimal_of_thousands_of_digits_is_an_error_of_the_library():
-    assert isinstance(attempt(lambda: parse_schema('"decimal(' + "9" * 5000 + ',1)"')), DeltaLiteError)
+    assert isinstance(value_or_library_error(lambda: parse_schema('"decimal(' + "9" * 5000 + ',1)"')), DeltaLiteError)
 
 
 @pytest.mark.parametrize("wrap", [in_array, in_struct])
@@ -113,13 +113,14 @@ def test_a_schema_of_any_depth_is_read_or_rejected(wrap, levels):
         schema = parse_schema(nested_schema(levels, wrap))
         return schema_to_arrow(schema), schema_to_json(schema), str(schema)
 
-    assert levels > 97 or not isinstance(attempt(convert), DeltaLiteError)
-    attempt(convert)
+    outcome = value_or_library_error(convert)
+    if levels < 98:  # Python's recursion limit allows this depth for each of the conversions
+        assert not isinstance(outcome, DeltaLiteError)
 
 
 @given(rnd=randoms)
 @examples(400)
-def test_a_damaged_schema_parses_as_written_or_raises_an_error(rnd):
+def test_a_damaged_schema_survives_a_round_trip_through_json_or_raises_an_error(rnd):
     value = SCHEMA
     for _ in range(rnd.choice([1, 1, 2, 3])):
         try:
@@ -137,7 +138,7 @@ def test_a_damaged_schema_parses_as_written_or_raises_an_error(rnd):
         schema_to_arrow(schema)
         return schema
 
-    outcome = attempt(parse)
+    outcome = value_or_library_error(parse)
     event(type(outcome).__name__)
     assert isinstance(outcome, DeltaLiteError) or parse_schema(schema_to_json(outcome)) == outcome
 
@@ -155,8 +156,8 @@ _NUMBERS = st.from_regex(r"[-+]?[0-9.eE_]{1,12}|nan|inf|1e[0-9]{1,9}", fullmatch
 @example(text="\ud800", data_type=PrimitiveType("binary"))
 @examples(500)
 def test_any_text_is_a_partition_value_or_an_error_of_the_library(text, data_type):
-    attempt(lambda: parse_partition_value(text, data_type))
-    attempt(lambda: partition_scalar(text, data_type))
+    value_or_library_error(lambda: parse_partition_value(text, data_type))
+    value_or_library_error(lambda: partition_scalar(text, data_type))
 
 
 @given(rnd=randoms)
@@ -171,7 +172,7 @@ def test_damaged_statistics_never_raise_an_error(rnd):
         stats = parse_stats(text)
         return stats and [facts_from_stats(stats, path, field.type) for path, field in LEAVES]
 
-    assert not isinstance(attempt(statistics_of_leaves), DeltaLiteError)
+    assert not isinstance(value_or_library_error(statistics_of_leaves), DeltaLiteError)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +196,7 @@ def test_malformed_statistics_hide_no_rows(stats):
             if "add" in line:
                 line["add"]["stats"] = str(stats)
         files[path] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    table = attempt(lambda: open_table(store_of(name, files)))
+    table = value_or_library_error(lambda: open_table(store_of(name, files)))
     if isinstance(table, DeltaLiteError):  # Arrow cannot store a lone surrogate
         assert "\ud83d" in stats
         return
@@ -227,7 +228,7 @@ def test_any_bytes_are_a_bitmap_or_malformed(data, cardinality):
 def test_a_damaged_deletion_vector_never_shows_deleted_rows(name, rnd):
     files, changes = mutate_files(rnd, seed_files(name), lambda n: n.endswith(".bin"))
     note(f"{name}: {changes}")
-    rows_read = attempt(lambda: open_table(store_of(name, files)).to_arrow())
+    rows_read = value_or_library_error(lambda: open_table(store_of(name, files)).to_arrow())
     event(type(rows_read).__name__)
     assert isinstance(rows_read, DeltaLiteError) or rows_of(rows_read) == expected_rows(name)
 
@@ -242,10 +243,10 @@ def test_a_wrong_deletion_vector_descriptor_never_shows_deleted_rows(name, rnd):
             vector = line.get("add", {}).get("deletionVector")
             if vector:
                 line["add"]["deletionVector"] = mutate_value(rnd, vector) if rnd.random() < 0.9 else vector
-                if isinstance(line["add"]["deletionVector"], str) and line["add"]["deletionVector"] == "null":
-                    line["add"]["deletionVector"] = vector  # with null, the log is valid and the file has no vector
+                if line["add"]["deletionVector"] == Raw("null"):  # with JSON null, the log is valid without a vector
+                    line["add"]["deletionVector"] = vector
         files[path] = b"".join(to_text(line).encode("utf-8", "surrogatepass") + b"\n" for line in lines)
-    rows_read = attempt(lambda: open_table(store_of(name, files)).to_arrow())
+    rows_read = value_or_library_error(lambda: open_table(store_of(name, files)).to_arrow())
     event(type(rows_read).__name__)
     assert isinstance(rows_read, DeltaLiteError) or rows_of(rows_read) == expected_rows(name)
 
@@ -262,13 +263,13 @@ def test_a_damaged_data_file_gives_rows_of_the_schema_or_an_error(name, rnd):
 
     def read():
         rows_read = table.to_arrow()
-        rows_read.validate()  # this check does not include whether texts are UTF-8
+        rows_read.validate()  # without full=True, it does not check whether texts are UTF-8
         return rows_read
 
-    rows_read = attempt(read)
+    rows_read = value_or_library_error(read)
     event(type(rows_read).__name__)
     assert isinstance(rows_read, DeltaLiteError) or rows_read.schema.equals(undamaged.schema)
-    attempt(lambda: list(table.to_batches(filter=[(undamaged.schema.names[0], "!=", None)])))
+    value_or_library_error(lambda: list(table.to_batches(filter=[(undamaged.schema.names[0], "!=", None)])))
 
 
 _READ_WITH_LIMITS = """
@@ -329,15 +330,14 @@ def test_a_wrong_size_costs_neither_memory_nor_time(name, key, wrong_size, tmp_p
 )
 def test_a_path_that_names_no_file_is_an_error_of_the_library(path):
     name = "derived/dv-inline"
-    files = {
-        n: b"".join(
-            json.dumps({k: {**b, "path": path} if k == "add" else b for k, b in json.loads(line).items()}).encode()
-            + b"\n"
-            for line in data.splitlines()
-        )
-        for n, data in seed_files(name).items()
-    }
-    assert isinstance(attempt(lambda: open_table(store_of(name, files)).to_arrow()), DeltaLiteError)
+    files = {}
+    for file_name, data in seed_files(name).items():
+        lines = [json.loads(line) for line in data.splitlines()]
+        for line in lines:
+            if "add" in line:
+                line["add"]["path"] = path
+        files[file_name] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    assert isinstance(value_or_library_error(lambda: open_table(store_of(name, files)).to_arrow()), DeltaLiteError)
 
 
 def test_the_undamaged_schema_is_a_struct_with_a_map():

@@ -18,7 +18,7 @@ from deltalite.inspection.verify import verify
 from deltalite.requests import RunIdentity
 from deltalite.snapshot import Snapshot
 from deltalite.table import DeltaTable
-from tests.support.fuzzing import SEEDS, attempt, examples, seed_files, state_of, store_of
+from tests.support.fuzzing import SEEDS, examples, seed_files, state_of, store_of, value_or_library_error
 from tests.support.golden import MANIFEST
 from tests.support.log_oracle import readings
 from tests.support.mutations import mutate_files
@@ -55,7 +55,7 @@ def state(store, version=None):
 def check(name, files, allowed, changes):
     """Check that the damaged log gives an allowed state or an error of the library."""
     note(f"{name}: {changes}")
-    outcome = attempt(lambda: state(store_of(name, files)))
+    outcome = value_or_library_error(lambda: state(store_of(name, files)))
     event(f"{changes[0][0] if changes else ''} {type(outcome).__name__}")
     assert isinstance(outcome, DeltaLiteError) or outcome in allowed, difference(outcome, allowed)
     return outcome
@@ -80,7 +80,7 @@ def test_the_oracle_and_the_library_agree_on_undamaged_logs(name):
     files = seed_files(name)
     assert state(store_of(name)) == readings(files)[0]
     for version in range(30):
-        outcome = attempt(lambda version=version: state(store_of(name), version))
+        outcome = value_or_library_error(lambda version=version: state(store_of(name), version))
         states = readings(files, version)
         if states:
             assert outcome == states[0]
@@ -108,7 +108,7 @@ def test_a_damaged_hint_never_overrides_the_log(name, rnd):
     base = {"_delta_log/_last_checkpoint": b'{"version":1,"size":5}', **seed_files(name)}
     files, changes = mutate_files(rnd, base, lambda name: name.endswith("_last_checkpoint"))
     note(f"{name}: {changes}")
-    assert attempt(lambda: state(store_of(name, files))) == state_of_seed(name)
+    assert value_or_library_error(lambda: state(store_of(name, files))) == state_of_seed(name)
 
 
 @given(name=st.sampled_from([name for name in SEEDS if any(map(is_checksum, seed_files(name)))] or [""]), rnd=randoms)
@@ -116,7 +116,7 @@ def test_a_damaged_hint_never_overrides_the_log(name, rnd):
 def test_a_wrong_checksum_never_changes_the_state(name, rnd):
     files, changes = mutate_files(rnd, seed_files(name), is_checksum)
     note(f"{name}: {changes}")
-    outcome = attempt(lambda: state(store_of(name, files)))
+    outcome = value_or_library_error(lambda: state(store_of(name, files)))
     assert isinstance(outcome, DeltaLiteError) or outcome == state_of_seed(name)
 
 
@@ -127,17 +127,17 @@ def test_every_entry_point_gives_a_value_or_an_error_of_the_library(name, rnd):
     note(f"{name}: {changes}")
     store = store_of(name, files)
     with patch.object(table_module, "open_store", lambda _address, **_options: store):
-        table = attempt(lambda: DeltaTable("/t"))
+        table = value_or_library_error(lambda: DeltaTable("/t"))
         if not isinstance(table, DeltaLiteError):
             for call in (
                 table.files, table.history, table.detail, lambda: table.schema, table.to_arrow, repr,
                 lambda: list(table.to_batches()), lambda: list(table.changes(0)), lambda: table.history(1),
             ):  # fmt: skip
-                attempt(lambda call=call: call(table) if call is repr else call())
+                value_or_library_error(lambda call=call: call(table) if call is repr else call())
         for version in (0, 1, 5):
-            attempt(lambda version=version: DeltaTable("/t", version=version).files())
+            value_or_library_error(lambda version=version: DeltaTable("/t", version=version).files())
         for moment in ("1970-01-01", "2023-11-14T22:13:20.005Z", "2024-01-01", "9999-12-31"):
-            attempt(lambda moment=moment: DeltaTable("/t", timestamp=moment).to_arrow())
+            value_or_library_error(lambda moment=moment: DeltaTable("/t", timestamp=moment).to_arrow())
 
 
 @given(name=seeds, rnd=randoms)
@@ -158,7 +158,7 @@ def test_watching_a_damaged_log_gives_a_value_or_an_error_of_the_library(name, r
         *(lambda c=c: watch.poll(store, LogPosition(version=-1), c) for c in conditions),
         lambda: watch.find_run(store, RunIdentity(app_id="nobody")),
     ):
-        attempt(call)
+        value_or_library_error(call)
 
 
 @given(name=seeds, rnd=randoms)
@@ -166,9 +166,9 @@ def test_watching_a_damaged_log_gives_a_value_or_an_error_of_the_library(name, r
 def test_a_damaged_log_that_passes_verify_is_readable(name, rnd):
     files, changes = mutate_files(rnd, seed_files(name))
     note(f"{name}: {changes}")
-    report = attempt(lambda: verify(store_of(name, files)))
+    report = value_or_library_error(lambda: verify(store_of(name, files)))
     # The store lists its log only, so all data files seem to be missing.
     if not isinstance(report, DeltaLiteError) and not [
         kind for kind in report.counts if kind.severity is Severity.ERROR and kind is not FindingKind.MISSING_FILE
     ]:
-        assert not isinstance(attempt(lambda: state(store_of(name, files))), DeltaLiteError)
+        assert not isinstance(value_or_library_error(lambda: state(store_of(name, files))), DeltaLiteError)

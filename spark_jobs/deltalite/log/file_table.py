@@ -73,7 +73,7 @@ def deletion_vector_id(descriptor: Mapping[str, Any]) -> str:
 
 def key_column(files: pa.Table) -> pa.ChunkedArray:
     """Return `file_key` for each row of a table with `path` and `deletionVector`; plain paths need no Python loop."""
-    paths, vectors = respell_paths(files["path"], canonical_path), files["deletionVector"]
+    paths, vectors = rewrite_noncanonical_paths(files["path"], canonical_path), files["deletionVector"]
     if vectors.null_count == len(vectors):
         return paths
     fields = ("storageType", "pathOrInlineDv", "offset")
@@ -186,23 +186,24 @@ def without_null_values(descriptor: Mapping[str, Any] | None) -> Mapping[str, An
     return None if descriptor is None else {key: value for key, value in descriptor.items() if value is not None}
 
 
-def respell_paths(paths: pa.ChunkedArray, respell: Callable[[str], str]) -> pa.ChunkedArray:
-    """Return the paths of the log, with `respell` applied to each path that is not canonical."""
-    if not (_may_be_respelled(paths) or pc.any(pc.starts_with(paths, "file:")).as_py()):
+def rewrite_noncanonical_paths(paths: pa.ChunkedArray, rewrite: Callable[[str], str]) -> pa.ChunkedArray:
+    """Return the paths of the log, with `rewrite` applied to each path that is not canonical."""
+    if not (_may_have_noncanonical_paths(paths) or pc.any(pc.starts_with(paths, "file:")).as_py()):
         return paths
-    return pa.chunked_array([_respell_chunk(chunk, respell) for chunk in paths.chunks], pa.string())
+    return pa.chunked_array([_rewrite_chunk(chunk, rewrite) for chunk in paths.chunks], pa.string())
 
 
-def _respell_chunk(paths: pa.StringArray, respell: Callable[[str], str]) -> pa.StringArray:
+def _rewrite_chunk(paths: pa.StringArray, rewrite: Callable[[str], str]) -> pa.StringArray:
     is_not_canonical = pc.match_substring_regex(paths, NOT_CANONICAL)
-    texts = pa.array([respell(path) for path in paths.filter(is_not_canonical).to_pylist()], pa.string())
+    texts = pa.array([rewrite(path) for path in paths.filter(is_not_canonical).to_pylist()], pa.string())
     return pc.replace_with_mask(paths, is_not_canonical, texts)
 
 
-def _may_be_respelled(paths: pa.ChunkedArray) -> bool:
-    """Whether a path may contain a percent sign, or a slash beside another slash or a dot; False is certain.
+def _may_have_noncanonical_paths(paths: pa.ChunkedArray) -> bool:
+    """Whether a path can contain `%`, `//`, `/.` or `./`. False is always right, and True may be wrong.
 
-    This function checks the bytes of all strings at once, because a check of each string takes much longer.
+    This function checks the bytes of all strings at once, because a check of each string takes much longer. So it also
+    finds pairs of which one character ends a string and the other begins the next one.
     """
     for text in (chunk.buffers()[2] for chunk in paths.chunks):
         size = 0 if text is None else text.size
@@ -246,8 +247,8 @@ def without_keys(files: pa.Table, keys: Iterable[str]) -> pa.Table:
     return without_rows(files, _is_among(key_column(files), keys))
 
 
-def _is_among(keys: pa.ChunkedArray, searched_keys: Iterable[str]) -> pa.ChunkedArray:
-    return pc.is_in(keys, value_set=pa.array(list(searched_keys), pa.string()))
+def _is_among(keys: pa.ChunkedArray, key_set: Iterable[str]) -> pa.ChunkedArray:
+    return pc.is_in(keys, value_set=pa.array(list(key_set), pa.string()))
 
 
 def without_rows(table: pa.Table, mask: pa.ChunkedArray) -> pa.Table:

@@ -21,7 +21,7 @@ from deltalite.commands.delete import delete
 from deltalite.commands.merge import merge
 from deltalite.commands.update import update
 from deltalite.requests import DeleteRequest, MergeClause, MergeRequest, UpdateRequest
-from tests.support.selection import first_of_every
+from tests.support.selection import sample_every
 from tests.support.tables import UNUSED_SOURCE, schema_json, write_foreign_table, write_numbered_file, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.generated_code]
@@ -63,7 +63,7 @@ def test_an_update_and_a_delete_find_negative_zero_and_nan(spark, tmp_path, rela
 @pytest.mark.sample("public")
 @pytest.mark.parametrize(
     ("value", "condition"),
-    first_of_every(
+    sample_every(
         2,
         [
             (-0.0, "{} <=> CAST(0 AS FLOAT)"),

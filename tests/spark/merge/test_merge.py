@@ -8,7 +8,7 @@ from deltalite.errors import MultipleMatchesError
 from deltalite.requests import Source
 from tests.support.merging import feed, merge_into
 from tests.support.properties import FEED, VECTORS
-from tests.support.selection import first_of_every
+from tests.support.selection import sample_every
 from tests.support.tables import delta_rs_rows, folder_content, rows, sorted_rows, spark_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -155,7 +155,7 @@ CONDITIONS: list[tuple[str, str, list[int | None]]] = [
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize(("on", "keys", "matched_keys"), first_of_every(3, CONDITIONS))
+@pytest.mark.parametrize(("on", "keys", "matched_keys"), sample_every(3, CONDITIONS))
 def test_a_merge_matches_the_rows_for_which_its_on_condition_is_true(spark, tmp_path, on, keys, matched_keys):
     table = tmp_path / "t"
     write_rows(spark, table, values("id, note", "1, 'one'", "2, 'two'", "NULL, 'none'"))

@@ -55,14 +55,14 @@ def test_mapped_columns_are_read_at_every_depth(spark, tmp_path, relation_kind):
         field("l", {"type": "array", "elementType": inner, "containsNull": True}, 6, "p6"),
         field("m", {"type": "map", "keyType": "string", "valueType": inner, "valueContainsNull": True}, 7, "p7"),
     )
-    member = pa.struct([("p4", pa.int64()), ("p5", pa.string())])
-    item = {"p4": 1, "p5": "x"}
+    stored_struct = pa.struct([("p4", pa.int64()), ("p5", pa.string())])
+    stored_item = {"p4": 1, "p5": "x"}
     content = pa.table(
         {
             "p2": [10, 20],
-            "p3": pa.array([item, None], member),
-            "p6": pa.array([[item, None], None], pa.list_(member)),
-            "p7": pa.array([[("k", item)], []], pa.map_(pa.string(), member)),
+            "p3": pa.array([stored_item, None], stored_struct),
+            "p6": pa.array([[stored_item, None], None], pa.list_(stored_struct)),
+            "p7": pa.array([[("k", stored_item)], []], pa.map_(pa.string(), stored_struct)),
         }
     )
     table = tmp_path / "t"
@@ -77,6 +77,7 @@ def test_mapped_columns_are_read_at_every_depth(spark, tmp_path, relation_kind):
     filtered = frame.where("p1 > 15 AND `day.` = 'd'").select("p1")
     plan = physical_plan(filtered)
     assert "GreaterThan(p2,15)" in plan and "ReadSchema: struct<p2:bigint>" in plan
+    # Only a relation of Spark's internals knows the partition columns, so only its plan lists filters on them.
     assert ("PartitionFilters: [isnotnull(p1" in plan) is (relation_kind == "native")
     assert [tuple(row) for row in filtered.collect()] == [(20,)]
 
@@ -91,7 +92,7 @@ def with_ids(**columns):
 
 
 def test_columns_are_matched_by_field_id_and_not_by_name(spark, tmp_path, relation_kind):
-    """Another writer may use the names of other columns, so the scan pushes down no filters by name."""
+    """A file may store a column under the physical name of another one, so the scan pushes down no filter by name."""
     table = tmp_path / "t"
     adds = [
         write_data_file(table, "1.parquet", with_ids(a=(2, [1, 2]), b=(1, [10, 20]))),
@@ -106,7 +107,7 @@ def test_columns_are_matched_by_field_id_and_not_by_name(spark, tmp_path, relati
     assert sorted_rows(frame.where("x >= 20 AND y < 9").collect()) == [(20, 2), (30, 3)]
     assert sorted_rows(frame.where("y IS NULL").collect()) == [(40, None)]
     assert all(not field_read.metadata for field_read in frame.schema.fields)
-    # The scan leaves the settings of the user's session, and views of that session can use the frame.
+    # The scan does not change the settings of the user's session, and a view of that session can read the frame.
     assert spark.conf.get("spark.sql.parquet.fieldId.read.enabled") == "false"
     frame.createOrReplaceTempView("by_id")
     with settings(spark, {"spark.sql.parquet.enableVectorizedReader": "false"}):
@@ -170,11 +171,11 @@ def arrow_type(name):
 
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_files_from_before_a_type_change_are_read_with_the_wider_type(spark, tmp_path, relation_kind, dictionary):
-    """Each pair of types occurs as a column and inside a struct, an array and a map, beside a file of the new type."""
+    """For each pair of types, the table has a column, a struct, an array and a map; one file has the old type."""
     table = tmp_path / "t"
     table.mkdir()
     fields, old_columns, new_columns = [], {}, {}
-    expected = [[], []]
+    expected_values = []
     for n, (old, new) in enumerate(PAIRS):
         change = {"fromType": old, "toType": new}
         member = {"name": "f", "type": new, "nullable": True, "metadata": {"delta.typeChanges": [change]}}
@@ -196,9 +197,11 @@ def test_files_from_before_a_type_change_are_read_with_the_wider_type(spark, tmp
             },
         ]
         old_type, values = NARROW[old]
-        for columns, column_type, content, rows in (
-            (old_columns, old_type, values, expected[0]),
-            (new_columns, arrow_type(new), [widened(value, new) for value in values], expected[1]),
+        widened_values = [widened(value, new) for value in values]
+        expected_values.append(widened_values)
+        for columns, column_type, content in (
+            (old_columns, old_type, values),
+            (new_columns, arrow_type(new), widened_values),
         ):
             columns |= {
                 f"c{n}": pa.array(content, column_type),
@@ -206,7 +209,6 @@ def test_files_from_before_a_type_change_are_read_with_the_wider_type(spark, tmp
                 f"a{n}": pa.array([[value] for value in content], pa.list_(column_type)),
                 f"m{n}": pa.array([[("k", value)] for value in content], pa.map_(pa.string(), column_type)),
             }
-            rows.append([widened(value, new) for value in values])
     adds = []
     for name, columns in (("old.parquet", old_columns), ("new.parquet", new_columns)):
         pq.write_table(pa.table(columns), table / name, use_dictionary=dictionary)
@@ -219,12 +221,12 @@ def test_files_from_before_a_type_change_are_read_with_the_wider_type(spark, tmp
     rows_read = [row.asDict(recursive=True) for row in frame.collect()]
     assert len(rows_read) == 6
     for n, types in enumerate(PAIRS):
-        values = Counter(expected[0][n] * 2)
+        values = Counter(expected_values[n] * 2)  # in both files
         assert Counter(row[f"c{n}"] for row in rows_read) == values, types
         assert Counter(row[f"s{n}"]["f"] for row in rows_read) == values, types
         assert Counter(row[f"a{n}"][0] for row in rows_read) == values, types
         assert Counter(row[f"m{n}"]["k"] for row in rows_read) == values, types
-    conditions = [f"c{n} = CAST('{expected[0][n][1]}' AS {types_read[f'c{n}']})" for n in range(len(PAIRS))]
+    conditions = [f"c{n} = CAST('{expected_values[n][1]}' AS {types_read[f'c{n}']})" for n in range(len(PAIRS))]
     assert frame.where(" AND ".join(conditions)).count() == 2
 
 

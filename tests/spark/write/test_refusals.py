@@ -29,7 +29,7 @@ from deltalite.errors import (
 from deltalite.requests import Source
 from deltalite.storage.local import LocalLogStore
 from tests.support.racing import run_before_commits
-from tests.support.selection import first_of_every
+from tests.support.selection import sample_every
 from tests.support.tables import actions_of, data_files, folder_content, rows, values, write_rows
 
 pytestmark = pytest.mark.spark
@@ -153,7 +153,7 @@ def test_a_file_at_the_address_of_the_table_is_rejected(spark, tmp_path):
 
 @pytest.mark.parametrize(
     ("source", "error", "match"),
-    first_of_every(
+    sample_every(
         2,
         [
             (Source(format="csv", path="{tmp}/none.csv"), SourceError, "none.csv"),
@@ -198,7 +198,7 @@ def test_a_source_that_cannot_be_read_is_rejected(spark, table, tmp_path, source
 
 @pytest.mark.parametrize(
     ("query", "error", "match"),
-    first_of_every(
+    sample_every(
         2,
         [
             ("SELEC 1", InvalidRequestError, "The query is wrong"),

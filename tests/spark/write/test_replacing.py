@@ -12,7 +12,7 @@ import pytest
 from deltalite import DeltaTable
 from deltalite.errors import ConstraintViolationError, InvalidRequestError
 from tests.support.daily_rows import DAY_1, DAY_2, DAY_3, daily_rows_query, ids_and_days
-from tests.support.selection import first_of_every
+from tests.support.selection import sample_every
 from tests.support.tables import (
     actions_of,
     data_files,
@@ -39,7 +39,7 @@ def daily_table(spark, tmp_path):
 
 @pytest.mark.parametrize(
     ("predicate", "new_rows", "expected", "copied_count", "deleted_count"),
-    first_of_every(
+    sample_every(
         2,
         [
             # Predicates on partition columns only: the write removes whole files and reads no row.

@@ -28,7 +28,7 @@ def legacy(reader: int, writer: int) -> Protocol:
     return Protocol(min_reader_version=reader, min_writer_version=writer)
 
 
-def with_features(*writer_features: str, readers: Iterable[str] = ()) -> Protocol:
+def protocol_with(*writer_features: str, readers: Iterable[str] = ()) -> Protocol:
     """A protocol that lists its features. Those in `readers` are in both lists."""
     reader_features = tuple(readers)
     return Protocol(
@@ -39,7 +39,7 @@ def with_features(*writer_features: str, readers: Iterable[str] = ()) -> Protoco
     )
 
 
-def with_field(kind: Any = "long", **field_metadata: Any) -> Metadata:
+def metadata_with(kind: Any = "long", **field_metadata: Any) -> Metadata:
     """The metadata of a table with a column `c`. A name in `field_metadata` has `__` for each dot."""
     metadata_of_c = {key.replace("__", "."): value for key, value in field_metadata.items()}
     return metadata(schema=StructType((*SCHEMA.fields, StructField("c", PrimitiveType(kind), metadata=metadata_of_c))))

@@ -10,7 +10,7 @@ from deltalite.errors import CorruptLogError, UnsupportedFeatureError
 from deltalite.protocol.column_rules import column_rules
 from deltalite.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
 from tests.unit.builders import SCHEMA, metadata
-from tests.unit.protocol.builders import legacy, with_features
+from tests.unit.protocol.builders import legacy, protocol_with
 
 LONG = PrimitiveType("long")
 INVARIANT = json.dumps({"expression": {"expression": "a > 3"}})
@@ -28,16 +28,16 @@ def rules(protocol, *fields, configuration=None):
 def test_rules_apply_if_the_protocol_supports_them():
     ruled_field = field_with(delta__invariants=INVARIANT, delta__generationExpression="id + 1", CURRENT_DEFAULT="7")
     rules_under = lambda protocol: rules(protocol, ruled_field, configuration=CONSTRAINTS)
-    all_rules = rules_under(with_features("invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults"))
+    all_rules = rules_under(protocol_with("invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults"))
     assert [(r.name, r.expression, r.property_key) for r in all_rules.conditions] == [
         ("CHECK constraint 'B'", "b", "DELTA.Constraints.B"),
         ("CHECK constraint 'positive'", "id > 0", "delta.constraints.positive"),
         ("invariant of the column 'a'", "a > 3", None),
     ]
     assert (all_rules.generated, all_rules.defaults) == ({"a": "id + 1"}, {"a": "7"})
-    no_rules = rules_under(with_features())
+    no_rules = rules_under(protocol_with())
     assert (no_rules.conditions, no_rules.generated, no_rules.defaults) == ((), {}, {})
-    for protocol, count in ((legacy(1, 2), 1), (legacy(1, 3), 3), (with_features("checkConstraints"), 2)):
+    for protocol, count in ((legacy(1, 2), 1), (legacy(1, 3), 3), (protocol_with("checkConstraints"), 2)):
         assert len(rules_under(protocol).conditions) == count
 
 
@@ -55,7 +55,7 @@ def test_the_error_names_the_column_of_a_malformed_invariant(text):
 
 def test_the_error_names_the_column_of_an_expression_that_is_not_a_text():
     with pytest.raises(CorruptLogError, match=r"'a' has an invalid CURRENT_DEFAULT"):
-        rules(with_features("allowColumnDefaults"), field_with(CURRENT_DEFAULT=7))
+        rules(protocol_with("allowColumnDefaults"), field_with(CURRENT_DEFAULT=7))
     with pytest.raises(CorruptLogError, match=r"'a' has an invalid delta\.generationExpression"):
         rules(legacy(1, 4), field_with(delta__generationExpression=" "))
 

@@ -11,7 +11,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.protocol.feature_dropping import droppable_features, enabling_properties, without_features
 from deltalite.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
 from tests.unit.builders import metadata
-from tests.unit.protocol.builders import with_features
+from tests.unit.protocol.builders import protocol_with
 
 TYPE_CHANGES = {"delta.typeChanges": [{"fromType": "integer", "toType": "long"}]}
 LONG = PrimitiveType("long")
@@ -23,7 +23,7 @@ DROPPED_FEATURES = {"typeWidening"}
 def test_the_schema_loses_each_recorded_change_and_nothing_else():
     properties = {"delta.enableTypeWidening": "true", "delta.appendOnly": "true"}
     before = replace(metadata(properties, schema=WIDENED), description="kept")
-    _, after = without_features(with_features(readers=("typeWidening",)), before, DROPPED_FEATURES)
+    _, after = without_features(protocol_with(readers=("typeWidening",)), before, DROPPED_FEATURES)
     assert "typeChanges" not in after.schema_string and "kept" in after.schema_string
     assert [f["name"] for f in json.loads(after.schema_string)["fields"]] == ["a", "b"]
     assert (after.configuration, after.description) == ({"delta.appendOnly": "true"}, "kept")
@@ -32,9 +32,9 @@ def test_the_schema_loses_each_recorded_change_and_nothing_else():
 @pytest.mark.parametrize(
     ("before", "reader_version", "readers"),
     [
-        (with_features(readers=("typeWidening",)), 1, None),
-        (with_features("appendOnly", readers=("typeWidening", "deletionVectors")), 3, ("deletionVectors",)),
-        (with_features("appendOnly", readers=("columnMapping", "typeWidening")), 2, None),
+        (protocol_with(readers=("typeWidening",)), 1, None),
+        (protocol_with("appendOnly", readers=("typeWidening", "deletionVectors")), 3, ("deletionVectors",)),
+        (protocol_with("appendOnly", readers=("columnMapping", "typeWidening")), 2, None),
     ],
 )
 def test_the_protocol_loses_the_feature_and_protects_checkpoints(before, reader_version, readers):
@@ -45,7 +45,7 @@ def test_the_protocol_loses_the_feature_and_protects_checkpoints(before, reader_
 
 
 def test_the_preview_of_a_feature_is_dropped_separately():
-    before = with_features(readers=("typeWidening", "typeWidening-preview"))
+    before = protocol_with(readers=("typeWidening", "typeWidening-preview"))
     after, _ = without_features(before, metadata(), droppable_features(["TypeWidening-Preview"]))
     assert after.reader_features == ("typeWidening",)
 

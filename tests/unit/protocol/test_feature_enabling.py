@@ -11,14 +11,22 @@ from deltalite.protocol.actions import Protocol
 from deltalite.protocol.feature_enabling import is_satisfied, protocol_for, requested_protocol, stored_properties
 from deltalite.protocol.features import supported_features
 from tests.unit.builders import metadata
-from tests.unit.protocol.builders import MAPPED, NTZ, PLAIN, WRITER_4_FEATURES, legacy, with_features, with_field
+from tests.unit.protocol.builders import (
+    MAPPED,
+    NTZ,
+    PLAIN,
+    WRITER_4_FEATURES,
+    legacy,
+    metadata_with,
+    protocol_with,
+)
 
 BASE = ("appendOnly", "invariants")
 CHECKED = metadata({"delta.constraints.positive": "id > 0"})
 TIMED = metadata({"delta.enableInCommitTimestamps": "true"})
 
 
-def with_lists(reader_version, reader_features, *writer_features):
+def protocol_listing(reader_version, reader_features, *writer_features):
     """A protocol with this reader version and these lists of features."""
     return Protocol(
         min_reader_version=reader_version,
@@ -37,48 +45,50 @@ UPGRADES = [
     (legacy(1, 4), PLAIN, {}, legacy(1, 4)),
     # Version numbers suffice if every feature has a legacy version.
     (None, CHECKED, {}, legacy(1, 3)),
-    (None, with_field(delta__generationExpression="id"), {}, legacy(1, 4)),
+    (None, metadata_with(delta__generationExpression="id"), {}, legacy(1, 4)),
     (None, MAPPED, {}, legacy(2, 5)),
     (legacy(1, 6), MAPPED, {}, legacy(2, 6)),
-    (legacy(1, 3), with_field(CURRENT_DEFAULT="1"), {},
-     with_lists(1, None, *BASE, "checkConstraints", "allowColumnDefaults")),
+    (legacy(1, 3), metadata_with(CURRENT_DEFAULT="1"), {},
+     protocol_listing(1, None, *BASE, "checkConstraints", "allowColumnDefaults")),
     (None, metadata({"delta.enableChangeDataFeed": "true"}), {}, legacy(1, 4)),
     (None, metadata({"delta.enableDeletionVectors": "true"}), {},
-     with_lists(3, ["deletionVectors"], *BASE, "deletionVectors")),
-    (with_lists(1, None, *BASE), CHECKED, {}, with_lists(1, None, *BASE, "checkConstraints")),
-    (with_lists(1, None, *BASE), MAPPED, {}, with_lists(2, None, *BASE, "columnMapping")),
+     protocol_listing(3, ["deletionVectors"], *BASE, "deletionVectors")),
+    (protocol_listing(1, None, *BASE), CHECKED, {}, protocol_listing(1, None, *BASE, "checkConstraints")),
+    (protocol_listing(1, None, *BASE), MAPPED, {}, protocol_listing(2, None, *BASE, "columnMapping")),
     (None, metadata({**MAPPED.configuration, **TIMED.configuration}), {},
-     with_lists(2, None, *BASE, "columnMapping", "inCommitTimestamp")),
+     protocol_listing(2, None, *BASE, "columnMapping", "inCommitTimestamp")),
     # A feature without a legacy version: the protocol lists it and every feature that the old versions implied.
-    (None, TIMED, {}, with_lists(1, None, *BASE, "inCommitTimestamp")),
-    (legacy(1, 1), TIMED, {}, with_lists(1, None, "inCommitTimestamp")),
-    (legacy(1, 4), TIMED, {}, with_lists(1, None, *WRITER_4_FEATURES, "inCommitTimestamp")),
-    (legacy(1, 6), TIMED, {}, with_lists(1, None, *WRITER_4_FEATURES, "identityColumns", "inCommitTimestamp")),
+    (None, TIMED, {}, protocol_listing(1, None, *BASE, "inCommitTimestamp")),
+    (legacy(1, 1), TIMED, {}, protocol_listing(1, None, "inCommitTimestamp")),
+    (legacy(1, 4), TIMED, {}, protocol_listing(1, None, *WRITER_4_FEATURES, "inCommitTimestamp")),
+    (legacy(1, 6), TIMED, {}, protocol_listing(1, None, *WRITER_4_FEATURES, "identityColumns", "inCommitTimestamp")),
     # The reader version stays at 2 if it implies every reader feature of the table.
-    (legacy(2, 5), TIMED, {}, with_lists(2, None, *WRITER_4_FEATURES, "columnMapping", "inCommitTimestamp")),
+    (legacy(2, 5), TIMED, {}, protocol_listing(2, None, *WRITER_4_FEATURES, "columnMapping", "inCommitTimestamp")),
     (legacy(2, 6), TIMED, {},
-     with_lists(2, None, *WRITER_4_FEATURES, "columnMapping", "identityColumns", "inCommitTimestamp")),
-    (None, NTZ, {}, with_lists(3, ["timestampNtz"], *BASE, "timestampNtz")),
-    (legacy(1, 4), NTZ, {}, with_lists(3, ["timestampNtz"], *WRITER_4_FEATURES, "timestampNtz")),
+     protocol_listing(2, None, *WRITER_4_FEATURES, "columnMapping", "identityColumns", "inCommitTimestamp")),
+    (None, NTZ, {}, protocol_listing(3, ["timestampNtz"], *BASE, "timestampNtz")),
+    (legacy(1, 4), NTZ, {}, protocol_listing(3, ["timestampNtz"], *WRITER_4_FEATURES, "timestampNtz")),
     (legacy(2, 5), NTZ, {},
-     with_lists(3, ["columnMapping", "timestampNtz"], *WRITER_4_FEATURES, "columnMapping", "timestampNtz")),
+     protocol_listing(3, ["columnMapping", "timestampNtz"], *WRITER_4_FEATURES, "columnMapping", "timestampNtz")),
     # A protocol with feature lists keeps all listed features, including unknown features.
-    (with_features("fromTheFuture"), TIMED, {}, with_lists(1, None, "fromTheFuture", "inCommitTimestamp")),
-    (with_features("fromTheFuture"), NTZ, {}, with_lists(3, ["timestampNtz"], "fromTheFuture", "timestampNtz")),
-    (with_features(), metadata({"delta.appendOnly": "true"}), {}, with_lists(1, None, "appendOnly")),
-    (with_lists(3, [], "appendOnly"), TIMED, {}, with_lists(3, [], "appendOnly", "inCommitTimestamp")),
+    (protocol_with("fromTheFuture"), TIMED, {}, protocol_listing(1, None, "fromTheFuture", "inCommitTimestamp")),
+    (protocol_with("fromTheFuture"), NTZ, {}, protocol_listing(3, ["timestampNtz"], "fromTheFuture", "timestampNtz")),
+    (protocol_with(), metadata({"delta.appendOnly": "true"}), {}, protocol_listing(1, None, "appendOnly")),
+    (protocol_listing(3, [], "appendOnly"), TIMED, {}, protocol_listing(3, [], "appendOnly", "inCommitTimestamp")),
     # Requests by version number or by feature name.
     (None, PLAIN, {"delta.minWriterVersion": "1"}, legacy(1, 2)),
     (None, PLAIN, {"delta.minWriterVersion": "4"}, legacy(1, 4)),
     (None, PLAIN, {"delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}, legacy(2, 5)),
-    (None, PLAIN, {"delta.minWriterVersion": "7"}, with_lists(1, None, *BASE)),
-    (None, PLAIN, {"delta.minReaderVersion": "3"}, with_lists(3, [], *BASE)),
+    (None, PLAIN, {"delta.minWriterVersion": "7"}, protocol_listing(1, None, *BASE)),
+    (None, PLAIN, {"delta.minReaderVersion": "3"}, protocol_listing(3, [], *BASE)),
     (None, PLAIN, {"delta.feature.appendOnly": "supported"}, legacy(1, 2)),
-    (None, PLAIN, {"delta.feature.inCommitTimestamp": "supported"}, with_lists(1, None, *BASE, "inCommitTimestamp")),
-    (None, PLAIN, {"delta.feature.TIMESTAMPNTZ": "Enabled"}, with_lists(3, ["timestampNtz"], *BASE, "timestampNtz")),
+    (None, PLAIN, {"delta.feature.inCommitTimestamp": "supported"},
+     protocol_listing(1, None, *BASE, "inCommitTimestamp")),
+    (None, PLAIN, {"delta.feature.TIMESTAMPNTZ": "Enabled"},
+     protocol_listing(3, ["timestampNtz"], *BASE, "timestampNtz")),
     (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "3"}, legacy(1, 4)),
-    (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "7"}, with_lists(1, None, *WRITER_4_FEATURES)),
-    (with_features("domainMetadata"), PLAIN, {"delta.minWriterVersion": "2"}, with_features("domainMetadata")),
+    (legacy(1, 4), PLAIN, {"delta.minWriterVersion": "7"}, protocol_listing(1, None, *WRITER_4_FEATURES)),
+    (protocol_with("domainMetadata"), PLAIN, {"delta.minWriterVersion": "2"}, protocol_with("domainMetadata")),
 ]  # fmt: skip
 
 
@@ -103,7 +113,7 @@ def test_a_protocol_without_a_requested_version_or_feature_does_not_satisfy_the_
 
 
 def test_an_upgrade_keeps_unknown_keys_of_the_protocol_action():
-    current = replace(with_features("domainMetadata"), unknown={"fromTheFuture": 1})
+    current = replace(protocol_with("domainMetadata"), unknown={"fromTheFuture": 1})
     assert protocol_for(NTZ, current).unknown == {"fromTheFuture": 1}
 
 
@@ -142,7 +152,7 @@ def test_the_error_names_an_unwritable_feature():
 def test_iceberg_compatibility_brings_column_mapping_into_the_protocol(version):
     feature, key = f"icebergCompat{version}", f"delta.enableIcebergCompat{version}"
     enabled = protocol_for(metadata({key: "true"}))
-    assert enabled == with_lists(2, None, *BASE, "columnMapping", feature)
+    assert enabled == protocol_listing(2, None, *BASE, "columnMapping", feature)
     assert protocol_for(PLAIN, requested=requested_protocol({f"delta.feature.{feature}": "supported"})) == enabled
     assert protocol_for(metadata({key: "false"})) == legacy(1, 2)
 
@@ -150,9 +160,9 @@ def test_iceberg_compatibility_brings_column_mapping_into_the_protocol(version):
 def test_a_table_with_the_preview_of_a_feature_keeps_it():
     widening = metadata({"delta.enableTypeWidening": "true"})
     assert supported_features(protocol_for(widening)) >= {"typeWidening"}
-    preview = with_features(readers=["typeWidening-preview"])
+    preview = protocol_with(readers=["typeWidening-preview"])
     assert protocol_for(widening, preview) == preview
-    shredding = replace(with_field("variant"), configuration={"delta.enableVariantShredding": "true"})
+    shredding = replace(metadata_with("variant"), configuration={"delta.enableVariantShredding": "true"})
     assert supported_features(protocol_for(shredding)) >= {"variantShredding", "variantType"}
-    previews = with_features(readers=["variantShredding-preview", "variantType-preview"])
+    previews = protocol_with(readers=["variantShredding-preview", "variantType-preview"])
     assert protocol_for(shredding, previews) == previews

@@ -22,7 +22,7 @@ from deltalite.protocol.iceberg_compat import (
 )
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from tests.unit.builders import SCHEMA, metadata
-from tests.unit.protocol.builders import with_features
+from tests.unit.protocol.builders import protocol_with
 
 LONG = PrimitiveType("long")
 ARRAY, MAP = ArrayType(LONG), MapType(PrimitiveType("string"), LONG)
@@ -30,7 +30,7 @@ BOTH_VERSIONS = pytest.mark.parametrize("compat", [V1, V2], ids=["V1", "V2"])
 
 
 def protocol_of(*compats, features=()):
-    return with_features(*(compat.feature for compat in compats), readers=("columnMapping", *features))
+    return protocol_with(*(compat.feature for compat in compats), readers=("columnMapping", *features))
 
 
 def table_metadata(*compats, schema=None, **properties):

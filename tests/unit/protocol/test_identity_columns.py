@@ -10,7 +10,7 @@ from deltalite.protocol.identity_columns import IdentityColumn, identity_columns
 from deltalite.protocol.schema import PrimitiveType, StructField, StructType
 from deltalite.txn.winners import NoConflict, Winner, judge
 from tests.unit.builders import PROTOCOL, SCHEMA, add, metadata, proposal
-from tests.unit.protocol.builders import legacy, with_features
+from tests.unit.protocol.builders import legacy, protocol_with
 
 LONG_MAX = 2**63 - 1
 
@@ -60,7 +60,7 @@ def test_a_new_high_water_mark_changes_only_the_metadata_of_its_column():
 
 
 def test_identity_columns_apply_if_the_protocol_supports_them():
-    protocols = (legacy(1, 5), legacy(1, 6), with_features(), with_features("identityColumns"))
+    protocols = (legacy(1, 5), legacy(1, 6), protocol_with(), protocol_with("identityColumns"))
     rules = [column_rules(protocol, metadata(schema=identity_schema())) for protocol in protocols]
     assert [len(column_rule.identities) for column_rule in rules] == [0, 1, 0, 1]
 

@@ -7,7 +7,7 @@ import pytest
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.protocol.features import FEATURES, check_readable, check_writable
 from deltalite.protocol.other_engines import DELTA_SPARK_FEATURES, remedy_for
-from tests.unit.protocol.builders import PLAIN, with_features
+from tests.unit.protocol.builders import PLAIN, protocol_with
 
 
 def test_features_are_grouped_by_their_engine():
@@ -30,7 +30,7 @@ def test_features_are_grouped_by_their_engine():
 )
 def test_a_table_that_cannot_be_read_is_rejected_with_its_engine(name, engine):
     with pytest.raises(UnsupportedFeatureError, match=name) as caught:
-        check_readable(with_features(readers=[name]), PLAIN)
+        check_readable(protocol_with(readers=[name]), PLAIN)
     assert engine in caught.value.remedy
 
 
@@ -43,9 +43,9 @@ def test_a_table_that_cannot_be_read_is_rejected_with_its_engine(name, engine):
     ],
 )
 def test_a_table_that_cannot_be_written_is_rejected_with_its_engine(name, engine):
-    check_readable(with_features(name), PLAIN)
+    check_readable(protocol_with(name), PLAIN)
     with pytest.raises(UnsupportedFeatureError, match=name) as caught:
-        check_writable(with_features(name), PLAIN)
+        check_writable(protocol_with(name), PLAIN)
     assert engine in caught.value.remedy
 
 

@@ -11,7 +11,7 @@ from deltalite.protocol.schema_evolution import evolved_schema, with_new_columns
 from deltalite.protocol.type_changes import TYPE_CHANGES, check_type_changes
 from deltalite.protocol.type_widening import check_no_rule_uses_widened_column, is_enabled, widens_automatically
 from tests.unit.builders import metadata
-from tests.unit.protocol.builders import TYPE_NAMES, simple_type, struct_of, with_features
+from tests.unit.protocol.builders import TYPE_NAMES, protocol_with, simple_type, struct_of
 
 ENABLED = {"delta.enableTypeWidening": "true"}
 # Each type widens automatically to these types. All other pairs of TYPE_NAMES keep the type of the table.
@@ -84,10 +84,10 @@ def test_a_wider_type_is_rejected_without_type_widening_or_without_merge_schema(
 
 
 def test_only_the_feature_and_its_property_together_enable_type_widening():
-    assert is_enabled(with_features(readers=["typeWidening"]), metadata(ENABLED))
-    assert not is_enabled(with_features(readers=["typeWidening"]), metadata())
-    assert not is_enabled(with_features(), metadata(ENABLED))
-    assert not is_enabled(with_features(readers=["typeWidening-preview"]), metadata(ENABLED))
+    assert is_enabled(protocol_with(readers=["typeWidening"]), metadata(ENABLED))
+    assert not is_enabled(protocol_with(readers=["typeWidening"]), metadata())
+    assert not is_enabled(protocol_with(), metadata(ENABLED))
+    assert not is_enabled(protocol_with(readers=["typeWidening-preview"]), metadata(ENABLED))
 
 
 HASH_CONDITION = Rule(name="CHECK 'x'", expression="hash(`C`) > 0")
