@@ -47,7 +47,10 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             {
                 "integration-name": "Delta Lake",
-                "python-modules": ["airflow_provider_deltalite.triggers.delta"],
+                "python-modules": [
+                    "airflow_provider_deltalite.triggers.delta",
+                    "airflow_provider_deltalite.triggers.driver",
+                ],
             },
         ],
         "extra-links": [

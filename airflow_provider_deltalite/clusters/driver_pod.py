@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_deltalite.clusters.driver_state import DriverState
 from airflow_provider_deltalite.clusters.kubernetes_api import (
     TIMEOUT_SECONDS,
     KubernetesError,
@@ -18,10 +20,13 @@ from deltalite.errors import InvalidRequestError
 
 # The driver's container, unless the user's pod template names another (org.apache.spark.deploy.k8s.Constants).
 _CONTAINER = "spark-kubernetes-driver"
+_FINAL_PHASES = ("Succeeded", "Failed")
 _MAX_LINES = 20_000
 _MAX_NAME_CHARACTERS = 39  # then the whole name has 63, as many as a host name may have
 _LOG_TRIES, _PAUSE_SECONDS = 3, 2.0
 _CREATION_SECONDS = 1.0  # a request of a killed spark-submit may still be on its way
+
+_log = logging.getLogger(__name__)
 
 
 def pod_name(application: str, job_id: str) -> str:
@@ -51,6 +56,21 @@ class DriverPod:
             if has_status(error, 404):
                 return None
             raise
+
+    def state(self) -> DriverState:
+        """Return the state of the pod.
+
+        Raises:
+            InvalidRequestError: The worker may not read pods.
+            KubernetesError: Kubernetes does not answer.
+        """
+        try:
+            phase = self._read().status.phase
+        except InvalidRequestError as error:
+            if has_status(error, 404):
+                return DriverState.MISSING
+            raise
+        return DriverState.ENDED if phase in _FINAL_PHASES else DriverState.RUNNING
 
     def read_log(self) -> list[str]:
         """Return the newest lines of the driver's output, after pauses if Kubernetes does not answer.
@@ -92,6 +112,19 @@ class DriverPod:
             return True
         time.sleep(_CREATION_SECONDS)
         return self._delete()
+
+    def kill(self) -> None:
+        """Delete the pod, if it exists. The method logs a failure."""
+        try:
+            if self.delete():
+                _log.info("Deleted the driver's pod %s.", self.name)
+        except (InvalidRequestError, KubernetesError) as error:
+            _log.warning(
+                "%s The driver may still run and commit. To end it: kubectl delete pod %s --namespace %s",
+                error,
+                self.name,
+                self.namespace,
+            )
 
     def _delete(self) -> bool:
         try:

@@ -51,12 +51,14 @@ def has_client() -> bool:
         return False
 
 
-def load_client(conn_id: str) -> Any:
+def load_client(conn_id: str, *, repeats: bool = True) -> Any:
     """Return the client of the cluster that Airflow's settings name. This function sends no request.
 
     If a request does not reach the cluster, the client repeats it for about a minute. Airflow's setting
     `[kubernetes_executor] api_client_retry_configuration` changes this. The client never logs bodies of answers,
     because they contain Secrets.
+
+    :param repeats: False returns a client that sends each request once, so that it does not block a thread for long.
 
     Raises:
         InvalidRequestError: Airflow's provider for Kubernetes is not installed, or its settings name no cluster.
@@ -65,10 +67,12 @@ def load_client(conn_id: str) -> Any:
         from airflow.providers.cncf.kubernetes import kube_client
 
         logging.getLogger("kubernetes.client.rest").setLevel(logging.INFO)
-        if not airflow_settings.getjson(*_RETRY_SETTING, fallback={}):
+        if repeats and not airflow_settings.getjson(*_RETRY_SETTING, fallback={}):
             # Airflow's default has no pauses between retries. The variable also reaches the clients of Airflow's hook.
             os.environ[f"AIRFLOW__{'__'.join(_RETRY_SETTING).upper()}"] = _RETRIES
-        return kube_client.get_kube_client()
+        client = kube_client.get_kube_client()
+        if not repeats:
+            client.api_client.rest_client.pool_manager.connection_pool_kw["retries"] = False
     except ImportError as error:
         raise InvalidRequestError(
             f"The connection '{conn_id}' names a Kubernetes master, but this worker has no client for it.",
@@ -80,6 +84,7 @@ def load_client(conn_id: str) -> Any:
             f"'{conn_id}': {error}",
             remedy=_CLUSTER_SETTINGS_REMEDY,
         ) from error
+    return client
 
 
 @contextmanager

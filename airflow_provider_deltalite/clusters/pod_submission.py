@@ -87,15 +87,5 @@ class PodSubmission:
 
     def delete_pod(self) -> None:
         """Delete the pod, if there may be one. The method logs a failure."""
-        if self.pod is None:
-            return
-        try:
-            if self.pod.delete():
-                _log.info("Deleted the driver's pod %s.", self.pod.name)
-        except (InvalidRequestError, KubernetesError) as error:
-            _log.warning(
-                "%s The driver may still run and commit. To end it: kubectl delete pod %s --namespace %s",
-                error,
-                self.pod.name,
-                self.pod.namespace,
-            )
+        if self.pod is not None:
+            self.pod.kill()

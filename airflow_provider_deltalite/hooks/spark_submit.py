@@ -181,6 +181,21 @@ class DeltaSparkSubmitHook(DriverHook):
         )
 
     @property
+    def is_tracked(self) -> bool:
+        """Whether the driver runs in a cluster whose API shows its state."""
+        return bool(self._should_track_driver_via_k8s_api() or self._should_track_yarn_application_via_rm_api())
+
+    @property
+    def has_auth_of_author(self) -> bool:
+        """Whether the author gave an object that authenticates the requests to the ResourceManager."""
+        return self._yarn_rm_auth is not None
+
+    @property
+    def uses_kerberos(self) -> bool:
+        """Whether Airflow's hook authenticates the requests to the ResourceManager by Kerberos."""
+        return self._is_yarn and not self.has_auth_of_author and self._resolved_yarn_rm_auth is not None
+
+    @property
     def is_untracked_in_yarn(self) -> bool:
         """Whether the job runs in a YARN cluster without tracking, so that a retry cannot join it."""
         return bool(self._is_yarn_cluster_mode and not self._yarn_track_via_rm_api)

@@ -38,9 +38,6 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
     request_class: ClassVar[type[CheckpointRequest]] = CheckpointRequest
     job: ClassVar[str] = "checkpoint"
 
-    _version_before_job: int  # the newest version before the job
-    _had_checkpoint: bool  # whether that version had a checkpoint before the job
-
     template_fields: Sequence[str] = (*DeltaSubmitOperator.template_fields, "log_cleanup")
 
     def __init__(
@@ -62,8 +59,9 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
         """Keep the newest version, and whether it has a checkpoint."""
         from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
-        self._version_before_job = watch.latest_version(store)
-        self._had_checkpoint = watch.find_checkpoint(store, from_version=self._version_before_job) is not None
+        version = watch.latest_version(store)
+        has_checkpoint = watch.find_checkpoint(store, from_version=version) is not None
+        self.state_before_job = {"version": version, "has_checkpoint": has_checkpoint}
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
         """Return the checkpoint of the newest version before the job, or of a later version.
@@ -72,6 +70,6 @@ class DeltaCheckpointOperator(DeltaSubmitOperator):
         """
         from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
-        if failed and self._had_checkpoint:
+        if failed and self.state_before_job["has_checkpoint"]:
             return None
-        return watch.find_checkpoint(store, from_version=self._version_before_job)
+        return watch.find_checkpoint(store, from_version=self.state_before_job["version"])

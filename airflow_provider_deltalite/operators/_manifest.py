@@ -42,8 +42,6 @@ class DeltaGenerateManifestOperator(DeltaSubmitOperator):
     request_class: ClassVar[type[GenerateManifestRequest]] = GenerateManifestRequest
     job: ClassVar[str] = "generate_manifest"
 
-    _version_before_job: int  # the newest version before the job
-
     def __init__(
         self,
         *,
@@ -61,7 +59,7 @@ class DeltaGenerateManifestOperator(DeltaSubmitOperator):
         """Keep the newest version."""
         from deltalite import watch  # loads pyarrow, which DAG parsing must not load
 
-        self._version_before_job = watch.latest_version(store)
+        self.state_before_job = {"version": watch.latest_version(store)}
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
         """Return the result of a job that succeeded: manifests of the newest version before the job, or of a later one.
@@ -70,4 +68,4 @@ class DeltaGenerateManifestOperator(DeltaSubmitOperator):
         """
         from deltalite.results import manifest_result
 
-        return None if failed else manifest_result(store.root, self._version_before_job, metrics={})
+        return None if failed else manifest_result(store.root, self.state_before_job["version"], metrics={})

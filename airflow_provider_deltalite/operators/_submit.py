@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.providers.common.compat.sdk import AirflowException, Asset, AssetAlias
+from airflow.providers.common.compat.sdk import Asset, AssetAlias
 
 from airflow_provider_deltalite.assets._partitions import add_partitions_to_event, wants_partition_events
 from airflow_provider_deltalite.assets.delta import delta_asset
-from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.idempotency import TaskAttempt, generation_and_state
 from airflow_provider_deltalite.links.delta import DeltaCommitLink, SparkApplicationLink, TaskLinks
 from airflow_provider_deltalite.operators._lineage import LineageOfRequest
@@ -33,13 +32,7 @@ from airflow_provider_deltalite.operators._sql import SqlTemplatedOperator
 from airflow_provider_deltalite.parse_time import Constants
 from airflow_provider_deltalite.rendered import parse_record
 from airflow_provider_deltalite.secrets import HidesSecrets
-from deltalite.errors import (
-    DeltaLiteError,
-    InvalidRequestError,
-    StorageError,
-    StoragePermissionError,
-    UnsupportedStorageError,
-)
+from deltalite.errors import DeltaLiteError, InvalidRequestError
 from deltalite.storage.locations import parse_location
 from deltalite.storage.versioned_path import refuse_version
 
@@ -48,6 +41,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_deltalite.failures import FailedTable
     from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
+    from airflow_provider_deltalite.operators._deferral import Deferral
+    from airflow_provider_deltalite.operators._table_log import TableLog
     from airflow_provider_deltalite.shipping import ShippedJob
     from deltalite.requests import Request
     from deltalite.results import JobStarted, OperationResult
@@ -55,9 +50,6 @@ if TYPE_CHECKING:
 
 
 _GENERATION_KEY = "deltalite_generation"
-_LOG_NOT_READ = (
-    "Could not read the log of %s on this worker: %s The job itself checks whether its DAG run has already committed."
-)
 
 
 class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
@@ -78,6 +70,9 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         ``sales.load (deltalite write)``. (templated)
     :param durable: As in ``SparkSubmitOperator``: a retry joins a job that still runs. By default, it is off for a job
         in a YARN cluster that is not tracked, because Airflow refuses this combination.
+    :param deferrable: Give the worker's slot back while the driver runs in a YARN cluster or in a pod of Kubernetes.
+        The triggerer then waits for the driver. True is an error if the driver runs on the worker or is not tracked. By
+        default, Airflow's setting ``[operators] default_deferrable`` decides, and has no effect on such a job.
     :param partition_events: Send one event for each touched partition to the assets among ``outlets``, with a partition
         key such as ``day=2026-03-01/country=DE`` (Airflow 3.2 and later). Airflow starts only DAGs with a
         ``PartitionedAssetTimetable`` by such events. If it is not given, the DAG decides: True if its timetable lets
@@ -88,10 +83,12 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
     job: ClassVar[str]
 
     _hook: DeltaSparkSubmitHook | None
-    _store: LogStore | None = None  # set while the task runs
+    _table_log: TableLog | None = None  # set while the task runs
+    _deferral: Deferral | None = None  # the deferral after which the task resumed
+    _defers: bool = False
+    state_before_job: dict[str, Any]  # what the table's log shows before the job, for `find_result_after_job`
     _shipped_job: ShippedJob
     _addresses: Sequence[str] = ()
-    _missing_table: str | None = None  # the address of a table that the job needs and that does not exist
     _links: TaskLinks
     _nonce_key: str
 
@@ -113,6 +110,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         yarn_track_via_rm_api: bool | None = None,
         track_driver_via_k8s_api: bool | None = None,
         durable: bool | None = None,
+        deferrable: bool | None = None,
         name: str | None = None,
         partition_events: bool | None = None,
         **kwargs: Any,
@@ -127,6 +125,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         self.storage_conn_id = storage_conn_id
         self.single_writer = single_writer
         self.shared_folder = shared_folder
+        self.deferrable = deferrable
         self.partition_events = partition_events
         self._durable_parameter = durable
         self._tracking_in_yarn = yarn_track_via_rm_api
@@ -189,7 +188,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return None
 
     def record_state_before_job(self, store: LogStore, request: Request) -> None:
-        """Keep what the log shows before the job, for `find_result_after_job`."""
+        """Keep what the log shows before the job in `state_before_job`, as JSON values."""
 
     def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:  # noqa: ARG002
         """Return the result that the log shows after a job that failed or returned no result; None if it shows none."""
@@ -201,15 +200,40 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the base class returns nothing
         """Run the job, unless an earlier attempt of this task has committed. Return the result, the task's XCom."""
+        return self._run(context, None)
+
+    def execute_complete(self, context: Context, **deferral: Any) -> dict[str, Any]:
+        """Return the result of the job, after the task was deferred."""
+        from airflow_provider_deltalite.operators._deferral import Deferral
+
+        return self._run(context, Deferral(**deferral))
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Resume after a deferral. If Airflow has ended it at its timeout, kill the job first."""
+        from airflow_provider_deltalite.operators._deferral import ended_at_timeout, kill_stored_driver
+
+        if ended_at_timeout(next_kwargs):
+            self.prepare_request(self._request(), context)  # sets the key of the driver's id
+            kill_stored_driver(self, context, conn_id=self._conn_id)
+        return super().resume_execution(next_method, next_kwargs, context)
+
+    def _run(self, context: Context, deferral: Deferral | None) -> dict[str, Any]:
         from airflow_provider_deltalite.failures import raise_for_airflow
+        from airflow_provider_deltalite.operators._table_log import TableLog
 
         with raise_for_airflow(self.log, self._failed_table):
             self._links = TaskLinks(context["ti"])
             # A hook belongs to one job, so a second run of this object needs a new hook.
-            self._hook = self._result = self._store = self._missing_table = None
+            self._hook = self._result = self._table_log = None
+            self._deferral = deferral
             request = self.prepare_request(self._request(), context)
-            self._store = self._open_log(request)
-            result = self._result = self._find_earlier_result(request) or self._submit(request, context)
+            log = self._table_log = TableLog(self, request)
+            if deferral is None:
+                result = log.find_earlier_result() or self._submit(request, context, log)
+            else:
+                log.restore(deferral.state_before_job)
+                result = self._submit(request, context, log)
+            self._result = result
         self._links.store_commit_link(request.table, result.version)
         self.log_result(result)
         self._describe_outlet_events(context, result)
@@ -272,15 +296,36 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         return status
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
-        """Wait for a tracked job."""
-        self._join(external_id, context)
+        """Wait for a tracked job, or defer the task until the job has ended."""
+        nonce = self._join(external_id, context)
+        if self._defers:
+            from airflow_provider_deltalite.operators._deferral import Deferral, defer
+
+            state = cast("TableLog", self._table_log).state_before_job
+            deferral = Deferral(driver_id=external_id, nonce=nonce, state_before_job=state)
+            hook, poll_interval = cast("DeltaSparkSubmitHook", self._hook), self._status_poll_interval
+            defer(self, hook, context, deferral, conn_id=self._conn_id, poll_interval=poll_interval)
         super().poll_until_complete(external_id, context)
 
-    def _join(self, external_id: Any, context: Context) -> None:
-        """Give the hook the id of a tracked job, so that it can kill the job and read its output."""
+    def _join(self, external_id: Any, context: Context) -> str | None:
+        """Give the hook the id of a tracked job, so that it can kill the job and read its output. Return its nonce."""
         state = context.get("task_state_store")
-        nonce = None if state is None else cast("str | None", state.get(self._nonce_key))
+        nonce = self._shipped_job.nonce if state is None else cast("str | None", state.get(self._nonce_key))
         cast("DeltaSparkSubmitHook", self._hook).join(external_id, nonce=nonce)
+        return nonce
+
+    def _follow_to_the_end(self, deferral: Deferral, context: Context) -> None:
+        """Wait for a job after a deferral. The job has ended, unless no triggerer could watch it."""
+        if deferral.nonce is not None:
+            self._shipped_job = replace(self._shipped_job, nonce=deferral.nonce)
+        self._hook = self._get_hook()
+        self._join(deferral.driver_id, context)
+        if deferral.has_timed_out:
+            self.on_kill()
+            raise deferral.timeout_error(self.execution_timeout)
+        if deferral.warning is not None:
+            self.log.warning("%s", deferral.warning)
+        self.poll_until_complete(deferral.driver_id, context)
 
     def check_constants(self, constants: Constants) -> None:
         """Reject parameters that are wrong for every value of their templates. Called when the DAG is parsed."""
@@ -318,70 +363,13 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         reject_parent_segments_of_request(request)
         return request
 
-    def _open_log(self, request: Request) -> LogStore | None:
-        """Open the table's log on this worker. Return None if only Spark can read the storage.
-
-        The job also checks whether its DAG run has committed, so the check on the worker only saves a submission.
-
-        Raises:
-            UnsupportedStorageError: the table is local, or the author gave a connection for the storage.
-        """
-        try:
-            return DeltaHook(request.table, self.storage_conn_id).get_conn()
-        except UnsupportedStorageError as error:
-            if self.storage_conn_id is not None or parse_location(request.table).is_local:
-                raise
-            self.log.warning(_LOG_NOT_READ, request.table, error)
-            return None
-
-    def _find_earlier_result(self, request: Request) -> OperationResult | None:
-        """Return the result of an earlier task attempt that the table's log shows; None if it shows none.
-
-        The method also returns None, after a warning, if this worker lacks the permission to read the log and the task
-        has no `storage_conn_id`. If the job needs the table and the table does not exist, the method keeps its address.
-        """
-        store = self._store
-        if store is None:
-            return None
-        try:
-            self.record_state_before_job(store, request)
-            result = self.find_finished_run(store, request)
-            if result is None and self.needs_table(request) and _is_missing(store):
-                self._missing_table = request.table
-        except StoragePermissionError as error:
-            may_lack_permission = self.storage_conn_id is None and not parse_location(store.root).is_local
-            if not may_lack_permission:
-                raise
-            self.log.warning(_LOG_NOT_READ, request.table, error)
-            self._store = None
-            return None
-        return result
-
     def _failed_table(self, error: DeltaLiteError | None) -> FailedTable:
-        """Return the table and its newest version for the message of a failure.
-
-        The version is None after a storage error, because the same storage would probably fail again.
-        """
+        """Return the table for the message of a failure, with its newest version if this worker has read its log."""
         from airflow_provider_deltalite.failures import FailedTable
 
-        version = None
-        if self._store is not None and not isinstance(error, StorageError):
-            from deltalite import watch  # loads pyarrow, which DAG parsing must not load
+        return FailedTable(table=str(self.table)) if self._table_log is None else self._table_log.failed_table(error)
 
-            with suppress(DeltaLiteError):
-                version = watch.latest_version(self._store)
-        return FailedTable(table=str(self.table), version=version)
-
-    def _find_result_after_job(self, request: Request, *, failed: bool) -> OperationResult | None:
-        """Return the result that the table's log shows, or None.
-
-        If this worker cannot read the log, return the result that the job reported, or None.
-        """
-        if self._store is None:
-            return None if self._hook is None else self._hook.result
-        return self.find_result_after_job(self._store, request, failed=failed)
-
-    def _submit(self, request: Request, context: Context) -> OperationResult:
+    def _submit(self, request: Request, context: Context, log: TableLog) -> OperationResult:
         from airflow_provider_deltalite.failures import log_as_group
         from airflow_provider_deltalite.outcome import after_failure, after_success
         from airflow_provider_deltalite.shipping import ship_job
@@ -389,41 +377,38 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         self._addresses = self.addresses(request)
         with ship_job(self.job, lambda nonce: request.to_json(nonce=nonce)) as self._shipped_job:
             try:
-                super().execute(context)
+                if self._deferral is None:
+                    super().execute(context)
+                else:
+                    self._follow_to_the_end(self._deferral, context)
             except DeltaLiteError:
                 raise
             except Exception as hook_error:
-                if self._hook is None or not self._hook.was_submitted:
+                if (hook := self._hook) is None or not hook.was_submitted:
                     raise
-                self._hook.read_driver_output()
-                if omitted_lines := self._hook.omitted_lines:
+                hook.read_driver_output()
+                if omitted_lines := hook.omitted_lines:
                     log_as_group(self.log, "Spark's lines below the log level", omitted_lines, level=logging.INFO)
-                if self._hook.traceback:
-                    log_as_group(self.log, "Traceback of the job", self._hook.traceback)
+                if hook.traceback:
+                    log_as_group(self.log, "Traceback of the job", hook.traceback)
                 return after_failure(
-                    self._hook,
+                    hook,
                     hook_error,
-                    lambda: self._find_result_after_job(request, failed=True),
-                    lambda: self._failed_table(None),
+                    partial(log.find_result_after_job, hook, failed=True),
+                    lambda: log.failed_table(None),
                 )
         hook = cast("DeltaSparkSubmitHook", self._hook)  # the base class has called `_get_hook`
         hook.read_driver_output()
-        result = after_success(hook, lambda: self._find_result_after_job(request, failed=False))
+        result = after_success(hook, partial(log.find_result_after_job, hook, failed=False))
         if result is None:
-            log = f"the log of {request.table}"
-            reason = (
-                f"this worker cannot read {log}" if self._store is None else f"{log} does not show what this run did"
-            )
-            raise AirflowException(
-                f"The job succeeded but returned no result, and {reason}. "
-                "Read the driver's log. A retry is safe: it does only what this attempt has not committed."
-            )
+            raise log.no_result_error()
         return result
 
     def _get_hook(self) -> DeltaSparkSubmitHook:
         """Make the hook for the shipped job. `SparkSubmitOperator.execute` adds lineage to `conf`, then calls this."""
         from airflow_provider_deltalite import preflight
         from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
+        from airflow_provider_deltalite.operators._deferral import defers
         from deltalite.redaction import secret_values
 
         parameters = self._hook_parameters()
@@ -436,8 +421,9 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         hook.warn_of_mixed_pyspark()
         if not self.shared_folder:
             preflight.check_no_local_tables(hook.launch, self._addresses)
-        preflight.check_table_exists(hook.launch, self._missing_table)
+        preflight.check_table_exists(hook.launch, None if self._table_log is None else self._table_log.missing_table)
         hook.warn_of_missing_connectors(self._addresses)
+        self._defers = self._deferral is None and defers(self, hook)
         if hook.is_untracked_in_yarn:
             preflight.check_durable_without_tracking(self._durable_parameter)
             if self.durable:
@@ -450,10 +436,3 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         self._links.store_application_link(
             job, history=hook.history_server, resource_manager=hook.resource_manager, hosts=hook.ui_hosts
         )
-
-
-def _is_missing(store: LogStore) -> bool:
-    """Whether the table does not exist."""
-    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
-
-    return watch.latest_version(store) < 0

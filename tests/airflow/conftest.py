@@ -11,15 +11,20 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from airflow.providers.cncf.kubernetes import kube_client
 
+from airflow_provider_deltalite.clusters import pod_submission
 from tests.support.airflow_versions import NEVER_EXPIRE
+from tests.support.kubernetes_client import NAMESPACE, POD, KubernetesClient
+from tests.support.resource_manager import ResourceManager, resource_manager
 
 LOCAL_SPARK = '{"conn_type": "spark", "host": "local[*]"}'
 _STAND_IN = """\
@@ -176,6 +181,29 @@ def spark_submit(tmp_path, monkeypatch) -> StandIn:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
     return stand_in
+
+
+@pytest.fixture
+def yarn(spark_submit, monkeypatch) -> Iterator[ResourceManager]:
+    """A YARN cluster. The connection names its ResourceManager."""
+    with resource_manager() as manager:
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", manager.connection)
+        yield manager
+
+
+@pytest.fixture
+def kubernetes(spark_submit, monkeypatch, table) -> KubernetesClient:
+    """A stand-in for the API of the Kubernetes cluster that the connection names. The table exists and is empty."""
+    client = KubernetesClient(POD)
+    monkeypatch.setattr(kube_client, "get_kube_client", lambda *_, **__: client)
+    monkeypatch.setenv("AIRFLOW__KUBERNETES_EXECUTOR__API_CLIENT_RETRY_CONFIGURATION", "{}")
+    monkeypatch.setattr(pod_submission, "pod_name", lambda *_: POD)
+    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+    extra = {"deploy-mode": "cluster", "namespace": NAMESPACE}
+    connection = {"conn_type": "spark", "host": "k8s://https://k8s:443", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    table.create()
+    return client
 
 
 @pytest.fixture

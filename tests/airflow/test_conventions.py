@@ -105,6 +105,9 @@ ARGUMENTS = {
     "partition": {"b": "1", "a": None},
     "exclude_app_ids": ["x"],
     "storage_conn_id": "lake",
+    "conn_id": "spark_yarn",
+    "driver_id": "application_1700000000000_0001",
+    "poll_interval": 7.5,
 }
 TRIGGERS = {
     f"{module}.{name}": member

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from airflow.providers.cncf.kubernetes import kube_client
@@ -14,44 +13,10 @@ from airflow_provider_deltalite.clusters.driver_pod import DriverPod
 from airflow_provider_deltalite.clusters.kubernetes_api import KubernetesError, load_client
 from airflow_provider_deltalite.clusters.log_lines import DriverLogError
 from deltalite.errors import InvalidRequestError
+from tests.support.kubernetes_server import ApiServer, kubeconfig_of
 from tests.support.ports import free_ports
 
 RETRY_VARIABLE = "AIRFLOW__KUBERNETES_EXECUTOR__API_CLIENT_RETRY_CONFIGURATION"
-POD = {"metadata": {"name": "load-driver", "uid": "0d1e2f"}, "spec": {"containers": [{"name": "main"}]}}
-
-
-class ApiServer:
-    """Answers each request with `status` and `body`."""
-
-    def __init__(self, port: int) -> None:
-        self.status, self.body = 200, json.dumps(POD)
-        self.paths: list[str] = []
-        api_server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                api_server.paths.append(self.path)
-                data = api_server.body.encode()
-                self.send_response(api_server.status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", port), Handler)
-        self._thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_exception):
-        self.server.shutdown()
-        self._thread.join()
-        self.server.server_close()
 
 
 @pytest.fixture
@@ -63,12 +28,7 @@ def port() -> int:
 @pytest.fixture
 def pod(port, tmp_path, monkeypatch) -> DriverPod:
     """A pod of the cluster at `port`, with the client that a worker loads."""
-    kubeconfig = tmp_path / "kubeconfig"
-    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
-    users, clusters = [{"name": "u", "user": {}}], [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}]
-    kubeconfig.write_text(
-        json.dumps({"clusters": clusters, "users": users, "contexts": [context], "current-context": "c"})
-    )
+    kubeconfig = kubeconfig_of(port, tmp_path)
     get_kube_client = kube_client.get_kube_client
     monkeypatch.setenv(RETRY_VARIABLE, "{}")  # so that the value of the client is removed after the test
     monkeypatch.setattr(

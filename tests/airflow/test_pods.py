@@ -12,7 +12,6 @@ import pytest
 from airflow.providers.cncf.kubernetes import kube_client
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
-from airflow_provider_deltalite.clusters import pod_submission
 from airflow_provider_deltalite.clusters.driver_pod import pod_name
 from airflow_provider_deltalite.clusters.kubernetes_api import KubernetesError
 from airflow_provider_deltalite.clusters.pod_secrets import PodSecrets
@@ -22,10 +21,9 @@ from airflow_provider_deltalite.shipping import ship_job
 from deltalite.results import error_marker
 from tests.support.airflow_versions import since_3_3
 from tests.support.background_tasks import BackgroundTask
-from tests.support.kubernetes_client import NAMESPACE, UID, KubernetesClient
+from tests.support.kubernetes_client import NAMESPACE, POD, UID
 from tests.support.stand_in_jobs import APP_ID, job_that_commits
 
-POD = "load-0123456789abcdef-driver"
 PRINT_POD_NAME = f"print('26/01/01 00:00:00 INFO LoggingPodStatusWatcherImpl: pod name: {POD}', flush=True)\n"
 
 
@@ -54,21 +52,6 @@ def settings_of(argv: list[str]) -> dict[str, str]:
     """The settings among the arguments of spark-submit."""
     values = [value for option, value in pairwise(argv) if option == "--conf"]
     return dict(value.split("=", 1) for value in values)
-
-
-@pytest.fixture
-def kubernetes(spark_submit, monkeypatch, table):
-    """A stand-in for the API of the Kubernetes cluster that the connection names. The table exists and is empty."""
-    client = KubernetesClient(POD)
-    monkeypatch.setattr(kube_client, "get_kube_client", lambda *_, **__: client)
-    monkeypatch.setenv("AIRFLOW__KUBERNETES_EXECUTOR__API_CLIENT_RETRY_CONFIGURATION", "{}")
-    monkeypatch.setattr(pod_submission, "pod_name", lambda *_: POD)
-    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
-    extra = {"deploy-mode": "cluster", "namespace": NAMESPACE}
-    connection = {"conn_type": "spark", "host": "k8s://https://k8s:443", "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    table.create()
-    return client
 
 
 @since_3_3

@@ -6,9 +6,7 @@ An HTTP server replaces YARN's ResourceManager.
 from __future__ import annotations
 
 import json
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -17,10 +15,8 @@ from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobErro
 from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator, DeltaWriteOperator
 from tests.support.airflow_versions import since_3_3
 from tests.support.background_tasks import BackgroundTask
+from tests.support.resource_manager import PRINT_YARN_ID, RUNNING_STATE, YARN_ID
 from tests.support.stand_in_jobs import APP_ID, job_that_commits
-
-YARN_ID = "application_1700000000000_0001"
-PRINT_YARN_ID = f"print('26/01/01 00:00:00 INFO YarnClientImpl: Submitted application {YARN_ID}')\n"
 
 
 def operator(table, **parameters) -> DeltaWriteOperator:
@@ -32,67 +28,6 @@ def operator(table, **parameters) -> DeltaWriteOperator:
 def commit(table, version=1, txn=0) -> None:
     """Make the commit that the driver of the task makes in the cluster."""
     table.commit(version, table.txn(APP_ID, txn), table.add())
-
-
-class ResourceManager:
-    """A stand-in for YARN's REST service. It answers with each state of `answers` in turn, and repeats the last one.
-
-    If a state has a function `before_answer`, the service calls it before it sends the answer.
-    """
-
-    def __init__(self) -> None:
-        self.answers: list[dict] = []
-        self.requested_paths: list[str] = []
-        self.kill_paths: list[str] = []
-        manager = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                manager.requested_paths.append(self.path)
-                answer = manager.answers.pop(0) if len(manager.answers) > 1 else manager.answers[0]
-                if callable(before_answer := answer.get("before_answer")):
-                    before_answer()
-                self._send({"app": {key: value for key, value in answer.items() if key != "before_answer"}})
-
-            def do_PUT(self):
-                manager.kill_paths.append(self.path)
-                self.rfile.read(int(self.headers["Content-Length"]))
-                self._send({"state": "KILLED"})
-
-            def _send(self, body):
-                data = json.dumps(body).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.server.server_port}"
-
-    def finished_state(self, status="SUCCEEDED", *, diagnostics="", before_answer=None) -> dict:
-        """The state of an application that has ended."""
-        return {"state": "FINISHED", "finalStatus": status, "diagnostics": diagnostics, "before_answer": before_answer}
-
-
-RUNNING_STATE = {"state": "RUNNING", "finalStatus": "UNDEFINED", "diagnostics": ""}
-
-
-@pytest.fixture
-def yarn(spark_submit, monkeypatch):
-    """A YARN cluster. The connection names its ResourceManager."""
-    manager = ResourceManager()
-    thread = threading.Thread(target=manager.server.serve_forever)
-    thread.start()
-    extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": manager.address}
-    connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    yield manager
-    manager.server.shutdown()
-    thread.join()
-    manager.server.server_close()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ import pytest
 
 from tests.support.clusters.kubernetes import NAMESPACE, KubernetesCluster, is_built, kubernetes_cluster
 from tests.support.clusters.standalone import StandaloneCluster, standalone_cluster
-from tests.support.clusters.tasks import context_of
+from tests.support.clusters.tasks import context_of, run_attempt
 from tests.support.clusters.yarn import YarnCluster, yarn_cluster
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -97,12 +97,12 @@ class Mode:
         return self.folder / f"state-{task_id}.json"
 
     def run(self, operator: Any, *, try_number: int = 1) -> dict[str, Any]:
-        """Run an attempt of a task, and return its XCom."""
+        """Run an attempt of a task, with its deferral if it defers, and return its XCom."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.worker_environment.items():
                 patch.setenv(name, value)
             state_file = self.state_file(operator.task_id)
-            return operator.execute(context_of(operator.task_id, state_file, try_number=try_number))
+            return run_attempt(operator, context_of(operator.task_id, state_file, try_number=try_number))
 
     def start_worker(self, operator: str, parameters: Mapping[str, Any]) -> subprocess.Popen[bytes]:
         """Start an attempt of a task in a separate process."""
@@ -186,7 +186,7 @@ def mode(request: pytest.FixtureRequest, tmp_path: Path) -> Mode:
     """The mode that the parameter names.
 
     `untracked` is YARN's cluster mode if the connection has no address of the ResourceManager. `pod-untracked` is
-    Kubernetes if the worker does not poll the pod.
+    Kubernetes if the worker does not poll the pod. In `yarn-deferred` and `pod-deferred` each task defers.
     """
     name: str = request.param
     events = tmp_path / "events"
@@ -213,7 +213,7 @@ def _standalone_mode(cluster: StandaloneCluster, settings: dict[str, str], folde
 
 def _yarn_mode(name: str, cluster: YarnCluster, settings: dict[str, str], folder: Path) -> Mode:
     extra = {"deploy-mode": "client" if name == "yarn-client" else "cluster"}
-    if name == "yarn-cluster":
+    if name in ("yarn-cluster", "yarn-deferred"):
         extra["yarn_resourcemanager_webapp_address"] = cluster.resource_manager
     return Mode(
         name=name,
@@ -223,6 +223,7 @@ def _yarn_mode(name: str, cluster: YarnCluster, settings: dict[str, str], folder
         settings=settings | cluster.spark_settings,
         folder=folder,
         cluster_variables={"HADOOP_CONF_DIR": str(cluster.configuration)},
+        task_parameters={"deferrable": True} if name == "yarn-deferred" else {},
     )
 
 
@@ -253,7 +254,10 @@ def _kubernetes_mode(name: str, cluster: KubernetesCluster, settings: dict[str, 
             shared_folder=True,
             task_parameters={"spark_binary": str(submission.program)},
         )
-    tracking_parameters = {"track_driver_via_k8s_api": False} if name == "pod-untracked" else {}
+    waiting_parameters = {
+        "pod-untracked": {"track_driver_via_k8s_api": False},
+        "pod-deferred": {"deferrable": True},
+    }
     return Mode(
         name=name,
         kubernetes=cluster,
@@ -271,5 +275,5 @@ def _kubernetes_mode(name: str, cluster: KubernetesCluster, settings: dict[str, 
             "AIRFLOW__KUBERNETES_EXECUTOR__CONFIG_FILE": str(cluster.worker_kubeconfig),
         },
         shared_folder=True,
-        task_parameters=tracking_parameters,
+        task_parameters=waiting_parameters.get(name, {}),
     )

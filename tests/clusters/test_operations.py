@@ -17,7 +17,8 @@ from airflow_provider_deltalite.operators.delta import (
     DeltaWriteOperator,
 )
 
-MODES = ["standalone", "yarn-client", "yarn-cluster", "untracked", "pod", "pod-client", "pod-untracked"]
+MODES = ["standalone", "yarn-client", "yarn-cluster", "yarn-deferred", "untracked"]
+MODES += ["pod", "pod-client", "pod-untracked", "pod-deferred"]
 # A job takes half a minute. `make test` therefore runs each mode of standalone and YARN in at least one test, and no
 # mode of Kubernetes. The campaign runs every test in every mode.
 EACH_MODE = pytest.mark.parametrize("mode", MODES, indirect=True)
@@ -32,7 +33,7 @@ def rows(mode, name: str, *ids: int) -> dict[str, str]:
     return {"format": "csv", "path": f"file://{rows_file}", "options": options, "schema": "id INT, kind STRING"}
 
 
-@pytest.mark.sample("standalone", "yarn-cluster")
+@pytest.mark.sample("standalone", "yarn-deferred")
 @EACH_MODE
 def test_a_write_runs_on_two_executors_and_a_merge_changes_its_rows(mode):
     write_result = mode.run(

@@ -13,6 +13,7 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 NAMESPACE = "lake"
+POD = "load-0123456789abcdef-driver"  # a name that the operator may choose
 UID = "0d1e2f"
 
 

@@ -1,13 +1,20 @@
-"""The context of a task attempt, with a task state store that outlives the process of the worker."""
+"""A task attempt outside of Airflow: its context, and the deferral of the task.
+
+The context has a task state store that outlives the process of the worker.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import defaultdict
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+from airflow.providers.common.compat.sdk import TaskDeferred
 
 
 class FileStateStore:
@@ -56,3 +63,32 @@ def context_of(task_id: str, state_file: Path, *, try_number: int = 1) -> dict[s
         "outlet_events": defaultdict(lambda: SimpleNamespace(extra={})),
         "task_state_store": FileStateStore(state_file),
     }
+
+
+def run_attempt(operator: Any, context: dict[str, Any]) -> Any:
+    """Run an attempt of a task, and return its XCom. If the task defers, run the trigger, and resume the task."""
+    try:
+        return operator.execute(context)
+    except TaskDeferred as deferral:
+        event = asyncio.run(first_event(copy_of_trigger(deferral.trigger)))
+        return resume(operator, deferral, event, context)
+
+
+def copy_of_trigger(trigger: Any) -> Any:
+    """Return the trigger that a triggerer creates from the stored arguments."""
+    path, arguments = json.loads(json.dumps(trigger.serialize()))
+    module_name, class_name = path.rsplit(".", 1)
+    return getattr(import_module(module_name), class_name)(**arguments)
+
+
+async def first_event(trigger: Any) -> dict[str, Any]:
+    """Run a trigger until it sends an event, and return the payload of the event."""
+    async for event in trigger.run():
+        return event.payload
+    raise AssertionError("the trigger has sent no event")
+
+
+def resume(operator: Any, deferral: TaskDeferred, event: dict[str, Any], context: dict[str, Any]) -> Any:
+    """Resume a deferred task, and return its XCom."""
+    arguments = json.loads(json.dumps({**deferral.kwargs, "event": event}))
+    return operator.resume_execution(deferral.method_name, arguments, context)

@@ -1,0 +1,188 @@
+"""The deferral of a task while its driver runs in a cluster. DAG parsing does not import this module.
+
+1. The worker submits the job and stores the id of the driver for a retry, as without a deferral.
+2. `defer` gives the worker's slot back. A trigger waits until the driver has ended.
+3. A worker resumes the task with a `Deferral`. It follows the driver as an attempt that joins it, so all the rest is
+   the same as without a deferral: the driver's log, the result, typed errors, links and clean-up.
+
+If the trigger cannot watch the driver, the worker of step 3 waits for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.providers.common.compat.sdk import AirflowTaskTimeout, conf
+
+from airflow_provider_deltalite.clusters.driver_state import WatchEnd
+from airflow_provider_deltalite.clusters.watching import open_driver
+from deltalite.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
+    from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
+
+# The shortest pauses between two polls, as in Airflow's hook.
+_MIN_PAUSE_SECONDS_IN_YARN, _MIN_PAUSE_SECONDS_IN_KUBERNETES = 10.0, 20.0
+# Airflow fails the task this long after its deadline, if no triggerer has noticed the deadline.
+_TIMEOUT_MARGIN = timedelta(minutes=5)
+_TIMEOUT_REASON = "Trigger timeout"  # airflow.sdk.bases.operator.TriggerFailureReason.TRIGGER_TIMEOUT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferral:
+    """The values that Airflow keeps while a task is deferred, and the event that ended the deferral.
+
+    :param driver_id: The YARN application, or a pod as ``namespace:name``.
+    :param nonce: The nonce of the markers that the driver prints; None if an older release submitted it.
+    :param state_before_job: What the table's log showed before the job; None if the worker could not read the log.
+    :param event: The payload of the trigger's event.
+    """
+
+    driver_id: str
+    nonce: str | None
+    state_before_job: Mapping[str, Any] | None
+    event: Mapping[str, Any] | None = None
+
+    @property
+    def has_timed_out(self) -> bool:
+        """Whether the task has reached its deadline."""
+        return (self.event or {}).get("status") == WatchEnd.TIMEOUT
+
+    @property
+    def warning(self) -> str | None:
+        """The reason for which the triggerer could not watch the driver; None if the driver has ended."""
+        event = self.event or {}
+        if event.get("status") != WatchEnd.UNWATCHED:
+            return None
+        return (
+            f"The triggerer could not watch the driver {self.driver_id}, so this worker waits for it: "
+            f"{event.get('message')} Give the triggerer the access to the cluster that the workers have."
+        )
+
+    def timeout_error(self, execution_timeout: timedelta | None) -> AirflowTaskTimeout:
+        """Return the error of a task that has reached its deadline."""
+        return AirflowTaskTimeout(
+            f"The job ran longer than the task's execution_timeout ({execution_timeout}), so the worker killed the "
+            f"driver {self.driver_id}."
+        )
+
+
+def defers(operator: DeltaSubmitOperator, hook: DeltaSparkSubmitHook) -> bool:
+    """Whether the task defers while its job runs.
+
+    Raises:
+        InvalidRequestError: The author set ``deferrable=True``, and the triggerer cannot watch the driver. The setting
+            ``[operators] default_deferrable`` raises no error: the task then waits on the worker.
+    """
+    is_deferrable = operator.deferrable
+    if is_deferrable is None:
+        is_deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
+    if not is_deferrable or (obstacle := _find_obstacle(hook)) is None:
+        return bool(is_deferrable)
+    if operator.deferrable is None:
+        operator.log.info("This task waits on the worker: %s", obstacle.problem)
+        return False
+    raise obstacle
+
+
+def _find_obstacle(hook: DeltaSparkSubmitHook) -> InvalidRequestError | None:
+    """Return the error that says why a triggerer cannot watch the driver; None if it can."""
+    launch = hook.launch
+    if not launch.in_cluster:
+        return InvalidRequestError(
+            "deferrable=True needs a driver in a cluster, but with the master "
+            f"'{launch.master}' and deploy mode '{launch.deploy_mode or 'client'}' the driver runs on the worker.",
+            remedy="Use YARN or Kubernetes with deploy_mode='cluster', in the task or in the extra 'deploy-mode' of "
+            "the connection; or leave deferrable out.",
+        )
+    if not hook.is_tracked:
+        remedy = "Leave track_driver_via_k8s_api out, or leave deferrable out."
+        if not launch.runs_in_pod:
+            remedy = (
+                "Set the extra 'yarn_resourcemanager_webapp_address' of the connection (such as http://rm:8088), and "
+                "leave yarn_track_via_rm_api out; or leave deferrable out."
+            )
+        return InvalidRequestError("deferrable=True needs a tracked job, and this job is not tracked.", remedy=remedy)
+    if hook.has_auth_of_author:
+        return InvalidRequestError(
+            "deferrable=True does not work with yarn_rm_auth, because the triggerer does not get this object.",
+            remedy="Put keytab and principal into the connection for Kerberos, or leave deferrable out.",
+        )
+    return None
+
+
+def defer(
+    operator: DeltaSubmitOperator,
+    hook: DeltaSparkSubmitHook,
+    context: Context,
+    deferral: Deferral,
+    *,
+    conn_id: str,
+    poll_interval: float,
+) -> NoReturn:
+    """Defer the task until the driver has ended.
+
+    :param conn_id: The Spark connection.
+    :param poll_interval: The task's seconds between two polls. The trigger takes a longer pause if this one is short.
+    :raises TaskDeferred: Always. Airflow stores the arguments of the trigger and the deferral in its database.
+    """
+    from airflow_provider_deltalite.triggers.driver import SparkDriverTrigger
+
+    minimum = _MIN_PAUSE_SECONDS_IN_KUBERNETES if hook.launch.runs_in_pod else _MIN_PAUSE_SECONDS_IN_YARN
+    deadline_ms = _deadline_ms(operator.execution_timeout, context)
+    trigger = SparkDriverTrigger(
+        conn_id=conn_id,
+        driver_id=deferral.driver_id,
+        poll_interval=max(float(poll_interval), minimum),
+        deadline_ms=deadline_ms,
+        uses_kerberos=hook.uses_kerberos,
+    )
+    timeout = None
+    if deadline_ms is not None:
+        timeout = max(timedelta(0), timedelta(milliseconds=deadline_ms - _now_ms())) + _TIMEOUT_MARGIN
+    kwargs = {
+        "driver_id": deferral.driver_id,
+        "nonce": deferral.nonce,
+        "state_before_job": deferral.state_before_job,
+    }
+    operator.defer(trigger=trigger, method_name="execute_complete", kwargs=kwargs, timeout=timeout)
+
+
+def ended_at_timeout(next_kwargs: Mapping[str, Any] | None) -> bool:
+    """Whether Airflow has ended a deferral at its timeout, because no triggerer noticed the deadline of the task."""
+    return (next_kwargs or {}).get("error") == _TIMEOUT_REASON
+
+
+def kill_stored_driver(operator: DeltaSubmitOperator, context: Context, *, conn_id: str) -> None:
+    """Kill the driver whose id the task state store has. Airflow drops the arguments of a deferral that times out."""
+    state = context.get("task_state_store")
+    driver_id = None if state is None else state.get(operator.external_id_key)
+    if driver_id is None:
+        operator.log.error("The task timed out. Its driver is unknown here, so it may still run and commit.")
+        return
+    operator.log.info("The task timed out while no triggerer watched it. Killing the driver %s.", driver_id)
+    uses_kerberos = bool(operator.keytab and operator.principal)
+    open_driver(conn_id, str(driver_id), uses_kerberos=uses_kerberos).kill()
+
+
+def _deadline_ms(execution_timeout: timedelta | None, context: Context) -> int | None:
+    """Return the time at which the task attempt times out, in milliseconds UTC; None if it never does.
+
+    A deferral does not change the time at which the attempt began.
+    """
+    if execution_timeout is None:
+        return None
+    start = getattr(context["ti"], "start_date", None)
+    start_ms = int(start.timestamp() * 1000) if isinstance(start, datetime) else _now_ms()
+    return start_ms + int(execution_timeout.total_seconds() * 1000)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
