@@ -62,7 +62,7 @@ def feed_of(*commits, protocol=FEED_PROTOCOL, files=None, **changes) -> MemoryLo
     store = new_store()
     put_raw(store, 0, [protocol, metadata(FEED_ENABLED, **changes)])
     for version, actions in enumerate(commits, 1):
-        put_raw(store, version, actions)
+        put_raw(store, version, actions or [commit_info()])
     for name, rows in (files or {}).items():
         write_rows(store, name, rows)
     return store

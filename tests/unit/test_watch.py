@@ -293,3 +293,15 @@ def test_the_first_provenance_counts_and_a_change_data_file_alone_is_not_a_data_
     recorded = to_json(AddCDCFile(path="c", partition_values={}, size_bytes=1, data_change=True))
     summary = summarize(3, [("commitInfo", {"operation": "A"}), ("cdc", recorded), ("commitInfo", {"operation": "B"})])
     assert (summary.operation, summary.data_changed) == ("A", False)
+
+
+def test_a_poll_waits_for_the_content_of_an_empty_commit_unless_a_later_commit_follows():
+    """Azure's Blob Storage shows the name of a copied file before its content."""
+    store = append_files(create(new_store()), 1)
+    position = position_at(store, 1)
+    store.write(commit_name(2), b"")
+    assert poll(store, position, CommitCondition()) == PollResult(position=position, match=None)
+    store.write(commit_name(3), store.read(commit_name(1)))
+    assert [step.position.version for step in follow(store, position)] == [2, 3]
+    store.write(commit_name(2), store.read(commit_name(1)))
+    assert poll(store, position, CommitCondition()).match.version == 2

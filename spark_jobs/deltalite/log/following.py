@@ -176,8 +176,15 @@ def _recreated_step() -> Recreated:
 
 
 def _read_start(store: LogStore, version: int) -> bytes | None:
-    """Return the first bytes of a commit, None if it does not exist."""
-    return store.read_start(commit_name(version), _START_BYTES)
+    """Return the first bytes of a commit, None if it does not exist.
+
+    An empty commit does not exist yet, because some storages show the name of a file before its content. If a later
+    commit follows, the empty commit will stay empty, and counts as a commit without actions.
+    """
+    start = store.read_start(commit_name(version), _START_BYTES)
+    if start == b"" and store.read_start(commit_name(version + 1), 1) is None:
+        return None
+    return start
 
 
 def _digest(start: bytes | None) -> str:

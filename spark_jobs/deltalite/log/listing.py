@@ -1,8 +1,10 @@
 """The listing of the log: commits, complete checkpoints, compactions and version checksums.
 
 The name of a file tells its kind. Empty files and incomplete multi-part checkpoints come from killed writers, and are
-ignored. A version may have several checkpoints with the same content; `CheckpointFiles.preference` orders them as
-delta-spark does. This module opens no files. Protocol: Checkpoints, Log Compaction Files.
+ignored. The newest commit is ignored too while it is empty, because some storages show the name of a file before its
+content. An empty commit below another commit has no actions. A version may have several checkpoints with the same
+content; `CheckpointFiles.preference` orders them as delta-spark does. This module opens no files. Protocol:
+Checkpoints, Log Compaction Files.
 """
 
 from __future__ import annotations
@@ -114,7 +116,20 @@ def list_log(store: LogStore, from_version: int) -> Listing:
         for (version, count), names in parts.items()
         if len(names) == count
     ]
-    return Listing(commits=commits, checkpoints=tuple(checkpoints), compactions=tuple(compactions), checksums=checksums)
+    return Listing(
+        commits=_without_empty_newest(commits),
+        checkpoints=tuple(checkpoints),
+        compactions=tuple(compactions),
+        checksums=checksums,
+    )
+
+
+def _without_empty_newest(commits: Mapping[int, StoredFile]) -> Mapping[int, StoredFile]:
+    """Return the commits without the newest one if it has no content yet."""
+    newest = max(commits, default=-1)
+    if newest < 0 or commits[newest].size_bytes:
+        return commits
+    return {version: commit for version, commit in commits.items() if version != newest}
 
 
 def _checkpoint(version: int, kind: CheckpointKind, *names: str) -> CheckpointFiles:

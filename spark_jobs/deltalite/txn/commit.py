@@ -212,8 +212,11 @@ def _has_version(store: LogStore, version: int) -> bool:
 
 
 def _winners(store: LogStore, version: int, data: bytes | None) -> Iterator[Winner]:
-    """Yield the existing commits from `version` on; `data` is the content of the first one."""
-    while data is not None:
+    """Yield the existing commits from `version` on; `data` is the content of the first one.
+
+    The loop ends at an empty commit, whose content the storage does not show yet. `put_commit` waits for the content.
+    """
+    while data:
         yield read_winner(version, data)
         version += 1
         data = store.read(commit_name(version))

@@ -66,9 +66,12 @@ def put_commit(store: LogStore, version: int, data: bytes, *, pause: Callable[[f
 
 
 def _read_or_error(store: LogStore, name: str) -> bytes | StorageError | None:
-    """Return the content of the commit, None if it does not exist, or the error of the read."""
+    """Return the content of the commit, None if it does not exist or is empty, or the error of the read.
+
+    Some storages show the name of a file before its content. A commit has at least one action, so it is not empty.
+    """
     try:
-        return store.read(name)
+        return store.read(name) or None
     except StorageError as error:
         return error
 

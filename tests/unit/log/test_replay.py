@@ -158,7 +158,7 @@ def test_change_data_files_are_never_part_of_a_table():
 
 @pytest.mark.parametrize(
     ("actions", "missing"),
-    [([PROTOCOL], "metadata"), ([metadata()], "protocol"), ([add("a")], "protocol"), ([], "protocol")],
+    [([PROTOCOL], "metadata"), ([metadata()], "protocol"), ([add("a")], "protocol")],
 )
 def test_a_table_without_protocol_or_metadata_raises_a_corrupt_log_error(actions, missing):
     store = new_store()

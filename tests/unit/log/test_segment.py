@@ -110,7 +110,7 @@ def test_commits_and_compactions_follow_one_another_without_a_gap_or_an_overlap(
 
 def test_the_error_for_a_gap_of_any_size_names_its_first_commit():
     store = create(new_store())
-    store.files[commit_name(10**20 - 1)] = (b"", 0)
+    store.files[commit_name(10**20 - 1)] = (b"{}", 0)
     with pytest.raises(VersionGapError, match=r"9{19}8 commits are missing; the first is 1\."):
         find_segment(store)
 
@@ -333,3 +333,11 @@ def test_other_files_in_the_log_are_ignored(store):
     ):
         store.files[f"_delta_log/{name}"] = (b"x", 0)
     assert checkpoint_and_commits(find_segment(store)) == (10, [11, 12])
+
+
+def test_an_empty_newest_commit_does_not_exist_yet(store):
+    """Azure's Blob Storage shows the name of a copied file before its content."""
+    store.write(commit_name(13), b"")
+    assert find_segment(store).version == 12
+    store.write(commit_name(14), b'{"commitInfo":{}}\n')
+    assert find_segment(store).version == 14

@@ -6,6 +6,7 @@ import pytest
 
 from deltalite.errors import (
     CommitStateUnknownError,
+    ConcurrentDeleteDeleteException,
     StorageError,
     StoragePermissionError,
     UnsupportedStorageError,
@@ -218,4 +219,30 @@ def load_without_faults(store):
 def test_a_put_to_unsupported_storage_is_not_repeated(store):
     fail_put(store, "before", UnsupportedStorageError("No links.", remedy="Move."), reads_fail=True)
     with pytest.raises(UnsupportedStorageError):
+        try_commit(store, proposal(1, add("mine")))
+
+
+class SlowContent:
+    """Makes a storage show a name before its content: the first reads of each file return no bytes."""
+
+    def __init__(self, store, empty_reads):
+        self._read, self._empty_reads, self._reads = store.read, empty_reads, {}
+        store.read = self
+
+    def __call__(self, name):
+        self._reads[name] = self._reads.get(name, 0) + 1
+        return b"" if self._read(name) is not None and self._reads[name] <= self._empty_reads else self._read(name)
+
+
+def test_a_writer_waits_for_the_content_of_the_winning_commit(store):
+    put_raw(store, 2, [remove("f1")])
+    SlowContent(store, empty_reads=3)
+    with pytest.raises(ConcurrentDeleteDeleteException):
+        try_commit(store, proposal(1, remove("f1"), add("mine")))
+
+
+def test_a_commit_after_a_winning_commit_without_content_has_an_unknown_outcome(store):
+    put_raw(store, 2, [remove("f1")])
+    SlowContent(store, empty_reads=99)
+    with pytest.raises(CommitStateUnknownError, match=r"version 2 .* storage does not show it"):
         try_commit(store, proposal(1, add("mine")))
