@@ -32,7 +32,7 @@ FACTOR ?= 50
 # that take minutes. Otherwise they would come last, and one worker would wait for the other.
 DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup environments java hadoop reference kubernetes classes quick smoke test test-oldest clusters campaign lint format pages pictures docs bench demo clean
+.PHONY: help setup environments java hadoop reference kubernetes object-stores classes quick smoke test test-oldest clusters campaign lint format pages pictures docs bench demo clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -70,11 +70,14 @@ smoke: setup classes ## Run each operation once on Spark, and one DAG through Ai
 test: setup hadoop reference classes ## Run the tests that a release needs (ARGS="tests/unit -x" for some)
 	.venv/bin/python -m pytest $(DISTRIBUTED) --durations=15 $(ARGS)
 
-campaign: setup hadoop reference kubernetes classes ## Run every test, with FACTOR (50) times as many random examples (hours)
+campaign: setup hadoop reference kubernetes object-stores classes ## Run every test, with FACTOR (50) times as many random examples (hours)
 	scripts/campaign.sh $(FACTOR) $(WORKERS)
 
 kubernetes: $(STAMP) # the tests on Kubernetes need its programs and images
 	@scripts/kubernetes/build.sh
+
+object-stores: $(STAMP) # the tests on real object stores need SeaweedFS and Azurite
+	@scripts/object_stores/build.sh
 
 clusters: setup hadoop kubernetes ## Run all tests on real clusters: standalone, YARN with HDFS, Kubernetes (40 minutes)
 	.venv/bin/python -m pytest tests/clusters --campaign --durations=0 $(ARGS)
@@ -109,6 +112,6 @@ demo: setup ## Run the example DAGs on a real Airflow and show the table
 	@.venv/bin/python demo/run_demo.py $(ARGS)
 
 clean: ## Remove the environments, the caches, and the files that runs left
-	rm -rf .venv .venv-oldest .venv-reference .hadoop .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
+	rm -rf .venv .venv-oldest .venv-reference .hadoop .object_stores .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
 	rm -rf docs/_build .campaign .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

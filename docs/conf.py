@@ -27,6 +27,7 @@ CONTENTS = {
         "how-to/run-on-a-cluster",
         "how-to/run-on-kubernetes",
         "how-to/use-s3",
+        "how-to/use-azure",
         "how-to/alert",
         "how-to/migrate",
     ],

@@ -1,9 +1,14 @@
-"""S3 and HDFS servers, each started by the first test that requests it."""
+"""The storage servers of these tests. The first test that requests a server starts it."""
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 
+from tests.support.http_proxy import HttpProxy, http_proxy
+from tests.support.object_stores import azurite, seaweedfs
 from tests.support.remote import hadoop_jars, hdfs_cluster, s3_server
 
 
@@ -18,9 +23,7 @@ def s3():
 def s3a(s3, spark):
     """The bucket's address for Spark, which is configured for the endpoint of `s3`."""
     hadoop_jars("s3a")
-    conf = spark._jsc.hadoopConfiguration()
-    for key, value in s3.hadoop_options.items():
-        conf.set(key, value)
+    set_hadoop_options(spark, s3.hadoop_options)
     return "s3a://lake"
 
 
@@ -29,3 +32,72 @@ def hdfs(tmp_path_factory):
     """The address of an HDFS cluster."""
     with hdfs_cluster(tmp_path_factory.mktemp("hdfs")) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def seaweedfs_server(tmp_path_factory):
+    """The S3 endpoint of SeaweedFS, a server for production use."""
+    with seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azurite_server(tmp_path_factory):
+    """A container of Azurite, Microsoft's emulator of Blob Storage, without a hierarchical namespace."""
+    hadoop_jars("abfs")
+    with azurite(tmp_path_factory.mktemp("azurite")) as container:
+        yield container
+
+
+SERVERS = ["seaweedfs_server", "azurite_server"]
+
+
+@pytest.fixture(params=["s3", *(pytest.param(server, marks=pytest.mark.campaign) for server in SERVERS)])
+def bucket(request, spark):
+    """A new bucket on each object store, for which Spark is configured. `make test` uses the stand-in for S3 only."""
+    return new_bucket(request, spark)
+
+
+@pytest.fixture(params=SERVERS)
+def real_bucket(request, spark):
+    """A new bucket on each real object store, for which Spark is configured."""
+    return new_bucket(request, spark)
+
+
+def new_bucket(request, spark):
+    """Create a bucket on the server that the parameter names, and configure Spark for it."""
+    hadoop_jars("s3a")
+    bucket = request.getfixturevalue(request.param).with_new_bucket()
+    set_hadoop_options(spark, bucket.bucket_options)
+    return bucket
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProxiedBucket:
+    """A bucket whose clients connect through a proxy.
+
+    Attributes:
+        bucket: the addresses and options of clients that use the proxy.
+        direct: the addresses and options of clients that connect to the server.
+        proxy: the proxy, which records requests and replaces answers.
+    """
+
+    bucket: Any
+    direct: Any
+    proxy: HttpProxy
+
+
+@pytest.fixture
+def proxied(bucket, spark):
+    """A new bucket that Spark reaches through a proxy. Spark's clients give up after a few seconds."""
+    with http_proxy(bucket.port) as proxy:
+        behind_proxy = bucket.through(proxy.port)
+        set_hadoop_options(spark, behind_proxy.bucket_options | behind_proxy.impatient_bucket_options)
+        yield ProxiedBucket(bucket=behind_proxy, direct=bucket, proxy=proxy)
+
+
+def set_hadoop_options(spark, options):
+    """Set options of Hadoop for file systems that are opened later."""
+    configuration = spark._jsc.hadoopConfiguration()
+    for key, value in options.items():
+        configuration.set(key, value)

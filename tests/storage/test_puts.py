@@ -29,15 +29,29 @@ ATOMIC_RENAME = "fs.capability.etags.preserved.in.rename"
 NAME = commit_name(0)
 
 
-def stand_in_storage(scheme, *capabilities):
+def stand_in_storage(scheme, *capabilities, hadoop_version="3.4.2"):
     """Return a stand-in for a storage with this scheme and these capabilities of its file system."""
     fs = SimpleNamespace(
         getClass=lambda: SimpleNamespace(getName=lambda: "org.example.FileSystem"),
         getConf=lambda: {"fs.s3a.endpoint": "s3.eu-west-1.amazonaws.com"},
     )
     return SimpleNamespace(
-        scheme=scheme, root=f"{scheme}://lake/t", fs=fs, has_capability=lambda name: name in capabilities
+        scheme=scheme,
+        root=f"{scheme}://lake/t",
+        fs=fs,
+        hadoop_version=hadoop_version,
+        has_capability=lambda name: name in capabilities,
     )
+
+
+@pytest.mark.parametrize(("version", "is_accepted"), [("3.4.3", False), ("3.5.0", True), ("4.0.0-beta", True)])
+def test_azure_without_a_hierarchical_namespace_needs_a_hadoop_that_renames_by_conditional_copy(version, is_accepted):
+    storage = stand_in_storage("abfss", hadoop_version=version)
+    if is_accepted:
+        assert put_method_of(storage, single_writer=False) is PutMethod.RENAME
+    else:
+        with pytest.raises(UnsupportedStorageError, match=r"hadoop-azure 3\.5 or later"):
+            put_method_of(storage, single_writer=False)
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests.support.required import skip_or_fail
 
@@ -43,9 +47,39 @@ def session_options(hadoop: dict[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3:
-    """An S3 endpoint with one bucket."""
+    """An S3 endpoint with one bucket, and an access key for it."""
 
     endpoint: str
+    bucket: str = BUCKET
+    key: str = "key"
+    secret: str = "secret"
+
+    @property
+    def spark_root(self) -> str:
+        """The bucket's address for Spark."""
+        return f"s3a://{self.bucket}"
+
+    @property
+    def worker_root(self) -> str:
+        """The bucket's address for workers and for delta-rs."""
+        return f"s3://{self.bucket}"
+
+    delta_rs_root = worker_root
+
+    @property
+    def port(self) -> int:
+        """The port of the endpoint."""
+        return urlsplit(self.endpoint).port or 80
+
+    def through(self, proxy_port: int) -> S3:
+        """The same bucket, behind a proxy on this machine."""
+        return dataclasses.replace(self, endpoint=f"http://127.0.0.1:{proxy_port}")
+
+    def with_new_bucket(self) -> S3:
+        """Create a bucket with a unique name. Spark has settings and a cached client for each bucket."""
+        s3 = dataclasses.replace(self, bucket=f"lake-{uuid.uuid4()}")
+        s3.client.create_bucket(Bucket=s3.bucket)
+        return s3
 
     @property
     def client(self) -> Any:
@@ -56,26 +90,26 @@ class S3:
             "s3",
             region_name="us-east-1",
             endpoint_url=self.endpoint,
-            aws_access_key_id="key",
-            aws_secret_access_key="secret",
+            aws_access_key_id=self.key,
+            aws_secret_access_key=self.secret,
         )
 
     @property
     def fsspec_options(self) -> dict[str, Any]:
         """Options for `s3fs`."""
-        return {"key": "key", "secret": "secret", "endpoint_url": self.endpoint}
+        return {"key": self.key, "secret": self.secret, "endpoint_url": self.endpoint}
 
-    def airflow_connection(self, key: str = "key", secret: str = "secret") -> dict[str, Any]:
-        """The JSON object of an Airflow connection to this endpoint."""
+    def airflow_connection(self, key: str | None = None, secret: str | None = None) -> dict[str, Any]:
+        """The JSON object of an Airflow connection to this endpoint, by default with the access key of this object."""
         extra = {"endpoint_url": self.endpoint, "region_name": "us-east-1"}
-        return {"conn_type": "aws", "login": key, "password": secret, "extra": extra}
+        return {"conn_type": "aws", "login": key or self.key, "password": secret or self.secret, "extra": extra}
 
     @property
     def delta_rs_options(self) -> dict[str, str]:
         """Options for `deltalake`."""
         return {
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_ACCESS_KEY_ID": self.key,
+            "AWS_SECRET_ACCESS_KEY": self.secret,
             "AWS_REGION": "us-east-1",
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ALLOW_HTTP": "true",
@@ -87,14 +121,48 @@ class S3:
         return {
             "fs.s3a.endpoint": self.endpoint,
             "fs.s3a.endpoint.region": "us-east-1",
-            "fs.s3a.access.key": "key",
-            "fs.s3a.secret.key": "secret",
+            "fs.s3a.access.key": self.key,
+            "fs.s3a.secret.key": self.secret,
             "fs.s3a.path.style.access": "true",
         }
 
+    @property
+    def bucket_options(self) -> dict[str, str]:
+        """`hadoop_options` for this bucket only, because a Spark session may use buckets of several endpoints."""
+        return {
+            key.replace("fs.s3a.", f"fs.s3a.bucket.{self.bucket}."): value for key, value in self.hadoop_options.items()
+        }
+
+    @property
+    def impatient_bucket_options(self) -> dict[str, str]:
+        """Options for this bucket, with which S3A repeats a failed request three times within a second."""
+        options = {
+            "attempts.maximum": "1",  # of the SDK below S3A
+            "retry.limit": "3",
+            "retry.interval": "50ms",
+            "retry.throttle.limit": "3",
+            "retry.throttle.interval": "50ms",
+        }
+        return {f"fs.s3a.bucket.{self.bucket}.{key}": value for key, value in options.items()}
+
+    def put_objects(self, contents: Mapping[str, bytes]) -> None:
+        """Put many objects by their keys. Arrow's client is several times as fast as `client`."""
+        from pyarrow.fs import S3FileSystem
+
+        host = urlsplit(self.endpoint).netloc
+        credentials = {"access_key": self.key, "secret_key": self.secret, "region": "us-east-1"}
+        storage = S3FileSystem(endpoint_override=host, scheme="http", allow_delayed_open=True, **credentials)
+
+        def put(item: tuple[str, bytes]) -> None:
+            with storage.open_output_stream(f"{self.bucket}/{item[0]}") as stream:
+                stream.write(item[1])
+
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(put, contents.items()))
+
     def keys(self, prefix: str = "") -> list[str]:
         """The keys in the bucket below a prefix."""
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
         return [stored_object["Key"] for page in pages for stored_object in page.get("Contents", ())]
 
 
@@ -107,7 +175,7 @@ def s3_server(*arguments: str) -> Iterator[S3]:
     ) as process:
         try:
             s3 = S3(endpoint=f"http://127.0.0.1:{int(process.stdout.readline())}")
-            s3.client.create_bucket(Bucket=BUCKET)
+            s3.client.create_bucket(Bucket=s3.bucket)
             yield s3
         finally:
             process.stdin.close()

@@ -35,6 +35,9 @@ LARGE_BYTES = 1024 * 1024
 _COPY_BUFFER_BYTES = 1024 * 1024
 _MISSING_FILE_EXCEPTIONS = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
 _PERMISSION_EXCEPTIONS = ("org.apache.hadoop.security.AccessControlException", "java.nio.file.AccessDeniedException")
+# S3 rejects expired credentials as a bad request (400) with one of these codes, and other credentials with 403.
+_BAD_REQUEST_EXCEPTION = "org.apache.hadoop.fs.s3a.AWSBadRequestException"
+_EXPIRED_CREDENTIALS_CODES = ("ExpiredToken", "TokenRefreshRequired")
 _MISSING_BUCKET_EXCEPTIONS = ("org.apache.hadoop.fs.s3a.UnknownStoreException",)
 _CONNECTOR_PACKAGES = {
     "s3a": "org.apache.hadoop:hadoop-aws",
@@ -75,6 +78,11 @@ class HadoopFiles:
     def scheme(self) -> str:
         """The scheme of the root's file system."""
         return str(self.fs.getUri().getScheme())
+
+    @property
+    def hadoop_version(self) -> str:
+        """The version of the driver's Hadoop, such as `3.5.0`."""
+        return str(java_class(self.jvm, "org.apache.hadoop.util.VersionInfo").getVersion())
 
     def path(self, name: str) -> Any:
         """Return the Java `Path` of a name."""
@@ -206,10 +214,11 @@ class HadoopFiles:
         """
         subject = f"{name} of {self.root}" if name else self.root
         problem = f"Could not {action} {subject}: {error_text(error)}."
-        if has_java_class(error, *_PERMISSION_EXCEPTIONS):
+        if _is_access_denied(error):
             raise StoragePermissionError(
                 f"No permission to {action} {subject}: {error_text(error)}.",
-                remedy="Give the identity that Spark runs under access to the table.",
+                remedy="Give the identity that Spark runs under access to the table. If its credentials have expired, "
+                "renew them.",
             ) from error
         if has_java_class(error, *_MISSING_BUCKET_EXCEPTIONS):
             raise InvalidTableAddressError(problem, remedy="Correct the name of the bucket, or create it.") from error
@@ -238,6 +247,14 @@ class HadoopFiles:
 def is_missing(error: Exception) -> bool:
     """Whether the error means that there is no such file or folder."""
     return has_java_class(error, *_MISSING_FILE_EXCEPTIONS)
+
+
+def _is_access_denied(error: Exception) -> bool:
+    """Whether the storage denied access, or the credentials have expired."""
+    has_expired = any(code in error_text(error) for code in _EXPIRED_CREDENTIALS_CODES)
+    return has_java_class(error, *_PERMISSION_EXCEPTIONS) or (
+        has_expired and has_java_class(error, _BAD_REQUEST_EXCEPTION)
+    )
 
 
 def has_java_class(error: Exception, *class_names: str) -> bool:

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from deltalite.errors import InvalidTableAddressError, StorageError, StoragePermissionError
 from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, error_text
+from deltalite.spark.hadoop.put import has_hierarchical_namespace
 from deltalite.spark.hadoop.uris import spark_uri
 from deltalite.storage.locations import parse_location
 from deltalite.storage.log_store import StoredFile
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 _NOT_REMOVED = "Could not remove %s of %s. No version refers to this file, so a vacuum will delete it: %s"
 _MAX_RENAMES = 5
 # Hadoop file systems that rename in one operation. On other file systems a rename may be a copy.
-_SCHEMES_WITH_RENAME = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs", "abfs", "abfss"})
+_SCHEMES_WITH_RENAME = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs"})
 
 
 class TableFolder(Protocol):
@@ -198,7 +199,7 @@ class _HadoopFolder:
 
     @property
     def has_cheap_rename(self) -> bool:
-        return self._files.scheme in _SCHEMES_WITH_RENAME
+        return self._files.scheme in _SCHEMES_WITH_RENAME or has_hierarchical_namespace(self._files)
 
     def read(self, name: str) -> bytes | None:
         return self._files.read(name)

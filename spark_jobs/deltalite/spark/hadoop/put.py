@@ -2,7 +2,9 @@
 
 1 Conditional create (S3A of Hadoop 3.4.2 and later reports this capability): the store rejects the upload if the name
   exists. Some S3-compatible services accept the condition and ignore it, so every service but Amazon's is tested first.
-2 HDFS, and Azure with a hierarchical namespace: write a temporary file, then rename it without overwrite.
+2 HDFS and Azure: write a temporary file, then rename it without overwrite. In an Azure account without a hierarchical
+  namespace, the connector of Hadoop 3.5 and later renames by a copy that fails if the target exists. Azure may show the
+  target before its content, so readers of the log ignore an empty newest commit.
 3 Google Cloud Storage: create without overwrite, which the connector sends as a condition on the generation.
 4 Any other storage: check for the file, then rename. Two writers can both believe that they created the file, so the
   user has to accept the risk with `single_writer`.
@@ -28,6 +30,8 @@ from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, error_text,
 _CONDITIONAL_CREATE = "fs.option.create.conditional.overwrite"
 # Azure's connector reports this capability only for accounts with a hierarchical namespace, where a rename is atomic.
 _ATOMIC_RENAME_CAPABILITY = "fs.capability.etags.preserved.in.rename"
+# Older connectors rename in accounts without a hierarchical namespace by requests that can replace the target.
+_MIN_HADOOP_OF_CONDITIONAL_COPY = (3, 5)
 _EXISTS_EXCEPTIONS = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.nio.file.FileAlreadyExistsException")
 _CHANGED_EXCEPTION = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
 # The two protocols of Google's connector report a failed condition with these texts.
@@ -62,7 +66,7 @@ def put_method_of(files: HadoopFiles, *, single_writer: bool) -> PutMethod:
             return PutMethod.CONDITIONAL_CREATE
         reason = "accepts conditional puts but ignores the condition"
         remedy = "Use a release of the service that enforces the condition."
-    if scheme in _HDFS_SCHEMES or (scheme in _AZURE_SCHEMES and files.has_capability(_ATOMIC_RENAME_CAPABILITY)):
+    if scheme in _HDFS_SCHEMES or has_hierarchical_namespace(files) or _renames_by_conditional_copy(files):
         return PutMethod.RENAME
     if scheme == "gs":
         return PutMethod.NEW_GENERATION
@@ -79,6 +83,19 @@ def put_method_of(files: HadoopFiles, *, single_writer: bool) -> PutMethod:
         "believe that they made the same commit.",
         remedy=f"{remedy} If nobody else writes to the table, set single_writer=True to accept the risk.",
     )
+
+
+def has_hierarchical_namespace(files: HadoopFiles) -> bool:
+    """Whether the files are in an Azure account in which a rename is one atomic operation."""
+    return files.scheme in _AZURE_SCHEMES and files.has_capability(_ATOMIC_RENAME_CAPABILITY)
+
+
+def _renames_by_conditional_copy(files: HadoopFiles) -> bool:
+    """Whether the files are in Azure, and its connector is new enough to rename by copies that replace no file."""
+    if files.scheme not in _AZURE_SCHEMES:
+        return False
+    major, minor = files.hadoop_version.split(".")[:2]
+    return (int(major), int(minor)) >= _MIN_HADOOP_OF_CONDITIONAL_COPY
 
 
 def _enforces_conditions(files: HadoopFiles) -> bool:
@@ -104,7 +121,7 @@ def _remedy(scheme: str) -> str:
     if scheme == "s3a":
         return "Use hadoop-aws 3.4.2 or later, and leave fs.s3a.create.conditional.enabled on."
     if scheme in _AZURE_SCHEMES:
-        return "Use an account with a hierarchical namespace."
+        return "Use hadoop-azure 3.5 or later, or an account with a hierarchical namespace."
     return "Move the table to a storage with this guarantee."
 
 

@@ -1,0 +1,163 @@
+"""Faults of an object store in the middle of a write: lost answers, throttling, and credentials that expire.
+
+A proxy between Spark and the server loses or replaces the answers. Each test also reads the log without the proxy.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite import DeltaTable, watch
+from deltalite.conditions import CommitCondition
+from deltalite.errors import CommitStateUnknownError, StorageError, StoragePermissionError
+from deltalite.storage.opening import open_store
+from tests.support.http_proxy import Answer, Loss, first_times
+from tests.support.object_stores import Azure
+from tests.support.tables import write_rows
+
+pytestmark = pytest.mark.spark
+
+SECOND_COMMIT = "00000000000000000001.json"
+SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+INVALID_KEY = b"<Error><Code>InvalidAccessKeyId</Code><Message>The key does not exist.</Message></Error>"
+CONFLICT = b"<Error><Code>ConditionalRequestConflict</Code><Message>A conflicting request ran.</Message></Error>"
+
+
+def is_second_commit(request):
+    """Whether a request puts version 1 of a table."""
+    return request.is_conditional_put and request.path.endswith(SECOND_COMMIT)
+
+
+@pytest.fixture
+def table(proxied, spark):
+    """The address of a table with one row in one version, for Spark behind the proxy."""
+    address = f"{proxied.bucket.spark_root}/t"
+    write_rows(spark, address, "SELECT 1 AS id")
+    return address
+
+
+@pytest.fixture
+def stored(proxied, table):
+    """A function that returns the ids and the version of the table, read without the proxy."""
+
+    def read():
+        stored_table = DeltaTable(f"{proxied.direct.worker_root}/t", storage_options=proxied.direct.fsspec_options)
+        return sorted(stored_table.to_arrow()["id"].to_pylist()), stored_table.version
+
+    return read
+
+
+def data_files(proxied):
+    """The number of data files in the bucket, also of those that no version refers to."""
+    return sum(key.endswith(".parquet") for key in proxied.direct.keys("t/"))
+
+
+@pytest.mark.parametrize("loss", list(Loss))
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.campaign)])
+def test_a_commit_without_an_answer_is_committed_once(spark, proxied, table, stored, loss, times):
+    with proxied.proxy.faults(first_times(times, loss, is_second_commit)):
+        result = write_rows(spark, table, "SELECT 2 AS id", run="r")
+    assert (result.version, result.committed, result.skipped) == (1, True, False)
+    assert stored() == ([1, 2], 1)
+    assert sum(map(is_second_commit, proxied.proxy.requests)) > times
+
+
+def test_a_conflict_of_two_conditional_puts_is_repeated(spark, proxied, table, stored):
+    """S3 answers 409 if two conditional puts of a name overlap, which says nothing about the outcome of either."""
+    with proxied.proxy.faults(first_times(1, Answer(status=409, body=CONFLICT), is_second_commit)):
+        assert write_rows(spark, table, "SELECT 2 AS id").version == 1
+    assert stored() == ([1, 2], 1)
+
+
+@pytest.mark.parametrize("status", [pytest.param(429, marks=pytest.mark.campaign), 503])
+def test_a_write_continues_after_throttled_requests(spark, proxied, table, stored, status):
+    """The proxy throttles the first attempt of each request."""
+    throttled = set()
+
+    def throttle_first_attempt(request):
+        key = (request.method, request.path, request.query)
+        if key in throttled:
+            return None
+        throttled.add(key)
+        return Answer(status=status, body=SLOW_DOWN)
+
+    with proxied.proxy.faults(throttle_first_attempt):
+        assert write_rows(spark, table, "SELECT 2 AS id", run="r").version == 1
+    assert len(throttled) > 20
+    assert stored() == ([1, 2], 1)
+
+
+@pytest.mark.campaign
+def test_a_write_fails_if_the_storage_throttles_every_commit(spark, proxied, table, stored):
+    throttled = lambda request: Answer(status=503, body=SLOW_DOWN) if is_second_commit(request) else None
+    with proxied.proxy.faults(throttled), pytest.raises(StorageError, match="503") as caught:
+        write_rows(spark, table, "SELECT 2 AS id", run="r")
+    assert type(caught.value) is StorageError and caught.value.retryable
+    assert stored() == ([1], 0)
+    assert data_files(proxied) == 1
+    assert write_rows(spark, table, "SELECT 2 AS id", run="r").version == 1
+    assert stored() == ([1, 2], 1)
+
+
+@pytest.fixture(params=["expired", "invalid"])
+def denial(request, proxied):
+    """The answer of a storage to requests with expired or invalid credentials. Azure answers both with 403."""
+    if request.param == "invalid":
+        return Answer(status=403, body=INVALID_KEY)
+    if isinstance(proxied.bucket, Azure):
+        pytest.skip("Azure answers 403 for expired credentials.")
+    return Answer(status=400, body=EXPIRED)
+
+
+def test_credentials_that_have_expired_fail_a_write_with_a_typed_error(spark, proxied, table, stored, denial):
+    with proxied.proxy.faults(lambda _: denial), pytest.raises(StoragePermissionError, match="expired") as caught:
+        write_rows(spark, table, "SELECT 2 AS id", run="r")
+    assert not caught.value.retryable
+    assert stored() == ([1], 0)
+
+
+def test_a_commit_that_the_storage_denies_fails_and_leaves_no_file(spark, proxied, table, stored, denial):
+    with (
+        proxied.proxy.faults(lambda request: denial if is_second_commit(request) else None),
+        pytest.raises(StoragePermissionError),
+    ):
+        write_rows(spark, table, "SELECT 2 AS id", run="r")
+    assert (stored(), data_files(proxied)) == (([1], 0), 1)
+
+
+def test_credentials_that_expire_at_the_commit_leave_its_state_unknown_and_a_retry_commits_once(
+    spark, proxied, table, stored, denial
+):
+    """The storage client may have sent the put before, without an answer, and the job can no longer read the log."""
+    has_expired = []
+
+    def deny_from_the_commit_on(request):
+        if has_expired or is_second_commit(request):
+            has_expired.append(True)
+            return denial
+        return None
+
+    code = "ExpiredToken" if denial.status == 400 else "InvalidAccessKeyId"
+    with proxied.proxy.faults(deny_from_the_commit_on), pytest.raises(CommitStateUnknownError, match=code):
+        write_rows(spark, table, "SELECT 2 AS id", run="r")
+    assert (stored(), data_files(proxied)) == (([1], 0), 2)
+    assert write_rows(spark, table, "SELECT 2 AS id", run="r").version == 1
+    assert stored() == ([1, 2], 1)
+
+
+def test_credentials_that_expire_before_a_poll_fail_it_with_a_typed_error(proxied, table, denial):
+    store = open_store(f"{proxied.bucket.worker_root}/t", storage_options=proxied.bucket.fsspec_options)
+    position = watch.position_at(store, 0)
+    with proxied.proxy.faults(lambda _: denial), pytest.raises(StoragePermissionError):
+        watch.poll(store, position, CommitCondition())
+    assert watch.poll(store, position, CommitCondition()).position == position
+
+
+def test_a_poll_continues_after_throttled_requests(proxied, table):
+    store = open_store(f"{proxied.bucket.worker_root}/t", storage_options=proxied.bucket.fsspec_options)
+    position = watch.position_at(store, 0)
+    throttled = first_times(2, Answer(status=503, body=SLOW_DOWN), lambda _: True)
+    with proxied.proxy.recording() as requests, proxied.proxy.faults(throttled):
+        assert watch.poll(store, position, CommitCondition()).position == position
+    assert len(requests) == 4

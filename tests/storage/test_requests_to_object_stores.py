@@ -1,0 +1,47 @@
+"""The number of requests that tasks, sensors and readers send to an object store, counted by a proxy."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from deltalite import DeltaTable, watch
+from deltalite.conditions import CommitCondition
+from deltalite.storage.opening import open_store
+from tests.support.tables import write_rows
+
+pytestmark = pytest.mark.spark
+
+
+def parts_of_table(requests):
+    """Count requests by the part of the table that they concern: its log, its staging folder, or its data files."""
+    places = [f"{request.path}?{request.query}" for request in requests]
+    names = {"_delta_log": "log", "_deltalite_staging": "staging"}
+    return Counter(next((part for name, part in names.items() if name in place), "data") for place in places)
+
+
+def test_requests_of_a_small_append_a_poll_and_of_opening_a_table(spark, proxied):
+    table, worker_table = f"{proxied.bucket.spark_root}/t", f"{proxied.bucket.worker_root}/t"
+    for number in range(3):
+        with proxied.proxy.recording() as of_append:
+            write_rows(spark, table, f"SELECT {number} AS id", run=f"run-{number}")
+    puts = [request for request in of_append if request.method == "PUT" and "/_delta_log/" in request.path]
+    probes = [request for request in puts if "/.put-if-absent-" in request.path]
+    assert len(puts) - len(probes) == 2, "the commit and its checksum"
+    assert len(probes) == 2, "the service is not Amazon's, so two puts of a probe file test its conditions"
+    counts = parts_of_table(of_append)
+    assert counts["log"] <= 35 and counts["data"] <= 60 and counts["staging"] <= 18, counts
+
+    options = proxied.bucket.fsspec_options
+    with proxied.proxy.recording() as of_opening:
+        assert DeltaTable(worker_table, storage_options=options).version == 2
+    assert len(of_opening) == 3, "the last checkpoint, the listing, and the checksum of the newest version"
+    store = open_store(worker_table, storage_options=options)
+    position = watch.position_at(store, 2)
+    with proxied.proxy.recording() as of_poll:
+        assert watch.poll(store, position, CommitCondition()).match is None
+    assert [request.path.rpartition("/")[2] for request in of_poll] == [
+        "00000000000000000003.json",
+        "00000000000000000002.json",
+    ]
