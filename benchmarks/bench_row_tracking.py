@@ -1,5 +1,8 @@
 """The cost of row tracking: the same operations on the same rows, in tables with and without row tracking.
 
+A file with copied rows stores two more columns for each row. They weigh most in tables with few and small columns, so
+the operations run on a table of three columns and on a table of twelve.
+
 Each round works on a new table of hard links to the same files. The time does not include making this table. To use
 smaller tables, set `DELTALITE_BENCH_ROWS`.
 """
@@ -35,89 +38,107 @@ ROWS = int(os.environ.get("DELTALITE_BENCH_ROWS", "4000000"))
 FILES = 8
 ROUNDS = 3
 FOLDER = Path(".benchmarks").resolve() / f"row-tracking-{ROWS}"
-TRACKED, PLAIN = FOLDER / "tracked", FOLDER / "plain"
 TARGET = 1.15
 NO_SOURCE = {"source": Source(format="text", path=__file__)}
 ROWS_PER_CHANGE = 1_000
 
 
-def rows_query(first: int, count: int) -> str:
-    """Return a query of `count` rows as in a typical feed. Their ids begin at `first`."""
-    columns = "id AS order_id, concat('customer-', id) AS customer, 0D AS score"
-    return f"SELECT {columns} FROM range({first}, {first + count}, 1, 2)"  # noqa: S608  numbers only
+COLUMNS = {
+    "3 columns": ("concat('customer-', id) AS customer", "0D AS score"),
+    "12 columns": (
+        "concat('customer-', id) AS customer",
+        "0D AS score",
+        "concat('product-', id % 5000) AS product",
+        "concat(id * 7 % 9000, ' Main Street') AS street",
+        "CAST(id % 700 AS INT) AS city",
+        "CAST(id * 13 % 100000 / 100 AS DECIMAL(12, 2)) AS amount",
+        "CAST(id % 9 AS INT) AS quantity",
+        "date_add(DATE'2026-01-01', CAST(id % 300 AS INT)) AS day",
+        "timestamp_seconds(1767225600 + id * 17 % 20000000) AS updated_at",
+        "id % 3 = 0 AS is_paid",
+        "md5(CAST(id AS STRING)) AS reference",
+    ),
+}
+"""The columns after `order_id`, by the name of the table."""
 
 
-def append(spark: SparkSession, table: Path, first: int, count: int, properties: dict[str, str]) -> None:
-    """Append the rows of `rows_query`. The properties apply to a new table."""
-    request = WriteRequest(
-        table=str(table),
-        sources=NO_SOURCE,
-        query=rows_query(first, count),
-        mode=WriteMode.APPEND,
-        properties=properties,
-    )
-    write(spark, request)
+def rows_query(columns: str, first: int, count: int) -> str:
+    """Return a query of `count` rows with `COLUMNS[columns]`. Their ids begin at `first`."""
+    selected = ", ".join(("id AS order_id", *COLUMNS[columns]))
+    return f"SELECT {selected} FROM range({first}, {first + count}, 1, 2)"  # noqa: S608  constants and numbers only
 
 
-def make_tables(spark: SparkSession) -> None:
-    """Write the tables that each round copies."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    for table, row_tracking in ((PLAIN, "false"), (TRACKED, "true")):
-        for number in range(FILES // 2):
-            count = 2 * ROWS // FILES
-            append(spark, table, number * count, count, {"delta.enableRowTracking": row_tracking})
+class Tables:
+    """A table with row tracking and one without, with the same rows, and copies of both."""
 
+    def __init__(self, spark: SparkSession, columns: str) -> None:
+        self._spark = spark
+        self._columns = columns
+        folder = FOLDER / columns.replace(" ", "-")
+        self._tracked, self._plain = folder / "tracked", folder / "plain"
+        if not self._tracked.exists():
+            for table, row_tracking in ((self._plain, "false"), (self._tracked, "true")):
+                for number in range(FILES // 2):
+                    count = 2 * ROWS // FILES
+                    self._append(table, number * count, count, {"delta.enableRowTracking": row_tracking})
 
-def merge_rows(spark: SparkSession, table: Path) -> None:
-    """Merge one percent of the rows. Half of the rows are new, the other half is spread over the table."""
-    half = ROWS // 200
-    changed_rows = rows_query(0, half).replace("id AS", f"id * {ROWS // half} AS", 1)
-    query = f"{changed_rows} UNION ALL {rows_query(ROWS, half)}"
-    request = MergeRequest(
-        table=str(table),
-        sources=NO_SOURCE,
-        query=query,
-        on="target.order_id = source.order_id",
-        when_matched=(MergeClause(update="*"),),
-        when_not_matched=(MergeClause(insert="*"),),
-    )
-    merge(spark, request)
+    def measure(self) -> list[TimedPair]:
+        """Measure all operations."""
+        condition = f"order_id % {ROWS_PER_CHANGE} = 17"
+        operations: dict[str, Callable[[Path], object]] = {
+            "append of an eighth": lambda table: self._append(table, ROWS, ROWS // FILES, {}),
+            "merge of 1%, spread": self._merge,
+            "update of 0.1%": lambda table: update(
+                self._spark, UpdateRequest(table=str(table), condition=condition, set={"score": "2"})
+            ),
+            "delete of 0.1%": lambda table: delete(self._spark, DeleteRequest(table=str(table), condition=condition)),
+            "optimize": lambda table: optimize(self._spark, OptimizeRequest(table=str(table))),
+        }
+        return [self._measure(name, operation) for name, operation in operations.items()]
 
+    def _measure(self, name: str, operation: Callable[[Path], object]) -> TimedPair:
+        """Measure an operation on new copies of both tables, and return the times."""
+        pair = TimedPair(name=f"{self._columns}: {name}", peer="without row tracking", target=TARGET)
+        tracked_copy, plain_copy = (table.with_name(f"{table.name}-copy") for table in (self._tracked, self._plain))
 
-def measure(name: str, operation: Callable[[Path], object]) -> TimedPair:
-    """Measure an operation on new copies of both tables, and return the times."""
-    pair = TimedPair(name=name, peer="without row tracking", target=TARGET)
-    copies = {table: FOLDER / f"{table.name}-copy" for table in (TRACKED, PLAIN)}
+        def prepare() -> None:
+            for table, copy in ((self._tracked, tracked_copy), (self._plain, plain_copy)):
+                shutil.rmtree(copy, ignore_errors=True)
+                shutil.copytree(table, copy, copy_function=os.link)
 
-    def prepare() -> None:
-        for table, copy in copies.items():
-            shutil.rmtree(copy, ignore_errors=True)
-            shutil.copytree(table, copy, copy_function=os.link)
+        pair.run(lambda: operation(tracked_copy), lambda: operation(plain_copy), rounds=ROUNDS, prepare=prepare)
+        return pair
 
-    pair.run(lambda: operation(copies[TRACKED]), lambda: operation(copies[PLAIN]), rounds=ROUNDS, prepare=prepare)
-    return pair
+    def _append(self, table: Path, first: int, count: int, properties: dict[str, str]) -> None:
+        """Append the rows of `rows_query`. The properties apply to a new table."""
+        request = WriteRequest(
+            table=str(table),
+            sources=NO_SOURCE,
+            query=rows_query(self._columns, first, count),
+            mode=WriteMode.APPEND,
+            properties=properties,
+        )
+        write(self._spark, request)
+
+    def _merge(self, table: Path) -> None:
+        """Merge one percent of the rows. Half of the rows are new, the other half is spread over the table."""
+        half = ROWS // 200
+        changed_rows = rows_query(self._columns, 0, half).replace("id AS order_id", f"id * {ROWS // half} AS order_id")
+        request = MergeRequest(
+            table=str(table),
+            sources=NO_SOURCE,
+            query=f"{changed_rows} UNION ALL {rows_query(self._columns, ROWS, half)}",
+            on="target.order_id = source.order_id",
+            when_matched=(MergeClause(update="*"),),
+            when_not_matched=(MergeClause(insert="*"),),
+        )
+        merge(self._spark, request)
 
 
 def main() -> None:
-    """Measure all operations, and print a table."""
+    """Measure all operations on both tables, and print a table."""
     spark = session({"spark.sql.shuffle.partitions": "4"})
-    if not TRACKED.exists():
-        make_tables(spark)
-    condition = f"order_id % {ROWS_PER_CHANGE} = 17"
-    print_table(
-        [
-            measure("append of an eighth", lambda table: append(spark, table, ROWS, ROWS // FILES, {})),
-            measure("merge of 1%, spread", lambda table: merge_rows(spark, table)),
-            measure(
-                "update of 0.1%",
-                lambda table: update(spark, UpdateRequest(table=str(table), condition=condition, set={"score": "2"})),
-            ),
-            measure(
-                "delete of 0.1%", lambda table: delete(spark, DeleteRequest(table=str(table), condition=condition))
-            ),
-            measure("optimize", lambda table: optimize(spark, OptimizeRequest(table=str(table)))),
-        ]
-    )
+    print_table([pair for columns in COLUMNS for pair in Tables(spark, columns).measure()])
     spark.stop()
 
 
