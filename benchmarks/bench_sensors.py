@@ -13,19 +13,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
-import psutil  # noqa: E402
-
+from benchmarks.triggerer import share_of_a_core  # noqa: E402
 from deltalite.protocol.file_names import commit_name  # noqa: E402
 from deltalite.storage.local import LocalLogStore  # noqa: E402
 from tests.support.airflow_processes import WholeAirflow  # noqa: E402
@@ -124,40 +121,6 @@ def commit_content(table: int, version: int) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def cpu_seconds(process: psutil.Process) -> float:
-    """Return the sum of the user and system times of a process and its descendants."""
-    times = [member.cpu_times() for member in (process, *process.children(recursive=True))]
-    return sum(cpu_times.user + cpu_times.system for cpu_times in times)
-
-
-def share_of_a_core(airflow: WholeAirflow, lake: DiskLake | S3Lake, sensors: int, seconds: float) -> float:
-    """Start a triggerer with this number of triggers, and return its CPU time per second.
-
-    At the end each table gets a commit, which must end all triggers. This check shows that all of them were waiting.
-    """
-    log = airflow.process_logs / "triggerer.log"
-    log.unlink(missing_ok=True)
-
-    def trigger_counts() -> list[str]:
-        """Return the numbers of running triggers, which the triggerer logs once a minute."""
-        return re.findall(r"(\d+) triggers currently running", log.read_text(errors="replace"))
-
-    airflow.start("triggerer")
-    try:
-        airflow.until("all triggers run", lambda: trigger_counts()[-1:] == [str(sensors)], timeout=300)
-        # The measurement begins 20 seconds later, so that the share does not include the cost of the start.
-        time.sleep(20)
-        before, started = cpu_seconds(airflow.process("triggerer")), time.monotonic()
-        time.sleep(seconds)
-        share = (cpu_seconds(airflow.process("triggerer")) - before) / (time.monotonic() - started)
-        for table in range(sensors):
-            lake.write_commit(table, COMMITS)
-        airflow.until("all triggers have found the commit", lambda: trigger_counts()[-1:] == ["0"], timeout=300)
-    finally:
-        airflow.stop("triggerer")
-    return share
-
-
 @contextlib.contextmanager
 def s3_lake() -> Iterator[S3Lake]:
     """Run an S3 endpoint during the block, and yield tables in its bucket."""
@@ -184,13 +147,18 @@ def main() -> None:
                 lake.write_commit(table, version)
         airflow.cli("db", "migrate", timeout=300)
         lake.add_connection(airflow)
-        idle_share = share_of_a_core(airflow, lake, 0, arguments.seconds)
+        idle_share = share_of_a_core(airflow, 0, arguments.seconds)
         (airflow.dags / "waiting.py").write_text(DAG.format(count=arguments.sensors, lake=lake.address))
         airflow.cli("dags", "reserialize", timeout=300)
         airflow.cli("dags", "trigger", "waiting", timeout=300)
         parameters = [lake.address, str(arguments.interval), lake.conn_id, json.dumps(lake.options)]
         subprocess.run([sys.executable, "-c", DEFER_PROGRAM, *parameters], env=airflow.environment, check=True)
-        busy_share = share_of_a_core(airflow, lake, arguments.sensors, arguments.seconds)
+
+        def commit_to_all_tables() -> None:
+            for table in range(arguments.sensors):
+                lake.write_commit(table, COMMITS)
+
+        busy_share = share_of_a_core(airflow, arguments.sensors, arguments.seconds, end_waits=commit_to_all_tables)
     sensors_share = busy_share - idle_share
     poll_ms = sensors_share * arguments.interval / arguments.sensors * 1000
     print(f"{'triggerer':<42} {'share of a core':>15}")
