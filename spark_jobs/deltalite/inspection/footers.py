@@ -3,8 +3,8 @@
 A minimum in the log is wrong if the footer has a smaller value. A maximum is wrong if the footer has a larger value.
 Data skipping would then lose rows. `columnar/skipping/file_facts.py` defines how a reader interprets the bounds.
 Footers may truncate long strings too, so a string contradicts a bound only if its truncated form does. The counts of
-records must be equal. The counts of nulls must be equal unless a deletion vector has made the bounds wide. Protocol:
-Per-file Statistics.
+records must be equal. The counts of nulls must be equal. If a deletion vector has made the bounds wide, only a null
+count of zero or of all rows must be equal. Protocol: Per-file Statistics.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def contradictions(stats: FileStats, schema: TableSchema, footer_leaves: FooterL
         if null_count is None or stored_nulls is None or null_count == stored_nulls:
             continue
         # With wide bounds, only a count of zero or of all rows is certain.
-        if stats.tight_bounds is not False or (null_count == 0 and stored_nulls):
+        if stats.tight_bounds is not False or null_count in (0, rows):
             yield f"the statistics count {null_count} nulls in column '{name}', but the file contains {stored_nulls}"
 
 

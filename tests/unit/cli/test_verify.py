@@ -295,15 +295,23 @@ def set_wide_bounds(name, nulls):
     return lambda stats: stats.update(tightBounds=False, nullCount={**stats["nullCount"], name: nulls})
 
 
-def test_a_null_count_with_wide_bounds_is_wrong_only_if_it_is_zero_and_the_file_has_nulls(valid_table, capsys):
+@pytest.mark.parametrize(
+    ("version", "file", "versions", "wrong_count", "true_count"),
+    [(0, FILE_A, "0-1", 0, 1), (4, FILE_C, "4-5", 2, 0)],
+    ids=["zero", "all-records"],
+)
+def test_with_wide_bounds_a_null_count_of_zero_or_of_all_records_must_be_exact(
+    valid_table, capsys, version, file, versions, wrong_count, true_count
+):
     for name in (*log_files(valid_table, ".crc"), checkpoint_name(1), LAST_CHECKPOINT, compaction_name(2, 4)):
         path_of(valid_table, name).unlink()
     change_statistics(4, set_wide_bounds("name", 1))(valid_table)
     assert verify_as_json(capsys, valid_table)[1]["findings"] == []
-    change_statistics(0, set_wide_bounds("name", 0))(valid_table)
+    change_statistics(version, set_wide_bounds("name", wrong_count))(valid_table)
     _, report = verify_as_json(capsys, valid_table)
-    assert finding_kinds(report) == {("wrong-statistics", FILE_A, "0-1")}
-    assert "count 0 nulls in column 'name', but the file contains 1" in report["findings"][0]["message"]
+    assert finding_kinds(report) == {("wrong-statistics", file, versions)}
+    expected_text = f"count {wrong_count} nulls in column 'name', but the file contains {true_count}"
+    assert expected_text in report["findings"][0]["message"]
 
 
 def test_a_file_that_is_removed_and_added_in_one_commit_stays_active(valid_table, capsys):
