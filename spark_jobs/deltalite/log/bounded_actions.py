@@ -58,6 +58,7 @@ _NEEDED: Mapping[str, frozenset[str]] = {
 _OPTIONAL: Mapping[str, frozenset[str]] = {CommitInfo.action: frozenset({"userMetadata", "inCommitTimestamp"})}
 # An action requires these fields, and a summary does not use them. A value that is too long becomes empty.
 _REQUIRED: Mapping[str, frozenset[str]] = {Metadata.action: frozenset({"schemaString", "partitionColumns"})}
+# The empty value of a JSON type, by the first character of the JSON text.
 _EMPTY: Mapping[bytes, Any] = {b'"': "", b"{": {}, b"[": []}
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _SCALAR = re.compile(rb'[^"{}\[\],:]++')

@@ -55,7 +55,7 @@ class ChangedFile:
 
 
 class _File(NamedTuple):
-    """The fields of an action that identify its rows; a tuple to save memory, because a commit may have a million."""
+    """The fields of an action that identify its rows. A tuple saves memory: a commit may have a million files."""
 
     path: str
     partition_values: Mapping[str, str | None] | None

@@ -1,7 +1,7 @@
 """The commit times that time travel uses.
 
-A commit's time is the modification time of its file. This module adjusts these times so that they increase strictly,
-because clocks jump and people copy files, but two versions must never share a time. From the version that enables
+A commit's time is the modification time of its file. Clocks jump and people copy files, but two versions must never
+share a time. This module therefore adjusts the times so that they increase strictly. From the version that enables
 in-commit timestamps on, a commit's time is its in-commit timestamp. Writers make sure that in-commit timestamps
 increase, so a binary search opens few commits. A time at or after the enablement selects a commit with an in-commit
 timestamp. An earlier time selects a commit before the enablement. Protocol: In-Commit Timestamps; delta-spark's
@@ -32,8 +32,7 @@ from deltalite.storage.log_store import LogStore, StoredFile
 
 _FEATURE = "inCommitTimestamp"
 _TIME_KEY = "inCommitTimestamp"
-# Delta 3.2 wrote the feature as a preview. The preview has the same rules, and this
-# suffix in the names of its feature and its properties.
+# Delta 3.2 wrote the feature as a preview with the same rules. Its feature and properties have names with this suffix.
 _PREVIEW = "-preview"
 _LARGE_COMMIT_BYTES = 64 * 1024
 # The end of the year 9999, the latest time that a datetime can hold.

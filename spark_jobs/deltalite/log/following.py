@@ -91,9 +91,9 @@ def position_at(store: LogStore, version: int) -> LogPosition:
 def follow(store: LogStore, position: LogPosition, condition: CommitCondition | None = None) -> Iterator[Step]:
     """Yield the steps after `position`, in order; the caller's loop reads them one by one.
 
-    1. The next commit exists, and the position's commit has no other digest: yield commits. The position may have no
-       digest, or log cleanup may have just deleted its commit.
-    2. The position's commit has another digest: the table was recreated.
+    1. The position's commit has another digest: the table was recreated.
+    2. Otherwise, the next commit exists: yield commits. The position may have no digest, or log cleanup may have just
+       deleted its commit.
     3. Neither commit exists: the listing shows whether log cleanup deleted them, or the table was recreated or dropped.
     4. The position has no digest, and no next commit exists: the listing shows whether the position's commit exists
        now, or was deleted.
@@ -289,7 +289,7 @@ class _Bounded(Generic[T]):
 def _run_texts(text: object) -> dict[str, str]:
     """Return the DAG run's properties in a commit's `userMetadata`, with times in UTC.
 
-    The result is empty if the metadata is no text, or a very long one.
+    The result is empty if the metadata is not a text, or is very long.
     """
     if not isinstance(text, str) or len(text) > _LONGEST_PROVENANCE:
         return {}

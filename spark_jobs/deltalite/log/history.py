@@ -1,9 +1,8 @@
 """The history of a table: the provenance of its commits, newest first.
 
-Each entry is a commit's provenance with Spark's names, plus `version` and `timestamp`. This `timestamp` replaces the
-one of the writer: it is the time that time travel uses, so time travel to it returns the version. A commit without
-provenance is an entry too. A commit is read only up to its provenance, which comes first. Protocol: Commit Provenance
-Information.
+Each entry is a commit's provenance with Spark's names, plus `version` and `timestamp`. `timestamp` replaces the
+writer's timestamp by the commit time: time travel to this time returns the version. A commit without provenance is an
+entry too. Each commit is read only up to its provenance, which comes first. Protocol: Commit Provenance Information.
 """
 
 from __future__ import annotations

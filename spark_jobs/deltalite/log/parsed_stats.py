@@ -77,8 +77,8 @@ def _with_json_types(values: pa.Array, path: str, instants: frozenset[str]) -> p
         # A cast through text gives a 32-bit float the same few digits as in JSON statistics.
         doubles = (values if data_type == pa.float64() else values.cast(pa.string())).cast(pa.float64())
         return pc.if_else(pc.is_finite(doubles), doubles, pa.scalar(None, pa.float64()))
-    is_kept_type = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_string, pa.types.is_large_string)
-    if pa.types.is_boolean(data_type) or any(is_type(data_type) for is_type in is_kept_type):
+    kept_type_tests = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_string, pa.types.is_large_string)
+    if pa.types.is_boolean(data_type) or any(is_kept_type(data_type) for is_kept_type in kept_type_tests):
         return values
     return pa.nulls(len(values))
 

@@ -241,7 +241,7 @@ class _State:
         self.overridden_removes: set[str] = set()
 
     def apply_entry(self, store: LogStore, entry: LogEntry) -> None:
-        """Apply the actions of a commit that no newer commit overrides."""
+        """Apply the actions of a commit or compaction, unless newer actions override them."""
         for _ in self.applied_blocks(store, entry):
             pass
 

@@ -75,8 +75,8 @@ def find_segment(store: LogStore, version: int | None = None, *, unreadable: Col
 
     Raises:
         TableNotFoundError: the log is empty or absent.
-        VersionNotFoundError: the log has no such version, or log cleanup has deleted the files below its oldest
-            checkpoint, which is newer than the version.
+        VersionNotFoundError: the log has no such version, or log cleanup has deleted its files: the oldest checkpoint
+            is newer than the version.
         VersionGapError: the log lacks a commit that the version needs, and no checkpoint or compaction outside
             `unreadable` replaces the commit.
     """

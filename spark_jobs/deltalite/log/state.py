@@ -1,10 +1,10 @@
 """The state of a version: protocol and metadata from its checksum file if there is one, the rest by log replay.
 
 If a checkpoint or compaction is unreadable or contradicts the version's checksum, other files with the same content
-replace it: another checkpoint of the version, an older one, or the commits from 0 on, which override the checksum. The
-read fails only if no other files can rebuild the version. Some writers store checksums with wrong file counts, so a
-wrong checksum is dropped if the log is known to be right (see `_check_counts`). The version itself never changes.
-Protocol: Action Reconciliation, Version Checksum File.
+replace it. These are another checkpoint of the version, an older checkpoint, or the commits from 0 on. The commits from
+0 on override the checksum. The read fails only if no other files can rebuild the version. Some writers store checksums
+with wrong file counts, so a wrong checksum is dropped if the log is known to be right (see `_check_counts`). The
+version itself never changes. Protocol: Action Reconciliation, Version Checksum File.
 """
 
 from __future__ import annotations
@@ -188,6 +188,7 @@ class LogState:
             checkpoint = self.segment.checkpoint
             confirmed = None if checkpoint is None else agrees_with_last_checkpoint(self.store, checkpoint, log.sources)
             if self.segment.compactions or (checkpoint is not None and not confirmed):
+                # If `_last_checkpoint` contradicts the checkpoint too, the checkpoint is wrong and the checksum stays.
                 self._count_error = None if confirmed is False else error
                 self._reject_replaceable_file(error)
             self._drop_checksum(error)

@@ -28,7 +28,7 @@ _ID_COLUMN = "metaData.id"
 def read_table_id(store: LogStore) -> str | None:
     """Return the table's id at its newest version; None if there is no table or no readable id.
 
-    The id is unreadable if only a damaged checkpoint or one with a large id column holds it.
+    The id is unreadable if it is only in the checkpoint, and the checkpoint is damaged or has a large id column.
 
     Raises:
         CorruptLogError, VersionGapError: a commit is malformed or missing.
@@ -106,7 +106,7 @@ def _id_in_parquet(store: LogStore, name: str) -> str | None:
             file = pq.ParquetFile(handle)
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
-                columns = [group.column(at) for at in range(group.num_columns)]
+                columns = [group.column(index) for index in range(group.num_columns)]
                 sizes = [column.total_uncompressed_size for column in columns if column.path_in_schema == _ID_COLUMN]
                 if not sizes or sum(sizes) > _LARGEST_COLUMN_BYTES:
                     continue
