@@ -291,7 +291,7 @@ def _without_harmless(values: Iterable[str]) -> Iterator[str]:
 
 
 def _parsed_structure(text: str) -> object:
-    """Return the mapping or list that the text represents; None if it represents none, or if it is too long."""
+    """Return the mapping or list that the text represents; None for any other text, and for a very long text."""
     start = text.lstrip()[:1]
     if not start or start not in "{[" or len(text) > _MAX_STRUCTURE_LENGTH:
         return None

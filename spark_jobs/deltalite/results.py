@@ -59,7 +59,7 @@ class OperationResult:
     partitions: tuple[str, ...] | None = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain JSON values. An empty `source_versions`, `out_of_order` or `partitions` is left out."""
+        """Return plain JSON values, without an empty `source_versions` or `partitions`, or a false `out_of_order`."""
         values = asdict(self)
         if not self.source_versions:
             del values["source_versions"]
@@ -195,24 +195,22 @@ def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError |
     Raises:
         ValueError, TypeError, KeyError: the JSON has another shape.
     """
-    match prefix:
-        case "DELTALITE-RESULT":
-            result = OperationResult.from_dict(body)
-            _check_result(result)
-            return result
-        case "DELTALITE-ERROR":
-            error = JobError(**body)
-            _check_type(error.kind, str)
-            _check_type(error.message, str)
-            _check_type(error.remedy, str)
-            return error
-        case _:
-            started = JobStarted(**body)
-            _check_type(started.application_id, str)
-            _check_type(started.ui_url, str, None)
-            if not _APPLICATION_ID_PATTERN.fullmatch(started.application_id):
-                raise ValueError(started.application_id)
-            return started
+    if prefix == _RESULT:
+        result = OperationResult.from_dict(body)
+        _check_result(result)
+        return result
+    if prefix == _ERROR:
+        error = JobError(**body)
+        _check_type(error.kind, str)
+        _check_type(error.message, str)
+        _check_type(error.remedy, str)
+        return error
+    started = JobStarted(**body)
+    _check_type(started.application_id, str)
+    _check_type(started.ui_url, str, None)
+    if not _APPLICATION_ID_PATTERN.fullmatch(started.application_id):
+        raise ValueError(started.application_id)
+    return started
 
 
 def _check_result(result: OperationResult) -> None:
@@ -220,7 +218,7 @@ def _check_result(result: OperationResult) -> None:
         _check_type(text, str)
     for number in (result.version, result.read_version, result.txn_version, result.timestamp):
         _check_type(number, int, None)
-    for flag in (result.committed, result.skipped):
+    for flag in (result.committed, result.skipped, result.out_of_order):
         _check_type(flag, bool)
     _check_type(result.app_id, str, None)
     for name in result.partitions or ():
@@ -251,7 +249,7 @@ def _pack(body: str) -> str:
 
 
 def _unpack(text: str) -> bytes:
-    """Return the bytes that `_pack` packed. Raises `ValueError` if it is longer than a result can be, or incomplete."""
+    """Return the bytes that `_pack` packed. Raises `ValueError` if they are incomplete, or too many for a result."""
     decompressor = zlib.decompressobj()
     body = decompressor.decompress(b64decode(text, validate=True), _MAX_UNPACKED_BYTES + 1)
     if len(body) > _MAX_UNPACKED_BYTES or not decompressor.eof:

@@ -93,7 +93,7 @@ class Snapshot:
             CorruptLogError, CorruptCheckpointError, VersionGapError: the log cannot be replayed, or contradicts the
                 checksum file.
         """
-        _ = self._log.transactions
+        _ = self._log.transactions  # only a replay provides them
 
     @property
     def store(self) -> LogStore:

@@ -1,7 +1,8 @@
 """Reads of a growing log, for sensors and triggers.
 
 A poll of a table without new commits takes two requests, whatever the length of the log. `log/following.py` describes
-these requests, and when a third one lists the log. A table that does not exist has version -1, which is not an error.
+these requests, and the cases in which a third request lists the log. A table that does not exist has version -1, which
+is not an error.
 """
 
 from __future__ import annotations
@@ -140,8 +141,8 @@ def version_at(store: LogStore, timestamp_ms: int) -> int:
 def poll(store: LogStore, position: LogPosition, condition: CommitCondition) -> PollResult:
     """Read the commits after a position, up to the first one that satisfies the condition.
 
-    If log cleanup has deleted commits, the poll continues at the oldest one that is left. If the table was recreated,
-    it continues at the beginning of the new table.
+    If log cleanup has deleted commits, the poll continues at the oldest remaining commit. If the table was recreated,
+    the poll continues at the beginning of the new table.
 
     Raises:
         CorruptLogError: a commit is malformed.
@@ -186,7 +187,7 @@ def _complete(store: LogStore, step: Step, condition: CommitCondition) -> Step:
 
 
 def table_id(store: LogStore) -> str | None:
-    """Return the table's id, None if there is no table."""
+    """Return the table's id, None if there is no table or no readable id; see `read_table_id`."""
     stored_id = read_table_id(store)
     return None if stored_id is None else encodable_text(stored_id)
 
