@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from deltalite.log.action_files import read_actions
 from deltalite.log.commit_times import in_commit_times, in_commit_timestamp
 from deltalite.log.file_table import bytes_of, deleted_rows_of
@@ -25,6 +27,7 @@ from deltalite.protocol.file_names import checksum_name, commit_name
 from deltalite.snapshot import Snapshot
 from deltalite.version import is_this_library
 
+# An earlier checksum is used only if it is at most this many versions old.
 _MAX_COMMITS = 20
 
 
@@ -49,7 +52,9 @@ def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
     store, version = snapshot.store, snapshot.version
     if snapshot.segment.checksum is not None:
         return False
-    counts = (None if count_all else _update_earlier_counts(snapshot)) or _count_all_files(snapshot)
+    counts = (None if count_all else _update_earlier_counts(snapshot)) or count_files(
+        snapshot.files_with(["path", "size", "deletionVector"])
+    )
     has_vectors = "deletionVectors" in supported_features(snapshot.protocol)
     info = snapshot.commit_info or {}
     checksum = VersionChecksum(
@@ -67,9 +72,8 @@ def write_checksum(snapshot: Snapshot, *, count_all: bool = False) -> bool:
     return store.write_if_absent(checksum_name(version), data)
 
 
-def _count_all_files(snapshot: Snapshot) -> FileCounts:
-    """Count all files of a snapshot."""
-    files = snapshot.files_with(["path", "size", "deletionVector"])
+def count_files(files: pa.Table) -> FileCounts:
+    """Count files. `files` must have the columns `size` and `deletionVector`."""
     vectors = files["deletionVector"]
     return FileCounts(
         files=files.num_rows,
@@ -113,7 +117,7 @@ def _update_earlier_counts(snapshot: Snapshot) -> FileCounts | None:
 
 
 def _is_trusted(checksum: VersionChecksum, info: Mapping[str, Any] | None) -> bool:
-    """Whether the checksum names the version's commit, and this library made that commit. It then made the checksum."""
+    """Whether this library made the checksum: it made the version's commit, and the checksum names that commit."""
     if info is None or not is_this_library(info.get("engineInfo")):
         return False
     return checksum.txn_id is not None and checksum.txn_id == info.get("txnId")

@@ -109,8 +109,8 @@ def expired_names(names: Iterable[str], base_version: int) -> list[str]:
 
     The versions before `base_version` are then no longer readable.
 
-    The commit of that version is not included, because it holds the provenance of the version. A compaction that begins
-    at or before the version is included, because no remaining version can use it.
+    The commit of `base_version` is not included, because it holds the provenance of the version. A compaction that
+    begins at or before `base_version` is included, because no remaining version can use it.
     """
     expired = []
     for name in names:

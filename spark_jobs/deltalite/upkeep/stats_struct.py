@@ -22,11 +22,11 @@ from deltalite.columnar.predicates.predicate import Path
 from deltalite.columnar.skipping.file_facts import bound_value, count_of, parse_stats, value_at
 from deltalite.columnar.skipping.stats_columns import values_where
 from deltalite.protocol.arrow_schema import type_to_arrow
-from deltalite.protocol.schema import DataType, DecimalType, PrimitiveType
+from deltalite.protocol.clustering import has_bounds
+from deltalite.protocol.schema import DataType
 
 _BLOCK_ROWS = 20_000
 _MAX_ROWS_ONE_BY_ONE = 32
-_TYPES_WITHOUT_BOUNDS = frozenset({"boolean", "binary", "variant", "void"})
 TIME_PATTERNS: Mapping[pa.DataType, str] = {
     pa.timestamp("us", tz="UTC"): r"^\d{4}-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:?\d\d)$",
     pa.timestamp("us"): r"^\d{4}-\d\d-\d\d[T ][\d:.]+$",
@@ -44,7 +44,7 @@ class StatsStruct:
     """
 
     def __init__(self, leaves: Sequence[tuple[Path, DataType]], *, with_tight_bounds: bool = False) -> None:
-        self._leaves_with_bounds = [(path, leaf) for path, leaf in leaves if _has_bounds(leaf)]
+        self._leaves_with_bounds = [(path, leaf) for path, leaf in leaves if has_bounds(leaf)]
         bounds = _nested_type([(path, type_to_arrow(leaf)) for path, leaf in self._leaves_with_bounds])
         counts = _nested_type([(path, pa.int64()) for path, _ in leaves])
         members: dict[str, pa.DataType | None] = {
@@ -107,11 +107,6 @@ class StatsStruct:
         null_counts = ((path, count_of(value_at(stats.null_counts, path))) for path in self._count_paths)
         statistics["nullCount"] = _nested_dict(null_counts)
         return statistics
-
-
-def _has_bounds(leaf: DataType) -> bool:
-    """Whether Delta stores minimum and maximum values for a type."""
-    return isinstance(leaf, DecimalType) or (isinstance(leaf, PrimitiveType) and leaf.name not in _TYPES_WITHOUT_BOUNDS)
 
 
 def _nested_type(leaves: list[tuple[Path, pa.DataType]]) -> pa.StructType | None:

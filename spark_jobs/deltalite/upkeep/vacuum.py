@@ -100,8 +100,8 @@ class SweepResult:
 def sweep(tree: TableTree, plan: VacuumPlan) -> SweepResult:
     """Delete the files of a plan, several batches at a time, and then the folders of the plan that are empty.
 
-    If a file cannot be deleted, the sweep continues with the other files. Only the names of a few
-    batches are Python objects at a time.
+    If a file cannot be deleted, the sweep continues with the other files. Only the names of a few batches are Python
+    objects at a time.
     """
     threads = tree.threads
     total = Deletion()

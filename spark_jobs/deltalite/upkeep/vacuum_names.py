@@ -44,8 +44,8 @@ _COMMITS_AT_ONCE = 64
 class NamesInLog:
     """The names in the log, relative to the table.
 
-    - `names_to_keep`: names to keep.
-    - `bases_to_keep`: base names to keep in any folder.
+    - `names_to_keep`: the files that a vacuum keeps.
+    - `bases_to_keep`: the base names that a vacuum keeps in any folder.
     - `removed`: names removed before the retention, and the times of removal, with the columns of `REMOVED_SCHEMA`.
       Some of these names may also be in `names_to_keep`.
     """

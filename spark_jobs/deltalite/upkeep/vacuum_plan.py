@@ -99,7 +99,7 @@ class TreeListing:
 
 @dataclass(slots=True)
 class ListingBuilder:
-    """A builder of a listing without the entries that a vacuum never deletes.
+    """A builder of a listing of the entries that a vacuum may delete.
 
     The caller adds each folder before its subfolders.
     """
@@ -196,7 +196,7 @@ def _recent_stagings(files: pa.Table, folders: Mapping[str, _ListedFolder], befo
 
 
 def _staging_of(name: str) -> str:
-    """Return the staging folder that contains a name. Each write has its own staging folder."""
+    """Return the staging folder that contains a name. Each write uses a separate staging folder."""
     return "/".join(name.split("/", 2)[:2])
 
 
