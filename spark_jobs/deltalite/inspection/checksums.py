@@ -1,7 +1,7 @@
 """Comparison of version checksums with the log.
 
-Readers trust a readable checksum, so it must be correct. They ignore an unreadable one, such as that of an old writer
-that omitted the protocol and metadata. Protocol: Version Checksum File.
+Readers trust a readable checksum, so it must be correct. Readers ignore an unreadable checksum, such as a checksum of
+an old writer that omitted the protocol and metadata. Protocol: Version Checksum File.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def read_checksums(
 ) -> Iterator[tuple[int, VersionChecksum | None]]:
     """Yield each version with its checksum, ascending; None for a checksum that is not valid by the protocol.
 
-    Omits a checksum file that no longer exists.
+    The result omits a checksum file that no longer exists.
     """
     for version, file in sorted(checksum_files.items()):
         data = store.read(file.name)

@@ -109,6 +109,7 @@ def rules_after_commits(
     for version, facts in commits:
         changes = {Protocol.action: facts.protocol, Metadata.action: facts.metadata}
         if facts.malformed or any(action is not None for action in changes.values()):
+            # An invalid action makes the rules unknown, even if an earlier action of its kind is valid.
             current_actions |= dict.fromkeys(facts.malformed)
             current_actions |= {kind: action for kind, action in changes.items() if action is not None}
             protocol, metadata = current_actions.get(Protocol.action), current_actions.get(Metadata.action)

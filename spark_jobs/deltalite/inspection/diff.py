@@ -42,10 +42,10 @@ class ChangeKind(StrEnum):
 class Change:
     """One difference, with the values before and after it; None stands for a missing value.
 
-    `subject` is one of these: the path of a column, `order of columns`, the key of a property, the name of a table
-    feature, the name of a metadata domain, or the name of a field of the protocol or the metadata. `aspect` is the
-    changed part of a column: type, nullability, comment or metadata. It is None if the column itself was added, removed
-    or renamed, and for all other subjects.
+    - `subject`: the path of a column or `order of columns`, the key of a property, or the name of a table feature, of a
+      metadata domain, or of a field of the protocol or the metadata.
+    - `aspect`: the changed part of a column: type, nullability, comment or metadata. None if the column itself was
+      added, removed or renamed, and for all other subjects.
     """
 
     kind: ChangeKind

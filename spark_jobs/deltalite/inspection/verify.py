@@ -303,7 +303,7 @@ class _Verification:
     def _report_faults(self, chain: Chain, faults: list[FileFault]) -> list[Range]:
         """Report the faults, and return the versions with unreadable rows.
 
-        Does not report a file that no version contains, or a missing file that only older versions contain.
+        The method does not report a file that no version contains, or a missing file that only older versions contain.
         """
         versions_by_key = lifetimes(self.store, chain, {fault.key for fault in faults}) if faults else {}
         unreadable: list[Range] = []

@@ -1,6 +1,6 @@
 """The number of files, bytes and deletion vectors of each version, and the versions that contain a file.
 
-Each is computed in one pass over the commits after a checkpoint. Memory holds the names of the files that these
+Each result needs one pass over the commits after a checkpoint. Memory holds the names of the files that these
 commits add or remove. The checkpoint's sums cover all other files. Protocol: Action Reconciliation.
 """
 
@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 from deltalite.inspection.chains import Chain, Span
 from deltalite.inspection.versions import Range, union
 from deltalite.log.action_files import read_actions
-from deltalite.log.file_table import bytes_of, deleted_rows_of, file_key, key_column
+from deltalite.log.file_table import file_key, key_column
+from deltalite.log.listing import CheckpointFiles
 from deltalite.log.replay import replay
 from deltalite.log.segment import LogSegment
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.storage.log_store import LogStore, StoredFile
-from deltalite.upkeep.checksum import FileCounts
+from deltalite.upkeep.checksum import FileCounts, count_files
 
 _COLUMNS = ("path", "size", "deletionVector")
 
@@ -98,9 +99,7 @@ def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str,
     first_versions: dict[str, int] = {}
     ranges_by_key: dict[str, list[Range]] = {}
     if chain.start is not None:
-        first_versions = dict.fromkeys(
-            _present_keys(key_column(_files_at_start(store, chain.start.version, chain)), keys), first
-        )
+        first_versions = dict.fromkeys(_present_keys(key_column(_files_of_checkpoint(store, chain.start)), keys), first)
     for version, commit in chain.commits.items():
         added, removed = _changed_files(store, commit)
         for key in removed:
@@ -114,23 +113,18 @@ def lifetimes(store: LogStore, chain: Chain, keys: Collection[str]) -> dict[str,
     return {key: union(file_ranges) for key, file_ranges in ranges_by_key.items()}
 
 
-def _files_at_start(store: LogStore, version: int, chain_or_span: Chain | Span) -> pa.Table:
-    """Return the files of the checkpoint of `version`, at the start of a chain or a span."""
-    return replay(store, LogSegment(version=version, checkpoint=chain_or_span.start, entries=())).files(_COLUMNS)
+def _files_of_checkpoint(store: LogStore, checkpoint: CheckpointFiles) -> pa.Table:
+    """Return the active files in a checkpoint, with `_COLUMNS`."""
+    return replay(store, LogSegment(version=checkpoint.version, checkpoint=checkpoint, entries=())).files(_COLUMNS)
 
 
 def _state_at_start(store: LogStore, span: Span, touched_keys: Collection[str]) -> tuple[_Sums, dict[str, _File]]:
     """Return the sums of a span's checkpoint, and the checkpoint's files with a key in `touched_keys`."""
     if span.start is None:
         return _Sums(), {}
-    files = _files_at_start(store, span.start.version, span)
-    vectors = files["deletionVector"]
-    sums = _Sums(
-        files=files.num_rows,
-        size_bytes=bytes_of(files),
-        vectors=len(vectors) - vectors.null_count,
-        deleted_records=deleted_rows_of(files),
-    )
+    files = _files_of_checkpoint(store, span.start)
+    counts = count_files(files)
+    sums = _Sums(counts.files, counts.size_bytes, counts.vectors, counts.deleted_records)
     keys = key_column(files)
     is_touched = pc.is_in(keys, value_set=pa.array(list(touched_keys), pa.string()))
     rows = files.select(["size", "deletionVector"]).filter(is_touched).to_pylist()
