@@ -121,7 +121,7 @@ def type_from_arrow(data_type: pa.DataType, column: str) -> DataType:
             type_from_arrow(data_type.item_type, f"{column}.value"),
             data_type.item_field.nullable,
         )
-    if any(is_kind(data_type) for is_kind in _LISTS):
+    if is_list(data_type):
         return ArrayType(
             type_from_arrow(data_type.value_type, f"{column}.element"),
             data_type.value_field.nullable,
@@ -133,6 +133,11 @@ def type_from_arrow(data_type: pa.DataType, column: str) -> DataType:
         f"Column '{column}' has the Arrow type {data_type}, which Delta Lake cannot store.",
         remedy=f"Cast it first, for example to {_suggested_type(data_type)}.",
     )
+
+
+def is_list(data_type: pa.DataType) -> bool:
+    """Whether the type is one of Arrow's list types."""
+    return any(is_kind(data_type) for is_kind in _LISTS)
 
 
 def _field_to_arrow(field: StructField) -> pa.Field:

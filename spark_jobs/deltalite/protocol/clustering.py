@@ -1,8 +1,8 @@
 """The clustering columns of a table, in its domain metadata.
 
 Writers keep the clustering columns in the schema and write statistics for these columns. An OPTIMIZE orders the rows by
-them. delta-spark writes a column as a list of names, and the protocol's example writes it as one name. This module
-accepts both forms. The names are physical names. Protocol: Writer Requirements for Clustered Table.
+these columns. delta-spark writes a column as a list of names, and the protocol's example writes it as one name. This
+module accepts both forms. The names are physical names. Protocol: Writer Requirements for Clustered Table.
 """
 
 from __future__ import annotations

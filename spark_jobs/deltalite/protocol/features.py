@@ -50,7 +50,8 @@ class Feature:
     - `is_reader_feature`: readers must support it too.
     - `implied_by`, `reader_implied_by`: the legacy writer and reader version that imply it.
     - `active`: whether the metadata uses it.
-    - `required`: whether the metadata requires it. None means while it is active, or never if it is always active.
+    - `required`: whether the metadata requires it. None stands for `active`, or for never if the feature is
+      always active.
     - `unreadable_reason`: why this release cannot read tables that list the feature; None if it can.
     - `writable_inactive`: whether this release writes tables that list the feature while it is inactive.
     - `writable_active`: whether this release writes tables while the feature is active.
@@ -208,7 +209,8 @@ def check_writable(protocol: Protocol, metadata: Metadata) -> None:
     """Check that this release can read the table and commit to it.
 
     Raises:
-        UnsupportedFeatureError: this release cannot do so; the message names the protocol version or the features.
+        UnsupportedFeatureError: this release cannot read or write the table; the message names the version or the
+            features.
     """
     check_readable(protocol, metadata)
     if not 1 <= protocol.min_writer_version <= WRITER_FEATURES_VERSION:

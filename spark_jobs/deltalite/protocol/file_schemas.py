@@ -41,7 +41,7 @@ class FileSchemas:
                 continue
             column = (*path, merged_field.name)
             if new_field.name != merged_field.name:
-                raise self._conflict(column, f"is called '{new_field.name}' in {file}", f"'{merged_field.name}'")
+                raise self._conflict_error(column, f"is called '{new_field.name}' in {file}", f"'{merged_field.name}'")
             fields.append(StructField(merged_field.name, self._type(merged_field.type, new_field.type, column, file)))
         for new_field in new:
             if merged.find(new_field.name) is None:
@@ -68,7 +68,7 @@ class FileSchemas:
             case _ if merged == new:
                 return merged
             case _:
-                raise self._conflict(path, f"is {new} in {file}", str(merged))
+                raise self._conflict_error(path, f"is {new} in {file}", str(merged))
 
     def _record_origin(self, field: StructField, path: Path, file: str) -> None:
         """Record the file of a new column and of its members."""
@@ -77,7 +77,7 @@ class FileSchemas:
             for member in field.type:
                 self._record_origin(member, (*path, member.name), file)
 
-    def _conflict(self, path: Path, new: str, earlier: str) -> SchemaMismatchError:
+    def _conflict_error(self, path: Path, new: str, earlier: str) -> SchemaMismatchError:
         """Return the error for a column: `new` is a clause about the current file, `earlier` the earlier value."""
         recorded_path = next((path[:n] for n in range(len(path), 0, -1) if path[:n] in self._origins), path)
         earlier_file = self._origins.get(recorded_path, "an earlier file")

@@ -118,7 +118,7 @@ def check_iceberg_compat(protocol: Protocol, metadata: Metadata) -> None:
 
 
 def newly_active_version(before: IcebergCompat | None, protocol: Protocol, metadata: Metadata) -> IcebergCompat | None:
-    """Return the active version if it is not the one that was active `before`; None otherwise."""
+    """Return the active version if it differs from `before`, the version that was active; None otherwise."""
     compat = active_iceberg_compat(protocol, metadata)
     return None if compat is before else compat
 

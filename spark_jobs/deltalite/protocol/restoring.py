@@ -98,8 +98,8 @@ def _with_current_marks(old: StructType, current: StructType) -> StructType:
     marks = {}
     for field in old:
         for column in identity_columns(StructType((field,))):
-            both = (column, current_columns.get(_physical_name(field), column))
-            column_marks = [version.high_water_mark for version in both if version.high_water_mark is not None]
+            old_and_current = (column, current_columns.get(_physical_name(field), column))
+            column_marks = [c.high_water_mark for c in old_and_current if c.high_water_mark is not None]
             if column_marks:
                 marks[column.name] = max(column_marks) if column.step > 0 else min(column_marks)
     return with_high_water_marks(old, marks)

@@ -167,7 +167,7 @@ def _merge_types(table: DataType, data: DataType, path: tuple[str, ...], evoluti
             raise SchemaMismatchError(
                 f"The column '{'.'.join(path)}' is {table} in the table and {data} in the data, and {table} cannot "
                 f"hold every {data} exactly.",
-                remedy=f"{_conversion(table, data, path)}; or replace the table with mode='overwrite' and "
+                remedy=f"{_conversion_advice(table, data, path)}; or replace the table with mode='overwrite' and "
                 f"overwrite_schema=True{_widening_advice(table, data)}.",
             )
 
@@ -179,7 +179,7 @@ def _widening_advice(table: DataType, data: DataType) -> str:
     return "; or write with merge_schema=True to a table with delta.enableTypeWidening, which widens the column"
 
 
-def _conversion(table: DataType, data: DataType, path: tuple[str, ...]) -> str:
+def _conversion_advice(table: DataType, data: DataType, path: tuple[str, ...]) -> str:
     """Return the advice to convert the data in `query`: a cast if the column has a simple type."""
     column = path[0] if _PLAIN_NAME.fullmatch(path[0]) else "`" + path[0].replace("`", "``") + "`"
     match table, data:

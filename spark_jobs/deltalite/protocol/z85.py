@@ -27,7 +27,7 @@ def decode(text: str) -> bytes:
     """
     if len(text) % _GROUP:
         raise ValueError(f"{len(text)} characters are not a multiple of {_GROUP}")
-    return b"".join(_four_bytes(text[at : at + _GROUP]) for at in range(0, len(text), _GROUP))
+    return b"".join(_four_bytes(text[start : start + _GROUP]) for start in range(0, len(text), _GROUP))
 
 
 def encode(data: bytes) -> str:
