@@ -1,10 +1,10 @@
 """The reader of deletion vectors: the positions of the deleted rows of a data file.
 
-The descriptor in the log has the location of a vector: in the log, in a file of the table with a uuid in its name,
-or in a file at an absolute path. A file may contain many vectors; the reader reads only the bytes of the requested
-vector. It checks version, offset, size, checksum, format and number of rows. An invalid vector raises
-`CorruptDataFileError`, because without the vector the table would show deleted rows. Positions are the indexes of rows
-in the data file, from 0. Protocol: Deletion Vectors; Deletion Vector File Storage Format.
+The descriptor in the log contains the vector, or names its file by a uuid (a file of the table) or by an absolute path.
+A file may contain many vectors; the reader reads only the bytes of the requested vector. It checks version, offset,
+size, checksum, format and number of rows. An invalid vector raises `CorruptDataFileError`, because without the vector
+the table would show deleted rows. Positions are the indexes of rows in the data file, from 0. Protocol: Deletion
+Vectors; Deletion Vector File Storage Format.
 """
 
 from __future__ import annotations

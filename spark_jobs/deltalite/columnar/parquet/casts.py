@@ -2,7 +2,7 @@
 
 A file may be older than the table's schema or come from another writer. It may have narrower integers, large strings,
 timestamps in nanoseconds, or structs with fewer fields. Such columns are cast; struct fields match by name.
-`cast_without_loss` rejects a pair of types that never convert without loss. For other pairs, it rejects values that a
+`cast_without_loss` rejects a file's type that the table's type cannot hold. For other types, it rejects values that a
 cast would change.
 """
 
@@ -14,6 +14,8 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
+
+from deltalite.protocol.arrow_schema import is_list
 
 Convert = Callable[[pa.Array], pa.Array]
 Member = tuple[str, Convert] | None
@@ -47,17 +49,6 @@ def _is_instant(data_type: pa.DataType) -> bool:
 
 def _is_local_time(data_type: pa.DataType) -> bool:
     return bool(types.is_timestamp(data_type)) and data_type.tz is None
-
-
-def is_list(data_type: pa.DataType) -> bool:
-    """Whether the type is one of Arrow's list types."""
-    return bool(
-        types.is_list(data_type)
-        or types.is_large_list(data_type)
-        or types.is_fixed_size_list(data_type)
-        or types.is_list_view(data_type)
-        or types.is_large_list_view(data_type)
-    )
 
 
 # The types in a file that each type of the table can hold. Arrow's safe cast then checks the values. If the table has

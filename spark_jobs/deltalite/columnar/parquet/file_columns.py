@@ -1,11 +1,11 @@
 """The mapping of a data file's columns to the table's columns.
 
-At each level of structs, a column is found by its physical name (an exact match first, then without regard to case) or,
-in mode `id`, by its Parquet field id. Elements, keys and values match by position. The result is the list of Parquet
-leaves to read, and a conversion of the array: fields are renamed and ordered, missing fields become null, and values
-are cast without loss. If a file has none of a struct's requested fields, the reader still needs the rows in which the
-struct is null. It then reads the struct's first leaf. Protocol: Reader Requirements for Column Mapping; Variant Data
-Type; Type Widening.
+At each level of structs, a column is found by its Parquet field id in mode `id`. In the other modes it is found by its
+physical name: an exact match first, then without regard to case. Elements, keys and values match by position. The
+result is the list of Parquet leaves to read, and a conversion of the array. The conversion renames and orders fields,
+sets missing fields to null, and casts values without loss. If a file has none of a struct's requested fields, the
+reader still needs the rows in which the struct is null. It then reads the struct's first leaf. Protocol: Reader
+Requirements for Column Mapping; Variant Data Type; Type Widening.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from deltalite.columnar.parquet.casts import (
     convert_list,
     convert_map,
     convert_struct,
-    is_list,
     storage_of,
 )
 from deltalite.columnar.parquet.shredded_variants import TYPED_VALUE, variant_conversion
 from deltalite.columnar.parquet.variant_encoding import BrokenVariantError
 from deltalite.errors import CorruptDataFileError
-from deltalite.protocol.arrow_schema import type_to_arrow
+from deltalite.protocol.arrow_schema import is_list, type_to_arrow
 from deltalite.protocol.column_mapping import MappingMode, field_id
 from deltalite.protocol.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from deltalite.columnar.parquet import variant_encoding as encoding
-from deltalite.columnar.parquet.casts import Convert, is_list, storage_of
+from deltalite.columnar.parquet.casts import Convert, storage_of
 from deltalite.columnar.parquet.variant_encoding import NULL, BrokenVariantError
-from deltalite.protocol.arrow_schema import VARIANT
+from deltalite.protocol.arrow_schema import VARIANT, is_list
 
 if TYPE_CHECKING:
     from deltalite.columnar.parquet.file_columns import FileField

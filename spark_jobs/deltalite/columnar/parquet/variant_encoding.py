@@ -154,7 +154,7 @@ def names_of(metadata: bytes) -> list[bytes]:
     start = 1 + size
     end = start + size * (count + 1)
     _check(end <= len(metadata), "its metadata is cut short")
-    offsets = [int.from_bytes(metadata[at : at + size], "little") for at in range(start, end, size)]
+    offsets = [int.from_bytes(metadata[position : position + size], "little") for position in range(start, end, size)]
     _check(offsets == sorted(offsets) and end + offsets[-1] <= len(metadata), "its metadata has invalid offsets")
     return [metadata[end + name_start : end + name_end] for name_start, name_end in pairwise(offsets)]
 

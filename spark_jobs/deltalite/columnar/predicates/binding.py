@@ -2,8 +2,8 @@
 
 After `bind`, each column is spelled as in the schema, and each literal fits the type of its column. Evaluators compare
 columns with literals without further checks. The values of `In` are sorted, so that a binary search finds the values
-within bounds. A part with an unknown column, or with a literal that does not fit, becomes `Unknown`. It excludes no
-row, and the other parts of the predicate stay effective.
+within bounds. A part with an unknown column, or with a literal that does not fit, becomes `Unknown`. An `Unknown`
+excludes no row, and the other parts of the predicate stay effective.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from deltalite.columnar.predicates.predicate import (
     literal_fits,
 )
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
-from deltalite.protocol.schema import DataType, PrimitiveType, StructType
+from deltalite.protocol.schema import DataType, PrimitiveType, StructType, member_at
 
 
 def bind(predicate: Predicate, schema: StructType) -> Predicate:
@@ -73,14 +73,7 @@ def with_physical_names(predicate: Predicate, table: TableSchema) -> Predicate:
 
 def find_path(column: Path, schema: StructType) -> tuple[Path, DataType] | None:
     """Return the column's path in the schema's spelling, and its type; None if the schema has no such column."""
-    schema_path: Path = ()
-    data_type: DataType = schema
-    for name in column:
-        member = data_type.find(name) if isinstance(data_type, StructType) else None
-        if member is None:
-            return None
-        schema_path, data_type = (*schema_path, member.name), member.type
-    return schema_path, data_type
+    return member_at(schema, column)
 
 
 def _bind_leaf(leaf: Comparison | In | IsNull | IsNotNull | StartsWith, schema: StructType) -> Predicate:

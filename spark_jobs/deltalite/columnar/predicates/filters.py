@@ -32,7 +32,10 @@ from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType,
 FilterTerm = Sequence[Any]
 Filters = Sequence[FilterTerm] | Sequence[Sequence[FilterTerm]]
 
-_SHAPE = "Give a list of (column, operator, value) tuples that must all hold, or a list of such lists for any of them."
+_SHAPE = (
+    "Give a list of (column, operator, value) tuples that must all hold, or a list of such lists, of which at least "
+    "one must hold."
+)
 _COMPARISONS = {
     "=": Operator.EQ,
     "==": Operator.EQ,
@@ -81,7 +84,7 @@ def from_filters(filters: Filters | None, schema: StructType) -> Predicate:
 
 def resolve_column(name: str, schema: StructType) -> tuple[Path, DataType]:
     """Return the path and type of the column `name`. Raises `InvalidRequestError` if the column does not exist."""
-    resolved = _find(name, schema)
+    resolved = _find_column(name, schema)
     if resolved is None:
         raise InvalidRequestError(
             f"There is no column '{name}' in the table.", remedy=f"Its columns are: {', '.join(schema.names)}."
@@ -89,14 +92,14 @@ def resolve_column(name: str, schema: StructType) -> tuple[Path, DataType]:
     return resolved
 
 
-def _find(name: str, schema: StructType) -> tuple[Path, DataType] | None:
+def _find_column(name: str, schema: StructType) -> tuple[Path, DataType] | None:
     field = schema.find(name)
     if field is not None:
         return (field.name,), field.type
     for index, character in enumerate(name):
         parent = schema.find(name[:index]) if character == "." else None
         if parent is not None and isinstance(parent.type, StructType):
-            member = _find(name[index + 1 :], parent.type)
+            member = _find_column(name[index + 1 :], parent.type)
             if member is not None:
                 return (parent.name, *member[0]), member[1]
     return None

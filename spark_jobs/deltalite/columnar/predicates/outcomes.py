@@ -6,7 +6,7 @@ are comparable. The set may be too large, but never too small. A file without TR
 of one element holds for every row.
 
 The rules are operations on bit masks, so they apply to one file (`ColumnFacts`) and to many files at once
-(`FactColumn` in `columnar/skipping`), which reads the bounds from the log.
+(`FactColumn` in `columnar/skipping`). `columnar/skipping` reads the bounds from the log.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Facts(Protocol):
         """Return how the values may compare with a literal that is not null."""
 
     def nearest_relations(self, literals: Sequence[Any]) -> Sequence[Relations]:
-        """Return `relations` to the literals that decide `In`: may a value equal one of them, and does it always?
+        """Return `relations` to the literals that decide whether a value may equal one of `literals`, or always does.
 
         The literals are not null, and have the order of `In`.
         """

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 _NO_VALUE = ColumnFacts(may_be_value=False)
 
 
-def read_file(store: LogStore, file: DataFile, reading: ReadPlan) -> Iterator[pa.RecordBatch]:
+def read_file(store: LogStore, file: DataFile, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file, or of a part of a file, in the result's schema.
 
     The batches are in the order of the file, and not empty.
@@ -78,10 +78,10 @@ def read_file(store: LogStore, file: DataFile, reading: ReadPlan) -> Iterator[pa
         StorageError: the operating system or the network failed.
     """
     name = decode_path(file.path)
-    constants = _constants(file, reading)
+    constants = _constants(file, plan)
     with open_data_file(store, name) as opened:
         full_path = name if is_absolute(name) else f"{store.root}/{name}"
-        source = _Source.of(opened, file, full_path, reading, constants)
+        source = _Source.of(opened, file, full_path, plan, constants)
         selection = load_selection(store, file, source.footer.num_rows, full_path)
         for groups in join_adjacent(source.groups_to_read(file, selection)):
             first_row = groups.rows.start
@@ -110,7 +110,7 @@ class _Constant:
 class _Source:
     """An open file with the locations of the columns to read.
 
-    - `mapped_columns`: the column of the file for each column of `reading.read`; None if the file does not provide it.
+    - `mapped_columns`: the column of the file for each column of `plan.read`; None if the file does not provide it.
     - `positions`: the indexes of `mapped_columns` in a raw batch.
     - `constants`: the values of partition columns. A column with neither a constant nor a column of the file is null.
     - `full_path`: the path of the file in errors.
@@ -121,7 +121,7 @@ class _Source:
     footer: pq.FileMetaData
     size_bytes: int
     full_path: str
-    reading: ReadPlan
+    plan: ReadPlan
     columns: FileColumns
     mapped_columns: tuple[MappedColumn | None, ...]
     positions: tuple[int | None, ...]
@@ -130,19 +130,19 @@ class _Source:
 
     @classmethod
     def of(
-        cls, opened: OpenedFile, file: DataFile, full_path: str, reading: ReadPlan, constants: Mapping[str, _Constant]
+        cls, opened: OpenedFile, file: DataFile, full_path: str, plan: ReadPlan, constants: Mapping[str, _Constant]
     ) -> _Source:
         footer = opened.parquet.metadata
         calendar = calendar_of(footer.metadata)
         columns = FileColumns(
-            layout=reading.layout_cache.of(opened.parquet.schema_arrow),
-            mode=reading.table.mode,
+            layout=plan.layout_cache.of(opened.parquet.schema_arrow),
+            mode=plan.table.mode,
             file=full_path,
             leaf_conversion=lambda field, target: _calendar_conversion(field, target, calendar, footer),
         )
         mapped_columns = tuple(
             None if logical.name in constants else columns.find(logical, physical)
-            for logical, physical in zip(reading.read, reading.read_physical, strict=True)
+            for logical, physical in zip(plan.read, plan.read_physical, strict=True)
         )
         return cls(
             file=file,
@@ -150,7 +150,7 @@ class _Source:
             footer=footer,
             size_bytes=opened.size_bytes,
             full_path=full_path,
-            reading=reading,
+            plan=plan,
             columns=columns,
             mapped_columns=mapped_columns,
             positions=_batch_positions(columns.layout, mapped_columns),
@@ -161,11 +161,9 @@ class _Source:
     def groups_to_read(self, file: DataFile, selection: RowSelection) -> list[RowGroups]:
         """Return the row groups to read."""
         groups = select_by_range(row_groups(self.footer), self.footer, file.start, file.length, self.size_bytes)
-        if self.reading.predicate != EVERYTHING:
-            groups = select_by_predicate(groups, self.reading.predicate, self._facts)
-        return [
-            group for group in groups if selection.may_have_rows(group.rows, with_deleted=self.reading.keeps_deleted)
-        ]
+        if self.plan.predicate != EVERYTHING:
+            groups = select_by_predicate(groups, self.plan.predicate, self._facts)
+        return [group for group in groups if selection.may_have_rows(group.rows, with_deleted=self.plan.keeps_deleted)]
 
     def batches(self, groups: RowGroups) -> Iterator[pa.RecordBatch]:
         """Yield raw batches of adjacent row groups, with only the required leaves.
@@ -179,29 +177,29 @@ class _Source:
         filler_bytes = sum(self._filler(index, 1).nbytes for index, column in enumerate(columns) if column is None)
         # `ParquetFile` takes dotted paths, which are ambiguous if a name contains a dot.
         batches = reader.iter_batches(
-            rows_of_first_batch(self.reading.limits, self.footer, groups, leaves, filler_bytes),
+            rows_of_first_batch(self.plan.limits, self.footer, groups, leaves, filler_bytes),
             row_groups=list(groups.groups),
             column_indices=leaves,
-            use_threads=self.reading.use_threads,
+            use_threads=self.plan.use_threads,
         )
         for batch in batches:
-            reader.set_batch_size(rows_of_next_batch(self.reading.limits, batch, filler_bytes))
+            reader.set_batch_size(rows_of_next_batch(self.plan.limits, batch, filler_bytes))
             yield batch
 
     def rows_of(self, batch: pa.RecordBatch, first_row: int, selection: RowSelection, name: str) -> pa.RecordBatch:
         """Return the result's rows of a raw batch that begins at the position `first_row` of the file."""
-        reading, count = self.reading, batch.num_rows
+        plan, count = self.plan, batch.num_rows
         converted = assemble_batch(
-            [self._column(batch, index) for index in range(len(self.mapped_columns))], reading.read_arrow, count
+            [self._column(batch, index) for index in range(len(self.mapped_columns))], plan.read_arrow, count
         )
         not_deleted = selection.not_deleted_mask(first_row, count)
-        if reading.deletes:
-            not_deleted_by_key = pc.invert(any_deleted_mask(reading.deletes, converted))
+        if plan.deletes:
+            not_deleted_by_key = pc.invert(any_deleted_mask(plan.deletes, converted))
             not_deleted = not_deleted_by_key if not_deleted is None else pc.and_(not_deleted, not_deleted_by_key)
-        optional_masks = [selection.requested_mask(first_row, count), None if reading.keeps_deleted else not_deleted]
-        if reading.predicate != EVERYTHING:
-            optional_masks.append(truth_values(converted, reading.predicate))
-        result = converted if reading.is_whole else self._result(converted, first_row, name, not_deleted)
+        optional_masks = [selection.requested_mask(first_row, count), None if plan.keeps_deleted else not_deleted]
+        if plan.predicate != EVERYTHING:
+            optional_masks.append(truth_values(converted, plan.predicate))
+        result = converted if plan.is_whole else self._result(converted, first_row, name, not_deleted)
         masks = [mask for mask in optional_masks if mask is not None]
         return result.filter(reduce(pc.and_kleene, masks)) if masks else result
 
@@ -209,14 +207,14 @@ class _Source:
         self, converted: pa.RecordBatch, first_row: int, name: str, not_deleted: pa.BooleanArray | None
     ) -> pa.RecordBatch:
         """Return the result's columns, in order, of all rows of a batch."""
-        items = zip(self.reading.projection.items, self.reading.result, strict=True)
+        items = zip(self.plan.projection.items, self.plan.result, strict=True)
         arrays = [
             self._metadata_values(item, converted, first_row, name, not_deleted)
             if isinstance(item, MetadataColumn)
             else cast_without_loss(converted.column(item.name), target.type)
             for item, target in items
         ]
-        return assemble_batch(arrays, self.reading.result, converted.num_rows)
+        return assemble_batch(arrays, self.plan.result, converted.num_rows)
 
     def _metadata_values(
         self,
@@ -226,7 +224,7 @@ class _Source:
         name: str,
         not_deleted: pa.BooleanArray | None,
     ) -> pa.Array:
-        count, row_ids = converted.num_rows, self.reading.row_ids
+        count, row_ids = converted.num_rows, self.plan.row_ids
         match item:
             case MetadataColumn.ROW_INDEX:
                 return _positions(first_row, count)
@@ -246,7 +244,7 @@ class _Source:
 
     def _column(self, batch: pa.RecordBatch, index: int) -> pa.Array:
         field, column, position = (
-            self.reading.read_arrow.field(index),
+            self.plan.read_arrow.field(index),
             self.mapped_columns[index],
             self.positions[index],
         )
@@ -275,18 +273,18 @@ class _Source:
 
     def _filler(self, index: int, count: int) -> pa.Array:
         """Return `count` values of a column that does not come from the file."""
-        field = self.reading.read_arrow.field(index)
+        field = self.plan.read_arrow.field(index)
         if field.name in self.constants:
             return pa.repeat(self.constants[field.name].scalar, count)
         return pa.nulls(count, field.type)
 
     def _facts(self, group: int, path: Path) -> ColumnFacts:
         """Return the facts about a column of the predicate in one row group."""
-        first = self.reading.read.find(path[0])
+        first = self.plan.read.find(path[0])
         if first is not None and first.name in self.constants:
             return facts_from_partition(self.constants[first.name].text, first.type)
         leaves = FooterLeaves(columns=self.columns, footer=self.footer, calendar=self.calendar)
-        match leaves.find(path, self.reading.read, self.reading.read_physical):
+        match leaves.find(path, self.plan.read, self.plan.read_physical):
             case NoLeaf.ABSENT:
                 return _NO_VALUE
             case NoLeaf.UNKNOWN:
@@ -314,11 +312,11 @@ def _batch_positions(layout: Layout, columns: Sequence[MappedColumn | None]) -> 
     return tuple(None if number is None else positions[number] for number in numbers)
 
 
-def _constants(file: DataFile, reading: ReadPlan) -> dict[str, _Constant]:
+def _constants(file: DataFile, plan: ReadPlan) -> dict[str, _Constant]:
     """Return the values of the partition columns to read, by logical name."""
-    keys = reading.table.partition_keys
+    keys = plan.table.partition_keys
     constants = {}
-    for logical, physical in zip(reading.read, reading.read_physical, strict=True):
+    for logical, physical in zip(plan.read, plan.read_physical, strict=True):
         if physical.name in keys:
             text = partition_text(file.partition_values, keys[physical.name])
             try:

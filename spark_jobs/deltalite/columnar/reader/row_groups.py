@@ -30,7 +30,7 @@ _FLOATING = frozenset(PrimitiveType(name) for name in ("float", "double"))
 _MOMENTS = frozenset(PrimitiveType(name) for name in ("timestamp", "timestamp_ntz"))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS = {"ms": 1_000, "us": 1}
-_NANOSECONDS_IN_ONE = 1_000
+_NANOSECONDS_IN_MICROSECOND = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ def _moment(raw: int, stored: pa.TimestampType, table_type: DataType, *, upper: 
     if table_type not in _MOMENTS:
         return None
     if stored.unit == "ns":
-        microseconds = -(-raw // _NANOSECONDS_IN_ONE) if upper else raw // _NANOSECONDS_IN_ONE
+        microseconds = -(-raw // _NANOSECONDS_IN_MICROSECOND) if upper else raw // _NANOSECONDS_IN_MICROSECOND
     else:
         microseconds = raw * _MICROSECONDS[stored.unit]
     moment = _EPOCH + timedelta(microseconds=microseconds)

@@ -2,7 +2,7 @@
 
 `read_files` opens one file at a time. It holds the current batch, the next batch, and one page and dictionary per
 column. The pages usually take less than a megabyte per column, so a table with thousands of columns takes gigabytes. A
-batch has about 16 MB or one row. If texts suddenly become longer, one batch may have more. `read_table` reads several
+batch has about 16 MB or one row. If texts suddenly become longer, one batch may be larger. `read_table` reads several
 files at a time and returns one table.
 
 Batches have the table's Arrow types. Partition columns come from the log, even if a file has a column of that name. A
@@ -71,7 +71,7 @@ def read_files(
         UnsupportedFeatureError: while reading, for timestamps before 1900 that an old Spark wrote in a local time zone.
         StorageError: while reading, if storage does not answer.
     """
-    reading = plan_reading(
+    plan = plan_reading(
         table,
         columns=columns,
         predicate=predicate,
@@ -80,7 +80,7 @@ def read_files(
         limits=BatchLimits(rows=batch_size, bytes=_BATCH_BYTES),
         use_threads=use_threads,
     )
-    return _read(store, files, reading)
+    return _read(store, files, plan)
 
 
 def read_table(
@@ -100,7 +100,7 @@ def read_table(
     """
     all_files = list(files)
     workers = min(pa.cpu_count(), len(all_files))
-    reading = plan_reading(
+    plan = plan_reading(
         table,
         columns=columns,
         predicate=predicate,
@@ -112,16 +112,16 @@ def read_table(
     )
 
     def batches_of(file: DataFile) -> list[pa.RecordBatch]:
-        return list(read_file(store, file, reading))
+        return list(read_file(store, file, plan))
 
     if workers > 1:
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="read") as pool:
             batches_by_file = list(pool.map(batches_of, all_files))
     else:
         batches_by_file = [batches_of(file) for file in all_files]
-    return pa.Table.from_batches([batch for batches in batches_by_file for batch in batches], schema=reading.result)
+    return pa.Table.from_batches([batch for batches in batches_by_file for batch in batches], schema=plan.result)
 
 
-def _read(store: LogStore, files: Iterable[DataFile], reading: ReadPlan) -> Iterator[pa.RecordBatch]:
+def _read(store: LogStore, files: Iterable[DataFile], plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     for file in files:
-        yield from read_file(store, file, reading)
+        yield from read_file(store, file, plan)

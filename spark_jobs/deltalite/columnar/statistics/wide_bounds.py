@@ -27,14 +27,14 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
     except ValueError:
         return
     position = text.index("{") + 1
-    while text[(position := _skip(text, position, ","))] != "}":
+    while text[(position := _next_token_index(text, position, ","))] != "}":
         key, position = _DECODER.raw_decode(text, position)
-        value_start = _skip(text, position, ":")
+        value_start = _next_token_index(text, position, ":")
         _, position = _DECODER.raw_decode(text, value_start)
         yield key, text[value_start:position]
 
 
-def _skip(text: str, start: int, separator: str) -> int:
+def _next_token_index(text: str, start: int, separator: str) -> int:
     """Return the index of the first character from `start` on that is neither a blank nor the separator."""
     index = start
     while text[index].isspace() or text[index] == separator:
