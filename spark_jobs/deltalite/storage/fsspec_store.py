@@ -42,7 +42,7 @@ class FsspecLogStore:
         return self._root
 
     def list_from(self, name: str) -> Iterator[StoredFile]:
-        """Yield the files in the folder of `name`, from `name` on, in name order."""
+        """Yield the files in the folder of `name`, from `name` on, in name order, without hidden files."""
         folder, _, first_base = name.rpartition("/")
         path, entries = self.entries(folder)
         listed_files = []

@@ -93,7 +93,7 @@ class LocalLogStore:
     def write_if_absent(self, name: str, data: bytes) -> bool:
         """Link a complete temporary file to `name`. Returns False if the name is taken.
 
-        The store checks the name first. If it is taken, the store does not write and sync a file.
+        The store checks the name first, to save the write and sync of a file if the name is taken.
         """
         target = self._path(name)
         try:

@@ -1,6 +1,6 @@
 """A store in memory with injected faults, for tests.
 
-It implements the whole contract of `LogStore`, so a test can reproduce a race or a crash step by step. The store calls
+The store implements the whole contract of `LogStore`, so a test can reproduce a race or a crash step by step. It calls
 the hook `before` before each access and the hook `after` after it, both with the operation and the name. `open` calls
 only `before`. A test can raise an error in a hook, or write the commit of another writer. Times come from the injected
 clock.

@@ -22,9 +22,8 @@ class FolderContent:
     """The direct content of a folder; the root's name is empty. Times are milliseconds UTC.
 
     `bases` are the names of the files inside the folder. `sizes` and `times_ms` are the sizes and modification times of
-    these files. `folders` are the whole names of subfolders with their modification times; a time is 0 if
-    the storage does not store it.
-    `has_more` is True if the folder contains other entries, such as links.
+    these files. `folders` are the whole names of subfolders with their modification times; a time is 0 if the storage
+    does not store it. `has_more` is True if the folder contains other entries, such as links.
     """
 
     name: str
