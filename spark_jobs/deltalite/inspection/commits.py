@@ -126,7 +126,7 @@ def rules_after_commits(
 def time_findings(
     rules: Mapping[int, Rules], facts: Mapping[int, CommitFacts], commits: Mapping[int, StoredFile]
 ) -> Iterator[Finding]:
-    """Yield a finding for each in-commit timestamp that is missing, invalid, or not after that of the commit before.
+    """Yield a finding for each in-commit timestamp that is missing, invalid, or not after the previous commit's.
 
     `facts` are in ascending order of versions.
     """
@@ -150,7 +150,7 @@ def time_findings(
             yield Finding(
                 kind=FindingKind.COMMIT_TIME,
                 message=(
-                    f"The in-commit timestamp is {time_ms} ms, which is not after that of the commit before "
+                    f"The in-commit timestamp is {time_ms} ms, which is not after the timestamp of the previous commit "
                     f"({previous_ms} ms)."
                 ),
                 file=name,

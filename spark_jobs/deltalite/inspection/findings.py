@@ -46,7 +46,7 @@ class FindingKind(StrEnum):
     LAST_CHECKPOINT = "last-checkpoint"
     """`_last_checkpoint` cannot be read, or names a missing checkpoint; readers list the log instead."""
     COMMIT_TIME = "commit-time"
-    """A commit lacks its in-commit timestamp, or the timestamp is not after that of the commit before."""
+    """A commit lacks its in-commit timestamp, or the timestamp is not after the previous commit's."""
     MISSING_FILE = "missing-file"
     """A data file of the newest version is missing."""
     UNREADABLE_FILE = "unreadable-file"

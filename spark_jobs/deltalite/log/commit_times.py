@@ -180,7 +180,7 @@ class Timeline:
         return None if index < 0 else CommitTime(candidates[index], self.time_of(candidates[index]))
 
     def _candidates(self, timestamp_ms: int) -> Sequence[int]:
-        """Return the versions to search for a time: those with in-commit timestamps, or those before them."""
+        """Return the versions to search for a time: with in-commit timestamps, or before in-commit timestamps."""
         if self._in_commit is None or self._in_commit.enabled_at_ms is None:
             return self.versions
         has_in_commit = timestamp_ms >= self._in_commit.enabled_at_ms

@@ -148,7 +148,7 @@ class ReplayedLog:
         columns: Sequence[str],
         actions_of_commits: pa.Table,
     ) -> pa.Table:
-        """Return the actions of commits, and those of the checkpoint (by `read`) that the commits do not override."""
+        """Return the actions of commits, and the checkpoint's actions (by `read`) that the commits do not override."""
         newer = actions_of_commits.select(list(columns))
         if self.segment.checkpoint is None:
             return newer

@@ -141,7 +141,7 @@ class LogState:
         """Replace an unusable file by other files, or drop the checksum that contradicts it.
 
         Raises:
-            CorruptLogError: neither is possible; the error is that of the unusable file.
+            CorruptLogError: no file replaces the unusable file, and the checksum stays. The error is that of the file.
         """
         excluded = self._excluded | {unusable.name}
         try:

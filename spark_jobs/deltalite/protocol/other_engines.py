@@ -24,7 +24,7 @@ def remedy_for(verb: str, features: Iterable[str]) -> str:
     """Return the remedy for a table with these features: which engine can read or write it.
 
     Args:
-        verb: what the user wants to do with the table: `Read` or `Write`.
+        verb: the action that failed: `Read` or `Write`.
         features: the unsupported features.
     """
     by_engine: dict[str | None, list[str]] = defaultdict(list)

@@ -179,7 +179,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def storage_error(error: OSError, action: str) -> DeltaLiteError:
-    """Return the library's error for an error of the operating system; `action` is what failed: `read <name>`."""
+    """Return the library's error for an operating system's error; `action` is the failed action, as `read <name>`."""
     if error.errno in _PERMISSION_ERRNOS:
         return StoragePermissionError(
             f"No permission to {action}: {error}.",

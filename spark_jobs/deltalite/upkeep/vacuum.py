@@ -3,7 +3,7 @@
 A plan requires a log that is fully readable, a protocol that this library can write, and a complete listing. The order
 of the steps protects the files of concurrent writers: read the snapshot, read the commits, list the folder. The
 snapshot and the commits therefore name every committed file in the listing, except the files of later commits. The
-caller removes those from the plan with `exclude_later_commits`. Protocol: VACUUM Protocol Check.
+caller removes these files from the plan with `exclude_later_commits`. Protocol: VACUUM Protocol Check.
 """
 
 from __future__ import annotations

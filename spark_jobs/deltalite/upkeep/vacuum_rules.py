@@ -42,7 +42,7 @@ _TEMPORARY_NAME_PATTERN = re.compile(r"\..+\.[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9
 class Retention:
     """The retention of removed files at the time `now_ms`.
 
-    `table_ms` is the retention of the table. `specified_ms` is the requested retention; None means that of the table.
+    `table_ms` is the retention of the table. `specified_ms` is the requested retention; None means `table_ms`.
     """
 
     now_ms: int
