@@ -1,5 +1,5 @@
-# The tasks of a developer, as targets. All targets share the environment `.venv` in the checkout, which
-# scripts/setup_env.sh makes. Make runs the script again only after a change of a file that decides the content of `.venv`.
+# The tasks of a developer, as targets. All targets use the environment `.venv` in the checkout. scripts/setup_env.sh makes
+# this environment, and runs again only after a change of a file that decides its content.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -12,8 +12,8 @@ WORKERS ?= 2
 # Python, because the tests would then run with it.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
-# Images for containers often set this variable. Each of the hundreds of Python processes of the tests would compile Airflow
-# and PySpark again.
+# Container images often set this variable. Each of the hundreds of Python processes of the tests would then compile
+# Airflow and PySpark again.
 unexport PYTHONDONTWRITEBYTECODE
 
 STAMP := .venv/.setup-done
@@ -27,9 +27,9 @@ TESTS_ON_OLDEST := tests/airflow tests/examples/test_orders_ingest.py tests/stor
 # The factor by which a campaign multiplies the number of random examples.
 FACTOR ?= 50
 
-# A file of tests stays on one worker, and so does a folder that shares a whole Airflow (tests/support/selection.py). The
-# workers get files in the order of their names, not by their number of tests. The files of a whole Airflow have few tests
-# that take minutes. Otherwise they would come last, and one worker would wait for the other.
+# All tests of a file run on one worker. So do all tests of a folder that shares a whole Airflow
+# (tests/support/selection.py). The workers get the files in the order of their names. With xdist's default order, by the
+# number of tests, the few long tests of a whole Airflow would come last, and one worker would wait for the other.
 DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup environments java hadoop reference kubernetes object-stores classes quick smoke test test-oldest clusters campaign lint format pages pictures docs bench demo clean
@@ -39,10 +39,10 @@ help: ## List the targets
 
 setup: java $(STAMP) ## Make the environment .venv (quick when nothing changed)
 
-java: # Spark needs it; checked each time, because .venv does not contain it
+java: # checks the Java that Spark needs, each time, because .venv does not contain Java
 	@scripts/ensure_java.sh
 
-environments: setup hadoop reference classes $(OLDEST) # all that a run of CI needs
+environments: setup hadoop reference classes $(OLDEST) # makes all that a run of CI needs
 
 $(STAMP): pyproject.toml constraints.txt Makefile scripts/setup_env.sh | java
 	@PYTHON=$(PYTHON) scripts/setup_env.sh
@@ -52,13 +52,13 @@ $(OLDEST): pyproject.toml constraints.txt constraints-oldest.txt Makefile script
 	@PYTHON=$(PYTHON) scripts/setup_env.sh oldest
 	@touch $@
 
-classes: $(STAMP) # makes the tests faster, and nothing else
+classes: $(STAMP) # makes an archive of Spark's classes, with which the tests run faster
 	@scripts/share_classes.sh
 
-hadoop: $(STAMP) # the tests on HDFS, S3A and YARN need parts of Hadoop that PySpark does not bring
+hadoop: $(STAMP) # fetches parts of Hadoop that PySpark lacks, for the tests on HDFS, S3, Azure and YARN
 	@scripts/fetch_hadoop.sh
 
-reference: $(STAMP) # the tests with delta-spark need another Spark, and its jars
+reference: $(STAMP) # makes the environment of the tests with delta-spark: another Spark, and its jars
 	@scripts/setup_reference.sh
 
 quick: lint ## Check style and types, and run the tests that need neither Spark nor a server (3 minutes)
@@ -73,10 +73,10 @@ test: setup hadoop reference classes ## Run the tests that a release needs (ARGS
 campaign: setup hadoop reference kubernetes object-stores classes ## Run every test, with FACTOR (50) times as many random examples (hours)
 	scripts/campaign.sh $(FACTOR) $(WORKERS)
 
-kubernetes: $(STAMP) # the tests on Kubernetes need its programs and images
+kubernetes: $(STAMP) # builds the programs and images of the tests on Kubernetes
 	@scripts/kubernetes/build.sh
 
-object-stores: $(STAMP) # the tests on real object stores need SeaweedFS and Azurite
+object-stores: $(STAMP) # builds SeaweedFS and Azurite, for the tests on real object stores
 	@scripts/object_stores/build.sh
 
 clusters: setup hadoop kubernetes ## Run all tests on real clusters: standalone, YARN with HDFS, Kubernetes (40 minutes)
@@ -89,7 +89,7 @@ test-oldest: java $(OLDEST) ## Run some tests on the oldest Airflow and Spark th
 lint: $(STAMP) ## Check style, format and types
 	@failed=0; for check in "ruff check ." "ruff format --check ." "mypy" "python scripts/check_language.py"; do \
 	    echo "$$check"; .venv/bin/$$check || failed=1; \
-	done; exit $$failed # runs all four checks, even after one has failed
+	done; exit $$failed # all four checks run, also after one has failed
 
 format: $(STAMP) ## Format, and fix what ruff can fix
 	.venv/bin/ruff check --fix .
@@ -112,6 +112,6 @@ demo: setup ## Run the example DAGs on a real Airflow and show the table
 	@.venv/bin/python demo/run_demo.py $(ARGS)
 
 clean: ## Remove the environments, the caches, and the files that runs left
-	rm -rf .venv .venv-oldest .venv-reference .hadoop .object_stores .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
+	rm -rf .venv .venv-oldest .venv-reference .hadoop .kubernetes .object_stores .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
 	rm -rf docs/_build .campaign .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,7 +23,7 @@ races=(tests/spark/merge/test_concurrent_merges.py tests/spark/row_changes/test_
 
 # The plugin of Hypothesis sets the marker `hypothesis`.
 DELTALITE_FUZZ="$FACTOR" run_family random-examples tests/unit tests/faults -m hypothesis
-# The workers share the tests of a file, because one file has most of the tests.
+# One file has most of these tests, so `worksteal` lets several workers run the tests of a file.
 run_family golden-tables --dist worksteal "${golden[@]}"
 run_family kills-and-races tests/faults "${races[@]}"
 DELTALITE_FUZZ="$FACTOR" run_family other-engines tests/interop tests/storage

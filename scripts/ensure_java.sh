@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the Java that Spark would start (from JAVA_HOME, then from the PATH): Spark needs Java 17 or later. If there is no
-# Java, the script installs one on Debian as root. In all other cases it fails and prints what to do.
+# Java, the script installs a Java on Debian as root. If it cannot, or if the Java is too old, it fails and prints what to do.
 set -euo pipefail
 
 readonly MINIMUM=17

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Creates or updates the environment .venv: this project in editable form and its tools, in the versions of constraints.txt.
 # With the argument `oldest` it creates .venv-oldest, with the oldest supported versions of the packages in
-# constraints-oldest.txt. You can run it at any time: it keeps what is up to date. It installs with uv, because pip takes
-# minutes for Spark and Airflow. uv is installed in the environment, so the script changes nothing outside the checkout.
+# constraints-oldest.txt. A second run changes nothing if the environment is up to date. The script installs packages with uv,
+# because pip takes minutes for Spark and Airflow. uv is in the environment too, so nothing changes outside the checkout.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -47,8 +47,8 @@ fi
 uv() { "$VENV/bin/uv" "$@"; }
 export UV_PYTHON="$PWD/$VENV/bin/python" UV_PYTHON_DOWNLOADS=never
 
-# 3. pyspark-client installs the same folder pyspark/ as pyspark ([tool.uv] in pyproject.toml excludes it). If another tool has
-# installed it into this environment, the script removes both, so that the next step installs a complete pyspark.
+# 3. pyspark-client installs the same folder pyspark/ as pyspark, so [tool.uv] in pyproject.toml excludes pyspark-client. If
+# another tool has installed it here, the script removes both packages. The next step then installs a complete pyspark.
 if uv pip show --quiet pyspark-client 2>/dev/null; then
     uv pip uninstall --quiet pyspark-client pyspark
 fi
@@ -56,8 +56,8 @@ fi
 # 4. Everything else, in one resolution.
 uv pip install --quiet --constraints "$constraints" --editable '.[pyspark]' --group dev
 
-# 5. Check that the jars and the Python files of PySpark belong together. With files of two packages in one folder, both the
-# JVM and `import pyspark` still start. spark-submit prints the version of the jars, the module has that of the Python files.
+# 5. Check that the jars and the Python files of PySpark have the same version. The JVM and `import pyspark` also start with
+# files of two packages in one folder. spark-submit prints the version of the jars, and the module has that of the Python files.
 expected="$(pinned pyspark)"
 jars="$(PATH="$PWD/$VENV/bin:$PATH" spark-submit --version 2>&1 | sed -n 's/^.*version \([0-9][0-9.]*\).*$/\1/p' | head -n 1 || true)"
 module="$("$VENV/bin/python" -c 'import pyspark; print(pyspark.__version__)' 2>/dev/null || true)"

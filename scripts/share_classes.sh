@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes .venv/spark-classes.jsa, an archive of the parsed and verified classes that a small Spark job loads. The tests start
-# many JVMs that run for seconds, and each takes less than half of the CPU time with the archive. The archive is valid only for
-# the jars from which it was made. Without it, or with another Java, a JVM loads its classes from the jars.
+# many JVMs that run for seconds. With the archive, such a JVM needs less than half of the CPU time. The archive is valid only
+# for its Java and for the jars from which it was made. Otherwise a JVM loads the classes from the jars.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The entry point that Spark on Kubernetes expects of its image: `driver ARGUMENT...` or `executor`.
+# The entry point that Spark on Kubernetes expects of its image: `driver ARGUMENT...` or `executor`. It runs any other
+# command unchanged.
 set -euo pipefail
 role="$1"
 shift

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds what the tests on Kubernetes need into .kubernetes/: the components, a container runtime, and the images.
-# Sources: the Go proxy, the packages of Debian 12, and the PySpark of .venv. Debian's packages are unpacked, not
-# installed. The first build takes about ten minutes on two cores, 2.5 GB of memory and 6 GB of disk. If a tool is
+# Builds the programs of the tests on Kubernetes into .kubernetes/: the components, a container runtime, and the images.
+# Sources: the Go proxy, the packages of Debian 12, and the PySpark of .venv. The script unpacks Debian's packages, and
+# does not install them. The first build takes about ten minutes on two cores, 2.5 GB of memory and 6 GB of disk. If a tool is
 # missing, the script prints its name and succeeds. The tests are then skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -42,7 +42,7 @@ build pause "$TARGET/images/pause/pause"
     for package in *.deb; do dpkg --extract "$package" ..; done
 )
 
-# The image of Spark: Debian with Python and Java, the PySpark of .venv, and what the driver needs beside it.
+# The image of Spark: Debian with Python and Java, the PySpark of .venv, and the packages that the driver needs with it.
 root="$TARGET/images/spark"
 rm -rf "$root"
 PATH="$TARGET/debian/usr/bin:$PATH" mmdebstrap --quiet --mode=root --variant=minbase \

@@ -66,7 +66,7 @@ class ObstoreLogStore(FsspecLogStore):
 
 
 def obstore_of(bucket: Any, prefix: str) -> ObstoreLogStore:
-    """Return a store with obstore's client. The client takes the options of delta-rs."""
+    """Return the log store of a table, with obstore's client. The client takes the options of delta-rs."""
     from obstore.store import from_url
 
     options = {key.lower(): value for key, value in bucket.delta_rs_options.items() if "allow_http" not in key.lower()}
@@ -75,13 +75,13 @@ def obstore_of(bucket: Any, prefix: str) -> ObstoreLogStore:
 
 
 def measure(name: str, bucket: Any, open_client: Callable[[Any, str], FsspecLogStore]) -> None:
-    """Print a row of the table."""
+    """Measure one client on one server, and print a row of the table."""
     with http_proxy(bucket.port) as proxy:
         store = open_client(bucket.through(proxy.port), "t")
         position = watch.position_at(store, COMMITS - 1)
-        with proxy.recording() as of_poll:
+        with proxy.recording() as poll_requests:
             watch.poll(store, position, CommitCondition())
-        with proxy.recording() as of_opening:
+        with proxy.recording() as opening_requests:
             Snapshot.load(store)
     store = open_client(bucket, "t")
     position = watch.position_at(store, COMMITS - 1)
@@ -96,19 +96,19 @@ def measure(name: str, bucket: Any, open_client: Callable[[Any, str], FsspecLogS
     )
     times.sort()
     print(
-        f"| {name} | {len(of_poll)} | {len(of_opening)} | {statistics.median(times):.1f} ms | "
+        f"| {name} | {len(poll_requests)} | {len(opening_requests)} | {statistics.median(times):.1f} ms | "
         f"{times[int(POLLS * 0.95)]:.1f} ms | {processor_ms:.1f} ms |",
         flush=True,
     )
 
 
 def fsspec_of(bucket: Any, prefix: str) -> FsspecLogStore:
-    """Return a store with the file system of fsspec."""
+    """Return the log store of a table, with the file system of fsspec."""
     return open_store(f"{bucket.worker_root}/{prefix}", storage_options=bucket.fsspec_options)
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure each client on each server, and print a table."""
     print("| store and client | requests: poll | requests: opening | median poll | 95 % | processor time of a poll |")
     print("|---|---|---|---|---|---|")
     for server in (seaweedfs, azurite):
