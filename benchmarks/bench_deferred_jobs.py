@@ -22,7 +22,7 @@ sys.path.insert(0, str(CHECKOUT))
 from benchmarks.triggerer import share_of_a_core  # noqa: E402
 from tests.support.airflow_processes import WholeAirflow  # noqa: E402
 from tests.support.kubernetes_server import ApiServer, kubeconfig_of, pod_in  # noqa: E402
-from tests.support.resource_manager import RUNNING_STATE, resource_manager  # noqa: E402
+from tests.support.resource_manager import RUNNING_STATE, ResourceManager, resource_manager  # noqa: E402
 
 DAG = """
 from airflow.sdk import DAG
@@ -61,7 +61,7 @@ class Yarn:
 
     driver_id, poll_interval = "application_1700000000000_{:04}", 10
 
-    def __init__(self, manager: object, _folder: Path) -> None:
+    def __init__(self, manager: ResourceManager) -> None:
         self._manager = manager
         manager.answers = [RUNNING_STATE]
         self.variables = {"AIRFLOW_CONN_SPARK_DEFAULT": manager.connection}
@@ -92,13 +92,13 @@ class Kubernetes:
 
 @contextlib.contextmanager
 def run_cluster(folder: Path, *, kubernetes: bool) -> Iterator[Yarn | Kubernetes]:
-    """Run a stand-in for a cluster during the block."""
+    """Run a stand-in for a cluster during the block. `folder` gets the configuration file for Kubernetes."""
     if kubernetes:
         with ApiServer() as server:
             yield Kubernetes(server, folder)
     else:
         with resource_manager() as manager:
-            yield Yarn(manager, folder)
+            yield Yarn(manager)
 
 
 def main() -> None:

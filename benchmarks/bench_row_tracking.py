@@ -1,7 +1,7 @@
 """The cost of row tracking: the same operations on the same rows, in tables with and without row tracking.
 
-A file with copied rows stores two more columns for each row. They weigh most in tables with few and small columns, so
-the operations run on a table of three columns and on a table of twelve.
+A file with copied rows has two more columns. Their cost is highest in tables with few and small columns. So the
+operations run on a table of three columns and on a table of twelve columns.
 
 Each round works on a new table of hard links to the same files. The time does not include making this table. To use
 smaller tables, set `DELTALITE_BENCH_ROWS`.
@@ -41,8 +41,7 @@ FOLDER = Path(".benchmarks").resolve() / f"row-tracking-{ROWS}"
 TARGET = 1.15
 NO_SOURCE = {"source": Source(format="text", path=__file__)}
 ROWS_PER_CHANGE = 1_000
-
-
+# The columns after `order_id`, by the name of the table.
 COLUMNS = {
     "3 columns": ("concat('customer-', id) AS customer", "0D AS score"),
     "12 columns": (
@@ -59,7 +58,6 @@ COLUMNS = {
         "md5(CAST(id AS STRING)) AS reference",
     ),
 }
-"""The columns after `order_id`, by the name of the table."""
 
 
 def rows_query(columns: str, first: int, count: int) -> str:
@@ -110,7 +108,7 @@ class Tables:
         return pair
 
     def _append(self, table: Path, first: int, count: int, properties: dict[str, str]) -> None:
-        """Append the rows of `rows_query`. The properties apply to a new table."""
+        """Append the rows of `rows_query`. A new table gets the properties."""
         request = WriteRequest(
             table=str(table),
             sources=NO_SOURCE,

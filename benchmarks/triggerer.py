@@ -22,7 +22,7 @@ def share_of_a_core(
 ) -> float:
     """Start a triggerer with this number of triggers, and return its CPU time per second.
 
-    At the end, `end_waits` must end all triggers. This check shows that all of them were waiting.
+    After the measurement, this function calls `end_waits` and expects that all triggers end. So all of them did wait.
     """
     log = airflow.process_logs / "triggerer.log"
     log.unlink(missing_ok=True)

@@ -60,8 +60,7 @@ def _load_dag(dag_id: str) -> Any:
     from airflow.dag_processing.dagbag import DagBag
     from airflow.sdk.execution_time import supervisor
 
-    # `DAG.test` makes an API server for each task, which takes seconds. With the cache, it makes one server for all
-    # tasks.
+    # `DAG.test` makes an API server for each task, which takes seconds. The cache makes all tasks use the same server.
     supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
     file = Path(conf.get_mandatory_value("core", "dags_folder")) / f"{dag_id}.py"
     bag = DagBag(file)

@@ -19,7 +19,7 @@ from rich.text import Text
 from deltalite import DeltaTable
 
 _SHOWN_ROWS_OF_A_PARTITION = 2
-_HARD_CHARACTERS = frozenset('"\n🌤')  # a naive CSV reader fails on these, so the rows with them are shown
+_HARD_CHARACTERS = frozenset('"\n🌤')  # a simple CSV reader fails on these characters, so the table shows such rows
 
 
 def show_table(console: Console, path: Path) -> None:

@@ -15,8 +15,8 @@ The source table must meet these conditions:
 - Its commits contain their own times: `delta.enableInCommitTimestamps`. `customers_upsert` sets it too. Otherwise the
   time of a version is the modification time of a file, which changes when you copy the table.
 - The day is not older than the table's first commit. Otherwise the task fails with `TimestampOutOfRangeError`, which
-  names the oldest version and its time. Begin the backfill there. A commit at exactly midnight belongs to the day that
-  ends.
+  names the oldest version and its time. Begin the backfill at this time. A commit at exactly midnight belongs to the
+  day that ends.
 
 The Airflow Variable `lake` names the folder of the tables.
 """

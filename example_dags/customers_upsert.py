@@ -10,7 +10,7 @@ to the table.
   default, a cleared merge fails if later runs changed the same rows.
 - A retry never merges twice. The merge is one commit, so no reader sees half of a day.
 - The table has deletion vectors, so a merge writes only changed rows. It has a change data feed for consumers.
-- You can read each version for 400 days, by commit time. `customers_as_of_day` does this.
+- You can read the table as of any time in the last 400 days, by commit time. `customers_as_of_day` does so.
 
 Readers of the table filter out deleted customers (`WHERE NOT deleted`). Two changes of one customer with the same
 `changed_at` have no order. If this can happen, add a sequence number to the source. The Airflow Variables `landing` and

@@ -3,7 +3,7 @@
 The triggerer watches the log of `orders`. A commit of any program, not only of Airflow, starts a DAG run within about a
 minute. An OPTIMIZE or a VACUUM starts none, because it changes no row. The run gets a range of versions and reads the
 table at the last version. Later commits start the next run. Airflow may repeat an event, and may merge several events
-into one run. So the task identifies its work by the versions, and repeating it does no harm.
+into one run. The task only reads a version of the table, so a second run for the same versions changes nothing.
 
 Airflow must know the asset when it parses this file, so the address cannot be a template. Here it comes from the
 environment. Airflow watches the table while the DAG is not paused, and stores the last version that it has seen.

@@ -1,8 +1,8 @@
 """Replace the totals of one day.
 
 The task `totals` computes the totals of one day from the table `orders`, and replaces that day in the table
-`order_totals`. Other days do not change, so you can run it as often as you like. After a correction of the orders,
-clear the run: the new totals replace the old ones.
+`order_totals`. Other days do not change, so you can run the task again at any time. After a correction of the orders,
+clear the run: the new totals replace the old totals.
 
 The task `newest_version` fixes the version of `orders` first. So every retry computes from the same rows, even if other
 tasks write in the meantime. The Airflow Variable `lake` names the folder of the tables.

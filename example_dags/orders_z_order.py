@@ -1,7 +1,7 @@
 """Z-order the orders of the last seven days every night.
 
 Queries filter orders by customer and by country. After a Z-order by both columns, each file contains few customers and
-few countries. So most queries skip the file by its statistics. The task orders only the partitions of the last seven
+few countries. So a query skips most files by their statistics. The task orders only the partitions of the last seven
 days. Earlier runs have ordered the older partitions, which get no new rows.
 
 The task does not rewrite files that are already ordered, so a second run only reads the log. It changes no row, and
