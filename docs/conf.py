@@ -1,8 +1,8 @@
 """Settings of the documentation build: `make docs`, which fails on warnings and needs no network.
 
-Pages are plain Markdown, which a code host renders too. `make pages` writes their generated parts from the code and the
-example DAGs; `_generate` contains its program. This file adds the tables of contents and the changelog, which only the
-site has. The build reads nothing from the internet, so references to other projects are plain links.
+Pages are plain Markdown, which a code host renders too. `make pages` runs the program in `_generate`, which writes the
+generated parts of the pages from the code and the example DAGs. This file adds the tables of contents and the
+changelog, which only the site has. References to other projects are plain links, so the build needs no network.
 """
 
 from __future__ import annotations

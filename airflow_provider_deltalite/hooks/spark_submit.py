@@ -78,7 +78,7 @@ class DeltaSparkSubmitHook(DriverHook):
     :param job: The files that go to Spark.
     :param yarn_track_via_rm_api: As in ``SparkSubmitHook``. None means True if the ResourceManager can be queried.
     :param track_driver_via_k8s_api: As in ``SparkSubmitHook``. None means True in a cluster of Kubernetes.
-    :param on_start: The hook calls it with the job's Spark application, once the job or its cluster reports it.
+    :param on_start: The hook calls this function when the job or its cluster reports the Spark application.
     :param hidden: Secrets that the log of the job's output shows as stars.
     :param hook_parameters: The other parameters of ``SparkSubmitHook``.
     """

@@ -44,7 +44,7 @@ class SparkDriverTrigger(BaseTrigger):
     :param driver_id: The YARN application, or a pod as ``namespace:name``.
     :param poll_interval: Seconds between two polls.
     :param deadline_ms: The time at which the task times out, in milliseconds UTC; None if it never does.
-    :param uses_kerberos: Whether the ResourceManager is asked with Kerberos.
+    :param uses_kerberos: Whether the trigger authenticates to the ResourceManager with Kerberos.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ the signature. These cases raise `UndocumentedError`:
 
 - A parameter has no text.
 - A text names no parameter.
-- A text says `(templated)`, but the template fields lack the parameter, or the other way round.
+- A parameter is templated by its text `(templated)` or by the template fields, but not by both.
 """
 
 from __future__ import annotations

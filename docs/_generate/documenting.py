@@ -29,7 +29,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def code(text: str) -> str:
-    """Return a text as inline code. It may contain single backticks."""
+    """Return a text as inline code. The text may contain single backticks."""
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 

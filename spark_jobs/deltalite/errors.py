@@ -167,7 +167,7 @@ class SchemaMismatchError(RefusedWriteError):
 
 
 class ConstraintViolationError(RefusedWriteError):
-    """A row violates NOT NULL or an invariant, or lies outside the replaced range."""
+    """A row violates NOT NULL or a constraint, or lies outside the replaced range."""
 
     exit_code = 52
 
