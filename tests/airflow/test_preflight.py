@@ -202,7 +202,7 @@ def spark_home(tmp_path, monkeypatch):
     ("schemes", "settings", "missing"),
     [
         (["s3"], [], ["hadoop-aws"]),
-        (["s3a", "gs", "abfss", "file"], [], ["gcs-connector", "hadoop-aws", "hadoop-azure"]),
+        (["s3a", "gs", "abfss", "file"], [], ["hadoop-aws", "hadoop-azure", "hadoop-gcp or gcs-connector"]),
         (["file", "hdfs", "odd"], [], []),
         (["s3"], ["spark.jars.packages"], []),
         (["s3"], ["packages"], []),

@@ -7,6 +7,7 @@ import uuid
 from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from deltalite.errors import (
     CommitStateUnknownError,
@@ -16,6 +17,7 @@ from deltalite.errors import (
 )
 from deltalite.protocol.file_names import commit_name
 from deltalite.spark.hadoop import put as hadoop_put
+from deltalite.spark.hadoop.files import connector_hint
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.hadoop.put import PutMethod, put_if_absent, put_method_of
 from deltalite.spark.hadoop.store import HadoopLogStore
@@ -142,23 +144,45 @@ def test_an_unanswered_rename_that_may_still_happen_has_an_unknown_outcome(files
 
 @pytest.mark.spark
 def test_a_create_loses_if_its_precondition_fails_and_raises_any_other_error(files, monkeypatch):
-    """Google's connector reports a failed precondition only at the end of the upload."""
+    """The connectors for Google report a failed precondition as the cause of another error."""
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"ours") is True
     assert put_if_absent(files, PutMethod.NEW_GENERATION, NAME, b"theirs") is False
     assert files.read(NAME) == b"ours"
 
-    def write_that_raises(error_text):
+    def write_that_raises(cause):
+        """Return a stand-in for `write_and_close` that raises the connector's error at the end of an upload."""
+        java_cause = files.jvm.java.io.IOException(cause)
+        error = files.jvm.java.io.IOException("Upload failed for 'gs://lake/t: 412/1.json'", java_cause)
+
         def write_and_close(_data, stream):
             stream.close()
-            raise ConnectionError(error_text)
+            raise Py4JJavaError("close", error)
 
         return write_and_close
 
-    monkeypatch.setattr(files, "write_and_close", write_that_raises("412 Precondition Failed"))
-    assert put_if_absent(files, PutMethod.NEW_GENERATION, commit_name(1), b"ours") is False
-    monkeypatch.setattr(files, "write_and_close", write_that_raises("503 Service Unavailable"))
-    with pytest.raises(StorageError, match="503"):
+    for cause in ("412 Precondition Failed\nPUT https://host/412", "FAILED_PRECONDITION: the generation is 1"):
+        monkeypatch.setattr(files, "write_and_close", write_that_raises(cause))
+        assert put_if_absent(files, PutMethod.NEW_GENERATION, commit_name(1), b"ours") is False
+    monkeypatch.setattr(files, "write_and_close", write_that_raises("503 Service Unavailable\nPUT https://host/: 412"))
+    with pytest.raises(StorageError, match="Upload failed"):
         put_if_absent(files, PutMethod.NEW_GENERATION, commit_name(2), b"ours")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "hadoop_version", "hint"),
+    [
+        ("s3a", "3.4.2", ": org.apache.hadoop:hadoop-aws:3.4.2 in `packages`"),
+        ("gs", "3.5.0", ": org.apache.hadoop:hadoop-gcp:3.5.0 in `packages`"),
+        (
+            "gs",
+            "3.4.2",
+            ": com.google.cloud.bigdataoss:gcs-connector, the jar with the classifier `shaded`, in `jars`",
+        ),
+        ("odd", "3.5.0", ""),
+    ],
+)
+def test_the_remedy_for_a_missing_connector_names_the_package_for_the_version_of_hadoop(scheme, hadoop_version, hint):
+    assert connector_hint(scheme, hadoop_version) == hint
 
 
 @pytest.mark.spark

@@ -17,14 +17,14 @@ from pathlib import Path
 from deltalite.errors import InvalidRequestError
 
 SPARK_SUBMIT = "spark-submit"
-# The prefix of the connector jar's name, by the scheme of an address.
+# The prefixes of the connector jars' names, by the scheme of an address. One of the jars is enough.
 _CONNECTOR_JARS = {
-    "s3": "hadoop-aws",
-    "s3a": "hadoop-aws",
-    "s3n": "hadoop-aws",
-    "abfs": "hadoop-azure",
-    "abfss": "hadoop-azure",
-    "gs": "gcs-connector",
+    "s3": ("hadoop-aws",),
+    "s3a": ("hadoop-aws",),
+    "s3n": ("hadoop-aws",),
+    "abfs": ("hadoop-azure",),
+    "abfss": ("hadoop-azure",),
+    "gs": ("hadoop-gcp", "gcs-connector"),
 }
 _JAR_SETTING_WORDS = ("jars", "packages", "classpath")
 _SPARK_CORE = re.compile(r"spark-core_[\d.]+-(.+)\.jar")
@@ -128,7 +128,7 @@ def find_java(program: str, environ: Mapping[str, str]) -> str | None:
 def missing_connectors(
     home: Path, environ: Mapping[str, str], schemes: Iterable[str], settings: Iterable[str]
 ) -> list[str]:
-    """Return the prefixes of the connector jars that Spark probably lacks for storages of these schemes.
+    """Return the names, without versions, of the connector jars that Spark probably lacks for these schemes.
 
     Returns an empty list if a setting or file may add more jars, or if `home` contains no folder of jars.
 
@@ -148,7 +148,8 @@ def missing_connectors(
     if "SPARK_DIST_CLASSPATH" in environ or may_add_jars:
         return []
     jar_names = [jar.name for jar in folder.iterdir()]
-    return sorted(prefix for prefix in required if not any(name.startswith(prefix) for name in jar_names))
+    missing = [prefixes for prefixes in required if not any(name.startswith(prefixes) for name in jar_names)]
+    return sorted(" or ".join(prefixes) for prefixes in missing)
 
 
 def version_of_jars(home: Path) -> str | None:

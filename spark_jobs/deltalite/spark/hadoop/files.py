@@ -33,6 +33,7 @@ HADOOP_ERRORS = (Py4JError, PySparkException, ConnectionError)
 
 LARGE_BYTES = 1024 * 1024
 _COPY_BUFFER_BYTES = 1024 * 1024
+_MAX_CAUSES = 20
 _MISSING_FILE_EXCEPTIONS = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
 _PERMISSION_EXCEPTIONS = ("org.apache.hadoop.security.AccessControlException", "java.nio.file.AccessDeniedException")
 # S3 rejects expired credentials as a bad request (400) with one of these codes, and other credentials with 403.
@@ -43,8 +44,10 @@ _CONNECTOR_PACKAGES = {
     "s3a": "org.apache.hadoop:hadoop-aws",
     "abfs": "org.apache.hadoop:hadoop-azure",
     "abfss": "org.apache.hadoop:hadoop-azure",
-    "gs": "com.google.cloud.bigdataoss:gcs-connector",
+    "gs": "org.apache.hadoop:hadoop-gcp",
 }
+# Hadoop has a connector for Google Cloud Storage from this version on. Before it, Google's connector is the only one.
+_MIN_HADOOP_WITH_GOOGLE = (3, 5)
 
 
 def default_file_system(spark: SparkSession) -> str:
@@ -231,17 +234,31 @@ class HadoopFiles:
             scheme = uri.partition(":")[0]
             has_no_file_system = has_java_class(error, "org.apache.hadoop.fs.UnsupportedFileSystemException")
             if has_no_file_system or _lacks_class(error):
-                package = _CONNECTOR_PACKAGES.get(scheme)
+                hint = connector_hint(scheme, self.hadoop_version)
                 raise UnsupportedStorageError(
                     f"Cannot open {self.root}: this Spark has no Hadoop file system for '{scheme}' "
                     f"({error_text(error)}).",
-                    remedy="Add the storage's connector to Spark's classpath"
-                    + (f": {package} in `packages`, in the version of Spark's Hadoop." if package else "."),
+                    remedy=f"Add the storage's connector to Spark's classpath{hint}.",
                 ) from error
             self.raise_typed(error, "open", "the storage")
 
     def _qualified(self, uri: str) -> str:
         return str(self.fs.makeQualified(self.path_of(uri)).toString())
+
+
+def connector_hint(scheme: str, hadoop_version: str) -> str:
+    """Return the end of a sentence that names the package of a storage's connector; empty if it is unknown."""
+    if scheme not in _CONNECTOR_PACKAGES:
+        return ""
+    if scheme == "gs" and parsed_version(hadoop_version) < _MIN_HADOOP_WITH_GOOGLE:
+        return ": com.google.cloud.bigdataoss:gcs-connector, the jar with the classifier `shaded`, in `jars`"
+    return f": {_CONNECTOR_PACKAGES[scheme]}:{hadoop_version} in `packages`"
+
+
+def parsed_version(hadoop_version: str) -> tuple[int, int]:
+    """Return the major and the minor number of a version of Hadoop, such as `3.5.0`."""
+    major, minor = hadoop_version.split(".")[:2]
+    return int(major), int(minor)
 
 
 def is_missing(error: Exception) -> bool:
@@ -274,8 +291,21 @@ def has_java_class(error: Exception, *class_names: str) -> bool:
 def error_text(error: Exception) -> str:
     """Return the Java class and the first line of the message of an error."""
     exception = _java_exception(error)
-    text = str(error if exception is None else exception.toString())
-    return (text.strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    return _first_line(str(error if exception is None else exception.toString())) or type(error).__name__
+
+
+def error_texts(error: Exception) -> list[str]:
+    """Return the Java class and the first line of the message of an error and of its causes."""
+    exception = _java_exception(error)
+    texts: list[str] = []
+    while exception is not None and len(texts) < _MAX_CAUSES:
+        texts.append(_first_line(exception.toString()))
+        exception = exception.getCause()
+    return texts or [error_text(error)]
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[0].rstrip(".")
 
 
 def _java_exception(error: Exception) -> Any:

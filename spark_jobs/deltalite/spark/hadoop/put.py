@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import uuid
 from collections.abc import Callable
 from enum import StrEnum
@@ -25,7 +26,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from deltalite.errors import CommitStateUnknownError, StorageError, UnsupportedStorageError
-from deltalite.spark.hadoop.files import HADOOP_ERRORS, HadoopFiles, error_text, has_java_class
+from deltalite.spark.hadoop.files import (
+    HADOOP_ERRORS,
+    HadoopFiles,
+    error_text,
+    error_texts,
+    has_java_class,
+    parsed_version,
+)
 
 _CONDITIONAL_CREATE = "fs.option.create.conditional.overwrite"
 # Azure's connector reports this capability only for accounts with a hierarchical namespace, where a rename is atomic.
@@ -34,8 +42,8 @@ _ATOMIC_RENAME_CAPABILITY = "fs.capability.etags.preserved.in.rename"
 _MIN_HADOOP_OF_CONDITIONAL_COPY = (3, 5)
 _EXISTS_EXCEPTIONS = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.nio.file.FileAlreadyExistsException")
 _CHANGED_EXCEPTION = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
-# The two protocols of Google's connector report a failed condition with these texts.
-_FAILED_CONDITION_TEXTS = ("412", "FAILED_PRECONDITION", "conditionNotMet")
+# A failed condition in the two protocols of Google's clients. In HTTP, the status follows the name of the Java class.
+_FAILED_CONDITION = re.compile(r"^[\w.$]+: 412\b|FAILED_PRECONDITION")
 _AMAZON_DOMAINS = ("amazonaws.com", "amazonaws.com.cn")
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _HDFS_SCHEMES = frozenset({"hdfs", "webhdfs", "swebhdfs"})
@@ -94,8 +102,7 @@ def _renames_by_conditional_copy(files: HadoopFiles) -> bool:
     """Whether the files are in Azure, and its connector is new enough to rename by copies that replace no file."""
     if files.scheme not in _AZURE_SCHEMES:
         return False
-    major, minor = files.hadoop_version.split(".")[:2]
-    return (int(major), int(minor)) >= _MIN_HADOOP_OF_CONDITIONAL_COPY
+    return parsed_version(files.hadoop_version) >= _MIN_HADOOP_OF_CONDITIONAL_COPY
 
 
 def _enforces_conditions(files: HadoopFiles) -> bool:
@@ -183,12 +190,18 @@ def _create_new(files: HadoopFiles, name: str, data: bytes) -> bool:
         try:
             files.write_and_close(data, files.fs.create(files.path(name), False))
         except HADOOP_ERRORS as error:
-            answer = error_text(error).replace(name.rpartition("/")[2], "")  # the file name may contain these digits
-            is_refused = any(text in answer for text in _FAILED_CONDITION_TEXTS)
-            if has_java_class(error, *_EXISTS_EXCEPTIONS) or is_refused:
+            if has_java_class(error, *_EXISTS_EXCEPTIONS) or _is_failed_condition(error):
                 return False
             raise
         return True
+
+
+def _is_failed_condition(error: Exception) -> bool:
+    """Whether Google Cloud Storage rejected the condition of an upload.
+
+    The connectors report an error of the upload's end as "Upload failed", and only its cause tells the reason.
+    """
+    return any(_FAILED_CONDITION.search(text) for text in error_texts(error))
 
 
 def _rename_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> bool:
