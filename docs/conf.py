@@ -28,6 +28,7 @@ CONTENTS = {
         "how-to/run-on-kubernetes",
         "how-to/use-s3",
         "how-to/use-azure",
+        "how-to/use-google",
         "how-to/alert",
         "how-to/migrate",
     ],

@@ -101,7 +101,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     }
     as_in_production = pytestconfig.getoption("--generated-code") or pytestconfig.getoption("--campaign")
     settings |= WITH_GENERATED_CODE if as_in_production else WITHOUT_GENERATED_CODE
-    if connectors := sorted(str(jar) for part in ("s3a", "abfs") for jar in CHECKOUT.glob(f".hadoop/{part}/*.jar")):
+    folders = (".hadoop/s3a", ".hadoop/abfs", ".object_stores/fake_gcs_server")
+    if connectors := sorted(str(jar) for folder in folders for jar in CHECKOUT.glob(f"{folder}/*.jar")):
         settings["spark.driver.extraClassPath"] = os.pathsep.join(connectors)
     builder = SparkSession.builder.master("local[2]").appName("deltalite-tests")
     for key, value in settings.items():

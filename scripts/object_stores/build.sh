@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the object stores for tests into .object_stores/: SeaweedFS from the Go proxy, and Azurite from the npm registry.
+# Builds the object stores for tests into .object_stores/: SeaweedFS and fake-gcs-server from the Go proxy, with the jar of
+# Google's connector from Maven, and Azurite from the npm registry.
 # The first build takes about ten minutes on two cores, 3 GB of memory and 3 GB of disk. If a tool is missing, the script
 # prints its name and succeeds. The tests on this store are then skipped.
 set -euo pipefail
@@ -33,5 +34,12 @@ build_azurite() {
     (cd "$2" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
 }
 
+build_fake_gcs_server() {
+    (cd "$1" && CGO_ENABLED=0 nice -n 19 go build -p 2 -trimpath -ldflags "-s -w" -o "$2/fake-gcs-server" \
+        github.com/fsouza/fake-gcs-server)
+    mvn --quiet --batch-mode --file "$1/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$2" </dev/null
+}
+
 build seaweedfs go
+build fake_gcs_server go
 build azurite npm

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.google_storage import fake_gcs_server
 from tests.support.http_proxy import HttpProxy, http_proxy
 from tests.support.object_stores import azurite, seaweedfs
 from tests.support.remote import hadoop_jars, hdfs_cluster, s3_server
@@ -49,6 +50,13 @@ def azurite_server(tmp_path_factory):
         yield container
 
 
+@pytest.fixture(scope="session")
+def google_server(tmp_path_factory):
+    """A bucket of fake-gcs-server, an emulator of Google Cloud Storage."""
+    with fake_gcs_server(tmp_path_factory.mktemp("google")) as storage:
+        yield storage
+
+
 SERVERS = ["seaweedfs_server", "azurite_server"]
 
 
@@ -58,7 +66,7 @@ def bucket(request, spark):
     return new_bucket(request, spark)
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=[*SERVERS, "google_server"])
 def real_bucket(request, spark):
     """A new bucket on each real object store, for which Spark is configured."""
     return new_bucket(request, spark)

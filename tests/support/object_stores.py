@@ -25,7 +25,7 @@ BUILT = CHECKOUT / ".object_stores"
 _START_TIMEOUT_SECONDS = 120
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
     """The path of a built program. Skips or fails the test if it is missing."""
     path = BUILT / name
     if not path.exists():
@@ -34,7 +34,7 @@ def _program(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server. Its output goes to the file `log` in the folder."""
     with (folder / "log").open("w") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:
         try:
@@ -43,7 +43,7 @@ def _running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[byte
             process.kill()
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], folder: Path, attempt: Any) -> None:
+def wait_until_ready(process: subprocess.Popen[bytes], folder: Path, attempt: Any) -> None:
     """Repeat `attempt` until it raises no error."""
     deadline = time.monotonic() + _START_TIMEOUT_SECONDS
     while True:
@@ -61,7 +61,7 @@ def seaweedfs(folder: Path) -> Iterator[S3]:
     """Run SeaweedFS: master, volume server, filer and S3 gateway, with an empty bucket."""
     parts = ("master", "volume", "filer", "s3")
     ports = free_ports(2 * len(parts))
-    command = [_program("seaweedfs/weed"), "-logtostderr", "server", "-dir", str(folder), "-ip", "127.0.0.1"]
+    command = [program("seaweedfs/weed"), "-logtostderr", "server", "-dir", str(folder), "-ip", "127.0.0.1"]
     command += ["-ip.bind", "127.0.0.1", "-filer", "-s3", "-master.telemetry=false", "-volume.max", "200"]
     command += ["-master.volumeSizeLimitMB", "64", "-master.electionTimeout", "1s", "-s3.config", str(folder / "keys")]
     for part, port, grpc_port in zip(parts, ports[::2], ports[1::2], strict=True):
@@ -70,8 +70,8 @@ def seaweedfs(folder: Path) -> Iterator[S3]:
     credentials = [{"accessKey": s3.key, "secretKey": s3.secret}]
     identity = {"name": "lake", "credentials": credentials, "actions": ["Admin", "Read", "Write", "List", "Tagging"]}
     (folder / "keys").write_text(json.dumps({"identities": [identity]}))
-    with _running(command, folder) as process:
-        _wait_until_ready(process, folder, lambda: s3.client.create_bucket(Bucket=s3.bucket))
+    with running(command, folder) as process:
+        wait_until_ready(process, folder, lambda: s3.client.create_bucket(Bucket=s3.bucket))
         yield s3
 
 
@@ -179,10 +179,10 @@ class Azure:
 def azurite(folder: Path) -> Iterator[Azure]:
     """Run Azurite's Blob Storage, with an empty container."""
     (port,) = free_ports(1)
-    command = ["node", _program("azurite/node_modules/azurite/dist/src/blob/main.js"), "--location", str(folder)]
+    command = ["node", program("azurite/node_modules/azurite/dist/src/blob/main.js"), "--location", str(folder)]
     command += ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--silent", "--disableTelemetry"]
     command += ["--skipApiVersionCheck"]
     container = Azure(port=port)
-    with _running(command, folder) as process:
-        _wait_until_ready(process, folder, container.make_bucket)
+    with running(command, folder) as process:
+        wait_until_ready(process, folder, container.make_bucket)
         yield container

@@ -1,0 +1,109 @@
+"""Google Cloud Storage for tests: fake-gcs-server, which `scripts/object_stores/build.sh` builds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import urllib.request
+import uuid
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.support.object_stores import program, running, wait_until_ready
+from tests.support.ports import free_ports
+from tests.support.remote import BUCKET
+
+# Otherwise gcsfs asks for the kind of each bucket by gRPC, which the emulator does not speak.
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoogleStorage:
+    """A bucket in the emulator. It enforces conditions on the generation of an object, and checks no credentials."""
+
+    port: int
+    bucket: str = BUCKET
+
+    @property
+    def endpoint(self) -> str:
+        """The address of the server."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def spark_root(self) -> str:
+        """The bucket's address for Spark and workers."""
+        return f"gs://{self.bucket}"
+
+    worker_root = spark_root
+
+    @property
+    def fsspec_options(self) -> dict[str, Any]:
+        """Options for `gcsfs`."""
+        return {"token": "anon", "endpoint_url": self.endpoint, "project": "lake"}
+
+    @property
+    def bucket_options(self) -> dict[str, str]:
+        """Options for Google's connector. They hold for all buckets.
+
+        Hadoop 3.5 selects its own connector and gives it sizes such as `64m`, which Google's connector cannot parse.
+        The emulator has no request that moves an object.
+        """
+        mebibyte = 1024 * 1024
+        sizes = {
+            "fs.gs.block.size": 64 * mebibyte,
+            "fs.gs.rewrite.max.chunk.size": 512 * mebibyte,
+            "fs.gs.outputstream.buffer.size": 8 * mebibyte,
+            "fs.gs.inputstream.inplace.seek.limit": 8 * mebibyte,
+            "fs.gs.inputstream.min.range.request.size": 2 * mebibyte,
+        }
+        return {key: str(size_bytes) for key, size_bytes in sizes.items()} | {
+            "fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+            "fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
+            "fs.gs.storage.root.url": f"{self.endpoint}/",
+            "fs.gs.client.type": "HTTP_API_CLIENT",
+            "fs.gs.auth.type": "UNAUTHENTICATED",
+            "fs.gs.project.id": "lake",
+            "fs.gs.operation.move.enable": "false",
+        }
+
+    def with_new_bucket(self) -> GoogleStorage:
+        """Create a bucket with a unique name."""
+        storage = replace(self, bucket=f"lake-{uuid.uuid4()}")
+        storage.make_bucket()
+        return storage
+
+    def make_bucket(self) -> None:
+        """Create the bucket."""
+        body = json.dumps({"name": self.bucket}).encode()
+        self._post("/storage/v1/b?project=lake", body, "application/json")
+
+    def put_objects(self, contents: Mapping[str, bytes]) -> None:
+        """Put many objects by their names, sixteen at a time."""
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(self._put_object, contents.items()))
+
+    def _put_object(self, item: tuple[str, bytes]) -> None:
+        query = urlencode({"uploadType": "media", "name": item[0]})
+        self._post(f"/upload/storage/v1/b/{self.bucket}/o?{query}", item[1], "application/octet-stream")
+
+    def _post(self, path: str, body: bytes, content_type: str) -> None:
+        request = urllib.request.Request(self.endpoint + path, body, {"Content-Type": content_type})
+        urllib.request.urlopen(request).close()
+
+
+@contextlib.contextmanager
+def fake_gcs_server(folder: Path) -> Iterator[GoogleStorage]:
+    """Run the emulator, which keeps its objects in memory, with an empty bucket."""
+    (port,) = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    command = [program("fake_gcs_server/fake-gcs-server"), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
+    command += ["-public-host", address, "-backend", "memory", "-log-level", "warn"]
+    storage = GoogleStorage(port=port)
+    with running(command, folder) as process:
+        wait_until_ready(process, folder, storage.make_bucket)
+        yield storage
