@@ -19,7 +19,7 @@ from deltalite.errors import CorruptDataFileError, SourceError, TableNotFoundErr
 from deltalite.requests import Source
 from deltalite.snapshot import Snapshot
 from deltalite.spark.runtime.session import settings
-from deltalite.spark.scan import frame as scan_module
+from deltalite.spark.scan import relation_files
 from deltalite.spark.scan.native_relation import NativeRelationError, native_relation
 from deltalite.storage.opening import open_store
 from tests.support.tables import (
@@ -250,7 +250,7 @@ def test_data_files_with_hidden_names_are_rejected_if_sparks_internals_have_chan
     def raise_native_relation_error(*_arguments, **_options):
         raise NativeRelationError("changed")
 
-    monkeypatch.setattr(scan_module, "native_relation", raise_native_relation_error)
+    monkeypatch.setattr(relation_files, "native_relation", raise_native_relation_error)
     table = tmp_path / "t"
     write_foreign_table(table, schema_json(("id", "long")), [write_data_file(table, "_part-1.parquet", id=[1])])
     with pytest.raises(CorruptDataFileError, match="_part-1"):
