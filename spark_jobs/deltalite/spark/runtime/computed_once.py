@@ -9,18 +9,10 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error
+from deltalite.spark.runtime.errors import computing_rows
 
 
 def compute_once(rows: DataFrame) -> DataFrame:
-    """Compute the rows now, and return the computed rows.
-
-    Raises:
-        SourceError: a row cannot be computed, or a file of the input cannot be read.
-    """
-    try:
+    """Compute the rows now, and return the computed rows. Raises the errors of `computing_rows`."""
+    with computing_rows():
         return rows.localCheckpoint()
-    except SPARK_ERRORS as error:
-        if (typed_error := data_error(error)) is None:
-            raise
-        raise typed_error from error

@@ -61,9 +61,9 @@ def first_line(error: Exception) -> str:
 def data_error(error: Exception) -> DeltaLiteError | None:
     """Return the typed error for input that cannot be computed or read, or None for any other error."""
     text = _with_causes(error)
-    if missing := _NO_SUCH_FILE_PATTERN.search(text):
+    if missing_file := _NO_SUCH_FILE_PATTERN.search(text):
         return SourceNotFoundError(
-            f"Nothing was written: a file of the input is missing. {missing[0]}",
+            f"Nothing was written: a file of the input is missing. {missing_file[0]}",
             remedy="Run the task again if the file was replaced during the read. VACUUM deletes files of old versions.",
         )
     if problem := _permanent_read_failure(error):
@@ -106,7 +106,12 @@ def computing(parameter: str, text: str) -> Iterator[None]:
 
 @contextmanager
 def computing_rows() -> Iterator[None]:
-    """Convert the permanent errors of a query that computes rows to write (`data_error`)."""
+    """Convert the error of a query that computes rows, if the query or its input causes the error (`data_error`).
+
+    Raises:
+        SourceError: a row cannot be computed, or a file of the input cannot be read.
+        InvalidRequestError: the query is wrong.
+    """
     try:
         yield
     except SPARK_ERRORS as error:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.protocol.identity_columns import IdentityColumn
 from deltalite.spark.columns.names import column_named
-from deltalite.spark.runtime.errors import SPARK_ERRORS, data_error
+from deltalite.spark.runtime.errors import computing_rows
 
 # The lower 33 bits of `monotonically_increasing_id` are the number of a row in its partition.
 _ROW_NUMBER_MASK = (1 << 33) - 1
@@ -47,12 +47,8 @@ def fill_identities(rows: DataFrame, columns: Sequence[IdentityColumn]) -> Itera
 
 def _counts_of_partitions(rows: DataFrame) -> list[int]:
     """Return the number of rows in each partition."""
-    try:
+    with computing_rows():
         counts = rows.groupBy(F.spark_partition_id().alias("partition")).count().collect()
-    except SPARK_ERRORS as error:
-        if (typed_error := data_error(error)) is None:
-            raise
-        raise typed_error from error
     by_partition = {row[0]: row[1] for row in counts}
     return [by_partition.get(partition, 0) for partition in range(max(by_partition, default=-1) + 1)]
 
