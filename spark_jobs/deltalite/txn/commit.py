@@ -102,7 +102,7 @@ def _put_until_settled(
 ) -> tuple[Committed | CommittedByAnotherAttempt, Proposal | None]:
     """Put the commit until it succeeds or fails for good.
 
-    Returns the outcome, and the proposal in its committed form. The latter is None if another attempt has committed.
+    Returns the outcome, and the proposal in its committed form. The proposal is None if another attempt has committed.
     """
     txn_id = str(uuid.uuid4())
     version = proposal.base.version + 1
@@ -193,7 +193,7 @@ def _check_version_below(store: LogStore, version: int) -> None:
     try:
         if _has_version(store, version - 1):
             return
-    except StorageError:  # the put succeeded, and nothing shows that it is invalid
+    except StorageError:  # the put succeeded, and the failed check does not show that the commit is invalid
         return
     store.delete(commit_name(version))
     raise ConcurrentWriteException(

@@ -60,7 +60,7 @@ def earliest_ms(store: LogStore, proposal: Proposal, below: Winner | None) -> in
 
 
 def metadata_to_commit(proposal: Proposal, version: int, timestamp_ms: int) -> Metadata | None:
-    """Return the metadata that the commit sets, None if it sets none.
+    """Return the metadata that the commit sets, None if the commit leaves the metadata as it is.
 
     If the commit enables in-commit timestamps, the metadata has the enablement properties.
     """

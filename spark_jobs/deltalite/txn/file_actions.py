@@ -1,4 +1,4 @@
-"""File actions that are created during iteration, so that a commit of a million files holds columns and no objects."""
+"""File actions that are created during iteration, so that a commit of a million files holds Arrow columns."""
 
 from __future__ import annotations
 

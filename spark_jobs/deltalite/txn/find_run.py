@@ -47,8 +47,8 @@ class RunCommit:
     """A commit with the app id of a run: its provenance and the paths of its added files, as in the log.
 
     - `changes_rows`: whether the commit added or removed rows. Every run commits its transaction, even without rows.
-    - `changed_partitions`: the distinct partition values of the files that change rows, at most one more than a result
-      may name.
+    - `changed_partitions`: the distinct partition values of the files that change rows. The list ends at
+      `MAX_PARTITIONS` + 1 items, because a result does not name so many.
     - `metadata`: the metadata that the commit sets, if any.
     """
 
@@ -72,9 +72,9 @@ def find_run_commit(store: LogStore, app_id: str, *, at_or_below: int) -> RunCom
 
 
 def run_commits(store: LogStore, app_id: str, *, at_or_below: int) -> Iterator[RunCommit]:
-    """Yield the commits of `app_id` up to a version that the log still holds, newest first.
+    """Yield the commits of `app_id` that the log still holds, up to the version `at_or_below`, newest first.
 
-    Versions that the listing does not show yet are read by name, because the caller knows that they exist.
+    The listing may not show the newest versions yet. They are read by name, because the caller knows that they exist.
     """
     sizes = {version: file.size_bytes for version, file in list_log(store, 0).commits.items()}
     unlisted = range(max(sizes, default=-1) + 1, at_or_below + 1)

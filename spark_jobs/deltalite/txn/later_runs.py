@@ -48,8 +48,8 @@ class LaterRuns:
 
     - `runs`: the newest later runs that may have touched the same rows, a few at most.
     - `has_committed_before`: this run has committed before, so this is a rerun.
-    - `unreadable_app_ids`: app ids of the same task with commits that are no longer in the log, and may belong to later
-      runs.
+    - `unreadable_app_ids`: app ids of the same task that may belong to later runs. The log no longer holds their
+      commits.
     """
 
     runs: tuple[LaterRun, ...] = ()
@@ -60,25 +60,25 @@ class LaterRuns:
 def later_runs(base: Snapshot, identity: RunIdentity, reads: ReadSet) -> LaterRuns:
     """Return the later runs that committed after this run's last commit, up to the version of `base`."""
     current = RunProvenance.from_values(identity.provenance)
-    start = _ordering_time(current)
-    if start is None:
+    ordering_time = _ordering_time(current)
+    if ordering_time is None:
         return LaterRuns()
-    return _Search(base, identity, current, start, reads).result
+    return _Search(base, identity, current, ordering_time, reads).result
 
 
 class _Search:
     """One search through the log of a snapshot."""
 
     def __init__(
-        self, base: Snapshot, identity: RunIdentity, current: RunProvenance, start: datetime, reads: ReadSet
+        self, base: Snapshot, identity: RunIdentity, current: RunProvenance, ordering_time: datetime, reads: ReadSet
     ) -> None:
         self._base = base
         self._identity = identity
         self._current = current
-        self._start = start
+        self._ordering_time = ordering_time
         self._reads = reads
         # A later run commits after the end of its data interval, so it cannot commit before the end of this interval.
-        end = parse_time(current.data_interval_end) or start
+        end = parse_time(current.data_interval_end) or ordering_time
         self._earliest_ms = int(end.timestamp() * 1000) - _SKEW_MS
 
     @property
@@ -173,7 +173,7 @@ class _Search:
         if not has_same_key and run.task_id != current.task_id:
             return False
         ordering_time = _ordering_time(run)
-        return ordering_time is not None and ordering_time > self._start
+        return ordering_time is not None and ordering_time > self._ordering_time
 
     def _may_share_rows(self, version: int) -> bool:
         data = self._base.store.read(commit_name(version))

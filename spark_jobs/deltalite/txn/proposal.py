@@ -27,7 +27,10 @@ class RowTest(Protocol):
     """A test that an operation applied to the table's rows, such as `columnar.skipping.files.FileTest`."""
 
     def may_match(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
-        """Whether a file with these partition values and statistics may hold a matching row; False is certain."""
+        """Whether a file with these partition values and statistics may hold a matching row.
+
+        False means that the file holds no matching row.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +101,7 @@ class Proposal:
 
     - `row_level`: whether the operation decided on each row independently, so that removed rows of the same file would
       not change its effect on the other rows. This is true for some DELETE and UPDATE operations. It is never true for
-      a MERGE, because a source row may match one row or another.
+      a MERGE, because the effect of a source row depends on all target rows that it matches.
     - `revives_files`: whether the commit adds removed files again, which a vacuum may delete.
     - `keeps_row_ids`: whether rows that the commit updates or copies keep their row ids.
     - `protects_checkpoints`: whether the commit protects the checkpoints before its version, because it drops a table

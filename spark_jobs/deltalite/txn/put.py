@@ -50,7 +50,7 @@ def put_commit(store: LogStore, version: int, data: bytes, *, pause: Callable[[f
     if isinstance(content, bytes):
         return content
     observation = "storage does not show it" if content is None else f"it could not be read ({content.problem})"
-    if is_taken:  # perhaps by this run: a storage client may send a put twice, and the first one rejects the second
+    if is_taken:  # perhaps by this run: if a storage client sends a put twice, storage rejects the second one
         raise _unknown_state_error(
             f"Could not find out whether this run committed version {version} of {store.root}: the version exists, and "
             f"{observation}."

@@ -2,9 +2,13 @@
 
 A retry is the same task of the same DAG run in the same generation, and resumes the commit. Any other run with this app
 id is a clear, another run under the same idempotency key, or a DAG run that was deleted and created again. It may only
-resume a commit of the same request. If the request differs, `on_rerun` decides. With `write` the run does its work.
-With `replace` it does too, unless the app id names the position of a mapped task. In all other cases the run fails,
-because the commit did not do this request. The functions here do no I/O. Protocol: Transaction Identifiers.
+resume a commit of the same request. If the request differs, `on_rerun` decides:
+
+- With `write` the run does its work.
+- With `replace` the run does its work, unless the app id names the position of a mapped task.
+- In all other cases the run fails, because the commit did not do this request.
+
+The functions here do no I/O. Protocol: Transaction Identifiers.
 """
 
 from __future__ import annotations

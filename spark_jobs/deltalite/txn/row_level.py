@@ -166,7 +166,7 @@ def _without_soft_deletions(winner: Winner, deletions: Iterable[_SoftDeletion]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OtherActions:
-    """The actions without those with a key in `excluded_keys`. Each iteration filters `actions` again."""
+    """The actions whose keys are not in `excluded_keys`. Each iteration filters `actions` again."""
 
     actions: Iterable[Action]
     excluded_keys: frozenset[tuple[str, str]]

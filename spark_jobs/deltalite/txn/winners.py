@@ -320,8 +320,8 @@ def _judge_removes(proposal: Proposal, winner: Winner) -> ConcurrentModification
 
 def _follow_moved_rows(reads: ReadSet, winner: Winner) -> ReadSet:
     """Return the read set, extended by the files to which the winner moved rows that the operation read."""
-    moved_to = (a for a in winner.adds if not a.data_change)
-    return replace(reads, keys=reads.keys | {file_key(a.path, a.deletion_vector) for a in moved_to})
+    new_files = (a for a in winner.adds if not a.data_change)
+    return replace(reads, keys=reads.keys | {file_key(a.path, a.deletion_vector) for a in new_files})
 
 
 def _text_of_rows(added: AddFile) -> str:
