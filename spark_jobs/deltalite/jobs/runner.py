@@ -2,6 +2,7 @@
 
 The request is a JSON file. Its path is the only argument. In cluster modes Spark ships the file, and the argument is
 only its name.
+
 The job prints marker lines with the nonce of the request to stdout: first its application, then its result or error.
 The process ends with the exit code of the error, so the operator need not parse text. After the command has returned,
 no error fails the job. On SIGTERM the job removes its uncommitted files. The log of the job shows no secret of the
@@ -30,7 +31,7 @@ from deltalite.results import (
     result_marker,
     started_marker,
 )
-from deltalite.spark.hadoop.opening import check_means_one_file_system
+from deltalite.spark.hadoop.opening import check_address_is_unambiguous
 from deltalite.spark.runtime.session import open_session, shipped_file
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def run(
         context = spark.sparkContext
         _print_marker(started_marker(JobStarted(application_id=context.applicationId, ui_url=context.uiWebUrl), nonce))
         request = parse(request_json)
-        check_means_one_file_system(spark, request.table)
+        check_address_is_unambiguous(spark, request.table)
         result = command(spark, request)
     except Exception as error:  # noqa: BLE001  every error must end in a marker and an exit code
         return _report_failure(error, nonce, secrets)

@@ -1,6 +1,6 @@
 """Starts a job, if the Python of the driver can run it.
 
-The Python of a cluster is not that of the worker. This module and its imports run in Python 3.9 or later. A driver
+A cluster may have another Python than the worker. This module and its imports run in Python 3.9 or later. A driver
 whose Python is too old for the job, or lacks pyarrow, can therefore report this error.
 """
 
@@ -41,8 +41,8 @@ def problem_of_python(version: tuple[int, ...], is_installed: Callable[[str], bo
     python = f"The Python of the driver ({platform.python_version()}, {sys.executable}, host {platform.node()})"
     if version < _OLDEST_PYTHON:
         return f"{python} is too old: jobs need Python {'.'.join(map(str, _OLDEST_PYTHON))} or later."
-    missing = [package for package in _PACKAGES if not is_installed(package)]
-    return f"{python} lacks the package {', '.join(missing)}." if missing else None
+    missing_packages = [package for package in _PACKAGES if not is_installed(package)]
+    return f"{python} lacks the package {', '.join(missing_packages)}." if missing_packages else None
 
 
 def _report(problem: str, arguments: list[str]) -> int:

@@ -3,7 +3,7 @@
 A conversion that can never work (a date to a number, a struct with unknown members) is refused before a row is read.
 Some conversions work for some values only: a BIGINT to an INT, a decimal with more digits, a timestamp to a date.
 Spark casts such a value to the type of the column and back. The operation fails if the result differs from the value.
-So no value is truncated or rounded silently. A text is converted if it loses nothing (`text_values`).
+So no value is truncated or rounded silently. A text is converted if the conversion loses nothing (`text_values`).
 delta-spark: store assignment, which rounds decimals.
 """
 
@@ -123,9 +123,9 @@ def _refuse_lost_values(value: Column, converted: Column, from_type: DataType, t
 def _struct_value(
     value: Column, from_type: StructType, to_type: StructType, path: str, *, fills_missing: bool
 ) -> Column:
-    unknown = [f.name for f in from_type if to_type.find(f.name) is None]
-    missing = [f.name for f in to_type if from_type.find(f.name) is None]
-    if unknown or (missing and not fills_missing):
+    has_unknown_members = any(to_type.find(f.name) is None for f in from_type)
+    lacks_members = any(from_type.find(f.name) is None for f in to_type)
+    if has_unknown_members or (lacks_members and not fills_missing):
         raise SchemaMismatchError(
             f"The column '{path}' has the members {', '.join(to_type.names)}, but its value has the members "
             f"{', '.join(from_type.names)}.",

@@ -1,4 +1,4 @@
-"""Conversion of a text to another simple type, if it loses nothing.
+"""Conversion of a text to another simple type, if the conversion loses nothing.
 
 UPDATE and MERGE accept a text for a number, a decimal, a boolean, a date, a time or bytes, as delta-spark does under
 ANSI store assignment. delta-spark rounds and cuts such texts. Here a text does not convert if it would lose digits, a

@@ -145,7 +145,7 @@ class Expressions:
 
 
 def means_all_columns(spark: SparkSession, text: str) -> bool:
-    """Whether an expression holds a `*` for the columns of the rows. `s.*` for the members of a struct is not one."""
+    """Whether an expression holds a `*` for the columns of the rows. The members of a struct, `s.*`, do not count."""
     session: Any = spark
     parsed = session._jsparkSession.sessionState().sqlParser().parseExpression(text)
     stars = [n for n in nodes_of(parsed) if "UnresolvedStar" in kind_of(n)]
@@ -159,7 +159,7 @@ def _is_of_rows(qualifier: Any) -> bool:
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Return an empty frame with these columns. The optimizer does not know that it is empty.
+    """Return an empty frame with these columns. The optimizer does not know that the frame is empty.
 
     Columns of the type char(n) keep this type in their metadata, so that Spark pads the other text of a comparison.
     """

@@ -192,7 +192,7 @@ class HadoopFiles:
     def file_context(self) -> Any:
         """The `FileContext` of the root. Its rename has an option to overwrite.
 
-        `Snapshot.files` says why this is not a `cached_property`.
+        This is not a `cached_property`, because Python 3.11 uses one lock for all instances (see `Snapshot.files`).
         """
         if self._file_context is None:
             contexts = java_class(self.jvm, "org.apache.hadoop.fs.FileContext")

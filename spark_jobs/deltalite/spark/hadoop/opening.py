@@ -29,7 +29,7 @@ def source_store(spark: SparkSession, address: str) -> LogStore:
         InvalidTableAddressError: the address cannot be parsed, or is ambiguous.
         UnsupportedStorageError: this Spark has no file system for its scheme.
     """
-    check_means_one_file_system(spark, address)
+    check_address_is_unambiguous(spark, address)
     return readable_store(spark, address)
 
 
@@ -55,7 +55,7 @@ def _open_store(spark: SparkSession, address: str, *, single_writer: bool) -> Lo
     return HadoopLogStore(spark, location.path, single_writer=single_writer)
 
 
-def check_means_one_file_system(spark: SparkSession, address: str) -> None:
+def check_address_is_unambiguous(spark: SparkSession, address: str) -> None:
     """Reject a local address without a scheme if Spark looks for such paths in another file system.
 
     Raises:

@@ -91,7 +91,10 @@ class HadoopLogStore:
 
     @property
     def _put_method(self) -> PutMethod:
-        """The put-if-absent method, selected once. `Snapshot.files` says why this is not a `cached_property`."""
+        """The put-if-absent method, selected once.
+
+        This is not a `cached_property`, because Python 3.11 uses one lock for all instances (see `Snapshot.files`).
+        """
         if self._selected_method is None:
             self._selected_method = put_method_of(self.files, single_writer=self._single_writer)
         return self._selected_method

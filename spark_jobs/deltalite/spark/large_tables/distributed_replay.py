@@ -212,13 +212,13 @@ def canonical_path(path: Column) -> Column:
 
 
 def _normalized(path: Column) -> Column:
-    """Return a column of paths in normal form, as `protocol.paths` makes it. Their host is not `localhost`."""
+    """Return a column of paths in normal form, as `protocol.paths` makes it. No path may have the host `localhost`."""
     prefix = F.regexp_extract(path, SCHEME_AND_AUTHORITY.pattern, 0)
     path_part = F.substr(path, F.length(prefix) + 1)
-    no_segments = F.struct(F.array().cast("array<string>").alias("segments"), F.lit(False).alias("ends_open"))
+    no_segments = F.struct(F.array().cast("array<string>").alias("segments"), F.lit(False).alias("ends_with_slash"))
     state = F.aggregate(F.split(path_part, "/"), no_segments, _with_segment)
     joined = F.array_join(state["segments"], "/")
-    normal = F.concat(joined, F.when(state["ends_open"] & (joined != ""), "/").otherwise(""))
+    normal = F.concat(joined, F.when(state["ends_with_slash"] & (joined != ""), "/").otherwise(""))
     scheme_pattern = f"^{SCHEME.pattern}"
     dot_prefix = F.when(normal.rlike(scheme_pattern) & ~path.rlike(scheme_pattern), "./").otherwise("")
     return F.when(path_part.startswith("/"), F.concat(prefix, F.lit("/"), normal)).otherwise(
@@ -227,7 +227,7 @@ def _normalized(path: Column) -> Column:
 
 
 def _with_segment(state: Column, segment: Column) -> Column:
-    """Return the state of `_normalized` (`segments`, `ends_open`) after the next segment of the path."""
+    """Return the state of `_normalized` (`segments`, `ends_with_slash`) after the next segment of the path."""
     segments, is_up = state["segments"], segment == ".."
     leaves_root = is_up & (F.coalesce(F.try_element_at(segments, F.lit(-1)), F.lit("..")) == "..")
     new_segments = (
@@ -235,7 +235,9 @@ def _with_segment(state: Column, segment: Column) -> Column:
         .when(is_up & ~leaves_root, F.slice(segments, 1, F.size(segments) - 1))
         .otherwise(F.array_append(segments, segment))
     )
-    return F.struct(new_segments.alias("segments"), (segment.isin("", "..", ".") & ~leaves_root).alias("ends_open"))
+    return F.struct(
+        new_segments.alias("segments"), (segment.isin("", "..", ".") & ~leaves_root).alias("ends_with_slash")
+    )
 
 
 def deletion_vector_id(vector: Column) -> Column:

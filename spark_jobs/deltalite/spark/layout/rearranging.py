@@ -40,13 +40,13 @@ class BinJob:
 
 def jobs_for(sizes: Sequence[int]) -> list[BinJob]:
     """Return the jobs for bins of these sizes (bytes)."""
-    small = [number for number, size in enumerate(sizes) if size < _LARGE_BIN_BYTES]
-    if len(small) <= _MAX_SEPARATE_SMALL_BINS:
-        small = []
-    large = sorted(set(range(len(sizes))) - set(small))
-    groups = (tuple(large[start : start + _MAX_BRANCHES]) for start in range(0, len(large), _MAX_BRANCHES))
+    small_bins = [number for number, size in enumerate(sizes) if size < _LARGE_BIN_BYTES]
+    if len(small_bins) <= _MAX_SEPARATE_SMALL_BINS:
+        small_bins = []
+    large_bins = sorted(set(range(len(sizes))) - set(small_bins))
+    groups = (tuple(large_bins[start : start + _MAX_BRANCHES]) for start in range(0, len(large_bins), _MAX_BRANCHES))
     jobs = [BinJob(bins=group, shuffles=False) for group in groups]
-    return [*jobs, BinJob(bins=tuple(small), shuffles=True)] if small else jobs
+    return [*jobs, BinJob(bins=tuple(small_bins), shuffles=True)] if small_bins else jobs
 
 
 def gathered_bins(

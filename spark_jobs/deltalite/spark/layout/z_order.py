@@ -8,7 +8,7 @@
 
 A binary search with steps in Spark SQL finds the numbers, so executors run no Python. All cubes are one job. The steps
 are SQL text, because the driver would call the JVM several times for each operator of a `Column`.
-delta-spark: MultiDimClustering, which adds a Catalyst expression for it.
+delta-spark: MultiDimClustering, which adds a Catalyst expression for the interleaved bits.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class _Order:
         )
 
     def hash_fraction(self) -> Column:
-        """Return a hash of the row from 0 to 1, so that a task that runs again sends the row to the same file."""
+        """Return a hash of the row, from 0 to 1. A Spark task that runs again then sends the row to the same file."""
         hash_count = 2**_RANDOM_BITS
         row_hash = F.xxhash64(*map(column_named, self._hashed_columns))
         fraction: Column = F.pmod(row_hash, F.lit(hash_count)) / hash_count
@@ -214,7 +214,8 @@ class _Order:
 
     def _on_z(self, rows: DataFrame) -> DataFrame:
         place = "0L"
-        # First the highest bit of each column, then the next bit of each. The bits of the first column weigh most.
+        # The place takes the highest bit of each column first, then the next bit of each column. Of the bits in the
+        # same position, the bit of the first column comes first.
         for bit in reversed(range(self._bits)):
             place = self._with_bits(place, bit)
         return rows.withColumn(self.place, F.expr(place))

@@ -15,7 +15,7 @@ from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import SOURCE, TARGET, column_named
 from deltalite.spark.merge.matching import Matches, MergeRows
 from deltalite.spark.row_changes.joining import Size, broadcast_if_small, one_partition_if_small
-from deltalite.spark.row_changes.row_actions import action_number, of_target
+from deltalite.spark.row_changes.row_actions import action_number, target_column
 from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowColumns, new_row
 
 
@@ -34,7 +34,7 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
     joined = rows.alias(TARGET).join(pairs, _is_same_row(columns), "left")
     action, pair_action = column_named(columns.action), column_named(columns.pair_action)
     with_pairs = joined.select(
-        *[of_target(name) for name in (*base_schema.names, *row_id_names(merge.row_ids))],
+        *[target_column(name) for name in (*base_schema.names, *row_id_names(merge.row_ids))],
         *map(column_named, (columns.file, columns.row, columns.pair_file, columns.pair_action)),
         new_row(pair_action, matched, schema).alias(columns.pair_new),
     )
@@ -45,7 +45,7 @@ def merged_rows(rows: DataFrame, matches: Matches, merge: MergeRows) -> ChangedR
     )
     new_values = F.coalesce(column_named(columns.pair_new), new_row(action, not_matched_by_source, schema))
     frame = with_actions.select(
-        *conform_columns(base_schema, schema, of_target),
+        *conform_columns(base_schema, schema, target_column),
         *map(column_named, row_id_names(merge.row_ids)),
         column_named(columns.file),
         column_named(columns.row),

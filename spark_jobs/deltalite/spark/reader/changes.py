@@ -171,10 +171,10 @@ def _rows(
 
 def _selection(store: LogStore, file: ChangedFile) -> RowSelection | None:
     """Return the changed rows of a file, or None for all rows."""
-    deleted = None if file.deletion_vector is None else vector_positions(store, file.deletion_vector)
+    deleted_rows = None if file.deletion_vector is None else vector_positions(store, file.deletion_vector)
     if file.only_rows_vector is None:
-        return None if deleted is None or not len(deleted) else RowSelection(positions=deleted)
-    changed = vector_positions(store, file.only_rows_vector)
-    if deleted is not None:
-        changed = changed.filter(pc.invert(pc.is_in(changed, value_set=deleted)))
-    return RowSelection(positions=changed, only_these=True)
+        return None if deleted_rows is None or not len(deleted_rows) else RowSelection(positions=deleted_rows)
+    changed_rows = vector_positions(store, file.only_rows_vector)
+    if deleted_rows is not None:
+        changed_rows = changed_rows.filter(pc.invert(pc.is_in(changed_rows, value_set=deleted_rows)))
+    return RowSelection(positions=changed_rows, only_these=True)

@@ -44,8 +44,8 @@ def read(
         spark: the session.
         path: the table's address, which may end with a version such as `@v3`.
         version_as_of: the version; by default the newest.
-        timestamp_as_of: the time of the version: the last version that was committed at or before this time. A time
-            without a time zone is read as UTC.
+        timestamp_as_of: a time, which selects the last version that was committed at or before it. A time without a
+            time zone is read as UTC.
         where: a SQL condition on the table's columns. Only matching rows are returned, and files without matching rows
             are skipped. -0.0 and NaN match as SQL defines, which Spark's own Parquet filters do not guarantee.
         options: options of Delta's reader by name, such as `versionAsOf`. `readChangeFeed` with `startingVersion`

@@ -29,7 +29,7 @@ from deltalite.storage.versioned_path import VersionedPath, resolve_version
 class QueryRows:
     """The rows of a query, and the versions of its Delta sources by view name.
 
-    The version of a change feed is its last version. It is left out if the request does not name it.
+    The version of a change feed is its last version. A change feed is left out if the request names no last version.
     """
 
     frame: DataFrame

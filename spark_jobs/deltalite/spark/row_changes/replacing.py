@@ -99,13 +99,13 @@ def replacement_of_matching_rows(spark: SparkSession, snapshot: Snapshot, predic
     rewritten_files = candidates.files.take(pa.array(sorted(counts), pa.int64()))
     survivors = scan_with_row_ids(spark, snapshot, rewritten_files, disables_float_pushdown=True)
     survivors = survivors.where(~F.coalesce(F.expr(predicate), F.lit(False)))
-    deleted = scan(spark, snapshot, rewritten_files, disables_float_pushdown=True).where(predicate)
+    deleted_rows = scan(spark, snapshot, rewritten_files, disables_float_pushdown=True).where(predicate)
     return Replacement.of(
         no_files,
         rewritten_files,
         row_test=candidates.test,
         survivors=survivors,
-        deleted=deleted,
+        deleted=deleted_rows,
         matched_row_count=sum(counts.values()),
     )
 

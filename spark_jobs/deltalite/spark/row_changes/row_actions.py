@@ -32,7 +32,7 @@ Path = tuple[str, ...]
 
 
 def is_default(text: str) -> bool:
-    """Whether a value is the keyword DEFAULT, or the name of a column that is called like it."""
+    """Whether a value is the word DEFAULT: the keyword, or the name of a column."""
     return text.strip().upper() == _DEFAULT
 
 
@@ -127,7 +127,7 @@ class RowActionResolver:
                     remedy="Leave the column out.",
                 )
         by_column = _without_computed(by_column)
-        old_columns = conform_columns(self._base_schema, self._schema, of_target)
+        old_columns = conform_columns(self._base_schema, self._schema, target_column)
         values = tuple(
             self._updated(old, field.type, by_column.get(field.name, {}), field.name).alias(field.name)
             for field, old in zip(self._schema, old_columns, strict=True)
@@ -333,6 +333,6 @@ def action_number(actions: Mapping[int, RowAction]) -> Column:
     return cases
 
 
-def of_target(name: str) -> Column:
+def target_column(name: str) -> Column:
     """Return a column of the table under the alias `target`."""
     return F.col(f"{TARGET}.{quoted(name)}")

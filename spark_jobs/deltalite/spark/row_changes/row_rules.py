@@ -40,16 +40,16 @@ def fill_new_identities(
     if not identities:
         yield rows, (), 0
         return
-    missing_by_action = {
+    omitted_by_action = {
         n: [c for c in identities if c.name not in action.set_columns] for n, action in rows.actions.items()
     }
-    columns = next((missing for missing in missing_by_action.values() if missing), [])
-    if any(missing not in ([], columns) for missing in missing_by_action.values()):
+    columns = next((omitted for omitted in omitted_by_action.values() if omitted), [])
+    if any(omitted not in ([], columns) for omitted in omitted_by_action.values()):
         raise InvalidRequestError(
             "The insert clauses leave out different identity columns.",
             remedy="Name the same identity columns in every insert clause, or none.",
         )
-    needs_values = column_named(rows.action).isin([n for n, missing in missing_by_action.items() if missing])
+    needs_values = column_named(rows.action).isin([n for n, omitted in omitted_by_action.items() if omitted])
     with fill_identities(rows.frame.where(needs_values), columns) as (numbered_rows, count):
         yield replace(rows, frame=numbered_rows.unionAll(rows.frame.where(~needs_values))), columns, count
 

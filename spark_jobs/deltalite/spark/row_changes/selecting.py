@@ -93,10 +93,10 @@ def rows_changed_by(
     """Return the rows of files with one action, numbered 0, and the `numbers` of `AddressedRows`."""
     rows = scan_addressed(spark, snapshot, files, file=columns.file, row=columns.row, with_row_ids=True)
     with_actions = rows.frame.alias(TARGET).withColumn(columns.action, action_number({0: action}))
-    changed = ChangedRows.of(
+    changed_rows = ChangedRows.of(
         with_actions, columns, base_schema=snapshot.schema, schema=schema, actions={0: action}, row_ids=snapshot.row_ids
     )
-    return changed, rows.numbers
+    return changed_rows, rows.numbers
 
 
 def _files_of_partitions(spark: SparkSession, snapshot: Snapshot, condition: str, parameter: str) -> pa.Table:

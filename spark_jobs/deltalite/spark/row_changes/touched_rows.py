@@ -27,7 +27,7 @@ from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import column_named, unused_name
 from deltalite.spark.columns.types import to_spark
 from deltalite.spark.row_changes.joining import broadcast_if_small, measure_size
-from deltalite.spark.row_changes.row_actions import ActionKind, RowAction, of_target
+from deltalite.spark.row_changes.row_actions import ActionKind, RowAction, target_column
 from deltalite.spark.runtime.computed_once import compute_once
 
 
@@ -92,7 +92,7 @@ class ChangedRows:
         """
         names = columns
         frame = rows.select(
-            *conform_columns(base_schema, schema, of_target),
+            *conform_columns(base_schema, schema, target_column),
             *map(column_named, row_id_names(row_ids)),
             column_named(names.file),
             column_named(names.row),

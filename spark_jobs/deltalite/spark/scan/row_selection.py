@@ -51,10 +51,10 @@ def live_rows(store: LogStore, files: pa.Table) -> dict[int, RowSelection]:
     if not numbers:
         return {}
     with ThreadPoolExecutor(max_workers=min(_MAX_THREADS, len(numbers)), thread_name_prefix="vector") as pool:
-        deleted = list(pool.map(lambda number: vector_positions(store, vectors[number].as_py()), numbers))
+        deleted_positions = list(pool.map(lambda number: vector_positions(store, vectors[number].as_py()), numbers))
     return {
         number: RowSelection(positions=positions)
-        for number, positions in zip(numbers, deleted, strict=True)
+        for number, positions in zip(numbers, deleted_positions, strict=True)
         if len(positions)
     }
 
@@ -104,8 +104,8 @@ def select_rows(
     if words.num_rows <= MAX_BROADCAST_WORDS:
         frame = F.broadcast(frame)
     word = F.shiftleft(number.cast("bigint"), _WORD_NUMBER_BITS).bitwiseOR(F.shiftright(position, 6))
-    is_same = word == frame[names["word"]]
+    has_same_word = word == frame[names["word"]]
     bit = F.getbit(frame[names["bits"]], position.bitwiseAND(63).cast("int"))
     if only_these:
-        return rows.join(frame, is_same, "inner").where(bit == 1)
-    return rows.join(frame, is_same, "left_outer").where(frame[names["bits"]].isNull() | (bit == 0))
+        return rows.join(frame, has_same_word, "inner").where(bit == 1)
+    return rows.join(frame, has_same_word, "left_outer").where(frame[names["bits"]].isNull() | (bit == 0))

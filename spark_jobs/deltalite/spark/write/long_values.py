@@ -61,10 +61,10 @@ def long_values(
         has_stand_in = column_named("folder").startswith(_STAND_IN_PREFIX)
         rows_with_stand_in = folders_and_texts.where(has_stand_in).distinct().collect()
         values |= {row["folder"]: row["text"] for row in rows_with_stand_in}
-    if missing := stand_ins - values.keys():
+    if unknown_stand_ins := stand_ins - values.keys():
         raise SourceError(
-            f"{len(missing)} partition values cannot be folder names, so the input was read again for them. The second "
-            "read returned other values.",
+            f"{len(unknown_stand_ins)} partition values cannot be folder names, so the input was read again for them. "
+            "The second read returned other values.",
             remedy="Write a query that returns the same values each time, or partition by shorter values.",
         )
     return {stand_in: values[stand_in] for stand_in in stand_ins}

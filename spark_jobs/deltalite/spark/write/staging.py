@@ -132,7 +132,8 @@ class WriteLayout:
 class StagedWrite:
     """The files of one operation, from the Spark task to the commit.
 
-    Use it as a context manager. On exit it removes every written file that neither `keep` nor `leave` keeps.
+    Use it as a context manager. On exit it removes the written files, except those that `keep_committed` or `keep_all`
+    keeps.
     """
 
     def __init__(self, folder: TableFolder, layout: WriteLayout) -> None:
@@ -288,9 +289,9 @@ class StagedWrite:
         files = {file.name: file for file in self._files_below(target, folder_columns)}
         for name_of_failed_task in files.keys() - names:
             self._folder.remove(name_of_failed_task)
-        missing = names - files.keys()
-        if missing:
-            raise DirectWriteError(f"Spark's sink names files that do not exist, such as {min(missing)}")
+        missing_names = names - files.keys()
+        if missing_names:
+            raise DirectWriteError(f"Spark's sink names files that do not exist, such as {min(missing_names)}")
         return [files[name] for name in sorted(names)]
 
     def _move(self, file: DataFile) -> DataFile:
