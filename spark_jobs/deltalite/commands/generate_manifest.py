@@ -24,8 +24,8 @@ def generate_manifest(spark: SparkSession, request: GenerateManifestRequest) -> 
 
     Raises:
         TableNotFoundError: there is no table.
-        UnsupportedFeatureError: the table has deletion vectors or column mapping, which readers of manifests do not
-            support, or features that this release does not read; nothing is written.
+        UnsupportedFeatureError: readers of manifests do not support a feature of the table (deletion vectors, column
+            mapping), or this release does not read a feature. Nothing is written.
         ConcurrentWriteException: other writers kept changing the table.
         DeltaLiteError: the log cannot be read, or storage failed.
     """

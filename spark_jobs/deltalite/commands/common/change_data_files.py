@@ -38,7 +38,7 @@ def write_change_files(
 ) -> tuple[AddCDCFile, ...]:
     """Write, publish and return the change data files of a commit.
 
-    Return none if the table has no change data feed, or if the write replaces only whole files.
+    Write no file if the table has no change data feed, or if the write replaces only whole files.
     """
     if replaced.deleted is None or replaced.rewritten_files.num_rows == 0:
         return ()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class PendingFiles(Protocol):
-    """Files that were written for a commit. Their owner removes them unless one of the methods is called."""
+    """Files that were written for a commit. Their owner removes them, unless a call of a method keeps them."""
 
     def keep_committed(self) -> None:
         """Keep the files that the log refers to."""

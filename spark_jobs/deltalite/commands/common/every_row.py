@@ -1,9 +1,9 @@
 """The refusal of a delete or a `replace_where` that takes every row of the table without a confirmation.
 
-A mistake in a Jinja template can render a condition without a column, such as `1 = 1`. Spark's optimizer folds it to
-true. This module also recognises two conditions that Spark does not fold:
-`id IS NOT NULL` on a NOT NULL column, and `x IS NULL OR x IS NOT NULL`. The refusal includes empty and new tables, so
-that a task fails on its first run and not on a later run.
+A mistake in a Jinja template can render a condition without a column, such as `1 = 1`. Spark's optimizer folds such a
+condition to true. This module also recognises two conditions that Spark does not fold: `id IS NOT NULL` on a NOT NULL
+column, and `x IS NULL OR x IS NOT NULL`. The refusal includes empty and new tables, so that a task fails on its first
+run and not on a later run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def refuse_every_row(
     Args:
         spark: the session.
         condition: the condition.
-        schema: the columns that it may name.
+        schema: the columns that the condition may name.
         parameter: the name of the request's parameter that contains the condition, for error messages.
         effect: a subject and a verb for error messages, such as "this operation would delete".
         confirmed: the value of `confirm_all_rows`.
@@ -44,7 +44,7 @@ def refuse_every_row(
 
 
 def is_always_true(predicate: Predicate, schema: StructType) -> bool:
-    """Whether a predicate is true for every row of the schema; False if that is not certain."""
+    """Whether a predicate is certainly true for every row of the schema."""
     match predicate:
         case Constant(truth):
             return truth is True

@@ -20,13 +20,13 @@ _log = logging.getLogger(__name__)
 
 
 def check_run_order(request: RowsRequest | WriteRequest, base: Snapshot, reads: ReadSet) -> bool:
-    """Look for later runs that changed rows which this operation may touch, and return whether there are any.
+    """Return whether later runs have changed rows that this operation may touch.
 
     With `out_of_order="allow"`, or without a run identity, skip the search and return False. With "warn", log a warning
-    for such runs.
+    that names the later runs.
 
     Raises:
-        OutOfOrderError: there are such runs, and the policy is "fail".
+        OutOfOrderError: later runs have changed such rows, and the policy is "fail".
     """
     identity = request.identity
     if identity is None or request.out_of_order is OutOfOrder.ALLOW:

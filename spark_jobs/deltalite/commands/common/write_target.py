@@ -332,11 +332,11 @@ def _evolved_metadata(request: WriteRequest, base: Snapshot, row_schema: StructT
 
 def _check_has_partition_columns(schema: StructType, base: Snapshot) -> None:
     """Refuse a new schema that lacks a partition column of the table."""
-    missing = [name for name in base.partition_columns if schema.find(name) is None]
-    if missing:
+    missing_names = [name for name in base.partition_columns if schema.find(name) is None]
+    if missing_names:
         raise SchemaMismatchError(
             f"The table is partitioned by ({', '.join(base.partition_columns)}), but the new schema has no column "
-            f"'{missing[0]}'.",
+            f"'{missing_names[0]}'.",
             remedy="Set partition_by to the new partition columns, or to [] for none; or add the column in `query`.",
         )
 

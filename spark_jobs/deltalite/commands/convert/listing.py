@@ -93,7 +93,7 @@ def check_unchanged(before: pa.Table, tree: ListedTree) -> None:
 
 @dataclass(slots=True)
 class _FileCollector:
-    """The files that a walk has met so far, one table with the columns of `LISTING_SCHEMA` for each folder."""
+    """The files that a walk has met so far, as one table for each folder, with the columns of `LISTING_SCHEMA`."""
 
     root: str
     tables: list[pa.Table] = field(default_factory=list)
@@ -102,13 +102,13 @@ class _FileCollector:
         """Check a folder, collect its files and return the folders to visit."""
         address = f"{self.root}/{folder.name}" if folder.name else self.root
         self._check_is_convertible(folder, address)
-        visible = [index for index, base in enumerate(folder.bases) if not _is_hidden(base)]
-        if visible:
+        visible_indexes = [index for index, base in enumerate(folder.bases) if not _is_hidden(base)]
+        if visible_indexes:
             prefix = f"{folder.name}/" if folder.name else ""
             columns = (
-                [prefix + folder.bases[index] for index in visible],
-                [folder.sizes[index] for index in visible],
-                [folder.times_ms[index] for index in visible],
+                [prefix + folder.bases[index] for index in visible_indexes],
+                [folder.sizes[index] for index in visible_indexes],
+                [folder.times_ms[index] for index in visible_indexes],
             )
             self.tables.append(pa.table(dict(zip(LISTING_SCHEMA.names, columns, strict=True)), schema=LISTING_SCHEMA))
         return [name for name, _ in folder.folders if not _is_hidden(_base_name(name))]

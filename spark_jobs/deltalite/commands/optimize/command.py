@@ -4,7 +4,7 @@ The steps:
 
 1. Plan on a snapshot (`table_plan.py`): bins of files, grouped into batches.
 2. Write and commit each batch on the newest snapshot. A bin is dropped if another writer has changed one of its files.
-3. Replan the dropped bins until a limit on retries or time is reached. The next run rewrites the remaining ones.
+3. Replan the dropped bins until a limit on retries or time is reached. The next run rewrites the remaining bins.
 4. Record the run's `txn` in the last commit, or in a separate commit if no bin is left to commit.
 
 If a run is killed between two commits, the next attempt continues it, because the plan leaves out optimized files.

@@ -1,10 +1,9 @@
 """The files of one batch of an optimize: written, checked against the old files, and assigned to their bins.
 
 The number of the Spark task that wrote a file identifies the bin of the file. The new files of a bin must hold exactly
-as many live rows as its old files.
-The row counts of old files come from their statistics or, if these are wrong or missing, from their footers. A batch
-with a missing or an extra row is never committed. Rows only move, so the rules of the table are not checked again.
-Protocol: Add File and Remove File (`dataChange`, `tags`).
+as many live rows as its old files. The row counts of old files come from their statistics or, if these are wrong or
+missing, from their footers. A batch with a missing or an extra row is never committed. Rows only move, so the rules of
+the table are not checked again. Protocol: Add File and Remove File (`dataChange`, `tags`).
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ There are four rules:
 - Clustering (`plan_clustering`) takes the files of a clustered table that are in no cube. It also takes small cubes, so
   that cubes grow with the table.
 
-Tags identify the files of an earlier run: delta-spark's tags, and one for the unused bytes of a bin. Without new files,
-a run does not rewrite files that an earlier run packed to the same size or ordered by the same columns.
+Tags identify the files of an earlier run: delta-spark's tags, and `ROOM_TAG`. Without new files, a run does not rewrite
+files that an earlier run packed to the same size or ordered by the same columns.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ def _is_new_combination(files: Sequence[Candidate], target_bytes: int, packed_at
     """Whether the bin combines files that no earlier run has combined or considered.
 
     The last packing of a partition (at `packed_at_ms`) considered every older file, and left out the files that did not
-    fit. Packed files may take less space now, but this is no reason to rewrite them. A file that was added while that
-    packing ran was not considered. Such a file joins the bin if it fits into the recorded room.
+    fit. Packed files may take less space now, but this is no reason to rewrite them. The packing did not consider files
+    that were added while it ran. Such a file joins the bin if it fits into the recorded room.
     """
     unpacked = [f for f in files if not _is_packed(f, target_bytes)]
     room = max((_recorded_room(f) for f in files if _is_packed(f, target_bytes)), default=0)
@@ -196,8 +196,8 @@ def plan_clustering(
     """Return cubes of up to about `cube_bytes` of a clustered table, which has no partitions.
 
     New cubes take the files that are in no cube, and files with too many deleted rows. Existing cubes that are not full
-    join them, the smallest cube first. A cube does not join if it is larger than all files that were taken before it.
-    So each row is rewritten a few times while the table grows, and not with each batch of new rows. Files of another
+    join them, the smallest cube first. A cube does not join if it is larger than the sum of the files before it. So
+    each row is rewritten a few times while the table grows, and not with each batch of new rows. Files of another
     provider, and files that are clustered by other columns, stay as they are.
 
     With `full`, new cubes take all files, except those of full cubes of these columns. A cube of at least half of
@@ -223,9 +223,9 @@ def plan_clustering(
             cubes.setdefault(cube_id, []).append(file)
     partial_cubes = [cube for cube in cubes.values() if 2 * sum(f.size_bytes for f in cube) < cube_bytes]
     if full:
-        in_partial_cubes = [file for cube in partial_cubes for file in cube]
+        files_of_partial_cubes = [file for cube in partial_cubes for file in cube]
         is_in_order = not unclustered and not otherwise_clustered and len(partial_cubes) <= 1
-        to_rewrite = [] if is_in_order else unclustered + otherwise_clustered + in_partial_cubes
+        to_rewrite = [] if is_in_order else unclustered + otherwise_clustered + files_of_partial_cubes
     else:
         to_rewrite = unclustered + _files_of_joining_cubes(partial_cubes, sum(f.size_bytes for f in unclustered))
     numbers = {file.number for file in to_rewrite}

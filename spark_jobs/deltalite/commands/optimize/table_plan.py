@@ -130,7 +130,7 @@ def plan_for(spark: SparkSession, request: OptimizeRequest, base: Snapshot) -> O
 
 
 def plan_in_place(base: Snapshot, files: pa.Table, *, max_bytes: int) -> OptimizePlan:
-    """Return the plan that writes each of the files again by itself.
+    """Return the plan that rewrites each of the files separately.
 
     Args:
         base: the snapshot that has the files.

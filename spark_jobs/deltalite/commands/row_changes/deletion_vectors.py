@@ -32,7 +32,7 @@ _POSITIONS_PER_VECTOR_FILE = 1_000_000
 
 @dataclass(slots=True, kw_only=True)
 class NewVectors:
-    """The files with newly deleted rows, and how their vectors change.
+    """The files with newly deleted rows, and the numbers of their changed vectors.
 
     `file_numbers` has the positions of these files in the table of files. `adds` has the files that keep a live row,
     with their new vectors.
@@ -46,7 +46,10 @@ class NewVectors:
 
 
 class VectorFiles:
-    """The vector files of one operation, as a context manager that removes them unless `keep` or `leave` was called."""
+    """The vector files of one operation, as a context manager.
+
+    On exit it removes the files, except those that `keep_committed` or `keep_all` keeps.
+    """
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
@@ -88,18 +91,20 @@ class VectorFiles:
     def _delete_rows_of_pack(self, files: pa.Table, pack: list[tuple[int, pa.Int64Array]], outcome: NewVectors) -> None:
         """Write the vectors of a pack (the deletions of one vector file), and add its files to the outcome."""
         file_rows = _file_rows(files, [number for number, _ in pack])
-        deleted = {number: self._deleted_positions(file_rows[number], positions) for number, positions in pack}
-        counts = self._record_counts(file_rows, deleted)
+        deleted_positions = {
+            number: self._deleted_positions(file_rows[number], positions) for number, positions in pack
+        }
+        counts = self._record_counts(file_rows, deleted_positions)
         partly_deleted: list[int] = []  # the files that keep a live row
         for number, _ in pack:
             had_vector = file_rows[number]["deletionVector"] is not None
             outcome.file_numbers.append(number)
             outcome.vectors_removed += had_vector
-            if len(deleted[number]) < counts[number]:
+            if len(deleted_positions[number]) < counts[number]:
                 outcome.vectors_added += 1
                 outcome.vectors_updated += had_vector
                 partly_deleted.append(number)
-        new_vectors = [deleted[number] for number in partly_deleted]
+        new_vectors = [deleted_positions[number] for number in partly_deleted]
         descriptors = write_vectors(self._store, new_vectors) if new_vectors else []
         self._uncommitted_names += dict.fromkeys(name for d in descriptors if (name := file_name(d)) is not None)
         for number, descriptor in zip(partly_deleted, descriptors, strict=True):
@@ -111,7 +116,7 @@ class VectorFiles:
         return positions if descriptor is None else _union(vector_positions(self._store, descriptor), positions)
 
     def _record_counts(
-        self, file_rows: Mapping[int, Mapping[str, Any]], deleted: Mapping[int, pa.Int64Array]
+        self, file_rows: Mapping[int, Mapping[str, Any]], deleted_positions: Mapping[int, pa.Int64Array]
     ) -> dict[int, int]:
         """Return the number of rows of each file, with deleted rows, from its statistics or its footer.
 
@@ -119,11 +124,13 @@ class VectorFiles:
         remove a row.
         """
         all_stats = {number: parse_stats(file_row["stats"]) for number, file_row in file_rows.items()}
-        recorded = {number: stats.num_records for number, stats in all_stats.items() if stats is not None}
-        counts = {n: count for n, count in recorded.items() if count is not None and count > len(deleted[n])}
-        uncertain = [number for number in file_rows if number not in counts]
-        footers = read_footers(self._store, [decode_path(file_rows[number]["path"]) for number in uncertain])
-        return counts | {number: footer.num_rows for number, footer in zip(uncertain, footers, strict=True)}
+        recorded_counts = {number: stats.num_records for number, stats in all_stats.items() if stats is not None}
+        counts = {
+            n: count for n, count in recorded_counts.items() if count is not None and count > len(deleted_positions[n])
+        }
+        unconfirmed_files = [number for number in file_rows if number not in counts]
+        footers = read_footers(self._store, [decode_path(file_rows[number]["path"]) for number in unconfirmed_files])
+        return counts | {number: footer.num_rows for number, footer in zip(unconfirmed_files, footers, strict=True)}
 
 
 def _packs(deletions: Iterable[tuple[int, pa.Int64Array]]) -> Iterator[list[tuple[int, pa.Int64Array]]]:

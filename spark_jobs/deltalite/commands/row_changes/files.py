@@ -3,9 +3,9 @@
 Files with changed rows are rewritten. With `delta.enableDeletionVectors`, the changed rows are soft-deleted instead,
 and only new rows are written.
 
-After an update, and after a rewrite of a file without some of its rows, the data files and the deletion vectors do not
-show all changes of the commit. Change data files then hold every change. The changed rows are computed once, so that
-the table and its feed agree on non-deterministic values. Protocol: Deletion Vectors, Change Data Files.
+The data files and the deletion vectors do not show all changes of an update, or of a rewrite that leaves rows out.
+Change data files then hold every change of the commit. The changed rows are computed once, so that the table and its
+feed agree on non-deterministic values. Protocol: Deletion Vectors, Change Data Files.
 """
 
 from __future__ import annotations

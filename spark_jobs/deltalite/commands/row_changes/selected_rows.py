@@ -44,17 +44,23 @@ def selected_change(
         CorruptDataFileError: a file cannot be read.
     """
     columns = RowColumns.unused_in(base.schema)
-    matching = _matching_files(spark, base, condition, columns)
+    matching_files = _matching_files(spark, base, condition, columns)
     is_delete = action.kind is ActionKind.DELETE
-    whole_files, partial = matching.split(base.store) if is_delete else (matching.no_files, matching)
+    whole_files, touched_files = (
+        matching_files.split(base.store) if is_delete else (matching_files.no_files, matching_files)
+    )
     touched = None
-    if partial.files.num_rows:
-        rows, numbers = rows_changed_by(spark, base, partial.files, columns, action, target.schema)
-        row_count = live_row_count(base.store, partial.files) if partial.counts is None else sum(partial.counts)
-        touched = TouchedRows(files=partial.files, rows=rows, numbers=numbers, changed_row_count=row_count)
+    if touched_files.files.num_rows:
+        rows, numbers = rows_changed_by(spark, base, touched_files.files, columns, action, target.schema)
+        row_count = (
+            live_row_count(base.store, touched_files.files)
+            if touched_files.counts is None
+            else sum(touched_files.counts)
+        )
+        touched = TouchedRows(files=touched_files.files, rows=rows, numbers=numbers, changed_row_count=row_count)
     return RowChange(
         target=target,
-        reads=matching.reads,
+        reads=matching_files.reads,
         actions={0: action},
         columns=columns,
         whole_files=whole_files,
@@ -88,14 +94,14 @@ class _MatchingFiles:
             return self.files, _MatchingFiles(files=self.no_files, counts=[], reads=self.reads)
         likely_whole = [n for n, live in enumerate(live_rows_per_file(self.files)) if live == self.counts[n]]
         footer_counts = live_rows_per_file_by_footers(store, self.files.take(pa.array(likely_whole, pa.int64())))
-        whole = {n for n, count in zip(likely_whole, footer_counts, strict=True) if count == self.counts[n]}
-        is_whole = pa.array([n in whole for n in range(len(self.counts))], pa.bool_())
-        partial = _MatchingFiles(
+        whole_numbers = {n for n, count in zip(likely_whole, footer_counts, strict=True) if count == self.counts[n]}
+        is_whole = pa.array([n in whole_numbers for n in range(len(self.counts))], pa.bool_())
+        partly_matching = _MatchingFiles(
             files=self.files.filter(pc.invert(is_whole)),
-            counts=[count for n, count in enumerate(self.counts) if n not in whole],
+            counts=[count for n, count in enumerate(self.counts) if n not in whole_numbers],
             reads=self.reads,
         )
-        return self.files.filter(is_whole), partial
+        return self.files.filter(is_whole), partly_matching
 
 
 def _matching_files(spark: SparkSession, base: Snapshot, condition: str | None, columns: RowColumns) -> _MatchingFiles:

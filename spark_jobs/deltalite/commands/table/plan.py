@@ -278,10 +278,10 @@ def declared_properties(request: TableRequest, old_properties: Mapping[str, str]
 
 
 def _check_partition_columns(request: TableRequest, declaration: StructType) -> None:
-    missing = next((name for name in request.partition_by or () if declaration.find(name) is None), None)
-    if missing is not None:
+    missing_name = next((name for name in request.partition_by or () if declaration.find(name) is None), None)
+    if missing_name is not None:
         raise InvalidRequestError(
-            f"partition_by names '{missing}', but `schema` has only the columns {', '.join(declaration.names)}.",
+            f"partition_by names '{missing_name}', but `schema` has only the columns {', '.join(declaration.names)}.",
             remedy="Correct the name, or declare the column.",
         )
 

@@ -98,8 +98,8 @@ def _start_assigning(spark: SparkSession, request: TableRequest, store: LogStore
 
 
 def _backfill_proposal(request: TableRequest, base: Snapshot, files: pa.Table) -> Proposal:
-    identities = files.select(["path", "deletionVector"]).to_pylist()
-    keys = (file_key(row["path"], row["deletionVector"]) for row in identities)
+    paths_and_vectors = files.select(["path", "deletionVector"]).to_pylist()
+    keys = (file_key(row["path"], row["deletionVector"]) for row in paths_and_vectors)
     return Proposal(
         base=BaseState.of(base),
         operation=Operation(
