@@ -3,7 +3,7 @@
 The functions check values, and the connections and programs of this worker. Spark rejects most of these errors too, but
 half a minute later and with a stack trace. A missing connection is worse: Airflow's hook would submit to YARN.
 
-Spark itself checks what only the cluster knows: queues, memory, reachable storage. A storage connector that seems to be
+Spark itself checks queues, memory and reachable storage, which only the cluster knows. A storage connector that seems
 missing causes a warning only. `deltalite.installation` finds Spark on this worker; `deltalite doctor` uses it too.
 """
 

@@ -89,7 +89,7 @@ def _remove_secrets(text: str, secrets: Iterable[str]) -> str:
 
 
 def _hash_if_secret(name: str, value: Any) -> Any:
-    """Return the value of a query parameter, or a slow hash of the value if the name is that of a secret."""
+    """Return the value of a query parameter, or a slow hash of the value if the name marks a secret."""
     if not is_secret(name):
         return value
     return hashlib.pbkdf2_hmac("sha256", json.dumps(value).encode(), b"deltalite", _SLOW_ROUNDS).hex()

@@ -23,7 +23,7 @@ _CONTAINER = "spark-kubernetes-driver"
 _FINAL_PHASES = ("Succeeded", "Failed")
 _MAX_LINES = 20_000
 _MAX_NAME_CHARACTERS = 39  # then the whole name has 63, as many as a host name may have
-_LOG_TRIES, _PAUSE_SECONDS = 3, 2.0
+_LOG_ATTEMPTS, _PAUSE_SECONDS = 3, 2.0
 _CREATION_SECONDS = 1.0  # a request of a killed spark-submit may still be on its way
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class DriverPod:
             try:
                 return self._read_log()
             except (InvalidRequestError, KubernetesError) as error:
-                if isinstance(error, InvalidRequestError) or attempt == _LOG_TRIES:
+                if isinstance(error, InvalidRequestError) or attempt == _LOG_ATTEMPTS:
                     raise DriverLogError(str(error)) from error
             time.sleep(_PAUSE_SECONDS * attempt)
             attempt += 1
@@ -102,7 +102,7 @@ class DriverPod:
             return lines_of(_newest_text(answer))
 
     def delete(self) -> bool:
-        """Delete the pod, and return whether it existed. Waits a moment for a pod that is being created.
+        """Delete the pod, and return whether it existed. If it is missing, pause and try once more.
 
         Raises:
             InvalidRequestError: The worker may not delete pods.

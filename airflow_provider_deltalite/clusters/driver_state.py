@@ -1,13 +1,15 @@
-"""The state of a driver in a cluster, and the decision what follows from it while a task is deferred.
+"""The state of a driver in a cluster, and the decision when a deferred task stops waiting for the driver.
 
 A trigger polls the driver. `DriverWatch` takes the outcome of each poll and decides, in this order:
 
 1. The task has reached its deadline: the watch ends with `timeout`.
 2. The driver has ended: the watch ends with `ended`.
-3. The driver does not exist, in three polls in a row: the watch ends with `ended`. The worker finds out what is left.
+3. The driver does not exist, in three polls in a row: the watch ends with `ended`.
 4. The cluster refuses the request in three polls in a row, or has not answered for 15 minutes: the watch ends with
    `unwatched`, and the worker waits instead.
 5. Otherwise the watch goes on, after a pause that grows with each failed poll.
+
+After the end of the watch, a worker resumes the task and decides its outcome.
 """
 
 from __future__ import annotations

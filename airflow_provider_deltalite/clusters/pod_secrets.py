@@ -4,7 +4,7 @@ Spark would copy these files to `spark.kubernetes.file.upload.path`, where they 
 Accounts that may read ConfigMaps often may not read Secrets.
 
 - All jobs of this release in the namespace share the Secret of the library. Its name contains the hash of its files, so
-  an existing one is not created again.
+  an existing Secret can be used again.
 - The Secret of the job belongs to the driver's pod, so Kubernetes deletes it with the pod.
 
 A killed worker may leave the Secret of a job without an owner. A later task deletes it.

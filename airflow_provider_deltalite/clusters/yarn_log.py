@@ -25,7 +25,7 @@ _LOGS_PAGE_PATTERN = re.compile(r"(?P<node>https?://[^/\s]+)/node/containerlogs/
 _TIMEOUT_SECONDS = (5, 30)  # the limits for connecting and for reading
 _MAX_ANSWER_SECONDS = 60.0  # the limit for one complete answer
 # The NodeManager may move a log to the aggregated logs between two requests.
-_TRIES, _PAUSE_SECONDS = 3, 2.0
+_ATTEMPTS, _PAUSE_SECONDS = 3, 2.0
 # The NodeManager puts a header before the content of a file, and a line after it.
 _BEGIN, _END = "LogContents:\n", "\nEnd of LogType:"
 
@@ -73,7 +73,7 @@ def _logs_page(application_json: str) -> str:
 
 def _get_with_retries(url: str, auth: AuthBase | None) -> str:
     """Return the text of an answer. If a request fails, pause and send it again, up to three times in all."""
-    for attempt in range(1, _TRIES):
+    for attempt in range(1, _ATTEMPTS):
         try:
             return _get(url, auth)
         except DriverLogError:

@@ -1,6 +1,7 @@
 """The part of the hook that knows which driver belongs to its job, and kills that driver.
 
-The base class takes each application and each pod that a line of the output names. Lines may quote other ones.
+The base class takes each application and each pod that a line of the output names. A line may also name the driver of
+another job.
 """
 
 from __future__ import annotations

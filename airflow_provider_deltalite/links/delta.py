@@ -2,7 +2,7 @@
 
 The worker stores a link with the task as soon as it knows the address, so a running or killed task has its links too.
 When the task ends, Airflow asks for the links again. The driver's UI ends with the job. The link to the application
-then opens Spark's history server or YARN's ResourceManager. It is empty if the task knows the address of neither.
+then opens Spark's history server or YARN's ResourceManager. It is empty if the task knows neither address.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class DeltaTableOperator(DeltaCommitOperator):
 
     The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
     metrics}``. The event of each outlet ``Asset`` contains the same values. ``operation`` is ``CREATE TABLE`` or
-    ``ALTER TABLE``. ``metrics`` counts what changed (``numAddedColumns``, ``numChangedColumns``,
+    ``ALTER TABLE``. ``metrics`` counts the changes (``numAddedColumns``, ``numChangedColumns``,
     ``numChangedProperties``, ``numBackfilledFiles``, ``numRewrittenFiles``). You can also give every parameter of
     ``SparkSubmitOperator``, except those of the job itself.
 

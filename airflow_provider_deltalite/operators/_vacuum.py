@@ -98,7 +98,7 @@ class DeltaVacuumOperator(DeltaCommitOperator):
         return None if cast("VacuumRequest", request).dry_run else super().find_finished_run(store, request)
 
     def log_result(self, result: OperationResult) -> None:
-        """Log what the vacuum deleted, or what it would delete."""
+        """Log the metrics of the vacuum or of its dry run."""
         if result.committed or result.skipped:
             super().log_result(result)
         else:

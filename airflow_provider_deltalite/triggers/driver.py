@@ -5,7 +5,7 @@
 - A restart of the triggerer starts the trigger again. The job continues.
 - If the user clears the task, or marks it as failed or successful, the trigger kills the driver.
 
-The operator imports this module when it defers, so that DAG parsing does not.
+The operator imports this module when it defers. DAG parsing does not import it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class SparkDriverTrigger(BaseTrigger):
         await self._kill_driver_of_abandoned_task()
 
     async def cleanup(self) -> None:
-        """Kill the driver before Airflow 3.3, if the task is no longer deferred."""
+        """Kill the driver if the task is no longer deferred, in an Airflow that does not call `on_kill`."""
         if not _AIRFLOW_CALLS_ON_KILL:
             await self._kill_driver_of_abandoned_task()
 
