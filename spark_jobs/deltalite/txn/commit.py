@@ -34,7 +34,7 @@ from deltalite.storage.log_store import LogStore
 from deltalite.txn.commit_time import earliest_ms, metadata_to_commit, needs_in_commit_timestamp
 from deltalite.txn.proposal import Proposal, ReadSet
 from deltalite.txn.put import put_commit
-from deltalite.txn.record_counts import needs_record_counts, requiring_record_counts
+from deltalite.txn.record_counts import needs_record_counts, with_checked_record_counts
 from deltalite.txn.row_ids import PRESERVED_TAG, has_row_ids, needs_row_ids, with_row_ids
 from deltalite.txn.row_level import RowMerger
 from deltalite.txn.winners import AlreadyDone, IsThisCommit, NoConflict, Verdict, Winner, judge, read_winner
@@ -258,7 +258,7 @@ def _with_protected_checkpoints(metadata: Metadata, version: int) -> Metadata:
 def _adds_and_mark(proposal: Proposal, version: int) -> Iterable[Action]:
     """Return the added files, and the high water mark of row ids if the mark rises."""
     actions: Iterable[Action] = with_row_ids(proposal, version) if needs_row_ids(proposal) else proposal.adds
-    return requiring_record_counts(actions) if needs_record_counts(proposal) else actions
+    return with_checked_record_counts(actions) if needs_record_counts(proposal) else actions
 
 
 def _commit_info(proposal: Proposal, txn_id: str, timestamp_ms: int) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def needs_record_counts(proposal: Proposal) -> bool:
     return protocol is not None and metadata is not None and active_iceberg_compat(protocol, metadata) is not None
 
 
-def requiring_record_counts(actions: Iterable[_Action]) -> Iterator[_Action]:
+def with_checked_record_counts(actions: Iterable[_Action]) -> Iterator[_Action]:
     """Yield the actions, and check that each added file has the number of its records.
 
     Raises:

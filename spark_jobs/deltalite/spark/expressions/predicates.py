@@ -43,7 +43,7 @@ from deltalite.protocol.schema import DataType, StructType, contains_type, holds
 from deltalite.spark.columns.names import TARGET
 from deltalite.spark.expressions.catalyst import ConditionNode, kind_of, nodes_of, query_execution
 from deltalite.spark.expressions.non_deterministic import non_deterministic_part
-from deltalite.spark.expressions.sql import means_all_columns, no_rows
+from deltalite.spark.expressions.sql import has_star_for_all_columns, no_rows
 from deltalite.spark.runtime.errors import first_line
 from deltalite.spark.runtime.session import settings
 
@@ -78,7 +78,7 @@ def parse_predicate(spark: SparkSession, text: str, schema: StructType, *, param
     with settings(spark, KEEP_IN_LISTS):
         filtered = _filtered(rows, text, parameter)
         _check_may_be_repeated(query_execution(filtered).analyzed(), text, parameter)
-        if means_all_columns(spark, text):
+        if has_star_for_all_columns(spark, text):
             raise InvalidRequestError(
                 f"{parameter} uses * for all columns: {text!r}.", remedy="Name the columns of the condition."
             )

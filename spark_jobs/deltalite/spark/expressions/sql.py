@@ -140,11 +140,11 @@ class Expressions:
         )
 
     def _check_no_star(self, text: str, error_for: ErrorBuilder) -> None:
-        if self._is_repeated and means_all_columns(self._rows.sparkSession, text):
+        if self._is_repeated and has_star_for_all_columns(self._rows.sparkSession, text):
             raise error_for("it contains *, which stands for all columns. Name the columns.")
 
 
-def means_all_columns(spark: SparkSession, text: str) -> bool:
+def has_star_for_all_columns(spark: SparkSession, text: str) -> bool:
     """Whether an expression holds a `*` for the columns of the rows. The members of a struct, `s.*`, do not count."""
     session: Any = spark
     parsed = session._jsparkSession.sessionState().sqlParser().parseExpression(text)

@@ -142,7 +142,7 @@ def put_if_absent(files: HadoopFiles, method: PutMethod, name: str, data: bytes)
     puts: dict[PutMethod, Callable[[HadoopFiles, str, bytes], bool]] = {
         PutMethod.CONDITIONAL_CREATE: _create_conditionally,
         PutMethod.RENAME: _rename_without_overwrite,
-        PutMethod.NEW_GENERATION: _create_new,
+        PutMethod.NEW_GENERATION: _create_without_overwrite,
         PutMethod.CHECK_FIRST: _check_first,
     }
     return puts[method](files, name, data)
@@ -185,7 +185,7 @@ def _create_conditionally(files: HadoopFiles, name: str, data: bytes) -> bool:
         return True
 
 
-def _create_new(files: HadoopFiles, name: str, data: bytes) -> bool:
+def _create_without_overwrite(files: HadoopFiles, name: str, data: bytes) -> bool:
     with files.errors("create", name):
         try:
             files.write_and_close(data, files.fs.create(files.path(name), False))

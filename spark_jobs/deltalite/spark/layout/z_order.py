@@ -206,13 +206,15 @@ class _Order:
         """
         searches = dict(zip(self._ranges, zip(self.values, self._bounds, strict=True), strict=True))
         with_ranges = _with_search_results(rows, searches, self._bits)
-        with_place = self._on_hilbert(with_ranges) if self._curve is Curve.HILBERT else self._on_z(with_ranges)
+        with_place = (
+            self._with_hilbert_places(with_ranges) if self._curve is Curve.HILBERT else self._with_z_places(with_ranges)
+        )
         random_bits = (fraction * F.lit(2**_RANDOM_BITS)).cast("bigint")
         return with_place.withColumn(
             self.place, F.shiftleft(column_named(self.place), _RANDOM_BITS).bitwiseOR(random_bits)
         )
 
-    def _on_z(self, rows: DataFrame) -> DataFrame:
+    def _with_z_places(self, rows: DataFrame) -> DataFrame:
         place = "0L"
         # The place takes the highest bit of each column first, then the next bit of each column. Of the bits in the
         # same position, the bit of the first column comes first.
@@ -220,7 +222,7 @@ class _Order:
             place = self._with_bits(place, bit)
         return rows.withColumn(self.place, F.expr(place))
 
-    def _on_hilbert(self, rows: DataFrame) -> DataFrame:
+    def _with_hilbert_places(self, rows: DataFrame) -> DataFrame:
         """Take a step of the table for each bit. Each step reads the columns of the step before."""
         table = hilbert_table(len(self._ranges))
         digits, next_states = (_sql_array(numbers) for numbers in (table.digits, table.next_states))

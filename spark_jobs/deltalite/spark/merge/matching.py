@@ -120,13 +120,13 @@ def find_matches(
     ).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         with reading_table(root), computing("on", on_text):
-            by_file = _by_file(pairs, list(merge.actions.matched), columns)
+            by_file = _counts_by_file(pairs, list(merge.actions.matched), columns)
         yield Matches(pairs=pairs, count=sum(counts.pair_count for counts in by_file.values()), by_file=by_file)
     finally:
         pairs.unpersist()
 
 
-def _by_file(pairs: DataFrame, action_numbers: Sequence[int], columns: RowColumns) -> dict[int, FileMatches]:
+def _counts_by_file(pairs: DataFrame, action_numbers: Sequence[int], columns: RowColumns) -> dict[int, FileMatches]:
     """Compute the counts of all files in one Spark job."""
     address = [column_named(columns.pair_file).alias("file"), column_named(columns.pair_row).alias("row")]
     rows = pairs.groupBy(*address).agg(

@@ -99,7 +99,7 @@ class RelationFiles:
             relation, has_values = self._public_relation(), not self._fields
         columns = table_columns(self._table, pads=pads_on_read(self._spark))
         if has_values and not needs_numbers and position is None:
-            return self._of_session(relation.select(*columns))
+            return self._in_users_session(relation.select(*columns))
         number, row = self._helper_name("number"), self._helper_name("position")
         metadata, frame = relation.metadataColumn("_metadata"), relation
         if selected is not None or position is not None:
@@ -122,9 +122,9 @@ class RelationFiles:
         ]
         if position is not None:
             columns.append(column_named(row).alias(position))
-        return self._of_session(frame.select(*columns))
+        return self._in_users_session(frame.select(*columns))
 
-    def _of_session(self, frame: DataFrame) -> DataFrame:
+    def _in_users_session(self, frame: DataFrame) -> DataFrame:
         """Return the same rows as a frame of the user's session, so that its views can be used."""
         if frame.sparkSession is self._spark:
             return frame
