@@ -23,7 +23,6 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.triggers import BaseEventTrigger
@@ -34,38 +33,20 @@ from airflow_provider_deltalite.hooks.delta import DeltaHook
 from airflow_provider_deltalite.triggers._blocking import in_thread
 from airflow_provider_deltalite.waiting import pause_seconds
 from airflow_provider_deltalite.watcher_health import WatcherHealth
-from deltalite.conditions import CommitCondition, LogPosition
+from deltalite.conditions import CommitCondition
 from deltalite.errors import InvalidRequestError
 from deltalite.storage.locations import parse_location
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.announcing import WatchPosition
-    from deltalite.storage.log_store import LogStore
-    from deltalite.watch import Step
+    from airflow_provider_deltalite.triggers._batches import Batch
 
 _LATEST: Literal["latest"] = "latest"
-# A batch holds at most this many commits, so that a trigger far behind still stores its position regularly.
-_MAX_STEPS = 1000
-# A batch ends at about this much memory, because the summary of a commit may have many partitions.
-_MAX_HELD_BYTES = 16 * 1024 * 1024
 # A warning shows this many characters of an unreadable value; a valid position is about half as long.
 _MAX_SHOWN_CHARACTERS = 300
 # The trigger waits this long after an event, before it stores its position. A triggerer sends its events once a second
 # to the process that stores them, and loses unsent events if it ends.
 _STORING_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """The steps that one poll has read, from `base` to `position`.
-
-    `has_more` is true if the log has further commits.
-    """
-
-    base: LogPosition
-    steps: tuple[Step, ...]
-    position: LogPosition
-    has_more: bool = False
 
 
 class DeltaTableTrigger(BaseEventTrigger):
@@ -148,12 +129,14 @@ class DeltaTableTrigger(BaseEventTrigger):
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Batch]:
         """Poll forever: yield an empty batch at the table's position first, and then its new commits in batches."""
+        from airflow_provider_deltalite.triggers import _batches  # not used when a DAG is parsed
+
         trigger, position = cls(**kwargs), None
         while True:
             if position is None:
-                batch = await trigger._call_until_success(_empty_batch_at)
+                batch = await trigger._call_until_success(_batches.empty_batch_at)
             else:
-                batch = await trigger._call_until_success(_next_batch, position)
+                batch = await trigger._call_until_success(_batches.next_batch, position)
             if batch.steps or position is None:
                 yield batch
             position = batch.position
@@ -163,24 +146,25 @@ class DeltaTableTrigger(BaseEventTrigger):
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
         """Yield the events of this trigger; read the log if a batch does not begin at the trigger's position."""
         from airflow_provider_deltalite.announcing import position_and_event_after  # not used when a DAG is parsed
+        from airflow_provider_deltalite.triggers import _batches
 
         position = await self._load_or_start_position()
-        async for shared_batch in _with_catch_up_batch(shared_stream):
+        async for shared_batch in _batches.with_catch_up_batch(shared_stream):
             self._health.report_lag(shared_batch.position.version - position.log_position.version)
-            reads_log = not _batch_begins_at(position.log_position, shared_batch.base)
+            reads_log = not _batches.batch_begins_at(position.log_position, shared_batch.base)
             has_more = True
             while has_more:
                 if reads_log:
-                    batch = await self._call_until_success(_next_batch, position.log_position)
+                    batch = await self._call_until_success(_batches.next_batch, position.log_position)
                     has_more = batch.has_more
                 else:
                     batch, has_more = shared_batch, False  # the shared stream itself continues an incomplete batch
                 steps = batch.steps
-                if self.condition.needs_complete_summary and not all(map(_is_complete, steps)):
-                    steps = await self._call_until_success(_complete_steps, steps, self.condition)
+                if self.condition.needs_complete_summary and not all(map(_batches.is_complete, steps)):
+                    steps = await self._call_until_success(_batches.complete_steps, steps, self.condition)
                 position, event = await in_thread(position_and_event_after, position, steps, self.condition, self.table)
                 if event is not None:
-                    partition_names = await self._call_until_success(_partition_names, event["partitions"])
+                    partition_names = await self._call_until_success(_batches.partition_names, event["partitions"])
                     table_id = event["table_id"] or await self._table_id()
                     yield TriggerEvent({**event, "table_id": table_id, "partitions": partition_names})
                     await asyncio.sleep(_STORING_SECONDS)
@@ -226,13 +210,16 @@ class DeltaTableTrigger(BaseEventTrigger):
     async def _start_position(self) -> WatchPosition:
         """Return the position of `start`."""
         from airflow_provider_deltalite.announcing import WatchPosition  # not used when a DAG is parsed
+        from airflow_provider_deltalite.triggers import _batches
 
         version = None if self.start == _LATEST else int(self.start) - 1
-        position = (await self._call_until_success(_empty_batch_at, version)).position
+        position = (await self._call_until_success(_batches.empty_batch_at, version)).position
         return WatchPosition(log_position=position, announced_version=position.version, table_id=await self._table_id())
 
     async def _table_id(self) -> str | None:
-        table_id: str | None = await self._call_until_success(_table_id)
+        from airflow_provider_deltalite.triggers import _batches  # not used when a DAG is parsed
+
+        table_id: str | None = await self._call_until_success(_batches.table_id)
         return table_id
 
     async def _call_until_success(self, function: Any, *arguments: Any) -> Any:
@@ -322,90 +309,3 @@ def _check_start(start: Literal["latest"] | int) -> Literal["latest"] | int:
 
 def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."
-
-
-def _batch_begins_at(position: LogPosition, base: LogPosition) -> bool:
-    """Whether a batch that begins at `base` begins at `position`. A missing commit digest matches every digest."""
-    if not position.commit_digest or not base.commit_digest:
-        return position.version == base.version
-    return (position.version, position.commit_digest) == (base.version, base.commit_digest)
-
-
-async def _with_catch_up_batch(shared_stream: AsyncIterator[Batch]) -> AsyncIterator[Batch]:
-    """Yield an empty batch with an impossible base, and then the shared batches.
-
-    The first batch makes the trigger read the log from its own position. The shared stream may be ahead of this
-    position, because the stream may have begun before this trigger joined.
-    """
-    impossible_position = LogPosition(version=-2)
-    yield Batch(base=impossible_position, steps=(), position=impossible_position)
-    async for batch in shared_stream:
-        yield batch
-
-
-def _empty_batch_at(store: LogStore, version: int | None = None) -> Batch:
-    """Return an empty batch at the position of a version; by default, of the newest version."""
-    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
-
-    position = watch.position_at(store, watch.latest_version(store) if version is None else version)
-    return Batch(base=position, steps=(), position=position)
-
-
-def _next_batch(store: LogStore, position: LogPosition) -> Batch:
-    """Return the steps after a position, as many as one batch may hold."""
-    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
-
-    steps: list[Step] = []
-    held_bytes = 0
-    for step in watch.follow(store, position):
-        steps.append(step)
-        held_bytes += _held_bytes(step)
-        if len(steps) == _MAX_STEPS or held_bytes >= _MAX_HELD_BYTES:
-            return Batch(base=position, steps=tuple(steps), position=step.position, has_more=True)
-    return Batch(base=position, steps=tuple(steps), position=steps[-1].position if steps else position)
-
-
-def _held_bytes(step: Step) -> int:
-    """Estimate the memory of a step in bytes: 300 for each dictionary and text, plus the characters."""
-    summary = getattr(step, "summary", None)
-    if summary is None:
-        return 300
-    texts = [
-        *summary.app_ids,
-        *(
-            text
-            for values in summary.partitions
-            for name_and_value in values.items()
-            for text in name_and_value
-            if text
-        ),
-    ]
-    return 300 * (1 + len(summary.partitions) + len(texts)) + sum(map(len, texts))
-
-
-def _is_complete(step: Step) -> bool:
-    summary = getattr(step, "summary", None)
-    return summary is None or bool(summary.is_complete)
-
-
-def _complete_steps(store: LogStore, steps: tuple[Step, ...], condition: CommitCondition) -> tuple[Step, ...]:
-    """Return the steps, with complete summaries where the condition needs them."""
-    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
-
-    return watch.complete_for(store, steps, condition)
-
-
-def _table_id(store: LogStore) -> str | None:
-    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
-
-    return watch.table_id(store)
-
-
-def _partition_names(store: LogStore, partitions: Sequence[Mapping[str, str | None]] | None) -> list[str] | None:
-    """Return the names of an event's partitions; an empty list for a table without partitions (only `{}`)."""
-    if partitions is not None and not any(partitions):
-        return []
-    from deltalite import watch  # loads pyarrow, which DAG parsing must not load
-
-    names = watch.touched_partitions(store, partitions)
-    return None if names is None else list(names)

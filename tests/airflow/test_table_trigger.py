@@ -216,7 +216,7 @@ async def test_a_poll_uses_the_event_loop_of_the_triggerer_and_a_thread_of_the_p
 
 
 async def test_each_poll_reads_a_limited_number_of_new_commits_and_sends_them_as_one_event(table, monkeypatch):
-    monkeypatch.setattr("airflow_provider_deltalite.triggers._table._MAX_STEPS", 2)
+    monkeypatch.setattr("airflow_provider_deltalite.triggers._batches._MAX_STEPS", 2)
     table.create()
     for version in range(1, 6):
         table.commit(version, table.add())
