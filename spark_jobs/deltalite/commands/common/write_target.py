@@ -13,6 +13,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deltalite.change_feed import reserved_column
+from deltalite.commands.common.partitioning import (
+    check_has_partition_columns,
+    check_same_partitioning,
+    partition_columns,
+)
 from deltalite.errors import InvalidRequestError, SchemaMismatchError
 from deltalite.protocol import iceberg_compat, type_widening
 from deltalite.protocol.actions import Metadata, Protocol
@@ -36,20 +41,11 @@ from deltalite.protocol.properties import (
     is_protocol_property,
 )
 from deltalite.protocol.row_tracking import RowIdColumns, row_id_columns, with_row_id_columns
-from deltalite.protocol.schema import (
-    ArrayType,
-    MapType,
-    PrimitiveType,
-    StructType,
-    parse_schema,
-    schema_to_json,
-)
+from deltalite.protocol.schema import StructType, parse_schema, schema_to_json
 from deltalite.protocol.schema_evolution import evolved_schema, new_table_schema
 from deltalite.requests import WriteRequest
 from deltalite.snapshot import Snapshot
 
-# Binary values need not be text, and variants cannot be compared.
-_TYPES_THAT_CANNOT_PARTITION = (PrimitiveType("binary"), PrimitiveType("variant"))
 _log = logging.getLogger(__name__)
 
 
@@ -302,7 +298,7 @@ def _overwritten_metadata(request: WriteRequest, base: Snapshot, row_schema: Str
     check_manifests_are_possible(configuration)
     partitioned_by = base.partition_columns if request.partition_by is None else request.partition_by
     if request.partition_by is None:
-        _check_has_partition_columns(schema, base)
+        check_has_partition_columns(schema, base)
     metadata = replace(
         base.metadata,
         schema_string=_schema_string(base, schema),
@@ -330,17 +326,6 @@ def _evolved_metadata(request: WriteRequest, base: Snapshot, row_schema: StructT
     return replace(base.metadata, schema_string=_schema_string(base, schema))
 
 
-def _check_has_partition_columns(schema: StructType, base: Snapshot) -> None:
-    """Refuse a new schema that lacks a partition column of the table."""
-    missing_names = [name for name in base.partition_columns if schema.find(name) is None]
-    if missing_names:
-        raise SchemaMismatchError(
-            f"The table is partitioned by ({', '.join(base.partition_columns)}), but the new schema has no column "
-            f"'{missing_names[0]}'.",
-            remedy="Set partition_by to the new partition columns, or to [] for none; or add the column in `query`.",
-        )
-
-
 def _check_no_identity_values(columns: Sequence[IdentityColumn], row_schema: StructType) -> None:
     for column in columns:
         if not column.allows_explicit and row_schema.find(column.name) is not None:
@@ -353,51 +338,6 @@ def _check_no_identity_values(columns: Sequence[IdentityColumn], row_schema: Str
 def _schema_string(base: Snapshot, schema: StructType) -> str:
     """Return the schema as JSON. For an unchanged schema, return the text that its writer stored."""
     return base.metadata.schema_string if schema == base.schema else schema_to_json(schema)
-
-
-def partition_columns(schema: StructType, partitioned_by: Sequence[str]) -> tuple[str, ...]:
-    """Return the partition columns in the schema's spelling.
-
-    Raises:
-        InvalidRequestError: a column does not exist, cannot partition a table, or no data column would be left.
-    """
-    names: list[str] = []
-    for name in partitioned_by:
-        field = schema.find(name)
-        if field is None:
-            raise InvalidRequestError(
-                f"partition_by names '{name}', but the rows have only the columns {', '.join(schema.names)}.",
-                remedy="Correct the name, or add the column in `query`.",
-            )
-        if isinstance(field.type, StructType | ArrayType | MapType) or field.type in _TYPES_THAT_CANNOT_PARTITION:
-            raise InvalidRequestError(
-                f"The column '{field.name}' is {field.type}, which cannot partition a table.",
-                remedy="Partition by a column of a simple type.",
-            )
-        names.append(field.name)
-    if names and len(names) == len(schema.names):
-        raise InvalidRequestError(
-            "partition_by names every column, so the data files would have no columns.",
-            remedy="Leave one column out.",
-        )
-    return tuple(names)
-
-
-def check_same_partitioning(partition_by: Sequence[str] | None, base: Snapshot) -> None:
-    """Check that `partition_by` of a request that keeps the table is None or has the table's partition columns.
-
-    Raises:
-        SchemaMismatchError: `partition_by` has other columns, or another order.
-    """
-    if partition_by is None:
-        return
-    if [name.lower() for name in partition_by] != [name.lower() for name in base.partition_columns]:
-        raise SchemaMismatchError(
-            f"The table is partitioned by ({', '.join(base.partition_columns)}), but partition_by is "
-            f"({', '.join(partition_by)}).",
-            remedy="Leave partition_by out, or replace the table with DeltaWriteOperator, mode='overwrite' and "
-            "overwrite_schema=True.",
-        )
 
 
 def _warn_of_ignored_properties(request: WriteRequest, base: Snapshot) -> None:

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deltalite.commands.common.order_columns import order_columns
+from deltalite.commands.common.partitioning import check_same_partitioning, partition_columns
 from deltalite.commands.common.write_target import (
     WriteTarget,
     altered_target,
-    check_same_partitioning,
     new_target_from_metadata,
-    partition_columns,
     target_without_features,
 )
 from deltalite.errors import InvalidRequestError, TableNotFoundError
