@@ -6,9 +6,9 @@ nothing. If the checkpoint fails, the task fails. The post-commit upkeep, in con
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
+from deltalite.commands.common.committing import now_ms
 from deltalite.protocol import properties as props
 from deltalite.protocol.features import check_writable
 from deltalite.requests import CheckpointRequest
@@ -40,11 +40,11 @@ def checkpoint(spark: SparkSession, request: CheckpointRequest) -> OperationResu
     snapshot = Snapshot.load(store)
     snapshot.check_log()
     check_writable(snapshot.protocol, snapshot.metadata)
-    now_ms = time.time_ns() // 1_000_000
-    new_checkpoint = write_any_checkpoint(spark, snapshot, now_ms)
+    time_ms = now_ms()
+    new_checkpoint = write_any_checkpoint(spark, snapshot, time_ms)
     write_checksum(snapshot, count_all=estimate_file_count(snapshot) <= MAX_FILES_IN_ONE_PROCESS)
     cleans_log = request.log_cleanup and props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration)
-    cleaned = clean_log(snapshot, now_ms=now_ms) if cleans_log else CleanupResult()
+    cleaned = clean_log(snapshot, now_ms=time_ms) if cleans_log else CleanupResult()
     metrics = {"numDeletedLogFiles": cleaned.log_files, "numDeletedSidecars": cleaned.sidecars}
     if new_checkpoint is not None:
         metrics |= {
