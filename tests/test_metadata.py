@@ -1,4 +1,4 @@
-"""The distribution's facts agree with each other, and nothing in the checkout ties it to one machine or index."""
+"""The distribution's metadata is consistent, and no file of the checkout names a package index or a machine's path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 # The public names of `deltalite`. A name leaves this list only through a deprecation.
 PUBLIC_NAMES = {"DeltaTable"}
 
-# Written in parts, so that this file does not contain what it forbids.
+# Written in parts, so that this file does not contain a forbidden text.
 INDEX_HOSTS = [
     ".".join(parts)
     for parts in [
@@ -41,8 +41,8 @@ FORBIDDEN = re.compile(
 )
 
 
-def kept_files() -> list[Path]:
-    """Every file that git keeps, or would."""
+def checkout_files() -> list[Path]:
+    """The files that git tracks, and the new files that it does not ignore."""
     if shutil.which("git") is None or not (CHECKOUT / ".git").exists():
         pytest.skip("Not a git checkout.")
     listed = subprocess.run(
@@ -55,16 +55,16 @@ def kept_files() -> list[Path]:
     return [path for name in listed.stdout.split("\0") if name and (path := CHECKOUT / name).is_file()]
 
 
-def test_git_keeps_no_symbolic_link():
-    assert [path.name for path in kept_files() if path.is_symlink()] == []
+def test_the_checkout_has_no_symbolic_link():
+    assert [path.name for path in checkout_files() if path.is_symlink()] == []
 
 
-def test_the_version_is_written_once():
+def test_only_one_module_assigns_the_version():
     assert version("airflow-provider-deltalite") == airflow_provider_deltalite.__version__
     literal = re.compile(rf"""=\s*["']{re.escape(airflow_provider_deltalite.__version__)}["']""")
     sources = [*CHECKOUT.glob("airflow_provider_deltalite/**/*.py"), *CHECKOUT.glob("spark_jobs/**/*.py")]
-    written = [path.name for path in sources if literal.search(path.read_text(encoding="utf-8"))]
-    assert written == ["version.py"]
+    modules_with_version = [path.name for path in sources if literal.search(path.read_text(encoding="utf-8"))]
+    assert modules_with_version == ["version.py"]
 
 
 def test_airflow_finds_the_provider_by_its_entry_point():
@@ -91,19 +91,19 @@ def test_a_package_index_links_to_the_documentation_the_source_the_changelog_and
     }
 
 
-def test_the_address_of_an_errors_section_is_that_of_its_heading():
+def test_the_documentation_address_of_an_error_leads_to_its_heading():
     address = documentation_url("troubleshooting", "TableNotFoundError")
     assert address.endswith("/docs/troubleshooting.md#tablenotfounderror")
     page = (CHECKOUT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     assert "\n## TableNotFoundError\n" in page
 
 
-def test_public_names_of_the_library_are_guarded():
+def test_the_library_exports_the_listed_public_names():
     assert set(deltalite.__all__) == PUBLIC_NAMES
     assert all(getattr(deltalite, name) is not None for name in PUBLIC_NAMES)
 
 
-def test_a_name_that_is_not_public_is_refused_as_python_does():
+def test_an_unknown_name_of_the_library_raises_attribute_error():
     with pytest.raises(AttributeError, match="no_such_name"):
         importlib.import_module("deltalite").no_such_name  # noqa: B018
 
@@ -115,9 +115,9 @@ def test_constraints_pin_exact_versions_and_nothing_else():
     assert len({line.split("==")[0].lower() for line in pins}) == len(pins)
 
 
-def test_no_kept_file_names_a_package_index_or_a_path_of_one_machine():
+def test_no_file_of_the_checkout_names_a_package_index_or_a_path_of_one_machine():
     findings = []
-    for path in kept_files():
+    for path in checkout_files():
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
@@ -132,5 +132,5 @@ def test_a_forbidden_address_is_recognised(text):
 
 
 @pytest.mark.parametrize("text", ["lake/work/x", "s3://bucket/work/x", "{tmp}/root/x"])
-def test_a_folder_of_a_table_that_has_such_a_name_is_not(text):
+def test_a_table_folder_with_such_a_name_is_not_a_forbidden_path(text):
     assert not FORBIDDEN.search(text)

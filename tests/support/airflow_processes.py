@@ -36,7 +36,7 @@ T = TypeVar("T")
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 FINAL_STATES = ("success", "failed", "skipped", "upstream_failed", "removed")
 # Variables with these prefixes are not inherited: they would change the Airflow under test.
-_REMOVED_PREFIXES = ("AIRFLOW_", "AIRFLOW__", "SPARK_HOME", "PYTHONPATH", "_AIRFLOW_")
+_REMOVED_PREFIXES = ("AIRFLOW_", "_AIRFLOW_", "SPARK_HOME", "PYTHONPATH")
 _ANSI_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 

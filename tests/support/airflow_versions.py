@@ -1,4 +1,4 @@
-"""Names of Airflow that are missing from its oldest tested version, or stand in another module there."""
+"""Names of Airflow that its oldest tested version lacks, or has in another module."""
 
 from __future__ import annotations
 

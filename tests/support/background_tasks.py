@@ -21,7 +21,7 @@ class BackgroundTask:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        if error is None:  # else the failure of the test matters, not that of the task
+        if error is None:  # after a failure of the test, a failure of the task would hide it
             self.wait()
 
     def wait(self, seconds: float = 60) -> None:

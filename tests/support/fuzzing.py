@@ -7,6 +7,7 @@ the library with a remedy. A call that raises another exception, or hangs, fails
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
@@ -55,7 +56,8 @@ class Overlay(MemoryLogStore):
     def __init__(self, folder, files) -> None:
         super().__init__()
         self._folder_store = LocalLogStore(str(folder))
-        self.files = {name: (data, 1_700_000_000_000 + at) for at, (name, data) in enumerate(sorted(files.items()))}
+        times = itertools.count(1_700_000_000_000)
+        self.files = {name: (data, next(times)) for name, data in sorted(files.items())}
 
     def open(self, name):
         if name in self.files or name.startswith("_delta_log/"):

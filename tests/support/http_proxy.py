@@ -50,7 +50,7 @@ class Loss(Enum):
     REQUEST = auto()
     """The request does not reach the server."""
     ANSWER = auto()
-    """The server has executed the request."""
+    """The server executes the request, but the client gets no answer."""
 
 
 Fault = Callable[[Request], Answer | Loss | None]
@@ -60,7 +60,7 @@ class HttpProxy:
     """A running proxy.
 
     Attributes:
-        requests: the requests that the proxy received, in order, also those with a replaced answer.
+        requests: the requests that the proxy received, in order, including those with a replaced answer.
         fault: the function that replaces answers, None for no faults. It runs in the threads of the proxy.
     """
 
@@ -79,7 +79,7 @@ class HttpProxy:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[list[Request]]:
-        """Yield a list that has the requests of the block after it."""
+        """Yield an empty list. The end of the block adds the requests that the proxy received during the block."""
         recorded: list[Request] = []
         first = len(self.requests)
         try:

@@ -20,8 +20,8 @@ UID = "0d1e2f"
 class KubernetesClient:
     """A stand-in for `CoreV1Api`. It has the driver's pod `pod_name` and Secrets.
 
-    An item of `phases` is a phase of the pod, a function that returns one, or None for a missing pod. Each read of the
-    pod returns the next phase, and the last phase stays. `log` is the log of the pod, or None if it cannot be read.
+    An item of `phases` is a phase of the pod, a function that returns a phase, or None for a missing pod. Each read of
+    the pod returns the next phase, and the last phase stays. `log` is the log of the pod, or None if it cannot be read.
     `forbidden` are the names of the methods that the account may not call. `rejection` is the HTTP status of the answer
     to every request for a new Secret. `before_secret` is called before each of these requests.
     """

@@ -43,16 +43,16 @@ def mutate_value(rnd, value):
     if isinstance(value, dict) and value and rnd.random() < 0.93:
         return _mutate_member(rnd, value)
     if isinstance(value, list) and value and rnd.random() < 0.7:
-        at = rnd.randrange(len(value))
-        return [*value[:at], mutate_value(rnd, value[at]), *value[at + 1 :]]
+        index = rnd.randrange(len(value))
+        return [*value[:index], mutate_value(rnd, value[index]), *value[index + 1 :]]
     if isinstance(value, str) and value[:1] in ("{", "[") and rnd.random() < 0.8:
         try:
             return to_text(mutate_value(rnd, json.loads(value)))
         except (ValueError, RecursionError):
             pass
     if isinstance(value, str) and value and rnd.random() < 0.3:
-        at = rnd.randrange(len(value))
-        return value[:at] + rnd.choice(["", "%", "\0", "é", "..", "/", " "]) + value[at + 1 :]
+        index = rnd.randrange(len(value))
+        return value[:index] + rnd.choice(["", "%", "\0", "é", "..", "/", " "]) + value[index + 1 :]
     if isinstance(value, int) and not isinstance(value, bool) and rnd.random() < 0.3:
         return rnd.choice([-value, value + 1, value * 2**40, value - 1, 2**62])
     return rnd.choice(HOSTILE)
@@ -91,15 +91,15 @@ def mutate_json_lines(rnd, data):
     lines = [line for line in data.split(b"\n") if line.strip()]
     if not lines:
         return data
-    at = rnd.randrange(len(lines))
+    index = rnd.randrange(len(lines))
     try:
-        changed_line = to_text(mutate_value(rnd, json.loads(lines[at]))).encode("utf-8", "surrogatepass")
+        changed_line = to_text(mutate_value(rnd, json.loads(lines[index]))).encode("utf-8", "surrogatepass")
     except (ValueError, RecursionError):
         return mutate_bytes(rnd, data)
     if rnd.random() < 0.15:
         lines.insert(rnd.randrange(len(lines) + 1), changed_line)  # The original action stays in the file.
     else:
-        lines[at] = changed_line
+        lines[index] = changed_line
     return b"\n".join(lines) + b"\n"
 
 
@@ -110,22 +110,23 @@ def mutate_lines(rnd, data):
     line ends, a byte order mark, or no newline at its end.
     """
     lines = data.split(b"\n")
-    at, other_at = rnd.randrange(len(lines)), rnd.randrange(len(lines))
+    index, other_index = rnd.randrange(len(lines)), rnd.randrange(len(lines))
     match rnd.randrange(9):
         case 0:
-            del lines[at]
+            del lines[index]
         case 1:
-            lines.insert(other_at, lines[at])
+            lines.insert(other_index, lines[index])
         case 2:
-            lines[at], lines[other_at] = lines[other_at], lines[at]
+            lines[index], lines[other_index] = lines[other_index], lines[index]
         case 3:
             lines.insert(
-                at, rnd.choice([b"", b" ", b"\t\r", b"\x0c", b"\xc2\xa0", b"\0", b"{}", b"[]", b"5", b'"x"', b"null"])
+                index,
+                rnd.choice([b"", b" ", b"\t\r", b"\x0c", b"\xc2\xa0", b"\0", b"{}", b"[]", b"5", b'"x"', b"null"]),
             )
         case 4:
-            lines[at : at + 2] = [b"".join(lines[at : at + 2])]
+            lines[index : index + 2] = [b"".join(lines[index : index + 2])]
         case 5:
-            lines[at] = b"[" + lines[at] + b"]"
+            lines[index] = b"[" + lines[index] + b"]"
         case 6:
             return b"\r\n".join(lines)
         case 7:
@@ -139,25 +140,27 @@ def mutate_bytes(rnd, data):
     """Return a file with one change: it is cut off, one bit is flipped, or bytes are new, missing, repeated or zero."""
     if not data:
         return rnd.choice([b"\0", b"{", b"\xff\xfe"])
-    at = rnd.randrange(len(data))
-    end = min(len(data), at + rnd.choice([1, 2, 8, 100]))
+    index = rnd.randrange(len(data))
+    end = min(len(data), index + rnd.choice([1, 2, 8, 100]))
     match rnd.randrange(7):
         case 0:
-            return data[:at]
+            return data[:index]
         case 1:
-            return data[:at] + bytes([data[at] ^ (1 << rnd.randrange(8))]) + data[at + 1 :]
+            return data[:index] + bytes([data[index] ^ (1 << rnd.randrange(8))]) + data[index + 1 :]
         case 2:
             return (
-                data[:at] + rnd.choice([b"\0", b"\xff", b"\xc3\x28", b"\xed\xa0\x80", b"\r", b"\n", b'"']) + data[at:]
+                data[:index]
+                + rnd.choice([b"\0", b"\xff", b"\xc3\x28", b"\xed\xa0\x80", b"\r", b"\n", b'"'])
+                + data[index:]
             )
         case 3:
-            return data[:at] + data[end:]
+            return data[:index] + data[end:]
         case 4:
-            return data[:end] + data[at:]
+            return data[:end] + data[index:]
         case 5:
-            return data[:at] + bytes(end - at) + data[end:]
+            return data[:index] + bytes(end - index) + data[end:]
         case _:
-            return data[at:]
+            return data[index:]
 
 
 def mutate_parquet(rnd, data):
@@ -167,7 +170,7 @@ def mutate_parquet(rnd, data):
     except (pa.ArrowException, OSError):
         return mutate_bytes(rnd, data)
     column = rnd.choice(table.column_names)
-    at = table.column_names.index(column)
+    index = table.column_names.index(column)
     values = table.column(column)
     match rnd.randrange(7):
         case 0:
@@ -176,14 +179,14 @@ def mutate_parquet(rnd, data):
             constant = rnd.choice([0, "x", None, [1], {"path": 5, "version": "x"}, b"\xff"])
             nulls = pa.nulls(len(table), values.type)
             new_values = nulls if constant is None else pa.array([constant] * len(table))
-            table = table.set_column(at, column, new_values)
+            table = table.set_column(index, column, new_values)
         case 2:
             table = pa.concat_tables([table, table.slice(rnd.randrange(max(1, len(table))), 1)])
         case 3:
             dropped_row = rnd.randrange(max(1, len(table)))
             table = pa.concat_tables([table.slice(0, dropped_row), table.slice(dropped_row + 1)])
         case 4 | 5 if pa.types.is_struct(values.type) and values.type.num_fields:
-            table = table.set_column(at, column, _mutate_struct(rnd, values.combine_chunks()))
+            table = table.set_column(index, column, _mutate_struct(rnd, values.combine_chunks()))
         case _:
             table = table.take(pa.array(sorted(range(len(table)), key=lambda _: rnd.random()), pa.int64()))
     sink = pa.BufferOutputStream()
@@ -197,13 +200,13 @@ def mutate_parquet(rnd, data):
 def _mutate_struct(rnd, structs):
     """Return the structs without one member, or with one constant as the value of this member."""
     names, members = [f.name for f in structs.type], structs.flatten()
-    at, count = rnd.randrange(len(names)), len(structs)
+    index, count = rnd.randrange(len(names)), len(structs)
     replacement = rnd.choice([None, "drop", "x", 1.5, [None], b"\xff"])
     if replacement == "drop" and len(names) > 1:
-        del names[at], members[at]
+        del names[index], members[index]
     else:
-        kind = members[at].type
-        members[at] = pa.nulls(count, kind) if replacement is None else pa.array([replacement] * count)
+        kind = members[index].type
+        members[index] = pa.nulls(count, kind) if replacement is None else pa.array([replacement] * count)
     return pa.StructArray.from_arrays(members, names=names, mask=structs.is_null())
 
 

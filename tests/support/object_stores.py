@@ -151,7 +151,7 @@ class Azure:
             f"fs.azure.account.key.{self.account}.blob.core.windows.net": self.key,
             "fs.azure.account.hns.enabled": "false",
             "fs.azure.fns.account.service.type": "BLOB",
-            "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",  # the other one needs HTTPS
+            "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",  # the default library needs HTTPS
         }
 
     @property

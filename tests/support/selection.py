@@ -4,7 +4,7 @@
 |---|---|
 | `make quick` | all that need neither Spark nor a server and are not marked `slow` |
 | `make smoke` | all that are marked `smoke` |
-| `make test` | all but those that are marked `campaign`, or have the marker `sample` and none of its values |
+| `make test` | all without the marker `campaign`; of a test with the marker `sample`, the cases that have its values |
 | `make campaign` | all |
 
 This module sets the markers `spark` and `server` by fixtures and folders, so that no file can lack them. It sets the
@@ -70,7 +70,7 @@ def _is_outside_sample(item: pytest.Item) -> bool:
 
 
 class FileOrFolderScheduling(LoadFileScheduling):
-    """Gives all tests of a file to one worker, and all tests of a folder in `SHARED_FOLDERS`."""
+    """Gives all tests of a file, or of a folder in `SHARED_FOLDERS`, to the same worker."""
 
     def _split_scope(self, nodeid: str) -> str:
         return next((folder for folder in SHARED_FOLDERS if nodeid.startswith(folder)), super()._split_scope(nodeid))
@@ -90,7 +90,7 @@ def sampled(values: Sequence[str], sample: Collection[str]) -> list[object]:
 def sample_every(count: int, cases: Sequence[tuple[object, ...]]) -> list[object]:
     """All cases for `parametrize`: `make test` runs the first of every `count` cases, the campaign runs all."""
     campaign = pytest.mark.campaign
-    return [pytest.param(*case, marks=campaign) if at % count else case for at, case in enumerate(cases)]
+    return [pytest.param(*case, marks=campaign) if index % count else case for index, case in enumerate(cases)]
 
 
 def cover(features: dict[str, Collection[str]], cost: dict[str, int]) -> list[str]:

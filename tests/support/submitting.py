@@ -33,7 +33,7 @@ def submit_command(
 ) -> list[str]:
     """Write the request to a file in `folder`; returns the command that runs its job on one core.
 
-    Spark searches its Python in the folders of `PATH`. `conftest` puts the folder of this interpreter first.
+    Spark searches the folders of `PATH` for `python3`. `conftest` puts the folder of this interpreter first.
     """
     request_file = folder / "request.json"
     request_file.write_text(request if isinstance(request, str) else request.to_json())

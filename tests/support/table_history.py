@@ -48,12 +48,16 @@ class LiveFile:
     @property
     def rows(self) -> list[int]:
         """The ids of the rows that are not deleted."""
-        return [row for at, row in enumerate(self.ids) if at not in self.deleted]
+        return [row for position, row in enumerate(self.ids) if position not in self.deleted]
 
 
 @dataclass
 class TableHistory:
-    """A table in `folder`. `states` has the files of each version, by path. `times` has the commit time of each."""
+    """A table in `folder`.
+
+    `states` has the files of each version, by path. `times` has the commit time of each version, in milliseconds since
+    the epoch.
+    """
 
     folder: Path
     properties: dict[str, str] = field(default_factory=dict)
@@ -161,7 +165,7 @@ class TableHistory:
         clean_log(Snapshot.load(self.store), now_ms=self.now_ms)
 
     def record_library_commits(self) -> None:
-        """Record the commits that the library wrote. They change no files. They get the clock's time."""
+        """Record the commits that the library wrote, which change no data files, and set their time to the clock's."""
         while (file := self.folder / commit_name(len(self.states))).exists():
             self._set_file_time(file, 0)
             self.states.append(self.live)

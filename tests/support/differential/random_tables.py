@@ -51,7 +51,10 @@ def random_table(rnd: Random) -> Table:
     excluded_kinds = {"wide_decimal"} | (_KINDS_WITHOUT_ICEBERG if is_iceberg_compatible else set())
     kind_names = rnd.sample([name for name in KINDS if name not in excluded_kinds], rnd.randint(3, 6))
     has_mapping = mapping_mode is not None
-    columns = [KEY_COLUMN, *(_column(rnd, at, name, is_mapped=has_mapping) for at, name in enumerate(kind_names))]
+    columns = [
+        KEY_COLUMN,
+        *(_column(rnd, number, name, is_mapped=has_mapping) for number, name in enumerate(kind_names)),
+    ]
     if "variant" in kind_names and rnd.randrange(2):
         properties["delta.enableVariantShredding"] = "true"
     if rnd.randrange(4) == 0:

@@ -96,21 +96,21 @@ def merge(table: Relation, source: Relation, request: Merge) -> Outcome | Ambigu
     """
     columns = evolved_columns(table.columns, source.columns) if request.evolve and _has_star(request) else table.columns
     pairs = matches(table, source, request.on)
-    match_counts = Counter(target_at for target_at, _ in pairs)
-    ambiguous_rows = [target_at for target_at, count in match_counts.items() if count > 1]
+    match_counts = Counter(target_index for target_index, _ in pairs)
+    ambiguous_rows = [target_index for target_index, count in match_counts.items() if count > 1]
     if ambiguous_rows and request.matched and request.matched != (Clause(action="delete"),):
         return Ambiguous(target_rows=len(ambiguous_rows))
     changes = []
-    for at, target_row in enumerate(table.rows):
-        matching_rows = [source.rows[source_at] for target_at, source_at in pairs if target_at == at]
+    for index, target_row in enumerate(table.rows):
+        matching_rows = [source.rows[source_index] for target_index, source_index in pairs if target_index == index]
         if matching_rows:
             rows, clauses = {"target": target_row, "source": matching_rows[0]}, request.matched
         else:
             rows, clauses = {"target": target_row}, request.not_matched_by_source
         changes.append(_target_row_change(columns, target_row, rows, clauses))
-    matched_source_rows = {source_at for _, source_at in pairs}
-    for at, source_row in enumerate(source.rows):
-        if at not in matched_source_rows:
+    matched_source_rows = {source_index for _, source_index in pairs}
+    for index, source_row in enumerate(source.rows):
+        if index not in matched_source_rows:
             changes.append(_source_row_change(columns, {"source": source_row}, request.not_matched))
     return _outcome(columns, changes)
 
@@ -118,16 +118,16 @@ def merge(table: Relation, source: Relation, request: Merge) -> Outcome | Ambigu
 def matches(table: Relation, source: Relation, on: Expr) -> list[tuple[int, int]]:
     """The pairs of positions, in the table and in the source, for which `on` is true."""
     return [
-        (target_at, source_at)
-        for target_at, target_row in enumerate(table.rows)
-        for source_at, source_row in enumerate(source.rows)
+        (target_index, source_index)
+        for target_index, target_row in enumerate(table.rows)
+        for source_index, source_row in enumerate(source.rows)
         if on.value({"target": target_row, "source": source_row}) is True
     ]
 
 
 def matches_twice(table: Relation, source: Relation, on: Expr) -> bool:
     """Whether several source rows match one target row."""
-    match_counts = Counter(target_at for target_at, _ in matches(table, source, on))
+    match_counts = Counter(target_index for target_index, _ in matches(table, source, on))
     return max(match_counts.values(), default=0) > 1
 
 

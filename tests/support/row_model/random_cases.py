@@ -87,7 +87,7 @@ class Table:
     @property
     def relation(self) -> Relation:
         """The rows that are not deleted."""
-        rows = [row for file in self.files for at, row in enumerate(file.rows) if at not in file.deleted]
+        rows = [row for file in self.files for position, row in enumerate(file.rows) if position not in file.deleted]
         return Relation(columns=self.columns, rows=rows)
 
 

@@ -62,13 +62,13 @@ def shrunk(case: TableAndCase, fails: Callable[[TableAndCase], bool], tries: int
 
 def smaller(table: Table, case: Case) -> Iterator[TableAndCase]:
     """Each case that lacks one part of this case, large parts first."""
-    for at in range(len(table.files)):
-        yield replace(table, files=_without(table.files, at)), case
+    for index in range(len(table.files)):
+        yield replace(table, files=_without(table.files, index)), case
     if isinstance(case, Merging):
         yield from ((table, smaller_merge) for smaller_merge in _smaller_merges(case))
-    for at, file in enumerate(table.files):
+    for index, file in enumerate(table.files):
         for smaller_file in _smaller_files(file):
-            yield replace(table, files=(*table.files[:at], smaller_file, *table.files[at + 1 :])), case
+            yield replace(table, files=(*table.files[:index], smaller_file, *table.files[index + 1 :])), case
     for name in ("mapped", "soft_deleted"):
         if getattr(table.features, name) and not (name == "soft_deleted" and table.features.vectors):
             yield replace(table, features=replace(table.features, **{name: False})), case
@@ -81,10 +81,10 @@ def _smaller_merges(case: Merging) -> Iterator[Merging]:
     }
     for kind, clauses in clauses_by_kind.items():
         if sum(map(len, clauses_by_kind.values())) > 1:
-            for at in range(len(clauses)):
-                yield replace(case, merge=replace(merge, **{kind: _without(clauses, at)}))
-    for at in range(len(relation.rows)):
-        rows = _without(tuple(relation.rows), at)
+            for index in range(len(clauses)):
+                yield replace(case, merge=replace(merge, **{kind: _without(clauses, index)}))
+    for index in range(len(relation.rows)):
+        rows = _without(tuple(relation.rows), index)
         yield replace(case, source=replace(case.source, relation=replace(relation, rows=rows)))
 
 
@@ -92,8 +92,8 @@ def _smaller_files(file: File) -> Iterator[File]:
     if file.deleted:
         yield replace(file, deleted=frozenset())
     if len(file.rows) > 1 and not file.deleted:
-        yield from (replace(file, rows=_without(file.rows, at)) for at in range(len(file.rows)))
+        yield from (replace(file, rows=_without(file.rows, index)) for index in range(len(file.rows)))
 
 
-def _without(items: tuple[Any, ...], at: int) -> tuple[Any, ...]:
-    return items[:at] + items[at + 1 :]
+def _without(items: tuple[Any, ...], index: int) -> tuple[Any, ...]:
+    return items[:index] + items[index + 1 :]

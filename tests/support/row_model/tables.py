@@ -169,4 +169,4 @@ def _with_physical_names(value: Any, data_type: pa.DataType) -> Any:
     """A value with physical names of struct members. The members of `data_type` have the same order as in the model."""
     if not isinstance(value, dict):
         return value
-    return {data_type.field(at).name: member for at, member in enumerate(value.values())}
+    return {data_type.field(index).name: member for index, member in enumerate(value.values())}
