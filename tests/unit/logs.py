@@ -162,7 +162,10 @@ def write_compaction(store: MemoryLogStore, first: int, last: int) -> str:
 
 
 def write_checksum(store: MemoryLogStore, version: int, **changes: Any) -> str:
-    """Write the checksum file of a version as Spark does, with changed keys. None omits a key. Returns its name."""
+    """Write the checksum file of a version as Spark does; returns its name.
+
+    `changes` replace the values of keys; the value None omits a key.
+    """
     snapshot = load(store, version)
     files = snapshot.files
     body = {

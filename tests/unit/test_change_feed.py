@@ -153,7 +153,7 @@ def test_the_timestamp_of_a_change_is_the_time_that_time_travel_uses():
 
 
 @given(states=st.lists(st.sets(st.integers(0, 5)), min_size=2, max_size=5))
-def test_a_version_and_the_changes_after_it_make_the_next_version(states):
+def test_changes_applied_to_a_version_give_the_next_version(states):
     """Rows of a file are deleted and restored at random."""
 
     def vector_of(deleted_rows):
@@ -207,7 +207,7 @@ def test_versions_before_the_feed_was_enabled_have_no_changes():
 @pytest.mark.parametrize(
     "protocol", [PROTOCOL, Protocol(min_reader_version=1, min_writer_version=7, writer_features=("appendOnly",))]
 )
-def test_the_property_has_no_effect_without_protocol_support(protocol):
+def test_the_feed_property_has_no_effect_without_protocol_support(protocol):
     with pytest.raises(ChangeFeedUnavailableError, match="Version 0 of memory://table did not record"):
         plan_changes(feed_of(protocol=protocol), 0)
     with pytest.raises(ChangeFeedUnavailableError, match="Version 1 of memory://table did not record"):
@@ -302,7 +302,7 @@ def test_the_feed_finds_missing_partition_values_of_a_remove_in_the_previous_ver
         plan_changes(store, 0)
 
 
-def test_a_remove_means_the_file_with_the_same_deletion_vector():
+def test_a_remove_refers_to_the_file_with_the_same_deletion_vector():
     first_vector, second_vector = inline_vector([0]), inline_vector([0, 1])
     store = feed_of(
         [add("a", partition_values={"day": "x"}, deletion_vector=first_vector)],
@@ -320,9 +320,8 @@ def test_an_unpartitioned_table_needs_no_lookup_of_partition_values():
     store = feed_of([remove("a")])
     requests = RequestLog(store)
     assert plan_changes(store, 1).files[0].partition_values == {}
-    assert (
-        requests.accesses.count(("read", f"{0:020}.json")) <= 2
-    )  # each snapshot, at the start and at the end, reads it once
+    # The snapshots at the start and at the end of the range may each read the commit once.
+    assert requests.accesses.count(("read", f"{0:020}.json")) <= 2
 
 
 def test_the_feed_loads_the_previous_version_once_for_many_commits_without_partition_values():
@@ -344,7 +343,7 @@ def test_the_feed_loads_the_previous_version_once_for_many_commits_without_parti
         max_size=8,
     )
 )
-def test_partition_values_are_those_of_the_previous_version(commits):
+def test_partition_values_of_a_deleted_file_come_from_the_previous_version(commits):
     """Files are added, removed and added to another partition, also with change files or without a data change."""
     live_numbers, actions = set(), []
     for days, has_change_file, data_change in commits:

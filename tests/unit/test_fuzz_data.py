@@ -263,7 +263,7 @@ def test_a_damaged_data_file_gives_rows_of_the_schema_or_an_error(name, rnd):
 
     def read():
         rows_read = table.to_arrow()
-        rows_read.validate()  # without full=True, it does not check whether texts are UTF-8
+        rows_read.validate()  # only `validate(full=True)` would also reject texts that are not UTF-8
         return rows_read
 
     rows_read = value_or_library_error(read)

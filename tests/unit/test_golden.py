@@ -20,7 +20,7 @@ from deltalite.errors import (
 from tests.support.golden import assert_same_rows, expected_metadata, table_names, unsupported_part
 
 READABLE_LOGS = {"read", "log-only"}
-# Versions that are not read, each with its reason. All tables are read at their latest version.
+# Earlier versions that the library rejects, each with the reason.
 UNREAD_VERSIONS = {
     ("delta-rs/delta-live-table", 0): "its metaData has no schemaString, which the protocol requires",
 }

@@ -66,7 +66,7 @@ def test_a_text_that_only_mentions_a_secret_is_shown(text):
 @pytest.mark.parametrize(
     "name", ["kafka.basic.auth.user.info", "schema.registry.basic.auth.user.info", "spark.redis.auth", "bearer", "pat"]
 )
-def test_names_that_connectors_use_are_secret(name):
+def test_a_credential_is_secret_under_a_name_that_connectors_use(name):
     assert "planted" in set(secret_values({name: "planted"}))
 
 

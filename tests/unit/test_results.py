@@ -31,7 +31,7 @@ RESULT = OperationResult(
 )  # fmt: skip
 
 
-def test_a_result_survives_the_line_and_json():
+def test_a_result_survives_its_marker_line_and_json():
     line = result_marker(RESULT)
     assert "\n" not in line and parse_marker(line) == RESULT
     assert OperationResult.from_dict(json.loads(json.dumps(RESULT.as_dict()))) == RESULT

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable as OtherTable
+from deltalake import DeltaTable as DeltaRsTable
 from deltalake.exceptions import DeltaError
 from hypothesis import assume, given, note
 
@@ -100,7 +100,7 @@ def test_a_delete_keeps_rows_whose_condition_is_false_or_null():
     assert row_tuples(delete(relation((1, "a"), (None, "b")), None)) == []
 
 
-def test_an_update_sees_old_values():
+def test_an_update_computes_all_values_from_the_old_row():
     values = (
         assign("k", ex.plus(TARGET_K, long(1))),
         assign("v", ex.if_else(ex.comparison(TARGET_K, "=", long(1)), TARGET_V, text("z"))),
@@ -118,7 +118,7 @@ def test_assigning_a_member_of_a_null_struct_creates_the_struct():
     assert table.rows[1]["s"] == {"a": 1, "b": "x"}
 
 
-def test_the_first_true_clause_decides():
+def test_the_first_clause_with_a_true_condition_applies():
     table, source = relation((1, "a"), (2, "b"), (3, "c"), (9, "z")), relation((1, "A"), (2, "B"), (3, "C"), (4, "D"))
     request = Merge(
         on=ON,
@@ -273,7 +273,7 @@ def test_delta_rs_agrees_with_the_model(operations):
         with tempfile.TemporaryDirectory() as folder:
             path = write_table(Path(folder) / "t", table)
             try:
-                perform(case, OtherTable(path))
+                perform(case, DeltaRsTable(path))
             except DeltaError as error:
                 assume("Error during planning" not in str(error))  # DataFusion does not mix Arrow's types of text
                 raise

@@ -168,7 +168,7 @@ def test_a_poll_of_a_deleted_table_keeps_its_position():
     assert poll(store, position, ANY_COMMIT).match.version == 0
 
 
-def test_a_table_that_has_not_reached_an_unseen_version_is_not_a_recreated_table():
+def test_a_table_that_has_not_yet_reached_the_position_is_not_a_recreated_table():
     store = append_files(create(new_store()), 2)
     position = poll(store, LogPosition(version=5), ANY_COMMIT).position
     assert poll(store, position, ANY_COMMIT).match is None
@@ -194,7 +194,7 @@ def test_a_large_commit_is_read_in_blocks_and_its_partitions_are_distinct(monkey
     assert requests.accesses == [read_of_commit(1), ("open", read_of_commit(1)[1]), read_of_commit(2)]
 
 
-def test_the_version_at_a_timestamp_is_the_newest_before_it():
+def test_version_at_is_the_newest_version_that_is_not_later_than_the_timestamp():
     store = append_files(create(new_store()), 2)
     for version, modified_ms in enumerate([5000, 7000, 6000]):
         store.files[commit_name(version)] = (store.files[commit_name(version)][0], modified_ms)
@@ -283,13 +283,13 @@ def test_a_table_id_identifies_a_table_and_the_commit_that_creates_it():
 
 
 @pytest.mark.parametrize("timestamp", [None, "soon", 1.5, {}])
-def test_a_commit_without_a_usable_time_or_provenance_counts(timestamp):
+def test_a_commit_without_a_usable_time_or_provenance_has_a_summary(timestamp):
     summary = summarize(3, [("commitInfo", {"timestamp": timestamp, "operation": "X"})])
     assert (summary.timestamp_ms, summary.operation) == (0, "X")
     assert summarize(3, []).operation is None
 
 
-def test_the_first_provenance_counts_and_a_change_data_file_alone_is_not_a_data_change():
+def test_a_summary_has_the_first_provenance_and_counts_no_change_data_file_as_a_data_change():
     recorded = to_json(AddCDCFile(path="c", partition_values={}, size_bytes=1, data_change=True))
     summary = summarize(3, [("commitInfo", {"operation": "A"}), ("cdc", recorded), ("commitInfo", {"operation": "B"})])
     assert (summary.operation, summary.data_changed) == ("A", False)

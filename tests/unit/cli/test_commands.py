@@ -310,7 +310,7 @@ def test_control_characters_are_escaped():
         (["verify", "{t}@v1"], InvalidRequestError, "names a version"),
     ],
 )
-def test_an_error_is_one_line_with_its_class_and_the_exit_code_is_that_of_the_class(
+def test_an_error_is_one_line_that_names_its_class_and_the_exit_code_belongs_to_this_class(
     valid_table, run_failing, argv, error, message
 ):
     arguments = [part.replace("{t}", valid_table.root) for part in argv]

@@ -263,7 +263,7 @@ def test_a_check_without_footers_looks_for_files_and_does_not_open_them(valid_ta
 
 
 def set_commit_times(store, *times):
-    """Enable in-commit timestamps and set the timestamp of each commit. None leaves a commit without one."""
+    """Enable in-commit timestamps and set the timestamp of each commit. None leaves a commit without a timestamp."""
     enabled = {"delta.enableInCommitTimestamps": "true"}
     edit_commit(store, 0, "metaData", lambda body: body.update(configuration=enabled))
     edit_commit(store, 0, "protocol", lambda body: body["writerFeatures"].append("inCommitTimestamp"))
@@ -330,7 +330,7 @@ def remove_and_add(store):
     return f"{json.dumps({'remove': remove_body})}\n{line}\n"
 
 
-def test_a_vector_with_rows_beyond_its_file_is_found(valid_table, capsys):
+def test_a_vector_with_rows_beyond_its_file_causes_a_finding(valid_table, capsys):
     [vector_beyond_file] = write_vectors(valid_table, [pa.array([3], pa.int64())])
     edit_commit(valid_table, 3, "add", lambda body: body.update(deletionVector=vector_beyond_file))
     path_of(valid_table, compaction_name(2, 4)).unlink()

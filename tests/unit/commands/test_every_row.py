@@ -1,4 +1,4 @@
-"""Predicates that are true for every row, after Spark has folded constants."""
+"""The library recognizes a predicate that is true for every row, after Spark has folded constants."""
 
 from __future__ import annotations
 

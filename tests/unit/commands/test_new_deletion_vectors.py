@@ -50,7 +50,7 @@ def stored_names(store):
     return sorted(store.files)
 
 
-def test_an_updated_file_keeps_all_its_removed_rows_and_all_its_fields(store):
+def test_a_new_vector_also_has_the_rows_deleted_earlier_and_the_file_keeps_its_fields(store):
     table = files(("1.parquet", 10, [3]), ("2.parquet", 10, []), ("3.parquet", 10, []))
     with VectorFiles(store) as vectors:
         updates = vectors.delete_rows(table, [(0, positions(0, 9)), (2, positions(4))])

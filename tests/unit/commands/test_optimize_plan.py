@@ -188,7 +188,7 @@ def test_the_files_and_deleted_rows_of_a_commit_are_limited(monkeypatch):
     bins = [Bin(files=(file(n, 1, deleted=n), file(n + 1, 1))) for n in (0, 10)]
     assert len(batches(bins, [], max_bytes=1000)) == 2
     bins = [Bin(files=(file(n, 1, deleted=n),)) for n in (20, 30, 1)]
-    assert [numbers(bin_.bins) for bin_ in batches(bins, [], max_bytes=1000)] == [[[20], [30]], [[1]]]
+    assert [numbers(batch.bins) for batch in batches(bins, [], max_bytes=1000)] == [[[20], [30]], [[1]]]
 
 
 def test_a_cube_has_at_most_the_files_that_a_job_can_write():
@@ -200,8 +200,8 @@ def test_a_bin_is_never_split_between_commits():
     bins = [Bin(files=(file(n, size),)) for n, size in enumerate([60, 50, 200, 10, 10])]
     empty = [file(9, 5, records=0)]
     commits = batches(bins, empty, max_bytes=110)
-    assert [numbers(bin_.bins) for bin_ in commits] == [[[0], [1]], [[2]], [[3], [4]]]
-    assert [bin_.empty_files for bin_ in commits] == [(), (), tuple(empty)]
+    assert [numbers(batch.bins) for batch in commits] == [[[0], [1]], [[2]], [[3], [4]]]
+    assert [batch.empty_files for batch in commits] == [(), (), tuple(empty)]
     assert batches([], [], max_bytes=1) == []
     assert batches([], empty, max_bytes=1) == [Batch(bins=(), empty_files=tuple(empty))]
 

@@ -64,7 +64,7 @@ def test_an_attempt_without_a_conflict_is_not_repeated():
 
 
 @pytest.mark.parametrize("error", [ConcurrentTransactionException, ConcurrentWriteException, InvalidRequestError])
-def test_other_errors_are_raised_at_once(error):
+def test_an_error_that_a_new_plan_cannot_solve_is_raised_at_once(error):
     attempts = Attempts(error)
     with pytest.raises(error, match="Version 7 won"):
         attempts.run()

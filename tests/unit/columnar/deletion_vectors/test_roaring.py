@@ -73,7 +73,7 @@ def test_the_native_layout_is_decoded(parts):
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 8, 9])
-def test_runs_are_found_with_and_without_a_table_of_offsets(count):
+def test_runs_are_decoded_with_and_without_a_table_of_offsets(count):
     bitmap = BitMap64(value for key in range(count) for value in range(key * CONTAINER + 7, key * CONTAINER + 5000))
     bitmap.run_optimize()
     assert decode(portable(bitmap), len(bitmap)).to_pylist() == list(bitmap)

@@ -1,4 +1,4 @@
-"""Files that store a column with a narrower type than the table has."""
+"""The library recognizes a file that stores a column with a narrower type than the table has."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ PEOPLE = pa.table(
     ],
     ids=str,
 )
-def test_a_path_gives_the_struct_with_the_chosen_members_in_the_table_s_order(lake, columns, first, second):
+def test_a_path_gives_the_struct_with_the_chosen_members_in_the_order_of_the_table(lake, columns, first, second):
     lake.add(PEOPLE)
     assert lake.rows_of(PEOPLE.schema, columns=columns)[:2] == [first, second]
 

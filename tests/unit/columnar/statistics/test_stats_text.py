@@ -47,7 +47,7 @@ json_values = st.recursive(
     st.sampled_from([None, 1]),
     st.booleans(),
 )
-def test_only_two_members_change(stats, count, indent, ascii_only):
+def test_wide_bounds_change_only_the_row_count_and_the_flag(stats, count, indent, ascii_only):
     text = json.dumps(stats, indent=indent, ensure_ascii=ascii_only)
     new_stats = json.loads(with_wide_bounds(text, count))
     assert new_stats == stats | {"numRecords": count, "tightBounds": False}

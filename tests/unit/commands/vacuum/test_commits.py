@@ -1,4 +1,4 @@
-"""A vacuum and its commits in the history, with retries, concurrent writers and failures."""
+"""A vacuum commits its start and its end, also after a retry, beside concurrent writers and after a failure."""
 
 from __future__ import annotations
 

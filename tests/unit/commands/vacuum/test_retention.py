@@ -124,7 +124,7 @@ def test_a_retention_shorter_than_that_of_the_table_needs_the_name_of_the_table(
     }  # fmt: skip
 
 
-def test_the_retention_of_the_table_applies(tmp_path):
+def test_a_vacuum_uses_the_retention_of_the_table_by_default(tmp_path):
     history = TableHistory(tmp_path / "orders", {"delta.deletedFileRetentionDuration": "interval 2 days"})
     history.append()
     history.replace(None)
