@@ -56,7 +56,7 @@ def test_a_second_checkpoint_run_changes_nothing(spark, table):
     assert {path: path.stat().st_mtime_ns for path in (table / "_delta_log").iterdir()} == modification_times
 
 
-def test_checkpoint_keeps_old_commits_if_log_cleanup_is_off(spark, table, tmp_path):
+def test_checkpoint_keeps_old_commits_if_log_cleanup_is_off(spark, table):
     checkpoint(spark, CheckpointRequest(table=str(table), log_cleanup=False))
     assert remaining_versions(table) == list(range(12))
 

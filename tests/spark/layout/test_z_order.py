@@ -157,8 +157,8 @@ def test_a_row_goes_to_the_same_file_when_its_task_runs_again(spark, table):
     frame = delta.read(spark, str(table)).withColumn(order.values[0], F.lit(7))
     reordered_frame = frame.repartition(3, "id").sortWithinPartitions(F.desc("id"))
     shares, shares_after_reordering = (
-        {row["id"]: row["hash"] for row in rows.select("id", order.hash_fraction().alias("hash")).collect()}
-        for rows in (frame, reordered_frame)
+        {row["id"]: row["hash"] for row in rows_in_order.select("id", order.hash_fraction().alias("hash")).collect()}
+        for rows_in_order in (frame, reordered_frame)
     )
     assert shares == shares_after_reordering
     assert all(0 <= share < 1 for share in shares.values())

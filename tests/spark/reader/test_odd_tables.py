@@ -1,4 +1,4 @@
-"""Unexpected tables and sessions: names like internal ones, hostile settings, unreadable values."""
+"""Reads and writes are correct in unusual tables and sessions: internal names, other settings, invalid values."""
 
 from __future__ import annotations
 

@@ -81,8 +81,7 @@ def test_a_delete_matches_a_quoted_text_with_and_without_backslash_escapes(sessi
 
 
 def test_hostile_texts_do_not_end_their_literal(session):
-    spark = session
-    row = spark.sql(
+    row = session.sql(
         "SELECT " + ", ".join(f"{sql_literal(text)} AS c{n}" for n, text in enumerate(HOSTILE_TEXTS))
     ).first()
     assert list(row) == HOSTILE_TEXTS

@@ -95,7 +95,7 @@ def test_a_long_commit_of_a_run_has_the_details_of_its_run():
 )
 def test_the_scanner_reads_any_json_in_chunks_of_any_size(value, size):
     raw = json.dumps({"add": {"x": value, **ADD}}, ensure_ascii=False).encode()
-    chunks = [raw[at : at + size] for at in range(0, len(raw), size)]
+    chunks = [raw[offset : offset + size] for offset in range(0, len(raw), size)]
     ((kind, body),) = bounded_actions._LongLine(iter(chunks), "line 1").actions()
     assert (kind, body) == ("add", {"x": value, **ADD})
 

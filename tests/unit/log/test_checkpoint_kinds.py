@@ -52,10 +52,10 @@ def test_every_kind_of_checkpoint_has_the_state_of_the_commits(kind):
     checkpoint_kind, write = KINDS[kind]
     write(store, 1)
     delete_commits(store, 1)
-    for version, facts_of_version in zip((1, 2), expected, strict=True):
+    for version, expected_state in zip((1, 2), expected, strict=True):
         snapshot = load(store, version)
         assert (snapshot.segment.checkpoint.version, snapshot.segment.checkpoint.kind) == (1, checkpoint_kind)
-        assert state_of(snapshot) == facts_of_version
+        assert state_of(snapshot) == expected_state
 
 
 @pytest.mark.parametrize("kind", ["parquet", "json"])

@@ -1,4 +1,4 @@
-"""The checksum inside `_last_checkpoint`: the example of the protocol, and files of Spark and Databricks."""
+"""`is_intact` verifies the checksum in the example of the protocol, and in files of Spark and Databricks."""
 
 from __future__ import annotations
 

@@ -78,7 +78,11 @@ FILES = {
     "spaces and percent": ([[add("a%20b"), add("a%2520b")], [remove("a b")]], ["a%20b"], ["a b"]),
     "upper and lower hex": ([[add("p=%C3%BC")], [remove("p=%c3%bc")]], [], ["p=%c3%bc"]),
     "raw and encoded letters": ([[add("p=ü")], [remove("p=%C3%BC")]], [], ["p=%C3%BC"]),
-    "absolute spellings": ([[add("file:/x/a"), add("/x/b")], [remove("/x/a"), remove("file:///x/b")]], [], ["/x/a", "file:///x/b"]),
+    "absolute spellings": (
+        [[add("file:/x/a"), add("/x/b")], [remove("/x/a"), remove("file:///x/b")]],
+        [],
+        ["/x/a", "file:///x/b"],
+    ),
     "not normalised": (
         [[add("d//x"), add("./y"), add("e/../z")], [remove("d/x"), remove("y"), remove("z")]],
         [],
@@ -128,7 +132,7 @@ def test_a_restated_file_has_the_newer_fields():
     assert rows == {"a": (2, "{}"), "b": (10, None)}
 
 
-def test_the_newest_small_action_counts_with_and_without_a_checkpoint():
+def test_the_newest_action_that_is_not_about_a_file_counts_with_and_without_a_checkpoint():
     commits = (
         [txn("x", 1), txn("y", 9), domain("d", "old"), domain("e", "gone"), domain("f"),
          commit_info(operation="first")],

@@ -74,7 +74,7 @@ def test_a_segment_has_the_newest_checkpoint_up_to_its_version_and_the_commits_a
     assert segment.commit_file.name == commit_name(segment.version)
 
 
-def test_a_good_hint_limits_the_listing_to_the_log_from_its_version_on(store):
+def test_a_valid_hint_limits_the_listing_to_the_log_from_its_version_on(store):
     requests = RequestLog(store)
     find_segment(store)
     assert requests.accesses == [("read_start", "_last_checkpoint"), ("list", f"{10:020d}")]

@@ -37,7 +37,7 @@ def test_every_field_at_every_depth_has_its_physical_name_and_keeps_its_metadata
     assert field_id(TABLE.physical.fields[0].metadata) == 7
 
 
-def test_partition_values_have_physical_names_and_are_in_no_file():
+def test_partition_values_have_physical_names_and_data_files_lack_partition_columns():
     assert TABLE.partition_keys == {"col-Day": "col-Day"}
     assert TABLE.data.names == ("col-id", "col-place", "col-many", "col-by_key")
 
@@ -52,7 +52,7 @@ def test_partition_values_have_physical_names_and_are_in_no_file():
         (("id", "x"), ("col-id", "x")),
     ],
 )
-def test_a_path_is_translated_as_far_as_the_schema_has_it(logical, physical):
+def test_the_part_of_a_path_that_the_schema_has_is_translated(logical, physical):
     assert TABLE.physical_path(logical) == physical
 
 

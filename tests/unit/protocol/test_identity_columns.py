@@ -76,7 +76,7 @@ def test_the_error_names_a_column_with_malformed_identity_metadata(arguments):
         identity_columns(identity_schema(**arguments))
 
 
-def test_a_winner_that_moves_a_high_water_mark_does_not_conflict_with_a_commit_that_needs_no_values():
+def test_a_winning_commit_with_a_new_high_water_mark_does_not_conflict_with_a_commit_that_needs_no_values():
     before, after = metadata(schema=identity_schema()), metadata(schema=identity_schema(highWaterMark=9))
     with_new_mark = Winner(version=5, actions=[after, add("w")])
     assert isinstance(judge(proposal(4, add("n"), rules=(PROTOCOL, before)), with_new_mark, "mine"), NoConflict)

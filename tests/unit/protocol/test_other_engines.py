@@ -49,5 +49,5 @@ def test_a_table_that_cannot_be_written_is_rejected_with_its_engine(name, engine
     assert engine in caught.value.remedy
 
 
-def test_no_feature_that_this_release_writes_is_left_to_delta_spark():
+def test_no_remedy_names_delta_spark_for_a_feature_that_this_release_writes():
     assert [name for name in DELTA_SPARK_FEATURES if name in FEATURES and FEATURES[name].writable_active] == []

@@ -54,7 +54,7 @@ def test_null_and_the_empty_text_are_null_for_every_type(name, text):
         ("2026-01-01 10:20:30.000001", "timestamp_ntz", datetime(2026, 1, 1, 10, 20, 30, 1)),  # noqa: DTZ001
     ],
 )
-def test_text_becomes_a_value_of_the_column_s_type(text, name, value):
+def test_text_becomes_a_value_of_the_type_of_the_column(text, name, value):
     parsed = parse_partition_value(text, data_type(name))
     assert (parsed, type(parsed)) == (value, type(value))
     assert partition_scalar(text, data_type(name)) == pa.scalar(value, type_to_arrow(data_type(name)))

@@ -213,7 +213,7 @@ def test_type_aliases_are_those_of_spark(text, name):
     assert parse_type(text) == PrimitiveType(name)
 
 
-def test_the_length_of_a_text_is_stored_where_spark_stores_it():
+def test_the_length_of_a_char_or_varchar_is_stored_in_the_metadata_key_of_spark():
     list_type = {"type": "array", "containsNull": True, "elementType": "varchar(5)"}
     map_type = {"type": "map", "keyType": "char(2)", "valueType": "long", "valueContainsNull": True}
     inner = {"type": "struct", "fields": [{"name": "x", "type": "char(1)", "nullable": True, "metadata": {}}]}

@@ -16,7 +16,7 @@ def test_the_example_of_the_rfc_is_decoded():
     assert z85.decode("HelloWorld") == bytes.fromhex("864FD26FB559F75B")
 
 
-def test_the_uuid_of_the_protocol_s_example_is_decoded():
+def test_the_uuid_in_the_example_of_the_protocol_is_decoded():
     assert UUID(bytes=z85.decode("^-aqEH.-t@S}K{vb[*k^")) == UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
 
 

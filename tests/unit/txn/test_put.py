@@ -164,7 +164,7 @@ def test_a_commit_that_storage_shows_late_is_found(store, hidden_reads):
 
 
 @pytest.mark.parametrize("hidden_reads", [1, 4])
-def test_a_winner_that_storage_shows_late_is_judged(store, hidden_reads):
+def test_a_writer_waits_for_a_winning_commit_that_storage_shows_late(store, hidden_reads):
     add_rival(store, [add("theirs")])
     show_late(store, hidden_reads)
     assert try_commit(store, proposal(1, add("mine")))[0].version == 3
@@ -177,7 +177,7 @@ def test_a_taken_name_that_storage_never_shows_leaves_the_state_unknown(store):
         try_commit(store, proposal(1, add("mine")))
 
 
-def test_a_storage_failure_after_the_winner_is_known_raises_the_storage_error(store):
+def test_a_storage_failure_after_the_winning_commit_is_known_raises_the_storage_error(store):
     """The commit is not in the log, because another writer has committed the version."""
     add_rival(store, [add("theirs")])
 

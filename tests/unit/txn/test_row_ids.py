@@ -65,7 +65,7 @@ def test_a_file_without_rows_takes_no_id():
     assert high_water_mark(load(store).domains) == 0
 
 
-def test_a_lost_race_assigns_ids_above_those_of_the_winner():
+def test_a_lost_race_assigns_ids_above_those_of_the_winning_commit():
     store = store_with_row_tracking()
     commit_on_snapshot(store, file("a", 3))
     winner = file("w", 10, base_row_id=3, default_row_commit_version=2)
@@ -131,7 +131,7 @@ def test_a_malformed_high_water_mark_is_an_error(mark):
         high_water_mark({"delta.rowTracking": domain})
 
 
-def test_a_commit_that_removes_a_file_which_a_winner_gave_row_ids_is_a_conflict():
+def test_the_removal_of_a_file_that_got_row_ids_from_the_winning_commit_is_a_conflict():
     store = store_with_row_tracking()
     put_raw(store, 1, [file("a", 3), file("b", 3)])
     backfill = file("a", 3, data_change=False, base_row_id=0, default_row_commit_version=2)
@@ -152,7 +152,7 @@ def test_a_commit_that_removes_a_file_which_a_winner_gave_row_ids_is_a_conflict(
         ),
     ],
 )
-def test_a_backfill_conflicts_with_a_winner_that_removed_or_re_added_its_file(winner, problem):
+def test_a_backfill_conflicts_with_a_winning_commit_that_removed_or_re_added_its_file(winner, problem):
     store = store_with_row_tracking()
     put_raw(store, 1, [file("a", 3)])
     put_raw(store, 2, winner)

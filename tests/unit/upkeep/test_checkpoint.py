@@ -134,7 +134,7 @@ def test_an_existing_checkpoint_is_not_changed():
     assert store.files[checkpoint_name(0)] == written
 
 
-def test_a_checkpoint_after_a_checkpoint_keeps_everything():
+def test_a_checkpoint_that_is_built_from_a_checkpoint_has_the_whole_state():
     store = append_files(create(new_store(), add("a"), add("b")), 2)
     for version in (1, 2):
         commit_actions(store, remove("a" if version == 1 else "b"))
@@ -250,7 +250,7 @@ def test_statistics_are_written_in_the_forms_of_the_table_properties(properties,
     assert (read_back is not None and json.loads(read_back)["minValues"] == {"id": 4}) == bool(columns)
 
 
-def test_the_hint_has_its_checksum():
+def test_the_hint_has_a_valid_checksum_of_its_content():
     store = append_files(create(new_store()), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
     data = store.files[LAST_CHECKPOINT][0]

@@ -66,7 +66,7 @@ def remaining_versions(store):
 
 
 @pytest.mark.parametrize(
-    ("checkpoints", "day", "oldest_left"),
+    ("checkpoints", "day", "oldest_remaining"),
     [
         ([5], 20, 5),
         ([5, 10], 20, 10),
@@ -77,14 +77,16 @@ def remaining_versions(store):
         ([], 20, 0),
     ],
 )
-def test_files_before_the_newest_expired_checkpoint_are_deleted(checkpoints, day, oldest_left):
+def test_files_before_the_newest_expired_checkpoint_are_deleted(checkpoints, day, oldest_remaining):
     store = history(14, checkpoints=checkpoints)
     expected = {v: state_of(load(store, v)) for v in range(14)}
     clean(store, day)
-    assert remaining_versions(store) == list(range(oldest_left, 14))
-    for version in range(oldest_left, 14):
+    assert remaining_versions(store) == list(range(oldest_remaining, 14))
+    for version in range(oldest_remaining, 14):
         assert state_of(load(store, version)) == expected[version]
-    assert [v for v in range(40) if checkpoint_name(v) in store.files] == [c for c in checkpoints if c >= oldest_left]
+    assert [v for v in range(40) if checkpoint_name(v) in store.files] == [
+        c for c in checkpoints if c >= oldest_remaining
+    ]
 
 
 def test_a_commit_exactly_at_midnight_has_expired():
@@ -168,8 +170,8 @@ def test_an_interrupted_cleanup_leaves_every_version_that_it_should_keep():
         with pytest.raises(StorageError):
             clean(store, 20)
         store.before = lambda _operation, _name: None
-        for version, facts_before in expected.items():
-            assert state_of(load(store, version)) == facts_before
+        for version, expected_state in expected.items():
+            assert state_of(load(store, version)) == expected_state
         assert remaining_versions(store) == list(range(min(remaining_versions(store)), 14))
         clean(store, 20)
         assert store.files == cleaned_store.files
@@ -218,9 +220,9 @@ def test_no_sidecar_is_deleted_if_a_checkpoint_is_unreadable(caplog):
 
 def test_a_log_that_was_never_cleaned_up_is_cleaned_up_in_parts():
     store = history(14, checkpoints=[10])
-    for oldest_left in (4, 8):
+    for oldest_remaining in (4, 8):
         clean_log(load(store), now_ms=MIDNIGHT_MS + 20 * DAY_MS + DAY_MS // 2, at_most=4)
-        assert remaining_versions(store) == list(range(oldest_left, 14))
+        assert remaining_versions(store) == list(range(oldest_remaining, 14))
     clean(store, 20)
     assert remaining_versions(store) == list(range(10, 14))
 
