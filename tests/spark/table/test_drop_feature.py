@@ -235,7 +235,7 @@ def test_files_that_a_rival_restores_during_the_drop_are_rewritten_too(spark, wi
     assert types_in_files(widened_table) == ["int64", "int64", "int64"] and rows(widened_table) == ROWS
 
 
-def test_a_restore_enables_the_feature_again_and_it_can_be_dropped_again(spark, widened_table):
+def test_a_feature_that_a_restore_enabled_again_can_be_dropped_again(spark, widened_table):
     drop(spark, widened_table)
     restore(spark, RestoreRequest(table=str(widened_table), version=2))
     assert types_in_files(widened_table) == ["int32", "int32", "int64"] and rows(widened_table) == ROWS

@@ -45,8 +45,8 @@ def field_ids_in_file(table, add):
         field_id = (field.metadata or {}).get(b"PARQUET:field_id")
         if field_id is not None:
             ids[field.name] = int(field_id)
-        for at in range(field.type.num_fields):
-            walk(field.type.field(at))
+        for position in range(field.type.num_fields):
+            walk(field.type.field(position))
 
     for field in pq.read_schema(table / add["path"]):
         walk(field)

@@ -1,4 +1,7 @@
-"""Writes in every mode to tables with deletion vectors, a change data feed, clustering and in-commit timestamps."""
+"""Writes of every mode are correct in tables with deletion vectors, a change data feed, or clustering.
+
+In-commit timestamps are part of the same proof.
+"""
 
 from __future__ import annotations
 

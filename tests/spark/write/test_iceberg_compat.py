@@ -1,4 +1,7 @@
-"""Tables with partition columns in their data files: Iceberg compatibility, or the feature for these columns alone."""
+"""Data files contain the partition columns when the table has Iceberg compatibility.
+
+The feature for these columns alone has the same effect.
+"""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ def test_sources_are_read_at_their_versions_and_times(spark, tmp_path):
     assert not spark.catalog.tableExists("first")
 
 
-def test_a_write_may_read_its_own_table(spark, tmp_path):
+def test_a_self_read_sees_the_table_before_the_write(spark, tmp_path):
     table = tmp_path / "t"
     self_read = {"sources": {"source": Source(format="delta", path=f"file://{table}")}}
     write_rows(spark, table, daily_rows_query("1 1", "2 2"), partition_by=("day",))

@@ -1,4 +1,4 @@
-"""A write replans after a conflict with a winning commit. It does not write those files again that are still valid."""
+"""A write replans after a conflict with a winning commit, and uses its files that are still valid again."""
 
 from __future__ import annotations
 
