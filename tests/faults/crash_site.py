@@ -108,7 +108,7 @@ def main() -> None:
     from tests.faults import programs
 
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        import pyspark.testing  # noqa: F401  PySpark imports it at its first conversion of a value, which takes a second
+        import pyspark.testing  # noqa: F401  otherwise each trial imports it, because PySpark's conversions need it
 
     for line in sys.stdin:
         print(json.dumps(_run_trial(programs, json.loads(line))), flush=True)

@@ -162,7 +162,7 @@ class Rival:
         return self.rewrite(app_id, "upsert", snapshot, files, low, low + 1, [add])
 
     def rewrite(self, app_id, operation, snapshot, files, low, high, new_files):
-        """Remove the rows from `low` to `high` from their files, and add `new_files`."""
+        """Remove the rows from `low` to `high` from their files, add `new_files`, and return the committed version."""
         touched_files = matching_files(files, lambda file: any(low <= row <= high for row in rows_of(file)))
         adds_of_remaining_rows = [
             add_of(day_of(file), remaining_rows)

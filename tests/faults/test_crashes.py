@@ -1,4 +1,4 @@
-"""Tasks without Spark are killed before and after each call of the storage, and between its file operations."""
+"""Tasks without Spark are killed before and after each call of the storage, and before each file operation."""
 
 from __future__ import annotations
 

@@ -120,27 +120,27 @@ def test_the_first_write_of_a_table_survives_kills_at_file_changes(spark_site, t
     assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
 
 
-FIRST_FILES = {
+PATTERN_BY_MOMENT = {
     "while Spark writes": "_deltalite_staging/**/*.parquet",
     "at the commit": "_delta_log/*1.json",
 }
 """The pattern of the file whose first appearance triggers the kill."""
 
 
-@pytest.mark.parametrize("moment", sampled(list(FIRST_FILES), {"at the commit"}))
+@pytest.mark.parametrize("moment", sampled(list(PATTERN_BY_MOMENT), {"at the commit"}))
 def test_a_job_survives_a_kill_with_its_jvm(spark, tmp_path, moment):
     """The test kills the process group of a `spark-submit` when a file with the moment's pattern appears."""
     table = tmp_path / "t"
     write_rows(spark, table, query_for(OLD_ROWS), properties={"delta.checkpointInterval": "1"})
     write_request = request(table, "SELECT CAST(id AS INT) AS id, 'z' AS day FROM range(100, 20100)", run=RUN)
-    assert not any(table.glob(FIRST_FILES[moment]))
+    assert not any(table.glob(PATTERN_BY_MOMENT[moment]))
     job = subprocess.Popen(
         submit_command(tmp_path, write_request), cwd=tmp_path, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        while not any(table.glob(FIRST_FILES[moment])):
-            assert job.poll() is None, f"the job ended before the test saw a file like {FIRST_FILES[moment]}"
+        while not any(table.glob(PATTERN_BY_MOMENT[moment])):
+            assert job.poll() is None, f"the job ended before the test saw a file like {PATTERN_BY_MOMENT[moment]}"
             time.sleep(0.002)
     finally:
         with contextlib.suppress(ProcessLookupError):

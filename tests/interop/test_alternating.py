@@ -51,6 +51,7 @@ KINDS = {
     "files": Features(),
     "delta-rs": Features(),
 }
+"""The features of each kind of table. delta-rs changes only tables of the last kind."""
 
 
 class Engine(StrEnum):

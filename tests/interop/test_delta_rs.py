@@ -21,9 +21,10 @@ from tests.support.tables import actions_of, rows, sorted_rows, values, write_ro
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
 
-def rows_by_delta_rs(table, **at):
-    """Return all rows by the PyArrow reader of delta-rs. `delta_rs_rows` uses its query engine instead."""
-    return sorted_rows(tuple(row.values()) for row in DeltaRsTable(str(table), **at).to_pyarrow_table().to_pylist())
+def rows_by_delta_rs(table, version=None):
+    """Return the rows of a version, as the PyArrow reader of delta-rs reads them. `delta_rs_rows` uses its engine."""
+    arrow_table = DeltaRsTable(str(table), version=version).to_pyarrow_table()
+    return sorted_rows(tuple(row.values()) for row in arrow_table.to_pylist())
 
 
 def write_in_every_mode(spark, table):
@@ -70,10 +71,8 @@ def test_delta_rs_reads_every_version_and_the_history_of_every_write_mode(spark,
     assert delta_rs_table.version() == DeltaTable(str(table)).version == 7
     for version in range(8):
         assert rows_by_delta_rs(table, version=version) == rows(table, version=version)
-        through_spark = delta.read(spark, str(table), version_as_of=version)
-        assert sorted(row.id for row in through_spark.collect()) == sorted(
-            row[0] for row in rows(table, version=version)
-        )
+        frame = delta.read(spark, str(table), version_as_of=version)
+        assert sorted(row.id for row in frame.collect()) == sorted(row[0] for row in rows(table, version=version))
     assert sorted(row[0] for row in rows_by_delta_rs(table)) == [1, 5, 6, 7, 8, 9]
     schema = DeltaTable(str(table)).schema
     assert pa.schema(delta_rs_table.schema().to_arrow()).names == schema.names

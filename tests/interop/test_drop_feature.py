@@ -1,4 +1,4 @@
-"""Tables from which one engine drops type widening, read and written by both engines."""
+"""Both engines read and change a table from which one of them has dropped the feature type widening."""
 
 from __future__ import annotations
 

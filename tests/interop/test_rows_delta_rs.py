@@ -11,6 +11,7 @@ import shutil
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable as DeltaRsTable
 from deltalake import write_deltalake
@@ -83,8 +84,6 @@ def origin(variants, tmp_path):
 @pytest.fixture
 def sources(tmp_path):
     """The source of the merges, a Parquet file."""
-    import pyarrow.parquet as pq
-
     file = tmp_path / "source.parquet"
     pq.write_table(SOURCE_ROWS, file)
     return {"source": Source(format="parquet", path=str(file))}

@@ -86,7 +86,7 @@ class ProxiedBucket:
 
     Attributes:
         bucket: the addresses and options of clients that use the proxy.
-        direct: the addresses and options of clients that connect to the server.
+        direct: the addresses and options of clients that do not use the proxy.
         proxy: the proxy, which records requests and replaces answers.
     """
 

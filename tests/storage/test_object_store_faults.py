@@ -38,7 +38,7 @@ def table(proxied, spark):
 
 
 @pytest.fixture
-def stored(proxied, table):
+def ids_and_version(proxied, table):
     """A function that returns the ids and the version of the table, read without the proxy."""
 
     def read():
@@ -48,30 +48,30 @@ def stored(proxied, table):
     return read
 
 
-def data_files(proxied):
+def data_file_count(proxied):
     """The number of data files in the bucket, also of those that no version refers to."""
     return sum(key.endswith(".parquet") for key in proxied.direct.keys("t/"))
 
 
 @pytest.mark.parametrize("loss", list(Loss))
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.campaign)])
-def test_a_commit_without_an_answer_is_committed_once(spark, proxied, table, stored, loss, times):
+def test_a_commit_without_an_answer_is_committed_once(spark, proxied, table, ids_and_version, loss, times):
     with proxied.proxy.faults(first_times(times, loss, is_second_commit)):
         result = write_rows(spark, table, "SELECT 2 AS id", run="r")
     assert (result.version, result.committed, result.skipped) == (1, True, False)
-    assert stored() == ([1, 2], 1)
+    assert ids_and_version() == ([1, 2], 1)
     assert sum(map(is_second_commit, proxied.proxy.requests)) > times
 
 
-def test_a_conflict_of_two_conditional_puts_is_repeated(spark, proxied, table, stored):
-    """S3 answers 409 if two conditional puts of a name overlap, which says nothing about the outcome of either."""
+def test_a_put_that_conflicts_with_another_conditional_put_is_repeated(spark, proxied, table, ids_and_version):
+    """S3 answers 409 if two conditional puts of a name overlap. The answer does not tell whether either has a file."""
     with proxied.proxy.faults(first_times(1, Answer(status=409, body=CONFLICT), is_second_commit)):
         assert write_rows(spark, table, "SELECT 2 AS id").version == 1
-    assert stored() == ([1, 2], 1)
+    assert ids_and_version() == ([1, 2], 1)
 
 
 @pytest.mark.parametrize("status", [pytest.param(429, marks=pytest.mark.campaign), 503])
-def test_a_write_continues_after_throttled_requests(spark, proxied, table, stored, status):
+def test_a_write_continues_after_throttled_requests(spark, proxied, table, ids_and_version, status):
     """The proxy throttles the first attempt of each request."""
     throttled = set()
 
@@ -85,19 +85,19 @@ def test_a_write_continues_after_throttled_requests(spark, proxied, table, store
     with proxied.proxy.faults(throttle_first_attempt):
         assert write_rows(spark, table, "SELECT 2 AS id", run="r").version == 1
     assert len(throttled) > 20
-    assert stored() == ([1, 2], 1)
+    assert ids_and_version() == ([1, 2], 1)
 
 
 @pytest.mark.campaign
-def test_a_write_fails_if_the_storage_throttles_every_commit(spark, proxied, table, stored):
+def test_a_write_fails_if_the_storage_throttles_every_commit(spark, proxied, table, ids_and_version):
     throttled = lambda request: Answer(status=503, body=SLOW_DOWN) if is_second_commit(request) else None
     with proxied.proxy.faults(throttled), pytest.raises(StorageError, match="503") as caught:
         write_rows(spark, table, "SELECT 2 AS id", run="r")
     assert type(caught.value) is StorageError and caught.value.retryable
-    assert stored() == ([1], 0)
-    assert data_files(proxied) == 1
+    assert ids_and_version() == ([1], 0)
+    assert data_file_count(proxied) == 1
     assert write_rows(spark, table, "SELECT 2 AS id", run="r").version == 1
-    assert stored() == ([1, 2], 1)
+    assert ids_and_version() == ([1, 2], 1)
 
 
 @pytest.fixture(params=["expired", "invalid"])
@@ -110,24 +110,24 @@ def denial(request, proxied):
     return Answer(status=400, body=EXPIRED)
 
 
-def test_credentials_that_have_expired_fail_a_write_with_a_typed_error(spark, proxied, table, stored, denial):
+def test_a_write_with_expired_credentials_fails_with_a_typed_error(spark, proxied, table, ids_and_version, denial):
     with proxied.proxy.faults(lambda _: denial), pytest.raises(StoragePermissionError, match="expired") as caught:
         write_rows(spark, table, "SELECT 2 AS id", run="r")
     assert not caught.value.retryable
-    assert stored() == ([1], 0)
+    assert ids_and_version() == ([1], 0)
 
 
-def test_a_commit_that_the_storage_denies_fails_and_leaves_no_file(spark, proxied, table, stored, denial):
+def test_a_commit_that_the_storage_denies_fails_and_leaves_no_file(spark, proxied, table, ids_and_version, denial):
     with (
         proxied.proxy.faults(lambda request: denial if is_second_commit(request) else None),
         pytest.raises(StoragePermissionError),
     ):
         write_rows(spark, table, "SELECT 2 AS id", run="r")
-    assert (stored(), data_files(proxied)) == (([1], 0), 1)
+    assert (ids_and_version(), data_file_count(proxied)) == (([1], 0), 1)
 
 
 def test_credentials_that_expire_at_the_commit_leave_its_state_unknown_and_a_retry_commits_once(
-    spark, proxied, table, stored, denial
+    spark, proxied, table, ids_and_version, denial
 ):
     """The storage client may have sent the put before, without an answer, and the job can no longer read the log."""
     has_expired = []
@@ -141,12 +141,12 @@ def test_credentials_that_expire_at_the_commit_leave_its_state_unknown_and_a_ret
     code = "ExpiredToken" if denial.status == 400 else "InvalidAccessKeyId"
     with proxied.proxy.faults(deny_from_the_commit_on), pytest.raises(CommitStateUnknownError, match=code):
         write_rows(spark, table, "SELECT 2 AS id", run="r")
-    assert (stored(), data_files(proxied)) == (([1], 0), 2)
+    assert (ids_and_version(), data_file_count(proxied)) == (([1], 0), 2)
     assert write_rows(spark, table, "SELECT 2 AS id", run="r").version == 1
-    assert stored() == ([1, 2], 1)
+    assert ids_and_version() == ([1, 2], 1)
 
 
-def test_credentials_that_expire_before_a_poll_fail_it_with_a_typed_error(proxied, table, denial):
+def test_a_poll_with_expired_credentials_fails_with_a_typed_error(proxied, table, denial):
     store = open_store(f"{proxied.bucket.worker_root}/t", storage_options=proxied.bucket.fsspec_options)
     position = watch.position_at(store, 0)
     with proxied.proxy.faults(lambda _: denial), pytest.raises(StoragePermissionError):

@@ -84,10 +84,10 @@ def test_tasks_and_delta_rs_append_at_the_same_time_and_keep_every_row_once(spar
 
     with ThreadPoolExecutor(4) as pool:
         tasks = [pool.submit(append_by_task, number) for number in range(appends)]
-        others = [pool.submit(append_by_delta_rs, number) for number in range(appends)]
+        delta_rs_appends = [pool.submit(append_by_delta_rs, number) for number in range(appends)]
         task_versions = [task.result() for task in tasks]
-        for other in others:
-            other.result()
+        for delta_rs_append in delta_rs_appends:
+            delta_rs_append.result()
     expected = sorted([(-1, "first"), *((number, name) for number in range(appends) for name in ("task", "delta-rs"))])
     assert sorted(tuple(row) for row in delta.read(spark, table).collect()) == expected
     worker_table = DeltaTable(f"{real_bucket.worker_root}/t", storage_options=real_bucket.fsspec_options)

@@ -103,7 +103,7 @@ class UnansweredRenames:
     def rename(self, *arguments):
         if self._takes_effect:
             self._file_context.rename(*arguments)
-        raise ConnectionResetError("The line is dead.")
+        raise ConnectionResetError("The connection broke.")
 
 
 def put_by_unanswered_rename(files, *, takes_effect):
@@ -126,7 +126,7 @@ def test_an_unanswered_rename_that_happened_creates_the_file(files, tmp_path):
 
 @pytest.mark.spark
 def test_an_unanswered_rename_that_did_not_happen_fails_or_loses_to_another_writer(files, tmp_path):
-    with pytest.raises(StorageError, match="The line is dead") as caught:
+    with pytest.raises(StorageError, match="The connection broke") as caught:
         put_by_unanswered_rename(files, takes_effect=False)
     assert type(caught.value) is StorageError
     assert file_names(tmp_path) == []
@@ -204,12 +204,12 @@ def test_a_commit_without_an_answer_succeeds_if_the_log_contains_its_id(spark, r
 
         monkeypatch.setattr("deltalite.spark.hadoop.store.put_if_absent", put_without_answer)
 
-    error = StorageError("The line is dead.", remedy="Wait.")
+    error = StorageError("The connection broke.", remedy="Wait.")
     replace_put(error, takes_effect=True)
     outcome = commit(store, proposal(0, add("f1"), rules=(base.protocol, base.metadata)))
     assert isinstance(outcome, Committed) and outcome.version == 1
     replace_put(error, takes_effect=False)
-    with pytest.raises(StorageError, match="The line is dead"):
+    with pytest.raises(StorageError, match="The connection broke"):
         commit(store, proposal(1, add("f2"), rules=(base.protocol, base.metadata)))
     assert load(store).version == 1
 

@@ -24,24 +24,24 @@ def parts_of_table(requests):
 def test_requests_of_a_small_append_a_poll_and_of_opening_a_table(spark, proxied):
     table, worker_table = f"{proxied.bucket.spark_root}/t", f"{proxied.bucket.worker_root}/t"
     for number in range(3):
-        with proxied.proxy.recording() as of_append:
+        with proxied.proxy.recording() as append_requests:
             write_rows(spark, table, f"SELECT {number} AS id", run=f"run-{number}")
-    puts = [request for request in of_append if request.method == "PUT" and "/_delta_log/" in request.path]
+    puts = [request for request in append_requests if request.method == "PUT" and "/_delta_log/" in request.path]
     probes = [request for request in puts if "/.put-if-absent-" in request.path]
     assert len(puts) - len(probes) == 2, "the commit and its checksum"
     assert len(probes) == 2, "the service is not Amazon's, so two puts of a probe file test its conditions"
-    counts = parts_of_table(of_append)
+    counts = parts_of_table(append_requests)
     assert counts["log"] <= 35 and counts["data"] <= 60 and counts["staging"] <= 18, counts
 
     options = proxied.bucket.fsspec_options
-    with proxied.proxy.recording() as of_opening:
+    with proxied.proxy.recording() as opening_requests:
         assert DeltaTable(worker_table, storage_options=options).version == 2
-    assert len(of_opening) == 3, "the last checkpoint, the listing, and the checksum of the newest version"
+    assert len(opening_requests) == 3, "the last checkpoint, the listing, and the checksum of the newest version"
     store = open_store(worker_table, storage_options=options)
     position = watch.position_at(store, 2)
-    with proxied.proxy.recording() as of_poll:
+    with proxied.proxy.recording() as poll_requests:
         assert watch.poll(store, position, CommitCondition()).match is None
-    assert [request.path.rpartition("/")[2] for request in of_poll] == [
+    assert [request.path.rpartition("/")[2] for request in poll_requests] == [
         "00000000000000000003.json",
         "00000000000000000002.json",
     ]

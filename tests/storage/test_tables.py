@@ -37,9 +37,9 @@ def table(request):
     return f"{request.getfixturevalue(request.param)}/{uuid.uuid4()}/t"
 
 
-def rows(spark, table, **at):
+def rows(spark, table, **options):
     """Return the rows of a version as Spark reads them, in a fixed order."""
-    return sorted_rows(tuple(row) for row in delta.read(spark, table, **at).collect())
+    return sorted_rows(tuple(row) for row in delta.read(spark, table, **options).collect())
 
 
 def file_names(spark, table):
