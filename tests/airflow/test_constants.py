@@ -157,7 +157,7 @@ def test_a_parameter_with_a_template_is_accepted_when_the_dag_is_parsed(operator
     assert parse_task(operator, **parameters).task_id == "load"
 
 
-def test_a_template_with_the_markers_of_its_dag_is_accepted_too():
+def test_a_template_with_the_jinja_delimiters_of_its_dag_is_accepted_too():
     dag_parameters = {"jinja_environment_kwargs": {"variable_start_string": "[[", "variable_end_string": "]]"}}
     assert parse_task(DeltaWriteOperator, dag_parameters=dag_parameters, source=CSV_SOURCE, mode="[[ params.mode ]]")
     with pytest.raises(InvalidRequestError):

@@ -55,32 +55,6 @@ def test_each_entry_belongs_to_a_listed_integration(kind):
     assert {entry["integration-name"] for entry in PROVIDER_INFO[kind]} <= integrations
 
 
-def test_airflow_knows_every_key_of_the_provider_info_at_any_depth():
-    from importlib import resources
-
-    import jsonschema
-
-    def rejecting_unknown_keys(schema):
-        """Return the schema with `additionalProperties: false` at each object that names its properties."""
-        match schema:
-            case {"properties": dict()}:
-                members = {name: rejecting_unknown_keys(member) for name, member in schema["properties"].items()}
-                return {"additionalProperties": False, **schema, "properties": members}
-            case {"items": dict() as items}:
-                return schema | {"items": rejecting_unknown_keys(items)}
-            case {"additionalProperties": dict() as values}:
-                return schema | {"additionalProperties": rejecting_unknown_keys(values)}
-            case _:
-                return schema
-
-    schema = rejecting_unknown_keys(json.loads((resources.files("airflow") / "provider_info.schema.json").read_text()))
-    jsonschema.validate(PROVIDER_INFO, schema)
-    with pytest.raises(jsonschema.ValidationError, match="integration_name"):
-        jsonschema.validate(
-            PROVIDER_INFO | {"operators": [{**PROVIDER_INFO["operators"][0], "integration_name": "x"}]}, schema
-        )
-
-
 @pytest.mark.parametrize("name", sorted(OPERATORS))
 def test_an_operator_has_every_template_field_of_the_spark_provider_and_no_field_twice(name):
     assert set(SparkSubmitOperator.template_fields) <= set(OPERATORS[name].template_fields)

@@ -252,45 +252,47 @@ def set_connection(monkeypatch, **connection) -> None:
 
 
 UNWATCHABLE = [
-    pytest.param({"host": "local[*]"}, {}, "'local\\[\\*\\]' and deploy mode 'client'", id="local"),
-    pytest.param({"host": "spark://host:7077"}, {}, "deploy_mode='cluster'", id="standalone"),
-    pytest.param({"host": "yarn"}, {}, "deploy mode 'client'", id="yarn-client"),
+    pytest.param({"host": "local[*]"}, "'local\\[\\*\\]' and deploy mode 'client'", id="local"),
+    pytest.param({"host": "spark://host:7077"}, "deploy_mode='cluster'", id="standalone"),
+    pytest.param({"host": "yarn"}, "deploy mode 'client'", id="yarn-client"),
     pytest.param(
-        {"host": "yarn", "extra": {"deploy-mode": "cluster"}}, {}, "yarn_resourcemanager_webapp_address", id="untracked"
+        {"host": "yarn", "extra": {"deploy-mode": "cluster"}}, "yarn_resourcemanager_webapp_address", id="untracked"
     ),
 ]
 
 
-@pytest.mark.parametrize(("connection", "parameters", "message"), UNWATCHABLE)
+@pytest.mark.parametrize(("connection", "message"), UNWATCHABLE)
 def test_an_explicit_deferrable_is_an_error_before_the_submission(
-    table, spark_submit, context, monkeypatch, connection, parameters, message
+    table, spark_submit, context, monkeypatch, connection, message
 ):
     set_connection(monkeypatch, **connection)
     table.create()
     with pytest.raises(AirflowFailException, match=f"(?s)InvalidRequestError: deferrable=True needs.*{message}"):
-        operator(table, **parameters).execute(context)
+        operator(table).execute(context)
     assert not spark_submit.was_called
 
 
-@pytest.mark.parametrize(("connection", "parameters", "message"), UNWATCHABLE)
+@pytest.mark.parametrize(("connection", "message"), UNWATCHABLE)
 def test_a_default_of_the_deployment_lets_the_task_wait_on_the_worker(
-    table, spark_submit, context, monkeypatch, connection, parameters, message, capsys
+    table, spark_submit, context, monkeypatch, connection, message, capsys
 ):
     monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
     set_connection(monkeypatch, **connection)
     table.create()
     spark_submit.set_script(PRINT_YARN_ID + job_that_commits(table))
-    assert operator(table, deferrable=None, **parameters).execute(context)["version"] == 1
+    assert operator(table, deferrable=None).execute(context)["version"] == 1
     assert "This task waits on the worker: deferrable=True needs" in capsys.readouterr().out
 
 
-def test_an_author_of_a_pod_without_tracking_is_told_to_track_it(table, spark_submit, context, kubernetes):
+def test_the_error_for_a_pod_without_tracking_tells_the_author_how_to_track_it(
+    table, spark_submit, context, kubernetes
+):
     with pytest.raises(AirflowFailException, match="Leave track_driver_via_k8s_api out"):
         operator(table, track_driver_via_k8s_api=False).execute(context)
     assert not spark_submit.was_called
 
 
-def test_an_authentication_object_of_the_author_does_not_reach_the_triggerer(table, spark_submit, context, submitted):
+def test_an_authentication_object_of_the_author_makes_a_deferral_an_error(table, spark_submit, context, submitted):
     with pytest.raises(AirflowFailException, match="yarn_rm_auth"):
         operator(table, yarn_rm_auth=lambda request: request).execute(context)
     assert not spark_submit.was_called

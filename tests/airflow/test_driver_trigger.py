@@ -1,4 +1,4 @@
-"""The trigger of a deferred operator: it watches a driver in YARN or Kubernetes, and kills it only for a user.
+"""The trigger of a deferred operator watches a driver in YARN or Kubernetes. It kills the driver only for a user.
 
 The ResourceManager and the API server of Kubernetes are HTTP servers of this process. The clients are the real ones.
 """
@@ -53,19 +53,21 @@ def kubernetes(tmp_path, monkeypatch):
 
 def trigger(driver_id=YARN_ID, **arguments) -> SparkDriverTrigger:
     """Create a trigger that polls every 10 ms, for the mapped task `load`."""
-    made = SparkDriverTrigger(**{"conn_id": "spark_default", "poll_interval": 0.01, **arguments}, driver_id=driver_id)
-    made.task_instance = SimpleNamespace(dag_id="sales", task_id="load", run_id="r", map_index=3)
-    return made
+    driver_trigger = SparkDriverTrigger(
+        **{"conn_id": "spark_default", "poll_interval": 0.01, **arguments}, driver_id=driver_id
+    )
+    driver_trigger.task_instance = SimpleNamespace(dag_id="sales", task_id="load", run_id="r", map_index=3)
+    return driver_trigger
 
 
-async def events(made: SparkDriverTrigger) -> list[dict]:
+async def events(driver_trigger: SparkDriverTrigger) -> list[dict]:
     """Run a trigger to its end, and return the payloads of its events."""
     async with asyncio.timeout(60):
-        return [event.payload async for event in made.run()]
+        return [event.payload async for event in driver_trigger.run()]
 
 
-async def has_polled(requested_paths: list[str], count: int) -> None:
-    """Wait until a server has got this number of requests."""
+async def wait_for_requests(requested_paths: list[str], count: int) -> None:
+    """Wait until a server has received this number of requests."""
     async with asyncio.timeout(60):
         while len(requested_paths) < count:  # noqa: ASYNC110  the server runs in a thread
             await asyncio.sleep(0.01)
@@ -94,17 +96,17 @@ def test_a_deserialized_trigger_equals_the_original_and_its_arguments_are_json()
 
 
 @pytest.mark.parametrize("state", ["FINISHED", "FAILED", "KILLED"])
-async def test_an_application_that_ends_is_one_event(yarn, state):
+async def test_the_trigger_sends_one_event_when_the_application_ends(yarn, state):
     yarn.answers = [RUNNING_STATE, {"state": "ACCEPTED"}, {"state": state}]
     assert await events(trigger()) == [{"status": "ended", "message": ""}]
     assert yarn.requested_paths == [f"/ws/v1/cluster/apps/{YARN_ID}"] * 3
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_a_pod_that_ends_is_one_event(kubernetes, phase):
+async def test_the_trigger_sends_one_event_when_the_pod_ends(kubernetes, phase):
     kubernetes.body = pod_in("Running")
     waiting = asyncio.create_task(events(trigger(POD_ID)))
-    await has_polled(kubernetes.paths, 3)
+    await wait_for_requests(kubernetes.paths, 3)
     assert not waiting.done()
     kubernetes.body = pod_in(phase)
     assert await waiting == [{"status": "ended", "message": ""}]
@@ -112,11 +114,11 @@ async def test_a_pod_that_ends_is_one_event(kubernetes, phase):
 
 
 @pytest.mark.parametrize("cluster", ["yarn", "kubernetes"])
-async def test_a_driver_that_no_longer_exists_is_one_event_after_three_polls(cluster, request):
+async def test_the_trigger_sends_one_event_after_three_polls_without_the_driver(cluster, request):
     server = request.getfixturevalue(cluster)
     server.status = 404
-    made = trigger(YARN_ID if cluster == "yarn" else POD_ID)
-    assert await events(made) == [{"status": "ended", "message": ""}]
+    driver_trigger = trigger(YARN_ID if cluster == "yarn" else POD_ID)
+    assert await events(driver_trigger) == [{"status": "ended", "message": ""}]
     assert len(server.requested_paths if cluster == "yarn" else server.paths) == 3
 
 
@@ -145,13 +147,13 @@ async def test_failures_of_the_cluster_are_tolerated_and_a_changed_connection_is
     assert not waiting.done()
     yarn.status = 503
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", connection)
-    await has_polled(yarn.requested_paths, 3)
+    await wait_for_requests(yarn.requested_paths, 3)
     assert not waiting.done()
     yarn.answers, yarn.status = [yarn.finished_state()], 200
     assert await waiting == [{"status": "ended", "message": ""}]
 
 
-async def test_an_api_server_that_cannot_be_reached_is_polled_once_each_time(tmp_path, monkeypatch):
+async def test_a_poll_of_an_unreachable_api_server_sends_its_request_once(tmp_path, monkeypatch):
     """The client of a worker repeats a request for a minute. In the triggerer this would block a thread."""
     (unused_port,) = free_ports(1)
     kubeconfig = kubeconfig_of(unused_port, tmp_path)
@@ -165,7 +167,7 @@ async def test_an_api_server_that_cannot_be_reached_is_polled_once_each_time(tmp
     assert event["status"] == "unwatched" and "Kubernetes did not answer" in event["message"]
 
 
-async def test_the_deadline_is_one_event_and_does_not_kill_the_driver_here(yarn):
+async def test_the_trigger_sends_one_event_at_the_deadline_and_kills_no_driver(yarn):
     """The worker kills the driver, because it also reads the log and fails the task."""
     assert await events(trigger(deadline_ms=1)) == [{"status": "timeout", "message": ""}]
     assert yarn.kill_paths == []
@@ -178,7 +180,7 @@ async def test_a_slow_cluster_does_not_block_the_event_loop(yarn):
         yarn.finished_state(before_answer=lambda: asyncio.run_coroutine_threadsafe(can_answer.wait(), loop).result(30))
     ]
     waiting = asyncio.create_task(events(trigger()))
-    await has_polled(yarn.requested_paths, 1)
+    await wait_for_requests(yarn.requested_paths, 1)
     assert not waiting.done()  # the loop continues while the request waits for its answer
     can_answer.set()
     assert await waiting == [{"status": "ended", "message": ""}]
@@ -203,23 +205,23 @@ async def test_the_action_of_a_user_deletes_the_pod(kubernetes, monkeypatch):
 async def test_the_job_continues_if_another_triggerer_takes_the_trigger(yarn, monkeypatch, state, calls_on_kill):
     set_task_state(monkeypatch, state)
     monkeypatch.setattr(driver, "_AIRFLOW_CALLS_ON_KILL", calls_on_kill)
-    made = trigger()
+    driver_trigger = trigger()
     if calls_on_kill:
-        await made.on_kill()
-    await made.cleanup()
+        await driver_trigger.on_kill()
+    await driver_trigger.cleanup()
     assert yarn.kill_paths == []
 
 
 async def test_a_triggerer_that_stops_leaves_the_job_alone(yarn, monkeypatch):
     """Airflow cancels the trigger and calls `cleanup`, while the task is still deferred."""
     set_task_state(monkeypatch, "deferred")
-    made = trigger()
-    running = asyncio.create_task(events(made))
-    await has_polled(yarn.requested_paths, 1)
+    driver_trigger = trigger()
+    running = asyncio.create_task(events(driver_trigger))
+    await wait_for_requests(yarn.requested_paths, 1)
     running.cancel("EOF - shutting down")
     with suppress(asyncio.CancelledError):
         await running
-    await made.cleanup()
+    await driver_trigger.cleanup()
     assert yarn.kill_paths == []
 
 
@@ -237,9 +239,9 @@ async def test_a_trigger_that_has_sent_its_event_kills_nothing(yarn, monkeypatch
     requests = set_task_state(monkeypatch, "running")
     monkeypatch.setattr(driver, "_AIRFLOW_CALLS_ON_KILL", False)
     yarn.answers = [yarn.finished_state()]
-    made = trigger()
-    await events(made)
-    await made.cleanup()
+    driver_trigger = trigger()
+    await events(driver_trigger)
+    await driver_trigger.cleanup()
     assert (requests, yarn.kill_paths) == ([], [])
 
 

@@ -15,8 +15,8 @@ def test_a_run_that_has_committed_is_skipped_without_a_process(table, spark_subm
     table.create()
     table.commit(1, table.txn(APP_ID), table.add())
     table.commit(2, table.add())
-    returned = operator(table).execute(context)
-    assert (returned["version"], returned["skipped"], returned["committed"]) == (1, True, False)
+    result = operator(table).execute(context)
+    assert (result["version"], result["skipped"], result["committed"]) == (1, True, False)
     assert not spark_submit.was_called
     assert "SKIPPED" in capsys.readouterr().out
 

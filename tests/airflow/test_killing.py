@@ -92,6 +92,6 @@ def test_a_kill_after_the_commit_keeps_it_and_a_retry_finds_it(table, spark_subm
     assert (survivors, task_errors) == ([], []), "a kill after the commit must raise no error"
     retry = DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"})
     spark_submit.call_file.unlink()
-    returned = retry.execute(context)
-    assert (returned["version"], returned["skipped"]) == (1, True)
+    result = retry.execute(context)
+    assert (result["version"], result["skipped"]) == (1, True)
     assert not spark_submit.was_called

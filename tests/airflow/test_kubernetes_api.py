@@ -48,7 +48,7 @@ def test_a_request_is_repeated_until_the_cluster_can_be_reached(port, pod):
     assert uids == ["0d1e2f"]
 
 
-def test_the_retries_that_airflow_is_configured_with_apply(pod, monkeypatch):
+def test_the_retries_in_the_configuration_of_airflow_apply(pod, monkeypatch):
     monkeypatch.setenv(RETRY_VARIABLE, '{"total": 0}')
     client_without_retries = load_client("spark_default")
     assert client_without_retries.api_client.configuration.retries.total == 0

@@ -25,9 +25,9 @@ def test_the_job_gets_its_request_and_the_task_its_result(table, spark_submit, c
     table.create()
     request_copy = tmp_path / "request.json"
     spark_submit.set_script(COPY_REQUEST.format(copy=str(request_copy)) + PRINT_RESULT)
-    returned = operator(table).execute(context)
-    assert (returned["operation"], returned["version"], returned["committed"]) == ("GENERATE", 4, False)
-    assert returned["metrics"] == {"numManifests": 2}
+    result = operator(table).execute(context)
+    assert (result["operation"], result["version"], result["committed"]) == ("GENERATE", 4, False)
+    assert result["metrics"] == {"numManifests": 2}
     assert GenerateManifestRequest.from_json(request_copy.read_text()) == GenerateManifestRequest(table=str(table))
     assert Path(spark_submit.argv[-2]).name == "generate_manifest.py"
 
@@ -36,8 +36,8 @@ def test_the_result_of_a_successful_job_that_printed_none_has_the_newest_version
     table.create()
     table.commit(1, table.add())
     spark_submit.set_script("")
-    returned = operator(table).execute(context)
-    assert (returned["operation"], returned["version"], returned["skipped"]) == ("GENERATE", 1, False)
+    result = operator(table).execute(context)
+    assert (result["operation"], result["version"], result["skipped"]) == ("GENERATE", 1, False)
 
 
 def test_a_failed_job_has_no_result(table, spark_submit, context):

@@ -1,4 +1,4 @@
-"""OpenLineage's listener writes the events of a DAG run to a file. Only spark-submit is a stand-in."""
+"""The OpenLineage events of a DAG run name tables, versions and statistics. Only spark-submit is a stand-in."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.support.stand_in_jobs import operator
 pytestmark = [pytest.mark.airflow]
 
 PROGRAM = Path(__file__).with_name("partition_events_dag_run.py")
-since_3_3 = pytest.mark.skipif(
+needs_partitions_at_runtime = pytest.mark.skipif(
     not hasattr(airflow.sdk, "PartitionedAtRuntime"), reason="a task names partitions at run time since Airflow 3.3"
 )
 JOB_SCRIPT = """
@@ -63,7 +63,7 @@ def stored_by_producer(tmp_path_factory, make_stand_in, make_table):
     return json.loads((folder / "stored.json").read_text())
 
 
-@since_3_3
+@needs_partitions_at_runtime
 @pytest.mark.slow
 def test_a_producer_whose_dag_has_partitions_at_runtime_starts_a_run_for_each_partition(stored_by_producer):
     producer_run = stored_by_producer["runtime_producer"]
@@ -76,7 +76,7 @@ def test_a_producer_whose_dag_has_partitions_at_runtime_starts_a_run_for_each_pa
     assert producer_run["plain_runs"] == []
 
 
-@since_3_3
+@needs_partitions_at_runtime
 @pytest.mark.slow
 def test_a_producer_without_partitions_at_runtime_sends_one_event_that_names_the_partitions(stored_by_producer):
     producer_run = stored_by_producer["daily_producer"]
@@ -84,7 +84,7 @@ def test_a_producer_without_partitions_at_runtime_sends_one_event_that_names_the
     assert (producer_run["partition_runs"], producer_run["plain_runs"]) == ([], ["each_event"])
 
 
-@since_3_3
+@needs_partitions_at_runtime
 @pytest.mark.slow
 def test_an_alias_beside_the_asset_starts_plain_dags_too(stored_by_producer):
     producer_run = stored_by_producer["alias_producer"]
@@ -100,14 +100,14 @@ def partition_keys_of(table, context, **parameters):
     return context["outlet_events"][orders].partition_keys
 
 
-@since_3_3
+@needs_partitions_at_runtime
 def test_an_operator_names_the_partitions_on_request(table, spark_submit, context):
     spark_submit.set_script(JOB_SCRIPT.format(partitions=DAY_PARTITIONS))
     assert partition_keys_of(table, context, partition_events=True) == set(DAY_PARTITIONS)
     assert partition_keys_of(table, context, partition_events=False) == partition_keys_of(table, context) == set()
 
 
-@since_3_3
+@needs_partitions_at_runtime
 def test_a_dag_with_partitions_at_runtime_makes_its_operators_name_them(table, spark_submit, context):
     from airflow.sdk import PartitionedAtRuntime
 
@@ -117,7 +117,7 @@ def test_a_dag_with_partitions_at_runtime_makes_its_operators_name_them(table, s
     assert partition_keys_of(table, context, partition_events=False) == set()
 
 
-@since_3_3
+@needs_partitions_at_runtime
 @pytest.mark.parametrize("partitions", [None, ()])
 def test_the_log_reports_an_event_without_partitions(table, spark_submit, context, caplog, partitions):
     spark_submit.set_script(JOB_SCRIPT.format(partitions=partitions))

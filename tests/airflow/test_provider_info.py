@@ -14,17 +14,27 @@ import airflow_provider_deltalite
 from airflow_provider_deltalite.get_provider_info import get_provider_info
 
 
-@pytest.fixture(scope="module")
-def schema():
-    return json.loads((resources.files("airflow") / "provider_info.schema.json").read_text())
+def rejecting_unknown_keys(schema):
+    """Return a JSON schema with `additionalProperties: false` at each object that names its properties."""
+    match schema:
+        case {"properties": dict()}:
+            members = {name: rejecting_unknown_keys(member) for name, member in schema["properties"].items()}
+            return {"additionalProperties": False, **schema, "properties": members}
+        case {"items": dict() as items}:
+            return schema | {"items": rejecting_unknown_keys(items)}
+        case {"additionalProperties": dict() as values}:
+            return schema | {"additionalProperties": rejecting_unknown_keys(values)}
+        case _:
+            return schema
 
 
-def test_the_provider_info_is_valid_for_airflow(schema):
-    jsonschema.validate(get_provider_info(), schema)
-
-
-def test_the_provider_info_has_no_key_that_airflow_ignores(schema):
-    assert set(get_provider_info()) <= set(schema["properties"])
+def test_the_provider_info_is_valid_and_airflow_knows_each_of_its_keys_at_any_depth():
+    info = get_provider_info()
+    schema = rejecting_unknown_keys(json.loads((resources.files("airflow") / "provider_info.schema.json").read_text()))
+    jsonschema.validate(info, schema)
+    operators_with_unknown_key = [{**info["operators"][0], "integration_name": "x"}]
+    with pytest.raises(jsonschema.ValidationError, match="integration_name"):
+        jsonschema.validate(info | {"operators": operators_with_unknown_key}, schema)
 
 
 def test_the_package_name_is_the_name_of_the_distribution():

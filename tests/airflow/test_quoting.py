@@ -1,4 +1,4 @@
-"""The filters keep untrusted values from becoming SQL. tests/spark/reader/test_quoting.py uses Spark's parser."""
+"""Template filters turn untrusted values into literals. tests/spark/reader/test_quoting.py lets Spark parse them."""
 
 from __future__ import annotations
 

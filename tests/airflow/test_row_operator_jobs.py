@@ -52,14 +52,14 @@ def test_the_job_gets_the_request_with_the_identity_of_the_run_and_its_result_is
     )
     asset = Asset("orders")
     change = operator(task_id="change", table=str(table), outlets=[asset], **REQUIRED_PARAMETERS[operator])
-    returned = change.execute(context)
+    result = change.execute(context)
     assert spark_submit.argv[-2].endswith(f"/deltalite/jobs/{operator.job}.py")
     request = operator.request_class.from_json(request_copy.read_text())
     assert request.identity.app_id == APP_ID
     assert replace(request, identity=None) == change._request()
-    assert (returned["operation"], returned["version"], returned["skipped"]) == (operator.job.upper(), 4, False)
-    assert len(returned["metrics"]) == 25
-    assert context["outlet_events"][asset].extra == returned == json.loads(json.dumps(returned))
+    assert (result["operation"], result["version"], result["skipped"]) == (operator.job.upper(), 4, False)
+    assert len(result["metrics"]) == 25
+    assert context["outlet_events"][asset].extra == result == json.loads(json.dumps(result))
 
 
 @EACH_OPERATOR
@@ -69,8 +69,8 @@ def test_a_run_that_committed_without_changing_a_row_is_skipped_without_a_proces
     table.create()
     table.commit(1, table.txn(APP_ID), operation=operator.job.upper())
     change = operator(task_id="change", table=str(table), retries=2, **REQUIRED_PARAMETERS[operator])
-    returned = change.execute(context)
-    assert (returned["operation"], returned["version"], returned["skipped"]) == (operator.job.upper(), 1, True)
+    result = change.execute(context)
+    assert (result["operation"], result["version"], result["skipped"]) == (operator.job.upper(), 1, True)
     assert not spark_submit.was_called
 
 

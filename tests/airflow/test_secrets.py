@@ -7,8 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, seed, settings
-from hypothesis import given as given_values
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from airflow_provider_deltalite import secrets
@@ -193,7 +192,7 @@ def hide_secrets():
 
 @seed(8)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given_values(task_settings=SETTINGS_WITH_SECRETS, parameter=st.sampled_from(PARAMETERS))
+@given(task_settings=SETTINGS_WITH_SECRETS, parameter=st.sampled_from(PARAMETERS))
 def test_a_planted_secret_is_hidden_in_every_spelling_and_parameter(hide_secrets, task_settings, parameter):
     task_values = {parameter: task_settings if parameter != "list" else [{"options": [task_settings]}]}
     if parameter == "user_metadata":
@@ -206,7 +205,7 @@ def test_a_planted_secret_is_hidden_in_every_spelling_and_parameter(hide_secrets
 
 @seed(8)
 @settings(max_examples=150, deadline=None)
-@given_values(
+@given(
     task_settings=SETTINGS_WITH_SECRETS,
     driver_options=st.sampled_from([*TEXTS_WITH_SECRET[:3], "-Dx=1"]),
     secret=PLANTED_SECRET,

@@ -118,5 +118,5 @@ def test_a_commit_of_any_kind_of_dag_run_is_found_by_its_data_interval(table, co
         assert version_sensor.execute(context)["version"] == 3
 
 
-def test_the_default_of_deferrable_is_that_of_airflow(table):
+def test_the_default_of_deferrable_is_the_default_of_airflow(table):
     assert make_sensor(table).deferrable is False

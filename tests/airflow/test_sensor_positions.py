@@ -15,6 +15,19 @@ from tests.airflow.sensing import create_second_table, defer, event_of, make_sen
 from tests.support.airflow_versions import NEVER_EXPIRE, AirflowRescheduleException, since_3_3
 
 
+@pytest.fixture
+def polled_versions(monkeypatch):
+    """The version after which each poll of a sensor searched, in the order of the polls."""
+    versions, poll = [], watch.poll
+
+    def record_and_poll(store, after, condition):
+        versions.append(after.version)
+        return poll(store, after, condition)
+
+    monkeypatch.setattr(watch, "poll", record_and_poll)
+    return versions
+
+
 @since_3_3
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_the_starting_version_survives_into_the_next_task_attempt(table, context, deferrable):
@@ -33,12 +46,12 @@ def test_the_starting_version_survives_into_the_next_task_attempt(table, context
 
 @since_3_3
 @pytest.mark.parametrize("deferrable", [False, True])
-@pytest.mark.parametrize("baseline", [None, 2], ids=["chosen by the sensor", "given by the author"])
-def test_the_wait_for_a_recreated_table_continues_at_its_first_version(table, context, deferrable, baseline):
+@pytest.mark.parametrize("after_version", [None, 2], ids=["chosen by the sensor", "given by the author"])
+def test_the_wait_for_a_recreated_table_continues_at_its_first_version(table, context, deferrable, after_version):
     table.create()
     table.commit(1, table.add())
     table.commit(2, table.add())
-    version_sensor = make_sensor(table, deferrable=deferrable, after_version=baseline)
+    version_sensor = make_sensor(table, deferrable=deferrable, after_version=after_version)
     if deferrable:
         deferral = defer(version_sensor, context)
         recreate(table, table.add(partition={"day": "new"}))
@@ -64,17 +77,11 @@ def test_versions_that_log_cleanup_deleted_are_skipped_but_belong_to_the_range(t
 
 
 @since_3_3
-def test_a_rescheduled_sensor_reads_a_commit_again_only_for_another_condition(table, context, monkeypatch):
+def test_a_rescheduled_sensor_reads_a_commit_again_only_for_another_condition(table, context, polled_versions):
     table.create()
     for version in range(1, 4):
         table.commit(version, table.add(data_change=False))
     context["ti"].get_first_reschedule_date = lambda _: None
-    polled_versions, poll = [], watch.poll
-    monkeypatch.setattr(
-        watch,
-        "poll",
-        lambda store, after, condition: polled_versions.append(after.version) or poll(store, after, condition),
-    )
     for condition in ({}, {}, {"operations": ["MERGE"]}):
         with pytest.raises(AirflowRescheduleException):
             make_sensor(table, after_version=0, mode="reschedule", **condition).execute(context)
@@ -104,7 +111,7 @@ def test_an_unreadable_starting_version_fails_the_sensor_with_a_remedy(table, co
 
 @since_3_3
 @pytest.mark.parametrize("deferrable", [False, True])
-def test_a_starting_version_belongs_to_its_table(table, context, caplog, deferrable):
+def test_a_stored_starting_version_of_another_table_is_not_used(table, context, caplog, deferrable):
     table.create()
     assert not make_sensor(table).poke(context)
     second_table = create_second_table(table)
@@ -120,7 +127,7 @@ def test_a_starting_version_belongs_to_its_table(table, context, caplog, deferra
 
 @since_3_3
 @pytest.mark.parametrize("change", [{"app_id": "b"}, {"partition": {"day": "2"}}, {"operations": ["MERGE"]}])
-def test_a_starting_version_belongs_to_its_conditions(table, context, change):
+def test_a_stored_starting_version_of_other_conditions_is_not_used(table, context, change):
     table.create()
     assert not make_sensor(table, app_id="a").poke(context)
     table.commit(1, table.add(partition={"day": "2"}), table.txn("b"), operation="MERGE")
@@ -137,7 +144,7 @@ def test_another_spelling_of_the_address_is_the_same_table(table, context):
     assert make_sensor(f"file:{table}/").execute(context)["version"] == 1
 
 
-def test_an_event_belongs_to_the_request_that_was_deferred(table, context):
+def test_an_event_for_another_table_is_not_the_result_of_the_sensor(table, context):
     table.create()
     version_sensor = make_sensor(table, after_version=0, deferrable=True)
     deferral = defer(version_sensor, context)
@@ -168,16 +175,11 @@ def test_a_sensor_object_rendered_for_another_table_polls_that_table_from_its_st
     ],
     ids=["another release's", "no place", "a text"],
 )
-def test_an_unreadable_log_position_restarts_at_the_starting_version(table, context, monkeypatch, make_unreadable):
+def test_an_unreadable_log_position_restarts_at_the_starting_version(table, context, polled_versions, make_unreadable):
     table.create()
     table.commit(1, table.add(data_change=False))
     context["ti"].get_first_reschedule_date = lambda _: None
-    state, polled_versions, poll = context["task_state_store"], [], watch.poll
-    monkeypatch.setattr(
-        watch,
-        "poll",
-        lambda store, after, condition: polled_versions.append(after.version) or poll(store, after, condition),
-    )
+    state = context["task_state_store"]
     for _ in range(2):
         with pytest.raises(AirflowRescheduleException):
             make_sensor(table, after_version=0, mode="reschedule").execute(context)
@@ -211,15 +213,9 @@ def test_after_version_needs_no_task_state_store(table):
     assert make_sensor(table, after_version=-1).execute({})["version"] == 0
 
 
-def test_a_poke_continues_at_the_log_position_of_the_last_poke(table, context, monkeypatch):
+def test_a_poke_continues_at_the_log_position_of_the_last_poke(table, context, polled_versions):
     table.create()
     table.commit(1, table.add(data_change=False))
-    polled_versions, poll = [], watch.poll
-    monkeypatch.setattr(
-        watch,
-        "poll",
-        lambda store, after, condition: polled_versions.append(after.version) or poll(store, after, condition),
-    )
     version_sensor = make_sensor(table, after_version=0)
     assert [bool(version_sensor.poke(context)) for _ in range(3)] == [False, False, False]
     assert polled_versions == [0, 1, 1]

@@ -18,7 +18,7 @@ from airflow_provider_deltalite.triggers.delta import DeltaVersionStartTrigger
 from deltalite.errors import InvalidRequestError
 from tests.support.airflow_versions import scheduler_copy
 
-since_3_3 = pytest.mark.skipif(
+needs_templates_in_triggers = pytest.mark.skipif(
     not hasattr(BaseTrigger, "render_template_fields"), reason="Airflow renders no templates in a trigger's arguments"
 )
 
@@ -57,7 +57,7 @@ async def events(trigger) -> list[dict]:
         return [event.payload async for event in trigger.run()]
 
 
-@since_3_3
+@needs_templates_in_triggers
 async def test_the_trigger_renders_the_templates_and_finds_the_commit(table):
     table.create()
     table.commit(1, table.add(partition={"day": "2026-01-01"}))
@@ -69,7 +69,7 @@ async def test_the_trigger_renders_the_templates_and_finds_the_commit(table):
     assert task.execute_complete({}, event) == event["result"]
 
 
-@since_3_3
+@needs_templates_in_triggers
 async def test_an_event_that_does_not_belong_to_the_parameters_of_the_worker_starts_the_wait_again(table):
     table.create()
     table.commit(1, table.add())
@@ -80,7 +80,7 @@ async def test_an_event_that_does_not_belong_to_the_parameters_of_the_worker_sta
     assert type(raised.value).__name__ == "TaskDeferred"
 
 
-@since_3_3
+@needs_templates_in_triggers
 @pytest.mark.parametrize(
     "parameters",
     [{"table": "{{ '' }}"}, {"after_version": "{{ None }}"}, {"made_by": {"logical_date": "{{ 'soon' }}"}}],
@@ -93,7 +93,7 @@ async def test_parameters_that_render_to_invalid_values_fail_the_task(table, par
         sensor(table=str(table)).execute_complete({}, event)
 
 
-@since_3_3
+@needs_templates_in_triggers
 async def test_a_connection_that_does_not_exist_is_an_error_of_the_task_at_the_first_poll(table, monkeypatch):
     def fail(hook):
         raise AirflowNotFoundException("There is no Airflow connection 'laek'")
@@ -105,7 +105,7 @@ async def test_a_connection_that_does_not_exist_is_an_error_of_the_task_at_the_f
         sensor(table=str(table)).execute_complete({}, event)
 
 
-@since_3_3
+@needs_templates_in_triggers
 async def test_a_connection_may_be_missing_for_a_while_after_the_first_poll(table, monkeypatch):
     get_conn, hooks = DeltaHook.get_conn, []
 
@@ -122,7 +122,7 @@ async def test_a_connection_may_be_missing_for_a_while_after_the_first_poll(tabl
     assert event["status"] == "success" and len(hooks) >= 3
 
 
-@since_3_3
+@needs_templates_in_triggers
 def test_a_name_that_the_triggerer_does_not_know_fails_the_trigger(table):
     with pytest.raises(Exception, match="my_macro"):
         trigger_of({"table": "{{ my_macro }}/orders"}, {})
@@ -155,7 +155,7 @@ def test_an_older_airflow_starts_the_sensor_in_a_worker(monkeypatch):
     assert (task.start_from_trigger, task.start_trigger_args) == (False, None)
 
 
-@since_3_3
+@needs_templates_in_triggers
 def test_the_sensor_keeps_its_timeout_and_serializes_its_trigger(table):
     task = sensor(timeout=60)
     assert task.start_trigger_args.timeout.total_seconds() == 60

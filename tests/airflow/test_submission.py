@@ -39,8 +39,8 @@ YARN_CONNECTION = '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode
 def test_the_result_of_the_job_is_the_xcom_and_the_event_of_each_outlet_asset(table, spark_submit, context):
     spark_submit.set_script(PRINT_RESULT)
     orders = Asset("orders")
-    returned = operator(table, outlets=[orders]).execute(context)
-    assert returned == {
+    result = operator(table, outlets=[orders]).execute(context)
+    assert result == {
         "table": "/t",
         "operation": "WRITE",
         "version": 4,
@@ -52,16 +52,16 @@ def test_the_result_of_the_job_is_the_xcom_and_the_event_of_each_outlet_asset(ta
         "timestamp": 5,
         "metrics": {"numOutputRows": 2},
     }
-    assert context["outlet_events"][orders].extra == returned
-    assert json.loads(json.dumps(returned)) == returned
+    assert context["outlet_events"][orders].extra == result
+    assert json.loads(json.dumps(result)) == result
 
 
 def test_an_asset_alias_gets_an_event_of_the_tables_asset(table, spark_submit, context):
     spark_submit.set_script(PRINT_RESULT)
     lake, added_events = AssetAlias("lake"), []
     context["outlet_events"][lake] = SimpleNamespace(add=lambda asset, extra: added_events.append((asset, extra)))
-    returned = operator(table, outlets=[lake]).execute(context)
-    assert added_events == [(delta_asset("/t"), returned)]
+    result = operator(table, outlets=[lake]).execute(context)
+    assert added_events == [(delta_asset("/t"), result)]
 
 
 def test_the_job_gets_the_request_the_library_and_this_interpreter(table, spark_submit, context):
@@ -181,8 +181,8 @@ def test_the_exit_code_decides_whether_the_task_is_retried(table, spark_submit, 
 def test_a_process_that_dies_after_its_commit_is_a_success(table, spark_submit, context):
     table.create()
     spark_submit.set_script(job_that_commits(table, exit_code=134))
-    returned = operator(table).execute(context)
-    assert (returned["version"], returned["committed"], returned["skipped"]) == (1, True, False)
+    result = operator(table).execute(context)
+    assert (result["version"], result["committed"], result["skipped"]) == (1, True, False)
 
 
 def test_a_process_that_dies_before_its_commit_fails_as_spark_submit_does(table, spark_submit, context):
@@ -352,8 +352,8 @@ def test_a_checkpoint_in_the_log_is_the_result_of_a_job_without_a_result(table, 
     copy_request = COPY_REQUEST.format(copy=str(table.root.parent.parent / "request.json"))
     spark_submit.set_script(copy_request + WRITE_CHECKPOINT.format(root=str(table)) + EXIT_WITH_CODE.format(code=code))
     task = DeltaCheckpointOperator(task_id="checkpoint", table=str(table))
-    returned = task.execute(context)
-    assert (returned["operation"], returned["version"], returned["committed"]) == ("CHECKPOINT", 0, False)
+    result = task.execute(context)
+    assert (result["operation"], result["version"], result["committed"]) == ("CHECKPOINT", 0, False)
     request = CheckpointRequest.from_json((table.root.parent.parent / "request.json").read_text())
     assert (request.table, request.log_cleanup, request.single_writer) == (str(table), True, False)
     assert Path(spark_submit.argv[-2]).name == "checkpoint.py"

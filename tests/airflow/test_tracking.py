@@ -41,8 +41,8 @@ def untracked_yarn(spark_submit, monkeypatch):
 def test_yarn_works_with_default_arguments_and_logs_its_limits(table, spark_submit, context, untracked_yarn, capsys):
     table.create()
     spark_submit.set_script(PRINT_YARN_ID + job_that_commits(table))
-    returned = operator(table).execute(context)
-    assert (returned["version"], returned["committed"]) == (1, True)
+    result = operator(table).execute(context)
+    assert (result["version"], result["committed"]) == (1, True)
     assert "yarn_resourcemanager_webapp_address" in capsys.readouterr().out
     assert not any("waitAppCompletion" in argument for argument in spark_submit.argv)
 
@@ -75,8 +75,8 @@ def test_a_job_in_yarn_is_tracked_and_its_result_comes_from_the_log(table, spark
     spark_submit.set_script(PRINT_YARN_ID)
     yarn.answers = [yarn.finished_state(before_answer=lambda: commit(table))]
     conf = {"spark.x": "1"}
-    returned = operator(table, conf=conf).execute(context)
-    assert (returned["version"], returned["committed"], returned["skipped"]) == (1, True, False)
+    result = operator(table, conf=conf).execute(context)
+    assert (result["version"], result["committed"], result["skipped"]) == (1, True, False)
     assert "spark.yarn.submit.waitAppCompletion=false" in spark_submit.argv
     assert context["task_state_store"].values["spark_job_id_0"] == YARN_ID
     assert conf == {"spark.x": "1"}, "the task must not change the author's dictionary"

@@ -48,7 +48,7 @@ def test_a_deserialized_trigger_equals_the_original(table, data_change_only):
     assert deserialized.wait.condition == condition and deserialized.position == place
 
 
-async def test_an_existing_commit_is_one_event(table):
+async def test_the_trigger_sends_one_event_for_an_existing_commit(table):
     table.create()
     table.commit(1, table.add(), operation="MERGE")
     assert await events(trigger(table)) == [
@@ -175,7 +175,7 @@ async def test_a_connection_that_is_missing_for_a_while_does_not_end_the_wait(ta
     assert event["status"] == "success" and len(hooks) == 3
 
 
-async def test_a_permanent_error_is_one_typed_event(table, monkeypatch):
+async def test_the_trigger_sends_one_typed_event_for_a_permanent_error(table, monkeypatch):
     table.create()
     table.root.joinpath("_delta_log", f"{1:020}.json").write_text("{not json\n")
     (event,) = await events(trigger(table))
