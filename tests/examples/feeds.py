@@ -99,7 +99,7 @@ def expected_customers() -> dict[str, dict[str, Any]]:
         previous = newest_changes.get(change["customer"])
         if previous is None or previous["changed_at"] < change["changed_at"]:
             newest_changes[change["customer"]] = change
-    remaining = [change for change in newest_changes.values() if not change.get("deleted")]
+    remaining_changes = [change for change in newest_changes.values() if not change.get("deleted")]
     return {
         change["customer"]: {
             "customer": change["customer"],
@@ -108,5 +108,5 @@ def expected_customers() -> dict[str, dict[str, Any]]:
             "changed_at": datetime.fromisoformat(change["changed_at"]),
             "deleted": False,
         }
-        for change in remaining
+        for change in remaining_changes
     }

@@ -17,11 +17,11 @@ def test_the_changes_of_each_day_are_in_the_table(examples_home, upsert_runs):
     customers = DeltaTable(
         str(examples_home / "lake" / "customers"), version=upsert_runs[SECOND_DAY].return_values["merge"]["version"]
     ).to_arrow()
-    deleted = [row for row in customers.to_pylist() if row["deleted"]]
+    deleted_rows = [row for row in customers.to_pylist() if row["deleted"]]
     assert {row["customer"]: row for row in customers.to_pylist() if not row["deleted"]} == expected_customers()
-    assert customers.num_rows == len(expected_customers()) + len(deleted)
-    assert {row["customer"] for row in deleted} == {"nobody", "Søren"}
-    assert {(row["email"], row["country"]) for row in deleted} == {(None, None)}
+    assert customers.num_rows == len(expected_customers()) + len(deleted_rows)
+    assert {row["customer"] for row in deleted_rows} == {"nobody", "Søren"}
+    assert {(row["email"], row["country"]) for row in deleted_rows} == {(None, None)}
 
 
 def test_a_merge_returns_the_number_of_rows_for_each_action(examples_home, upsert_runs):

@@ -33,8 +33,8 @@ COMMITS_BEFORE_APRIL = 3
 def write_customers(table: Path) -> None:
     """Write the complete history, in commits with in-commit timestamps."""
     for _, countries in HISTORY:
-        deleted = [False] * len(countries)
-        rows = pa.table({"country": [*countries, "DE"], "deleted": [*deleted, True]})
+        is_deleted = [False] * len(countries)
+        rows = pa.table({"country": [*countries, "DE"], "deleted": [*is_deleted, True]})
         deltalake.write_deltalake(
             str(table),
             rows,
@@ -56,11 +56,11 @@ def write_customers(table: Path) -> None:
         commit.write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
-def copy_commits(table: Path, complete: Path, versions: range) -> None:
+def copy_commits(table: Path, complete_table: Path, versions: range) -> None:
     """Copy the commits of these versions from the complete table, as if another writer committed them."""
     for version in versions:
         name = f"{version:020}.json"
-        shutil.copy(complete / "_delta_log" / name, table / "_delta_log" / name)
+        shutil.copy(complete_table / "_delta_log" / name, table / "_delta_log" / name)
 
 
 @pytest.fixture

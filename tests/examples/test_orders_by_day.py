@@ -13,7 +13,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowSkipException
 from deltalake import write_deltalake
 
-from tests.examples.dag_runs import FIRST_DAY, SECOND_DAY, example
+from tests.examples.dag_runs import EXAMPLES, FIRST_DAY, SECOND_DAY, example
 
 pytestmark = [
     pytest.mark.airflow,
@@ -42,7 +42,6 @@ def call_task(monkeypatch, tmp_path, airflow_db):
 
 def example_in_file(file, dag_id):
     """Return a DAG from a file that contains several DAGs."""
-    from tests.examples.dag_runs import EXAMPLES
     from tests.support.airflow_versions import DagBag
 
     return DagBag(EXAMPLES / f"{file}.py").dags[dag_id]

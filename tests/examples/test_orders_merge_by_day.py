@@ -17,11 +17,11 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.m
 def test_corrections_are_merged_by_a_task_for_each_day(examples_home, lake):
     orders = lake / "orders"
     expected_orders = {row["order_id"]: row for row in rows(orders)}
-    corrected = {
+    corrected_ids = {
         day: sorted(key for key, row in expected_orders.items() if row["day"] == day)[:2]
         for day in (FIRST_DAY, SECOND_DAY)
     }
-    for day, (cancelled, cheaper) in corrected.items():
+    for day, (cancelled, cheaper) in corrected_ids.items():
         folder = examples_home / "landing" / "corrections" / SECOND_DAY.isoformat() / f"day={day}"
         folder.mkdir(parents=True)
         lines = ["order_id,amount,cancelled", f"{cancelled},,true", f"{cheaper},1.25,false", "99,5.00,false"]
@@ -39,7 +39,7 @@ def test_corrections_are_merged_by_a_task_for_each_day(examples_home, lake):
     assert sorted(result["app_id"].rpartition("%2F")[2] for result in results) == [
         f"day={day}" for day in (FIRST_DAY, SECOND_DAY)
     ]
-    for cancelled, cheaper in corrected.values():
+    for cancelled, cheaper in corrected_ids.values():
         del expected_orders[cancelled]
         expected_orders[cheaper]["amount"] = Decimal("1.25")
     assert {row["order_id"]: row for row in rows(orders)} == expected_orders

@@ -38,12 +38,16 @@ def test_a_day_with_a_bad_row_is_rejected_and_loaded_after_its_correction(delive
     ]
 
     deliver_payments(SECOND_DAY, "3,5.00,EUR", "4,-1.00,EUR")
-    rejected = run(example("payments_ingest"), SECOND_DAY)
-    assert (rejected.state, rejected.try_numbers, rejected.return_values) == ("failed", {"load": 1}, {"load": None})
+    rejected_run = run(example("payments_ingest"), SECOND_DAY)
+    assert (rejected_run.state, rejected_run.try_numbers, rejected_run.return_values) == (
+        "failed",
+        {"load": 1},
+        {"load": None},
+    )
     assert DeltaTable(str(table)).version == 0 and rows(table) == rows_before
 
     deliver_payments(SECOND_DAY, "3,5.00,EUR", "4,1.00,EUR")
     second_run = run(example("payments_ingest"), SECOND_DAY, after_midnight=timedelta(days=1))
-    assert second_run.run_id == rejected.run_id and second_run.state == "success"
+    assert second_run.run_id == rejected_run.run_id and second_run.state == "success"
     assert (second_run.return_values["load"]["version"], second_run.return_values["load"]["committed"]) == (1, True)
     assert len(rows(table)) == 4

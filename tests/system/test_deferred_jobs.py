@@ -61,9 +61,9 @@ class DeferredJobs:
     def wait_for_poll(self, run_id: str, job: int) -> None:
         """Wait until the task is deferred and the triggerer polls the job with this number."""
         self.airflow.wait_for_task(DAG_ID, run_id, "load", "deferred")
-        path, earlier = f"/ws/v1/cluster/apps/{self.application(job)}", len(self.manager.requested_paths)
+        path, count_before = f"/ws/v1/cluster/apps/{self.application(job)}", len(self.manager.requested_paths)
         self.airflow.until(
-            f"the triggerer polls job {job}", lambda: path in self.manager.requested_paths[earlier:], timeout=90
+            f"the triggerer polls job {job}", lambda: path in self.manager.requested_paths[count_before:], timeout=90
         )
 
     def wait_for_kill(self, job: int) -> None:

@@ -171,9 +171,9 @@ def observed_run(whole_airflow, lake):
 
 def test_an_orphaned_job_commits_while_the_retry_is_about_to_commit(whole_airflow, lake, observed_run):
     task = whole_airflow.task("runs_once", "once", "worker_before")
-    returned = whole_airflow.xcom("runs_once", "once", "worker_before")
+    result = whole_airflow.xcom("runs_once", "once", "worker_before")
     assert (task["state"], task["try_number"], observed_run["gates"]["worker_before"].started_jobs) == ("success", 2, 2)
-    assert (returned["committed"], returned["skipped"]) == (False, True)
+    assert (result["committed"], result["skipped"]) == (False, True)
     assert rows_of(lake)["worker_before"] == ROW_COUNT
 
 

@@ -15,7 +15,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as RustTable
+from deltalake import DeltaTable as DeltaRsTable
 from deltalake import write_deltalake
 
 from airflow_provider_deltalite.assets.delta import asset_uri
@@ -66,7 +66,7 @@ def test_commits_of_other_programs_start_runs_that_read_their_versions(whole_air
     append(table)
     assert result_of_run(airflow, 1) == {"from_version": 1, "version": 1, "operations": ["WRITE"], "rows": 20}
 
-    RustTable(str(table)).optimize.compact()
+    DeltaRsTable(str(table)).optimize.compact()
     airflow.until("the watcher has read the optimize", lambda: has_polled(2))
     airflow.stop("triggerer")
     append(table)

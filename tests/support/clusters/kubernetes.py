@@ -88,7 +88,7 @@ class KubernetesCluster:
         }
 
     def submission_from_the_node(self, folder: Path) -> NodeSubmission:
-        """The submission of a driver that runs outside of pods. It runs on the node: pods reach no other address."""
+        """The submission of a driver that runs on the node, outside of pods. The pods reach no other address."""
         program = folder / "spark-submit"
         spark_submit = Path(sys.executable).with_name("spark-submit")
         program.write_text(f'#!/bin/sh\nexec {" ".join(_in_network(str(spark_submit)))} "$@"\n')
@@ -250,7 +250,7 @@ def _end_pods(cluster: KubernetesCluster) -> None:
 
 
 def _clean_up(folder: Path) -> None:
-    """Unmount what the kubelet and containerd mounted, and remove the control groups of the pods."""
+    """Unmount the mounts of the kubelet and of containerd, and remove the control groups of the pods."""
     mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     for mount in sorted((mount for mount in mounts if mount.startswith(f"{folder}/")), reverse=True):
         _run("umount", mount, check=False)

@@ -170,7 +170,7 @@ def _sites(
         "capacity-scheduler": {
             "yarn.scheduler.capacity.root.queues": "default",
             "yarn.scheduler.capacity.root.default.capacity": "100",
-            # With the default of 10 %, one small driver takes all that drivers may use, and the next driver waits.
+            # By default all drivers share 10 % of the memory. One small driver needs so much, and the next one waits.
             "yarn.scheduler.capacity.maximum-am-resource-percent": "0.8",
         },
     }
