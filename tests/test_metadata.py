@@ -45,14 +45,14 @@ def checkout_files() -> list[Path]:
     """The files that git tracks, and the new files that it does not ignore."""
     if shutil.which("git") is None or not (CHECKOUT / ".git").exists():
         pytest.skip("Not a git checkout.")
-    listed = subprocess.run(
+    git_process = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
         check=True,
     )
-    return [path for name in listed.stdout.split("\0") if name and (path := CHECKOUT / name).is_file()]
+    return [path for name in git_process.stdout.split("\0") if name and (path := CHECKOUT / name).is_file()]
 
 
 def test_the_checkout_has_no_symbolic_link():

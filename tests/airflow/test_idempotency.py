@@ -70,8 +70,8 @@ def test_a_clear_changes_nothing_if_the_task_skips():
 
 
 @pytest.mark.parametrize(
-    # `stored` is the pair (`max_tries`, generation) that an earlier attempt stored, or None.
-    ("stored", "max_tries", "retries", "expected"),
+    # `stored_pair` is the pair (`max_tries`, generation) that an earlier attempt stored, or None.
+    ("stored_pair", "max_tries", "retries", "expected"),
     [
         (None, 2, 2, 0),  # the first attempt
         (None, 3, 2, 1),  # cleared once before a generation was stored
@@ -86,8 +86,10 @@ def test_a_clear_changes_nothing_if_the_task_skips():
         ((3, 4), 7, 2, 5),  # cleared again
     ],
 )
-def test_only_a_clear_raises_the_generation_and_never_an_edit_of_retries(stored, max_tries, retries, expected):
-    old_state = None if stored is None else {"max_tries": stored[0], "generation": stored[1], "clears": 0}
+def test_only_a_clear_raises_the_generation_and_never_an_edit_of_retries(stored_pair, max_tries, retries, expected):
+    old_state = (
+        None if stored_pair is None else {"max_tries": stored_pair[0], "generation": stored_pair[1], "clears": 0}
+    )
     attempt = TaskAttempt(try_number=2, max_tries=max_tries, retries=retries, clears=0)
     new_generation, new_state = generation_and_state(old_state, attempt)
     assert new_generation == expected

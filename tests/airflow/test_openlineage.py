@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.airflow.dag_run_process import run_dag_program
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
@@ -61,24 +60,11 @@ def lineage_of_two_runs(tmp_path_factory, make_stand_in, make_table):
     stand_in = make_stand_in(folder)
     stand_in.set_script(JOB_SCRIPT.format(calls=str(calls)))
     settings = {
-        "AIRFLOW_HOME": str(folder / "airflow"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
-        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps({"type": "file", "log_file_path": str(events), "append": True}),
         "AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "True",
-        "PYTHONPATH": str(PROGRAM.parents[2]),
-        "PATH": f"{stand_in.program.parent}{os.pathsep}{os.environ['PATH']}",
-        "TEST_LAKE": str(folder / "lake"),
     }
-    process = subprocess.run(
-        [sys.executable, str(program), str(program)],
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert events.exists() and calls.exists(), process.stdout + process.stderr
+    output = run_dag_program(program, program, folder, stand_in, **settings)
+    assert events.exists() and calls.exists(), output
     events_by_task: dict[tuple[str, str], list[dict]] = {}
     for line in events.read_text().splitlines():
         event = json.loads(line)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +12,7 @@ import pytest
 from airflow.sdk import DAG, Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
+from tests.airflow.dag_run_process import run_dag_program
 from tests.support.stand_in_jobs import operator
 
 pytestmark = [pytest.mark.airflow]
@@ -42,25 +40,11 @@ def stored_by_producer(tmp_path_factory, make_stand_in, make_table):
     make_table(folder / "lake" / "orders").create()
     stand_in = make_stand_in(folder)
     stand_in.set_script(JOB_SCRIPT.format(partitions=DAY_PARTITIONS))
-    settings = {
-        "AIRFLOW_HOME": str(folder / "airflow"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(PROGRAM.parent),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
-        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
-        "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[*]"}',
-        "PYTHONPATH": str(PROGRAM.parents[2]),
-        "PATH": f"{stand_in.program.parent}{os.pathsep}{os.environ['PATH']}",
-        "TEST_LAKE": str(folder / "lake"),
-    }
-    process = subprocess.run(
-        [sys.executable, str(PROGRAM), str(folder / "stored.json")],
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (folder / "stored.json").exists(), process.stdout + process.stderr
-    return json.loads((folder / "stored.json").read_text())
+    connection = '{"conn_type": "spark", "host": "local[*]"}'
+    stored_file = folder / "stored.json"
+    output = run_dag_program(PROGRAM, stored_file, folder, stand_in, AIRFLOW_CONN_SPARK_DEFAULT=connection)
+    assert stored_file.exists(), output
+    return json.loads(stored_file.read_text())
 
 
 @needs_partitions_at_runtime

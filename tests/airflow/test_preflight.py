@@ -199,7 +199,7 @@ def spark_home(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("schemes", "settings", "missing"),
+    ("schemes", "settings", "missing_connectors"),
     [
         (["s3"], [], ["hadoop-aws"]),
         (["s3a", "gs", "abfss", "file"], [], ["hadoop-aws", "hadoop-azure", "hadoop-gcp or gcs-connector"]),
@@ -210,8 +210,10 @@ def spark_home(tmp_path, monkeypatch):
         (["s3"], ["spark.hadoop.fs.s3a.endpoint"], ["hadoop-aws"]),
     ],
 )
-def test_a_connector_that_no_setting_provides_is_reported(spark_submit, spark_home, schemes, settings, missing):
-    assert find_missing_connectors(launch(), schemes, settings) == missing
+def test_a_connector_that_no_setting_provides_is_reported(
+    spark_submit, spark_home, schemes, settings, missing_connectors
+):
+    assert find_missing_connectors(launch(), schemes, settings) == missing_connectors
 
 
 def test_a_connector_that_a_setting_may_provide_is_not_reported(spark_submit, spark_home):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_deltalite.operators import delta
+from tests.airflow.dag_run_process import run_dag_program
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
@@ -34,25 +32,13 @@ def dag_run(tmp_path_factory, make_stand_in, make_table, operators):
     stand_in = make_stand_in(folder)
     stand_in.set_script("print('the key is planted-access'); sys.exit(1)")
     settings = {
-        "AIRFLOW_HOME": str(folder / "airflow"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(PROGRAM.parent),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
-        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
         "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[*]"}',
-        "PYTHONPATH": str(PROGRAM.parents[2]),
-        "PATH": f"{stand_in.program.parent}{os.pathsep}{os.environ['PATH']}",
-        "TEST_LAKE": str(folder / "lake"),
         "TEST_OPERATORS": " ".join(operators),
     }
-    process = subprocess.run(
-        [sys.executable, str(PROGRAM), str(folder / "stored.json")],
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (folder / "stored.json").exists(), process.stdout + process.stderr
-    return json.loads((folder / "stored.json").read_text()), process.stdout + process.stderr
+    stored_file = folder / "stored.json"
+    output = run_dag_program(PROGRAM, stored_file, folder, stand_in, **settings)
+    assert stored_file.exists(), output
+    return json.loads(stored_file.read_text()), output
 
 
 def test_no_secret_is_in_the_rendered_fields_of_any_task_plain_or_mapped(dag_run, operators):

@@ -142,9 +142,9 @@ def assert_feed_explains_rows(path, first_version, before, expected):
     kinds = feed_rows["_change_type"].to_pylist()
     rows = feed_rows.drop_columns(["_change_type", "_commit_version", "_commit_timestamp"]).to_pylist()
     rows_of_kinds = lambda *names: row_counts(row for kind, row in zip(kinds, rows, strict=True) if kind in names)
-    removed = rows_of_kinds("delete", "update_preimage")
-    inserted = rows_of_kinds("insert", "update_postimage")
-    assert not removed - before and before - removed + inserted == expected
+    removed_rows = rows_of_kinds("delete", "update_preimage")
+    inserted_rows = rows_of_kinds("insert", "update_postimage")
+    assert not removed_rows - before and before - removed_rows + inserted_rows == expected
 
 
 @pytest.mark.sample("partitioned")

@@ -130,9 +130,9 @@ def test_write_replaces_a_file_and_delete_removes_it(store):
 def test_a_listing_is_sorted_starts_at_the_given_name_and_contains_only_files(store):
     for name in ("_delta_log/2", "_delta_log/10", "_delta_log/1", "_delta_log/sub/3", "_delta_log/a b%20ü=+", "2"):
         store.write(name, b"xy")
-    listed = list(store.list_from("_delta_log/10"))
-    assert [file.name for file in listed] == ["_delta_log/10", "_delta_log/2", "_delta_log/a b%20ü=+"]
-    assert all(file.size_bytes == 2 and file.modified_ms > 1_700_000_000_000 for file in listed)
+    listed_files = list(store.list_from("_delta_log/10"))
+    assert [file.name for file in listed_files] == ["_delta_log/10", "_delta_log/2", "_delta_log/a b%20ü=+"]
+    assert all(file.size_bytes == 2 and file.modified_ms > 1_700_000_000_000 for file in listed_files)
     assert next(store.list_from("_delta_log/")).name == "_delta_log/1"
     assert store.read("_delta_log/a b%20ü=+") == b"xy"
 

@@ -242,8 +242,8 @@ def test_column_mapping_and_the_change_feed_work(spark, table):
     write_rows(spark, table, values("`a b`, day", "1, 'x'", "2, 'y'"), properties=properties, partition_by=("day",))
     write_rows(spark, table, values("`a b`, day", "3, 'y'"), mode="overwrite", replace_where="`a b` > 1")
     assert rows(spark, table) == [(1, "x"), (3, "y")]
-    changed = delta.changes(spark, table, 1).select("a b", "_change_type").collect()
-    assert sorted(tuple(row) for row in changed) == [(2, "delete"), (3, "insert")]
+    changed_rows = delta.changes(spark, table, 1).select("a b", "_change_type").collect()
+    assert sorted(tuple(row) for row in changed_rows) == [(2, "delete"), (3, "insert")]
 
 
 def test_a_table_at_the_root_of_a_bucket_is_written_and_read(spark, s3, s3a):

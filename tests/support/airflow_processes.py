@@ -413,8 +413,8 @@ def _kill(roots: list[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
-    _, remaining = psutil.wait_procs(processes, timeout=10)
-    for process in remaining:
+    _, survivors = psutil.wait_procs(processes, timeout=10)
+    for process in survivors:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(remaining, timeout=10)
+    psutil.wait_procs(survivors, timeout=10)

@@ -108,11 +108,11 @@ class HttpProxy:
 
 def first_times(count: int, outcome: Answer | Loss, matches: Callable[[Request], bool]) -> Fault:
     """Return a fault for the first `count` requests that match."""
-    remaining, lock = [outcome] * count, threading.Lock()
+    remaining_outcomes, lock = [outcome] * count, threading.Lock()
 
     def fault(request: Request) -> Answer | Loss | None:
         with lock:
-            return remaining.pop() if remaining and matches(request) else None
+            return remaining_outcomes.pop() if remaining_outcomes and matches(request) else None
 
     return fault
 

@@ -8,12 +8,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-
-class Raw(str):
-    """JSON text that `to_text` writes unchanged."""
-
-    __slots__ = ()
-
+from tests.support.raw_json import Raw, to_text
 
 _NESTING_DEPTH = 100_000
 _NESTED_ARRAY_TYPE = '{"type":"array","containsNull":true,"elementType":' * 300 + '"long"' + "}" * 300
@@ -73,17 +68,6 @@ def _mutate_member(rnd, value):
             items.insert(rnd.randrange(len(items) + 1), (key, rnd.choice(HOSTILE)))
             return Raw("{" + ",".join(f"{json.dumps(k)}:{to_text(v)}" for k, v in items) + "}")
     return members
-
-
-def to_text(value):
-    """The JSON text of a value; `Raw` texts stay unchanged."""
-    if isinstance(value, Raw):
-        return str(value)
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(k)}:{to_text(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(to_text, value)) + "]"
-    return json.dumps(value)
 
 
 def mutate_json_lines(rnd, data):

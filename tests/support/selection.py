@@ -103,10 +103,10 @@ def cover(features: dict[str, Collection[str]], cost: dict[str, int]) -> list[st
         features: the features of each name.
         cost: the cost of each name.
     """
-    missing = {feature for name_features in features.values() for feature in name_features}
+    missing_features = {feature for name_features in features.values() for feature in name_features}
     chosen: list[str] = []
-    while missing:
-        name = min(features, key=lambda name: (-len(missing.intersection(features[name])), cost[name], name))
+    while missing_features:
+        name = min(features, key=lambda name: (-len(missing_features.intersection(features[name])), cost[name], name))
         chosen.append(name)
-        missing.difference_update(features[name])
+        missing_features.difference_update(features[name])
     return chosen

@@ -7,7 +7,6 @@ widened from b.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,15 +34,10 @@ from deltalite.columnar.predicates.predicate import (
     Unknown,
 )
 from deltalite.protocol.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType
+from tests.support.raw_json import Raw
 
 DELTA, OLD_DELTA, DELTA_RS, TRUNCATING = WRITERS = ("delta", "old delta", "delta-rs", "a writer that truncates")
 """Writers of statistics. The last one truncates a long maximum and does not increase it, so its bound is too small."""
-
-
-class Raw(str):
-    """A number that `to_json` writes with all its digits."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
@@ -133,8 +127,10 @@ def next_prefix(text):
     prefix = text.rstrip("\U0010ffff")
     if not prefix:
         return None
-    last = ord(prefix[-1])
-    return prefix[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)  # the code points between them are surrogates
+    last_code_point = ord(prefix[-1])
+    return prefix[:-1] + chr(
+        0xE000 if last_code_point == 0xD7FF else last_code_point + 1
+    )  # the code points between them are surrogates
 
 
 def java_prefix(text, units):
@@ -387,10 +383,3 @@ def predicates(draw, columns: dict[Path, Kind | None], rows: list[dict[Path, Any
             max_leaves=4,
         )
     )
-
-
-def to_json(value: Any) -> str:
-    """The JSON text of a value; `Raw` numbers keep their digits."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(key)}:{to_json(item)}" for key, item in value.items()) + "}"
-    return str(value) if isinstance(value, Raw) else json.dumps(value)

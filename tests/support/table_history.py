@@ -107,22 +107,26 @@ class TableHistory:
 
         With `dated=False` the removes have no `deletionTimestamp`, which some writers leave out.
         """
-        removed = {path: f for path, f in self.live.items() if day is None or f.add["partitionValues"]["day"] == day}
+        removed_files = {
+            path: f for path, f in self.live.items() if day is None or f.add["partitionValues"]["day"] == day
+        }
         new_file = self._write_data_file(day or DAYS[0], lag_hours)
-        actions = [*self._remove_actions(removed.values(), dated=dated), {"add": new_file.add}]
-        self._commit(actions, {p: f for p, f in self.live.items() if p not in removed} | _by_path([new_file]))
+        actions = [*self._remove_actions(removed_files.values(), dated=dated), {"add": new_file.add}]
+        self._commit(actions, {p: f for p, f in self.live.items() if p not in removed_files} | _by_path([new_file]))
 
     def delete_rows(self, *, files: int = 2) -> None:
         """Delete the first remaining row of some files, with deletion vectors that share a file."""
         touched_files = [f for _, f in sorted(self.live.items()) if f.rows][:files]
-        deleted = [f.deleted | {f.ids.index(f.rows[0])} for f in touched_files]
+        deleted_positions = [f.deleted | {f.ids.index(f.rows[0])} for f in touched_files]
         if not touched_files:
             return
-        vectors = write_vectors(self.store, [pa.array(sorted(positions), pa.int64()) for positions in deleted])
+        vectors = write_vectors(
+            self.store, [pa.array(sorted(positions), pa.int64()) for positions in deleted_positions]
+        )
         self._set_file_time(self.folder / str(file_name(vectors[0])), 0)
         new_files = [
             LiveFile({**f.add, "deletionVector": vector}, f.ids, positions)
-            for f, vector, positions in zip(touched_files, vectors, deleted, strict=True)
+            for f, vector, positions in zip(touched_files, vectors, deleted_positions, strict=True)
         ]
         actions = [*self._remove_actions(touched_files), *({"add": file.add} for file in new_files)]
         self._commit(actions, self.live | _by_path(new_files))
@@ -146,9 +150,9 @@ class TableHistory:
         """Restore an older version without the library. Do nothing if a file of this version is missing."""
         target = self.states[version]
         if all(self._exists(f) for f in target.values()):
-            removed = [f for p, f in self.live.items() if target.get(p) != f]
-            added = [f for p, f in target.items() if self.live.get(p) != f]
-            self._commit([*self._remove_actions(removed), *({"add": f.add} for f in added)], dict(target))
+            removed_files = [f for p, f in self.live.items() if target.get(p) != f]
+            added_files = [f for p, f in target.items() if self.live.get(p) != f]
+            self._commit([*self._remove_actions(removed_files), *({"add": f.add} for f in added_files)], dict(target))
 
     def write_orphan(self, *, age_hours: float = 0) -> None:
         """Write a data file that no version names."""

@@ -155,11 +155,11 @@ def try_commit(
 
 def add_rival(store: MemoryLogStore, *commits: Iterable[Action | Mapping[str, Any]] | bytes) -> None:
     """Let another writer win: before each put of a commit, it puts the next of `commits` as the same version."""
-    remaining = list(commits)
+    remaining_commits = list(commits)
 
     def put_rival_commit(operation: str, name: str) -> None:
-        if operation == "write_if_absent" and remaining and name not in store.files:
-            put_raw(store, int(name[-25:-5]), remaining.pop(0))
+        if operation == "write_if_absent" and remaining_commits and name not in store.files:
+            put_raw(store, int(name[-25:-5]), remaining_commits.pop(0))
 
     store.before = put_rival_commit
 

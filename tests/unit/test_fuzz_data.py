@@ -34,7 +34,8 @@ from deltalite.protocol.schema import (
 from deltalite.table import DeltaTable
 from tests.support.fuzzing import examples, seed_files, store_of, value_or_library_error
 from tests.support.golden import CHECKOUT, GOLDEN, MANIFEST, rows_of
-from tests.support.mutations import HOSTILE, Raw, mutate_bytes, mutate_files, mutate_value, to_text
+from tests.support.mutations import HOSTILE, mutate_bytes, mutate_files, mutate_value
+from tests.support.raw_json import Raw, to_text
 
 pytestmark = [
     pytest.mark.slow,

@@ -187,10 +187,10 @@ def test_the_feed_of_the_model_turns_the_old_rows_into_the_new_rows(operations):
         table, case = drawn
         outcome = case.outcome(table.relation)
         assume(not isinstance(outcome, Ambiguous))
-        removed, added = removed_and_added_rows(outcome.changes)
-        old = row_counts(with_columns(row, outcome.table.columns) for row in table.relation.rows)
-        assert old - row_counts(removed) + row_counts(added) == row_counts(outcome.table.rows)
-        assert not row_counts(removed) - old
+        removed_rows, added_rows = removed_and_added_rows(outcome.changes)
+        rows_before = row_counts(with_columns(row, outcome.table.columns) for row in table.relation.rows)
+        assert rows_before - row_counts(removed_rows) + row_counts(added_rows) == row_counts(outcome.table.rows)
+        assert not row_counts(removed_rows) - rows_before
 
     check()
 

@@ -225,9 +225,9 @@ def test_a_table_can_be_partitioned_by_every_simple_type(spark, table, tmp_path,
         partition_overwrite="dynamic",
     )
     replaced_value = comparable(expected[0])
-    remaining = [row["normal"] for row in ROWS if comparable(expected[row["normal"]]) != replaced_value]
+    remaining_numbers = [row["normal"] for row in ROWS if comparable(expected[row["normal"]]) != replaced_value]
     numbers = sorted((row["normal"] for row in DeltaTable(str(target)).to_arrow().to_pylist()), key=str)
-    assert numbers == sorted([*remaining, -1], key=str)
+    assert numbers == sorted([*remaining_numbers, -1], key=str)
 
 
 def test_only_the_first_32_columns_have_bounds_and_null_counts(spark, tmp_path):

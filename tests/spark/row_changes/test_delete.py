@@ -322,9 +322,12 @@ def test_a_delete_from_an_append_only_or_missing_table_is_rejected(spark, tmp_pa
 def test_a_file_with_more_rows_than_its_statistics_say_keeps_the_rows_that_do_not_match(spark, tmp_path, kind, change):
     table = tmp_path / "t"
     table.mkdir()
-    added = {**write_data_file(table, "1.parquet", id=pa.array([1, 2, 3], pa.int64())), "stats": '{"numRecords":2}'}
+    added_file = {
+        **write_data_file(table, "1.parquet", id=pa.array([1, 2, 3], pa.int64())),
+        "stats": '{"numRecords":2}',
+    }
     features = ("deletionVectors",) if kind == "vectors" else ()
-    write_foreign_table(table, schema_json(("id", "long")), [added], features=features, configuration=KINDS[kind])
+    write_foreign_table(table, schema_json(("id", "long")), [added_file], features=features, configuration=KINDS[kind])
     if change == "delete":
         delete_rows(spark, table, "id < 3")
         assert rows(table) == [(3,)]
@@ -353,10 +356,10 @@ def test_session_settings_do_not_change_which_rows_a_delete_removes(spark, tmp_p
     table, session = tmp_path / "t", spark.newSession()
     for key, value in SETTINGS.items():
         session.conf.set(key, value)
-    at = "TIMESTAMP'2026-{0} 03:00:00Z'"
+    time_sql = "TIMESTAMP'2026-{0} 03:00:00Z'"
     query = " UNION ALL ".join(
         f"SELECT {n} AS `a.b`, {n} AS `target`, {n} AS source, {n} AS __deltalite_file, struct({n} AS `x.y`) AS `s t`, "
-        f"{at.format(day)} AS at"
+        f"{time_sql.format(day)} AS at"
         for n, day in enumerate(["01-01", "01-02", "07-01"])
     )
     write_rows(

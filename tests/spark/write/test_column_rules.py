@@ -99,7 +99,7 @@ def table(tmp_path):
 
 
 def test_missing_generated_and_default_columns_are_computed(spark, table):
-    at = dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC)
+    written_at = dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC)
     day = dt.date(2026, 1, 2)
     at_sql = "TIMESTAMP'2026-01-02 03:00:00Z' AS at"
     write_rows(spark, table, f"SELECT 1 AS id, {at_sql}")
@@ -109,8 +109,8 @@ def test_missing_generated_and_default_columns_are_computed(spark, table):
     )
     assert rows(table) == sorted(
         [
-            (at, day, 2, 1, "new", 42, None),
-            (at, day, 4, 2, "old", None, None),
+            (written_at, day, 2, 1, "new", 42, None),
+            (written_at, day, 4, 2, "old", None, None),
             (None, None, None, None, "new", 42, "x"),
         ],
         key=repr,

@@ -143,10 +143,10 @@ def with_columns(row: Row, columns: Mapping[str, Kind]) -> Row:
 
 def removed_and_added_rows(changes: Sequence[tuple[str, Row]]) -> tuple[list[Row], list[Row]]:
     """The rows that a feed removes from the earlier version, and the rows that it adds."""
-    removed = [row for kind, row in changes if kind in ("delete", "update_preimage")]
-    added = [row for kind, row in changes if kind in ("insert", "update_postimage")]
-    assert len(removed) + len(added) == len(changes)
-    return removed, added
+    removed_rows = [row for kind, row in changes if kind in ("delete", "update_preimage")]
+    added_rows = [row for kind, row in changes if kind in ("insert", "update_postimage")]
+    assert len(removed_rows) + len(added_rows) == len(changes)
+    return removed_rows, added_rows
 
 
 Columns = Mapping[str, Kind]

@@ -95,9 +95,9 @@ def run_script(*argv, **env):
 def test_the_console_script_runs_and_ends_with_the_code_of_the_error(table, tmp_path):
     process = run_script("history", table, "--json", "-n", "1")
     assert (process.returncode, process.stderr, process.stdout.count("\n")) == (0, "", 1)
-    failed = run_script("head", str(tmp_path / "nowhere"))
-    assert (failed.returncode, failed.stdout, failed.stderr.count("\n")) == (31, "", 1)
-    assert failed.stderr.startswith("deltalite: TableNotFoundError: ")
+    process = run_script("head", str(tmp_path / "nowhere"))
+    assert (process.returncode, process.stdout, process.stderr.count("\n")) == (31, "", 1)
+    assert process.stderr.startswith("deltalite: TableNotFoundError: ")
 
 
 def test_ascii_output_has_escaped_json_and_readable_text(tmp_path):
@@ -106,8 +106,8 @@ def test_ascii_output_has_escaped_json_and_readable_text(tmp_path):
     assert (json_output.returncode, json.loads(json_output.stdout)["location"]) == (0, table)
     text_output = run_script("head", table, PYTHONIOENCODING="ascii")
     assert text_output.returncode == 0 and "2026-01-01" in text_output.stdout
-    failed = run_script("head", f"{table}/ö", PYTHONIOENCODING="ascii")
-    assert failed.returncode == 31 and "\\xf6" in failed.stderr
+    process = run_script("head", f"{table}/ö", PYTHONIOENCODING="ascii")
+    assert process.returncode == 31 and "\\xf6" in process.stderr
 
 
 def test_a_closed_pipe_ends_the_command_without_an_error(table):

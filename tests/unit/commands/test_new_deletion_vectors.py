@@ -28,11 +28,11 @@ def positions(*rows):
 def files(*descriptions):
     """A table of files, each described by its path, its number of rows or None, and its deleted rows."""
     bodies = []
-    for path, count, deleted in descriptions:
+    for path, count, deleted_rows in descriptions:
         body = {"path": path, "partitionValues": {"day": "a"}, "size": 9, "modificationTime": 5, "dataChange": True,
                 "tags": {"own": "x"}, "clusteringProvider": "liquid"}  # fmt: skip
         body["stats"] = None if count is None else json.dumps({"numRecords": count})
-        body["deletionVector"] = inline_vector(deleted) if deleted else None
+        body["deletionVector"] = inline_vector(deleted_rows) if deleted_rows else None
         bodies.append(body)
     return table_of(bodies, ADD_TYPES, AddFile)
 

@@ -47,9 +47,9 @@ def test_actions_and_the_numbers_of_bad_lines_do_not_depend_on_the_blocks(monkey
     monkeypatch.setattr(action_files, "_BLOCK_BYTES", block)
     data = content_with_adds(50)
     assert list(read_actions(store_with(data), "_delta_log/x.json")) == list(iter_raw_actions(data, "x"))
-    broken = data.replace(b'"p37"', b"p37")
+    broken_data = data.replace(b'"p37"', b"p37")
     with pytest.raises(CorruptLogError, match=r"Line 38 of _delta_log/x\.json"):
-        list(read_actions(store_with(broken), "_delta_log/x.json"))
+        list(read_actions(store_with(broken_data), "_delta_log/x.json"))
 
 
 def test_a_large_file_is_streamed_and_a_small_file_is_read_whole(monkeypatch):

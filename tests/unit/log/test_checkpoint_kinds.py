@@ -79,8 +79,8 @@ def test_sidecars_are_opened_only_when_the_files_are_read():
     requests = RequestLog(store)
     snapshot = load(store)
     assert snapshot.transactions and snapshot.domains
-    opened = [name for operation, name in requests.accesses if operation == "open"]
-    assert opened == [uuid_name(1, "json").rpartition("/")[2]]
+    opened_files = [name for operation, name in requests.accesses if operation == "open"]
+    assert opened_files == [uuid_name(1, "json").rpartition("/")[2]]
     assert snapshot.files.num_rows == 2
     assert {("open", name.rpartition("/")[2]) for name in names} <= set(requests.accesses)
 
@@ -111,8 +111,8 @@ def replace_paths(paths):
         table = pq.read_table(pa.BufferReader(store.files[name][0]))
         adds = table["add"].combine_chunks()
         members = [paths(len(adds)) if f.name == "path" else adds.field(f.name) for f in adds.type]
-        changed = pa.StructArray.from_arrays(members, names=[f.name for f in adds.type], mask=adds.is_null())
-        store.files[name] = (to_parquet(table.set_column(table.column_names.index("add"), "add", changed)), 0)
+        changed_adds = pa.StructArray.from_arrays(members, names=[f.name for f in adds.type], mask=adds.is_null())
+        store.files[name] = (to_parquet(table.set_column(table.column_names.index("add"), "add", changed_adds)), 0)
 
     return damage
 
@@ -246,8 +246,8 @@ def test_texts_may_have_another_arrow_type_than_string(text_type):
 def test_a_file_that_a_checkpoint_lists_twice_counts_once(log, kind):
     name = uuid_name(6, kind)
     write_v2(log, 6, name)
-    written = log.files[name][0]
-    rows = pq.read_table(pa.BufferReader(written)) if kind == "parquet" else written.splitlines(keepends=True)
+    content = log.files[name][0]
+    rows = pq.read_table(pa.BufferReader(content)) if kind == "parquet" else content.splitlines(keepends=True)
     twice = (
         to_parquet(pa.concat_tables([rows, rows.slice(rows.num_rows - 3)]))
         if kind == "parquet"

@@ -150,9 +150,9 @@ def test_struct_and_json_statistics_of_spark_are_equal(golden, name):
     json_stats_by_path = {}
     for commit in sorted((root / "_delta_log").glob("0*[0-9].json")):
         for line in commit.read_text().splitlines():
-            added = json.loads(line).get("add")
-            if added:
-                json_stats_by_path[added["path"]] = json.loads(added["stats"])
+            add_action = json.loads(line).get("add")
+            if add_action:
+                json_stats_by_path[add_action["path"]] = json.loads(add_action["stats"])
     assert files.num_rows
     for row in files.to_pylist():
         assert json.loads(row["stats"]) == json_stats_by_path[row["path"]]

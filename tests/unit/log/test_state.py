@@ -173,13 +173,13 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("changed", [[4], [2, 4]])
-def test_a_checkpoint_that_contradicts_the_checksum_is_replaced_by_other_files(log, change, changed, caplog):
-    for version in changed:
+@pytest.mark.parametrize("changed_versions", [[4], [2, 4]])
+def test_a_checkpoint_that_contradicts_the_checksum_is_replaced_by_other_files(log, change, changed_versions, caplog):
+    for version in changed_versions:
         rewrite_checkpoint(log, version, CHANGES[change][0])
     with caplog.at_level(logging.WARNING):
         assert paths(load(log)) == FILES
-    assert caplog.text.count("Falling back") == len(changed)
+    assert caplog.text.count("Falling back") == len(changed_versions)
     assert load(log).schema.names == ("id", "day")
 
 

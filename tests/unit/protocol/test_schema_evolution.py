@@ -153,13 +153,15 @@ def test_merge_schema_appends_new_columns_at_every_depth():
             StructField("tags", ArrayType(element)),
         )
     )
-    merged = evolved_schema(TABLE, data, merge_schema=True)
-    assert merged.names == ("Id", "info", "tags", "new")
-    assert merged.find("new") == StructField("new", simple_type("double"), nullable=True, metadata={"comment": "kept"})
-    assert str(merged.find("info").type) == "struct<Name:string,extra:date>"
-    assert merged.find("info").type.find("extra").nullable
-    assert str(merged.find("tags").type) == "array<struct<n:bigint,m:smallint>>"
-    assert merged.find("tags").type.contains_null is False
+    merged_schema = evolved_schema(TABLE, data, merge_schema=True)
+    assert merged_schema.names == ("Id", "info", "tags", "new")
+    assert merged_schema.find("new") == StructField(
+        "new", simple_type("double"), nullable=True, metadata={"comment": "kept"}
+    )
+    assert str(merged_schema.find("info").type) == "struct<Name:string,extra:date>"
+    assert merged_schema.find("info").type.find("extra").nullable
+    assert str(merged_schema.find("tags").type) == "array<struct<n:bigint,m:smallint>>"
+    assert merged_schema.find("tags").type.contains_null is False
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,8 @@ def test_rules_of_other_columns_do_not_prevent_widening():
     rules = ColumnRules(generated={"g": "d"}, defaults={"c": "1"}, conditions=(condition,))
     base, schema = struct_of(simple_type("integer")), struct_of(simple_type("long"))
     check_no_rule_uses_widened_column(base, schema, rules)
-    added = StructType((*base, StructField("new", simple_type("long"))))
+    schema_with_new_column = StructType((*base, StructField("new", simple_type("long"))))
     condition_on_c = Rule(name="CHECK 'x'", expression="c > 0")
-    check_no_rule_uses_widened_column(base, added, ColumnRules(generated={}, defaults={}, conditions=(condition_on_c,)))
+    check_no_rule_uses_widened_column(
+        base, schema_with_new_column, ColumnRules(generated={}, defaults={}, conditions=(condition_on_c,))
+    )

@@ -59,7 +59,7 @@ def deletion_of(store, rows, *, version=None, row_level=True, row_tests=(EVERY_R
     files = {row["path"]: row for row in snapshot.files.to_pylist()}
     old_vectors = {name: files[name]["deletionVector"] for name in rows}
     new_vectors = write_vectors(
-        store, [positions(*{*deleted, *rows_in(store, old_vectors[name])}) for name, deleted in rows.items()]
+        store, [positions(*{*deleted_rows, *rows_in(store, old_vectors[name])}) for name, deleted_rows in rows.items()]
     )
     removes = [remove_of(name, old_vector) for name, old_vector in old_vectors.items()]
     adds = [
@@ -260,15 +260,15 @@ def test_every_commit_removes_exactly_its_rows(deletions):
     store = create_table(new_store(), "f", "g")
     expected = {"f": set(), "g": set()}
     for deletion, rows in [(deletion_of(store, rows), rows) for rows in deletions]:
-        has_new_rows_only = all(not expected[name] & deleted for name, deleted in rows.items())
+        has_new_rows_only = all(not expected[name] & deleted_rows for name, deleted_rows in rows.items())
         try:
             commit_deletion(store, deletion)
         except ConcurrentModificationException:
             assert not has_new_rows_only
         else:
             assert has_new_rows_only
-            for name, deleted in rows.items():
-                expected[name] |= deleted
+            for name, deleted_rows in rows.items():
+                expected[name] |= deleted_rows
         assert {name: set(removed_rows(store, name)) for name in expected} == expected
 
 

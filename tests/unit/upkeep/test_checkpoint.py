@@ -129,9 +129,9 @@ def test_an_existing_checkpoint_is_not_changed():
     store.files[checkpoint_name(1)] = (b"theirs", 0)
     snapshot = load(store, 0)
     write_checkpoint(snapshot, now_ms=NOON_MS)
-    written = store.files[checkpoint_name(0)]
+    written_file = store.files[checkpoint_name(0)]
     write_checkpoint(load(store, 0), now_ms=NOON_MS + 1)
-    assert store.files[checkpoint_name(0)] == written
+    assert store.files[checkpoint_name(0)] == written_file
 
 
 def test_a_checkpoint_that_is_built_from_a_checkpoint_has_the_whole_state():
@@ -140,11 +140,11 @@ def test_a_checkpoint_that_is_built_from_a_checkpoint_has_the_whole_state():
         commit_actions(store, remove("a" if version == 1 else "b"))
         write_checkpoint(load(store), now_ms=NOON_MS)
     before = state_of(load(store))
-    last = load(store).version
-    for version in range(last + 1):
+    last_version = load(store).version
+    for version in range(last_version + 1):
         del store.files[commit_name(version)]
     assert state_of(load(store)) == before
-    assert sorted(row["path"] for row in rows_of(store, last, "remove")) == ["a", "b"]
+    assert sorted(row["path"] for row in rows_of(store, last_version, "remove")) == ["a", "b"]
 
 
 def test_delta_rs_reads_the_checkpoint(tmp_path):
@@ -268,10 +268,10 @@ def test_an_unreadable_checkpoint_is_replaced(caplog):
 def test_a_readable_checkpoint_is_not_written_again_but_its_hint_is():
     store = append_files(create(new_store()), 1)
     write_checkpoint(load(store), now_ms=NOON_MS)
-    written = store.files[checkpoint_name(1)]
+    written_file = store.files[checkpoint_name(1)]
     del store.files[LAST_CHECKPOINT]
     assert write_checkpoint(load(store), now_ms=NOON_MS + 1) is None
-    assert store.files[checkpoint_name(1)] == written
+    assert store.files[checkpoint_name(1)] == written_file
     assert read_last_checkpoint(store) == LastCheckpoint(version=1, size=-1, num_of_add_files=1)
 
 

@@ -48,9 +48,9 @@ def table(table_protocol=PROTECTED, *, without_checksum=()):
 def replace_protocol(store, version, unknown):
     """Replace the protocol in the checksum of a version."""
     data, modified_ms = store.files[checksum_name(version)]
-    changed = data.replace(b'"checkpointProtection"', b'"checkpointProtection","%s"' % unknown.encode())
-    assert changed != data
-    store.files[checksum_name(version)] = (changed, modified_ms)
+    changed_data = data.replace(b'"checkpointProtection"', b'"checkpointProtection","%s"' % unknown.encode())
+    assert changed_data != data
+    store.files[checksum_name(version)] = (changed_data, modified_ms)
 
 
 def clean(store, day, **options):

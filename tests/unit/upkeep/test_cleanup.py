@@ -258,7 +258,7 @@ def test_nothing_is_deleted_from_a_young_log():
 
 
 @given(
-    removed=st.lists(st.booleans(), min_size=6, max_size=16),
+    removals=st.lists(st.booleans(), min_size=6, max_size=16),
     kinds=st.dictionaries(
         st.integers(1, 15), st.sampled_from(["classic", "parquet", "json", "multi-part"]), max_size=4
     ),
@@ -266,25 +266,25 @@ def test_nothing_is_deleted_from_a_young_log():
     day=st.integers(5, 30),
 )
 @examples(20)
-def test_every_version_inside_the_retention_reads_as_before(removed, kinds, compactions, day):
+def test_every_version_inside_the_retention_reads_as_before(removals, kinds, compactions, day):
     store = create(new_store(), add("f0"), configuration=ONE_WEEK_RETENTION)
-    for version, removes_previous in enumerate(removed, 1):
+    for version, removes_previous in enumerate(removals, 1):
         commit_actions(store, *([remove(f"f{version - 1}")] if removes_previous else []), add(f"f{version}"))
-    last = len(removed)
-    set_commit_days(store, range(last + 1))
-    expected = {v: state_of(load(store, v)) for v in range(last + 1)}
+    last_version = len(removals)
+    set_commit_days(store, range(last_version + 1))
+    expected = {v: state_of(load(store, v)) for v in range(last_version + 1)}
     for version, kind in kinds.items():
-        if version <= last and kind == "classic":
+        if version <= last_version and kind == "classic":
             write_checkpoint(load(store, version), now_ms=NOON_MS)
-        elif version <= last and kind == "multi-part":
+        elif version <= last_version and kind == "multi-part":
             write_parts(store, version, 2)
-        elif version <= last:
+        elif version <= last_version:
             write_v2(store, version, uuid_name(version, "json" if kind == "json" else "parquet"), sidecars=version % 3)
     for first, length in compactions:
-        if first + length <= last:
+        if first + length <= last_version:
             write_compaction(store, first, first + length)
     clean(store, day)
-    for version in range(max(0, min(last, day - 8)), last + 1):
+    for version in range(max(0, min(last_version, day - 8)), last_version + 1):
         assert state_of(Snapshot.load(store, version)) == expected[version]
 
 

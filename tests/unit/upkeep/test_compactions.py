@@ -57,9 +57,9 @@ def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(c
         actions = [action_of(kind, number, version) for number, kind in files.items()]
         metadata_actions = [metadata({"k": str(version)})] if has_metadata else []
         put_raw(store, version, [*actions, txn(f"app {app}", version), *metadata_actions])
-    last = len(commits)
-    expected = [state_of(load(store, version)) for version in range(last + 1)]
-    versions = st.integers(0, last)
+    last_version = len(commits)
+    expected = [state_of(load(store, version)) for version in range(last_version + 1)]
+    versions = st.integers(0, last_version)
     for first, end in data.draw(st.lists(st.tuples(versions, versions), max_size=4), label="compactions"):
         if first < end:
             write_compaction(store, first, end)
@@ -70,7 +70,7 @@ def test_a_version_has_the_same_state_from_commits_compactions_and_checkpoints(c
             write_checkpoint(load(store, version), now_ms=NOON_MS)
         else:
             write_v2(store, version, uuid_name(version, "json" if kind == "json" else "parquet"), sidecars=version % 3)
-    for version in range(last + 1):
+    for version in range(last_version + 1):
         assert state_of(load(store, version)) == expected[version]
 
 
@@ -154,13 +154,13 @@ def test_a_written_compaction_has_the_state_of_its_commits(commits, data):
         actions = [action_of(kind, number, version) for number, kind in files.items()]
         metadata_actions = [metadata({"k": "v"})] if has_metadata else []
         put_raw(store, version, [*actions, txn(f"app {app}", version), *metadata_actions])
-    last = len(commits)
-    expected = [state_of(load(store, version)) for version in range(last + 1)]
-    first = data.draw(st.integers(0, last - 1), label="first")
-    assert compaction.write_compaction(store, first, last)
-    for version in range(first + 1, last):
+    last_version = len(commits)
+    expected = [state_of(load(store, version)) for version in range(last_version + 1)]
+    first = data.draw(st.integers(0, last_version - 1), label="first")
+    assert compaction.write_compaction(store, first, last_version)
+    for version in range(first + 1, last_version):
         del store.files[commit_name(version)]
-    assert state_of(load(store, last)) == expected[last]
+    assert state_of(load(store, last_version)) == expected[last_version]
 
 
 def test_unknown_fields_survive_in_a_compaction():

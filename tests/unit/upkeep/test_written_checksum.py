@@ -95,10 +95,10 @@ def test_incremental_and_full_counts_are_equal(steps, data):
         present_numbers ^= numbers
         if data.draw(st.booleans(), label="checksum"):
             write_checksum(load(store, version))
-    last = load(store).version
-    store.files.pop(checksum_name(last), None)
+    last_version = load(store).version
+    store.files.pop(checksum_name(last_version), None)
     write_checksum(load(store))
-    body = checksum_of(store, last)
+    body = checksum_of(store, last_version)
     numbers_with_vector = [number for number in present_numbers if KEYS[number][1]]
     assert body["numFiles"] == len(present_numbers)
     assert body["tableSizeBytes"] == sum(number + 1 for number in present_numbers)

@@ -38,8 +38,8 @@ JULIAN_DAYS = [
 
 @pytest.mark.parametrize("metadata", [writer_metadata("2.4.5"), writer_metadata("3.2.1", "legacyDateTime")], ids=str)
 def test_dates_of_the_julian_calendar_keep_year_month_and_day(lake, metadata):
-    stored = pa.table({"d": pa.array([day for day, _ in JULIAN_DAYS], pa.int32()).cast(pa.date32())})
-    lake.add(stored.replace_schema_metadata(metadata))
+    stored_table = pa.table({"d": pa.array([day for day, _ in JULIAN_DAYS], pa.int32()).cast(pa.date32())})
+    lake.add(stored_table.replace_schema_metadata(metadata))
     day_numbers = lake.read(struct_of(d=PrimitiveType("date")))["d"].cast(pa.int32()).to_pylist()
     assert day_numbers == [day for _, day in JULIAN_DAYS]
     is_last_julian_day = Comparison(column=("d",), operator=Operator.EQ, literal=date(1582, 10, 4))
@@ -79,14 +79,14 @@ def test_timestamps_of_the_julian_calendar_keep_date_and_time_in_utc(lake, metad
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", None])
 def test_old_timestamps_of_another_zone_are_rejected_and_modern_ones_are_read(lake, zone):
-    stored = pa.table(
+    stored_table = pa.table(
         {
             "t": pa.array(OLD_INSTANTS, pa.timestamp("us", "UTC")),
             "u": pa.array([-DAY_US] * 4, pa.timestamp("us", "UTC")),
         }
     )
-    lake.add(stored.replace_schema_metadata(writer_metadata("3.2.1", "legacyDateTime", zone=zone)))
-    schema = schema_from_arrow(stored.schema)
+    lake.add(stored_table.replace_schema_metadata(writer_metadata("3.2.1", "legacyDateTime", zone=zone)))
+    schema = schema_from_arrow(stored_table.schema)
     with pytest.raises(UnsupportedFeatureError, match=f"Column 't' .*before 1900.*{zone or 'does not name'}"):
         lake.read(schema)
     assert lake.rows_of(schema, columns=["u"])[0] == {"u": datetime(1969, 12, 31, tzinfo=UTC)}

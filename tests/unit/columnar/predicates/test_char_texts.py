@@ -44,11 +44,11 @@ def leaves(texts):
     )
 
 
-@given(stored=TEXTS, leaf=leaves(TEXTS))
-@example(stored="ab", leaf=Comparison(column=("c",), operator=Operator.GT, literal="ab\t"))
-def test_a_stored_text_that_matches_after_padding_is_not_excluded(stored, leaf):
-    if is_true(leaf, stored.ljust(LENGTH)):
-        assert is_true(on_stored_texts(leaf), stored)
+@given(stored_text=TEXTS, leaf=leaves(TEXTS))
+@example(stored_text="ab", leaf=Comparison(column=("c",), operator=Operator.GT, literal="ab\t"))
+def test_a_stored_text_that_matches_after_padding_is_not_excluded(stored_text, leaf):
+    if is_true(leaf, stored_text.ljust(LENGTH)):
+        assert is_true(on_stored_texts(leaf), stored_text)
 
 
 def test_the_predicate_on_stored_texts_excludes_other_texts_and_is_never_certain():

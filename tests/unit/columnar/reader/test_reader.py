@@ -148,7 +148,7 @@ INSTANT = datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("stored", "options", "expected"),
+    ("stored_values", "options", "expected"),
     [
         (pa.array([1], pa.int32()), {}, pa.array([1], pa.int64())),
         (pa.array([1], pa.int64()), {}, pa.array([1], pa.int8())),
@@ -174,8 +174,8 @@ INSTANT = datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
     ],
     ids=lambda value: str(getattr(value, "type", "")),
 )  # fmt: skip
-def test_a_file_of_other_types_is_cast_if_no_value_changes(lake, stored, options, expected):
-    lake.add(pa.table({"c": stored}), **options)
+def test_a_file_of_other_types_is_cast_if_no_value_changes(lake, stored_values, options, expected):
+    lake.add(pa.table({"c": stored_values}), **options)
     rows_read = lake.read(schema_from_arrow(pa.schema([("c", expected.type)])))
     assert rows_read["c"].combine_chunks().equals(expected)
 
@@ -207,7 +207,7 @@ def test_a_slice_of_a_nested_column_is_cast_like_a_whole_column(narrow, wide):
 
 
 @pytest.mark.parametrize(
-    ("stored", "type_name"),
+    ("stored_values", "type_name"),
     [
         (pa.array([300]), "byte"),
         (pa.array([2**53 + 1]), "double"),
@@ -223,15 +223,15 @@ def test_a_slice_of_a_nested_column_is_cast_like_a_whole_column(narrow, wide):
     ],
     ids=str,
 )
-def test_a_lossy_cast_is_rejected_with_file_column_and_both_types(lake, stored, type_name):
-    lake.add(pa.table({"c": stored}), "day=1/f.parquet")
+def test_a_lossy_cast_is_rejected_with_file_column_and_both_types(lake, stored_values, type_name):
+    lake.add(pa.table({"c": stored_values}), "day=1/f.parquet")
     table_type = PrimitiveType(type_name)
     with pytest.raises(CorruptDataFileError) as caught:
         lake.read(struct_of(c=table_type))
     arrow_type = schema_to_arrow(struct_of(c=table_type)).field("c").type
     assert all(
         part in caught.value.problem
-        for part in ("'c'", "day=1/f.parquet", str(stored.type).partition("<")[0], str(arrow_type))
+        for part in ("'c'", "day=1/f.parquet", str(stored_values.type).partition("<")[0], str(arrow_type))
     )
 
 

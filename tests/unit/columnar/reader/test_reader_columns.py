@@ -382,11 +382,11 @@ class CountingName(str):
 def test_finding_all_columns_takes_a_few_steps_for_each_column(spell, nested):
     count = 500
     names = [f"c{n}" for n in range(count)]
-    stored = pa.schema([(spell(name), pa.int64()) for name in names])
+    stored_schema = pa.schema([(spell(name), pa.int64()) for name in names])
     table_schema = StructType(tuple(StructField(CountingName(name), LONG) for name in names))
     if nested:
-        stored, table_schema = pa.schema([("s", pa.struct(list(stored)))]), struct_of(s=table_schema)
-    layout = Layout(fields=fields_of(stored))
+        stored_schema, table_schema = pa.schema([("s", pa.struct(list(stored_schema)))]), struct_of(s=table_schema)
+    layout = Layout(fields=fields_of(stored_schema))
     columns = FileColumns(layout=layout, mode=MappingMode.NONE, file="f", leaf_conversion=lambda _field, _target: None)
     CountingName.steps = 0
     positions = [columns.find(f, f) for f in table_schema]

@@ -59,10 +59,10 @@ def comparison(column, operator, literal):
 
 # Rows by position.
 @pytest.mark.parametrize("batch_size", [1, 2, 4, 100])
-@pytest.mark.parametrize("deleted", [[0], [9], [2, 3, 4], [0, 1, 2, 5], range(10), []])
-def test_rows_of_a_deletion_vector_are_not_read(lake, deleted, batch_size):
-    add_numbers(lake, deletion_vector=inline_vector(deleted))
-    assert read_numbers(lake, batch_size=batch_size) == [n for n in range(10) if n not in deleted]
+@pytest.mark.parametrize("deleted_rows", [[0], [9], [2, 3, 4], [0, 1, 2, 5], range(10), []])
+def test_rows_of_a_deletion_vector_are_not_read(lake, deleted_rows, batch_size):
+    add_numbers(lake, deletion_vector=inline_vector(deleted_rows))
+    assert read_numbers(lake, batch_size=batch_size) == [n for n in range(10) if n not in deleted_rows]
 
 
 def test_a_read_without_columns_does_not_count_rows_of_a_deletion_vector(lake):
@@ -395,8 +395,10 @@ def test_every_row_group_is_read_if_the_column_has_no_statistics(lake, read_grou
 def test_int96_and_julian_dates_have_no_bounds(lake, read_groups):
     spark_metadata = {"org.apache.spark.version": "2.4.0", "org.apache.spark.timeZone": "UTC"}
     days = pa.array([-141_428, -141_420], pa.int32()).cast(pa.date32())
-    stored = pa.table({"d": days, "t": pa.array([1, 2], pa.timestamp("us"))}).replace_schema_metadata(spark_metadata)
-    lake.add(stored, row_group_size=1, use_deprecated_int96_timestamps=True)
+    stored_table = pa.table({"d": days, "t": pa.array([1, 2], pa.timestamp("us"))}).replace_schema_metadata(
+        spark_metadata
+    )
+    lake.add(stored_table, row_group_size=1, use_deprecated_int96_timestamps=True)
     schema = struct_of(d=PrimitiveType("date"), t=PrimitiveType("timestamp"))
     rows_read = lake.rows_of(schema, predicate=comparison("d", "=", date(1582, 10, 4)), columns=["_row_index"])
     assert rows_read == [{"_row_index": 0}] and read_groups == [0, 1]

@@ -139,15 +139,15 @@ def test_a_file_with_inconclusive_statistics_is_kept(predicate, stats):
 @pytest.mark.parametrize("kind", ["float", "double"])
 def test_a_32_bit_float_in_short_notation_is_compared_as_that_float(kind):
     schema = StructType((StructField("f", PrimitiveType(kind)),))
-    for text, stored in ((0.7, 0.699999988079071), (3.4, 3.4000000953674316)):
-        assert FileTest(comparison("f", "=", stored), TableSchema(logical=schema)).may_match(
+    for text, stored_value in ((0.7, 0.699999988079071), (3.4, 3.4000000953674316)):
+        assert FileTest(comparison("f", "=", stored_value), TableSchema(logical=schema)).may_match(
             {}, stats_with("f", text, text)
         )
 
 
 def test_a_bound_of_a_32_bit_float_is_rounded_in_both_directions_after_a_widening():
-    for text, stored in ((0.7, 0.699999988079071), (3.4, 3.4000000953674316)):
-        equal = column_test(PrimitiveType("double"), comparison("c", "=", stored))
+    for text, stored_value in ((0.7, 0.699999988079071), (3.4, 3.4000000953674316)):
+        equal = column_test(PrimitiveType("double"), comparison("c", "=", stored_value))
         assert equal.may_match({}, json.dumps({"minValues": {"c": text}}))
         assert equal.may_match({}, json.dumps({"maxValues": {"c": text}}))
 

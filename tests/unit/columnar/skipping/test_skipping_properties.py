@@ -31,7 +31,8 @@ from deltalite.protocol.column_mapping import FIELD_ID, PHYSICAL_NAME, MappingMo
 from deltalite.protocol.schema import StructField, StructType
 from deltalite.storage.memory import MemoryLogStore
 from tests.support.fuzzing import examples
-from tests.support.skipping import DELTA, DIGITS, KINDS, WIDENED, WRITERS, Kind, nullable, predicates, to_json, truth
+from tests.support.raw_json import to_text
+from tests.support.skipping import DELTA, DIGITS, KINDS, WIDENED, WRITERS, Kind, nullable, predicates, truth
 
 pytestmark = pytest.mark.slow
 
@@ -137,12 +138,12 @@ def files_of(draw, shape, stats):
         value = constant[(name,)]
         spellings = [None, ""] if value is None else kind.texts(value)
         partition_values[shape.physical_paths[(name,)][0]] = spellings[draw(DIGITS) % len(spellings)]
-    deleted, _ = draw(rows_of(shape)) if draw(DIGITS) < 5 else ([], None)
-    return File(rows=rows, partition_values=partition_values, stats=draw(stats(shape, rows, deleted)))
+    deleted_rows, _ = draw(rows_of(shape)) if draw(DIGITS) < 5 else ([], None)
+    return File(rows=rows, partition_values=partition_values, stats=draw(stats(shape, rows, deleted_rows)))
 
 
 @st.composite
-def foreign_stats(draw, shape, rows, deleted):
+def foreign_stats(draw, shape, rows, deleted_rows):
     """The statistics of another engine, which include deleted rows. Some statistics are missing.
 
     Some writers do not count records and write 0.
@@ -150,7 +151,7 @@ def foreign_stats(draw, shape, rows, deleted):
     writer = WRITERS[draw(DIGITS) % len(WRITERS)]
     if not draw(DIGITS):
         return None
-    physical, rows = shape.physical_paths, rows + deleted
+    physical, rows = shape.physical_paths, rows + deleted_rows
     low, high, nulls = {}, {}, {}
     for path, kind in shape.leaves.items():
         is_written = [draw(DIGITS) > 0 for _ in range(3)]
@@ -162,12 +163,12 @@ def foreign_stats(draw, shape, rows, deleted):
                 set_at(target, physical[path], value)
     fields = {
         "numRecords": len(rows) if draw(DIGITS) else 0,
-        "tightBounds": not deleted,
+        "tightBounds": not deleted_rows,
         "minValues": low,
         "maxValues": high,
         "nullCount": nulls,
     }
-    return to_json({key: value for key, value in fields.items() if draw(DIGITS) + draw(DIGITS)})
+    return to_text({key: value for key, value in fields.items() if draw(DIGITS) + draw(DIGITS)})
 
 
 def bounds_of(values, kind, writer):
@@ -203,9 +204,9 @@ def parquet_of(shape, rows):
 
 
 @st.composite
-def library_stats(draw, shape, rows, deleted):
+def library_stats(draw, shape, rows, deleted_rows):
     """The statistics that this library computes from the footer of a Parquet file."""
-    footer = pq.read_metadata(pa.BufferReader(parquet_of(shape, rows + deleted)))
+    footer = pq.read_metadata(pa.BufferReader(parquet_of(shape, rows + deleted_rows)))
     length = ("32", "1", "3")[draw(DIGITS) % 3]
     settings_of_table = {"delta.dataSkippingNumIndexedCols": "-1", "delta.dataSkippingStringPrefixLength": length}
     return statistics_json(footer, indexed_columns(TableSchema(logical=shape.table.data), settings_of_table))
