@@ -128,9 +128,8 @@ def next_prefix(text):
     if not prefix:
         return None
     last_code_point = ord(prefix[-1])
-    return prefix[:-1] + chr(
-        0xE000 if last_code_point == 0xD7FF else last_code_point + 1
-    )  # the code points between them are surrogates
+    # The code points between 0xD7FF and 0xE000 are surrogates.
+    return prefix[:-1] + chr(0xE000 if last_code_point == 0xD7FF else last_code_point + 1)
 
 
 def java_prefix(text, units):
