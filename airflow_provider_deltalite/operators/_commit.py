@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.providers.common.compat.sdk import conf
 
-from airflow_provider_deltalite.idempotency import run_identity
 from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 from airflow_provider_deltalite.parse_time import Constants
 from airflow_provider_deltalite.rendered import convert_value
@@ -117,6 +116,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
             self.log.info("Made no commit to %s.", result.table)
 
     def _identity(self, request: CommitRequest, context: Context) -> RunIdentity:
+        from airflow_provider_deltalite.idempotency import run_identity
         from airflow_provider_deltalite.request_digest import request_digests
 
         on_rerun: OnRerun | None = convert_value("on_rerun", self.on_rerun, OnRerun | None)

@@ -24,7 +24,6 @@ from airflow.providers.common.compat.sdk import Asset, AssetAlias
 
 from airflow_provider_deltalite.assets._partitions import add_partitions_to_event, wants_partition_events
 from airflow_provider_deltalite.assets.delta import delta_asset
-from airflow_provider_deltalite.idempotency import TaskAttempt, generation_and_state
 from airflow_provider_deltalite.links.delta import DeltaCommitLink, SparkApplicationLink, TaskLinks
 from airflow_provider_deltalite.operators._lineage import LineageOfRequest
 from airflow_provider_deltalite.operators._sources import reject_parent_segments_of_request
@@ -156,6 +155,8 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         The task state store keeps the generation as long as the DAG run exists. An unavailable state store fails the
         task attempt, because a guessed generation could write the rows twice.
         """
+        from airflow_provider_deltalite.idempotency import TaskAttempt, generation_and_state
+
         state = context.get("task_state_store")
         stored_state = None if state is None else cast("dict[str, Any] | None", state.get(_GENERATION_KEY))
         ti = context["ti"]

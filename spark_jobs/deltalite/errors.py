@@ -23,7 +23,9 @@
     │   ├── OutOfOrderError
     │   └── MultipleMatchesError
     ├── SourceError                          the input of a task cannot be read
-    │   └── SourceNotFoundError              the input is missing; it may arrive later, so the task is retried
+    │   ├── SourceNotFoundError              the input is missing; it may arrive later, so the task is retried
+    │   ├── SourceGapError                   an incremental source lost versions that the flow has not loaded
+    │   └── SourceRowsChangedError           a commit of an incremental source changed rows, not only added some
     ├── StorageError                         storage did not answer; the task is retried
     │   ├── StoragePermissionError
     │   └── UnsupportedStorageError
@@ -35,6 +37,7 @@
     │   ├── ConcurrentDeleteReadException
     │   ├── ConcurrentDeleteDeleteException
     │   └── ConcurrentTransactionException
+    │       └── ConcurrentFlowException
     └── CommitStateUnknownError              it is unknown whether the commit is in the log
 
 An error states what failed and why (`problem`), and what to do (`remedy`). `retryable` is True if a retry of the same
@@ -215,6 +218,18 @@ class SourceNotFoundError(SourceError):
     exit_code = 61
 
 
+class SourceGapError(SourceError):
+    """An incremental source no longer has versions that the flow has not loaded, or the source was recreated."""
+
+    exit_code = 62
+
+
+class SourceRowsChangedError(SourceError):
+    """A commit of an incremental source changed or removed rows, and the flow loads appended rows only."""
+
+    exit_code = 63
+
+
 class StorageError(DeltaLiteError):
     """Storage failed to answer. The table itself may be intact."""
 
@@ -283,6 +298,12 @@ class ConcurrentTransactionException(ConcurrentModificationException):
     """The winning commit has an app id that this operation depends on."""
 
     exit_code = 87
+
+
+class ConcurrentFlowException(ConcurrentTransactionException):
+    """The winning commit moved the source offset of a flow that this operation loads or sets."""
+
+    exit_code = 88
 
 
 class CommitStateUnknownError(DeltaLiteError):

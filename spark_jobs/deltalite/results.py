@@ -31,6 +31,35 @@ _APPLICATION_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRange:
+    """The versions of an incremental source that one commit of a flow loads.
+
+    - `flow`: the name of the flow.
+    - `source_table_id`: the id of the source table.
+    - `after_version`: the last version that earlier commits have loaded, which this commit leaves out. None if the
+      commit loads the complete snapshot of `to_version`.
+    - `to_version`: the last loaded version. It equals `after_version` if there is nothing new.
+    """
+
+    flow: str
+    source_table_id: str
+    after_version: int | None
+    to_version: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the range has no version."""
+        return self.after_version == self.to_version
+
+    def __str__(self) -> str:
+        if self.after_version is None:
+            return f"the snapshot of version {self.to_version}"
+        if self.is_empty:
+            return f"no version after {self.to_version}"
+        return f"versions {self.after_version + 1} to {self.to_version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperationResult:
     """The result of an operation; its dictionary is the task's XCom.
 
@@ -42,6 +71,8 @@ class OperationResult:
     - `out_of_order`: whether runs of later data intervals had changed rows that the operation may have touched.
     - `partitions`: the partitions in which the commit changed rows, in Hive's spelling (`day=2026-03-01/country=DE`).
       None if there are too many, or if they are unknown.
+    - `flows`: the versions that the commit loaded from incremental sources, by the names of their views.
+    - `skip_reason`: why the operation made no commit, if its sources have nothing new. `skipped` is then true.
     """
 
     table: str
@@ -57,14 +88,15 @@ class OperationResult:
     source_versions: Mapping[str, int] = field(default_factory=dict)
     out_of_order: bool = False
     partitions: tuple[str, ...] | None = ()
+    flows: Mapping[str, FlowRange] = field(default_factory=dict)
+    skip_reason: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain JSON values, without an empty `source_versions` or `partitions`, or a false `out_of_order`."""
+        """Return plain JSON values. Optional fields without a value are left out."""
         values = asdict(self)
-        if not self.source_versions:
-            del values["source_versions"]
-        if not self.out_of_order:
-            del values["out_of_order"]
+        for name in ("source_versions", "out_of_order", "flows", "skip_reason"):
+            if not values[name]:
+                del values[name]
         if self.partitions is None:
             values["partitions"] = None
         elif self.partitions:
@@ -77,7 +109,8 @@ class OperationResult:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return the result from the values that `as_dict` returned."""
         partitions = values.get("partitions", ())
-        return cls(**{**values, "partitions": None if partitions is None else tuple(partitions)})
+        flows = {name: FlowRange(**flow_range) for name, flow_range in dict(values.get("flows", {})).items()}
+        return cls(**{**values, "partitions": None if partitions is None else tuple(partitions), "flows": flows})
 
 
 def checkpoint_result(table: str, version: int, *, existed: bool, metrics: Mapping[str, int]) -> OperationResult:
@@ -223,6 +256,12 @@ def _check_result(result: OperationResult) -> None:
     _check_type(result.app_id, str, None)
     for name in result.partitions or ():
         _check_type(name, str)
+    for flow_range in result.flows.values():
+        for text in (flow_range.flow, flow_range.source_table_id):
+            _check_type(text, str)
+        _check_type(flow_range.after_version, int, None)
+        _check_type(flow_range.to_version, int)
+    _check_type(result.skip_reason, str, None)
     for counts in (result.metrics, result.source_versions):
         _check_type(counts, dict)
         for count in counts.values():

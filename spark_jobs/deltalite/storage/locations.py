@@ -172,14 +172,16 @@ def _braces_have_parent_segment(text: str) -> bool:
 def is_same_table(address: str, other_address: str) -> bool:
     """Whether two addresses are of the same table. Follows links and mounts of local tables that exist."""
     location, other_location = parse_location(address), parse_location(other_address)
-    if _comparison_key(location) == _comparison_key(other_location):
+    if canonical_address(location) == canonical_address(other_location):
         return True
     exist_locally = all(item.is_local and os.path.exists(item.path) for item in (location, other_location))
     return exist_locally and os.path.samefile(location.path, other_location.path)
 
 
-def _comparison_key(location: TableLocation) -> tuple[str, str]:
-    return _CANONICAL_SCHEMES.get(location.scheme, location.scheme), location.path.removeprefix(location.scheme)
+def canonical_address(location: TableLocation) -> str:
+    """Return the address in one spelling: `s3a://b/t` and `s3://b/t` are one address."""
+    scheme = _CANONICAL_SCHEMES.get(location.scheme, location.scheme)
+    return location.path if location.is_local else scheme + location.path.removeprefix(location.scheme)
 
 
 def _file_path(address: str) -> str:

@@ -237,13 +237,14 @@ def _rebase_on(winner: Winner, proposal: Proposal, reads: ReadSet) -> Proposal:
 def _actions(proposal: Proposal, version: int, txn_id: str, timestamp_ms: int) -> Iterator[Action]:
     """Yield the actions of the commit, with the provenance first, as the protocol requires.
 
-    The protocol, the metadata, the transaction and the domains come before the file actions that depend on them.
+    The protocol, the metadata, the transactions and the domains come before the file actions that depend on them.
     """
     yield CommitInfo(values=_commit_info(proposal, txn_id, timestamp_ms))
     metadata = metadata_to_commit(proposal, version, timestamp_ms)
     if proposal.protects_checkpoints and metadata is not None:
         metadata = _with_protected_checkpoints(metadata, version)
     yield from (a for a in (proposal.protocol, metadata, proposal.txn) if a is not None)
+    yield from proposal.offsets
     yield from proposal.domains
     yield from proposal.removes
     yield from _adds_and_mark(proposal, version)

@@ -33,6 +33,7 @@ from deltalite.requests.provenance import parse_time
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
+from deltalite.txn.flows import flow_ranges_of
 from deltalite.txn.proposal import SOURCE_VERSIONS
 from deltalite.txn.resuming import EarlierCommit, Rerun, check_requests_differ, decide, is_before
 
@@ -288,6 +289,7 @@ def _skipped_result(
         source_versions=source_versions_of(info.get("operationParameters")),
         out_of_order=RunProvenance.from_text(info.get("userMetadata")).out_of_order,
         partitions=_partitions(commit, metadata),
+        flows=flow_ranges_of(info.get("operationParameters")),
     )
 
 

@@ -39,15 +39,17 @@ class ReadSet:
 
     - `keys`: the files that the operation read (see `file_key`).
     - `row_tests`: tests for rows that the operation would have read if the rows had existed.
+    - `app_id_prefixes`: prefixes of the app ids whose transactions the operation read, such as those of a flow.
     """
 
     whole_table: bool = False
     keys: frozenset[str] = frozenset()
     row_tests: tuple[RowTest, ...] = ()
+    app_id_prefixes: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """Whether the operation read nothing."""
+        """Whether the operation read no file and no row. Transactions do not count, as in delta-spark."""
         return not (self.whole_table or self.keys or self.row_tests)
 
     def would_have_read(self, added: AddFile) -> bool:
@@ -99,6 +101,8 @@ class BaseState:
 class Proposal:
     """The actions of one commit, and the table state that they are based on.
 
+    - `txn`: the transaction of the run.
+    - `offsets`: the transactions with the source offsets of flows; see `txn.flows`.
     - `row_level`: whether the operation decided on each row independently, so that removed rows of the same file would
       not change its effect on the other rows. This is true for some DELETE and UPDATE operations. It is never true for
       a MERGE, because the effect of a source row depends on all target rows that it matches.
@@ -117,6 +121,7 @@ class Proposal:
     metadata: Metadata | None = None
     domains: tuple[DomainMetadata, ...] = ()
     txn: SetTransaction | None = None
+    offsets: tuple[SetTransaction, ...] = ()
     reads: ReadSet = field(default_factory=ReadSet)
     row_level: bool = False
     revives_files: bool = False

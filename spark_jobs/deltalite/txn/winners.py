@@ -1,9 +1,10 @@
 """The conflict rules: whether the current transaction may commit on top of a winning commit.
 
 `judge` compares a proposal with one winning commit and does no I/O. It returns a conflict that names the winning commit
-in three cases:
+in four cases:
 
 - The winning commit changed the table's rules.
+- The winning commit set the source offset of a flow that the operation read.
 - The winning commit added rows that the operation would have read.
 - The winning commit removed files that the proposal depends on.
 
@@ -26,6 +27,7 @@ from deltalite.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
+    ConcurrentFlowException,
     ConcurrentModificationException,
     ConcurrentTransactionException,
     ConcurrentWriteException,
@@ -203,11 +205,28 @@ def judge(proposal: Proposal, winner: Winner, txn_id: str) -> Verdict:
         return ConcurrentTransactionException(
             f"{writer} committed {winner} while this task was running.", remedy=_RETRY
         )
-    # Case 3: the winner changed rules, rows or files that our proposal depends on.
+    # Case 3: the winner changed offsets, rules, rows or files that our proposal depends on.
     conflict = (
-        _vacuum_conflict(proposal, winner) or _rule_conflict(proposal, winner) or _append_conflict(proposal, winner)
+        _offset_conflict(proposal, winner)
+        or _vacuum_conflict(proposal, winner)
+        or _rule_conflict(proposal, winner)
+        or _append_conflict(proposal, winner)
     )
     return conflict or _judge_removes(proposal, winner)
+
+
+def _offset_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificationException | None:
+    """Return the conflict with a source offset that the operation read, and that the winner set."""
+    prefixes = proposal.reads.app_id_prefixes
+    app_ids = (a.app_id for a in winner.small_actions if isinstance(a, SetTransaction)) if prefixes else iter(())
+    app_id = next((app_id for app_id in app_ids if app_id.startswith(prefixes)), None)
+    if app_id is None:
+        return None
+    return ConcurrentFlowException(
+        f"The winning commit, {winner}, set the source offset '{app_id}', which this operation read at version "
+        f"{proposal.base.version}.",
+        remedy=_RETRY,
+    )
 
 
 def _rule_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificationException | None:

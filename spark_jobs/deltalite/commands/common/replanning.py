@@ -24,6 +24,7 @@ from deltalite.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
+    ConcurrentFlowException,
     MetadataChangedException,
     ProtocolChangedException,
 )
@@ -34,6 +35,7 @@ _CONFLICTS = (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
+    ConcurrentFlowException,
     MetadataChangedException,
     ProtocolChangedException,
 )
