@@ -66,14 +66,16 @@ class _File(NamedTuple):
 class CommitChanges:
     """The changes of one commit: its first protocol, metadata and provenance, and its changed files.
 
-    Call `take` for all of its actions first. `source` names the commit in errors.
+    Call `take` for all of its actions first. `source` names the commit in errors. With `ignores_change_files`, `cdc`
+    actions do not count, so that the data files show whether the commit only appended rows.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, ignores_change_files: bool = False) -> None:
         self.protocol: Protocol | None = None
         self.metadata: Metadata | None = None
         self.provenance: Mapping[str, Any] | None = None
         self._source = source
+        self._ignores_change_files = ignores_change_files
         self._is_merge_without_changes = False
         self._cdc_files: list[_File] = []
         self._adds: dict[str, _File] = {}
@@ -87,7 +89,7 @@ class CommitChanges:
                 self._take_data_file(AddFile, body, self._adds)
             case RemoveFile.action:
                 self._take_data_file(RemoveFile, body, self._removes)
-            case AddCDCFile.action:
+            case AddCDCFile.action if not self._ignores_change_files:
                 self._cdc_files.append(self._file(AddCDCFile, body))
                 self._adds.clear()
                 self._removes.clear()
@@ -100,6 +102,16 @@ class CommitChanges:
                 self.metadata = self.metadata or from_json(Metadata, body, self._source)
             case _:
                 pass  # transactions, domains and unknown kinds change no rows
+
+    @property
+    def only_appends(self) -> bool:
+        """Whether the commit removes no row and brings none back. Requires `ignores_change_files`.
+
+        A restore may only add files, but its rows are those of an older version.
+        """
+        if self._is_merge_without_changes or not (self._adds or self._removes):
+            return True
+        return not self._removes and (self.provenance or {}).get("operation") != "RESTORE"
 
     def files(self, *, version: int, timestamp_ms: int) -> Iterator[ChangedFile]:
         """Yield the files with the rows that the commit changed. Files that the commit only removes come first.

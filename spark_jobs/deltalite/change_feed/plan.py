@@ -20,6 +20,8 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltalite.change_feed.columns import CHANGE_COLUMNS, CHANGE_TYPE, COMMIT_TIMESTAMP, change_file_schema
+from deltalite.change_feed.history import VersionHistory
 from deltalite.columnar.reader.data_file import DataFile
 from deltalite.columnar.reader.stream import read_files
 from deltalite.errors import (
@@ -33,26 +35,13 @@ from deltalite.log.action_files import read_actions
 from deltalite.log.changes import ChangedFile, CommitChanges
 from deltalite.log.commit_times import commit_times, in_commit_times, in_commit_timestamp
 from deltalite.log.file_table import file_key, key_column
-from deltalite.protocol.actions import AddFile, Metadata, Protocol, RemoveFile, parse_action
+from deltalite.protocol.actions import AddFile, RemoveFile, parse_action
 from deltalite.protocol.arrow_schema import schema_to_arrow
-from deltalite.protocol.column_mapping import PHYSICAL_NAME, TableSchema, table_schema
-from deltalite.protocol.features import check_readable, is_in_force, supported_features
-from deltalite.protocol.read_compatibility import incompatibility
-from deltalite.protocol.schema import PrimitiveType, StructField, StructType, parse_schema
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.schema import StructType
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore, StoredFile
 
-CHANGE_TYPE = "_change_type"
-COMMIT_VERSION = "_commit_version"
-COMMIT_TIMESTAMP = "_commit_timestamp"
-CHANGE_COLUMNS = (
-    StructField(CHANGE_TYPE, PrimitiveType("string")),
-    StructField(COMMIT_VERSION, PrimitiveType("long")),
-    StructField(COMMIT_TIMESTAMP, PrimitiveType("timestamp")),
-)
-"""The columns that the feed adds to those of the table."""
-_RESERVED_NAMES = frozenset(column.name for column in CHANGE_COLUMNS)
-_FEATURE = "changeDataFeed"
 _FILE_ACTIONS = (AddFile.action, RemoveFile.action)
 _PartitionValuesByKey = dict[str, Mapping[str, str | None]]
 
@@ -105,12 +94,12 @@ def plan_changes(
     commits = {time.version: (time.timestamp_ms, commit) for time, commit in commit_times(store)}
     _check_commits(store, range(from_version, last_snapshot.version + 1), commits)
     is_one_version = from_version == last_snapshot.version
-    history = _FeedHistory(last_snapshot if is_one_version else Snapshot.load(store, from_version))
+    history = VersionHistory(last_snapshot if is_one_version else Snapshot.load(store, from_version), needs_feed=True)
     in_commit = in_commit_times(last_snapshot.protocol, last_snapshot.metadata)
     files: list[ChangedFile] = []
     for version in range(from_version, last_snapshot.version + 1):
         timestamp_ms, commit = commits[version]
-        changes = _read_commit(store, commit)
+        changes = read_commit_changes(store, commit)
         history.apply_commit(version, changes.protocol, changes.metadata)
         if in_commit is not None and in_commit.covers(version):
             timestamp_ms = in_commit_timestamp(changes.provenance, commit.name)
@@ -147,69 +136,6 @@ def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:
             versions = pa.repeat(pa.scalar(version, pa.int64()), len(batch))
             change_columns = [change_types, versions, pa.repeat(commit_time, len(batch))]
             yield pa.RecordBatch.from_arrays([*columns, *change_columns], schema=rows_schema)
-
-
-class _FeedHistory:
-    """The protocol and metadata of the version that was applied last, and the schemas of all versions so far."""
-
-    def __init__(self, start: Snapshot) -> None:
-        self._root = start.store.root
-        self._protocol, self._metadata = start.protocol, start.metadata
-        self._schemas: list[tuple[int, TableSchema]] = [(start.version, start.table_schema)]
-        self._check_feed(start.version)
-
-    def apply_commit(self, version: int, protocol: Protocol | None, metadata: Metadata | None) -> None:
-        """Apply the protocol and metadata of a commit, and check that the table still records changes.
-
-        Raises:
-            ChangeFeedUnavailableError: the table no longer records changes, or a column has a reserved name.
-            UnsupportedFeatureError: this release cannot read the new protocol.
-        """
-        if protocol is None and metadata is None:
-            return
-        self._protocol, self._metadata = protocol or self._protocol, metadata or self._metadata
-        check_readable(self._protocol, self._metadata)
-        self._check_feed(version)
-        supports_mapping = "columnMapping" in supported_features(self._protocol)
-        logical_schema = parse_schema(self._metadata.schema_string)
-        schema = table_schema(self._metadata, logical_schema, supports_mapping=supports_mapping)
-        self._schemas.append((version, schema))
-
-    def check_readable_as(self, last: TableSchema) -> None:
-        """Check that the rows of all versions are readable with the schema `last`.
-
-        Raises:
-            ChangeFeedUnavailableError: `last` cannot read the rows of a version. The message names the version that
-                changed the schema.
-        """
-        for index, (version, schema) in enumerate(self._schemas):
-            reason = incompatibility(schema, last)
-            if reason is None:
-                continue
-            changed_in_version = next(
-                v for v, later in self._schemas[index + 1 :] if incompatibility(schema, later) is not None
-            )
-            raise ChangeFeedUnavailableError(
-                f"The changes of version {version} of {self._root} cannot be read with the schema of version "
-                f"{self._schemas[-1][0]}: in version {changed_in_version} {reason}.",
-                remedy=f"Request two ranges: up to version {changed_in_version - 1}, and from "
-                f"version {changed_in_version} on.",
-            )
-
-    def _check_feed(self, version: int) -> None:
-        """Raise `ChangeFeedUnavailableError` if the feed is off at a version, or a column has a reserved name."""
-        if not is_in_force(_FEATURE, self._protocol, self._metadata):
-            raise ChangeFeedUnavailableError(
-                f"Version {version} of {self._root} did not record its changes: the change data feed is off.",
-                remedy="Request versions since delta.enableChangeDataFeed was set to true.",
-            )
-        name = reserved_column(parse_schema(self._metadata.schema_string))
-        if name is not None:
-            raise ChangeFeedUnavailableError(
-                f"Version {version} of {self._root} has a column called '{name}', a name that the change data feed "
-                "reserves.",
-                remedy="Rename the column, and request only versions after the rename.",
-            )
 
 
 def _check_range(from_version: int, to_version: int | None) -> None:
@@ -254,8 +180,14 @@ def _check_commits(store: LogStore, versions: range, commits: Container[int]) ->
     )
 
 
-def _read_commit(store: LogStore, commit: StoredFile) -> CommitChanges:
-    changes = CommitChanges(commit.name)
+def read_commit_changes(store: LogStore, commit: StoredFile, *, ignores_change_files: bool = False) -> CommitChanges:
+    """Read the changes of one commit; see `CommitChanges` for `ignores_change_files`.
+
+    Raises:
+        VersionGapError: the commit was deleted.
+        CorruptLogError: the commit is malformed.
+    """
+    changes = CommitChanges(commit.name, ignores_change_files=ignores_change_files)
     for kind, body in read_actions(store, commit.name, commit.size_bytes):
         changes.take(kind, body)
     return changes
@@ -331,17 +263,3 @@ def _data_file(file: ChangedFile) -> DataFile:
         deletion_vector=file.deletion_vector,
         only_rows_vector=file.only_rows_vector,
     )
-
-
-def reserved_column(schema: StructType) -> str | None:
-    """Return the first column of a schema with a name that the change data feed reserves, or None."""
-    return next((field.name for field in schema if field.name.lower() in _RESERVED_NAMES), None)
-
-
-def change_file_schema(schema: TableSchema) -> TableSchema:
-    """Return the schema of change data files: the table's columns, then `_change_type`.
-
-    Column mapping does not rename `_change_type`.
-    """
-    change_type = StructField(CHANGE_TYPE, PrimitiveType("string"), metadata={PHYSICAL_NAME: CHANGE_TYPE})
-    return replace(schema, logical=StructType((*schema.logical, change_type)))

@@ -1,0 +1,28 @@
+"""The change data feed, and the rows that versions of a table append: which files hold them, without a read of rows.
+
+`table`, `spark`, `commands` and `cli` call this package. Begin with `plan.py`; `appends.py` plans appended rows.
+"""
+
+from __future__ import annotations
+
+from deltalite.change_feed.columns import (
+    CHANGE_COLUMNS,
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    change_file_schema,
+    reserved_column,
+)
+from deltalite.change_feed.plan import ChangePlan, plan_changes, read_changes
+
+__all__ = [
+    "CHANGE_COLUMNS",
+    "CHANGE_TYPE",
+    "COMMIT_TIMESTAMP",
+    "COMMIT_VERSION",
+    "ChangePlan",
+    "change_file_schema",
+    "plan_changes",
+    "read_changes",
+    "reserved_column",
+]

@@ -1,0 +1,83 @@
+"""The versions of a range, one after the other: their protocols and schemas, and whether they recorded changes."""
+
+from __future__ import annotations
+
+from deltalite.change_feed.columns import reserved_column
+from deltalite.errors import ChangeFeedUnavailableError
+from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.column_mapping import TableSchema, table_schema
+from deltalite.protocol.features import check_readable, is_in_force, supported_features
+from deltalite.protocol.read_compatibility import incompatibility
+from deltalite.protocol.schema import parse_schema
+from deltalite.snapshot import Snapshot
+
+_FEATURE = "changeDataFeed"
+
+
+class VersionHistory:
+    """The protocol and metadata of the version that was applied last, and the schemas of all versions so far.
+
+    With `needs_feed`, each version must have recorded its changes.
+    """
+
+    def __init__(self, start: Snapshot, *, needs_feed: bool) -> None:
+        self._root = start.store.root
+        self._needs_feed = needs_feed
+        self._protocol, self._metadata = start.protocol, start.metadata
+        self._schemas: list[tuple[int, TableSchema]] = [(start.version, start.table_schema)]
+        self._check_feed(start.version)
+
+    def apply_commit(self, version: int, protocol: Protocol | None, metadata: Metadata | None) -> None:
+        """Apply the protocol and metadata of a commit, and check that the table still records changes.
+
+        Raises:
+            ChangeFeedUnavailableError: the table no longer records changes, or a column has a reserved name.
+            UnsupportedFeatureError: this release cannot read the new protocol.
+        """
+        if protocol is None and metadata is None:
+            return
+        self._protocol, self._metadata = protocol or self._protocol, metadata or self._metadata
+        check_readable(self._protocol, self._metadata)
+        self._check_feed(version)
+        supports_mapping = "columnMapping" in supported_features(self._protocol)
+        logical_schema = parse_schema(self._metadata.schema_string)
+        schema = table_schema(self._metadata, logical_schema, supports_mapping=supports_mapping)
+        self._schemas.append((version, schema))
+
+    def check_readable_as(self, last: TableSchema) -> None:
+        """Check that the rows of all versions are readable with the schema `last`.
+
+        Raises:
+            ChangeFeedUnavailableError: `last` cannot read the rows of a version. The message names the version that
+                changed the schema.
+        """
+        for index, (version, schema) in enumerate(self._schemas):
+            reason = incompatibility(schema, last)
+            if reason is None:
+                continue
+            changed_in_version = next(
+                v for v, later in self._schemas[index + 1 :] if incompatibility(schema, later) is not None
+            )
+            raise ChangeFeedUnavailableError(
+                f"The changes of version {version} of {self._root} cannot be read with the schema of version "
+                f"{self._schemas[-1][0]}: in version {changed_in_version} {reason}.",
+                remedy=f"Request two ranges: up to version {changed_in_version - 1}, and from "
+                f"version {changed_in_version} on.",
+            )
+
+    def _check_feed(self, version: int) -> None:
+        """Raise `ChangeFeedUnavailableError` if the feed is off at a version, or a column has a reserved name."""
+        if not self._needs_feed:
+            return
+        if not is_in_force(_FEATURE, self._protocol, self._metadata):
+            raise ChangeFeedUnavailableError(
+                f"Version {version} of {self._root} did not record its changes: the change data feed is off.",
+                remedy="Request versions since delta.enableChangeDataFeed was set to true.",
+            )
+        name = reserved_column(parse_schema(self._metadata.schema_string))
+        if name is not None:
+            raise ChangeFeedUnavailableError(
+                f"Version {version} of {self._root} has a column called '{name}', a name that the change data feed "
+                "reserves.",
+                remedy="Rename the column, and request only versions after the rename.",
+            )
