@@ -59,6 +59,9 @@ class DeltaTableOperator(DeltaCommitOperator):
     :param drop_features: The table features that the table must not have: ``typeWidening``, ``typeWidening-preview``.
         (templated)
     :param description: The table's description. (templated)
+    :param reset_flows: The last loaded version of incremental sources, by the name of the flow, such as
+        ``{"orders": 41}``. None loads the complete snapshot again. For a task that runs once: each run of the task
+        sets the offsets again. (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans after another writer's commit. Each commit of row ids counts
         separately. (templated)
@@ -88,12 +91,14 @@ class DeltaTableOperator(DeltaCommitOperator):
         "drop_constraints",
         "drop_features",
         "description",
+        "reset_flows",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **DeltaCommitOperator.template_fields_renderers,
         "schema": "sql",
         "properties": "json",
         "constraints": "json",
+        "reset_flows": "json",
     }
     sql_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_texts | {"schema"}
     sql_structures: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_structures | {"constraints"}
@@ -111,6 +116,7 @@ class DeltaTableOperator(DeltaCommitOperator):
         drop_constraints: Sequence[str] | None = None,
         drop_features: Sequence[str] | None = None,
         description: str | None = None,
+        reset_flows: Mapping[str, int | None] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, **kwargs)
@@ -123,6 +129,7 @@ class DeltaTableOperator(DeltaCommitOperator):
         self.drop_constraints = drop_constraints
         self.drop_features = drop_features
         self.description = description
+        self.reset_flows = reset_flows
 
     def needs_table(self, request: Request) -> bool:
         """Return False if the task can create the table."""

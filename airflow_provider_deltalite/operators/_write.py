@@ -31,7 +31,10 @@ class DeltaWriteOperator(DeltaCommitOperator):
         ``path``, ``options`` and ``schema`` (Spark DDL) if the format needs them. Format ``delta`` takes
         ``version_as_of`` or ``timestamp_as_of`` instead of options and schema. For changed rows, it takes
         ``changes_from_version`` and ``changes_to_version``. Both are inclusive, and the default of
-        ``changes_to_version`` is the newest version. (templated)
+        ``changes_to_version`` is the newest version. ``incremental`` (True or a name) loads what is new in a Delta
+        table since the last commit of this flow: appended rows, or changed rows with ``"read": "changes"``.
+        ``max_versions`` and ``max_bytes`` limit a run. ``"on_gap": "reload"`` loads the complete table again if the
+        next versions are lost. ``"on_change": "skip"`` leaves out commits that change rows. (templated)
     :param sources: Several inputs, by the names of their views. Give either this or ``source``. (templated)
     :param query: A Spark SQL query on the views that returns the rows. By default, all rows of ``source``. (templated)
     :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. Spark binds

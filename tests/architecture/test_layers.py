@@ -58,6 +58,7 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
             }
         ),
         frozenset({"row_changes"}),
+        frozenset({"flows"}),
         frozenset({"common"}),
     ),
     "spark": (

@@ -30,6 +30,7 @@ from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.post_commit import after_commit
+from tests.support.flows import append_new as append_new_rows
 from tests.support.merging import merge_into
 from tests.support.tables import delete_rows, optimize_table, request, update_rows
 from tests.unit.builders import metadata, struct
@@ -104,6 +105,11 @@ def convert(_spark, table, *, run, partition_schema):
 def write(spark, table, *, query, run, **options):
     """Run the write command."""
     write_command(spark, request(table, query, run=run, **options))
+
+
+def append_new(spark, table, *, source, run):
+    """Append what is new in an incremental source."""
+    append_new_rows(spark, table, source, run=run)
 
 
 def delete(spark, table, *, condition, run):

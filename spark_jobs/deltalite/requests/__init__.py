@@ -10,6 +10,7 @@ from __future__ import annotations
 from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, OutOfOrder, Request, RunIdentity
 from deltalite.requests.checkpoint import CheckpointRequest
 from deltalite.requests.convert import ConvertRequest
+from deltalite.requests.incremental import BY_ADDRESS, OnChange, OnGap, SourceRead
 from deltalite.requests.manifest import GenerateManifestRequest
 from deltalite.requests.optimize import OptimizeRequest
 from deltalite.requests.provenance import DIGEST_SCHEME, RunProvenance
@@ -22,6 +23,7 @@ from deltalite.requests.write import PartitionOverwrite, WriteMode, WriteRequest
 
 __all__ = [
     "ALL_COLUMNS",
+    "BY_ADDRESS",
     "DIGEST_SCHEME",
     "SCHEMA_VERSION",
     "CheckpointRequest",
@@ -31,6 +33,8 @@ __all__ = [
     "GenerateManifestRequest",
     "MergeClause",
     "MergeRequest",
+    "OnChange",
+    "OnGap",
     "OnRerun",
     "OptimizeRequest",
     "OutOfOrder",
@@ -41,6 +45,7 @@ __all__ = [
     "RunIdentity",
     "RunProvenance",
     "Source",
+    "SourceRead",
     "TableRequest",
     "UpdateRequest",
     "VacuumMode",

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
 from deltalite.requests.base import CommitRequest, Fault, OutOfOrder, convert_to_enum, faults_of_replace
+from deltalite.requests.incremental import target_faults
 from deltalite.requests.source import Source, query_faults, sources_of
 
 ALL_COLUMNS = "*"
@@ -147,6 +148,7 @@ class MergeRequest(RowsRequest):
         """Yield the faults of the request, each with its remedy, the most important first."""
         yield from RowsRequest.faults(self)
         yield from query_faults(self.sources, self.query, self.query_params)
+        yield from target_faults(self.sources, self.properties)
         if not self.on.strip():
             yield "`on` is empty.", "Give the condition on which rows match: 'target.id = source.id'."
         clauses_by_kind = {name: getattr(self, name) for name in _ALLOWED_ACTIONS}

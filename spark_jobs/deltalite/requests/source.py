@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import Fault
+from deltalite.requests.base import Fault, convert_to_enum
+from deltalite.requests.incremental import BY_ADDRESS, OnChange, OnGap, SourceRead, incremental_faults
 
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -23,6 +24,9 @@ class Source:
     `changes_from_version` and `changes_to_version` need the format `delta` too. They select versions of the change data
     feed, both inclusive; without `changes_to_version`, the range ends with the newest version. `schema` is Spark DDL. A
     Delta source takes no `schema`, and only the option `readRowIds`.
+
+    `incremental` makes each run load what is new in a Delta table. It names the flow; True names it by the address.
+    `read` (default `appends`), `max_versions`, `max_bytes`, `on_gap` and `on_change` (default `fail`) need it.
     """
 
     format: str
@@ -33,12 +37,21 @@ class Source:
     timestamp_as_of: str | None = None
     changes_from_version: int | None = None
     changes_to_version: int | None = None
+    incremental: str | None = None
+    read: SourceRead | None = None
+    max_versions: int | None = None
+    max_bytes: int | None = None
+    on_gap: OnGap | None = None
+    on_change: OnChange | None = None
 
     def __post_init__(self) -> None:
+        self._convert_incremental()
         if not self.format:
             raise InvalidRequestError(
                 "The source has no format.", remedy="Give a format: 'csv', 'parquet', 'delta', ..."
             )
+        for problem, remedy in incremental_faults(self):
+            raise InvalidRequestError(problem, remedy=remedy)
         has_version = self.version_as_of is not None or self.timestamp_as_of is not None
         self._check_changes(has_version=has_version)
         if self.version_as_of is not None and self.timestamp_as_of is not None:
@@ -63,9 +76,23 @@ class Source:
         self._check_delta_options()
 
     @property
+    def reads_changes(self) -> bool:
+        """Whether the source loads the change data feed incrementally."""
+        return self.read is SourceRead.CHANGES
+
+    @property
     def reads_row_ids(self) -> bool:
         """Whether the rows of the source contain the columns `_row_id` and `_row_commit_version`."""
         return any(key.lower() == _READ_ROW_IDS and value.lower() == "true" for key, value in self.options.items())
+
+    def _convert_incremental(self) -> None:
+        """Convert a boolean `incremental` to text or None, and texts to members of their enumerations."""
+        text = str(self.incremental).lower()
+        if text in (BY_ADDRESS, "false"):
+            object.__setattr__(self, "incremental", text if text == BY_ADDRESS else None)
+        for name, enum in (("read", SourceRead), ("on_gap", OnGap), ("on_change", OnChange)):
+            if getattr(self, name) is not None:
+                convert_to_enum(self, name, enum)
 
     def _check_delta_options(self) -> None:
         for key, value in self.options.items():

@@ -14,7 +14,7 @@ class TableRequest(CommitRequest):
     """A request to create or alter `table`, so that it gets the declared schema, properties and other parts.
 
     `schema` is Spark DDL. `unset_properties`, `drop_constraints` and `drop_features` name parts that the
-    table must not have.
+    table must not have. `reset_flows` sets the source offsets of flows; None makes a flow load the snapshot again.
     See `DeltaTableOperator` for the meaning of each parameter.
     """
 
@@ -29,6 +29,7 @@ class TableRequest(CommitRequest):
     drop_constraints: tuple[str, ...] = ()
     drop_features: tuple[str, ...] = ()
     description: str | None = None
+    reset_flows: Mapping[str, int | None] = field(default_factory=dict)
 
     def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
@@ -39,6 +40,7 @@ class TableRequest(CommitRequest):
             self.constraints,
             self.drop_constraints,
             self.drop_features,
+            self.reset_flows,
         )
         single_values = (self.schema, self.partition_by, self.cluster_by, self.description)
         if not any(collections) and all(value is None for value in single_values):
@@ -55,6 +57,7 @@ class TableRequest(CommitRequest):
         for name, condition in self.constraints.items():
             if not name.strip() or not condition.strip():
                 yield f"The constraint '{name}' has no name or no condition.", "Give both."
+        yield from _reset_faults(self.reset_flows)
         if self.partition_by and self.cluster_by:
             yield "The request has both partition_by and cluster_by.", "Keep one of them."
         yield from faults_of_replace(
@@ -78,3 +81,9 @@ class TableRequest(CommitRequest):
         body = super(TableRequest, cls)._convert_values(body)  # slots=True makes a new class, so plain super() fails
         list_fields = ("partition_by", "cluster_by", "unset_properties", "drop_constraints", "drop_features")
         return body | {name: tuple(body[name]) for name in list_fields if body.get(name) is not None}
+
+
+def _reset_faults(resets: Mapping[str, int | None]) -> Iterator[Fault]:
+    for name, version in resets.items():
+        if version is not None and version < 0:
+            yield f"reset_flows sets the flow '{name}' to {version}, which is negative.", "Give 0 or more, or None."

@@ -15,6 +15,7 @@ from deltalite.requests.base import (
     faults_of_replace,
     repeated_name,
 )
+from deltalite.requests.incremental import target_faults
 from deltalite.requests.source import Source, query_faults, sources_of
 
 
@@ -77,6 +78,12 @@ class WriteRequest(CommitRequest):
         yield from CommitRequest.faults(self)
         yield from query_faults(self.sources, self.query, self.query_params)
         yield from _combination_faults(self)
+        if any(source.incremental is not None for source in self.sources.values()):
+            yield from target_faults(self.sources, self.properties)
+            if self.mode in (WriteMode.OVERWRITE, WriteMode.IGNORE):
+                yield f"An incremental source needs mode 'append', and the mode is '{self.mode}'.", "Set mode='append'."
+            reason, remedy = "a source is incremental", "Use on_rerun='skip', or 'write' to load what is new since."
+            yield from faults_of_replace(self.identity, reason, remedy)
 
     @classmethod
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from typing import Any
 
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.actions import SetTransaction
+from deltalite.requests import BY_ADDRESS, Source
 from deltalite.results import FlowRange
+from deltalite.storage.locations import canonical_address, parse_location
 
 FLOWS = "flows"
 """The operation parameter with the versions that a commit loaded from incremental sources, as JSON text."""
@@ -53,6 +55,19 @@ class FlowId:
 def prefix_of_flow(name: str) -> str:
     """Return the prefix of the app ids of one flow. They differ in the id of the source table."""
     return f"{FLOW_PREFIX}{_escaped(name)}/"
+
+
+def flow_name(source: Source) -> str:
+    """Return the name of the flow of an incremental source: the author's name, or the canonical address."""
+    if source.incremental is None or source.incremental == BY_ADDRESS:
+        return canonical_address(parse_location(source.path or ""))
+    return source.incremental
+
+
+def nothing_new(ranges: Mapping[str, FlowRange]) -> str:
+    """Return the reason of a result without a commit."""
+    offsets = ", ".join(f"'{loaded.flow}' has loaded version {loaded.to_version}" for loaded in ranges.values())
+    return f"The incremental sources have no new version: the flow {offsets}."
 
 
 def flow_offsets(transactions: Mapping[str, SetTransaction]) -> dict[FlowId, SetTransaction]:

@@ -14,6 +14,7 @@ from typing import Self
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import PublishedFiles
 from deltalite.protocol.schema import StructType
+from deltalite.results import FlowRange
 from deltalite.spark.hadoop.folders import TableFolder
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
 from deltalite.txn.compatible_changes import files_stay_valid
@@ -26,6 +27,7 @@ class UncommittedRows:
     - `row_schema`: the columns of the query.
     - `target`: the table for which the files were written.
     - `source_versions`: the versions of the Delta tables that the query has read.
+    - `flows`: the versions that the query has loaded from incremental sources.
     """
 
     staging: StagedWrite
@@ -33,11 +35,14 @@ class UncommittedRows:
     row_schema: StructType
     target: WriteTarget
     source_versions: Mapping[str, int]
+    flows: Mapping[str, FlowRange]
 
-    def fit(self, target: WriteTarget) -> bool:
-        """Whether the files can be committed to `target` too."""
-        return self.target.clustering == target.clustering and files_stay_valid(
-            self.target.protocol, target.protocol, self.target.metadata, target.metadata
+    def fit(self, target: WriteTarget, flows: Mapping[str, FlowRange]) -> bool:
+        """Whether the files can be committed to `target` too, and hold the rows of the versions `flows`."""
+        return (
+            self.flows == flows
+            and self.target.clustering == target.clustering
+            and files_stay_valid(self.target.protocol, target.protocol, self.target.metadata, target.metadata)
         )
 
 

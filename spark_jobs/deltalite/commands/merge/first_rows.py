@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalite.columnar.statistics.footer import parse_column_list
+from deltalite.commands.flows.loads import plan_loads
 from deltalite.commands.merge.report import first_merge_operation
 from deltalite.commands.write import write
 from deltalite.errors import InvalidRequestError, TableExistsError, TableNotFoundError
@@ -27,6 +28,7 @@ from deltalite.spark.expressions.sql import no_rows_of
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.merge.clauses import evolved_schema, merge_actions
 from deltalite.spark.merge.join_condition import join_condition
+from deltalite.spark.reader.incremental import SourceLoad
 from deltalite.spark.reader.sources import query_rows
 from deltalite.spark.row_changes.row_actions import is_default
 
@@ -43,10 +45,11 @@ def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationRes
     """
     if not _is_table_missing(spark, request):
         return None
-    with query_rows(spark, request.sources, request.query, request.query_params) as source:
+    loads = plan_loads(spark, request, None).rows
+    with query_rows(spark, request.sources, request.query, request.query_params, loads=loads) as source:
         empty_source = no_rows_of(spark, source.frame.schema)
     write_request = _write_request(request, empty_source.columns)
-    _check_merge_into_new_table(spark, request, write_request, empty_source)
+    _check_merge_into_new_table(spark, request, write_request, empty_source, loads)
     try:
         return write(spark, write_request, describe=partial(first_merge_operation, request))
     except TableExistsError:
@@ -62,10 +65,15 @@ def _is_table_missing(spark: SparkSession, request: MergeRequest) -> bool:
 
 
 def _check_merge_into_new_table(
-    spark: SparkSession, request: MergeRequest, write_request: WriteRequest, empty_source: DataFrame
+    spark: SparkSession,
+    request: MergeRequest,
+    write_request: WriteRequest,
+    empty_source: DataFrame,
+    loads: Mapping[str, SourceLoad],
 ) -> None:
     """Refuse a merge that would fail on the new table, so that the first run fails and not only the second."""
-    with query_rows(spark, write_request.sources, write_request.query, write_request.query_params) as first_rows:
+    sources, query, query_params = write_request.sources, write_request.query, write_request.query_params
+    with query_rows(spark, sources, query, query_params, loads=loads) as first_rows:
         new_schema = new_table_schema(from_spark(first_rows.frame.schema))
     schema = evolved_schema(request, new_schema, from_spark(empty_source.schema))
     rules = ColumnRules(generated={}, defaults={})

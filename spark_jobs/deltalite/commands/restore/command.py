@@ -8,6 +8,8 @@ The steps:
 3. Check that the files to add back exist.
 4. Commit. The read set is the whole table, so any concurrent commit that changes rows conflicts.
 
+The commit also puts the source offsets of flows back, so that the next load brings the removed rows again.
+
 The command copies no file and deletes none. The versions in between stay, so another restore can undo a restore.
 delta-spark: RestoreTableCommand, which refuses the newest version and does not check that vector files exist.
 """
@@ -33,6 +35,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.file_actions import FileActions
+from deltalite.txn.flows import FLOW_PREFIX, restored_offsets
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
@@ -134,7 +137,8 @@ def _proposal(
     txn = transaction(request.identity, base, now_ms=now_ms())
     has_same_rules = (rules.protocol, rules.metadata, rules.domains) == (base.protocol, base.metadata, ())
     is_unchanged = has_same_rules and not files.restored.num_rows and not files.removed.num_rows
-    if is_unchanged and txn is None:
+    offsets = restored_offsets(base.transactions, target.transactions, now_ms=now_ms())
+    if is_unchanged and txn is None and not offsets:
         return None
     return Proposal(
         operation=Operation(
@@ -150,7 +154,8 @@ def _proposal(
         metadata=None if is_unchanged else rules.metadata,
         domains=rules.domains,
         txn=txn,
-        reads=ReadSet(whole_table=True),
+        offsets=offsets,
+        reads=ReadSet(whole_table=True, app_id_prefixes=(FLOW_PREFIX,)),
         revives_files=files.restored.num_rows > 0,
         base=BaseState.of(base),
     )

@@ -37,10 +37,21 @@ Planner = Callable[[Snapshot], AbstractContextManager[RowChange]]
 """Plans the operation on a snapshot. The context manager releases the resources of the plan's rows."""
 Describer = Callable[[RowChange, WrittenChange | None], Operation]
 """Builds the operation for the table's history, without times. The second argument is None if no row changes."""
+EarlyEnd = Callable[["LogStore", Snapshot], OperationResult | None]
+"""Returns the result if there is nothing to do on a snapshot, None if the operation goes on."""
 
 
-def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, describe: Describer) -> OperationResult:
+def change_rows(
+    spark: SparkSession,
+    request: RowsRequest,
+    plan: Planner,
+    describe: Describer,
+    *,
+    end_early: EarlyEnd = lambda _store, _base: None,
+) -> OperationResult:
     """Change rows, or return the result of an earlier attempt of the same run (`skipped`).
+
+    Each attempt calls `end_early` before it plans.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -51,7 +62,7 @@ def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, descri
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     return replan_on_conflict(
-        lambda: _attempt(spark, request, store, plan, describe),
+        lambda: _attempt(spark, request, store, plan, describe, end_early),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
         seconds=request.conflict_seconds,
@@ -59,7 +70,12 @@ def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, descri
 
 
 def _attempt(
-    spark: SparkSession, request: RowsRequest, store: LogStore, plan: Planner, describe: Describer
+    spark: SparkSession,
+    request: RowsRequest,
+    store: LogStore,
+    plan: Planner,
+    describe: Describer,
+    end_early: EarlyEnd,
 ) -> OperationResult:
     """Plan and commit once, and return the result."""
     base = Snapshot.load(store)
@@ -67,15 +83,20 @@ def _attempt(
     if earlier_result is not None:
         return earlier_result
     check_writable(base.protocol, base.metadata)
+    early_result = end_early(store, base)
+    if early_result is not None:
+        return early_result
     start_s = time.monotonic()
     with ExitStack() as stack:
         change = stack.enter_context(plan(base))
         planned_s = time.monotonic()
         _check_may_remove(base, change)
-        out_of_order = change.changes_rows and check_run_order(request, base, change.reads)
+        # The log decides what a flow loads, in any order of the runs, and not the data interval.
+        has_order = change.changes_rows and not change.loads.ranges
+        out_of_order = has_order and check_run_order(request, base, change.reads)
         written = write_change(spark, base, change, stack) if change.changes_rows else None
         operation = describe(change, written)
-        if request.identity is None and _is_empty(change, written):
+        if request.identity is None and _is_empty(change, written) and not change.loads.ranges:
             version = base.version
             return operation_result(
                 request, store, operation.name, version=version, read_version=version, committed=False
@@ -85,7 +106,11 @@ def _attempt(
             "scanTimeMs": _milliseconds(planned_s - start_s),
             "rewriteTimeMs": _milliseconds(time.monotonic() - planned_s),
         }
-        operation = replace(operation, metrics={**operation.metrics, **times})
+        operation = replace(
+            operation,
+            metrics={**operation.metrics, **times},
+            parameters={**operation.parameters, **change.loads.parameters},
+        )
         operation = with_out_of_order(operation, out_of_order=out_of_order)
         proposal = _proposal(request, base, change, written, operation)
         return commit_proposal(spark, request, store, proposal, written.files if written is not None else ())
@@ -110,7 +135,8 @@ def _proposal(
         protocol=target.changed_protocol,
         metadata=target.changed_metadata,
         txn=transaction(request.identity, base, now_ms=now_ms()),
-        reads=change.reads,
+        offsets=change.loads.offsets(),
+        reads=change.loads.added_to(change.reads),
         row_level=change.row_level,
     )
 

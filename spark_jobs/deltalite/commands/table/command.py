@@ -28,6 +28,7 @@ from deltalite.commands.table.feature_drop import prepare_drop
 from deltalite.commands.table.plan import Plan, check_properties, plan_change, plan_new_table
 from deltalite.commands.table.row_id_backfill import backfill_row_ids
 from deltalite.protocol import row_tracking
+from deltalite.protocol.actions import SetTransaction
 from deltalite.protocol.schema import StructType
 from deltalite.requests import TableRequest
 from deltalite.results import OperationResult
@@ -36,6 +37,7 @@ from deltalite.spark.declared.checks import check_expressions, check_rows
 from deltalite.spark.declared.schema import declared_schema
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.flows import prefix_of_flow, reset_offsets
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
@@ -76,12 +78,14 @@ def _attempt(
     """Plan and commit once, and return the result. `declaration` is the schema of the request."""
     base = existing_table(spark, store)
     if base is None:
+        reset_offsets({}, request.reset_flows, table=store.root, now_ms=now_ms())  # raises: a new table has no flow
         plan = plan_new_table(request, declaration, store.root, now_ms=now_ms())
         _check_rules(spark, plan, None, declaration)
         return commit_proposal(spark, request, store, _proposal(request, plan, None))
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
+    reset_offsets(base.transactions, request.reset_flows, table=store.root, now_ms=now_ms())  # raises before a commit
     plan = plan_change(request, declaration, base)
     backfilled_files = rewritten_files = 0
     if _needs_row_ids(plan, base):
@@ -92,14 +96,15 @@ def _attempt(
         _check_rules(spark, plan, base, declaration)  # so that a wrong rule fails before the preparation commits
         rewritten_files, base = prepare_drop(spark, request, store, plan.changes.dropped_features)
         plan = plan_change(request, declaration, base)
-    if not plan.is_change:
+    offsets = reset_offsets(base.transactions, request.reset_flows, table=store.root, now_ms=now_ms())
+    if not plan.is_change and not offsets:
         return operation_result(
             request, store, ALTER, version=base.version, read_version=base.version, committed=False,
             metrics=plan.changes.metrics,
         )  # fmt: skip
     _check_rules(spark, plan, base, declaration)
     file_counts = {"numBackfilledFiles": backfilled_files, "numRewrittenFiles": rewritten_files}
-    return commit_proposal(spark, request, store, _proposal(request, plan, base, file_counts))
+    return commit_proposal(spark, request, store, _proposal(request, plan, base, file_counts, offsets))
 
 
 def _needs_row_ids(plan: Plan, base: Snapshot) -> bool:
@@ -126,14 +131,19 @@ def _check_rules(spark: SparkSession, plan: Plan, base: Snapshot | None, declara
 
 
 def _proposal(
-    request: TableRequest, plan: Plan, base: Snapshot | None, file_counts: Mapping[str, int] | None = None
+    request: TableRequest,
+    plan: Plan,
+    base: Snapshot | None,
+    file_counts: Mapping[str, int] | None = None,
+    offsets: tuple[SetTransaction, ...] = (),
 ) -> Proposal:
+    resets = {"resetFlows": json.dumps(dict(request.reset_flows))} if offsets else {}
     metrics = plan.changes.metrics | {name: count for name, count in (file_counts or {}).items() if count}
     return Proposal(
         base=BaseState.of(base),
         operation=Operation(
             name=CREATE if base is None else ALTER,
-            parameters=_creation_parameters(plan) if base is None else plan.changes.parameters,
+            parameters=_creation_parameters(plan) if base is None else {**plan.changes.parameters, **resets},
             metrics={} if base is None else metrics,
             user_metadata=user_metadata(request.identity, request.user_metadata),
         ),
@@ -141,7 +151,11 @@ def _proposal(
         metadata=plan.target.changed_metadata,
         domains=plan.domains,
         txn=transaction(request.identity, base, now_ms=now_ms()),
-        reads=ReadSet(whole_table=base is not None and plan.changes.depends_on_rows),
+        offsets=offsets,
+        reads=ReadSet(
+            whole_table=base is not None and plan.changes.depends_on_rows,
+            app_id_prefixes=tuple(map(prefix_of_flow, request.reset_flows)),
+        ),
         protects_checkpoints=bool(plan.changes.dropped_features),
     )
 

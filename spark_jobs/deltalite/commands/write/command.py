@@ -32,7 +32,8 @@ from deltalite.commands.common.run_order import check_run_order, with_out_of_ord
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.common.write_target import WriteTarget, write_target
 from deltalite.commands.common.written_files import PublishedFiles, live_row_count, publish_files, write_layout
-from deltalite.commands.write.report import write_metrics, write_operation
+from deltalite.commands.flows.loads import Loads, plan_loads, result_without_news
+from deltalite.commands.write.report import OPERATION, write_metrics, write_operation
 from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import (
     ConstraintViolationError,
@@ -112,7 +113,7 @@ def _attempt(
     """Plan and commit once, and return the result."""
     base = existing_table(spark, store)
     if base is None:
-        return _Write(spark, request, store, None, kept_rows, describe).run()
+        return _Write(spark, request, store, None, plan_loads(spark, request, None), kept_rows, describe).run()
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
@@ -125,7 +126,10 @@ def _attempt(
         case WriteMode.IGNORE:
             return record_run(spark, request, store, base, write_operation(request, base.partition_columns, {}, {}))
         case WriteMode.APPEND | WriteMode.OVERWRITE:
-            return _Write(spark, request, store, base, kept_rows, describe).run()
+            loads = plan_loads(spark, request, base)
+            if loads.has_nothing_new:
+                return result_without_news(request, store, base, loads, OPERATION)
+            return _Write(spark, request, store, base, loads, kept_rows, describe).run()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +157,7 @@ class _Write:
         request: WriteRequest,
         store: LogStore,
         base: Snapshot | None,
+        loads: Loads,
         kept_rows: KeptRows,
         describe: Describer | None,
     ) -> None:
@@ -160,6 +165,7 @@ class _Write:
         self._request = request
         self._store = store
         self._base = base
+        self._loads = loads
         self._kept_rows = kept_rows
         self._out_of_order: bool | None = None  # None until it is checked
         self._describe = describe
@@ -169,14 +175,15 @@ class _Write:
         rows = self._kept_rows.rows
         if rows is not None:
             target = write_target(self._request, self._base, rows.row_schema, now_ms=now_ms())
-            if rows.fit(target):
+            if rows.fit(target, self._loads.ranges):
                 return self._commit(rows, target, self._replaced_by_request(target))
         return self._stage_and_commit()
 
     def _stage_and_commit(self) -> OperationResult:
         """Compute and stage the rows of the query, then commit them."""
         request = self._request
-        with query_rows(self._spark, self._sources(), request.query, request.query_params) as query:
+        sources, loads = self._sources(), self._loads.rows
+        with query_rows(self._spark, sources, request.query, request.query_params, loads=loads) as query:
             row_schema = from_spark(query.frame.schema)
             target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
             replaced = self._replaced_by_request(target)
@@ -195,6 +202,7 @@ class _Write:
             row_schema=row_schema,
             target=target,
             source_versions=query.source_versions,
+            flows=self._loads.ranges,
         )
         if _rebase(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not missing_identities:
             self._kept_rows.rows = rows
@@ -329,6 +337,7 @@ class _Write:
             else ()
         )
         operation = self._operation(file_changes, rows, target) if self._describe is None else self._describe(rows)
+        operation = replace(operation, parameters={**operation.parameters, **self._loads.parameters})
         return Proposal(
             base=BaseState.of(self._base),
             operation=with_out_of_order(operation, out_of_order=bool(self._out_of_order)),
@@ -338,6 +347,7 @@ class _Write:
             protocol=target.changed_protocol,
             metadata=target.changed_metadata,
             txn=transaction(request.identity, self._base, now_ms=now_ms()),
+            offsets=self._loads.offsets(),
             reads=self._reads(replaced),
             # A write without a data change takes the rearranged rows from its query. These rows have no ids.
             keeps_row_ids=request.data_change,
@@ -354,10 +364,10 @@ class _Write:
         return write_operation(self._request, target.partition_columns, metrics, rows.source_versions)
 
     def _reads(self, replaced: Replacement | None) -> ReadSet:
-        """Return what the write has read: the replaced files, or the whole table in a self read."""
+        """Return what the write has read: the replaced files, or the whole table in a self read, and its offsets."""
         if self_reads(self._request.sources, self._request.table):
-            return ReadSet(whole_table=True)
-        return ReadSet() if replaced is None else replaced.reads
+            return self._loads.added_to(ReadSet(whole_table=True))
+        return self._loads.added_to(ReadSet() if replaced is None else replaced.reads)
 
 
 def _warn_of_null_partitions(store: LogStore, target: WriteTarget, row_schema: StructType, row_count: int) -> None:

@@ -89,6 +89,11 @@ def scan_changes(spark: SparkSession, plan: ChangePlan, *, disables_float_pushdo
     return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
 
 
+def scan_appends(spark: SparkSession, plan: ChangePlan) -> DataFrame:
+    """Return the rows of a plan of appended rows, with the columns of the table. Raises: as `scan_changes`."""
+    return _rows_of_files(spark, plan, plan.files, plan.snapshot.table_schema, {}, disables_float_pushdown=False)
+
+
 def replaced_rows(inserted: DataFrame, deleted: DataFrame) -> DataFrame:
     """Return inserted and deleted rows in the form of change data files. Both frames have the same columns."""
     return inserted.withColumn(CHANGE_TYPE, F.lit("insert")).unionAll(deleted.withColumn(CHANGE_TYPE, F.lit("delete")))
@@ -136,7 +141,25 @@ def _rows(
     *,
     disables_float_pushdown: bool,
 ) -> DataFrame:
-    """Return the changed rows of the files: the columns of `table`, of `by_file`, the version and the time.
+    """Return the changed rows of the files: the columns of `table`, of `by_file`, the version and the time."""
+    commit_times = pa.array([file.timestamp_ms * 1000 for file in files], pa.int64()).cast(_TIMESTAMP_TYPE)
+    by_file = by_file | {
+        COMMIT_VERSION: pa.array([file.version for file in files], pa.int64()),
+        COMMIT_TIMESTAMP: commit_times,
+    }
+    return _rows_of_files(spark, plan, files, table, by_file, disables_float_pushdown=disables_float_pushdown)
+
+
+def _rows_of_files(
+    spark: SparkSession,
+    plan: ChangePlan,
+    files: Sequence[ChangedFile],
+    table: TableSchema,
+    by_file: dict[str, pa.Array],
+    *,
+    disables_float_pushdown: bool,
+) -> DataFrame:
+    """Return the rows of the files: the columns of `table`, and of `by_file`.
 
     `by_file` has a value for each file, by the name of the added column.
     """
@@ -152,11 +175,6 @@ def _rows(
         }
     )
     selections = ((number, _selection(store, file)) for number, file in enumerate(files))
-    commit_times = pa.array([file.timestamp_ms * 1000 for file in files], pa.int64()).cast(_TIMESTAMP_TYPE)
-    by_file = by_file | {
-        COMMIT_VERSION: pa.array([file.version for file in files], pa.int64()),
-        COMMIT_TIMESTAMP: commit_times,
-    }
     selected_rows = {number: selection for number, selection in selections if selection is not None}
     return scan_rows(
         spark,

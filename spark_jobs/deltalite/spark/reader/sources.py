@@ -18,6 +18,7 @@ from deltalite.requests import Source
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import quoted
 from deltalite.spark.reader.changes import changes
+from deltalite.spark.reader.incremental import SourceLoad, load_rows
 from deltalite.spark.reader.read import snapshot_at
 from deltalite.spark.reader.row_ids import scan_with_named_row_ids
 from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line, is_missing_path
@@ -42,9 +43,12 @@ def query_rows(
     sources: Mapping[str, Source],
     query: str | None,
     query_params: Mapping[str, object] | None = None,
+    *,
+    loads: Mapping[str, SourceLoad] | None = None,
 ) -> Iterator[QueryRows]:
     """Yield the rows of `query` over the sources. Without a query, yield the rows of the only source.
 
+    `loads` has the rows of each incremental source, by its name.
     `query_params` are bound to the markers `:name` as values. They never become part of the query's text.
 
     Raises:
@@ -52,14 +56,21 @@ def query_rows(
         SourceError: a source cannot be read.
         InvalidRequestError: the query, a schema or a name is wrong.
     """
+    loads = loads or {}
     snapshots = {name: delta_snapshot(spark, source) for name, source in sources.items() if _is_table(source)}
-    frames = {
-        name: _table_rows(spark, source, snapshots[name]) if name in snapshots else _read_source(spark, name, source)
-        for name, source in sources.items()
-    }
+
+    def rows_of(name: str, source: Source) -> DataFrame:
+        if source.incremental is not None:
+            return load_rows(spark, loads[name])
+        if name in snapshots:
+            return _table_rows(spark, source, snapshots[name])
+        return _read_source(spark, name, source)
+
+    frames = {name: rows_of(name, source) for name, source in sources.items()}
     last_versions = {name: source.changes_to_version for name, source in sources.items()}
     versions = {name: version for name, version in last_versions.items() if version is not None}
     versions |= {name: snapshot.version for name, snapshot in snapshots.items()}
+    versions |= {name: load.snapshot.version for name, load in loads.items()}
     if query is None:
         yield QueryRows(frame=next(iter(frames.values())), source_versions=versions)
         return
@@ -83,8 +94,9 @@ def delta_version(source: Source) -> VersionedPath:
 
 
 def _is_table(source: Source) -> bool:
-    """Whether the source is a Delta table and not its change feed."""
-    return source.format.lower() == "delta" and source.changes_from_version is None
+    """Whether the source is a Delta table at one version, and neither its change feed nor incremental."""
+    is_range = source.changes_from_version is not None or source.incremental is not None
+    return source.format.lower() == "delta" and not is_range
 
 
 def _table_rows(spark: SparkSession, source: Source, snapshot: Snapshot) -> DataFrame:

@@ -1,0 +1,180 @@
+"""The loads of one attempt: for each incremental source the versions to read, the offset to commit, and the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from deltalite.change_feed import ChangePlan, plan_changes
+from deltalite.change_feed.appends import plan_appends, sizes_of_changes
+from deltalite.commands.common.committing import now_ms, operation_result
+from deltalite.commands.flows.ranges import SourceState, check_keeps_offsets, choose_range, last_version_within
+from deltalite.errors import ChangeFeedUnavailableError, InvalidRequestError, SourceError
+from deltalite.log.listing import list_log
+from deltalite.protocol.actions import SetTransaction
+from deltalite.protocol.features import is_in_force
+from deltalite.requests import CommitRequest, OnChange, Source
+from deltalite.results import FlowRange, OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.hadoop.opening import source_store
+from deltalite.spark.reader.changes import check_names_no_version
+from deltalite.spark.reader.incremental import SourceLoad
+from deltalite.storage.locations import is_same_table
+from deltalite.txn.flows import (
+    FLOWS,
+    FlowId,
+    flow_name,
+    flows_parameter,
+    nothing_new,
+    offset_transaction,
+    prefix_of_flow,
+)
+from deltalite.txn.proposal import ReadSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loads:
+    """The loads of an attempt, by the names of the views; empty without an incremental source.
+
+    - `ranges`: the versions of each load.
+    - `rows`: the rows of each load, for the reader.
+    """
+
+    ranges: Mapping[str, FlowRange] = field(default_factory=dict)
+    rows: Mapping[str, SourceLoad] = field(default_factory=dict)
+
+    @property
+    def has_nothing_new(self) -> bool:
+        """Whether there are incremental sources, and none of them has a new version."""
+        return bool(self.ranges) and all(flow_range.is_empty for flow_range in self.ranges.values())
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The operation parameters of the commit."""
+        return {FLOWS: flows_parameter(self.ranges)} if self.ranges else {}
+
+    def offsets(self) -> tuple[SetTransaction, ...]:
+        """Return the transactions with the new offsets."""
+        return tuple(
+            offset_transaction(
+                FlowId(name=loaded.flow, source_table_id=loaded.source_table_id), loaded.to_version, now_ms=now_ms()
+            )
+            for loaded in self.ranges.values()
+            if not loaded.is_empty
+        )
+
+    def added_to(self, reads: ReadSet) -> ReadSet:
+        """Return the read set with the offsets of the flows."""
+        return replace(reads, app_id_prefixes=tuple(prefix_of_flow(loaded.flow) for loaded in self.ranges.values()))
+
+
+def plan_loads(spark: SparkSession, request: CommitRequest, base: Snapshot | None) -> Loads:
+    """Choose and plan the versions that the attempt on `base` loads. Reads the logs of the sources, and no data file.
+
+    Raises:
+        SourceGapError: a source lost versions that are not loaded.
+        SourceRowsChangedError: a commit changes rows, and the source reads appended rows only.
+        InvalidRequestError: the target forgets transactions, or is a source too; or two sources have the same flow.
+        ChangeFeedUnavailableError: a source does not record its changes.
+        TableError: the log of a source cannot be read.
+    """
+    all_sources: Mapping[str, Source] = getattr(request, "sources", {})
+    sources = {name: source for name, source in all_sources.items() if source.incremental is not None}
+    if not sources:
+        return Loads()
+    if base is not None:
+        check_keeps_offsets(base.configuration, table=request.table)
+    flows = {name: flow_name(source) for name, source in sources.items()}
+    if len(set(flows.values())) < len(flows):
+        raise InvalidRequestError(
+            f"Two incremental sources of {request.table} have the same flow.",
+            remedy="Give `incremental` a different name in each of them.",
+        )
+    ranges: dict[str, FlowRange] = {}
+    rows: dict[str, SourceLoad] = {}
+    for name, source in sources.items():
+        address = source.path or ""
+        check_names_no_version(address)
+        if is_same_table(address, request.table):
+            raise InvalidRequestError(
+                f"The incremental source '{name}' is the table {request.table} itself, so it would never end.",
+                remedy="Read another table, or leave `incremental` out.",
+            )
+        transactions = {} if base is None else base.transactions
+        ranges[name], rows[name] = plan_load(source_store(spark, address), source, flows[name], transactions)
+    return Loads(ranges=ranges, rows=rows)
+
+
+def plan_load(
+    store: LogStore, source: Source, flow: str, transactions: Mapping[str, SetTransaction]
+) -> tuple[FlowRange, SourceLoad]:
+    """Choose and plan the versions to load from one source. `transactions` are those of the target.
+
+    Raises: as `plan_loads`.
+    """
+    snapshot = Snapshot.load(store)
+    commits = list_log(store, 0).commits
+    state = SourceState(
+        address=store.root, table_id=snapshot.metadata.id, newest_version=snapshot.version, commits=commits
+    )
+    chosen = choose_range(flow, source, state, transactions)
+    if chosen.after_version is None or chosen.is_empty:
+        if source.reads_changes:
+            _check_feed(snapshot)
+        return chosen, SourceLoad(snapshot=snapshot, is_empty=chosen.is_empty, has_change_columns=source.reads_changes)
+    first_version = chosen.after_version + 1
+    if source.max_bytes is not None:
+        versions = range(first_version, chosen.to_version + 1)
+        sizes = sizes_of_changes(store, versions, commits, reads_feed=source.reads_changes)
+        chosen = replace(chosen, to_version=last_version_within(first_version, sizes, source.max_bytes))
+    plan = _plan(store, source, first_version, chosen.to_version)
+    if plan.snapshot.metadata.id != chosen.source_table_id:
+        raise SourceError(f"{store.root} was recreated while its log was read.", remedy="Run the task again.")
+    return chosen, SourceLoad(snapshot=plan.snapshot, plan=plan, has_change_columns=source.reads_changes)
+
+
+def _plan(store: LogStore, source: Source, first_version: int, last_version: int) -> ChangePlan:
+    """Plan the rows of a range. An error about its schema or feed names what helps an incremental source."""
+    try:
+        if source.reads_changes:
+            return plan_changes(store, first_version, last_version)
+        skips_changes = source.on_change is OnChange.SKIP
+        commits = list_log(store, first_version).commits
+        return plan_appends(store, first_version, last_version, commits, skips_changes=skips_changes)
+    except ChangeFeedUnavailableError as error:
+        raise ChangeFeedUnavailableError(
+            f"Could not load the versions {first_version} to {last_version} incrementally: {error.problem}",
+            remedy="If the schema changed, load fewer versions in a run with max_versions. If the changes were not "
+            "recorded, load the snapshot again with reset_flows of DeltaTableOperator.",
+        ) from error
+
+
+def _check_feed(snapshot: Snapshot) -> None:
+    """Check that the source records its changes, so that the next run can load them."""
+    if not is_in_force("changeDataFeed", snapshot.protocol, snapshot.metadata):
+        raise ChangeFeedUnavailableError(
+            f"read='changes' needs the change data feed, which is off in {snapshot.store.root}.",
+            remedy="Set delta.enableChangeDataFeed in the source, or set read='appends'.",
+        )
+
+
+def result_without_news(
+    request: CommitRequest, store: LogStore, base: Snapshot, loads: Loads, operation: str
+) -> OperationResult:
+    """Return the result of an attempt that commits nothing, because no source has a new version."""
+    result = operation_result(
+        request,
+        store,
+        operation,
+        version=base.version,
+        read_version=base.version,
+        committed=False,
+        source_versions={name: loaded.to_version for name, loaded in loads.ranges.items()},
+    )
+    return replace(result, skipped=True, flows=dict(loads.ranges), skip_reason=nothing_new(loads.ranges))

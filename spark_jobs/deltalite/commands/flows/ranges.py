@@ -1,0 +1,122 @@
+"""The versions that a run loads from an incremental source, decided without I/O.
+
+The offset comes from the target snapshot on which the commit is based, and the commit conflicts with every other commit
+that sets an offset of this flow. So no version is loaded twice or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+
+from deltalite.errors import InvalidRequestError, SourceGapError
+from deltalite.protocol import properties as props
+from deltalite.protocol.actions import SetTransaction
+from deltalite.requests import OnGap, Source
+from deltalite.results import FlowRange
+from deltalite.txn.flows import NOTHING_LOADED, flow_offsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceState:
+    """The source table now: its id, its newest version, and the versions whose commits its log holds."""
+
+    address: str
+    table_id: str
+    newest_version: int
+    commits: Container[int]
+
+    def earliest_available(self) -> int:
+        """Return the first version from which on the log holds all commits; one above the newest version if none."""
+        version = self.newest_version + 1
+        while version > 0 and version - 1 in self.commits:
+            version -= 1
+        return version
+
+
+def choose_range(
+    flow: str, source: Source, state: SourceState, transactions: Mapping[str, SetTransaction]
+) -> FlowRange:
+    """Return the versions that the target does not have yet. `max_versions` limits them, `max_bytes` does not.
+
+    1. The flow has loaded nothing: the snapshot of the newest version.
+    2. The flow has loaded another table at this address: a gap.
+    3. The newest version is below the offset: a gap.
+    4. The newest version is the offset: an empty range.
+    5. The log no longer holds the commit after the offset: a gap.
+    6. Otherwise: the versions after the offset.
+
+    Raises:
+        SourceGapError: there is a gap, and `on_gap` is not 'reload'. With 'reload', the snapshot is loaded again.
+    """
+    offsets = {
+        flow_id.source_table_id: txn.version
+        for flow_id, txn in flow_offsets(transactions).items()
+        if flow_id.name == flow and txn.version != NOTHING_LOADED
+    }
+    snapshot = FlowRange(flow=flow, source_table_id=state.table_id, after_version=None, to_version=state.newest_version)
+    if not offsets:
+        return snapshot
+    offset = offsets.get(state.table_id)
+    gap = _gap(offset, state)
+    if gap is not None or offset is None:
+        if source.on_gap is OnGap.RELOAD:
+            return snapshot
+        raise _gap_error(flow, state, offset, gap or "", loaded_version=max(offsets.values()))
+    to_version = state.newest_version
+    if source.max_versions is not None:
+        to_version = min(to_version, offset + source.max_versions)
+    return FlowRange(flow=flow, source_table_id=state.table_id, after_version=offset, to_version=to_version)
+
+
+def _gap(offset: int | None, state: SourceState) -> str | None:
+    """Return the reason why the versions after the offset cannot be loaded, None if they can."""
+    if offset is None:
+        return "the source was recreated: its table id is another one now"
+    if state.newest_version < offset:
+        return f"the newest version of the source is {state.newest_version}"
+    if state.newest_version > offset and offset + 1 < state.earliest_available():
+        return f"the source's log no longer holds version {offset + 1}"
+    return None
+
+
+def _gap_error(
+    flow: str, state: SourceState, offset: int | None, reason: str, *, loaded_version: int
+) -> SourceGapError:
+    remedy = "To load the complete snapshot of the source again, set on_gap='reload' in the source."
+    if offset is not None:
+        remedy += " To accept the gap and continue at another version, use reset_flows of DeltaTableOperator."
+        loaded_version = offset
+    return SourceGapError(
+        f"The flow '{flow}' has loaded {state.address} up to version {loaded_version}, and cannot continue: {reason}. "
+        f"The earliest available version is {min(state.earliest_available(), state.newest_version)}.",
+        remedy=remedy,
+    )
+
+
+def last_version_within(first_version: int, sizes: Iterable[int], max_bytes: int) -> int:
+    """Return the last version whose changed files, with those of the versions before it, have at most `max_bytes`.
+
+    At least the first version is loaded. `sizes` has the bytes of each version.
+    """
+    total_bytes, last_version = 0, first_version
+    for version, size_bytes in enumerate(sizes, first_version):
+        total_bytes += size_bytes
+        if total_bytes > max_bytes:
+            break
+        last_version = version
+    return last_version
+
+
+def check_keeps_offsets(configuration: Mapping[str, str], *, table: str) -> None:
+    """Check that the target never forgets its transactions.
+
+    Raises:
+        InvalidRequestError: the table has `delta.setTransactionRetentionDuration`.
+    """
+    if props.SET_TRANSACTION_RETENTION_MS.of(configuration) is not None:
+        raise InvalidRequestError(
+            f"Could not load an incremental source into {table}: the table has "
+            f"{props.SET_TRANSACTION_RETENTION_MS.key}, so it would forget the offset, and load rows twice.",
+            remedy="Remove the property with unset_properties of DeltaTableOperator.",
+        )

@@ -1,0 +1,42 @@
+"""An incremental append is killed at file changes and run again: it loads each version of its source once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.crash_site import CHANGES, MOVES
+from tests.faults.killing import kill_at_steps
+from tests.support.flows import append_new, offsets
+from tests.support.tables import rows, values, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+RUN = "airflow/dag/task/-1/manual"
+
+
+@pytest.mark.parametrize(
+    "is_first", [False, pytest.param(True, marks=pytest.mark.campaign)], ids=["new versions", "the snapshot"]
+)
+def test_an_incremental_append_survives_kills_at_file_changes(spark_site, spark, tmp_path, is_first):
+    source, template = tmp_path / "source", None if is_first else tmp_path / "template"
+    write_rows(spark, source, values("id", "1", "2"))
+    if template is not None:
+        append_new(spark, template, source, properties={"delta.checkpointInterval": "1"})
+    for number in (3, 4):
+        write_rows(spark, source, values("id", str(number)))
+    steps = kill_at_steps(
+        spark_site,
+        tmp_path,
+        template,
+        "append_new",
+        rows_before=None if is_first else rows(template),
+        rows_after=rows(source),
+        kinds=CHANGES if spark_site.is_campaign else MOVES,
+        source=str(source),
+        run=RUN,
+    )
+    assert sum(step.startswith("os.link") and step.endswith(".json") for step in steps) == 1
+    table = tmp_path / "not killed"
+    assert offsets(table) == {"flow": 2}
+    assert append_new(spark, table, source, run="the next run").skip_reason
+    assert rows(table) == rows(source)

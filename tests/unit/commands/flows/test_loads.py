@@ -1,0 +1,149 @@
+"""A load reads the log of its source, and plans the files of the versions that the target does not have yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.commands.flows.loads import Loads, plan_load
+from deltalite.commands.restore import restore
+from deltalite.commands.table import define_table
+from deltalite.errors import ChangeFeedUnavailableError, InvalidRequestError, SourceGapError, SourceRowsChangedError
+from deltalite.protocol.actions import Protocol
+from deltalite.requests import RestoreRequest, RunIdentity, Source, TableRequest
+from deltalite.storage.local import LocalLogStore
+from deltalite.txn.flows import FlowId, flow_offsets
+from deltalite.txn.proposal import ReadSet
+from deltalite.upkeep.checkpoint import write_checkpoint
+from tests.unit.builders import (
+    NOON_MS,
+    add,
+    append_files,
+    commit_actions,
+    create,
+    load,
+    metadata,
+    new_store,
+    remove,
+    txn,
+)
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+WITH_FEED = Protocol(min_reader_version=1, min_writer_version=4)
+FLOW = FlowId(name="f", source_table_id="t")
+
+
+def planned(store, offset=None, **options):
+    """The bounds of the load, and the paths of its files; None instead of paths for a snapshot."""
+    source = Source(format="delta", path="/s", incremental="f", **options)
+    transactions = {} if offset is None else {FLOW.app_id: txn(FLOW.app_id, offset)}
+    loaded, rows = plan_load(store, source, "f", transactions)
+    paths = None if rows.plan is None else [file.path for file in rows.plan.files]
+    assert rows.is_empty is loaded.is_empty and rows.has_change_columns is (options.get("read") == "changes")
+    assert rows.snapshot.version == loaded.to_version
+    return loaded.after_version, loaded.to_version, paths
+
+
+@pytest.fixture
+def source():
+    """A source with the files `f0` to `f3` in the versions 0 to 3."""
+    return append_files(create(new_store(), add("f0")), 3)
+
+
+def test_the_first_load_is_the_snapshot_and_later_loads_are_the_files_of_new_versions(source):
+    assert planned(source) == (None, 3, None)
+    assert planned(source, 1) == (1, 3, ["f2", "f3"])
+    assert planned(source, 3) == (3, 3, None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "last"),
+    [({"max_versions": 2}, 2), ({"max_bytes": 20}, 2), ({"max_bytes": 29}, 2), ({"max_bytes": 1}, 1),
+     ({"max_versions": 2, "max_bytes": 1}, 1), ({"max_versions": 1, "max_bytes": 99}, 1)],
+)  # fmt: skip
+def test_both_limits_end_a_load(source, limits, last):
+    assert planned(source, 0, **limits) == (0, last, [f"f{version}" for version in range(1, last + 1)])
+
+
+def test_the_snapshot_is_not_limited(source):
+    assert planned(source, max_versions=1, max_bytes=1) == (None, 3, None)
+
+
+def test_changes_come_from_the_feed():
+    store = create(new_store(), add("f0"))
+    commit_actions(store, WITH_FEED, metadata(FEED))
+    append_files(store, 1)
+    commit_actions(store, remove("f0", partition_values={}, size_bytes=10))
+    assert planned(store, 1, read="changes") == (1, 3, ["f2", "f0"])
+    with pytest.raises(SourceRowsChangedError, match="Version 3"):
+        planned(store, 1)
+    assert planned(store, 1, on_change="skip") == (1, 3, ["f2"])
+
+
+def test_changes_need_the_feed(source):
+    with pytest.raises(ChangeFeedUnavailableError, match="the change data feed, which is off"):
+        planned(source, read="changes")
+    commit_actions(source, WITH_FEED, metadata(FEED))
+    assert planned(source, read="changes") == (None, 4, None)
+    with pytest.raises(ChangeFeedUnavailableError, match=r"versions 3 to 4 incrementally.*max_versions.*reset_flows"):
+        planned(source, 2, read="changes")
+
+
+def test_log_cleanup_above_the_offset_is_a_gap(source):
+    write_checkpoint(load(source), now_ms=NOON_MS)
+    for name in [name for name in source.files if name.endswith((f"{0:020}.json", f"{1:020}.json", f"{2:020}.json"))]:
+        source.files.pop(name)
+    assert planned(source, 2) == (2, 3, ["f3"])
+    with pytest.raises(SourceGapError, match="earliest available version is 3"):
+        planned(source, 1)
+    assert planned(source, 1, on_gap="reload") == (None, 3, None)
+
+
+def test_only_loads_with_new_versions_move_their_offsets(source):
+    sources = Source(format="delta", path="/s", incremental="f"), Source(format="delta", path="/s", incremental="g")
+    loads = [
+        plan_load(source, sources[0], "f", {FLOW.app_id: txn(FLOW.app_id, 3)}),
+        plan_load(source, sources[1], "g", {}),
+    ]
+    both = Loads(ranges={"a": loads[0][0], "b": loads[1][0]}, rows={"a": loads[0][1], "b": loads[1][1]})
+    assert [(each.app_id, each.version) for each in both.offsets()] == [("deltalite-flow/g/t", 3)]
+    assert both.added_to(ReadSet()).app_id_prefixes == ("deltalite-flow/f/", "deltalite-flow/g/")
+    assert not both.has_nothing_new and Loads(ranges={"a": loads[0][0]}).has_nothing_new
+    assert not Loads().has_nothing_new and not Loads().parameters and not Loads().offsets()
+
+
+def offset_of(table):
+    return flow_offsets(load(LocalLogStore(str(table))).transactions)[FLOW].version
+
+
+@pytest.fixture
+def target(tmp_path):
+    """A table whose versions 1 and 2 set the offset of a flow to 3 and 7. The flow is unknown in version 0."""
+    table = tmp_path / "target"
+    store = create(LocalLogStore(str(table)))
+    for version in (3, 7):
+        commit_actions(store, txn(FLOW.app_id, version))
+    return table
+
+
+def test_a_restore_puts_the_offset_back(target):
+    for version, expected in ((1, 3), (2, 7), (0, -1)):
+        result = restore(None, RestoreRequest(table=str(target), version=version))
+        assert (result.committed, offset_of(target)) == (True, expected)
+    assert not restore(None, RestoreRequest(table=str(target), version=0)).committed
+
+
+def test_a_reset_sets_the_offset_in_a_commit(target):
+    reset = TableRequest(table=str(target), reset_flows={"f": 5}, identity=RunIdentity(app_id="reset"))
+    result = define_table(None, reset)
+    assert (result.operation, result.version, result.committed, offset_of(target)) == ("ALTER TABLE", 3, True, 5)
+    info = load(LocalLogStore(str(target))).commit_info
+    assert info["operationParameters"] == {"resetFlows": '{"f": 5}'}
+    assert define_table(None, reset).skipped
+    define_table(None, TableRequest(table=str(target), reset_flows={"f": None}))
+    assert offset_of(target) == -1
+    assert not define_table(None, TableRequest(table=str(target), reset_flows={"f": None})).committed
+
+
+def test_a_reset_of_an_unknown_flow_is_refused(target):
+    with pytest.raises(InvalidRequestError, match=r"has no offset of it\. Its flows: 'f'"):
+        define_table(None, TableRequest(table=str(target), reset_flows={"g": 1}))
