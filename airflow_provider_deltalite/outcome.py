@@ -120,8 +120,10 @@ def _find_if_readable(
 def _as_not_skipped(result: OperationResult) -> OperationResult:
     """Return the result of this task attempt: `skipped` is False, and `committed` is True if there is an app id.
 
-    The DAG run had no commit before this attempt.
+    The DAG run had no commit before this attempt. A result with a reason to skip is of this attempt and unchanged.
     """
+    if result.skip_reason:
+        return result
     return replace(result, committed=result.app_id is not None, skipped=False)
 
 

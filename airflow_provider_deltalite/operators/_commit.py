@@ -94,15 +94,21 @@ class DeltaCommitOperator(DeltaSubmitOperator):
         return replace(commit_request, identity=identity)
 
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:
-        """Return the commit of this DAG run; None if the DAG run has not committed."""
-        from deltalite import watch  # loads pyarrow, which DAG parsing must not load
+        """Return the commit of this DAG run, or the result if its incremental sources have nothing new; else None."""
+        from airflow_provider_deltalite.incremental import find_finished_run
 
-        identity = cast("RunIdentity", cast("CommitRequest", request).identity)
-        return watch.find_run(store, identity)
+        return find_finished_run(self, store, cast("CommitRequest", request))
+
+    def find_result_after_job(self, store: LogStore, request: Request, *, failed: bool) -> OperationResult | None:
+        """Return the commit of this DAG run. If a job that succeeded made none, its sources may have nothing new."""
+        result = self.find_finished_run(store, request)
+        return None if failed and result is not None and result.skip_reason else result
 
     def log_result(self, result: OperationResult) -> None:
         """Log the commit, with a warning if an earlier task attempt made it."""
-        if result.skipped:
+        if result.skip_reason:
+            self.log.warning("SKIPPED: %s", result.skip_reason)
+        elif result.skipped:
             self.log.warning(
                 "SKIPPED: this task has committed version %s of %s before (transaction %s), so it wrote nothing now. "
                 "To write again, set on_rerun='write' and clear the task.",

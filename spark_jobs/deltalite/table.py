@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
@@ -36,11 +37,28 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import VersionedPath, resolve_version
+from deltalite.txn.flows import NOTHING_LOADED, flow_offsets
 
 Filter = Sequence[tuple[str, str, Any]] | Sequence[Sequence[tuple[str, str, Any]]]
 
 # Larger files are read in parallel, in parts of about this size.
 _PART_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """An incremental source that a table has loaded.
+
+    - `name`: the name of the flow; by default the address of its source.
+    - `source_table_id`: the id of the source table.
+    - `version`: the last loaded version of the source; None if the flow was reset, or the table was restored.
+    - `last_updated_ms`: the time of the commit in milliseconds UTC; None if the commit has none.
+    """
+
+    name: str
+    source_table_id: str
+    version: int | None
+    last_updated_ms: int | None
 
 
 class DeltaTable:
@@ -134,6 +152,19 @@ class DeltaTable:
         in_commit = in_commit_times(self.protocol, self.metadata)
         entries = read_history(self._snapshot.store, up_to_version=self.version, in_commit=in_commit)
         return list(islice(entries, limit))
+
+    def flows(self) -> list[Flow]:
+        """Return the incremental sources that the table has loaded up to this version, by name."""
+        flows = (
+            Flow(
+                name=flow_id.name,
+                source_table_id=flow_id.source_table_id,
+                version=None if txn.version == NOTHING_LOADED else txn.version,
+                last_updated_ms=txn.last_updated_ms,
+            )
+            for flow_id, txn in flow_offsets(self._snapshot.transactions).items()
+        )
+        return sorted(flows, key=lambda flow: (flow.name, flow.source_table_id))
 
     def detail(self) -> dict[str, Any]:
         """Return the values of `DESCRIBE DETAIL` under Spark's names; times are datetimes in UTC, sizes are bytes."""

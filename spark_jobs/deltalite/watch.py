@@ -30,10 +30,12 @@ from deltalite.log.state import LogState
 from deltalite.log.table_id import read_bounded_metadata, read_table_id
 from deltalite.protocol.schema import StructField, StructType
 from deltalite.protocol.touched_partitions import partition_names, partition_values_of_name
-from deltalite.results import OperationResult, checkpoint_result
+from deltalite.requests import CommitRequest, Source
+from deltalite.results import FlowRange, OperationResult, checkpoint_result
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.txn.find_run import find_run
+from deltalite.txn.flows import FlowId, flow_name, nothing_new
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ __all__ = [
     "partition_values_of_name",
     "poll",
     "position_at",
+    "result_without_news",
     "summarize",
     "table_id",
     "touched_partitions",
@@ -125,6 +128,50 @@ def find_checkpoint(store: LogStore, *, from_version: int) -> OperationResult | 
     if checkpoint is None or checkpoint.version < from_version:
         return None
     return checkpoint_result(store.root, checkpoint.version, existed=False, metrics={})
+
+
+def result_without_news(
+    store: LogStore, request: CommitRequest, source_stores: Mapping[str, LogStore]
+) -> OperationResult | None:
+    """Return the result of a request if none of its incremental sources has a new version; None otherwise.
+
+    `source_stores` has the store of each incremental source, by its name. The result is None too if there is no table,
+    or if a source was recreated or lost versions.
+
+    Raises: as `Snapshot.load`.
+    """
+    try:
+        base = Snapshot.load(store)
+    except TableNotFoundError:
+        return None
+    sources: Mapping[str, Source] = getattr(request, "sources", {})
+    ranges: dict[str, FlowRange] = {}
+    for name, source_store in source_stores.items():
+        source = Snapshot.load(source_store)
+        flow_id = FlowId(name=flow_name(sources[name]), source_table_id=source.metadata.id)
+        offset = base.transactions.get(flow_id.app_id)
+        if offset is None or offset.version != source.version:
+            return None
+        ranges[name] = FlowRange(
+            flow=flow_id.name,
+            source_table_id=flow_id.source_table_id,
+            after_version=source.version,
+            to_version=source.version,
+        )
+    return OperationResult(
+        table=store.root,
+        operation=request.kind.upper(),
+        version=base.version,
+        read_version=base.version,
+        committed=False,
+        skipped=True,
+        app_id=None if request.identity is None else request.identity.app_id,
+        txn_version=None if request.identity is None else request.identity.txn_version,
+        timestamp=None,
+        source_versions={name: loaded.to_version for name, loaded in ranges.items()},
+        flows=ranges,
+        skip_reason=nothing_new(ranges),
+    )
 
 
 def version_at(store: LogStore, timestamp_ms: int) -> int:

@@ -7,11 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from deltalite import watch
 from deltalite.conditions import CommitCondition, LogPosition
 from deltalite.errors import CorruptLogError, InvalidRequestError
 from deltalite.log import bounded_actions, following
 from deltalite.protocol.actions import AddCDCFile, to_json
 from deltalite.protocol.file_names import LAST_CHECKPOINT, commit_name
+from deltalite.requests import RunIdentity, Source, WriteRequest
+from deltalite.results import OperationResult, parse_marker, result_marker
+from deltalite.txn.flows import FlowId
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.watch import PollResult, follow, latest_version, poll, position_at, summarize, table_id, version_at
 from tests.unit.builders import (
@@ -19,6 +23,7 @@ from tests.unit.builders import (
     RequestLog,
     add,
     append_files,
+    commit_actions,
     commit_info,
     create,
     load,
@@ -305,3 +310,36 @@ def test_a_poll_waits_for_the_content_of_an_empty_commit_unless_a_later_commit_f
     assert [step.position.version for step in follow(store, position)] == [2, 3]
     store.write(commit_name(2), store.read(commit_name(1)))
     assert poll(store, position, CommitCondition()).match.version == 2
+
+
+def flow_request(**sources):
+    """A write request with one incremental source for each name of a flow."""
+    named = {name: Source(format="delta", path=f"/{name}", incremental=flow) for name, flow in sources.items()}
+    return WriteRequest(table="/t", sources=named, query="SELECT 1", identity=RunIdentity(app_id="run"))
+
+
+def test_a_request_has_nothing_new_if_every_source_is_at_its_offset():
+    old, new = append_files(create(new_store(), id="old"), 2), append_files(create(new_store(), id="new"), 2)
+    store = create(new_store())
+    commit_actions(store, txn(FlowId(name="f", source_table_id="old").app_id, 2))
+    commit_actions(store, txn(FlowId(name="g", source_table_id="new").app_id, 1))
+    request = flow_request(a="f", b="g")
+    assert watch.result_without_news(store, request, {"a": old, "b": new}) is None
+    commit_actions(store, txn(FlowId(name="g", source_table_id="new").app_id, 2))
+    result = watch.result_without_news(store, request, {"a": old, "b": new})
+    assert (result.skipped, result.committed, result.version, result.app_id) == (True, False, 3, "run")
+    assert result.source_versions == {"a": 2, "b": 2} and {each.flow for each in result.flows.values()} == {"f", "g"}
+    assert "the flow 'f' has loaded version 2, 'g' has loaded version 2" in result.skip_reason
+    assert OperationResult.from_dict(result.as_dict()) == result
+    assert parse_marker(result_marker(result)) == result
+
+
+@pytest.mark.parametrize(
+    ("flow", "source_table_id", "version"), [("f", "another id", 2), ("f", "s", 3), ("f", "s", -1), ("g", "s", 2)]
+)
+def test_a_source_with_another_offset_may_have_something_new(flow, source_table_id, version):
+    source = append_files(create(new_store(), id="s"), 2)
+    store = create(new_store())
+    commit_actions(store, txn(FlowId(name=flow, source_table_id=source_table_id).app_id, version))
+    assert watch.result_without_news(store, flow_request(a="f"), {"a": source}) is None
+    assert watch.result_without_news(new_store(), flow_request(a="f"), {"a": source}) is None

@@ -5,7 +5,9 @@ and the engine.
 
 JSON has one object per commit: the provenance that the writer recorded, with `version`, `timestamp` (the time that time
 travel uses) and `run`. `run` contains `dagId`, `taskId`, `runId`, `mapIndex` (-1 if the task is not mapped) and
-`tryNumber` of the task; it is null for a commit of another writer.
+`tryNumber` of the task; it is null for a commit of another writer. A commit that loaded incremental sources has
+`flows`: one object per source with `view`, `flow`, `sourceTableId`, `afterVersion` (exclusive; null for the complete
+snapshot) and `toVersion` (inclusive).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_
 from deltalite.cli.output import Column, Output
 from deltalite.cli.values import json_text
 from deltalite.log.writers import task_run, writer_text
+from deltalite.txn.flows import FLOWS, flow_ranges_of
 
 _DEFAULT_LIMIT = 20
 _COLUMNS = (
@@ -37,7 +40,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: Arguments, out: Output) -> int:
     entries = open_table(args).history(limit_of(args))
     if out.as_json:
-        out.records({**entry, "run": _task_run_of(entry)} for entry in entries)
+        out.records({**entry, "run": _task_run_of(entry), **_flows_of(entry)} for entry in entries)
     else:
         out.table(_COLUMNS, map(_row, entries))
     return 0
@@ -49,7 +52,7 @@ def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:
         entry["version"],
         time,
         entry.get("operation") or "",
-        _format_values(entry.get("operationParameters")),
+        _format_parameters(entry.get("operationParameters")),
         _format_values(entry.get("operationMetrics")),
         writer_text(entry),
     )
@@ -58,6 +61,29 @@ def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 def _task_run_of(entry: Mapping[str, Any]) -> dict[str, Any] | None:
     run = task_run(entry)
     return None if run is None else run.as_dict()
+
+
+def _flows_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `flows` as JSON values, or nothing if the commit loaded no incremental source."""
+    flows = [
+        {
+            "view": view,
+            "flow": loaded.flow,
+            "sourceTableId": loaded.source_table_id,
+            "afterVersion": loaded.after_version,
+            "toVersion": loaded.to_version,
+        }
+        for view, loaded in flow_ranges_of(entry.get("operationParameters")).items()
+    ]
+    return {"flows": flows} if flows else {}
+
+
+def _format_parameters(values: Any) -> str:
+    """Format the parameters. The versions of incremental sources come first and as a text."""
+    flows = flow_ranges_of(values).values()
+    texts = [f"flow '{loaded.flow}' (source table {loaded.source_table_id}): {loaded}" for loaded in flows]
+    others = {key: value for key, value in values.items() if key != FLOWS} if flows else values
+    return " ".join(filter(None, [*texts, _format_values(others)]))
 
 
 def _format_values(values: Any) -> str:

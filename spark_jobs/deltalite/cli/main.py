@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from deltalite.cli import changes, detail, diff, doctor, files, head, history, schema, vacuum, verify
+from deltalite.cli import changes, detail, diff, doctor, files, flows, head, history, schema, vacuum, verify
 from deltalite.cli.command import Command, add_table_arguments
 from deltalite.cli.exit_codes import BROKEN_PIPE, EXIT_CODES, INTERRUPTED, UNEXPECTED
 from deltalite.cli.output import Output
@@ -31,6 +31,7 @@ COMMANDS: tuple[Command, ...] = (
     head.COMMAND,
     changes.COMMAND,
     diff.COMMAND,
+    flows.COMMAND,
     vacuum.COMMAND,
     verify.COMMAND,
     doctor.COMMAND,

@@ -21,9 +21,11 @@ from deltalite.errors import (
     UnsupportedStorageError,
     VersionNotFoundError,
 )
-from deltalite.protocol.actions import Protocol
+from deltalite.protocol.actions import Protocol, SetTransaction
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
+from deltalite.results import FlowRange
 from deltalite.storage.local import LocalLogStore
+from deltalite.txn.flows import FlowId, flows_parameter
 from tests.support.valid_table import create_valid_table, path_of
 from tests.unit.builders import PROTOCOL, add, commit_actions, create, metadata, struct
 
@@ -391,3 +393,38 @@ def test_history_shows_the_times_that_time_travel_uses(valid_table, run_json):
     times_by_version = {e["version"]: e["timestamp"] for e in run_json("history", valid_table.root)}
     [detail] = run_json("detail", valid_table.root, "--timestamp", times_by_version[2])
     assert detail["version"] == 2
+
+
+def flow_table(root):
+    """A table with two flows, one of them reset. The last commit has loaded versions 4 and 5 of a source."""
+    orders, old = FlowId(name="orders", source_table_id="id-1"), FlowId(name="s3://lake/old", source_table_id="id-2")
+    store = create(LocalLogStore(str(root)), add("f0"))
+    commit_actions(store, SetTransaction(app_id=old.app_id, version=-1, last_updated_ms=None))
+    loaded = {"source": FlowRange(flow="orders", source_table_id="id-1", after_version=3, to_version=5)}
+    txn = SetTransaction(app_id=orders.app_id, version=5, last_updated_ms=1_772_366_400_000)
+    commit_actions(store, add("f1"), txn, parameters={"mode": "Append", "flows": flows_parameter(loaded)})
+    return root
+
+
+def test_flows_shows_offsets_and_the_operator_that_resets_them(tmp_path, run_text, run_json):
+    table = flow_table(tmp_path / "t")
+    assert run_json("flows", table) == [
+        {"flow": "orders", "sourceTableId": "id-1", "version": 5, "lastUpdated": "2026-03-01T12:00:00Z"},
+        {"flow": "s3://lake/old", "sourceTableId": "id-2", "version": None, "lastUpdated": None},
+    ]
+    assert run_json("flows", table, "--version", 0) == []
+    lines = run_text("flows", table)
+    assert any("orders" in line and "5" in line and "2026-03-01 12:00:00Z" in line for line in lines)
+    assert any("nothing loaded" in line for line in lines)
+    assert lines[-1] == f"    DeltaTableOperator(task_id='reset', table='{table}', reset_flows={{'orders': None}})"
+
+
+def test_history_shows_the_loaded_versions(tmp_path, run_text, run_json):
+    table = flow_table(tmp_path / "t")
+    newest, *older = run_json("history", table)
+    assert newest["flows"] == [
+        {"view": "source", "flow": "orders", "sourceTableId": "id-1", "afterVersion": 3, "toVersion": 5}
+    ]
+    assert all("flows" not in entry for entry in older)
+    text = " ".join(run_text("history", table, "-n", 1))
+    assert "flow 'orders' (source table id-1): versions 4 to 5 mode=Append" in text

@@ -1,0 +1,49 @@
+"""Incremental sources, as the worker sees them: it starts no job if the logs show that there is nothing new.
+
+The worker compares the offsets in the table's log with the newest versions of the sources. If it cannot read the log of
+a source, or if the source lost versions, the job decides. DAG parsing does not import this module.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_deltalite.hooks.delta import DeltaHook
+from deltalite import watch
+from deltalite.errors import DeltaLiteError
+from deltalite.requests import CommitRequest, Source
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
+    from deltalite.results import OperationResult
+    from deltalite.storage.log_store import LogStore
+
+
+def find_finished_run(operator: DeltaCommitOperator, store: LogStore, request: CommitRequest) -> OperationResult | None:
+    """Return the commit of this DAG run, or the result if the sources have nothing new. None if there is work to do.
+
+    Raises: as `watch.find_run`.
+    """
+    result = None if request.identity is None else watch.find_run(store, request.identity)
+    return result or _result_without_news(operator, store, request)
+
+
+def _result_without_news(
+    operator: DeltaCommitOperator, store: LogStore, request: CommitRequest
+) -> OperationResult | None:
+    """Return the result if no incremental source has a new version; None otherwise, or if it is unknown."""
+    sources: dict[str, Source] = dict(getattr(request, "sources", {}))
+    incremental_sources = {name: source for name, source in sources.items() if source.incremental is not None}
+    if not incremental_sources:
+        return None
+    try:
+        stores = {
+            name: DeltaHook(source.path or "", operator.storage_conn_id).get_conn()
+            for name, source in incremental_sources.items()
+        }
+        return watch.result_without_news(store, request, stores)
+    except DeltaLiteError as error:
+        operator.log.info(
+            "This worker cannot tell whether the sources have new versions, so the job decides: %s", error
+        )
+        return None
