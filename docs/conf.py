@@ -22,6 +22,7 @@ CONTENTS = {
         "how-to/correct-a-mistake",
         "backfill",
         "how-to/wait-for-a-table",
+        "how-to/load-what-is-new",
         "how-to/follow-changes",
         "how-to/maintain-a-lake",
         "how-to/run-on-a-cluster",

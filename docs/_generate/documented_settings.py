@@ -24,6 +24,11 @@ _RESULT_TEXTS = {
     "metrics": "Counts with Spark's names, such as `numOutputRows`.",
     "source_versions": "The version of each Delta table that the task read, by the name of its view. The key is "
     "missing if the task read none.",
+    "flows": "The versions that the commit loaded from incremental sources, by the name of the view: `flow`, "
+    "`source_table_id`, `after_version` (exclusive; null for the complete source) and `to_version` (inclusive). The "
+    "key is missing without an incremental source.",
+    "skip_reason": "Why the task made no commit, if its incremental sources have nothing new. Otherwise the key is "
+    "missing.",
     "partitions": "The partitions whose rows the commit changed, such as `day=2026-03-01/country=DE`. Null if there "
     "are more than 100, if they are unknown, or if their names do not fit into the job's result line. The key is "
     "missing if there is no such partition.",
