@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import PySparkException
 
 from deltalite.commands.common import replanning
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
@@ -105,3 +106,41 @@ def test_each_pause_is_random_between_zero_and_the_longest():
     attempts.run(retries=20)
     assert len(attempts.pauses) == len(set(attempts.pauses)) == 20
     assert all(0 <= pause <= min(0.1 * 2**number, 5) for number, pause in enumerate(attempts.pauses, 1))
+
+
+LOST_ROWS = PySparkException(
+    "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_7_1 not found!\nEither the executor ... SQLSTATE: 56000"
+)
+
+
+class LosingAttempts:
+    """Attempts that raise each of `errors` in turn and then succeed."""
+
+    def __init__(self, *errors):
+        self.remaining_errors, self.count = list(errors), 0
+
+    def __call__(self):
+        self.count += 1
+        if self.remaining_errors:
+            raise self.remaining_errors.pop(0)
+        return "done"
+
+    def run(self):
+        return replan_on_conflict(self, rebase=Rebase.REPLAN, retries=0, seconds=0, pause=lambda _seconds: None)
+
+
+def test_a_loss_of_computed_rows_is_followed_by_another_attempt_without_a_retry_for_conflicts(caplog):
+    attempts = LosingAttempts(LOST_ROWS, LOST_ROWS, LOST_ROWS)
+    assert (attempts.run(), attempts.count) == ("done", 4)
+    assert "Replanning after the loss of an executor (retry 3 of 3): " in caplog.text
+    assert "Checkpoint block rdd_7_1 not found!" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("errors", "count"), [([LOST_ROWS] * 9, 4), ([PySparkException("[DIVIDE_BY_ZERO] Division by zero.")], 1)]
+)
+def test_a_fourth_loss_and_other_errors_of_spark_are_raised(errors, count):
+    attempts = LosingAttempts(*errors)
+    with pytest.raises(PySparkException):
+        attempts.run()
+    assert attempts.count == count

@@ -1,4 +1,4 @@
-"""The retry after a conflict: the command replans on the newest snapshot, in the same job.
+"""The retry after a conflict or after a loss of rows: the command replans on the newest snapshot, in the same job.
 
 The new plan includes the winning commit, so the outcome equals that of two operations one after the other. The table
 holds nothing of the failed attempt. Each attempt first looks for an earlier commit of the same run. Each command
@@ -9,6 +9,9 @@ Two errors are not retried:
 
 - a conflict with an earlier attempt of the same run
 - the failure of a commit that does not conflict, but too often loses the race for the next version
+
+Executors keep rows that must not be computed twice (`computed_once`). If such an executor is lost, the command replans
+too. These attempts do not count as retries after a conflict.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from deltalite.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
+from deltalite.spark.runtime.errors import SPARK_ERRORS, first_line, is_loss_of_rows
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -40,6 +44,8 @@ _CONFLICTS = (
     ProtocolChangedException,
 )
 _SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+# Spark also repeats a stage that loses its input three times.
+_RETRIES_AFTER_LOSSES = 3
 
 
 class Rebase(Enum):
@@ -79,11 +85,12 @@ def replan_on_conflict(
     Raises:
         ConcurrentModificationException: the conflict of the last attempt, with the number of attempts.
         DeltaLiteError: any other error of an attempt, without a retry.
+        Spark's errors: the attempt lost computed rows for the fourth time, or failed for another reason.
     """
     start_s = clock()
     for attempts in range(1, retries + 2):
         try:
-            return attempt()
+            return _attempt_without_losses(attempt)
         except _CONFLICTS as conflict:
             longest_s = min(_SHORTEST_PAUSE * 2**attempts, LONGEST_PAUSE)
             wait_s = random.uniform(0, longest_s)  # noqa: S311  jitter, no secret
@@ -97,6 +104,23 @@ def replan_on_conflict(
                 conflict.problem,
             )
             pause(wait_s)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _attempt_without_losses(attempt: Callable[[], _T]) -> _T:
+    """Attempt an operation until no executor with computed rows is lost, and return its outcome."""
+    for losses in range(1, _RETRIES_AFTER_LOSSES + 2):
+        try:
+            return attempt()
+        except SPARK_ERRORS as error:
+            if losses > _RETRIES_AFTER_LOSSES or not is_loss_of_rows(error):
+                raise
+            _log.warning(
+                "Replanning after the loss of an executor (retry %s of %s): rows that it had computed are lost: %s",
+                losses,
+                _RETRIES_AFTER_LOSSES,
+                first_line(error),
+            )
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 

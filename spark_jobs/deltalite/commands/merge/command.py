@@ -51,7 +51,7 @@ from deltalite.spark.reader.sources import query_rows
 from deltalite.spark.row_changes.row_actions import ActionKind, RowAction
 from deltalite.spark.row_changes.touched_rows import NewRows, RowColumns
 from deltalite.spark.runtime.computed_once import compute_once
-from deltalite.spark.runtime.errors import computing, reading_table
+from deltalite.spark.runtime.errors import SPARK_ERRORS, computing, is_loss_of_rows, reading_table
 from deltalite.spark.scan.frame import AddressedRows, scan_addressed
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import Operation, ReadSet
@@ -108,7 +108,8 @@ class _ComputedSource:
 class _Source:
     """Computes the source, and keeps the rows for the next attempt if it reads the same rows.
 
-    A self read, and an incremental source with another offset, has other rows in the next attempt.
+    A self read, and an incremental source with another offset, has other rows in the next attempt. Rows that an
+    executor lost are computed again.
     """
 
     def __init__(self, spark: SparkSession, request: MergeRequest) -> None:
@@ -136,11 +137,20 @@ class _Source:
             self._computed = _ComputedSource(rows=rows, versions=query.source_versions, loads=loads)
         return self._computed
 
+    def forget(self) -> None:
+        """Forget the rows, so that the next attempt computes them again."""
+        self._computed = None
+
 
 @contextmanager
 def _plan_change(spark: SparkSession, request: MergeRequest, source: _Source, base: Snapshot) -> Iterator[RowChange]:
-    with plan_merge(spark, request, base, source.compute(base)).change() as change:
-        yield change
+    try:
+        with plan_merge(spark, request, base, source.compute(base)).change() as change:
+            yield change
+    except SPARK_ERRORS as error:
+        if is_loss_of_rows(error):
+            source.forget()
+        raise
 
 
 def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, source: _ComputedSource) -> _MergePlan:

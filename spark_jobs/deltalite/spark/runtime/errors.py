@@ -31,6 +31,7 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 _CONDITION_PATTERN = r"\[[A-Z][A-Z0-9_.]+\] (?:(?!SQLSTATE: ).)*SQLSTATE: "
 _DATA_CONDITION_PATTERN = re.compile(rf"{_CONDITION_PATTERN}(?:2[123][0-9A-Z]{{3}}|P0001)", re.DOTALL)
 _QUERY_CONDITION_PATTERN = re.compile(rf"{_CONDITION_PATTERN}(?:42|0A)[0-9A-Z]{{3}}", re.DOTALL)
+_LOST_ROWS_CONDITION = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 _NO_FOLDER_PATTERN = re.compile(r"Mkdirs failed to create ([^\n]+) \(exists=")
 _MAX_NAME_BYTES = 255
 _UNREAD_FILE_PATTERN = re.compile(r"\[FAILED_READ_FILE\.[A-Z_]+\] [^\n]*")
@@ -151,6 +152,11 @@ def _remedy_for_row(message: str) -> str:
     if cast := _BAD_CAST_PATTERN.search(message):
         return f"Use try_cast(... AS {cast[1]}), which gives NULL for such a value, or correct the input."
     return "Correct the input, or use a function such as try_cast or try_divide."
+
+
+def is_loss_of_rows(error: Exception) -> bool:
+    """Whether a query failed because an executor with rows of `compute_once` was lost."""
+    return _LOST_ROWS_CONDITION in _with_causes(error)
 
 
 def is_missing_path(error: Exception) -> bool:

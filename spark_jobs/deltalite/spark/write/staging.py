@@ -41,6 +41,11 @@ from deltalite.spark.write.long_values import folder_text, long_values
 
 # The folder of task attempts of Hadoop's committer. A task attempt may still write there after the end of its job.
 _ATTEMPTS_DIR = "_temporary"
+_COMMITTER_OPTIONS = {
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # With version 2, which a cluster may set, a lost task leaves its files beside those of the task that replaces it.
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",
+}
 _FORMAT_SETTINGS = {
     # INT96, Spark's default, is deprecated and has no statistics. The protocol requires 64-bit microseconds.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -273,7 +278,7 @@ class StagedWrite:
                     "Writing to %s through Spark's public API, which copies each file: %s.", self._folder.root, error
                 )
                 self._folder.remove_tree(target)
-        writer = rows.write.options(**options).option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        writer = rows.write.options(**options, **_COMMITTER_OPTIONS)
         if folder_columns:
             writer = writer.partitionBy(*folder_columns.values())
         writer.parquet(uri)
