@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.clusters.executors import EventLogs
 from tests.support.clusters.kubernetes import NAMESPACE, KubernetesCluster, is_built, kubernetes_cluster
 from tests.support.clusters.standalone import StandaloneCluster, standalone_cluster
 from tests.support.clusters.tasks import context_of, run_attempt
@@ -37,6 +40,7 @@ _SMALL_JOB_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.locality.wait": "0s",  # Otherwise one executor may run all tasks of a small shuffle.
     "spark.ui.enabled": "false",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # the JVMs live for seconds
 }
 
 SLOW_QUERY = "SELECT java_method('java.lang.Thread', 'sleep', 10000L * id) AS slept, id FROM source"
@@ -84,13 +88,38 @@ class Mode:
             return {pod["metadata"]["name"]: _state(pod) for pod in self.kubernetes.driver_pods()}
         return {}
 
+    def files(self, table: str) -> list[str]:
+        """The names of all files below the folder of a table, sorted."""
+        if self.yarn is not None:
+            return self.yarn.files_below(f"{self.lake.removeprefix(self.yarn.hdfs)}/{table}")
+        folder = self.folder / "lake" / table
+        return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+
     def commit_files(self, table: str) -> list[str]:
         """The names of the commit files of a table."""
-        if self.yarn is not None:
-            names = self.yarn.names_in_folder(f"{self.lake.removeprefix(self.yarn.hdfs)}/{table}/_delta_log")
-        else:
-            names = sorted(file.name for file in (self.folder / "lake" / table / "_delta_log").glob("*"))
-        return [name for name in names if name.endswith(".json")]
+        log_files = [name.split("/") for name in self.files(table) if name.endswith(".json")]
+        return [names[1] for names in log_files if names[0] == "_delta_log" and len(names) == 2]
+
+    def put_table(self, table: Path) -> None:
+        """Copy a table from this machine to the folder of the tables."""
+        if self.yarn is None:
+            shutil.copytree(table, self.folder / "lake" / table.name)
+            return
+        for file in table.rglob("*"):
+            if file.is_file():
+                path = f"{self.lake.removeprefix(self.yarn.hdfs)}/{table.name}/{file.relative_to(table)}"
+                self.yarn.write(path, file.read_bytes())
+
+    def local_table(self, table: str) -> Path:
+        """The folder of a table on this machine: of a new copy, if the table is in HDFS."""
+        if self.yarn is None:
+            return self.folder / "lake" / table
+        copy = Path(tempfile.mkdtemp(dir=self.folder)) / table
+        path = f"{self.lake.removeprefix(self.yarn.hdfs)}/{table}"
+        for name in self.files(table):
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes(self.yarn.read(f"{path}/{name}"))
+        return copy
 
     def state_file(self, task_id: str) -> Path:
         """The file of the task state store of a task."""
@@ -123,14 +152,10 @@ class Mode:
         connection = {"AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(self.connection)}
         return {"SPARK_LOCAL_IP": "127.0.0.1", **connection, **self.cluster_variables}
 
-    def executors(self) -> set[str]:
-        """The executors that finished a task, in all event logs so far, each as application and number."""
-        executors = set()
-        for log in (self.folder / "events").rglob("*"):
-            if log.is_file():
-                events = [json.loads(line) for line in log.read_text().splitlines() if "SparkListenerTaskEnd" in line]
-                executors |= {f"{log.name} {event['Task Info']['Executor ID']}" for event in events}
-        return executors
+    @property
+    def event_logs(self) -> EventLogs:
+        """The event logs of all jobs so far."""
+        return EventLogs(self.folder / "events")
 
 
 def slow_write(mode: Mode, table: str, **parameters: Any) -> dict[str, Any]:
@@ -173,6 +198,13 @@ def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YarnCluster]:
 
 
 @pytest.fixture(scope="session")
+def yarn_with_aggregation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YarnCluster]:
+    """A YARN cluster with HDFS that moves the logs of ended applications to HDFS."""
+    with yarn_cluster(tmp_path_factory.mktemp("yarn_with_aggregation"), aggregates_logs=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
     """A Kubernetes cluster of one node."""
     if not is_built():
@@ -186,7 +218,8 @@ def mode(request: pytest.FixtureRequest, tmp_path: Path) -> Mode:
     """The mode that the parameter names.
 
     `untracked` is YARN's cluster mode if the connection has no address of the ResourceManager. `pod-untracked` is
-    Kubernetes if the worker does not poll the pod. In `yarn-deferred` and `pod-deferred` each task defers.
+    Kubernetes if the worker does not poll the pod. In `yarn-deferred` and `pod-deferred` each task defers, and also in
+    `yarn-aggregated`, a YARN with log aggregation.
     """
     name: str = request.param
     events = tmp_path / "events"
@@ -196,7 +229,8 @@ def mode(request: pytest.FixtureRequest, tmp_path: Path) -> Mode:
     if name == "standalone":
         return _standalone_mode(request.getfixturevalue("standalone"), settings, tmp_path)
     if name.startswith("yarn") or name == "untracked":
-        return _yarn_mode(name, request.getfixturevalue("yarn"), settings, tmp_path)
+        cluster = "yarn_with_aggregation" if name == "yarn-aggregated" else "yarn"
+        return _yarn_mode(name, request.getfixturevalue(cluster), settings, tmp_path)
     return _kubernetes_mode(name, request.getfixturevalue("kubernetes"), settings, tmp_path)
 
 
@@ -213,7 +247,7 @@ def _standalone_mode(cluster: StandaloneCluster, settings: dict[str, str], folde
 
 def _yarn_mode(name: str, cluster: YarnCluster, settings: dict[str, str], folder: Path) -> Mode:
     extra = {"deploy-mode": "client" if name == "yarn-client" else "cluster"}
-    if name in ("yarn-cluster", "yarn-deferred"):
+    if name in ("yarn-cluster", "yarn-deferred", "yarn-aggregated"):
         extra["yarn_resourcemanager_webapp_address"] = cluster.resource_manager
     return Mode(
         name=name,
@@ -223,7 +257,7 @@ def _yarn_mode(name: str, cluster: YarnCluster, settings: dict[str, str], folder
         settings=settings | cluster.spark_settings,
         folder=folder,
         cluster_variables={"HADOOP_CONF_DIR": str(cluster.configuration)},
-        task_parameters={"deferrable": True} if name == "yarn-deferred" else {},
+        task_parameters={"deferrable": True} if name in ("yarn-deferred", "yarn-aggregated") else {},
     )
 
 

@@ -22,6 +22,7 @@ class ServerProcesses:
         self._logs = logs
         self._logs.mkdir(parents=True, exist_ok=True)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._commands: dict[str, tuple[Sequence[str], Mapping[str, str]]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -40,6 +41,7 @@ class ServerProcesses:
 
     def start(self, name: str, command: Sequence[str], environ: Mapping[str, str]) -> None:
         """Start a server."""
+        self._commands[name] = (command, environ)
         with self.log_file(name).open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 command, env=dict(environ), stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -50,6 +52,10 @@ class ServerProcesses:
         process = self._processes.pop(name)
         process.kill()
         process.wait()
+
+    def start_again(self, name: str) -> None:
+        """Start a killed server again."""
+        self.start(name, *self._commands[name])
 
     def log_file(self, name: str) -> Path:
         """The file with the output of a server."""

@@ -1,4 +1,7 @@
-"""A standalone Spark cluster: a master and two workers."""
+"""A standalone Spark cluster: a master and two workers.
+
+Each worker has its own loopback address, because Spark runs no two attempts of a task on one host.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,24 @@ _WORKERS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandaloneCluster:
-    """A running cluster. `processes` has the servers `master`, `worker1` and `worker2`."""
+    """A running cluster.
+
+    - `master`, `page_port`: the address of the master, and the port of its web page.
+    - `processes`: the servers `master`, `worker1` and `worker2`.
+    """
 
     master: str
+    page_port: int
     processes: ServerProcesses
+
+    def start_worker_again(self, name: str) -> None:
+        """Start a killed worker again, and wait until the master knows it."""
+        self.processes.start_again(name)
+        self.wait_for_workers(_WORKERS)
+
+    def wait_for_workers(self, count: int) -> None:
+        """Wait until the cluster has this number of workers."""
+        self.processes.wait_until(f"{count} workers", lambda: _live_worker_count(self.page_port) == count)
 
 
 @contextmanager
@@ -45,12 +62,14 @@ def standalone_cluster(folder: Path) -> Iterator[StandaloneCluster]:
         processes.start("master", [spark_class, "org.apache.spark.deploy.master.Master", *options], environ)
         for number in range(1, _WORKERS + 1):
             worker_port, worker_page_port = worker_ports[2 * number - 2 : 2 * number]
-            options = ["--host", "127.0.0.1", "--port", str(worker_port), "--webui-port", str(worker_page_port)]
+            host = f"127.0.0.{number}"
+            options = ["--host", host, "--port", str(worker_port), "--webui-port", str(worker_page_port)]
             options += ["--cores", "2", "--memory", "1g", "--work-dir", str(folder / f"work{number}")]
             command = [spark_class, "org.apache.spark.deploy.worker.Worker", *options, master]
-            processes.start(f"worker{number}", command, environ)
-        processes.wait_until("All workers registered", lambda: _live_worker_count(page_port) == _WORKERS)
-        yield StandaloneCluster(master=master, processes=processes)
+            processes.start(f"worker{number}", command, environ | {"SPARK_LOCAL_IP": host})
+        cluster = StandaloneCluster(master=master, page_port=page_port, processes=processes)
+        cluster.wait_for_workers(_WORKERS)
+        yield cluster
 
 
 def _live_worker_count(page_port: int) -> int:
