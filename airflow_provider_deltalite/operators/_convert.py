@@ -28,7 +28,8 @@ class DeltaConvertOperator(DeltaCommitOperator):
     If the folder is already a Delta table, the task only records the run, in a new version. The task returns ``{table,
     operation, version, read_version, committed, skipped, app_id, txn_version, timestamp, metrics}``. The event of each
     outlet ``Asset`` contains the same values. ``metrics`` has ``numConvertedFiles``, ``convertedFilesSize`` and
-    ``numConvertedRows``. You can also give every parameter of ``SparkSubmitOperator``, except those of the job itself.
+    ``numConvertedRows``. You can also give every parameter of ``SparkSubmitOperator`` except ``application_args`` and
+    ``java_class``.
 
     :param table: The folder's address: a local path, or a URI with a scheme. (templated)
     :param partition_schema: The columns of folders such as ``day=2026-01-01/country=de``, in their order and with their

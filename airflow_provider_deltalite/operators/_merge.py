@@ -40,7 +40,7 @@ class DeltaMergeOperator(DeltaRowsOperator):
     The task commits the run identity even if it changes no row. A retry therefore finds the commit of an earlier
     attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,
     skipped, app_id, txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values.
-    You can also give every parameter of ``SparkSubmitOperator``, except those of the job itself.
+    You can also give every parameter of ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param source: The input, as in ``DeltaWriteOperator``. (templated)

@@ -32,8 +32,8 @@ class DeltaOptimizeOperator(DeltaCommitOperator):
     of an earlier attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version,
     committed, skipped, app_id, txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same
     values. After several commits, ``metrics`` has the values of the last commit, and sums over all commits of this
-    attempt (``totalNumAddedFiles``, ...). You can also give every parameter of ``SparkSubmitOperator``, except those of
-    the job itself.
+    attempt (``totalNumAddedFiles``, ...). You can also give every parameter of ``SparkSubmitOperator`` except
+    ``application_args`` and ``java_class``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param where: Spark SQL on partition columns. The task reads only the partitions for which it is true. (templated)

@@ -26,7 +26,7 @@ class DeltaRestoreOperator(DeltaCommitOperator):
     The task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
     metrics}``. The event of each outlet ``Asset`` contains the same values. ``metrics`` has delta-spark's names
     (``numRestoredFiles``, ``numRemovedFiles``, ``numOfFilesAfterRestore``, and their sizes). You can also give every
-    parameter of ``SparkSubmitOperator``, except those of the job itself.
+    parameter of ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param version: The version to restore. (templated)

@@ -39,7 +39,7 @@ class DeltaDeleteOperator(DeltaRowsOperator):
     The task commits the run identity even if it deletes no row. A retry therefore finds the commit of an earlier
     attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,
     skipped, app_id, txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values.
-    You can also give every parameter of ``SparkSubmitOperator``, except those of the job itself.
+    You can also give every parameter of ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param condition: Spark SQL. The task deletes the rows for which it is true. Subqueries, non-deterministic functions
@@ -89,7 +89,7 @@ class DeltaUpdateOperator(DeltaRowsOperator):
     The task commits the run identity even if it changes no row. A retry therefore finds the commit of an earlier
     attempt, returns it, and does nothing. The task returns ``{table, operation, version, read_version, committed,
     skipped, app_id, txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values.
-    You can also give every parameter of ``SparkSubmitOperator``, except those of the job itself.
+    You can also give every parameter of ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
     A cleared task updates again, so ``{"visits": "visits + 1"}`` would count twice. Give ``on_rerun="skip"`` if the new
     values depend on the old ones.

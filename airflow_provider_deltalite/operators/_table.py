@@ -41,7 +41,7 @@ class DeltaTableOperator(DeltaCommitOperator):
     metrics}``. The event of each outlet ``Asset`` contains the same values. ``operation`` is ``CREATE TABLE`` or
     ``ALTER TABLE``. ``metrics`` counts the changes (``numAddedColumns``, ``numChangedColumns``,
     ``numChangedProperties``, ``numBackfilledFiles``, ``numRewrittenFiles``). You can also give every parameter of
-    ``SparkSubmitOperator``, except those of the job itself.
+    ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param schema: The columns as in ``CREATE TABLE``, such as ``id BIGINT NOT NULL, day DATE COMMENT 'of the order'``,

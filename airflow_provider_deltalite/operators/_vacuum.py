@@ -30,7 +30,7 @@ class DeltaVacuumOperator(DeltaCommitOperator):
     earlier attempt has committed it, a retry returns it. If the earlier attempt was killed, the retry deletes the
     remaining files. The task returns ``{table, operation, version, read_version, committed, skipped, app_id,
     txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values. You can also give
-    every parameter of ``SparkSubmitOperator``, except those of the job itself.
+    every parameter of ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param retention_hours: Keep files that were removed less than this many hours ago. The default is the table's

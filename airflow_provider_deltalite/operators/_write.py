@@ -22,9 +22,9 @@ class DeltaWriteOperator(DeltaCommitOperator):
     writes nothing. The task returns ``{table, operation, version, read_version, committed, skipped, app_id,
     txn_version, timestamp, metrics}``. The event of each outlet ``Asset`` contains the same values.
 
-    You can also give every parameter of ``SparkSubmitOperator``, except those of the job itself. ``application`` names
-    the job's script if Spark has its own copy, such as ``local:///...`` in a container image. Airflow stores rendered
-    parameters, so put passwords into Spark's configuration and not into ``options``.
+    You can also give every parameter of ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
+    ``application`` names the job's script if Spark has its own copy, such as ``local:///...`` in a container image.
+    Airflow stores rendered parameters, so put passwords into Spark's configuration and not into ``options``.
 
     :param table: The table's address: a local path, or a URI with a scheme. (templated)
     :param source: The input, which ``query`` reads as the view ``source``. It is a mapping with ``format``, and with
