@@ -101,24 +101,31 @@ def check_target(launch: Launch) -> None:
 
 def check_no_local_tables(launch: Launch, addresses: Iterable[str]) -> None:
     """Raise if a table is a local folder and the job runs on several machines."""
-    if launch.is_local:
-        return
+    if not launch.is_local:
+        reject_local_tables(addresses, f"the Spark master {launch.master} runs the job on several")
+
+
+def reject_local_tables(addresses: Iterable[str], reason: str) -> None:
+    """Raise if a table is a local folder.
+
+    :param reason: A clause that says where the job runs.
+    """
     for address in addresses:
         if parse_location(address).is_local:
             raise InvalidRequestError(
-                f"The table {address} is a folder of one machine, but the Spark master {launch.master} runs the job on "
-                "several.",
+                f"The table {address} is a folder of one machine, but {reason}.",
                 remedy="Use a storage that all machines reach, such as hdfs:// or s3://. If the folder is mounted on "
                 "this worker and on all nodes, set shared_folder=True.",
             )
 
 
-def check_table_exists(launch: Launch, missing_table: str | None) -> None:
+def reject_missing_table(missing_table: str | None, *, in_cluster: bool) -> None:
     """Raise if the table does not exist. A local table may still exist where a driver in a cluster runs.
 
     :param missing_table: The address of a table that this worker did not find; None if it found all tables.
+    :param in_cluster: Whether the driver runs on another machine.
     """
-    if missing_table is not None and not (launch.in_cluster and parse_location(missing_table).is_local):
+    if missing_table is not None and not (in_cluster and parse_location(missing_table).is_local):
         raise TableNotFoundError(
             f"There is no Delta table at {missing_table}, so no job was submitted.",
             remedy="Check the address, or write the table first.",

@@ -27,6 +27,7 @@ CONTENTS = {
         "how-to/maintain-a-lake",
         "how-to/run-on-a-cluster",
         "how-to/run-on-kubernetes",
+        "how-to/run-with-livy",
         "how-to/use-s3",
         "how-to/use-azure",
         "how-to/use-google",

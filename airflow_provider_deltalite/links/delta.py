@@ -31,7 +31,7 @@ class _StoredLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002  Airflow's signature
         """Return the link at the end of the task, or an empty text, because Airflow would show None as text."""
-        links: TaskLinks | None = getattr(operator, "_links", None)
+        links: TaskLinks | None = getattr(operator, "links", None)
         return (links.links_at_end.get(self.xcom_key) if links else None) or ""
 
 

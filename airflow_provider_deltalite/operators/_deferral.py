@@ -20,6 +20,7 @@ from airflow.providers.common.compat.sdk import AirflowTaskTimeout, conf
 
 from airflow_provider_deltalite.clusters.driver_state import WatchEnd
 from airflow_provider_deltalite.clusters.watching import open_driver
+from airflow_provider_deltalite.operators._submission import submitter_of
 from deltalite.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
     from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 
-# The shortest pauses between two polls, as in Airflow's hook.
-_MIN_PAUSE_SECONDS_IN_YARN, _MIN_PAUSE_SECONDS_IN_KUBERNETES = 10.0, 20.0
 # Airflow fails the task this long after its deadline, if no triggerer has noticed the deadline.
 _TIMEOUT_MARGIN = timedelta(minutes=5)
 _TIMEOUT_REASON = "Trigger timeout"  # airflow.sdk.bases.operator.TriggerFailureReason.TRIGGER_TIMEOUT
@@ -39,7 +38,7 @@ _TIMEOUT_REASON = "Trigger timeout"  # airflow.sdk.bases.operator.TriggerFailure
 class Deferral:
     """The values that Airflow keeps while a task is deferred, and the event that ended the deferral.
 
-    :param driver_id: The YARN application, or a pod as ``namespace:name``.
+    :param driver_id: The YARN application, a pod as ``namespace:name``, or the id that a ``JobSubmitter`` returned.
     :param nonce: The nonce of the markers that the driver prints; None if an older release submitted it.
     :param state_before_job: What the table's log showed before the job; None if the worker could not read the log.
     :param event: The payload of the trigger's event.
@@ -74,17 +73,17 @@ class Deferral:
         )
 
 
-def defers(operator: DeltaSubmitOperator, hook: DeltaSparkSubmitHook) -> bool:
+def wants_to_defer(operator: DeltaSubmitOperator, obstacle: InvalidRequestError | None) -> bool:
     """Whether the task defers while its job runs.
 
-    Raises:
-        InvalidRequestError: The author set ``deferrable=True``, and the triggerer cannot watch the driver. The setting
-            ``[operators] default_deferrable`` raises no error: the task then waits on the worker.
+    :param obstacle: The error that says why a triggerer cannot watch the job; None if it can.
+    :raises InvalidRequestError: The obstacle, if the author set ``deferrable=True``. The setting ``[operators]
+        default_deferrable`` raises no error: the task then waits on the worker.
     """
     is_deferrable = operator.deferrable
     if is_deferrable is None:
         is_deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
-    if not is_deferrable or (obstacle := _find_obstacle(hook)) is None:
+    if not is_deferrable or obstacle is None:
         return bool(is_deferrable)
     if operator.deferrable is None:
         operator.log.info("This task waits on the worker: %s", obstacle.problem)
@@ -92,7 +91,7 @@ def defers(operator: DeltaSubmitOperator, hook: DeltaSparkSubmitHook) -> bool:
     raise obstacle
 
 
-def _find_obstacle(hook: DeltaSparkSubmitHook) -> InvalidRequestError | None:
+def find_obstacle(hook: DeltaSparkSubmitHook) -> InvalidRequestError | None:
     """Return the error that says why a triggerer cannot watch the driver; None if it can."""
     launch = hook.launch
     if not launch.in_cluster:
@@ -120,29 +119,23 @@ def _find_obstacle(hook: DeltaSparkSubmitHook) -> InvalidRequestError | None:
 
 def defer(
     operator: DeltaSubmitOperator,
-    hook: DeltaSparkSubmitHook,
     context: Context,
     deferral: Deferral,
     *,
-    conn_id: str,
+    driver: Mapping[str, Any],
     poll_interval: float,
 ) -> NoReturn:
     """Defer the task until the driver has ended.
 
-    :param conn_id: The Spark connection.
-    :param poll_interval: The task's seconds between two polls. The trigger takes a longer pause if this one is short.
+    :param driver: The arguments of the trigger that say how it reaches the driver.
+    :param poll_interval: Seconds between two polls.
     :raises TaskDeferred: Always. Airflow stores the arguments of the trigger and the deferral in its database.
     """
     from airflow_provider_deltalite.triggers.driver import SparkDriverTrigger
 
-    minimum = _MIN_PAUSE_SECONDS_IN_KUBERNETES if hook.launch.runs_in_pod else _MIN_PAUSE_SECONDS_IN_YARN
     deadline_ms = _deadline_ms(operator.execution_timeout, context)
     trigger = SparkDriverTrigger(
-        conn_id=conn_id,
-        driver_id=deferral.driver_id,
-        poll_interval=max(float(poll_interval), minimum),
-        deadline_ms=deadline_ms,
-        uses_kerberos=hook.uses_kerberos,
+        driver_id=deferral.driver_id, poll_interval=poll_interval, deadline_ms=deadline_ms, **driver
     )
     timeout = None
     if deadline_ms is not None:
@@ -169,7 +162,9 @@ def kill_stored_driver(operator: DeltaSubmitOperator, context: Context, *, conn_
         return
     operator.log.info("The task timed out while no triggerer watched it. Killing the driver %s.", driver_id)
     uses_kerberos = bool(operator.keytab and operator.principal)
-    open_driver(conn_id, str(driver_id), uses_kerberos=uses_kerberos).kill()
+    submitter = submitter_of(operator)
+    serialized_submitter = None if submitter is None else submitter.serialize()
+    open_driver(conn_id, str(driver_id), uses_kerberos=uses_kerberos, submitter=serialized_submitter).kill()
 
 
 def _deadline_ms(execution_timeout: timedelta | None, context: Context) -> int | None:

@@ -4,18 +4,15 @@ A subclass declares a request class, a job script and template fields. The work 
 Nothing happens when the DAG is parsed.
 
 - The operator submits no job if the table's log shows that an earlier attempt of this task has committed.
-- `SparkSubmitOperator` submits the job. It knows deploy modes, tracking and killing.
-- `outcome` decides the result of the submission.
+- `_running.py` runs the job and decides its result. `_submission.py` chooses how the job is submitted.
 - The operator never changes its own parameters while it runs, so one object can run more than once.
 - `_commit` adds what only operators that commit need: the run identity.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
-from functools import partial
+from dataclasses import fields
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -40,11 +37,13 @@ if TYPE_CHECKING:
 
     from airflow_provider_deltalite.failures import FailedTable
     from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
+    from airflow_provider_deltalite.job_submitter import JobSubmitter
     from airflow_provider_deltalite.operators._deferral import Deferral
+    from airflow_provider_deltalite.operators._spark_submission import SparkSubmission
+    from airflow_provider_deltalite.operators._submission import Submission
     from airflow_provider_deltalite.operators._table_log import TableLog
-    from airflow_provider_deltalite.shipping import ShippedJob
     from deltalite.requests import Request
-    from deltalite.results import JobStarted, OperationResult
+    from deltalite.results import OperationResult
     from deltalite.storage.log_store import LogStore
 
 
@@ -72,6 +71,8 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
     :param deferrable: Give the worker's slot back while the driver runs in a YARN cluster or in a pod of Kubernetes.
         The triggerer then waits for the driver. True is an error if the driver runs on the worker or is not tracked. By
         default, Airflow's setting ``[operators] default_deferrable`` decides, and has no effect on such a job.
+    :param submit_with: What submits the job: ``spark-submit``, or a ``JobSubmitter`` for another service, such as Livy.
+        Give an object, or the dotted path of a class whose constructor takes ``conn_id``.
     :param partition_events: Send one event for each touched partition to the assets among ``outlets``, with a partition
         key such as ``day=2026-03-01/country=DE`` (Airflow 3.2 and later). Airflow starts only DAGs with a
         ``PartitionedAssetTimetable`` by such events. If it is not given, the DAG decides: True if its timetable lets
@@ -83,13 +84,10 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     _hook: DeltaSparkSubmitHook | None
     _table_log: TableLog | None = None  # set while the task runs
-    _deferral: Deferral | None = None  # the deferral after which the task resumed
-    _defers: bool = False
+    submission: Submission | None = None  # set while the task runs
     state_before_job: dict[str, Any]  # what the table's log shows before the job, for `find_result_after_job`
-    _shipped_job: ShippedJob
-    _addresses: Sequence[str] = ()
-    _links: TaskLinks
-    _nonce_key: str
+    links: TaskLinks
+    nonce_key: str
 
     operator_extra_links = (SparkApplicationLink(), DeltaCommitLink())
     template_fields: Sequence[str] = (
@@ -111,6 +109,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         durable: bool | None = None,
         deferrable: bool | None = None,
         name: str | None = None,
+        submit_with: str | JobSubmitter = "spark-submit",
         partition_events: bool | None = None,
         **kwargs: Any,
     ) -> None:
@@ -126,9 +125,10 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         self.shared_folder = shared_folder
         self.deferrable = deferrable
         self.partition_events = partition_events
-        self._durable_parameter = durable
-        self._tracking_in_yarn = yarn_track_via_rm_api
-        self._tracking_in_kubernetes = track_driver_via_k8s_api
+        self.submit_with = submit_with
+        self.durable_parameter = durable
+        self.tracking_in_yarn = yarn_track_via_rm_api
+        self.tracking_in_kubernetes = track_driver_via_k8s_api
         self.name = name or ""  # the default contains ids that are final only when the task runs
 
     def request_parameters(self) -> dict[str, object]:
@@ -178,7 +178,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         Airflow keeps the job's id across a clear. With these keys, a retry joins only a job of the same generation.
         """
         self.external_id_key = f"spark_job_id_{generation}"
-        self._nonce_key = f"deltalite_nonce_{generation}"
+        self.nonce_key = f"deltalite_nonce_{generation}"
         self._K8S_DRIVER_STATUS_KEY = f"k8s_driver_status_{generation}"
 
     def find_finished_run(self, store: LogStore, request: Request) -> OperationResult | None:  # noqa: ARG002
@@ -220,22 +220,22 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     def _run(self, context: Context, deferral: Deferral | None) -> dict[str, Any]:
         from airflow_provider_deltalite.failures import raise_for_airflow
+        from airflow_provider_deltalite.operators._running import run_job
         from airflow_provider_deltalite.operators._table_log import TableLog
 
         with raise_for_airflow(self.log, self._failed_table):
-            self._links = TaskLinks(context["ti"])
-            # A hook belongs to one job, so a second run of this object needs a new hook.
-            self._hook = self._result = self._table_log = None
-            self._deferral = deferral
+            self.links = TaskLinks(context["ti"])
+            # A submission belongs to one job, so a second run of this object needs a new one.
+            self._hook = self._result = self._table_log = self.submission = None
             request = self.prepare_request(self._request(), context)
             log = self._table_log = TableLog(self, request)
             if deferral is None:
-                result = log.find_earlier_result() or self._submit(request, context, log)
+                result = log.find_earlier_result() or run_job(self, request, context, log, None)
             else:
                 log.restore(deferral.state_before_job)
-                result = self._submit(request, context, log)
+                result = run_job(self, request, context, log, deferral)
             self._result = result
-        self._links.store_commit_link(request.table, result.version)
+        self.links.store_commit_link(request.table, result.version)
         self.log_result(result)
         self._describe_outlet_events(context, result)
         return result.as_dict()
@@ -252,19 +252,12 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
                 context["outlet_events"][outlet].add(delta_asset(result.table), extra=result.as_dict())
 
     def on_kill(self) -> None:
-        """Kill the job, if one was submitted. Its commits stay.
+        """Kill the job, if one was submitted. Its commits stay."""
+        if self.submission is not None:
+            self.submission.kill()
 
-        The base class asks YARN's ResourceManager to kill the job. The address is unknown for a job that is not
-        tracked. In this case the hook kills the job and spark-submit.
-        """
-        if self._hook is None:
-            return
-        if self._hook.is_untracked_in_yarn:
-            self._hook.on_kill()
-        else:
-            super().on_kill()
-
-    def _default_name(self) -> str:
+    def default_name(self) -> str:
+        """Return the name of the Spark application if the author gives none."""
         return f"{self.dag_id}.{self.task_id} (deltalite {self.job})"
 
     def _do_render_template_fields(
@@ -273,60 +266,41 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         """Render the fields as Airflow does, then set the default name, so that the rendered fields show it."""
         super()._do_render_template_fields(parent, template_fields, context, jinja_env, seen_oids)
         if parent is self:
-            self.name = self.name or self._default_name()
+            self.name = self.name or self.default_name()
 
     def values_with_secrets(self) -> object:
         """Return the values that may contain secrets: the fields that Airflow shows, and all parameters of the hook."""
-        return {**self._hook_parameters(), **{name: getattr(self, name, None) for name in self.template_fields}}
+        return {**self.hook_parameters(), **{name: getattr(self, name, None) for name in self.template_fields}}
 
-    def _hook_parameters(self) -> dict[str, Any]:
+    def hook_parameters(self) -> dict[str, Any]:
         """Return the parameters of Airflow's hook. Each one is an attribute of the operator."""
         names = [name for name in signature(SparkSubmitHook.__init__).parameters if name != "self"]
         return {name: getattr(self, name if hasattr(self, name) else f"_{name}") for name in names}
 
+    # Airflow's `execute_resumable` calls the next five methods.
     def submit_job(self, context: Context) -> str | None:
-        """Submit a job that a retry can join, and store the nonce of the job's markers for that retry."""
-        if (state := context.get("task_state_store")) is not None:
-            state.set(self._nonce_key, self._shipped_job.nonce)
-        return super().submit_job(context)
+        """Submit a job that a retry can join."""
+        return self._current_submission.submit_job(context)
 
     def get_job_status(self, external_id: Any, context: Context) -> str:
-        """Return the status of a job that an earlier task attempt submitted, and give the hook the job's id."""
-        status = super().get_job_status(external_id, context)
-        self._join(external_id, context)
-        return status
+        """Return the status of a job that an earlier task attempt submitted, and join the job."""
+        return self._current_submission.get_job_status(external_id, context)
+
+    def is_job_active(self, status: str) -> bool:
+        """Whether a job with this status still runs."""
+        return self._current_submission.is_job_active(status)
+
+    def is_job_succeeded(self, status: str) -> bool:
+        """Whether a job with this status has succeeded."""
+        return self._current_submission.is_job_succeeded(status)
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
         """Wait for a tracked job, or defer the task until the job has ended."""
-        nonce = self._join(external_id, context)
-        if self._defers:
-            from airflow_provider_deltalite.operators._deferral import Deferral, defer
+        self._current_submission.poll_until_complete(external_id, context)
 
-            state = cast("TableLog", self._table_log).state_before_job
-            deferral = Deferral(driver_id=external_id, nonce=nonce, state_before_job=state)
-            hook, poll_interval = cast("DeltaSparkSubmitHook", self._hook), self._status_poll_interval
-            defer(self, hook, context, deferral, conn_id=self._conn_id, poll_interval=poll_interval)
-        super().poll_until_complete(external_id, context)
-
-    def _join(self, external_id: Any, context: Context) -> str | None:
-        """Give the hook the id of a tracked job, so that it can kill the job and read its output. Return its nonce."""
-        state = context.get("task_state_store")
-        nonce = self._shipped_job.nonce if state is None else cast("str | None", state.get(self._nonce_key))
-        cast("DeltaSparkSubmitHook", self._hook).join(external_id, nonce=nonce)
-        return nonce
-
-    def _follow_to_the_end(self, deferral: Deferral, context: Context) -> None:
-        """Wait for a job after a deferral. The job has ended, unless no triggerer could watch it."""
-        if deferral.nonce is not None:
-            self._shipped_job = replace(self._shipped_job, nonce=deferral.nonce)
-        self._hook = self._get_hook()
-        self._join(deferral.driver_id, context)
-        if deferral.has_timed_out:
-            self.on_kill()
-            raise deferral.timeout_error(self.execution_timeout)
-        if deferral.warning is not None:
-            self.log.warning("%s", deferral.warning)
-        self.poll_until_complete(deferral.driver_id, context)
+    @property
+    def _current_submission(self) -> Submission:
+        return cast("Submission", self.submission)
 
     def check_constants(self, constants: Constants) -> None:
         """Reject parameters that are wrong for every value of their templates. Called when the DAG is parsed."""
@@ -352,6 +326,13 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
                 "This operator sets application_args and java_class itself.",
                 remedy="Leave them out. Put settings for Spark into `conf`.",
             )
+        if not isinstance(self.submit_with, str):
+            return
+        if self.submit_with != "spark-submit" and "." not in self.submit_with:
+            raise InvalidRequestError(
+                f"submit_with is '{self.submit_with}', which is neither spark-submit nor the dotted path of a class.",
+                remedy="Leave it out, or name a class such as 'lake.livy.LivySubmitter'.",
+            )
 
     def _request(self) -> Request:
         """Return the validated request of the rendered parameters."""
@@ -370,70 +351,6 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
         return FailedTable(table=str(self.table)) if self._table_log is None else self._table_log.failed_table(error)
 
-    def _submit(self, request: Request, context: Context, log: TableLog) -> OperationResult:
-        from airflow_provider_deltalite.failures import log_as_group
-        from airflow_provider_deltalite.outcome import after_failure, after_success
-        from airflow_provider_deltalite.shipping import ship_job
-
-        self._addresses = self.addresses(request)
-        with ship_job(self.job, lambda nonce: request.to_json(nonce=nonce)) as self._shipped_job:
-            try:
-                if self._deferral is None:
-                    super().execute(context)
-                else:
-                    self._follow_to_the_end(self._deferral, context)
-            except DeltaLiteError:
-                raise
-            except Exception as hook_error:
-                if (hook := self._hook) is None or not hook.was_submitted:
-                    raise
-                hook.read_driver_output()
-                if omitted_lines := hook.omitted_lines:
-                    log_as_group(self.log, "Spark's lines below the log level", omitted_lines, level=logging.INFO)
-                if hook.traceback:
-                    log_as_group(self.log, "Traceback of the job", hook.traceback)
-                return after_failure(
-                    hook,
-                    hook_error,
-                    partial(log.find_result_after_job, hook, failed=True),
-                    lambda: log.failed_table(None),
-                )
-        hook = cast("DeltaSparkSubmitHook", self._hook)  # the base class has called `_get_hook`
-        hook.read_driver_output()
-        result = after_success(hook, partial(log.find_result_after_job, hook, failed=False))
-        if result is None:
-            raise log.no_result_error()
-        return result
-
     def _get_hook(self) -> DeltaSparkSubmitHook:
-        """Make the hook for the shipped job. `SparkSubmitOperator.execute` adds lineage to `conf`, then calls this."""
-        from airflow_provider_deltalite import preflight
-        from airflow_provider_deltalite.hooks.spark_submit import DeltaSparkSubmitHook
-        from airflow_provider_deltalite.operators._deferral import defers
-        from deltalite.redaction import secret_values
-
-        parameters = self._hook_parameters()
-        parameters["conf"] = dict(self.conf or {})
-        parameters["yarn_track_via_rm_api"] = self._tracking_in_yarn
-        parameters["track_driver_via_k8s_api"] = self._tracking_in_kubernetes
-        parameters |= {"on_start": self._link_application, "name": self.name or self._default_name()}
-        parameters["hidden"] = frozenset(secret_values(self.values_with_secrets()))
-        hook = DeltaSparkSubmitHook(job=self._shipped_job, **parameters)
-        hook.warn_of_mixed_pyspark()
-        if not self.shared_folder:
-            preflight.check_no_local_tables(hook.launch, self._addresses)
-        preflight.check_table_exists(hook.launch, None if self._table_log is None else self._table_log.missing_table)
-        hook.warn_of_missing_connectors(self._addresses)
-        self._defers = self._deferral is None and defers(self, hook)
-        if hook.is_untracked_in_yarn:
-            preflight.check_durable_without_tracking(self._durable_parameter)
-            if self.durable:
-                self.log.info(preflight.NOT_TRACKED)
-            self.durable = False
-        return hook
-
-    def _link_application(self, job: JobStarted) -> None:
-        hook = cast("DeltaSparkSubmitHook", self._hook)
-        self._links.store_application_link(
-            job, history=hook.history_server, resource_manager=hook.resource_manager, hosts=hook.ui_hosts
-        )
+        """Make the hook. `SparkSubmitOperator.execute` adds lineage to `conf`, then calls this."""
+        return cast("SparkSubmission", self.submission).make_hook()

@@ -1,7 +1,8 @@
 """The trigger of a deferred operator: it waits in the triggerer until the driver of the job has ended.
 
 - The polls run in threads, so they do not block the triggerer's event loop. Their times are spread at random.
-- The arguments are stored in Airflow's database. They name a connection and a driver, and contain no secret.
+- The arguments are stored in Airflow's database. They name a connection and a driver, and contain no secret. A job
+  that a `JobSubmitter` has submitted is watched by the same class.
 - A restart of the triggerer starts the trigger again. The job continues.
 - If the user clears the task, or marks it as failed or successful, the trigger kills the driver.
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -41,10 +42,12 @@ class SparkDriverTrigger(BaseTrigger):
     - ``unwatched``: the triggerer cannot watch the driver, as the message says. The driver may still run.
 
     :param conn_id: The Spark connection, which names the ResourceManager of YARN.
-    :param driver_id: The YARN application, or a pod as ``namespace:name``.
+    :param driver_id: The YARN application, a pod as ``namespace:name``, or the id that the submitter returned.
     :param poll_interval: Seconds between two polls.
     :param deadline_ms: The time at which the task times out, in milliseconds UTC; None if it never does.
     :param uses_kerberos: Whether the trigger authenticates to the ResourceManager with Kerberos.
+    :param submitter: The dotted path and the arguments of the ``JobSubmitter`` that submitted the job; None for
+        ``spark-submit``.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class SparkDriverTrigger(BaseTrigger):
         poll_interval: float,
         deadline_ms: int | None = None,
         uses_kerberos: bool = False,
+        submitter: Sequence[Any] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
         self.conn_id = conn_id
@@ -62,6 +66,7 @@ class SparkDriverTrigger(BaseTrigger):
         self.poll_interval = poll_interval
         self.deadline_ms = deadline_ms
         self.uses_kerberos = uses_kerberos
+        self.submitter = submitter
         self._has_fired = False
         self._driver: WatchedDriver | None = None
 
@@ -75,6 +80,7 @@ class SparkDriverTrigger(BaseTrigger):
                 "poll_interval": self.poll_interval,
                 "deadline_ms": self.deadline_ms,
                 "uses_kerberos": self.uses_kerberos,
+                "submitter": self.submitter,
             },
         )
 
@@ -121,7 +127,8 @@ class SparkDriverTrigger(BaseTrigger):
     def _open(self) -> WatchedDriver:
         from airflow_provider_deltalite.clusters.watching import open_driver
 
-        return open_driver(self.conn_id, self.driver_id, uses_kerberos=self.uses_kerberos)
+        submitter = None if self.submitter is None else (self.submitter[0], self.submitter[1])
+        return open_driver(self.conn_id, self.driver_id, uses_kerberos=self.uses_kerberos, submitter=submitter)
 
     async def _kill_driver_of_abandoned_task(self) -> None:
         """Kill the driver unless the task is still deferred.

@@ -52,8 +52,12 @@ OPERATOR_METHODS = {
     "_get_hook": ["self"],
     "execute": ["self", "context"],
     "execute_resumable": ["self", "context"],
+    "get_job_status": ["self", "external_id", "context"],
+    "is_job_active": ["self", "status"],
+    "is_job_succeeded": ["self", "status"],
     "on_kill": ["self"],
     "poll_until_complete": ["self", "external_id", "context"],
+    "submit_job": ["self", "context"],
 }
 
 

@@ -15,6 +15,7 @@ from airflow.sdk import DAG, Asset, AssetAlias
 
 from airflow_provider_deltalite.assets.delta import delta_asset
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
+from airflow_provider_deltalite.operators._spark_submission import SparkSubmission
 from airflow_provider_deltalite.operators.delta import DeltaCheckpointOperator
 from airflow_provider_deltalite.shipping import ShippedJob
 from deltalite.errors import StoragePermissionError
@@ -326,7 +327,8 @@ def test_every_parameter_of_airflows_operator_reaches_the_hook(table, spark_subm
         "post_submit_commands": ["true"],
     }
     load = operator(table, **parameters)
-    load._shipped_job = ShippedJob(script="s", library="l.zip", request="/tmp/r", settings="/tmp/s", nonce="a1")
+    job = ShippedJob(script="s", library="l.zip", request="/tmp/r", settings="/tmp/s", nonce="a1")
+    load.submission = SparkSubmission(load, job, [], None)
     hook, airflows_hook = load._get_hook(), SparkSubmitOperator(task_id="x", **parameters)._get_hook()
     attributes_that_differ = {"_py_files", "_application_args", "_yarn_application_id", "_kubernetes_driver_pod"}
     assert {

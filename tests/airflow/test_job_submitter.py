@@ -1,0 +1,282 @@
+"""Operators with `submit_with`: the submitter of the example for Livy, against a server with Livy's contract.
+
+`spark-submit` beside the server is a stand-in. `tests/examples/test_livy_submitter.py` runs the same submitter with
+Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowTaskTimeout, TaskDeferred
+
+from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
+from airflow_provider_deltalite.job_submitter import JobState
+from airflow_provider_deltalite.operators import _service_submission
+from airflow_provider_deltalite.triggers.driver import SparkDriverTrigger
+from deltalite.errors import InvalidRequestError
+from tests.support.airflow_versions import since_3_3
+from tests.support.background_tasks import BackgroundTask
+from tests.support.livy_server import livy_server
+from tests.support.stand_in_jobs import APP_ID, PRINT_ERROR, PRINT_RESULT, job_that_commits
+from tests.support.stand_in_jobs import operator as make_operator
+
+LIVY_FILE = Path(__file__).resolve().parents[2] / "example_dags" / "submitters" / "livy.py"
+PATH_OF_CLASS = "livy_of_example.LivySubmitter"
+RUN_FOR_A_WHILE = "import time\nfor _ in range(600): time.sleep(0.1)\n"
+
+
+@pytest.fixture
+def livy_module(monkeypatch):
+    """The module of the example, under a name that a dotted path can contain."""
+    spec = spec_from_file_location("livy_of_example", LIVY_FILE)
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "livy_of_example", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def staging(tmp_path):
+    return tmp_path / "staging"
+
+
+@pytest.fixture
+def livy(livy_module, spark_submit, staging, table, monkeypatch):
+    """A Livy server, and the connection `livy` to it. The table exists."""
+    monkeypatch.setattr(_service_submission, "_MIN_PAUSE_SECONDS", 0.1)
+    table.create()
+    with livy_server(staging) as server:
+        connection = {
+            "conn_type": "http", "host": "127.0.0.1", "port": server.http.server_port,
+            "extra": {"staging": f"file://{staging}"},
+        }  # fmt: skip
+        monkeypatch.setenv("AIRFLOW_CONN_LIVY", json.dumps(connection))
+        yield server
+
+
+def operator(table, **parameters):
+    defaults = {"submit_with": PATH_OF_CLASS, "conn_id": "livy", "shared_folder": True, "status_poll_interval": 0}
+    return make_operator(table, **{**defaults, **parameters})
+
+
+def copies(staging) -> list[str]:
+    return sorted(path.name for path in staging.rglob("*")) if staging.exists() else []
+
+
+def test_the_service_gets_the_job_and_its_log_has_the_result(table, livy, spark_submit, context, staging, capsys):
+    spark_submit.set_script(PRINT_RESULT)
+    task = operator(
+        table, conf={"spark.x": "1"}, driver_memory="2G", py_files="file://" + str(staging / "mine.py"), name="etl"
+    )
+    returned = task.execute(context)
+    assert (returned["version"], returned["metrics"]) == (4, {"numOutputRows": 2})
+    assert len(livy.created) == 1
+    argv = spark_submit.argv
+    assert argv[argv.index("--name") + 1].startswith("etl ")
+    assert argv[argv.index("--driver-memory") + 1] == "2G"
+    assert "spark.x=1" in argv
+    assert [Path(file).suffix for file in argv[argv.index("--py-files") + 1].split(",")] == [".zip", ".py"]
+    assert argv[-2].endswith("/write.py") and argv[-1].startswith("deltalite-request-")
+    assert copies(staging) == [], "the operator removes the copies"
+    log = capsys.readouterr().out
+    assert "WARN SparkContext: Running" in log and "DELTALITE-RESULT" not in log
+
+
+def test_an_object_can_be_given_instead_of_a_path(table, livy, livy_module, spark_submit, context):
+    spark_submit.set_script(PRINT_RESULT)
+    task = operator(table, submit_with=livy_module.LivySubmitter("livy"), conn_id="spark_default")
+    assert task.execute(context)["version"] == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "error_class"),
+    [("SchemaMismatchError", 51, AirflowFailException), ("ConcurrentAppendException", 84, DeltaConflictError)],
+)
+def test_the_error_in_the_log_decides_whether_the_task_is_retried(
+    table, livy, spark_submit, context, staging, kind, code, error_class
+):
+    spark_submit.set_script(PRINT_ERROR.format(kind=kind, code=code))
+    with pytest.raises(AirflowException, match=f"{kind}: column x does not exist") as caught:
+        operator(table).execute(context)
+    assert type(caught.value) is error_class
+    assert copies(staging) == []
+
+
+def test_a_job_that_dies_after_its_commit_is_a_success(table, livy, spark_submit, context):
+    spark_submit.set_script(job_that_commits(table, exit_code=134))
+    returned = operator(table).execute(context)
+    assert (returned["version"], returned["committed"], returned["skipped"]) == (1, True, False)
+
+
+def test_a_job_that_dies_without_a_commit_is_retried(table, livy, spark_submit, context):
+    spark_submit.set_script("sys.exit(134)")
+    with pytest.raises(DeltaJobError, match=r"The job 0/\w+ failed"):
+        operator(table).execute(context)
+
+
+@since_3_3
+def test_a_retry_joins_a_job_that_still_runs(table, livy, spark_submit, context, staging, monkeypatch):
+    """The worker of the first attempt dies while it waits."""
+    spark_submit.set_script("import time; time.sleep(2)\n" + PRINT_RESULT)
+    with monkeypatch.context() as patch:
+        patch.setattr(_service_submission.ServiceSubmission, "_poll", _die)
+        with pytest.raises(SystemExit):
+            operator(table).execute(context)
+    assert copies(staging) != [], "the job may still read the copies"
+    assert operator(table).execute(context)["version"] == 4, "the retry knows the nonce of the job"
+    assert len(livy.created) == 1
+    assert copies(staging) == []
+
+
+def _die(*_):
+    raise SystemExit
+
+
+@since_3_3
+def test_a_retry_submits_a_new_job_if_the_service_has_another_job_under_the_number(
+    table, livy, spark_submit, context, monkeypatch
+):
+    """Livy counts from zero again after a restart."""
+    spark_submit.set_script(PRINT_RESULT)
+    with monkeypatch.context() as patch:
+        patch.setattr(_service_submission.ServiceSubmission, "_poll", _die)
+        with pytest.raises(SystemExit):
+            operator(table).execute(context)
+    livy.batches[0].name = "the job of another user"
+    assert operator(table).execute(context)["version"] == 4
+    assert len(livy.created) == 2
+
+
+def test_a_stopped_task_kills_its_job(table, livy, spark_submit, context, staging):
+    spark_submit.set_script(RUN_FOR_A_WHILE)
+    task = operator(table)
+    with BackgroundTask(lambda: task.execute(context)) as background:
+        deadline = time.monotonic() + 60
+        while not livy.requests and time.monotonic() < deadline:
+            time.sleep(0.02)
+        task.on_kill()
+    assert [type(error) for error in background.errors] == [DeltaJobError]
+    assert livy.deleted == [0]
+    assert copies(staging) == []
+
+
+def test_a_deferred_task_is_finished_by_another_worker(table, livy, spark_submit, context, staging):
+    spark_submit.set_script(PRINT_RESULT)
+    with pytest.raises(TaskDeferred) as caught:
+        operator(table, deferrable=True, conf={"spark.my.password": "planted"}).execute(context)
+    deferral = caught.value
+    path, arguments = deferral.trigger.serialize()
+    stored = json.dumps([path, arguments, deferral.kwargs])
+    assert "planted" not in stored
+    assert arguments["submitter"] == [PATH_OF_CLASS, {"conn_id": "livy"}]
+    assert copies(staging) != []
+    trigger = SparkDriverTrigger(**json.loads(json.dumps(arguments)))
+    livy.batches[0]._reader.join()
+    assert trigger._state() == "ended"
+    kwargs = {**json.loads(json.dumps(deferral.kwargs)), "event": {"status": "ended", "message": ""}}
+    assert operator(table, deferrable=True).resume_execution(deferral.method_name, kwargs, context)["version"] == 4
+    assert copies(staging) == []
+
+
+def test_a_deferred_job_is_killed_at_the_deadline_and_by_the_trigger(table, livy, spark_submit, context, staging):
+    spark_submit.set_script(RUN_FOR_A_WHILE)
+    for number in (0, 1):
+        task = operator(table, deferrable=True, durable=False)
+        with pytest.raises(TaskDeferred) as caught:
+            task.execute(context)
+        if number == 0:
+            caught.value.trigger._kill()
+        else:
+            kwargs = {**caught.value.kwargs, "event": {"status": "timeout", "message": ""}}
+            with pytest.raises(AirflowTaskTimeout):
+                operator(table).resume_execution(caught.value.method_name, kwargs, context)
+        assert livy.deleted[-1] == number
+        assert copies(staging) == []
+
+
+def test_a_service_that_does_not_answer_for_a_while_does_not_fail_the_task(
+    table, livy, livy_module, spark_submit, context, monkeypatch, capsys
+):
+    spark_submit.set_script(PRINT_RESULT)
+    state, errors = livy_module.LivySubmitter.state, [OSError("the network is down")] * 2
+    monkeypatch.setattr(
+        livy_module.LivySubmitter, "state", lambda *arguments: _raise(errors.pop()) if errors else state(*arguments)
+    )
+    assert operator(table).execute(context)["version"] == 4
+    assert "Could not read the state of the job" in capsys.readouterr().out
+
+
+def _raise(error):
+    raise error
+
+
+def test_a_job_that_the_service_has_lost_fails_the_attempt(table, livy, spark_submit, context, staging, monkeypatch):
+    spark_submit.set_script(RUN_FOR_A_WHILE)
+    monkeypatch.setattr(livy, "create", lambda path, body: _created_and_lost(livy, path, body))
+    with pytest.raises(DeltaJobError, match="no longer exists"):
+        operator(table).execute(context)
+    assert copies(staging) == []
+
+
+def _created_and_lost(server, path, body):
+    answer = type(server).create(server, path, body)
+    server.batches.clear()
+    return answer
+
+
+def test_a_service_that_refuses_requests_does_not_let_the_operator_remove_the_files(
+    table, livy, livy_module, spark_submit, context, staging, monkeypatch
+):
+    """The job may run, so its files stay for the next attempt, which joins it."""
+    spark_submit.set_script(RUN_FOR_A_WHILE)
+    refusal = InvalidRequestError("no access", remedy="log in")
+    monkeypatch.setattr(livy_module.LivySubmitter, "state", lambda *_: _raise(refusal))
+    with pytest.raises(DeltaJobError, match="which may still run: no access"):
+        operator(table).execute(context)
+    assert copies(staging) != []
+
+
+def test_the_log_of_a_job_may_be_lost(table, livy, livy_module, spark_submit, context, monkeypatch):
+    spark_submit.set_script(job_that_commits(table))
+    monkeypatch.setattr(livy_module.LivySubmitter, "read_log", lambda *_: _raise(OSError("no log")))
+    assert operator(table).execute(context)["app_id"] == APP_ID
+
+
+def test_the_submitter_rejects_a_parameter_that_the_service_does_not_know(table, livy, context, staging):
+    with pytest.raises(AirflowFailException, match="Livy has no field for keytab"):
+        operator(table, keytab="/k").execute(context)
+    assert livy.created == [] and copies(staging) == []
+
+
+def test_a_refused_batch_leaves_no_copies(table, livy, context, staging):
+    with pytest.raises(AirflowFailException, match="cannot be added to user sessions"):
+        operator(table, files="file:///etc/passwd").execute(context)
+    assert copies(staging) == []
+
+
+def test_a_local_table_is_rejected_unless_the_author_confirms_that_it_is_shared(table, livy, context):
+    with pytest.raises(AirflowFailException, match="LivySubmitter runs the job elsewhere"):
+        operator(table, shared_folder=False).execute(context)
+
+
+@pytest.mark.parametrize("path", ["livy_of_example.Missing", "no_such_module.LivySubmitter"])
+def test_a_path_that_names_no_class_fails_for_good(table, livy, context, path):
+    with pytest.raises(AirflowFailException, match="Could not make the job submitter"):
+        operator(table, submit_with=path).execute(context)
+
+
+def test_a_name_without_a_module_is_an_import_error_of_the_dag(table):
+    with pytest.raises(InvalidRequestError, match="submit_with is 'livy'"):
+        operator(table, submit_with="livy")
+
+
+def test_the_states_of_livy_have_meanings(livy_module):
+    assert {livy_module.STATES.get(state, JobState.RUNNING) for state in ("starting", "recovering", "busy")} == {
+        JobState.RUNNING
+    }
