@@ -38,7 +38,7 @@ class PodSubmission:
         if _POD_SETTING in conf:
             raise InvalidRequestError(
                 f"`conf` sets {_POD_SETTING}, but the operator gives each pod a unique name.",
-                remedy="Leave the setting out. The parameter `name` begins the name of the pod.",
+                remedy="Leave the setting out. The pod's name starts with the parameter `name`.",
             )
         name = pod_name(application, job.public_id)
         self._submitted_pod = DriverPod(api=api, namespace=namespace, name=name)
@@ -51,7 +51,7 @@ class PodSubmission:
         self.pod = DriverPod(api=self._submitted_pod.api, namespace=namespace, name=name)
 
     def prepare(self, secret_settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Create the Secrets of the job, before `spark-submit` starts.
+        """Create the job's Secret, and the shared Secret of the library if it is missing, before `spark-submit` starts.
 
         Returns:
             The settings that name the pod and mount the Secrets, and the secret settings that only `spark-submit` can

@@ -65,8 +65,8 @@ def test_an_empty_poll_takes_two_requests_for_a_log_of_any_length(length):
     assert requests.accesses == [read_of_commit(length + 1), read_of_commit(length)]
 
 
-@pytest.mark.parametrize("commit_digest", [None, ""])
-def test_an_empty_poll_for_a_future_version_takes_two_requests_and_one_more_once_the_version_exists(commit_digest):
+@pytest.mark.parametrize("commit_digest", [None, ""], ids=["not read yet", "not in the log"])
+def test_a_poll_for_a_future_version_takes_two_requests_and_a_third_only_when_the_version_appears(commit_digest):
     store = append_files(create(new_store()), 3)
     position = LogPosition(version=4, commit_digest=commit_digest)
     requests = RequestLog(store)
@@ -201,6 +201,7 @@ def test_a_large_commit_is_read_in_blocks_and_its_partitions_are_distinct(monkey
 
 def test_version_at_is_the_newest_version_that_is_not_later_than_the_timestamp():
     store = append_files(create(new_store()), 2)
+    # A version is always later than the version before it, so version 2 counts as 7001.
     for version, modified_ms in enumerate([5000, 7000, 6000]):
         store.files[commit_name(version)] = (store.files[commit_name(version)][0], modified_ms)
     assert [version_at(store, ms) for ms in (4999, 5000, 7000, 7001, 10**15)] == [-1, 0, 1, 2, 2]
@@ -217,6 +218,7 @@ COMMITS = {"append": APPEND, "delete": DELETE, "optimize": OPTIMIZE, "properties
 COMMITS["no rows"] = NO_ROWS
 
 
+# Without `data_change_only`, commits without rows count only if the condition has `operations`, `app_id` or `made_by`.
 @pytest.mark.parametrize(
     ("condition", "holds_for"),
     [
@@ -294,7 +296,7 @@ def test_a_commit_without_a_usable_time_or_provenance_has_a_summary(timestamp):
     assert summarize(3, []).operation is None
 
 
-def test_a_summary_has_the_first_provenance_and_counts_no_change_data_file_as_a_data_change():
+def test_a_summary_uses_the_first_commit_info_and_a_change_data_file_is_not_a_data_change():
     recorded = to_json(AddCDCFile(path="c", partition_values={}, size_bytes=1, data_change=True))
     summary = summarize(3, [("commitInfo", {"operation": "A"}), ("cdc", recorded), ("commitInfo", {"operation": "B"})])
     assert (summary.operation, summary.data_changed) == ("A", False)
@@ -313,20 +315,20 @@ def test_a_poll_waits_for_the_content_of_an_empty_commit_unless_a_later_commit_f
 
 
 def flow_request(**sources):
-    """A write request with one incremental source for each name of a flow."""
+    """A write request with incremental sources. `a="f"` is a source `a` that the flow `f` loads."""
     named = {name: Source(format="delta", path=f"/{name}", incremental=flow) for name, flow in sources.items()}
     return WriteRequest(table="/t", sources=named, query="SELECT 1", identity=RunIdentity(app_id="run"))
 
 
 def test_a_request_has_nothing_new_if_every_source_is_at_its_offset():
-    old, new = append_files(create(new_store(), id="old"), 2), append_files(create(new_store(), id="new"), 2)
+    first, second = (append_files(create(new_store(), id=table_id), 2) for table_id in ("first", "second"))
     store = create(new_store())
-    commit_actions(store, txn(FlowId(name="f", source_table_id="old").app_id, 2))
-    commit_actions(store, txn(FlowId(name="g", source_table_id="new").app_id, 1))
+    commit_actions(store, txn(FlowId(name="f", source_table_id="first").app_id, 2))
+    commit_actions(store, txn(FlowId(name="g", source_table_id="second").app_id, 1))
     request = flow_request(a="f", b="g")
-    assert watch.result_without_news(store, request, {"a": old, "b": new}) is None
-    commit_actions(store, txn(FlowId(name="g", source_table_id="new").app_id, 2))
-    result = watch.result_without_news(store, request, {"a": old, "b": new})
+    assert watch.result_without_news(store, request, {"a": first, "b": second}) is None
+    commit_actions(store, txn(FlowId(name="g", source_table_id="second").app_id, 2))
+    result = watch.result_without_news(store, request, {"a": first, "b": second})
     assert (result.skipped, result.committed, result.version, result.app_id) == (True, False, 3, "run")
     assert result.source_versions == {"a": 2, "b": 2} and {each.flow for each in result.flows.values()} == {"f", "g"}
     assert "the flow 'f' has loaded version 2, 'g' has loaded version 2" in result.skip_reason

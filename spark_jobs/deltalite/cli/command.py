@@ -63,7 +63,7 @@ def add_table_arguments(parser: argparse.ArgumentParser, *, takes_version: bool,
 
 def add_limit(parser: argparse.ArgumentParser, noun: str, default: int, *, all_as_json: bool = True) -> None:
     """Add `--limit`. Without it, the command shows `default` lines, or all as JSON if `all_as_json`."""
-    default_text = f"{default}; all with --json" if all_as_json else f"{default}"
+    default_text = f"default: {default}; with --json: all" if all_as_json else f"default: {default}"
     parser.add_argument(
         "-n", "--limit", type=int, metavar="N", help=f"the maximum number of {noun} to show ({default_text})"
     )

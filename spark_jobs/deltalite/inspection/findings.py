@@ -32,7 +32,7 @@ class FindingKind(StrEnum):
     UNREADABLE_COMMIT = "unreadable-commit"
     """A commit is not a list of valid actions."""
     UNREADABLE_VERSION = "unreadable-version"
-    """The log cannot rebuild a version newer than the oldest rebuildable one, or it cannot rebuild any version."""
+    """The log cannot rebuild any version, or it can rebuild an older version but not this version."""
     UNREADABLE_CHECKPOINT = "unreadable-checkpoint"
     """A checkpoint, or a sidecar of it, is missing or damaged; readers use another checkpoint or the commits."""
     CHECKPOINT_DIFFERS = "checkpoint-differs"
@@ -94,11 +94,11 @@ class Findings:
     """A collection of findings in bounded memory: the first ones of each kind, and the count of each kind."""
 
     def __init__(self) -> None:
-        self.first_of_each_kind: list[Finding] = []
+        self.stored: list[Finding] = []
         self.counts: Counter[FindingKind] = Counter()
 
     def add(self, finding: Finding) -> None:
         """Count a finding, and store it if there are at most `MAX_FINDINGS_OF_A_KIND` of its kind."""
         self.counts[finding.kind] += 1
         if self.counts[finding.kind] <= MAX_FINDINGS_OF_A_KIND:
-            self.first_of_each_kind.append(finding)
+            self.stored.append(finding)

@@ -117,7 +117,7 @@ class _Verification:
             newest_version=self.listing.newest_version,
             rebuildable=rebuildable,
             readable=without(rebuildable, unreadable),
-            findings=tuple(self.findings.first_of_each_kind),
+            findings=tuple(self.findings.stored),
             counts=dict(self.findings.counts),
             checked=CheckedCounts(
                 commits=len(self.listing.commits),

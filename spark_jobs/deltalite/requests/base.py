@@ -201,7 +201,7 @@ class CommitRequest(Request):
         return body
 
 
-def faults_of_replace(identity: RunIdentity | None, reason: str, remedy: str) -> Iterator[Fault]:
+def faults_of_rerun_replace(identity: RunIdentity | None, reason: str, remedy: str) -> Iterator[Fault]:
     """Yield a fault if `on_rerun` is 'replace', which only an append supports.
 
     `reason` says that the request is not an append, such as "the operation is 'delete'".

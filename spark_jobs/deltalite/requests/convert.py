@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from deltalite.requests.base import CommitRequest, Fault, faults_of_replace
+from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class ConvertRequest(CommitRequest):
                 f"The property {constraint} is a constraint on rows, and a conversion does not read rows to check it.",
                 "Convert without it. Then add it with the `constraints` of DeltaTableOperator, which checks the rows.",
             )
-        yield from faults_of_replace(
+        yield from faults_of_rerun_replace(
             self.identity,
             f"the operation is '{self.kind}'",
             "Leave on_rerun out: a second conversion does not change the table.",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Fault, faults_of_replace
+from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace
 
 _MAX_BYTES = 2**62
 
@@ -72,7 +72,7 @@ class OptimizeRequest(CommitRequest):
                 f"max_deleted_rows_ratio is {self.max_deleted_rows_ratio}, which is out of range.",
                 "Give a ratio from 0 to 1.",
             )
-        yield from faults_of_replace(
+        yield from faults_of_rerun_replace(
             self.identity,
             f"the operation is '{self.kind}'",
             "Use on_rerun='write' to run the operation again on the newest version, or 'skip'.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Fault, faults_of_replace
+from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace
 from deltalite.requests.moments import parse_moment_ms
 
 
@@ -41,7 +41,7 @@ class RestoreRequest(CommitRequest):
                 parse_moment_ms(self.timestamp)
             except InvalidRequestError as error:
                 yield error.problem, error.remedy
-        yield from faults_of_replace(
+        yield from faults_of_rerun_replace(
             self.identity,
             f"the operation is '{self.kind}'",
             "Use on_rerun='write' to restore again, or 'skip'.",

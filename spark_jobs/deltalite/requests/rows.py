@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests.base import CommitRequest, Fault, OutOfOrder, convert_to_enum, faults_of_replace
+from deltalite.requests.base import CommitRequest, Fault, OutOfOrder, convert_to_enum, faults_of_rerun_replace
 from deltalite.requests.incremental import target_faults
 from deltalite.requests.source import Source, query_faults, sources_of
 
@@ -45,7 +45,7 @@ class RowsRequest(CommitRequest):
     def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
         yield from CommitRequest.faults(self)
-        yield from faults_of_replace(
+        yield from faults_of_rerun_replace(
             self.identity,
             f"the operation is '{self.kind}'",
             "Use on_rerun='write' to run the operation again on the newest version, or 'skip'.",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from deltalite.requests.base import CommitRequest, Fault, faults_of_replace, repeated_name
+from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace, repeated_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class TableRequest(CommitRequest):
         yield from _reset_faults(self.reset_flows)
         if self.partition_by and self.cluster_by:
             yield "The request has both partition_by and cluster_by.", "Keep one of them."
-        yield from faults_of_replace(
+        yield from faults_of_rerun_replace(
             self.identity,
             f"the operation is '{self.kind}'",
             "Use on_rerun='write' to apply the request again, or 'skip'.",

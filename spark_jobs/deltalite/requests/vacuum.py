@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from deltalite.requests.base import CommitRequest, Fault, convert_to_enum, faults_of_replace
+from deltalite.requests.base import CommitRequest, Fault, convert_to_enum, faults_of_rerun_replace
 
 
 class VacuumMode(StrEnum):
@@ -54,7 +54,7 @@ class VacuumRequest(CommitRequest):
                 f"confirm_short_retention names '{self.confirm_short_retention}', but the table is {self.table}.",
                 f"Give '{self._confirming_names[-1]}' to confirm a short retention for this table, or leave it out.",
             )
-        yield from faults_of_replace(
+        yield from faults_of_rerun_replace(
             self.identity,
             f"the operation is '{self.kind}'",
             "Use on_rerun='write' to run the vacuum again, or 'skip'.",

@@ -12,7 +12,7 @@ from deltalite.requests.base import (
     Fault,
     OutOfOrder,
     convert_to_enum,
-    faults_of_replace,
+    faults_of_rerun_replace,
     repeated_name,
 )
 from deltalite.requests.incremental import target_faults
@@ -83,7 +83,7 @@ class WriteRequest(CommitRequest):
             if self.mode in (WriteMode.OVERWRITE, WriteMode.IGNORE):
                 yield f"An incremental source needs mode 'append', and the mode is '{self.mode}'.", "Set mode='append'."
             reason, remedy = "a source is incremental", "Use on_rerun='skip', or 'write' to load what is new since."
-            yield from faults_of_replace(self.identity, reason, remedy)
+            yield from faults_of_rerun_replace(self.identity, reason, remedy)
 
     @classmethod
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _combination_faults(request: WriteRequest) -> list[Fault]:
         repeated_column is not None, f"partition_by names '{repeated_column}' twice.", "Name each column once."
     )
     if request.mode is not WriteMode.APPEND:
-        faults += faults_of_replace(
+        faults += faults_of_rerun_replace(
             request.identity,
             f"the mode is '{request.mode}'",
             "Use on_rerun='write': an overwrite replaces the rows of the earlier run.",

@@ -385,9 +385,7 @@ def test_a_limited_number_of_findings_of_a_kind_is_kept_and_all_are_counted(monk
     findings = Findings()
     for number in range(5):
         findings.add(Finding(kind=FindingKind.WRONG_SIZE, message=str(number)))
-    assert [f.message for f in findings.first_of_each_kind] == ["0", "1"] and findings.counts == {
-        FindingKind.WRONG_SIZE: 5
-    }
+    assert [f.message for f in findings.stored] == ["0", "1"] and findings.counts == {FindingKind.WRONG_SIZE: 5}
 
 
 def test_version_numbers_are_shown_as_ranges():

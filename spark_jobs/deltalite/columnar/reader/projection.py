@@ -1,9 +1,9 @@
 """The columns of a read, and the schema of its result.
 
 A name is a column of the table, or a path into its structs such as `address.city`. With paths into a struct, the reader
-returns only the named fields of the struct, in the table's order. A `MetadataColumn` requests a fact about a row. As a
-text, its name means the table's column of that name if there is one; the enum's member always means the fact. Names are
-not case-sensitive, and the result spells them as the table does.
+returns only the named fields of the struct, in the table's order. A `MetadataColumn` requests a fact about a row. The
+text "_file" means the table's column `_file` if there is one, but `MetadataColumn.FILE` always means the fact. Names
+are not case-sensitive, and the result spells them as the table does.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ class Projection:
 
 
 def has_row_ids(columns: Iterable[str]) -> bool:
-    """Whether row ids or row commit versions are among the names, unless a column of the table has the name."""
+    """Whether the names may request row ids or row commit versions.
+
+    A column of the table with such a name counts too, because the table is unknown here.
+    """
     return any(str(name).lower() in _ROW_IDS for name in columns)
 
 
@@ -136,7 +139,7 @@ def restrict(schema: StructType, paths: Iterable[Path]) -> StructType:
 
 
 def leaf_paths(schema: StructType, prefix: Path = ()) -> Iterable[Path]:
-    """Return the paths with which `restrict` returns this schema."""
+    """Return the path of each field that is not a struct with fields. With these paths, `restrict` keeps all fields."""
     for field in schema:
         path = (*prefix, field.name)
         if isinstance(field.type, StructType) and field.type.fields:

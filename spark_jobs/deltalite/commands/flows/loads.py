@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loads:
-    """The loads of an attempt, by the names of the views; empty without an incremental source.
+    """The loads of an attempt, by the keys of the request's `sources`; empty without an incremental source.
 
     - `ranges`: the versions of each load.
-    - `rows`: the rows of each load, for the reader.
+    - `source_loads`: the plan of each load, for the reader.
     """
 
     ranges: Mapping[str, FlowRange] = field(default_factory=dict)
-    rows: Mapping[str, SourceLoad] = field(default_factory=dict)
+    source_loads: Mapping[str, SourceLoad] = field(default_factory=dict)
 
     @property
     def has_nothing_new(self) -> bool:
@@ -63,15 +63,18 @@ class Loads:
         """Return the transactions with the new offsets."""
         return tuple(
             offset_transaction(
-                FlowId(name=loaded.flow, source_table_id=loaded.source_table_id), loaded.to_version, now_ms=now_ms()
+                FlowId(name=flow_range.flow, source_table_id=flow_range.source_table_id),
+                flow_range.to_version,
+                now_ms=now_ms(),
             )
-            for loaded in self.ranges.values()
-            if not loaded.is_empty
+            for flow_range in self.ranges.values()
+            if not flow_range.is_empty
         )
 
     def added_to(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the offsets of the flows."""
-        return replace(reads, app_id_prefixes=tuple(prefix_of_flow(loaded.flow) for loaded in self.ranges.values()))
+        prefixes = tuple(prefix_of_flow(flow_range.flow) for flow_range in self.ranges.values())
+        return replace(reads, app_id_prefixes=prefixes)
 
 
 def plan_loads(spark: SparkSession, request: CommitRequest, base: Snapshot | None) -> Loads:
@@ -97,7 +100,7 @@ def plan_loads(spark: SparkSession, request: CommitRequest, base: Snapshot | Non
             remedy="Give `incremental` a different name in each of them.",
         )
     ranges: dict[str, FlowRange] = {}
-    rows: dict[str, SourceLoad] = {}
+    source_loads: dict[str, SourceLoad] = {}
     for name, source in sources.items():
         address = source.path or ""
         check_names_no_version(address)
@@ -107,8 +110,9 @@ def plan_loads(spark: SparkSession, request: CommitRequest, base: Snapshot | Non
                 remedy="Read another table, or leave `incremental` out.",
             )
         transactions = {} if base is None else base.transactions
-        ranges[name], rows[name] = plan_load(source_store(spark, address), source, flows[name], transactions)
-    return Loads(ranges=ranges, rows=rows)
+        store = source_store(spark, address)
+        ranges[name], source_loads[name] = plan_load(store, source, flows[name], transactions)
+    return Loads(ranges=ranges, source_loads=source_loads)
 
 
 def plan_load(
@@ -124,7 +128,7 @@ def plan_load(
         address=store.root, table_id=snapshot.metadata.id, newest_version=snapshot.version, commits=commits
     )
     chosen = choose_range(flow, source, state, transactions)
-    if chosen.after_version is None or chosen.is_empty:
+    if chosen.after_version is None or chosen.is_empty:  # the whole snapshot, or no row with its schema
         if source.reads_changes:
             _check_feed(snapshot)
         return chosen, SourceLoad(snapshot=snapshot, is_empty=chosen.is_empty, has_change_columns=source.reads_changes)
@@ -140,7 +144,10 @@ def plan_load(
 
 
 def _plan(store: LogStore, source: Source, first_version: int, last_version: int) -> ChangePlan:
-    """Plan the rows of a range. An error about its schema or feed names what helps an incremental source."""
+    """Plan the rows of a range.
+
+    If the schema or the change feed prevents this, the remedy of the error is one for incremental sources.
+    """
     try:
         if source.reads_changes:
             return plan_changes(store, first_version, last_version)
@@ -175,6 +182,6 @@ def result_without_news(
         version=base.version,
         read_version=base.version,
         committed=False,
-        source_versions={name: loaded.to_version for name, loaded in loads.ranges.items()},
+        source_versions={name: flow_range.to_version for name, flow_range in loads.ranges.items()},
     )
     return replace(result, skipped=True, flows=dict(loads.ranges), skip_reason=nothing_new(loads.ranges))

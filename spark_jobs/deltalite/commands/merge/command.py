@@ -131,7 +131,9 @@ class _Source:
         has_same_rows = self._computed is not None and self._computed.loads.ranges == loads.ranges
         if self._computed is None or not has_same_rows or self_reads(request.sources, request.table):
             sources = pinned_sources(request.sources, request.table, base.version)
-            with query_rows(self._spark, sources, request.query, request.query_params, loads=loads.rows) as query:
+            with query_rows(
+                self._spark, sources, request.query, request.query_params, loads=loads.source_loads
+            ) as query:
                 from_spark(query.frame.schema)  # raises for duplicate column names
                 rows = compute_once(query.frame)
             self._computed = _ComputedSource(rows=rows, versions=query.source_versions, loads=loads)

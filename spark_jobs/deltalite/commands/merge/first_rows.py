@@ -45,7 +45,7 @@ def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationRes
     """
     if not _is_table_missing(spark, request):
         return None
-    loads = plan_loads(spark, request, None).rows
+    loads = plan_loads(spark, request, None).source_loads
     with query_rows(spark, request.sources, request.query, request.query_params, loads=loads) as source:
         empty_source = no_rows_of(spark, source.frame.schema)
     write_request = _write_request(request, empty_source.columns)

@@ -5,7 +5,8 @@ There are four rules:
 - A file is removed if all of its rows are deleted.
 - Packing (`plan_bins`) fills the bins of a partition with small files and with files that have too many deleted rows.
   Older files come first, so that rows of the same age stay together.
-- A Z order (`plan_cubes`) takes the files of a partition that are in no cube of the same columns.
+- A Z order (`plan_cubes`) takes the files of a partition that are in no cube of the same columns, and then also small
+  cubes. A cube is a group of files that were ordered together.
 - Clustering (`plan_clustering`) takes the files of a clustered table that are in no cube. It also takes small cubes, so
   that cubes grow with the table.
 
@@ -22,7 +23,7 @@ from operator import add, gt
 
 TARGET_SIZE_TAG = "OPTIMIZE_TARGET_SIZE"
 ROOM_TAG = "DELTALITE_ROOM"
-"""The tag for the unused bytes in the bin of a packed file, after no other file fitted. A missing tag counts as 0."""
+"""The tag of a packed file with the bytes that stayed free in its bin. A missing tag counts as 0."""
 CUBE_ID_TAG, CUBE_COLUMNS_TAG, CUBE_CURVE_TAG = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
 Z_ORDER, HILBERT = "zorder", "hilbert"
 # The limit on the bins that are tried for one file. It bounds the work in a partition with very many files.
@@ -77,7 +78,8 @@ class Candidate:
 class Bin:
     """Files of one partition that are rewritten into `outputs` new files.
 
-    `room` is the number of unused bytes, 0 for a closed bin. Every file that the plan left out is larger than `room`.
+    `room` is the number of unused bytes. It is 0 if the bin was closed because too many bins were open. In the result
+    of `plan_bins`, it is less than the size of each unpacked file of the partition that stays.
     """
 
     files: tuple[Candidate, ...]
@@ -124,7 +126,8 @@ def plan_bins(files: Iterable[Candidate], *, target_bytes: int, min_bytes: int, 
             (rewritten if is_rewritten else unchanged).append(file_bin)
         unchanged_files = [file for file_bin in unchanged for file in file_bin.files]
         unpacked_bytes = (file.live_bytes for file in unchanged_files if not _is_packed(file, target_bytes))
-        # The files of unchanged bins were tried in every bin, so no rewritten bin has room for the smallest of them.
+        # The recorded room is less than the smallest unpacked file that stays. Otherwise the next run would take this
+        # file for a new one that fits.
         max_room = max(0, min(unpacked_bytes, default=target_bytes) - 1)
         bins += [replace(file_bin, room=min(file_bin.room, max_room)) for file_bin in rewritten]
     return bins
@@ -133,9 +136,9 @@ def plan_bins(files: Iterable[Candidate], *, target_bytes: int, min_bytes: int, 
 def _is_new_combination(files: Sequence[Candidate], target_bytes: int, packed_at_ms: int | None) -> bool:
     """Whether the bin combines files that no earlier run has combined or considered.
 
-    The last packing of a partition (at `packed_at_ms`) considered every older file, and left out the files that did not
-    fit. Packed files may take less space now, but this is no reason to rewrite them. The packing did not consider files
-    that were added while it ran. Such a file joins the bin if it fits into the recorded room.
+    The last packing of a partition (at `packed_at_ms`) considered every older file, except files that were added while
+    it ran. It left out the files that did not fit. Packed files may take less space now, but this is no reason to
+    rewrite them. A file that was added while the packing ran joins the bin if it fits into the recorded room.
     """
     unpacked = [f for f in files if not _is_packed(f, target_bytes)]
     room = max((_recorded_room(f) for f in files if _is_packed(f, target_bytes)), default=0)
@@ -160,24 +163,26 @@ def plan_cubes(
     max_deleted_ratio: float,
     cube_bytes: int,
 ) -> list[Bin]:
-    """Return cubes of up to about `cube_bytes`, from the files that do not have the `tags` of a cube.
+    """Return cubes of up to about `cube_bytes`, from files that do not have the `tags` of a cube.
 
-    Each cube becomes files of about `target_bytes`. Existing cubes that are at least half full stay unchanged. Smaller
-    cubes are rewritten with the files that join them.
+    Each cube becomes files of about `target_bytes`. Files with too many deleted rows, and cubes of less than half of
+    `cube_bytes`, are rewritten with them.
     """
     bins: list[Bin] = []
     for partition_files in _by_partition(files):
-        is_clustered = {
+        stays_in_cube = {
             f.number: _is_in_cube(f, tags) and not f.has_too_many_deleted(max_deleted_ratio) for f in partition_files
         }
         bytes_of_cubes: dict[str, int] = {}
         for file in partition_files:
-            if is_clustered[file.number]:
+            if stays_in_cube[file.number]:
                 cube_id = file.tags[CUBE_ID_TAG]
                 bytes_of_cubes[cube_id] = bytes_of_cubes.get(cube_id, 0) + file.size_bytes
-        full_cubes = {cube_id for cube_id, size in bytes_of_cubes.items() if 2 * size >= cube_bytes}
-        to_rewrite = [f for f in partition_files if not (is_clustered[f.number] and f.tags[CUBE_ID_TAG] in full_cubes)]
-        if all(is_clustered[f.number] for f in to_rewrite):
+        large_cubes = {cube_id for cube_id, size in bytes_of_cubes.items() if 2 * size >= cube_bytes}
+        to_rewrite = [
+            f for f in partition_files if not (stays_in_cube[f.number] and f.tags[CUBE_ID_TAG] in large_cubes)
+        ]
+        if all(stays_in_cube[f.number] for f in to_rewrite):
             continue
         bins += _cube_bins(to_rewrite, target_bytes=target_bytes, cube_bytes=cube_bytes)
     return bins
@@ -195,14 +200,15 @@ def plan_clustering(
 ) -> list[Bin]:
     """Return cubes of up to about `cube_bytes` of a clustered table, which has no partitions.
 
-    New cubes take the files that are in no cube, and files with too many deleted rows. Existing cubes that are not full
-    join them, the smallest cube first. A cube does not join if it is larger than the sum of the files before it. So
-    each row is rewritten a few times while the table grows, and not with each batch of new rows. Files of another
-    provider, and files that are clustered by other columns, stay as they are.
+    New cubes take the files that are in no cube, and files with too many deleted rows. A cube of less than half of
+    `cube_bytes` is small. Small cubes join them, the smallest cube first. A cube joins only if it is not larger than
+    the new files and the joined cubes together. So each row is rewritten a few times while the table grows, and not
+    with each batch of new rows. Files of another provider, and files that are clustered by other columns, stay as they
+    are.
 
-    With `full`, new cubes take all files, except those of full cubes of these columns. A cube of at least half of
-    `cube_bytes` is full. So the next run continues after a killed run, and does nothing after a complete run.
-    delta-spark: ClusteringStrategy, which takes all cubes below 100 GB.
+    With `full`, new cubes take all files, except the files of larger cubes of these columns. So the next run continues
+    after a killed run, and does nothing after a complete run. delta-spark's ClusteringStrategy differs: it takes all
+    cubes below 100 GB.
     """
     live_files = [file for partition_files in _by_partition(files) for file in partition_files]
     cubes: dict[str, list[Candidate]] = {}
@@ -221,13 +227,13 @@ def plan_clustering(
             unclustered.append(file)
         else:
             cubes.setdefault(cube_id, []).append(file)
-    partial_cubes = [cube for cube in cubes.values() if 2 * sum(f.size_bytes for f in cube) < cube_bytes]
+    small_cubes = [cube for cube in cubes.values() if 2 * sum(f.size_bytes for f in cube) < cube_bytes]
     if full:
-        files_of_partial_cubes = [file for cube in partial_cubes for file in cube]
-        is_in_order = not unclustered and not otherwise_clustered and len(partial_cubes) <= 1
-        to_rewrite = [] if is_in_order else unclustered + otherwise_clustered + files_of_partial_cubes
+        files_of_small_cubes = [file for cube in small_cubes for file in cube]
+        is_in_order = not unclustered and not otherwise_clustered and len(small_cubes) <= 1
+        to_rewrite = [] if is_in_order else unclustered + otherwise_clustered + files_of_small_cubes
     else:
-        to_rewrite = unclustered + _files_of_joining_cubes(partial_cubes, sum(f.size_bytes for f in unclustered))
+        to_rewrite = unclustered + _files_of_joining_cubes(small_cubes, sum(f.size_bytes for f in unclustered))
     numbers = {file.number for file in to_rewrite}
     files_to_rewrite = [file for file in live_files if file.number in numbers]
     return _cube_bins(files_to_rewrite, target_bytes=target_bytes, cube_bytes=cube_bytes)
@@ -307,7 +313,7 @@ def _fill_bins(files: Iterable[Candidate], max_bytes: int) -> list[Bin]:
     free_bytes: dict[int, int] = {}  # by the number of an open bin
     for file in files:
         size = file.live_bytes
-        number = next((n for n, bytes_in_bin in free_bytes.items() if size <= bytes_in_bin), None)
+        number = next((n for n, free in free_bytes.items() if size <= free), None)
         if number is None:
             number = len(bins)
             bins.append([])

@@ -48,7 +48,8 @@ class NewVectors:
 class VectorFiles:
     """The vector files of one operation, as a context manager.
 
-    On exit it removes the files, except those that `keep_committed` or `keep_all` keeps.
+    On exit it removes the files that were written since the last call of `keep_committed` or `keep_all`. Both keep all
+    files. The commit step calls them for data files and for vector files.
     """
 
     def __init__(self, store: LogStore) -> None:
@@ -76,8 +77,8 @@ class VectorFiles:
 
         Args:
             files: the files, with all columns of `ADD_TYPES`.
-            deletions: for each touched file, its position in `files`, and the positions of rows that are not deleted
-                yet, strictly increasing.
+            deletions: for each touched file, its index in `files`, and the positions of the rows to delete, strictly
+                increasing. None of these rows may be deleted already.
 
         Raises:
             CorruptDataFileError: a vector or a footer cannot be read.
@@ -118,7 +119,7 @@ class VectorFiles:
     def _record_counts(
         self, file_rows: Mapping[int, Mapping[str, Any]], deleted_positions: Mapping[int, pa.Int64Array]
     ) -> dict[int, int]:
-        """Return the number of rows of each file, with deleted rows, from its statistics or its footer.
+        """Return the number of rows of each file, including its deleted rows, from its statistics or its footer.
 
         The footer decides if there are no statistics, or if the file would be removed whole. So wrong statistics cannot
         remove a row.

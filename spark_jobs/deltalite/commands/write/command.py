@@ -182,7 +182,7 @@ class _Write:
     def _stage_and_commit(self) -> OperationResult:
         """Compute and stage the rows of the query, then commit them."""
         request = self._request
-        sources, loads = self._sources(), self._loads.rows
+        sources, loads = self._sources(), self._loads.source_loads
         with query_rows(self._spark, sources, request.query, request.query_params, loads=loads) as query:
             row_schema = from_spark(query.frame.schema)
             target = write_target(self._request, self._base, row_schema, now_ms=now_ms())

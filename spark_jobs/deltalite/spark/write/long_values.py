@@ -63,8 +63,8 @@ def long_values(
         values |= {row["folder"]: row["text"] for row in rows_with_stand_in}
     if unknown_stand_ins := stand_ins - values.keys():
         raise SourceError(
-            f"{len(unknown_stand_ins)} partition values cannot be folder names, so the input was read again for them. "
-            "The second read returned other values.",
+            f"{len(unknown_stand_ins)} partition value(s) cannot be folder names, so the input was read again for "
+            "them. The second read returned other values.",
             remedy="Write a query that returns the same values each time, or partition by shorter values.",
         )
     return {stand_in: values[stand_in] for stand_in in stand_ins}
