@@ -112,7 +112,7 @@ def test_the_parameters_reach_the_request(value):
         ({"source": {**SOURCE, "path": "/s"}, "mode": "overwrite"}, "needs mode 'append'"),
         ({"source": {**SOURCE, "path": "/s"}, "on_rerun": "replace"}, "on_rerun='replace'"),
         ({"source": {**SOURCE, "path": "/s", "on_gap": "skip"}}, "on_gap"),
-        ({"source": {**SOURCE, "path": "/s", "incremental": "{{ ds }}", "version_as_of": 1}}, "version_as_of"),
+        ({"source": {**SOURCE, "path": "/s", "version_as_of": 1}}, "version_as_of"),
         ({"source": {"format": "csv", "path": "/s", "incremental": True}}, "format 'delta'"),
     ],
 )
