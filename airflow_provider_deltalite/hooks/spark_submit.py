@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 
 _LEVEL_SETTING = "spark.log.level"
 _WAIT_SETTING = "spark.yarn.submit.waitAppCompletion"
+_WAIT_SETTING_OF_PODS = "spark.kubernetes.submission.waitAppCompletion"
 _ATTEMPTS_SETTING = "spark.yarn.maxAppAttempts"
 _MODE_SETTING = "spark.submit.deployMode"
 _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historyServer.address"
@@ -208,6 +209,18 @@ class DeltaSparkSubmitHook(DriverHook):
         wait_setting = str(self._conf.get(_WAIT_SETTING, "false")).strip().lower()
         if self._should_track_yarn_application_via_rm_api() and wait_setting != "false":
             raise ValueError(f"{_WAIT_SETTING} is '{wait_setting}'. A tracked job needs it to be 'false'.")
+        if self.launch.in_cluster and not self.is_tracked:
+            self._let_spark_submit_wait()
+
+    def _let_spark_submit_wait(self) -> None:
+        """Let `spark-submit` wait for the end of a job that is not tracked, whatever spark-defaults.conf says."""
+        name = _WAIT_SETTING_OF_PODS if self.launch.runs_in_pod else _WAIT_SETTING
+        if str(self._conf.get(name, "true")).strip().lower() == "false":
+            raise InvalidRequestError(
+                f"The job is not tracked, and `conf` sets {name} to 'false', so the task could not wait for the job.",
+                remedy="Leave the setting out, or let the operator track the job.",
+            )
+        self._conf = {**self._conf, name: "true"}
 
     def warn_of_mixed_pyspark(self) -> None:
         """Log a warning if two PySpark packages were installed over each other.

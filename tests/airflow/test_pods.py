@@ -141,6 +141,21 @@ def test_without_tracking_the_exit_code_in_the_output_of_spark_submit_decides(ta
     assert operator(table, track_driver_via_k8s_api=False).execute(context)["version"] == 1
 
 
+def test_without_tracking_spark_submit_waits_for_the_job_whatever_its_defaults_say(
+    table, spark_submit, context, kubernetes
+):
+    setting = "spark.kubernetes.submission.waitAppCompletion"
+    spark_submit.set_script(PRINT_POD_NAME + job_that_commits(table))
+    operator(table, track_driver_via_k8s_api=False).execute(context)
+    assert settings_of(spark_submit.argv)[setting] == "true"
+    spark_submit.call_file.unlink()
+    with pytest.raises(AirflowFailException, match=rf"(?s)InvalidRequestError: .*{setting} to 'false'"):
+        operator(table, idempotency_key="another", conf={setting: "False"}, track_driver_via_k8s_api=False).execute(
+            context
+        )
+    assert not spark_submit.was_called
+
+
 def test_a_submission_that_creates_no_pod_leaves_no_request_and_reads_no_log(
     table, spark_submit, context, kubernetes, capsys
 ):

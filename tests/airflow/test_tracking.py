@@ -44,12 +44,16 @@ def test_yarn_works_with_default_arguments_and_logs_its_limits(table, spark_subm
     result = operator(table).execute(context)
     assert (result["version"], result["committed"]) == (1, True)
     assert "yarn_resourcemanager_webapp_address" in capsys.readouterr().out
-    assert not any("waitAppCompletion" in argument for argument in spark_submit.argv)
+    assert "spark.yarn.submit.waitAppCompletion=true" in spark_submit.argv
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
+        (
+            {"conf": {"spark.yarn.submit.waitAppCompletion": "false"}},
+            "not tracked, and `conf` sets .*waitAppCompletion to 'false'",
+        ),
         ({"durable": True}, "durable=True needs .*yarn_resourcemanager_webapp_address"),
         ({"yarn_track_via_rm_api": True}, "yarn_resourcemanager_webapp_address"),
         ({"track_driver_via_k8s_api": True}, "Kubernetes"),
