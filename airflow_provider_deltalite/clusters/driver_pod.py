@@ -43,34 +43,47 @@ class DriverPod:
     namespace: str
     name: str
 
-    def uid(self) -> str | None:
-        """Return the unique id of the pod; None if it does not exist.
+    def take_secret(self, secret: str) -> bool:
+        """Make the pod the owner of a Secret, and return whether the pod exists. Kubernetes deletes both together.
 
         Raises:
-            InvalidRequestError: The worker may not read pods.
+            InvalidRequestError: The worker may not read the pod or change the Secret.
             KubernetesError: Kubernetes does not answer.
         """
-        try:
-            return str(self._read().metadata.uid)
-        except InvalidRequestError as error:
-            if has_status(error, 404):
-                return None
-            raise
+        pod = self._find()
+        if pod is None:
+            return False
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": str(pod.metadata.uid)}
+        with explain_errors(f"make the pod {self.name} the owner of the Secret {secret}"):
+            self.api.patch_namespaced_secret(
+                secret,
+                self.namespace,
+                {"metadata": {"ownerReferences": [owner]}},
+                _request_timeout=TIMEOUT_SECONDS,
+            )
+        return True
 
     def state(self) -> DriverState:
-        """Return the state of the pod.
+        """Return the state of the pod. A pod that is being deleted runs until its containers have ended.
 
         Raises:
             InvalidRequestError: The worker may not read pods.
             KubernetesError: Kubernetes does not answer.
         """
-        try:
-            phase = self._read().status.phase
-        except InvalidRequestError as error:
-            if has_status(error, 404):
-                return DriverState.MISSING
-            raise
-        return DriverState.ENDED if phase in _FINAL_PHASES else DriverState.RUNNING
+        pod = self._find()
+        if pod is None:
+            return DriverState.MISSING
+        return DriverState.ENDED if pod.status.phase in _FINAL_PHASES else DriverState.RUNNING
+
+    def is_being_deleted(self) -> bool:
+        """Whether someone has deleted the pod, and its containers have not ended yet or have just ended.
+
+        Raises:
+            InvalidRequestError: The worker may not read pods.
+            KubernetesError: Kubernetes does not answer.
+        """
+        pod = self._find()
+        return pod is not None and pod.metadata.deletion_timestamp is not None
 
     def read_log(self) -> list[str]:
         """Return the newest lines of the driver's output, after pauses if Kubernetes does not answer.
@@ -135,6 +148,15 @@ class DriverPod:
                 return False
             raise
         return True
+
+    def _find(self) -> Any:
+        """Return the pod; None if it does not exist."""
+        try:
+            return self._read()
+        except InvalidRequestError as error:
+            if has_status(error, 404):
+                return None
+            raise
 
     def _read(self) -> Any:
         with explain_errors(f"read the pod {self.name}"):

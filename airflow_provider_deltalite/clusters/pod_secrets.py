@@ -7,17 +7,14 @@ Accounts that may read ConfigMaps often may not read Secrets.
   an existing Secret can be used again.
 - The Secret of the job belongs to the driver's pod, so Kubernetes deletes it with the pod.
 
-A killed worker may leave the Secret of a job without an owner. A later task deletes it.
+A killed worker may leave the Secret of a job without an owner. `unowned_secrets` cleans it up in a later task.
 """
 
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import hashlib
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +24,13 @@ from airflow_provider_deltalite.clusters.kubernetes_api import (
     KubernetesError,
     explain_errors,
     has_status,
+)
+from airflow_provider_deltalite.clusters.unowned_secrets import (
+    JOB_LABELS,
+    LABELS,
+    POD_ANNOTATION,
+    clean_up_unowned_secrets,
+    delete_secret,
 )
 from airflow_provider_deltalite.secrets import java_arguments_text, java_options
 from deltalite.errors import InvalidRequestError
@@ -38,10 +42,6 @@ if TYPE_CHECKING:
 _LIBRARY_FOLDER, _JOB_FOLDER = "/etc/deltalite/library", "/etc/deltalite/job"
 _SCRIPT, _REQUEST, _JAVA_ARGUMENTS = "zipped_job.py", "request.json", "java.args"
 SCRIPT_IN_POD, REQUEST_IN_POD = f"local://{_LIBRARY_FOLDER}/{_SCRIPT}", f"{_JOB_FOLDER}/{_REQUEST}"
-_LABELS = {"app.kubernetes.io/managed-by": "airflow-provider-deltalite"}
-_JOB_LABELS = {**_LABELS, "app.kubernetes.io/component": "job"}
-# A Secret that is older than this and has no owner belongs to no running submission.
-_UNOWNED_SECONDS = 3600
 _OPTIONS_SETTING = "spark.driver.defaultJavaOptions"  # users usually set spark.driver.extraJavaOptions instead
 # Prefixes of settings that set a variable of the environment. For each: the pods that have the variable, and the prefix
 # of the setting that reads the variable from a Secret.
@@ -51,15 +51,12 @@ _REFERENCE_PREFIXES = {
 }
 _SUBMISSION_PREFIX = "spark.kubernetes."  # the prefix of settings that only spark-submit uses, such as its token
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSecrets:
-    """The Secrets of one job. `api` is a `CoreV1Api`."""
+    """The Secrets of one job, in the namespace of its driver's pod. The pod need not exist yet."""
 
-    api: Any
-    namespace: str
+    pod: DriverPod
     job: ShippedJob
 
     def create(
@@ -78,33 +75,31 @@ class PodSecrets:
         files[_REQUEST] = Path(self.job.request).read_bytes()
         settings[f"spark.kubernetes.driver.secrets.{_library_secret_name(library)}"] = _LIBRARY_FOLDER
         settings[f"spark.kubernetes.driver.secrets.{self._job_secret_name}"] = _JOB_FOLDER
-        self._delete_unowned()
+        clean_up_unowned_secrets(self._api, self._namespace)
         self._create_library(library)
-        self._create(self._job_secret_name, files, _JOB_LABELS)
+        self._create(self._job_secret_name, files, JOB_LABELS, annotations={POD_ANNOTATION: self.pod.name})
         return settings, submission_settings
 
-    def give_to(self, pod: DriverPod) -> bool:
+    def give_to_pod(self) -> bool:
         """Make the pod the owner of the job's Secret, and return whether the pod exists.
 
         :raises InvalidRequestError: The worker may not read the pod or change the Secret.
         :raises KubernetesError: Kubernetes does not answer.
         """
-        uid = pod.uid()
-        if uid is None:
-            return False
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": uid}
-        with explain_errors(f"make the pod {pod.name} the owner of the Secret {self._job_secret_name}"):
-            self.api.patch_namespaced_secret(
-                self._job_secret_name,
-                self.namespace,
-                {"metadata": {"ownerReferences": [owner]}},
-                _request_timeout=TIMEOUT_SECONDS,
-            )
-        return True
+        return self.pod.take_secret(self._job_secret_name)
 
     def delete(self) -> None:
-        """Delete the job's Secret. The caller must ensure that no pod uses it. A failure is logged."""
-        self._delete(self._job_secret_name)
+        """Delete the job's Secret. The caller must ensure that no pod needs it. A failure is logged."""
+        delete_secret(self._api, self._namespace, self._job_secret_name)
+
+    @property
+    def _api(self) -> Any:
+        """The `CoreV1Api`."""
+        return self.pod.api
+
+    @property
+    def _namespace(self) -> str:
+        return self.pod.namespace
 
     @property
     def _job_secret_name(self) -> str:
@@ -119,55 +114,35 @@ class PodSecrets:
         """Create the Secret of the library. If it exists, check its content, because the driver will run it."""
         name = _library_secret_name(files)
         try:
-            self._create(name, files, _LABELS, immutable=True)
+            self._create(name, files, LABELS, immutable=True)
         except KubernetesError as error:
             if not has_status(error, 409):
                 raise
             with explain_errors(f"read the Secret {name}"):
-                secret = self.api.read_namespaced_secret(name, self.namespace, _request_timeout=TIMEOUT_SECONDS)
+                secret = self._api.read_namespaced_secret(name, self._namespace, _request_timeout=TIMEOUT_SECONDS)
             if secret.data != _encoded(files):
                 raise InvalidRequestError(
-                    f"The Secret {name} in the namespace {self.namespace} does not contain "
+                    f"The Secret {name} in the namespace {self._namespace} does not contain "
                     "the library of this worker, so no job was submitted.",
                     remedy="Find out who changed the Secret. Then delete it: the next task creates it again.",
                 ) from error
 
     def _create(
-        self, name: str, files: Mapping[str, bytes], labels: Mapping[str, str], *, immutable: bool = False
+        self,
+        name: str,
+        files: Mapping[str, bytes],
+        labels: Mapping[str, str],
+        *,
+        annotations: Mapping[str, str] | None = None,
+        immutable: bool = False,
     ) -> None:
         body = {
-            "metadata": {"name": name, "labels": dict(labels)},
+            "metadata": {"name": name, "labels": dict(labels), "annotations": dict(annotations or {})},
             "data": _encoded(files),
             "immutable": immutable,
         }
-        with explain_errors(f"create the Secret {name} in the namespace {self.namespace}"):
-            self.api.create_namespaced_secret(self.namespace, body, _request_timeout=TIMEOUT_SECONDS)
-
-    def _delete_unowned(self) -> None:
-        """Delete old Secrets of jobs that no pod owns. Do nothing if this worker may not list Secrets."""
-        with suppress(InvalidRequestError, KubernetesError):
-            for name in self._unowned():
-                self._delete(name)
-
-    def _unowned(self) -> Iterator[str]:
-        selector = ",".join(f"{name}={value}" for name, value in _JOB_LABELS.items())
-        with explain_errors(f"list the Secrets of the namespace {self.namespace}"):
-            secrets = self.api.list_namespaced_secret(
-                self.namespace, label_selector=selector, _request_timeout=TIMEOUT_SECONDS
-            ).items
-        now = dt.datetime.now(dt.UTC)
-        for secret in secrets:
-            age = now - secret.metadata.creation_timestamp
-            if not secret.metadata.owner_references and age.total_seconds() > _UNOWNED_SECONDS:
-                yield secret.metadata.name
-
-    def _delete(self, name: str) -> None:
-        try:
-            with explain_errors(f"delete the Secret {name}"):
-                self.api.delete_namespaced_secret(name, self.namespace, _request_timeout=TIMEOUT_SECONDS)
-        except (InvalidRequestError, KubernetesError) as error:
-            if not has_status(error, 404):
-                _log.warning("%s It stays in the namespace %s.", error, self.namespace)
+        with explain_errors(f"create the Secret {name} in the namespace {self._namespace}"):
+            self._api.create_namespaced_secret(self._namespace, body, _request_timeout=TIMEOUT_SECONDS)
 
 
 def _distribute(

@@ -42,7 +42,7 @@ class PodSubmission:
             )
         name = pod_name(application, job.public_id)
         self._submitted_pod = DriverPod(api=api, namespace=namespace, name=name)
-        self._secrets = PodSecrets(api=api, namespace=namespace, job=job)
+        self._secrets = PodSecrets(pod=self._submitted_pod, job=job)
         self._has_unowned_secret = False
         self._conf = conf
 
@@ -76,16 +76,20 @@ class PodSubmission:
         if not self._has_unowned_secret:
             return
         try:
-            if self._secrets.give_to(self._submitted_pod):
+            if self._secrets.give_to_pod():
                 self._has_unowned_secret = False
             elif has_ended:
                 self._secrets.delete()
                 self._has_unowned_secret = False
                 self.pod = None
         except (InvalidRequestError, KubernetesError) as error:
-            _log.warning("%s The job's Secret stays for now. A later task may delete it.", error)
+            _log.warning("%s The job's Secret stays for now. A later task cleans it up.", error)
 
     def delete_pod(self) -> None:
-        """Delete the pod, if there may be one. The method logs a failure."""
-        if self.pod is not None:
-            self.pod.kill()
+        """Delete the pod, if there may be one, and a Secret of the job that has no owner. The method logs a failure."""
+        if self.pod is None:
+            return
+        self.pod.kill()
+        if self.pod == self._submitted_pod and self._has_unowned_secret:
+            self._secrets.delete()
+            self._has_unowned_secret = False

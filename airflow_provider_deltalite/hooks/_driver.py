@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_deltalite.preflight import Launch
 
 _YARN_ID_PATTERN = re.compile(r"application_[0-9]+_[0-9]+")
+_ACTIVE_PHASES = ("Pending", "Running")
 _GRACE_SECONDS = 3.0  # Airflow kills a task that does not end within five seconds
 
 
@@ -86,6 +87,21 @@ class DriverHook(SparkSubmitHook):
             self._yarn_id_of_job = external_id
             return True
         return False
+
+    def status_of_joined_driver(self, status: str) -> str:
+        """Return the status of a driver that an earlier hook submitted.
+
+        The status is ``Terminating`` for a pod that is being deleted. Such a pod has the phase of a running one until
+        its containers have ended. A task attempt must not join it.
+
+        :param status: The phase of the pod, or the state of the YARN application.
+        :raises InvalidRequestError: The worker may not read pods.
+        :raises KubernetesError: Kubernetes does not answer.
+        """
+        pod = None if self._pod_submission is None else self._pod_submission.pod
+        if status not in _ACTIVE_PHASES or pod is None or not pod.is_being_deleted():
+            return status
+        return "Terminating"
 
     def forget_driver(self) -> None:
         """Forget the driver of an earlier hook, before a new submission."""

@@ -92,7 +92,7 @@ class SparkSubmission:
         """Return the status of a job that an earlier task attempt submitted, and give the hook the job's id."""
         status = SparkSubmitOperator.get_job_status(self._operator, external_id, context)
         self._join(external_id, context)
-        return status
+        return self._hook.status_of_joined_driver(status)
 
     def is_job_active(self, status: str) -> bool:
         """Whether a job with this status of YARN or Kubernetes still runs."""

@@ -10,10 +10,11 @@ import pytest
 from airflow.providers.cncf.kubernetes import kube_client
 
 from airflow_provider_deltalite.clusters.driver_pod import DriverPod
+from airflow_provider_deltalite.clusters.driver_state import DriverState
 from airflow_provider_deltalite.clusters.kubernetes_api import KubernetesError, load_client
 from airflow_provider_deltalite.clusters.log_lines import DriverLogError
 from deltalite.errors import InvalidRequestError
-from tests.support.kubernetes_server import ApiServer, kubeconfig_of
+from tests.support.kubernetes_server import ApiServer, kubeconfig_of, pod_in
 from tests.support.ports import free_ports
 
 RETRY_VARIABLE = "AIRFLOW__KUBERNETES_EXECUTOR__API_CLIENT_RETRY_CONFIGURATION"
@@ -38,14 +39,15 @@ def pod(port, tmp_path, monkeypatch) -> DriverPod:
 
 
 def test_a_request_is_repeated_until_the_cluster_can_be_reached(port, pod):
-    uids = []
-    reader = threading.Thread(target=lambda: uids.append(pod.uid()))
+    states = []
+    reader = threading.Thread(target=lambda: states.append(pod.state()))
     reader.start()
     reader.join(1)
     assert reader.is_alive()  # nothing listens at the port yet
-    with ApiServer(port):
+    with ApiServer(port) as server:
+        server.body = pod_in("Running")
         reader.join(30)
-    assert uids == ["0d1e2f"]
+    assert states == [DriverState.RUNNING]
 
 
 def test_the_retries_in_the_configuration_of_airflow_apply(pod, monkeypatch):
@@ -65,15 +67,26 @@ def test_the_error_names_the_request_and_the_answer(port, pod, status, error_cla
     with ApiServer(port) as server:
         server.status, server.body = status, json.dumps({"message": "the account may not"})
         with pytest.raises(error_class, match=f"(?s)Could not read the pod load-driver: Kubernetes {text}"):
-            pod.uid()
+            pod.state()
 
 
-def test_a_pod_that_does_not_exist_has_no_uid_and_no_log(port, pod):
+def test_a_pod_that_does_not_exist_takes_no_secret_and_has_no_log(port, pod):
     with ApiServer(port) as server:
         server.status, server.body = 404, json.dumps({"message": "not found"})
-        assert pod.uid() is None
+        assert pod.state() is DriverState.MISSING
+        assert not pod.take_secret("deltalite-job-1")
+        assert not pod.is_being_deleted()
         with pytest.raises(DriverLogError, match="answered 404"):
             pod.read_log()
+
+
+def test_a_pod_with_a_time_of_deletion_is_being_deleted(port, pod):
+    with ApiServer(port) as server:
+        server.body = pod_in("Running")
+        assert not pod.is_being_deleted()
+        metadata = {"name": "load-driver", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        server.body = json.dumps(json.loads(server.body) | {"metadata": metadata})
+        assert pod.is_being_deleted()
 
 
 def test_the_log_of_the_only_container_is_read(port, pod):

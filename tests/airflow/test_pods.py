@@ -12,9 +12,10 @@ import pytest
 from airflow.providers.cncf.kubernetes import kube_client
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
-from airflow_provider_deltalite.clusters.driver_pod import pod_name
+from airflow_provider_deltalite.clusters.driver_pod import DriverPod, pod_name
 from airflow_provider_deltalite.clusters.kubernetes_api import KubernetesError
 from airflow_provider_deltalite.clusters.pod_secrets import PodSecrets
+from airflow_provider_deltalite.clusters.unowned_secrets import POD_ANNOTATION, clean_up_unowned_secrets
 from airflow_provider_deltalite.failures import DeltaConflictError, DeltaJobError
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from airflow_provider_deltalite.shipping import ship_job
@@ -24,6 +25,7 @@ from tests.support.background_tasks import BackgroundTask
 from tests.support.kubernetes_client import NAMESPACE, POD, UID
 from tests.support.stand_in_jobs import APP_ID, job_that_commits
 
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": POD, "uid": UID}
 PRINT_POD_NAME = f"print('26/01/01 00:00:00 INFO LoggingPodStatusWatcherImpl: pod name: {POD}', flush=True)\n"
 
 
@@ -91,8 +93,7 @@ def test_the_pod_gets_its_job_from_secrets_and_owns_the_secret_of_the_request(ta
     (secret_name,) = [name for name in kubernetes.secrets if name.startswith("deltalite-job-")]
     assert settings["spark.kubernetes.driver.secretKeyRef.DB_PASSWORD"] == f"{secret_name}:driver.DB_PASSWORD"
     assert settings[f"spark.kubernetes.driver.secrets.{secret_name}"] == "/etc/deltalite/job"
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": POD, "uid": UID}
-    assert kubernetes.secrets[secret_name].metadata.owner_references == [owner]
+    assert kubernetes.secrets[secret_name].metadata.owner_references == [OWNER]
 
 
 def test_the_log_of_the_pod_has_the_error_and_its_traceback(table, spark_submit, context, kubernetes, capsys):
@@ -119,6 +120,17 @@ def test_the_exit_code_of_a_failed_pod_names_the_error_if_its_log_is_lost(table,
     with pytest.raises(AirflowFailException, match="SchemaMismatchError"):
         operator(table).execute(context)
     assert "Could not read the log of the driver" in capsys.readouterr().out
+
+
+@since_3_3
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+def test_a_retry_does_not_join_a_pod_that_is_being_deleted(table, spark_submit, context, kubernetes, phase):
+    context["task_state_store"].set("spark_job_id_0", f"{NAMESPACE}:{POD}")
+    kubernetes.is_being_deleted = True
+    kubernetes.phases = [phase, phase, "Running", commit_and_succeed(table)]
+    result = operator(table).execute(context)
+    assert spark_submit.was_called
+    assert (result["version"], result["committed"], result["skipped"]) == (1, True, False)
 
 
 @since_3_3
@@ -293,17 +305,52 @@ def test_a_changed_library_in_the_cluster_is_not_run(table, spark_submit, contex
     assert not spark_submit.was_called
 
 
-def test_old_requests_without_a_pod_are_deleted_by_the_next_task(table, context, kubernetes):
+def add_old_secret(kubernetes, name, *, annotations=None, owners=None) -> None:
+    """Add the Secret of a job that another task created more than an hour ago."""
     labels = {"app.kubernetes.io/managed-by": "airflow-provider-deltalite", "app.kubernetes.io/component": "job"}
-    kubernetes.add_secret("deltalite-job-old", age_seconds=4000, labels=labels)
-    kubernetes.add_secret("deltalite-job-owned", age_seconds=4000, labels=labels)
-    kubernetes.secrets["deltalite-job-owned"].metadata.owner_references = [{"name": "a-pod"}]
-    kubernetes.add_secret("deltalite-job-new", labels=labels)
+    kubernetes.add_secret(name, age_seconds=4000, labels=labels, annotations=annotations)
+    kubernetes.secrets[name].metadata.owner_references = owners
+
+
+def test_old_requests_without_a_pod_are_deleted_by_the_next_task(table, context, kubernetes):
+    add_old_secret(kubernetes, "deltalite-job-of-no-pod")
+    add_old_secret(kubernetes, "deltalite-job-of-deleted-pod", annotations={POD_ANNOTATION: "load-77-driver"})
+    add_old_secret(kubernetes, "deltalite-job-owned", owners=[{"name": "a-pod"}])
+    kubernetes.add_secret("deltalite-job-new", labels=kubernetes.secrets["deltalite-job-owned"].metadata.labels)
     kubernetes.add_secret("secret-of-a-user", age_seconds=4000)
     kubernetes.phases = ["Running", commit_and_succeed(table)]
     operator(table).execute(context)
-    assert "deltalite-job-old" not in kubernetes.secrets
+    assert kubernetes.secrets.keys().isdisjoint({"deltalite-job-of-no-pod", "deltalite-job-of-deleted-pod"})
     assert {"deltalite-job-owned", "deltalite-job-new", "secret-of-a-user"} <= kubernetes.secrets.keys()
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded", "Failed", "unknown"])
+def test_an_old_request_stays_as_long_as_its_pod_may_need_it(kubernetes, phase):
+    add_old_secret(kubernetes, "deltalite-job-old", annotations={POD_ANNOTATION: POD})
+    kubernetes.phases = [phase]
+    if phase == "unknown":
+        kubernetes.forbidden = {"read_namespaced_pod"}
+    clean_up_unowned_secrets(kubernetes, NAMESPACE)
+    if phase in ("Succeeded", "Failed"):
+        assert kubernetes.secrets == {}
+    else:
+        owners = kubernetes.secrets["deltalite-job-old"].metadata.owner_references
+        assert owners == ([OWNER] if phase != "unknown" else None)
+
+
+def test_a_secret_that_got_no_owner_names_its_pod_and_is_deleted_after_the_pod(table, context, kubernetes):
+    annotations = []
+
+    def run():
+        annotations.extend(secret.metadata.annotations for secret in kubernetes.secrets.values())
+        return "Running"
+
+    kubernetes.forbidden = {"patch_namespaced_secret"}
+    kubernetes.phases = [run, commit_and_succeed(table)]
+    operator(table).execute(context)
+    assert {POD_ANNOTATION: POD} in annotations
+    assert kubernetes.deleted_pods == [POD]
+    assert [name for name in kubernetes.secrets if name.startswith("deltalite-job-")] == []
 
 
 def test_the_client_and_the_namespace_are_checked_before_the_submission(
@@ -324,6 +371,7 @@ def test_the_client_and_the_namespace_are_checked_before_the_submission(
 
 def test_the_library_fits_into_a_secret(kubernetes):
     with ship_job("write", lambda nonce: nonce) as job:
-        PodSecrets(api=kubernetes, namespace=NAMESPACE, job=job).create({}, {})
+        pod = DriverPod(api=kubernetes, namespace=NAMESPACE, name=POD)
+        PodSecrets(pod=pod, job=job).create({}, {})
     size = sum(len(content) for content in kubernetes.files_of("deltalite-library-").values())
     assert size < 0.9 * 1024 * 1024, "Kubernetes limits a Secret to 1 MiB. Split the library into two Secrets."

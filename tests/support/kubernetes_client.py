@@ -21,7 +21,8 @@ class KubernetesClient:
     """A stand-in for `CoreV1Api`. It has the driver's pod `pod_name` and Secrets.
 
     An item of `phases` is a phase of the pod, a function that returns a phase, or None for a missing pod. Each read of
-    the pod returns the next phase, and the last phase stays. `log` is the log of the pod, or None if it cannot be read.
+    the pod returns the next phase, and the last phase stays. `is_being_deleted` is whether the pod has a time of
+    deletion. `log` is the log of the pod, or None if it cannot be read.
     `forbidden` are the names of the methods that the account may not call. `rejection` is the HTTP status of the answer
     to every request for a new Secret. `before_secret` is called before each of these requests.
     """
@@ -31,6 +32,7 @@ class KubernetesClient:
         self.phases: list[str | Callable[[], str] | None] = ["Running"]
         self.log: str | None = ""
         self.exit_code = 0
+        self.is_being_deleted = False
         self.forbidden: set[str] = set()
         self.rejection: int | None = None
         self.before_secret: Callable[[], None] = lambda: None
@@ -42,10 +44,23 @@ class KubernetesClient:
         (secret,) = [secret for name, secret in self.secrets.items() if name.startswith(prefix)]
         return {name: base64.b64decode(content) for name, content in secret.data.items()}
 
-    def add_secret(self, name: str, *, age_seconds: float = 0, labels: dict[str, str] | None = None) -> None:
+    def add_secret(
+        self,
+        name: str,
+        *,
+        age_seconds: float = 0,
+        labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+    ) -> None:
         """Add an empty Secret."""
         created = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=age_seconds)
-        metadata = SimpleNamespace(name=name, labels=labels or {}, creation_timestamp=created, owner_references=None)
+        metadata = SimpleNamespace(
+            name=name,
+            labels=labels or {},
+            annotations=annotations,
+            creation_timestamp=created,
+            owner_references=None,
+        )
         self.secrets[name] = SimpleNamespace(metadata=metadata, data={}, immutable=False)
 
     def read_namespaced_pod(self, name: str, namespace: str, **_: Any) -> SimpleNamespace:
@@ -58,9 +73,10 @@ class KubernetesClient:
             raise _error(404, f'pods "{name}" not found')
         terminated = SimpleNamespace(exit_code=self.exit_code, reason="Error", started_at=None, finished_at=None)
         status = SimpleNamespace(state=SimpleNamespace(terminated=terminated))
+        deleted = dt.datetime.now(dt.UTC) if self.is_being_deleted else None
         containers = [SimpleNamespace(name="proxy"), SimpleNamespace(name="spark-kubernetes-driver")]
         return SimpleNamespace(
-            metadata=SimpleNamespace(name=name, uid=UID),
+            metadata=SimpleNamespace(name=name, uid=UID, deletion_timestamp=deleted),
             spec=SimpleNamespace(containers=containers),
             status=SimpleNamespace(phase=phase, container_statuses=[status]),
         )
@@ -90,7 +106,7 @@ class KubernetesClient:
             raise _error(self.rejection, f'cannot create secrets "{name}"')
         if name in self.secrets:
             raise _error(409, f'secrets "{name}" already exists')
-        self.add_secret(name, labels=body["metadata"]["labels"])
+        self.add_secret(name, labels=body["metadata"]["labels"], annotations=body["metadata"]["annotations"])
         self.secrets[name].data = body["data"]
 
     def read_namespaced_secret(self, name: str, namespace: str, **_: Any) -> SimpleNamespace:
@@ -113,6 +129,8 @@ class KubernetesClient:
     def delete_namespaced_secret(self, name: str, namespace: str, **_: Any) -> None:
         """Delete a Secret."""
         self._check("delete_namespaced_secret", namespace)
+        if name not in self.secrets:
+            raise _error(404, f'secrets "{name}" not found')
         del self.secrets[name]
 
     def _check(self, method: str, namespace: str) -> None:

@@ -1,0 +1,85 @@
+"""Cleans up the Secrets of jobs that no pod owns.
+
+A Secret has no owner while `spark-submit` runs. It stays without an owner if the worker was killed, or if Kubernetes
+did not accept the owner. The driver's pod may still wait for a node then, and it needs the Secret to start. So each
+Secret names its pod in an annotation, and the clean-up asks for this pod first:
+
+- The pod waits or runs: the pod becomes the owner of the Secret.
+- The pod has ended or does not exist: the clean-up deletes the Secret.
+- Kubernetes does not show the state of the pod: the Secret stays.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from contextlib import suppress
+from typing import Any
+
+from airflow_provider_deltalite.clusters.driver_pod import DriverPod
+from airflow_provider_deltalite.clusters.driver_state import DriverState
+from airflow_provider_deltalite.clusters.kubernetes_api import (
+    TIMEOUT_SECONDS,
+    KubernetesError,
+    explain_errors,
+    has_status,
+)
+from deltalite.errors import InvalidRequestError
+
+LABELS = {"app.kubernetes.io/managed-by": "airflow-provider-deltalite"}
+JOB_LABELS = {**LABELS, "app.kubernetes.io/component": "job"}
+POD_ANNOTATION = "airflow-provider-deltalite/driver-pod"  # its value is the name of the driver's pod
+# An unowned Secret that is older than this belongs to no `spark-submit` that may still create its pod.
+_MAX_SUBMISSION_SECONDS = 3600
+
+_log = logging.getLogger(__name__)
+
+
+def clean_up_unowned_secrets(api: Any, namespace: str) -> None:
+    """Give each old Secret of a job without an owner to its pod, or delete it.
+
+    The function raises no error of Kubernetes, for example if this worker may not list Secrets.
+
+    :param api: A `CoreV1Api`.
+    :param namespace: The namespace of the jobs.
+    """
+    with suppress(InvalidRequestError, KubernetesError):
+        for secret in _old_unowned_secrets(api, namespace):
+            with suppress(InvalidRequestError, KubernetesError):
+                _clean_up(api, namespace, secret.metadata)
+
+
+def delete_secret(api: Any, namespace: str, name: str) -> None:
+    """Delete a Secret, if it exists. The function logs a failure.
+
+    :param api: A `CoreV1Api`.
+    :param namespace: The namespace of the Secret.
+    :param name: The name of the Secret.
+    """
+    try:
+        with explain_errors(f"delete the Secret {name}"):
+            api.delete_namespaced_secret(name, namespace, _request_timeout=TIMEOUT_SECONDS)
+    except (InvalidRequestError, KubernetesError) as error:
+        if not has_status(error, 404):
+            _log.warning("%s It stays in the namespace %s.", error, namespace)
+
+
+def _clean_up(api: Any, namespace: str, secret: Any) -> None:
+    pod_name = (secret.annotations or {}).get(POD_ANNOTATION)
+    pod = None if pod_name is None else DriverPod(api=api, namespace=namespace, name=pod_name)
+    if pod is not None and pod.state() is DriverState.RUNNING:
+        pod.take_secret(secret.name)
+    else:
+        delete_secret(api, namespace, secret.name)
+
+
+def _old_unowned_secrets(api: Any, namespace: str) -> list[Any]:
+    selector = ",".join(f"{name}={value}" for name, value in JOB_LABELS.items())
+    with explain_errors(f"list the Secrets of the namespace {namespace}"):
+        secrets = api.list_namespaced_secret(namespace, label_selector=selector, _request_timeout=TIMEOUT_SECONDS).items
+    newest_creation = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=_MAX_SUBMISSION_SECONDS)
+    return [
+        secret
+        for secret in secrets
+        if not secret.metadata.owner_references and secret.metadata.creation_timestamp < newest_creation
+    ]
