@@ -61,13 +61,20 @@ class KubernetesCluster:
         assert completed.returncode == 0 or not check, completed.stderr
         return completed.stdout
 
+    def apply(self, definition: Mapping[str, Any]) -> None:
+        """Create an object in the namespace of the jobs."""
+        file = self.folder / f"{definition['kind']}-{definition['metadata']['name']}.json"
+        file.write_text(json.dumps(definition))
+        self.kubectl("apply", "--filename", str(file))
+
     def objects(self, kind: str) -> list[dict[str, Any]]:
         """The objects of a kind, such as ``pods``."""
         return list(json.loads(self.kubectl("get", kind, "--output", "json"))["items"])
 
     def driver_pods(self) -> list[dict[str, Any]]:
         """The pods of drivers."""
-        return [pod for pod in self.objects("pods") if pod["metadata"]["labels"].get("spark-role") == "driver"]
+        labels = [(pod, pod["metadata"].get("labels", {})) for pod in self.objects("pods")]
+        return [pod for pod, pod_labels in labels if pod_labels.get("spark-role") == "driver"]
 
     def owners_of_secrets(self) -> list[str]:
         """The names of the objects that own a Secret."""
