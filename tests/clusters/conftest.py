@@ -198,13 +198,6 @@ def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YarnCluster]:
 
 
 @pytest.fixture(scope="session")
-def yarn_with_aggregation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YarnCluster]:
-    """A YARN cluster with HDFS that moves the logs of ended applications to HDFS."""
-    with yarn_cluster(tmp_path_factory.mktemp("yarn_with_aggregation"), aggregates_logs=True) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
     """A Kubernetes cluster of one node."""
     if not is_built():
@@ -218,8 +211,7 @@ def mode(request: pytest.FixtureRequest, tmp_path: Path) -> Mode:
     """The mode that the parameter names.
 
     `untracked` is YARN's cluster mode if the connection has no address of the ResourceManager. `pod-untracked` is
-    Kubernetes if the worker does not poll the pod. In `yarn-deferred` and `pod-deferred` each task defers, and also in
-    `yarn-aggregated`, a YARN with log aggregation.
+    Kubernetes if the worker does not poll the pod. In `yarn-deferred` and `pod-deferred` each task defers.
     """
     name: str = request.param
     events = tmp_path / "events"
@@ -229,8 +221,7 @@ def mode(request: pytest.FixtureRequest, tmp_path: Path) -> Mode:
     if name == "standalone":
         return _standalone_mode(request.getfixturevalue("standalone"), settings, tmp_path)
     if name.startswith("yarn") or name == "untracked":
-        cluster = "yarn_with_aggregation" if name == "yarn-aggregated" else "yarn"
-        return _yarn_mode(name, request.getfixturevalue(cluster), settings, tmp_path)
+        return _yarn_mode(name, request.getfixturevalue("yarn"), settings, tmp_path)
     return _kubernetes_mode(name, request.getfixturevalue("kubernetes"), settings, tmp_path)
 
 
@@ -247,7 +238,7 @@ def _standalone_mode(cluster: StandaloneCluster, settings: dict[str, str], folde
 
 def _yarn_mode(name: str, cluster: YarnCluster, settings: dict[str, str], folder: Path) -> Mode:
     extra = {"deploy-mode": "client" if name == "yarn-client" else "cluster"}
-    if name in ("yarn-cluster", "yarn-deferred", "yarn-aggregated"):
+    if name in ("yarn-cluster", "yarn-deferred"):
         extra["yarn_resourcemanager_webapp_address"] = cluster.resource_manager
     return Mode(
         name=name,
@@ -257,7 +248,7 @@ def _yarn_mode(name: str, cluster: YarnCluster, settings: dict[str, str], folder
         settings=settings | cluster.spark_settings,
         folder=folder,
         cluster_variables={"HADOOP_CONF_DIR": str(cluster.configuration)},
-        task_parameters={"deferrable": True} if name in ("yarn-deferred", "yarn-aggregated") else {},
+        task_parameters={"deferrable": True} if name == "yarn-deferred" else {},
     )
 
 

@@ -21,8 +21,6 @@ from tests.support.tables import schema_json, write_data_file, write_foreign_tab
 _SLEEP = "left(java_method('java.lang.Thread', 'sleep', CAST({} AS BIGINT)), 0)"  # an empty text
 SLOW_LAST_TASK = "IF(spark_partition_id() = 3, {}, 0)"
 """The sleep of each row, if only one of the four tasks of a write is slow."""
-ONE_EXECUTOR_PER_NODE = {"spark.executor.memoryOverhead": "1700m"}
-"""A setting for YARN, whose nodes have memory for only one such executor. A standalone cluster spreads executors."""
 _RUNNING_TASK_PATTERN = re.compile(r"_temporary/0/_temporary/attempt_\w+/")
 _COMMITTED_TASK_PATTERN = re.compile(r"_temporary/0/(task_\w+)/")
 _TASKS = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.clusters.conftest import wait_until
-from tests.clusters.slow_jobs import ONE_EXECUTOR_PER_NODE, SLOW_LAST_TASK, running, write_of
+from tests.clusters.slow_jobs import SLOW_LAST_TASK, running, write_of
 from tests.support.clusters.executors import frozen_executor
 from tests.support.clusters.table_checks import (
     check_table,
@@ -15,7 +15,7 @@ from tests.support.clusters.table_checks import (
 )
 
 pytestmark = pytest.mark.campaign
-EACH_CLUSTER = pytest.mark.parametrize("mode", ["standalone", "yarn-cluster"], indirect=True)
+STANDALONE = pytest.mark.parametrize("mode", ["standalone"], indirect=True)
 SPECULATION = {
     "spark.speculation": "true",
     # A copy starts after a second, also if the machine is busy and the first tasks were slow.
@@ -23,12 +23,11 @@ SPECULATION = {
     "spark.speculation.multiplier": "0.01",
     "spark.speculation.minTaskRuntime": "1s",
     "spark.speculation.efficiency.enabled": "false",
-    **ONE_EXECUTOR_PER_NODE,  # Spark runs no two attempts of a task on one host
 }
 ROWS = [(number, "old") for number in range(80)]
 
 
-@EACH_CLUSTER
+@STANDALONE
 def test_a_slow_task_and_its_copy_leave_no_row_twice(mode, capsys):
     result = mode.run(write_of(mode, range(80), sleep_ms=SLOW_LAST_TASK.format(500), conf=SPECULATION))
     assert result["version"] == 0 and result["metrics"]["numOutputRows"] == 80
@@ -36,7 +35,7 @@ def test_a_slow_task_and_its_copy_leave_no_row_twice(mode, capsys):
     check_table_after_speculation(mode, capsys)
 
 
-@EACH_CLUSTER
+@STANDALONE
 def test_a_copy_that_replaces_the_task_of_a_frozen_executor_leaves_no_row_twice(mode, capsys):
     results = []
     operator = write_of(mode, range(80), sleep_ms=250, conf=SPECULATION)

@@ -1,7 +1,4 @@
-"""A YARN cluster with HDFS: NameNode, DataNode, ResourceManager and two NodeManagers.
-
-Each NodeManager has its own loopback address, because Spark runs no two attempts of a task on one host.
-"""
+"""A YARN cluster with HDFS: NameNode, DataNode, ResourceManager and two NodeManagers."""
 
 from __future__ import annotations
 
@@ -43,7 +40,6 @@ class YarnCluster:
     - `hdfs`: the address of the file system.
     - `name_node_page` and `resource_manager`: the HTTP addresses of the NameNode and of the ResourceManager.
     - `configuration`: the folder of Hadoop's configuration files.
-    - `folder`: the folder of the cluster. The logs of each node are in `node1/logs` and `node2/logs`.
     - `processes`: the servers `namenode`, `datanode`, `resourcemanager`, `nodemanager1` and `nodemanager2`.
     """
 
@@ -52,7 +48,6 @@ class YarnCluster:
     resource_manager: str
     configuration: Path
     processes: ServerProcesses
-    folder: Path
 
     @property
     def spark_settings(self) -> dict[str, str]:
@@ -67,26 +62,6 @@ class YarnCluster:
         """All applications, as the ResourceManager describes them."""
         answer = _get(f"{self.resource_manager}/ws/v1/cluster/apps")
         return (answer.get("apps") or {}).get("app", [])
-
-    def node_without_driver(self, application_id: str) -> str:
-        """The name of the NodeManager that does not run the driver of an application."""
-        (page,) = (a["amHostHttpAddress"] for a in self.applications() if a["id"] == application_id)
-        number = int(page.partition(":")[0].rpartition(".")[2])
-        return f"nodemanager{_NODES + 1 - number}"
-
-    def start_node_again(self, name: str) -> None:
-        """Start a killed NodeManager again, and wait until the ResourceManager uses it."""
-        self.processes.start_again(name)
-        self.wait_for_nodes(_NODES)
-
-    def wait_for_nodes(self, count: int) -> None:
-        """Wait until the ResourceManager uses this number of NodeManagers."""
-        metrics = f"{self.resource_manager}/ws/v1/cluster/metrics"
-        self.processes.wait_until(f"{count} nodes", lambda: _get(metrics)["clusterMetrics"]["activeNodes"] == count)
-
-    def log_files_on_nodes(self, application_id: str) -> list[Path]:
-        """The log files of an application's containers that are still on the nodes."""
-        return sorted(self.folder.glob(f"node*/logs/{application_id}/*/*"))
 
     def files_below(self, path: str) -> list[str]:
         """The names of all files below a folder of HDFS, sorted; empty if the folder does not exist."""
@@ -115,12 +90,8 @@ class YarnCluster:
 
 
 @contextmanager
-def yarn_cluster(folder: Path, *, aggregates_logs: bool = False) -> Iterator[YarnCluster]:
-    """Run a cluster in `folder`.
-
-    With `aggregates_logs`, the nodes move the logs of ended applications to HDFS, and the server `loghistory` shows
-    them.
-    """
+def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
+    """Run a cluster in `folder`."""
     jars = ":".join(hadoop_jars("yarn"))
     configuration = folder / "conf"
     # The servers of HDFS need the folders of their web pages, which the jars do not contain.
@@ -129,10 +100,7 @@ def yarn_cluster(folder: Path, *, aggregates_logs: bool = False) -> Iterator[Yar
     ports = iter(free_ports(40))
     hdfs, page = f"hdfs://127.0.0.1:{next(ports)}", f"127.0.0.1:{next(ports)}"
     resource_manager = f"127.0.0.1:{next(ports)}"
-    sites = _sites(folder, ports, hdfs=hdfs, page=page, resource_manager=resource_manager)
-    if aggregates_logs:
-        sites["yarn-site"] |= _log_aggregation(ports)
-    write_sites(configuration, sites)
+    write_sites(configuration, _sites(folder, ports, hdfs=hdfs, page=page, resource_manager=resource_manager))
     environ = os.environ | {"HADOOP_CONF_DIR": str(configuration), "SPARK_LOCAL_IP": "127.0.0.1"}
 
     def java(heap: str, main: str, *arguments: str, conf: Path = configuration) -> list[str]:
@@ -149,32 +117,24 @@ def yarn_cluster(folder: Path, *, aggregates_logs: bool = False) -> Iterator[Yar
         for number in range(1, _NODES + 1):
             node_conf = folder / f"conf{number}"
             node_conf.mkdir()
-            host = f"127.0.0.{number}"
-            write_sites(node_conf, _node_sites(configuration, folder / f"node{number}", host, ports))
+            write_sites(node_conf, _node_sites(configuration, folder / f"node{number}", ports))
             node_manager = "yarn.server.nodemanager.NodeManager"
-            environ_of_node = environ | {"HADOOP_CONF_DIR": str(node_conf), "SPARK_LOCAL_IP": host}
+            environ_of_node = environ | {"HADOOP_CONF_DIR": str(node_conf)}
             processes.start(f"nodemanager{number}", java("256m", node_manager, conf=node_conf), environ_of_node)
-        if aggregates_logs:
-            history_server = "yarn.server.applicationhistoryservice.ApplicationHistoryServer"
-            processes.start("loghistory", java("256m", history_server), environ)
         bean = "Hadoop:service=NameNode,name=FSNamesystemState"
         processes.wait_until(
             "HDFS started",
             lambda: [b["NumLiveDataNodes"] for b in _get(f"http://{page}/jmx?qry={bean}")["beans"]] == [1],
         )
-        cluster = YarnCluster(
+        metrics = f"http://{resource_manager}/ws/v1/cluster/metrics"
+        processes.wait_until("YARN started", lambda: _get(metrics)["clusterMetrics"]["activeNodes"] == _NODES)
+        yield YarnCluster(
             hdfs=hdfs,
             name_node_page=f"http://{page}",
             resource_manager=f"http://{resource_manager}",
             configuration=configuration,
             processes=processes,
-            folder=folder,
         )
-        cluster.wait_for_nodes(_NODES)
-        if aggregates_logs:
-            log_server = sites["yarn-site"]["yarn.log.server.web-service.url"]
-            processes.wait_until("the log server started", lambda: "about" in _get(f"{log_server}/about"))
-        yield cluster
 
 
 def write_sites(folder: Path, sites: Mapping[str, Mapping[str, str]]) -> None:
@@ -233,20 +193,7 @@ def _sites(
     }
 
 
-def _log_aggregation(ports: Iterator[int]) -> dict[str, str]:
-    """The settings of YARN for log aggregation, and for the server of the aggregated logs."""
-    log_server = f"127.0.0.1:{next(ports)}"
-    return {
-        "yarn.log-aggregation-enable": "true",
-        "yarn.nodemanager.remote-app-log-dir": "/logs",
-        "yarn.log.server.web-service.url": f"http://{log_server}/ws/v1/applicationhistory",
-        "yarn.timeline-service.webapp.address": log_server,
-        "yarn.timeline-service.address": f"127.0.0.1:{next(ports)}",
-        "yarn.timeline-service.store-class": "org.apache.hadoop.yarn.server.timeline.MemoryTimelineStore",
-    }
-
-
-def _node_sites(configuration: Path, folder: Path, host: str, ports: Iterator[int]) -> dict[str, dict[str, str]]:
+def _node_sites(configuration: Path, folder: Path, ports: Iterator[int]) -> dict[str, dict[str, str]]:
     """The configuration of one NodeManager: the cluster's configuration, with the ports and folders of the node."""
     sites = {
         name: {
@@ -256,12 +203,12 @@ def _node_sites(configuration: Path, folder: Path, host: str, ports: Iterator[in
         for name in ("core-site", "hdfs-site", "yarn-site")
     }
     sites["yarn-site"] |= {
-        "yarn.nodemanager.hostname": host,
-        "yarn.nodemanager.bind-host": host,
-        "yarn.nodemanager.address": f"{host}:{next(ports)}",
-        "yarn.nodemanager.localizer.address": f"{host}:{next(ports)}",
-        "yarn.nodemanager.collector-service.address": f"{host}:{next(ports)}",
-        "yarn.nodemanager.webapp.address": f"{host}:{next(ports)}",
+        "yarn.nodemanager.hostname": "127.0.0.1",
+        "yarn.nodemanager.bind-host": "127.0.0.1",
+        "yarn.nodemanager.address": f"127.0.0.1:{next(ports)}",
+        "yarn.nodemanager.localizer.address": f"127.0.0.1:{next(ports)}",
+        "yarn.nodemanager.collector-service.address": f"127.0.0.1:{next(ports)}",
+        "yarn.nodemanager.webapp.address": f"127.0.0.1:{next(ports)}",
         "yarn.nodemanager.local-dirs": str(folder / "local"),
         "yarn.nodemanager.log-dirs": str(folder / "logs"),
     }
