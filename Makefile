@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 ARGS ?=
+# Where the demonstration runs its Spark jobs: local or standalone.
+CLUSTER ?= local
 # Processes that run tests, each with a separate Spark (up to 4 GB).
 WORKERS ?= 2
 
@@ -108,8 +110,8 @@ docs: pages ## Refresh the pages, and build the site into docs/_build/html
 bench: setup ## Run the benchmarks, side by side with their peers
 	@for script in benchmarks/bench_*.py; do .venv/bin/python "$$script" $(ARGS) || exit 1; done
 
-demo: setup ## Run the example DAGs on a real Airflow and show the table
-	@.venv/bin/python demo/run_demo.py $(ARGS)
+demo: setup ## Run the example DAGs on a real Airflow and show the table (CLUSTER=standalone: on a Spark cluster)
+	@.venv/bin/python demo/run_demo.py --cluster $(CLUSTER) $(ARGS)
 
 clean: ## Remove the environments, the caches, and the files that runs left
 	rm -rf .venv .venv-oldest .venv-reference .hadoop .kubernetes .object_stores .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts

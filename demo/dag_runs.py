@@ -66,7 +66,12 @@ def _load_dag(dag_id: str) -> Any:
     bag = DagBag(file)
     if bag.import_errors:
         raise SystemExit("\n".join(bag.import_errors.values()))
-    return bag.dags[dag_id]
+    dag = bag.dags[dag_id]
+    for task in dag.tasks:
+        # All servers of the demonstration's cluster run on this machine, so they share its folders.
+        if hasattr(task, "shared_folder"):
+            task.shared_folder = True
+    return dag
 
 
 def _run_dag(dag: Any, day: date) -> dict[str, Any]:

@@ -10,6 +10,9 @@ The demonstration shows that the sensor waits:
 2. It waits until Airflow's database says that the report's sensor is deferred.
 3. It starts the ingest of the day in another process.
 
+Spark runs in local mode. With `--cluster standalone`, the program starts a Spark master and two workers as processes,
+and the jobs run there.
+
 Each process runs its DAG with `DAG.test`, without a scheduler or a web server. If one process has locked the SQLite
 database, the other process waits.
 """
@@ -25,7 +28,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
@@ -33,11 +37,14 @@ from typing import Any, Self
 
 from feed import ORDERS_A_DAY, write_feed
 from rich.console import Console
-from show import show_reports, show_table
+from show import show_applications, show_reports, show_table
 
 from deltalite.errors import DeltaLiteError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(CHECKOUT))
+from tests.support.clusters.standalone import StandaloneCluster, standalone_cluster  # noqa: E402
+
 DAYS = (date(2026, 3, 1), date(2026, 3, 2), date(2026, 3, 3))
 
 _SHOWN_LOG_LINES = 15
@@ -53,6 +60,7 @@ class Demo:
 
     def __init__(self, home: Path, orders_a_day: int, day_count: int) -> None:
         self.home = home
+        self.spark_master = "local[*]"
         self.orders_a_day = orders_a_day
         self.days = DAYS[:day_count]
         self.landing = home / "landing"
@@ -80,7 +88,7 @@ class Demo:
             # Two processes use the database. If one of them has locked it, the other waits.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.database}?timeout=60",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": self.spark_master}),
             "AIRFLOW_VAR_LANDING": str(self.landing),
             "AIRFLOW_VAR_LAKE": str(self.lake),
         }
@@ -215,7 +223,36 @@ def _is_deferred(database: Path, since: datetime) -> bool:
     return bool(row[0])
 
 
-def run(demo: Demo) -> None:
+def run_days(demo: Demo) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Run the DAGs for all days. Return the return values of `load` and `summarize`, each by day."""
+    loads, reports = [], []
+    with DagRuns(demo, "orders_report") as report, DagRuns(demo, "orders_ingest") as ingest:
+        for day in demo.days:
+            load, summary = run_day(demo, day, ingest, report)
+            loads.append(load)
+            reports.append(summary)
+    return loads, reports
+
+
+@contextmanager
+def cluster_of(demo: Demo, name: str) -> Iterator[StandaloneCluster | None]:
+    """Run the cluster with this name in the block, and let Spark use it. The name `local` runs none."""
+    if name == "local":
+        yield None
+        return
+    folder = demo.home / "standalone"
+    with ExitStack() as stack:
+        with demo.console.status("A Spark master and two workers start"):
+            try:
+                cluster = stack.enter_context(standalone_cluster(folder))
+            except AssertionError as error:
+                raise DemoError(f"The cluster did not start. Its logs: {folder / 'logs'}\n{error}") from error
+        demo.spark_master = cluster.master
+        demo.print_step("spark", f"a master and two workers run: {cluster.master}, web page {cluster.page}")
+        yield cluster
+
+
+def run(demo: Demo, cluster_name: str) -> None:
     """Run all steps of the demonstration."""
     airflow_version, spark_version = (importlib.metadata.version(name) for name in ("apache-airflow-core", "pyspark"))
     demo.console.print(
@@ -223,12 +260,10 @@ def run(demo: Demo) -> None:
         f"all files in {demo.home}\n"
     )
     prepare(demo)
-    loads, reports = [], []
-    with DagRuns(demo, "orders_report") as report, DagRuns(demo, "orders_ingest") as ingest:
-        for day in demo.days:
-            load, summary = run_day(demo, day, ingest, report)
-            loads.append(load)
-            reports.append(summary)
+    with cluster_of(demo, cluster_name) as cluster:
+        loads, reports = run_days(demo)
+        if cluster is not None:
+            show_applications(demo.console, cluster.finished_applications())
     show_table(demo.console, demo.lake / "orders")
     show_reports(demo.console, reports)
     skipped = sum(load["skipped"] for load in loads)
@@ -250,10 +285,11 @@ def main() -> int:
     parser.add_argument("--orders", type=int, default=ORDERS_A_DAY, help="the number of orders a day")
     max_days = len(DAYS)
     parser.add_argument("--days", type=int, choices=range(1, max_days + 1), default=max_days, help="the number of days")
+    parser.add_argument("--cluster", choices=("local", "standalone"), default="local", help="where the Spark jobs run")
     arguments = parser.parse_args()
     demo = Demo(arguments.home.resolve(), arguments.orders, arguments.days)
     try:
-        run(demo)
+        run(demo, arguments.cluster)
     except (DemoError, DeltaLiteError, OSError) as error:
         print(f"\nThe demonstration failed. {error}", file=sys.stderr)
         return 1

@@ -31,6 +31,22 @@ def show_table(console: Console, path: Path) -> None:
     console.print(_make_row_table(table))
 
 
+def show_applications(console: Console, applications: list[dict[str, Any]]) -> None:
+    """Print the applications of the cluster. The cluster has none if all runs were skipped."""
+    if not applications:
+        return
+    application_table = Table(title="Applications of the Spark cluster", title_justify="left")
+    for name in ("id", "name", "state"):
+        application_table.add_column(name)
+    for name in ("cores", "seconds"):
+        application_table.add_column(name, justify="right")
+    for application in applications:
+        id_, name, state, cores = (str(application[key]) for key in ("id", "name", "state", "cores"))
+        application_table.add_row(id_, name, state, cores, f"{application['duration'] / 1000:.0f}")
+    console.print()
+    console.print(application_table)
+
+
 def show_reports(console: Console, reports: list[dict[str, Any]]) -> None:
     """Print the report of each day."""
     report_table = Table(

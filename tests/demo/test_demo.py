@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,17 @@ def test_a_demonstration_of_one_day_shows_the_waiting_sensor_the_commit_and_the_
     assert table.version == 0 and table.to_arrow().num_rows > 0
     for title in ("History of", "Partitions of version 0", "A few rows", "Results of orders_report"):
         assert title in process.stdout
+
+
+@pytest.mark.campaign
+def test_a_demonstration_on_a_cluster_shows_its_applications_and_stops_its_servers(tmp_path):
+    process = run_demo(tmp_path, "--days", "1", "--cluster", "standalone")
+    assert process.returncode == 0, process.stdout + process.stderr
+    (master,) = re.findall(r"a master and two workers run: spark://127\.0\.0\.1:(\d+)", process.stdout)
+    assert re.findall(r"orders_ingest +committed version (\d)", process.stdout) == ["0"]
+    assert re.findall(r"app-\d+-0000 .* FINISHED", process.stdout)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(master)), timeout=10)
 
 
 @pytest.mark.campaign

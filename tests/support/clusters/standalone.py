@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyspark
 
@@ -27,13 +28,19 @@ _WORKERS = 2
 class StandaloneCluster:
     """A running cluster.
 
-    - `master`, `page_port`: the address of the master, and the port of its web page.
+    - `master`, `page`: the address of the master, and the address of its web page.
     - `processes`: the servers `master`, `worker1` and `worker2`.
     """
 
     master: str
-    page_port: int
+    page: str
     processes: ServerProcesses
+
+    def finished_applications(self) -> list[dict[str, Any]]:
+        """The applications that have ended, as the master describes them in JSON. The newest one is the last."""
+        with urllib.request.urlopen(f"{self.page}/json/", timeout=30) as answer:
+            applications: list[dict[str, Any]] = json.load(answer)["completedapps"]
+        return sorted(applications, key=lambda application: application["starttime"])
 
     def start_worker_again(self, name: str) -> None:
         """Start a killed worker again, and wait until the master knows it."""
@@ -42,7 +49,7 @@ class StandaloneCluster:
 
     def wait_for_workers(self, count: int) -> None:
         """Wait until the cluster has this number of workers."""
-        self.processes.wait_until(f"{count} workers", lambda: _live_worker_count(self.page_port) == count)
+        self.processes.wait_until(f"{count} workers", lambda: _live_worker_count(self.page) == count)
 
 
 @contextmanager
@@ -67,11 +74,11 @@ def standalone_cluster(folder: Path) -> Iterator[StandaloneCluster]:
             options += ["--cores", "2", "--memory", "1g", "--work-dir", str(folder / f"work{number}")]
             command = [spark_class, "org.apache.spark.deploy.worker.Worker", *options, master]
             processes.start(f"worker{number}", command, environ | {"SPARK_LOCAL_IP": host})
-        cluster = StandaloneCluster(master=master, page_port=page_port, processes=processes)
+        cluster = StandaloneCluster(master=master, page=f"http://127.0.0.1:{page_port}", processes=processes)
         cluster.wait_for_workers(_WORKERS)
         yield cluster
 
 
-def _live_worker_count(page_port: int) -> int:
-    with urllib.request.urlopen(f"http://127.0.0.1:{page_port}/json/", timeout=30) as answer:
+def _live_worker_count(page: str) -> int:
+    with urllib.request.urlopen(f"{page}/json/", timeout=30) as answer:
         return int(json.load(answer)["aliveworkers"])
