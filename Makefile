@@ -34,7 +34,7 @@ FACTOR ?= 50
 # number of tests, the few long tests of a whole Airflow would come last, and one worker would wait for the other.
 DISTRIBUTED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup environments java hadoop reference kubernetes object-stores classes quick smoke test test-oldest clusters campaign lint format pages pictures docs bench demo clean
+.PHONY: help setup environments java hadoop reference kubernetes object-stores helm classes quick smoke test test-oldest clusters campaign lint format pages pictures docs bench demo clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -72,14 +72,17 @@ smoke: setup classes ## Run each operation once on Spark, and one DAG through Ai
 test: setup hadoop reference classes ## Run the tests that a release needs (ARGS="tests/unit -x" for some)
 	.venv/bin/python -m pytest $(DISTRIBUTED) --durations=15 $(ARGS)
 
-campaign: setup hadoop reference kubernetes object-stores classes ## Run every test, with FACTOR (50) times as many random examples (hours)
+campaign: setup hadoop reference kubernetes object-stores helm classes ## Run every test, with FACTOR (50) times as many random examples (hours)
 	scripts/campaign.sh $(FACTOR) $(WORKERS)
 
 kubernetes: $(STAMP) # builds the programs and images of the tests on Kubernetes
 	@scripts/kubernetes/build.sh
 
-object-stores: $(STAMP) # builds SeaweedFS and Azurite, for the tests on real object stores
+object-stores: $(STAMP) # builds the servers of the tests on object stores
 	@scripts/object_stores/build.sh
+
+helm: # builds Helm and gets the chart, for the tests of the values for Airflow's chart
+	@scripts/helm/build.sh
 
 clusters: setup hadoop kubernetes ## Run all tests on real clusters: standalone, YARN with HDFS, Kubernetes (40 minutes)
 	.venv/bin/python -m pytest tests/clusters --campaign --durations=0 $(ARGS)
@@ -114,6 +117,6 @@ demo: setup ## Run the example DAGs on a real Airflow and show the table (CLUSTE
 	@.venv/bin/python demo/run_demo.py --cluster $(CLUSTER) $(ARGS)
 
 clean: ## Remove the environments, the caches, and the files that runs left
-	rm -rf .venv .venv-oldest .venv-reference .hadoop .kubernetes .object_stores .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
+	rm -rf .venv .venv-oldest .venv-reference .hadoop .helm .kubernetes .object_stores .airflow .demo* .benchmarks build dist spark-warehouse metastore_db derby.log artifacts
 	rm -rf docs/_build .campaign .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
