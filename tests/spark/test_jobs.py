@@ -11,6 +11,7 @@ import pytest
 from deltalite.commands.write import write
 from deltalite.errors import SchemaMismatchError, error_class_for
 from deltalite.jobs.runner import run
+from deltalite.redaction import SECRET_NAMES
 from deltalite.requests import WriteRequest
 from deltalite.results import JobError, OperationResult
 from tests.support.submitting import WRITE_JOB, end_markers, run_job
@@ -95,6 +96,28 @@ def test_an_error_of_the_library_has_its_exit_code_and_a_marker(spark, tmp_path,
     (marker,) = end_markers(output)
     assert "Traceback" in errors and folder_content(table) == content_before
     assert (marker.kind, error_class_for(exit_code).__name__) == (kind, kind)
+
+
+PROGRAM_THAT_PRINTS_SETTINGS = """
+from deltalite.spark.runtime.session import open_session
+
+conf = open_session("deltalite write").sparkContext.getConf()
+print([conf.get(name) for name in ("spark.app.name", "spark.redaction.regex")])
+"""
+
+
+@pytest.mark.parametrize(
+    ("conf", "settings"),
+    [
+        ({"spark.app.name": "sales.load", "spark.redaction.regex": "(?i)token"}, ["sales.load", "(?i)token"]),
+        pytest.param({}, ["printing.py", SECRET_NAMES], marks=pytest.mark.campaign),
+    ],
+)
+def test_a_job_keeps_the_name_and_the_redaction_that_spark_submit_got(tmp_path, conf, settings):
+    script = tmp_path / "printing.py"
+    script.write_text(PROGRAM_THAT_PRINTS_SETTINGS)
+    job = run_job(tmp_path, "", script=script, conf=conf)
+    assert str(settings) in job.output.splitlines(), job.errors
 
 
 def test_an_unexpected_error_has_the_exit_code_1_which_is_retried(spark, tmp_path, capfd):

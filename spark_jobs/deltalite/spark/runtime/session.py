@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark import SparkConf, SparkFiles
+from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from deltalite.redaction import SECRET_NAMES
@@ -28,6 +28,7 @@ def open_session(app_name: str) -> SparkSession:
     `app_name` is used only without `spark-submit`, which always sets a name.
     """
     builder: SparkSession.Builder = SparkSession.builder
+    SparkContext._ensure_initialized()  # `SparkConf` reads the settings of `spark-submit` from the JVM, if it runs
     submitted_conf = SparkConf()
     if not submitted_conf.contains("spark.app.name"):
         builder = builder.appName(app_name)
