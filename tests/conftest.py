@@ -138,6 +138,12 @@ def one_task(spark: SparkSession) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def without_gcsfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process believe that the client for `gs://` is not installed."""
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+
+
 def pytest_unconfigure() -> None:
     """Silence py4j, which logs errors about lost Java objects at exit."""
     logging.disable(logging.CRITICAL)

@@ -117,6 +117,7 @@ def test_an_error_of_another_release_can_be_retried(table, context):
         ({"after_version": 0, "made_by": {"day": "1"}}, "made_by contains the unknown name 'day'"),
     ],
 )
+@pytest.mark.usefixtures("without_gcsfs")
 def test_an_invalid_parameter_fails_without_a_retry(table, context, parameters, message):
     version_sensor = make_sensor(table)
     for name, value in parameters.items():  # Rendering the templates sets the attributes in the same way.

@@ -230,6 +230,7 @@ def test_a_connection_that_airflow_does_not_find_is_retried(table, spark_submit,
     assert not spark_submit.was_called
 
 
+@pytest.mark.usefixtures("without_gcsfs")
 def test_the_job_checks_a_table_that_only_spark_can_read(spark_submit, context, capsys):
     spark_submit.set_script(PRINT_RESULT)
     assert operator("gs://lake/orders").execute(context)["version"] == 4
@@ -253,6 +254,7 @@ def deny_access(*_arguments):
     raise StoragePermissionError("There is no key.", remedy="Give one.")
 
 
+@pytest.mark.usefixtures("without_gcsfs")
 def test_a_storage_connection_that_the_worker_cannot_use_is_rejected(table, spark_submit, context, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", '{"conn_type": "google_cloud_platform"}')
     for address, message in ((str(table), "is local"), ("gs://lake/orders", "without Spark")):

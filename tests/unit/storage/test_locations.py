@@ -85,6 +85,7 @@ def test_several_schemes_may_name_one_storage(first, second, is_same):
     assert is_same_table(first, second) is is_same
 
 
+@pytest.mark.usefixtures("without_gcsfs")
 def test_storage_without_a_client_is_rejected(tmp_path):
     assert open_store(f"file://{tmp_path}/").root == str(tmp_path)
     with pytest.raises(UnsupportedStorageError, match=r"'gs'.*airflow-provider-deltalite\[gcs\]"):
