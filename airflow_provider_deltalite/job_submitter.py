@@ -106,7 +106,7 @@ def load_submitter(dotted_path: str, arguments: Mapping[str, Any]) -> JobSubmitt
     module, _, name = dotted_path.rpartition(".")
     try:
         return cast("JobSubmitter", getattr(import_module(module), name)(**arguments))
-    except (ImportError, AttributeError, TypeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise InvalidRequestError(
             f"Could not make the job submitter {dotted_path}: {error}.",
             remedy="Name an importable class in submit_with whose constructor takes "

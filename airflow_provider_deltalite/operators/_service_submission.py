@@ -18,7 +18,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow.providers.common.compat.sdk import conf as airflow_settings
 
 from airflow_provider_deltalite import preflight
-from airflow_provider_deltalite.clusters.driver_state import DriverWatch, WatchEnd
+from airflow_provider_deltalite.clusters.driver_state import DriverWatch
 from airflow_provider_deltalite.clusters.watching import driver_state
 from airflow_provider_deltalite.job_submitter import JobState, JobSubmitter, SparkJob
 from airflow_provider_deltalite.operators._deferral import Deferral, defer, wants_to_defer
@@ -173,9 +173,15 @@ class ServiceSubmission:
         return job_id
 
     def get_job_status(self, external_id: str, context: Context) -> str:
-        """Join the job of an earlier attempt, and return its state."""
-        self._state = self._submitter.state(external_id)
+        """Join the job of an earlier attempt, so that this task can kill it, and return its state.
+
+        Raises:
+            AirflowException: The service does not answer.
+        """
         self._join(external_id, stored_nonce(self._operator, context, otherwise=self._job.nonce))
+        watch = self._new_watch()
+        while not self._read_state(watch, external_id):
+            _pause(watch)
         return self._state.value
 
     def is_job_active(self, status: str) -> bool:
@@ -192,30 +198,44 @@ class ServiceSubmission:
         Raises:
             AirflowException: The job failed or does not exist any more, or the service does not answer.
         """
-        poll_interval = max(float(self._operator._status_poll_interval), _MIN_PAUSE_SECONDS)
         if self._defers:
             nonce = stored_nonce(self._operator, context, otherwise=self._job.nonce)
             state = None if self._log is None else self._log.state_before_job
             deferral = Deferral(driver_id=external_id, nonce=nonce, state_before_job=state)
             dotted_path, arguments = self._submitter.serialize()
             driver = {"conn_id": self._operator._conn_id, "submitter": [dotted_path, arguments]}
-            defer(self._operator, context, deferral, driver=driver, poll_interval=poll_interval)
-        watch = DriverWatch(started_ms=_now_ms(), poll_interval=poll_interval)
-        while (end := self._poll(watch, external_id)) is None:
-            time.sleep(watch.pause_seconds(_now_ms(), random.random()))  # noqa: S311  no secret
-        if end is WatchEnd.UNWATCHED:
-            raise AirflowException(f"Could not follow the job {external_id}, which may still run: {watch.error_text}")
+            defer(self._operator, context, deferral, driver=driver, poll_interval=self._poll_interval)
+        watch = self._new_watch()
+        while not self._read_state(watch, external_id) or not watch.record_state(driver_state(self._state), _now_ms()):
+            _pause(watch)
         if self._state is not JobState.SUCCEEDED:
             raise AirflowException(f"The job {external_id} {_END_TEXTS[self._state]}.")
 
-    def _poll(self, watch: DriverWatch, job_id: str) -> WatchEnd | None:
+    @property
+    def _poll_interval(self) -> float:
+        """The seconds between two polls."""
+        return max(float(self._operator._status_poll_interval), _MIN_PAUSE_SECONDS)
+
+    def _new_watch(self) -> DriverWatch:
+        return DriverWatch(started_ms=_now_ms(), poll_interval=self._poll_interval)
+
+    def _read_state(self, watch: DriverWatch, job_id: str) -> bool:
+        """Read the state of the job. Return False if the service does not answer.
+
+        Raises:
+            AirflowException: The service refuses the request, or has not answered for too long.
+        """
         try:
             self._state = self._submitter.state(job_id)
-        except Exception as error:  # noqa: BLE001  the job continues, so a later poll may succeed
+        except Exception as error:
             end = watch.record_failure(error, _now_ms())
             self._operator.log.warning("Could not read the state of the job %s: %s", job_id, watch.error_text)
-            return end
-        return watch.record_state(driver_state(self._state), _now_ms())
+            if end is not None:
+                raise AirflowException(
+                    f"Could not follow the job {job_id}, which may still run: {watch.error_text}"
+                ) from error
+            return False
+        return True
 
     def read_driver_output(self) -> None:
         """Read and log the output of the job, and remove the copies of its files. A failure is logged."""
@@ -254,6 +274,10 @@ class ServiceSubmission:
     def _link_application(self, job: JobStarted) -> None:
         history = self._conf.get("spark.yarn.historyServer.address")
         self._operator.links.store_application_link(job, history=history, resource_manager=None, hosts=())
+
+
+def _pause(watch: DriverWatch) -> None:
+    time.sleep(watch.pause_seconds(_now_ms(), random.random()))  # noqa: S311  no secret
 
 
 def _default_level() -> str:

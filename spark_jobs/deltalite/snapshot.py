@@ -159,17 +159,13 @@ class Snapshot:
         """The unexpired transaction identifiers, by app id.
 
         With `delta.setTransactionRetentionDuration`, an identifier has expired if it is older than this duration or has
-        no time.
+        no time. Source offsets of flows do not expire.
         """
         retention_ms = props.SET_TRANSACTION_RETENTION_MS.of(self.configuration)
         if retention_ms is None:
             return self._log.transactions
         oldest_kept_ms = self.loaded_at_ms - retention_ms
-        return {
-            app_id: txn
-            for app_id, txn in self._log.transactions.items()
-            if txn.last_updated_ms is not None and txn.last_updated_ms > oldest_kept_ms
-        }
+        return {app_id: txn for app_id, txn in self._log.transactions.items() if txn.is_kept(oldest_kept_ms)}
 
     @property
     def files(self) -> pa.Table:

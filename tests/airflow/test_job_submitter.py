@@ -125,7 +125,7 @@ def test_a_retry_joins_a_job_that_still_runs(table, livy, spark_submit, context,
     """The worker of the first attempt dies while it waits."""
     spark_submit.set_script("import time; time.sleep(2)\n" + PRINT_RESULT)
     with monkeypatch.context() as patch:
-        patch.setattr(_service_submission.ServiceSubmission, "_poll", _die)
+        patch.setattr(_service_submission.ServiceSubmission, "_read_state", _die)
         with pytest.raises(SystemExit):
             operator(table).execute(context)
     assert copies(staging) != [], "the job may still read the copies"
@@ -139,13 +139,35 @@ def _die(*_):
 
 
 @since_3_3
+def test_a_retry_joins_a_job_although_the_service_does_not_answer_at_first(
+    table, livy, livy_module, spark_submit, context, monkeypatch
+):
+    spark_submit.set_script("import time; time.sleep(2)\n" + PRINT_RESULT)
+    with monkeypatch.context() as patch:
+        patch.setattr(_service_submission.ServiceSubmission, "_read_state", _die)
+        with pytest.raises(SystemExit):
+            operator(table).execute(context)
+    failures = [ConnectionError("no route"), ConnectionError("no route")]
+    read_state = livy_module.LivySubmitter.state
+
+    def fail_twice(submitter, job_id):
+        if failures:
+            raise failures.pop()
+        return read_state(submitter, job_id)
+
+    monkeypatch.setattr(livy_module.LivySubmitter, "state", fail_twice)
+    assert operator(table).execute(context)["version"] == 4
+    assert not failures and len(livy.created) == 1
+
+
+@since_3_3
 def test_a_retry_submits_a_new_job_if_the_service_has_another_job_under_the_number(
     table, livy, spark_submit, context, monkeypatch
 ):
     """Livy counts from zero again after a restart."""
     spark_submit.set_script(PRINT_RESULT)
     with monkeypatch.context() as patch:
-        patch.setattr(_service_submission.ServiceSubmission, "_poll", _die)
+        patch.setattr(_service_submission.ServiceSubmission, "_read_state", _die)
         with pytest.raises(SystemExit):
             operator(table).execute(context)
     livy.batches[0].name = "the job of another user"

@@ -124,6 +124,10 @@ class AddCDCFile:
     unknown: Mapping[str, Any] = _unknown()
 
 
+SOURCE_OFFSET_PREFIX = "deltalite-flow/"
+"""The prefix of the app ids of source offsets; see `txn.flows`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTransaction:
     """The progress of an application. Protocol: Transaction Identifiers."""
@@ -133,6 +137,12 @@ class SetTransaction:
     version: int = _key("version", int)
     last_updated_ms: int | None = _key("lastUpdated", int, default=None)
     unknown: Mapping[str, Any] = _unknown()
+
+    def is_kept(self, oldest_kept_ms: int) -> bool:
+        """Whether the transaction has not expired. A source offset never expires, or its rows would be loaded again."""
+        if self.app_id.startswith(SOURCE_OFFSET_PREFIX):
+            return True
+        return self.last_updated_ms is not None and self.last_updated_ms > oldest_kept_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ BY_ADDRESS = "true"
 """The value of `incremental` that names the flow by the address of its source."""
 _RETENTION = "delta.settransactionretentionduration"
 _OTHER_SELECTIONS = ("version_as_of", "timestamp_as_of", "changes_from_version", "changes_to_version")
-_PARAMETERS = ("read", "max_versions", "max_bytes", "on_gap", "on_change")
+_PARAMETERS = ("read", "starting_version", "max_versions", "max_bytes", "on_gap", "on_change")
 
 
 class SourceRead(StrEnum):
@@ -62,6 +62,8 @@ def _value_faults(source: Source) -> Iterator[Fault]:
     for name in ("max_versions", "max_bytes"):
         if getattr(source, name) is not None and getattr(source, name) < 1:
             yield f"{name} is {getattr(source, name)}, which is not positive.", "Give 1 or more, or leave it out."
+    if source.starting_version is not None and source.starting_version < 0:
+        yield f"starting_version is {source.starting_version}, which is negative.", "Give 0 or more, or leave it out."
     if source.reads_changes and source.on_change is not None:
         yield "on_change needs read='appends'.", "Leave it out."
 

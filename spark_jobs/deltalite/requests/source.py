@@ -26,7 +26,8 @@ class Source:
     Delta source takes no `schema`, and only the option `readRowIds`.
 
     `incremental` makes each run load what is new in a Delta table. It names the flow; True names it by the address.
-    `read` (default `appends`), `max_versions`, `max_bytes`, `on_gap` and `on_change` (default `fail`) need it.
+    `read` (default `appends`), `starting_version`, `max_versions`, `max_bytes`, `on_gap` and `on_change` (default
+    `fail`) need it. A flow without an offset loads the versions from `starting_version` on, or by default the snapshot.
     """
 
     format: str
@@ -39,6 +40,7 @@ class Source:
     changes_to_version: int | None = None
     incremental: str | None = None
     read: SourceRead | None = None
+    starting_version: int | None = None
     max_versions: int | None = None
     max_bytes: int | None = None
     on_gap: OnGap | None = None

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltalite.errors import InvalidRequestError
-from deltalite.protocol.actions import SetTransaction
+from deltalite.protocol.actions import SOURCE_OFFSET_PREFIX, SetTransaction
 from deltalite.requests import BY_ADDRESS, Source
 from deltalite.results import FlowRange
 from deltalite.storage.locations import canonical_address, parse_location
 
 FLOWS = "flows"
 """The operation parameter with the versions that a commit loaded from incremental sources, as JSON text."""
-FLOW_PREFIX = "deltalite-flow/"
-"""The prefix of the app ids of all flows."""
 NOTHING_LOADED = -1
 """The offset of a flow that has loaded nothing, because it was reset or the table was restored."""
 _PART_COUNT = 3
@@ -47,14 +45,15 @@ class FlowId:
     def parse(cls, app_id: str) -> FlowId | None:
         """Return the flow of an app id, None if the app id is not of a flow."""
         parts = app_id.split("/")
-        if not app_id.startswith(FLOW_PREFIX) or len(parts) != _PART_COUNT:
+        if not app_id.startswith(SOURCE_OFFSET_PREFIX) or len(parts) != _PART_COUNT:
             return None
-        return cls(name=_unescaped(parts[1]), source_table_id=_unescaped(parts[2]))
+        flow_id = cls(name=_unescaped(parts[1]), source_table_id=_unescaped(parts[2]))
+        return flow_id if flow_id.app_id == app_id else None  # other writers may write any text
 
 
 def prefix_of_flow(name: str) -> str:
     """Return the prefix of the app ids of one flow. They differ in the id of the source table."""
-    return f"{FLOW_PREFIX}{_escaped(name)}/"
+    return f"{SOURCE_OFFSET_PREFIX}{_escaped(name)}/"
 
 
 def flow_name(source: Source) -> str:
@@ -107,7 +106,7 @@ def reset_offsets(
     that it loaded last. Offsets that do not change are left out.
 
     Raises:
-        InvalidRequestError: the table has no offset of such a flow.
+        InvalidRequestError: the table has no offset of such a flow, or it is unknown which table the flow loaded last.
     """
     offsets = flow_offsets(transactions)
     changed: list[SetTransaction] = []
@@ -117,9 +116,17 @@ def reset_offsets(
             known_names = ", ".join(sorted({repr(flow.name) for flow in offsets})) or "none"
             raise InvalidRequestError(
                 f"reset_flows names the flow '{name}', but {table} has no offset of it. Its flows: {known_names}.",
-                remedy="Correct the name; `deltalite flows` shows the names.",
+                remedy="Correct the name; `deltalite flows` shows the names. For a new flow, set starting_version in "
+                "the source.",
             )
-        newest = max(of_flow, key=lambda flow: of_flow[flow].last_updated_ms or 0)
+        newest_ms = max(txn.last_updated_ms or 0 for txn in of_flow.values())
+        newest, *others = (flow for flow, txn in of_flow.items() if (txn.last_updated_ms or 0) == newest_ms)
+        if others and version is not None:
+            raise InvalidRequestError(
+                f"reset_flows sets the flow '{name}' of {table} to {version}, but the flow has offsets of several "
+                "source tables with the same time.",
+                remedy="Reset the flow to None, and set starting_version in the source.",
+            )
         for flow, txn in of_flow.items():
             new_version = version if version is not None and flow == newest else NOTHING_LOADED
             if txn.version != new_version:

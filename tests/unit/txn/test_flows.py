@@ -127,8 +127,16 @@ def test_a_reset_sets_the_offset_of_the_table_that_the_flow_loaded_last():
         offset(old, -1, 7),
         offset(ORDERS, -1, 7),
     )
+    tied = transactions(offset(old, 40), offset(ORDERS, 9))
+    with pytest.raises(InvalidRequestError, match="several source tables with the same time"):
+        reset_offsets(tied, {ORDERS.name: 5}, table="t", now_ms=7)
     with pytest.raises(InvalidRequestError, match=r"the flow 'c', but t has no offset of it\. Its flows: 'b', 's3:"):
         reset_offsets(present, {"c": None}, table="t", now_ms=7)
+
+
+@pytest.mark.parametrize("app_id", ["deltalite-flow/f/%2f%zz", "deltalite-flow/f", "deltalite-flow/a/b/c", "run"])
+def test_an_app_id_of_another_form_is_no_flow(app_id):
+    assert FlowId.parse(app_id) is None
 
 
 def test_a_commit_contains_the_loaded_versions():

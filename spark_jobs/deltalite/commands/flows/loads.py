@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING
 from deltalite.change_feed import ChangePlan, plan_changes
 from deltalite.change_feed.appends import plan_appends, sizes_of_changes
 from deltalite.commands.common.committing import now_ms, operation_result
-from deltalite.commands.flows.ranges import SourceState, check_keeps_offsets, choose_range, last_version_within
-from deltalite.errors import ChangeFeedUnavailableError, InvalidRequestError, SourceError
+from deltalite.commands.flows.ranges import (
+    SourceState,
+    check_keeps_offsets,
+    choose_range,
+    last_version_within,
+    reload_or_fail,
+)
+from deltalite.errors import (
+    ChangeFeedUnavailableError,
+    InvalidRequestError,
+    SourceError,
+    VersionGapError,
+    VersionNotFoundError,
+)
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import SetTransaction
 from deltalite.protocol.features import is_in_force
@@ -35,7 +47,7 @@ from deltalite.txn.proposal import ReadSet
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from deltalite.storage.log_store import LogStore
+    from deltalite.storage.log_store import LogStore, StoredFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,17 +145,26 @@ def plan_load(
             _check_feed(snapshot)
         return chosen, SourceLoad(snapshot=snapshot, is_empty=chosen.is_empty, has_change_columns=source.reads_changes)
     first_version = chosen.after_version + 1
-    if source.max_bytes is not None:
-        versions = range(first_version, chosen.to_version + 1)
-        sizes = sizes_of_changes(store, versions, commits, reads_feed=source.reads_changes)
-        chosen = replace(chosen, to_version=last_version_within(first_version, sizes, source.max_bytes))
-    plan = _plan(store, source, first_version, chosen.to_version)
+    try:
+        if source.max_bytes is not None:
+            versions = range(first_version, chosen.to_version + 1)
+            sizes = sizes_of_changes(store, versions, commits, reads_feed=source.reads_changes)
+            chosen = replace(chosen, to_version=last_version_within(first_version, sizes, source.max_bytes))
+        plan = _plan(store, source, first_version, chosen.to_version, commits)
+    except (VersionGapError, VersionNotFoundError) as error:
+        # Log cleanup may delete commits meanwhile. Some engines keep commits whose versions no checkpoint can rebuild.
+        reason = f"the source's log has lost versions ({error.problem.rstrip('.')})"
+        offset = first_version - 1
+        snapshot_range = reload_or_fail(flow, source, state, reason, offset=offset, last_loaded=offset)
+        return snapshot_range, SourceLoad(snapshot=snapshot, has_change_columns=source.reads_changes)
     if plan.snapshot.metadata.id != chosen.source_table_id:
         raise SourceError(f"{store.root} was recreated while its log was read.", remedy="Run the task again.")
     return chosen, SourceLoad(snapshot=plan.snapshot, plan=plan, has_change_columns=source.reads_changes)
 
 
-def _plan(store: LogStore, source: Source, first_version: int, last_version: int) -> ChangePlan:
+def _plan(
+    store: LogStore, source: Source, first_version: int, last_version: int, commits: Mapping[int, StoredFile]
+) -> ChangePlan:
     """Plan the rows of a range.
 
     If the schema or the change feed prevents this, the remedy of the error is one for incremental sources.
@@ -152,7 +173,6 @@ def _plan(store: LogStore, source: Source, first_version: int, last_version: int
         if source.reads_changes:
             return plan_changes(store, first_version, last_version)
         skips_changes = source.on_change is OnChange.SKIP
-        commits = list_log(store, first_version).commits
         return plan_appends(store, first_version, last_version, commits, skips_changes=skips_changes)
     except ChangeFeedUnavailableError as error:
         raise ChangeFeedUnavailableError(

@@ -39,7 +39,7 @@ def choose_range(
 ) -> FlowRange:
     """Return the versions that the target does not have yet. `max_versions` limits them, `max_bytes` does not.
 
-    1. The flow has loaded nothing: the snapshot of the newest version.
+    1. The flow has loaded nothing: the snapshot of the newest version, or the versions from `starting_version` on.
     2. The flow has loaded another table at this address: a gap.
     3. The newest version is below the offset: a gap.
     4. The newest version is the offset: an empty range.
@@ -54,15 +54,14 @@ def choose_range(
         for flow_id, txn in flow_offsets(transactions).items()
         if flow_id.name == flow and txn.version != NOTHING_LOADED
     }
-    snapshot = FlowRange(flow=flow, source_table_id=state.table_id, after_version=None, to_version=state.newest_version)
-    if not offsets:
-        return snapshot
+    if not offsets and source.starting_version is None:
+        return _snapshot(flow, state)
+    if not offsets and source.starting_version is not None:
+        offsets = {state.table_id: source.starting_version - 1}
     offset = offsets.get(state.table_id)
     gap = _gap(offset, state)
     if gap is not None or offset is None:
-        if source.on_gap is OnGap.RELOAD:
-            return snapshot
-        raise _gap_error(flow, state, offset, gap or "", loaded_version=max(offsets.values()))
+        return reload_or_fail(flow, source, state, gap or "", offset=offset, last_loaded=max(offsets.values()))
     to_version = state.newest_version
     if source.max_versions is not None:
         to_version = min(to_version, offset + source.max_versions)
@@ -80,15 +79,33 @@ def _gap(offset: int | None, state: SourceState) -> str | None:
     return None
 
 
-def _gap_error(
-    flow: str, state: SourceState, offset: int | None, reason: str, *, loaded_version: int
-) -> SourceGapError:
+def _snapshot(flow: str, state: SourceState) -> FlowRange:
+    return FlowRange(flow=flow, source_table_id=state.table_id, after_version=None, to_version=state.newest_version)
+
+
+def reload_or_fail(
+    flow: str, source: Source, state: SourceState, reason: str, *, offset: int | None, last_loaded: int
+) -> FlowRange:
+    """Return the snapshot if the source has `on_gap='reload'`, because versions after the offset are lost.
+
+    Args:
+        flow: the name of the flow.
+        source: the source.
+        state: the state of the source.
+        reason: why the versions cannot be loaded.
+        offset: the offset of the flow; None if the source was recreated.
+        last_loaded: the last version that the flow has loaded, for the message.
+
+    Raises:
+        SourceGapError: the source does not have `on_gap='reload'`.
+    """
+    if source.on_gap is OnGap.RELOAD:
+        return _snapshot(flow, state)
     remedy = "To load the complete snapshot of the source again, set on_gap='reload' in the source."
     if offset is not None:
         remedy += " To accept the gap and continue at another version, use reset_flows of DeltaTableOperator."
-        loaded_version = offset
-    return SourceGapError(
-        f"The flow '{flow}' has loaded {state.address} up to version {loaded_version}, and cannot continue: {reason}. "
+    raise SourceGapError(
+        f"The flow '{flow}' has loaded {state.address} up to version {last_loaded}, and cannot continue: {reason}. "
         f"The earliest available version is {min(state.earliest_available(), state.newest_version)}.",
         remedy=remedy,
     )
@@ -117,6 +134,8 @@ def check_keeps_offsets(configuration: Mapping[str, str], *, table: str) -> None
     if props.SET_TRANSACTION_RETENTION_MS.of(configuration) is not None:
         raise InvalidRequestError(
             f"Could not load an incremental source into {table}: the table has "
-            f"{props.SET_TRANSACTION_RETENTION_MS.key}, so it would forget the offset, and load rows twice.",
-            remedy="Remove the property with unset_properties of DeltaTableOperator.",
+            f"{props.SET_TRANSACTION_RETENTION_MS.key}, so other engines remove the offset, and rows would be loaded "
+            "twice.",
+            remedy="Remove the property with unset_properties of DeltaTableOperator. If `deltalite flows` then shows "
+            "no offset of a flow that has run, set starting_version in its source.",
         )

@@ -27,6 +27,7 @@ from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.commands.restore.files import AbsentFiles, Difference, absent_files, difference, refuse_absent
 from deltalite.commands.restore.running_vacuum import refuse_during_vacuum
 from deltalite.log.file_table import adds_of, bytes_of, removes_of
+from deltalite.protocol.actions import SOURCE_OFFSET_PREFIX
 from deltalite.protocol.restoring import RestoredRules, Rules, restored_rules
 from deltalite.requests import RestoreRequest
 from deltalite.requests.moments import parse_moment_ms
@@ -35,7 +36,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.file_actions import FileActions
-from deltalite.txn.flows import FLOW_PREFIX, restored_offsets
+from deltalite.txn.flows import restored_offsets
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _proposal(
         domains=rules.domains,
         txn=txn,
         offsets=offsets,
-        reads=ReadSet(whole_table=True, app_id_prefixes=(FLOW_PREFIX,)),
+        reads=ReadSet(whole_table=True, app_id_prefixes=(SOURCE_OFFSET_PREFIX,)),
         revives_files=files.restored.num_rows > 0,
         base=BaseState.of(base),
     )

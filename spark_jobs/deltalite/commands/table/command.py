@@ -24,6 +24,7 @@ from deltalite.commands.common.committing import commit_proposal, find_earlier_r
 from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata
+from deltalite.commands.flows.ranges import check_keeps_offsets
 from deltalite.commands.table.feature_drop import prepare_drop
 from deltalite.commands.table.plan import Plan, check_properties, plan_change, plan_new_table
 from deltalite.commands.table.row_id_backfill import backfill_row_ids
@@ -37,7 +38,7 @@ from deltalite.spark.declared.checks import check_expressions, check_rows
 from deltalite.spark.declared.schema import declared_schema
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.flows import prefix_of_flow, reset_offsets
+from deltalite.txn.flows import flow_offsets, prefix_of_flow, reset_offsets
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ def _attempt(
         _check_rules(spark, plan, base, declaration)  # so that a wrong rule fails before the preparation commits
         rewritten_files, base = prepare_drop(spark, request, store, plan.changes.dropped_features)
         plan = plan_change(request, declaration, base)
+    if flow_offsets(base.transactions) and plan.target.changed_metadata is not None:
+        check_keeps_offsets(plan.target.changed_metadata.configuration, table=store.root)
     offsets = reset_offsets(base.transactions, request.reset_flows, table=store.root, now_ms=now_ms())
     if not plan.is_change and not offsets:
         return operation_result(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from deltalite.commands.flows import loads as loads_module
 from deltalite.commands.flows.loads import Loads, plan_load
+from deltalite.commands.flows.ranges import choose_range
 from deltalite.commands.restore import restore
 from deltalite.commands.table import define_table
 from deltalite.errors import ChangeFeedUnavailableError, InvalidRequestError, SourceGapError, SourceRowsChangedError
@@ -55,6 +57,15 @@ def test_the_first_load_is_the_snapshot_and_later_loads_are_the_files_of_new_ver
     assert planned(source, 3) == (3, 3, None)
 
 
+def test_a_flow_without_an_offset_can_begin_with_a_version(source):
+    assert planned(source, starting_version=2) == (1, 3, ["f2", "f3"])
+    assert planned(source, starting_version=0) == (-1, 3, ["f0", "f1", "f2", "f3"])
+    assert planned(source, starting_version=4) == (3, 3, None)
+    assert planned(source, 2, starting_version=0) == (2, 3, ["f3"]), "the offset takes precedence"
+    with pytest.raises(SourceGapError, match="newest version of the source is 3"):
+        planned(source, starting_version=5)
+
+
 @pytest.mark.parametrize(
     ("limits", "last"),
     [({"max_versions": 2}, 2), ({"max_bytes": 20}, 2), ({"max_bytes": 29}, 2), ({"max_bytes": 1}, 1),
@@ -96,6 +107,30 @@ def test_log_cleanup_above_the_offset_is_a_gap(source):
     with pytest.raises(SourceGapError, match="earliest available version is 3"):
         planned(source, 1)
     assert planned(source, 1, on_gap="reload") == (None, 3, None)
+
+
+@pytest.mark.parametrize("read", ["appends", "changes"])
+def test_commits_without_a_checkpoint_that_rebuilds_their_versions_are_a_gap(read):
+    store = create(new_store())
+    commit_actions(store, WITH_FEED, metadata(FEED))
+    append_files(store, 4)
+    write_checkpoint(load(store, 4), now_ms=NOON_MS)
+    for version in (0, 1):  # some engines delete commits by their age only
+        store.files.pop(f"_delta_log/{version:020}.json")
+    with pytest.raises(SourceGapError, match=r"'f' has loaded .* up to version 1, .*has lost versions"):
+        planned(store, 1, read=read)
+    assert planned(store, 1, read=read, on_gap="reload") == (None, 5, None)
+
+
+@pytest.mark.parametrize("options", [{}, {"max_bytes": 1}])
+def test_a_commit_that_cleanup_deletes_during_the_plan_is_a_gap(source, options, monkeypatch):
+    def choose_and_clean(*arguments):
+        source.files.pop(f"_delta_log/{2:020}.json")
+        return choose_range(*arguments)
+
+    monkeypatch.setattr(loads_module, "choose_range", choose_and_clean)
+    with pytest.raises(SourceGapError, match="has lost versions"):
+        planned(source, 1, **options)
 
 
 def test_only_loads_with_new_versions_move_their_offsets(source):
@@ -142,6 +177,19 @@ def test_a_reset_sets_the_offset_in_a_commit(target):
     define_table(None, TableRequest(table=str(target), reset_flows={"f": None}))
     assert offset_of(target) == -1
     assert not define_table(None, TableRequest(table=str(target), reset_flows={"f": None})).committed
+
+
+def test_a_table_with_offsets_refuses_the_property_that_expires_them(target):
+    properties = {"delta.setTransactionRetentionDuration": "interval 1 day"}
+    with pytest.raises(InvalidRequestError, match="other engines remove the offset"):
+        define_table(None, TableRequest(table=str(target), properties=properties))
+
+
+def test_an_offset_does_not_expire(target):
+    store = LocalLogStore(str(target))
+    commit_actions(store, metadata({"delta.setTransactionRetentionDuration": "interval 1 second"}), txn("run", 1))
+    write_checkpoint(load(store), now_ms=NOON_MS)
+    assert offset_of(target) == 7 and "run" not in load(store).transactions
 
 
 def test_a_reset_of_an_unknown_flow_is_refused(target):
