@@ -55,6 +55,7 @@ def accounts_in_rbac() -> set[str]:
     return {subject["name"] for subject in subjects if subject["namespace"] == "airflow"}
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", ["airflow-worker", "airflow-triggerer"])
 def test_workers_and_triggerer_run_as_the_accounts_of_rbac_yaml(objects, name):
     pod = pod_of(objects, name)
@@ -69,6 +70,7 @@ def test_workers_and_triggerer_run_as_the_accounts_of_rbac_yaml(objects, name):
     assert connection["extra"] == {"deploy-mode": "cluster", "namespace": "spark"}
 
 
+@pytest.mark.campaign
 def test_the_chart_gives_no_account_permissions_and_only_two_get_a_token(objects):
     assert [o["metadata"]["name"] for o in objects if o["kind"] in ("ClusterRole", "ClusterRoleBinding")] == []
     subjects = [s["name"] for o in objects if o["kind"] == "RoleBinding" for s in o["subjects"]]
@@ -79,6 +81,7 @@ def test_the_chart_gives_no_account_permissions_and_only_two_get_a_token(objects
         assert account["automountServiceAccountToken"] is False
 
 
+@pytest.mark.campaign
 def test_spark_reads_the_settings_of_the_jobs_on_the_worker(objects):
     pod = pod_of(objects, "airflow-worker")
     folder = environment(pod)["SPARK_CONF_DIR"]
@@ -92,6 +95,7 @@ def test_spark_reads_the_settings_of_the_jobs_on_the_worker(objects):
     assert settings["spark.kubernetes.authenticate.driver.serviceAccountName"] == "spark"
 
 
+@pytest.mark.campaign
 def test_airflow_reads_the_cluster_setting(objects):
     (config_map,) = [o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"] == "airflow-config"]
     assert "in_cluster = True" in config_map["data"]["airflow.cfg"]
