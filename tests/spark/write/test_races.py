@@ -90,10 +90,10 @@ def test_a_self_read_reads_the_version_that_the_write_is_based_on(race, spark, m
     )
     query_rows = write_module.query_rows
 
-    def query_rows_after_rival(*arguments):
+    def query_rows_after_rival(*arguments, **options):
         monkeypatch.setattr(write_module, "query_rows", query_rows)
         write_rows(spark, table, values("id, day", "5, 'a'"))
-        return query_rows(*arguments)
+        return query_rows(*arguments, **options)
 
     monkeypatch.setattr(write_module, "query_rows", query_rows_after_rival)
     self_read = {"sources": {"t": Source(format="delta", path=str(table))}, "query": "SELECT * FROM t"}
