@@ -65,8 +65,9 @@ class SparkJob:
 class JobSubmitter(Protocol):
     """A way to run a Spark job.
 
-    An `InvalidRequestError` (`deltalite.errors`) of any method means that a repetition would not help. After any other
-    exception of `state`, the operator asks again. After an exception of `submit`, Airflow retries the task.
+    An `InvalidRequestError` (`deltalite.errors`) means that the service refuses the request. If `submit` raises it, the
+    task fails for good; after any other exception, Airflow retries the task. If `state` raises it in three polls in a
+    row, the operator stops to wait; after any other exception, the operator polls again for up to 15 minutes.
     """
 
     def submit(self, job: SparkJob) -> str:

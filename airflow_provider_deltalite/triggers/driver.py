@@ -1,8 +1,8 @@
 """The trigger of a deferred operator: it waits in the triggerer until the driver of the job has ended.
 
 - The polls run in threads, so they do not block the triggerer's event loop. Their times are spread at random.
-- The arguments are stored in Airflow's database. They name a connection and a driver, and contain no secret. A job
-  that a `JobSubmitter` has submitted is watched by the same class.
+- The arguments are stored in Airflow's database. They name a connection and a driver, and contain no secret.
+- The trigger also watches a job that a `JobSubmitter` has submitted.
 - A restart of the triggerer starts the trigger again. The job continues.
 - If the user clears the task, or marks it as failed or successful, the trigger kills the driver.
 
