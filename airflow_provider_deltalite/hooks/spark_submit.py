@@ -8,7 +8,8 @@ The base class handles arguments, connections, tracking and killing. This class 
 - the output of a driver in YARN or in a pod of Kubernetes;
 - secret settings, which go into a private file, or a Secret of Kubernetes, and not into arguments;
 - the worker's own Python interpreter, for a driver on this worker;
-- the identity of the driver, and a kill that gives it time to clean up (`_driver.py`).
+- the identity of the driver, and a kill that gives it time to clean up (`_driver.py`);
+- the decision whether the driver's state is tracked in its cluster (`_tracking.py`).
 
 It overrides private methods of the base class. Contract tests check them.
 """
@@ -31,8 +32,8 @@ from airflow_provider_deltalite.clusters.pod_secrets import REQUEST_IN_POD, SCRI
 from airflow_provider_deltalite.clusters.pod_submission import PodSubmission
 from airflow_provider_deltalite.clusters.reports import ClusterReports
 from airflow_provider_deltalite.clusters.yarn_log import read_yarn_driver_log
-from airflow_provider_deltalite.hooks._driver import DriverHook
 from airflow_provider_deltalite.hooks._spark_environment import default_python, default_spark_home, hosts_of_web_pages
+from airflow_provider_deltalite.hooks._tracking import TrackingHook
 from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
 from airflow_provider_deltalite.preflight import (
     Launch,
@@ -62,8 +63,6 @@ if TYPE_CHECKING:
     from deltalite.results import JobError, OperationResult
 
 _LEVEL_SETTING = "spark.log.level"
-_WAIT_SETTING = "spark.yarn.submit.waitAppCompletion"
-_WAIT_SETTING_OF_PODS = "spark.kubernetes.submission.waitAppCompletion"
 _ATTEMPTS_SETTING = "spark.yarn.maxAppAttempts"
 _MODE_SETTING = "spark.submit.deployMode"
 _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historyServer.address"
@@ -71,7 +70,7 @@ _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historySe
 _JVM_OPTIONS = "SPARK_SUBMIT_OPTS"
 
 
-class DeltaSparkSubmitHook(DriverHook):
+class DeltaSparkSubmitHook(TrackingHook):
     """Submit one shipped job, and keep its result, its error and its traceback.
 
     The constructor runs the preflight checks, so every hook that exists has passed them.
@@ -102,12 +101,8 @@ class DeltaSparkSubmitHook(DriverHook):
             super().__init__(**hook_parameters, yarn_track_via_rm_api=yarn_track_via_rm_api is not False)
             self._take_deploy_mode_from_conf()
             self.launch = self._make_launch()
-            self._yarn_track_via_rm_api = self._can_track() if yarn_track_via_rm_api is None else yarn_track_via_rm_api
-            self._track_driver_via_k8s_api = (
-                self.launch.runs_in_pod if track_driver_via_k8s_api is None else track_driver_via_k8s_api
-            )
             self._check_namespace()
-            self._check_tracking()
+            self._set_tracking(in_yarn=yarn_track_via_rm_api, in_kubernetes=track_driver_via_k8s_api)
         except (ValueError, RuntimeError, NameError) as error:  # for example, an extra has a value that is not allowed
             remedy = f"Correct the connection '{hook_parameters['conn_id']}'."
             if not has_client():  # the base class then raises a RuntimeError or a NameError
@@ -148,13 +143,6 @@ class DeltaSparkSubmitHook(DriverHook):
             self._connection["deploy_mode"] = deploy_mode
             self._is_yarn_cluster_mode = self._is_yarn and deploy_mode == "cluster"
 
-    def _can_track(self) -> bool:
-        try:
-            self._validate_yarn_track_via_rm_api_config()
-        except (ValueError, RuntimeError):  # not a YARN cluster, no address of it, or no client for Kerberos
-            return False
-        return True
-
     def _make_launch(self) -> Launch:
         return Launch(
             conn_id=self._conn_id,
@@ -180,47 +168,6 @@ class DeltaSparkSubmitHook(DriverHook):
             application=self._name or self._job.public_id,
             conf=self._conf,
         )
-
-    @property
-    def is_tracked(self) -> bool:
-        """Whether the driver runs in a cluster whose API shows its state."""
-        return bool(self._should_track_driver_via_k8s_api() or self._should_track_yarn_application_via_rm_api())
-
-    @property
-    def has_auth_of_author(self) -> bool:
-        """Whether the author gave an object that authenticates the requests to the ResourceManager."""
-        return self._yarn_rm_auth is not None
-
-    @property
-    def uses_kerberos(self) -> bool:
-        """Whether Airflow's hook authenticates the requests to the ResourceManager by Kerberos."""
-        return self._is_yarn and not self.has_auth_of_author and self._resolved_yarn_rm_auth is not None
-
-    @property
-    def is_untracked_in_yarn(self) -> bool:
-        """Whether the job runs in a YARN cluster without tracking, so that a retry cannot join it."""
-        return bool(self._is_yarn_cluster_mode and not self._yarn_track_via_rm_api)
-
-    def _check_tracking(self) -> None:
-        """Run the base class's checks of tracking now. The base class runs them only when it submits or tracks."""
-        if self._track_driver_via_k8s_api:
-            self._validate_track_driver_via_k8s_api_config()
-        self._validate_yarn_track_via_rm_api_config()
-        wait_setting = str(self._conf.get(_WAIT_SETTING, "false")).strip().lower()
-        if self._should_track_yarn_application_via_rm_api() and wait_setting != "false":
-            raise ValueError(f"{_WAIT_SETTING} is '{wait_setting}'. A tracked job needs it to be 'false'.")
-        if self.launch.in_cluster and not self.is_tracked:
-            self._let_spark_submit_wait()
-
-    def _let_spark_submit_wait(self) -> None:
-        """Let `spark-submit` wait for the end of a job that is not tracked, whatever spark-defaults.conf says."""
-        name = _WAIT_SETTING_OF_PODS if self.launch.runs_in_pod else _WAIT_SETTING
-        if str(self._conf.get(name, "true")).strip().lower() == "false":
-            raise InvalidRequestError(
-                f"The job is not tracked, and `conf` sets {name} to 'false', so the task could not wait for the job.",
-                remedy="Leave the setting out, or let the operator track the job.",
-            )
-        self._conf = {**self._conf, name: "true"}
 
     def warn_of_mixed_pyspark(self) -> None:
         """Log a warning if two PySpark packages were installed over each other.
@@ -335,15 +282,6 @@ class DeltaSparkSubmitHook(DriverHook):
         """The address of Spark's history server, from the connection's extra or from Spark's setting for YARN."""
         address = self.get_connection(self._conn_id).extra_dejson.get(_HISTORY_EXTRA)
         return address or self._conf.get(_HISTORY_SETTING)
-
-    @property
-    def resource_manager(self) -> str | None:
-        """The web address of YARN's ResourceManager. None if the connection does not name it."""
-        try:
-            address: str = self._get_yarn_rm_base_url() if self._is_yarn else ""
-        except ValueError:
-            return None
-        return address or None
 
     @property
     def ui_hosts(self) -> frozenset[str]:
