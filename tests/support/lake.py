@@ -14,7 +14,7 @@ from deltalite.columnar.reader.stream import read_files
 from deltalite.log.file_table import DELETION_VECTOR
 from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.paths import encode_path
-from deltalite.protocol.schema import DataType, StructField, StructType
+from deltalite.protocol.schema import DataType, PrimitiveType, StructField, StructType
 from deltalite.storage.local import LocalLogStore
 from tests.unit.builders import schema_from_arrow
 
@@ -104,3 +104,17 @@ class Lake:
         """Read the files; returns their rows."""
         table = self.read(schema, partition_columns, **options)
         return [] if table is None else table.to_pylist()
+
+
+NUMBERS = struct_of(a=PrimitiveType("long"))
+"""The schema of `add_numbers`."""
+
+
+def add_numbers(lake: Lake, count: int = 10, group: int = 3, **options: Any) -> Lake:
+    """Add a file with the numbers from 0 on in column `a`, in row groups of `group` rows."""
+    return lake.add(pa.table({"a": list(range(count))}), row_group_size=group, **options)
+
+
+def read_numbers(lake: Lake, **options: Any) -> list[int]:
+    """Read the column `a` of the files."""
+    return [row["a"] for row in lake.rows_of(NUMBERS, **options)]

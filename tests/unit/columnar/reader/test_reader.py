@@ -29,15 +29,10 @@ from deltalite.columnar.predicates.row_filter import truth_values
 from deltalite.errors import CorruptDataFileError, CorruptLogError, InvalidRequestError
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.schema import DecimalType, PrimitiveType, StructField, StructType
-from tests.support.lake import Lake, struct_of
+from tests.support.lake import struct_of
 from tests.unit.builders import schema_from_arrow
 
 LONG = PrimitiveType("long")
-
-
-@pytest.fixture
-def lake(tmp_path):
-    return Lake(tmp_path)
 
 
 def test_rows_have_the_order_of_the_files_and_the_schema_of_the_table(lake):

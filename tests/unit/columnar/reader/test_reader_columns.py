@@ -19,14 +19,9 @@ from deltalite.protocol.arrow_schema import type_to_arrow
 from deltalite.protocol.column_mapping import MappingMode, TableSchema
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from deltalite.protocol.type_changes import is_widening
-from tests.support.lake import Lake, field_with, struct_of, with_id
+from tests.support.lake import field_with, struct_of, with_id
 
 LONG, STRING, VARIANT, VOID = (PrimitiveType(name) for name in ("long", "string", "variant", "void"))
-
-
-@pytest.fixture
-def lake(tmp_path):
-    return Lake(tmp_path)
 
 
 PEOPLE = pa.table(

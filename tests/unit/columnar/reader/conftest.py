@@ -1,0 +1,27 @@
+"""Shared by the tests of the reader: a folder of data files, and a record of the row groups that were read."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.columnar.reader import one_file
+from tests.support.lake import Lake
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return Lake(tmp_path)
+
+
+@pytest.fixture
+def read_groups(monkeypatch):
+    """The row groups that were read, in order."""
+    groups = []
+    read_batches = one_file._Source.batches
+
+    def record_groups(self, run):
+        groups.extend(run.groups)
+        return read_batches(self, run)
+
+    monkeypatch.setattr(one_file._Source, "batches", record_groups)
+    return groups
