@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from typing import Any
@@ -45,19 +44,6 @@ def check_written_once(mode: Mode, result: dict[str, Any]) -> None:
     assert rows(mode.folder / "lake" / "orders") == [(number, "") for number in IDS]
 
 
-def lost_executors(mode: Mode) -> set[str]:
-    """The ids of the executors that were lost while they ran a task, by Spark's event logs."""
-    events = []
-    for log in (mode.folder / "events").rglob("*"):
-        if log.is_file():
-            events += [json.loads(line) for line in log.read_text().splitlines() if "SparkListenerTaskEnd" in line]
-    return {
-        event["Task Info"]["Executor ID"]
-        for event in events
-        if event["Task End Reason"]["Reason"] == "ExecutorLostFailure"
-    }
-
-
 def running_driver(mode: Mode, earlier_jobs: set[str]) -> str | None:
     """The driver's pod of the job that began after the earlier ones and is running, or None."""
     running_jobs = [
@@ -78,7 +64,8 @@ def test_a_write_that_loses_an_executor_has_every_row_once(mode, loss):
         task.wait(300)
     assert task.errors == []
     check_written_once(mode, results[0])
-    assert lost_executors(mode) == {executor_id}
+    lost_executors = {end.executor for end in mode.event_logs.task_ends() if end.reason == "ExecutorLostFailure"}
+    assert lost_executors == {executor_id}
 
 
 @pytest.mark.parametrize("mode", ["pod", "pod-untracked", "pod-deferred"], indirect=True)

@@ -1,4 +1,4 @@
-"""What can happen to a pod while a job runs: an eviction, a deletion, a kill or a stop of its processes."""
+"""Functions that evict a pod, delete it, or kill or stop its processes while a job runs."""
 
 from __future__ import annotations
 
