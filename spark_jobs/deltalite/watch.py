@@ -34,8 +34,9 @@ from deltalite.requests import CommitRequest, Source
 from deltalite.results import FlowRange, OperationResult, checkpoint_result
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
+from deltalite.txn import flows
 from deltalite.txn.find_run import find_run
-from deltalite.txn.flows import FlowId, flow_name, nothing_new
+from deltalite.txn.flows import FlowId, flow_name
 
 _log = logging.getLogger(__name__)
 
@@ -158,20 +159,7 @@ def result_without_news(
             after_version=source.version,
             to_version=source.version,
         )
-    return OperationResult(
-        table=store.root,
-        operation=request.kind.upper(),
-        version=base.version,
-        read_version=base.version,
-        committed=False,
-        skipped=True,
-        app_id=None if request.identity is None else request.identity.app_id,
-        txn_version=None if request.identity is None else request.identity.txn_version,
-        timestamp=None,
-        source_versions={name: loaded.to_version for name, loaded in ranges.items()},
-        flows=ranges,
-        skip_reason=nothing_new(ranges),
-    )
+    return flows.result_without_news(request, store.root, base.version, ranges)
 
 
 def version_at(store: LogStore, timestamp_ms: int) -> int:

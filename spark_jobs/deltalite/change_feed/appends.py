@@ -51,7 +51,12 @@ def plan_appends(
         elif not skips_changes:
             raise _rows_changed_error(store.root, version, (changes.provenance or {}).get("operation"))
     history.check_readable_as(last_snapshot.table_schema)
-    return ChangePlan(from_version=from_version, snapshot=last_snapshot, files=tuple(files))
+    return ChangePlan(
+        from_version=from_version,
+        snapshot=last_snapshot,
+        files=tuple(files),
+        table_ids=frozenset(history.table_ids),
+    )
 
 
 def sizes_of_changes(

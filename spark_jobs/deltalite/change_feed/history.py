@@ -17,7 +17,8 @@ _FEATURE = "changeDataFeed"
 class VersionHistory:
     """The protocol and metadata of the version that was applied last, and the schemas of all versions so far.
 
-    With `needs_feed`, each version must have recorded its changes.
+    With `needs_feed`, each version must have recorded its changes. `table_ids` has the table ids of all versions: a
+    table that was replaced in place has several.
     """
 
     def __init__(self, start: Snapshot, *, needs_feed: bool) -> None:
@@ -25,6 +26,7 @@ class VersionHistory:
         self._needs_feed = needs_feed
         self._protocol, self._metadata = start.protocol, start.metadata
         self._schemas: list[tuple[int, TableSchema]] = [(start.version, start.table_schema)]
+        self.table_ids = {start.metadata.id}
         self._check_feed(start.version)
 
     def apply_commit(self, version: int, protocol: Protocol | None, metadata: Metadata | None) -> None:
@@ -37,6 +39,7 @@ class VersionHistory:
         if protocol is None and metadata is None:
             return
         self._protocol, self._metadata = protocol or self._protocol, metadata or self._metadata
+        self.table_ids.add(self._metadata.id)
         check_readable(self._protocol, self._metadata)
         self._check_feed(version)
         supports_mapping = "columnMapping" in supported_features(self._protocol)

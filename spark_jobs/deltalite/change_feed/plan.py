@@ -51,11 +51,13 @@ class ChangePlan:
     """The files to read for the changes of the versions `from_version` to `snapshot.version`, both inclusive.
 
     The schema of `snapshot` applies to all rows. `files` are in version order and have their partition values.
+    `table_ids` has the table ids of all versions.
     """
 
     from_version: int
     snapshot: Snapshot
     files: tuple[ChangedFile, ...]
+    table_ids: frozenset[str]
 
     @property
     def schema(self) -> StructType:
@@ -106,7 +108,12 @@ def plan_changes(
         files += changes.files(version=version, timestamp_ms=timestamp_ms)
     history.check_readable_as(last_snapshot.table_schema)
     complete_files = _with_partition_values(store, files, last_snapshot.table_schema, commits)
-    return ChangePlan(from_version=from_version, snapshot=last_snapshot, files=tuple(complete_files))
+    return ChangePlan(
+        from_version=from_version,
+        snapshot=last_snapshot,
+        files=tuple(complete_files),
+        table_ids=frozenset(history.table_ids),
+    )
 
 
 def read_changes(plan: ChangePlan) -> Iterator[pa.RecordBatch]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from deltalite.commands.common.append_only import refuse_if_append_only
 from deltalite.commands.common.every_row import refuse_every_row
 from deltalite.commands.common.write_target import unchanged_target
+from deltalite.commands.flows.loads import Loads
 from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.commands.row_changes.report import (
@@ -50,7 +51,7 @@ def delete(spark: SparkSession, request: DeleteRequest) -> OperationResult:
 
 
 @contextmanager
-def _plan(spark: SparkSession, request: DeleteRequest, base: Snapshot) -> Iterator[RowChange]:
+def _plan(spark: SparkSession, request: DeleteRequest, base: Snapshot, _loads: Loads) -> Iterator[RowChange]:
     refuse_if_append_only(base, "DELETE removes rows", remedy="Append rows only, or unset the property.")
     target = unchanged_target(base)
     action = RowActionResolver.on_table(spark, base.schema, target.rules).delete(request.condition, "condition")

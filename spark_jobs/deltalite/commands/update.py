@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from deltalite.commands.common.append_only import refuse_if_append_only
 from deltalite.commands.common.write_target import unchanged_target
+from deltalite.commands.flows.loads import Loads
 from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.commands.row_changes.report import file_metrics, predicate_parameter, row_operation, vector_metrics
@@ -44,7 +45,7 @@ def update(spark: SparkSession, request: UpdateRequest) -> OperationResult:
 
 
 @contextmanager
-def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot) -> Iterator[RowChange]:
+def _plan(spark: SparkSession, request: UpdateRequest, base: Snapshot, _loads: Loads) -> Iterator[RowChange]:
     refuse_if_append_only(base, "UPDATE changes rows", remedy="Append rows only, or unset the property.")
     target = unchanged_target(base)
     resolver = RowActionResolver.on_table(spark, base.schema, target.rules)

@@ -15,8 +15,8 @@ from typing import Any
 
 from deltalite.errors import InvalidRequestError
 from deltalite.protocol.actions import SOURCE_OFFSET_PREFIX, SetTransaction
-from deltalite.requests import BY_ADDRESS, Source
-from deltalite.results import FlowRange
+from deltalite.requests import BY_ADDRESS, CommitRequest, Source
+from deltalite.results import FlowRange, OperationResult
 from deltalite.storage.locations import canonical_address, parse_location
 
 FLOWS = "flows"
@@ -63,10 +63,33 @@ def flow_name(source: Source) -> str:
     return source.incremental
 
 
-def nothing_new(ranges: Mapping[str, FlowRange]) -> str:
-    """Return the reason of a result without a commit."""
-    offsets = ", ".join(f"'{loaded.flow}' has loaded version {loaded.to_version}" for loaded in ranges.values())
-    return f"The incremental sources have no new version: the flow {offsets}."
+def result_without_news(
+    request: CommitRequest, table: str, version: int, ranges: Mapping[str, FlowRange]
+) -> OperationResult:
+    """Return the result of a run that commits nothing, because no incremental source has a new version.
+
+    Args:
+        request: the request of an append or a merge.
+        table: the address of the table.
+        version: the version of the table that the run has read.
+        ranges: the empty ranges of versions, by the names of the sources.
+    """
+    identity = request.identity
+    offsets = ", ".join(f"'{empty.flow}' has loaded version {empty.to_version}" for empty in ranges.values())
+    return OperationResult(
+        table=table,
+        operation=request.kind.upper(),
+        version=version,
+        read_version=version,
+        committed=False,
+        skipped=True,
+        app_id=None if identity is None else identity.app_id,
+        txn_version=None if identity is None else identity.txn_version,
+        timestamp=None,
+        source_versions={name: empty.to_version for name, empty in ranges.items()},
+        flows=dict(ranges),
+        skip_reason=f"The incremental sources have no new version: the flow {offsets}.",
+    )
 
 
 def flow_offsets(transactions: Mapping[str, SetTransaction]) -> dict[FlowId, SetTransaction]:

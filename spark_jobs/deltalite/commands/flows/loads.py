@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from deltalite.change_feed import ChangePlan, plan_changes
 from deltalite.change_feed.appends import plan_appends, sizes_of_changes
-from deltalite.commands.common.committing import now_ms, operation_result
+from deltalite.commands.common.committing import now_ms
 from deltalite.commands.flows.ranges import (
     SourceState,
     check_keeps_offsets,
@@ -19,7 +19,6 @@ from deltalite.commands.flows.ranges import (
 from deltalite.errors import (
     ChangeFeedUnavailableError,
     InvalidRequestError,
-    SourceError,
     VersionGapError,
     VersionNotFoundError,
 )
@@ -27,7 +26,7 @@ from deltalite.log.listing import list_log
 from deltalite.protocol.actions import SetTransaction
 from deltalite.protocol.features import is_in_force
 from deltalite.requests import CommitRequest, OnChange, Source
-from deltalite.results import FlowRange, OperationResult
+from deltalite.results import FlowRange
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.reader.changes import check_names_no_version
@@ -38,7 +37,6 @@ from deltalite.txn.flows import (
     FlowId,
     flow_name,
     flows_parameter,
-    nothing_new,
     offset_transaction,
     prefix_of_flow,
 )
@@ -153,13 +151,13 @@ def plan_load(
         plan = _plan(store, source, first_version, chosen.to_version, commits)
     except (VersionGapError, VersionNotFoundError) as error:
         # Log cleanup may delete commits meanwhile. Some engines keep commits whose versions no checkpoint can rebuild.
-        reason = f"the source's log has lost versions ({error.problem.rstrip('.')})"
-        offset = first_version - 1
-        snapshot_range = reload_or_fail(flow, source, state, reason, offset=offset, last_loaded=offset)
-        return snapshot_range, SourceLoad(snapshot=snapshot, has_change_columns=source.reads_changes)
-    if plan.snapshot.metadata.id != chosen.source_table_id:
-        raise SourceError(f"{store.root} was recreated while its log was read.", remedy="Run the task again.")
-    return chosen, SourceLoad(snapshot=plan.snapshot, plan=plan, has_change_columns=source.reads_changes)
+        gap = f"the source's log has lost versions ({error.problem.rstrip('.')})"
+    else:
+        if plan.table_ids == {chosen.source_table_id}:
+            return chosen, SourceLoad(snapshot=plan.snapshot, plan=plan, has_change_columns=source.reads_changes)
+        gap = f"the source was another table in a version from {first_version} to {chosen.to_version}"
+    snapshot_range = reload_or_fail(flow, source, state, transactions, gap)
+    return snapshot_range, SourceLoad(snapshot=snapshot, has_change_columns=source.reads_changes)
 
 
 def _plan(
@@ -189,19 +187,3 @@ def _check_feed(snapshot: Snapshot) -> None:
             f"read='changes' needs the change data feed, which is off in {snapshot.store.root}.",
             remedy="Set delta.enableChangeDataFeed in the source, or set read='appends'.",
         )
-
-
-def result_without_news(
-    request: CommitRequest, store: LogStore, base: Snapshot, loads: Loads, operation: str
-) -> OperationResult:
-    """Return the result of an attempt that commits nothing, because no source has a new version."""
-    result = operation_result(
-        request,
-        store,
-        operation,
-        version=base.version,
-        read_version=base.version,
-        committed=False,
-        source_versions={name: flow_range.to_version for name, flow_range in loads.ranges.items()},
-    )
-    return replace(result, skipped=True, flows=dict(loads.ranges), skip_reason=nothing_new(loads.ranges))

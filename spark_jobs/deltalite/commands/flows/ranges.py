@@ -49,23 +49,29 @@ def choose_range(
     Raises:
         SourceGapError: there is a gap, and `on_gap` is not 'reload'. With 'reload', the snapshot is loaded again.
     """
-    offsets = {
-        flow_id.source_table_id: txn.version
-        for flow_id, txn in flow_offsets(transactions).items()
-        if flow_id.name == flow and txn.version != NOTHING_LOADED
-    }
-    if not offsets and source.starting_version is None:
-        return _snapshot(flow, state)
-    if not offsets and source.starting_version is not None:
-        offsets = {state.table_id: source.starting_version - 1}
-    offset = offsets.get(state.table_id)
+    offsets = loaded_versions(flow, transactions)
+    if not offsets:
+        if source.starting_version is None:
+            return _snapshot(flow, state)
+        offset: int | None = source.starting_version - 1
+    else:
+        offset = offsets.get(state.table_id)
     gap = _gap(offset, state)
     if gap is not None or offset is None:
-        return reload_or_fail(flow, source, state, gap or "", offset=offset, last_loaded=max(offsets.values()))
+        return reload_or_fail(flow, source, state, transactions, gap or "")
     to_version = state.newest_version
     if source.max_versions is not None:
         to_version = min(to_version, offset + source.max_versions)
     return FlowRange(flow=flow, source_table_id=state.table_id, after_version=offset, to_version=to_version)
+
+
+def loaded_versions(flow: str, transactions: Mapping[str, SetTransaction]) -> dict[str, int]:
+    """Return the offsets of a flow by the ids of its source tables, without those that were reset."""
+    return {
+        flow_id.source_table_id: txn.version
+        for flow_id, txn in flow_offsets(transactions).items()
+        if flow_id.name == flow and txn.version != NOTHING_LOADED
+    }
 
 
 def _gap(offset: int | None, state: SourceState) -> str | None:
@@ -84,31 +90,36 @@ def _snapshot(flow: str, state: SourceState) -> FlowRange:
 
 
 def reload_or_fail(
-    flow: str, source: Source, state: SourceState, reason: str, *, offset: int | None, last_loaded: int
+    flow: str, source: Source, state: SourceState, transactions: Mapping[str, SetTransaction], reason: str
 ) -> FlowRange:
-    """Return the snapshot if the source has `on_gap='reload'`, because versions after the offset are lost.
+    """Return the snapshot if the source has `on_gap='reload'`, because the versions to load are lost.
 
     Args:
         flow: the name of the flow.
         source: the source.
         state: the state of the source.
-        reason: why the versions cannot be loaded.
-        offset: the offset of the flow; None if the source was recreated.
-        last_loaded: the last version that the flow has loaded, for the message.
+        transactions: the transactions of the target.
+        reason: a clause that says why the versions cannot be loaded.
 
     Raises:
         SourceGapError: the source does not have `on_gap='reload'`.
     """
     if source.on_gap is OnGap.RELOAD:
         return _snapshot(flow, state)
+    offsets = loaded_versions(flow, transactions)
     remedy = "To load the complete snapshot of the source again, set on_gap='reload' in the source."
-    if offset is not None:
-        remedy += " To accept the gap and continue at another version, use reset_flows of DeltaTableOperator."
-    raise SourceGapError(
-        f"The flow '{flow}' has loaded {state.address} up to version {last_loaded}, and cannot continue: {reason}. "
-        f"The earliest available version is {min(state.earliest_available(), state.newest_version)}.",
-        remedy=remedy,
-    )
+    if not offsets:
+        problem = f"The flow '{flow}' cannot begin with version {source.starting_version} of {state.address}: {reason}."
+        remedy = "Correct starting_version, or leave it out to load the complete snapshot."
+    else:
+        last_version = offsets.get(state.table_id, max(offsets.values()))
+        problem = (
+            f"The flow '{flow}' has loaded {state.address} up to version {last_version}, and cannot continue: {reason}."
+        )
+        if state.table_id in offsets:
+            remedy += " To accept the gap and continue at another version, use reset_flows of DeltaTableOperator."
+    earliest_version = min(state.earliest_available(), state.newest_version)
+    raise SourceGapError(f"{problem} The earliest available version is {earliest_version}.", remedy=remedy)
 
 
 def last_version_within(first_version: int, sizes: Iterable[int], max_bytes: int) -> int:

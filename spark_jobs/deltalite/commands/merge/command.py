@@ -30,15 +30,15 @@ from deltalite.columnar.predicates.predicate import Constant, Or, Predicate, con
 from deltalite.columnar.skipping.files import FileTest, prune
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.common.write_target import WriteTarget, evolved_target
-from deltalite.commands.flows.loads import Loads, plan_loads, result_without_news
+from deltalite.commands.flows.loads import Loads
 from deltalite.commands.merge.first_rows import merge_first_rows
-from deltalite.commands.merge.report import OPERATION, merge_operation
+from deltalite.commands.merge.report import merge_operation
 from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import RowChange, TouchedRows, WrittenChange
 from deltalite.log.file_table import key_column
 from deltalite.protocol import type_widening
 from deltalite.requests import MergeRequest
-from deltalite.results import OperationResult
+from deltalite.results import FlowRange, OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.predicates import parse_predicate
@@ -58,8 +58,6 @@ from deltalite.txn.proposal import Operation, ReadSet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from deltalite.storage.log_store import LogStore
 
 _log = logging.getLogger(__name__)
 _NOT_MATCHED_BY_SOURCE = "when_not_matched_by_source"
@@ -84,25 +82,19 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
         if first_result is not None:
             return first_result
     source = _Source(spark, request)
-    return change_rows(
-        spark,
-        request,
-        partial(_plan_change, spark, request, source),
-        partial(_operation, request),
-        end_early=source.load,
-    )
+    return change_rows(spark, request, partial(_plan_change, spark, request, source), partial(_operation, request))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ComputedSource:
     """The rows of the source, computed once, and the versions of the Delta tables that it reads, by source name.
 
-    `loads` has the versions of incremental sources.
+    `ranges` has the versions that were loaded from incremental sources.
     """
 
     rows: DataFrame
     versions: Mapping[str, int]
-    loads: Loads
+    ranges: Mapping[str, FlowRange]
 
 
 class _Source:
@@ -116,28 +108,18 @@ class _Source:
         self._spark = spark
         self._request = request
         self._computed: _ComputedSource | None = None
-        self._loads = Loads()
 
-    def load(self, store: LogStore, base: Snapshot) -> OperationResult | None:
-        """Choose the versions of incremental sources. Return the result of the merge if they have nothing new."""
-        self._loads = plan_loads(self._spark, self._request, base)
-        if self._loads.has_nothing_new:
-            return result_without_news(self._request, store, base, self._loads, OPERATION)
-        return None
-
-    def compute(self, base: Snapshot) -> _ComputedSource:
-        """Return the computed source for an attempt on `base`."""
-        request, loads = self._request, self._loads
-        has_same_rows = self._computed is not None and self._computed.loads.ranges == loads.ranges
-        if self._computed is None or not has_same_rows or self_reads(request.sources, request.table):
-            sources = pinned_sources(request.sources, request.table, base.version)
-            with query_rows(
-                self._spark, sources, request.query, request.query_params, loads=loads.source_loads
-            ) as query:
+    def compute(self, base: Snapshot, loads: Loads) -> _ComputedSource:
+        """Return the computed source for an attempt on `base`. `loads` are those of incremental sources."""
+        request, computed = self._request, self._computed
+        if computed is None or computed.ranges != loads.ranges or self_reads(request.sources, request.table):
+            sources, source_loads = pinned_sources(request.sources, request.table, base.version), loads.source_loads
+            with query_rows(self._spark, sources, request.query, request.query_params, loads=source_loads) as query:
                 from_spark(query.frame.schema)  # raises for duplicate column names
                 rows = compute_once(query.frame)
-            self._computed = _ComputedSource(rows=rows, versions=query.source_versions, loads=loads)
-        return self._computed
+            computed = _ComputedSource(rows=rows, versions=query.source_versions, ranges=loads.ranges)
+        self._computed = computed
+        return computed
 
     def forget(self) -> None:
         """Forget the rows, so that the next attempt computes them again."""
@@ -145,9 +127,11 @@ class _Source:
 
 
 @contextmanager
-def _plan_change(spark: SparkSession, request: MergeRequest, source: _Source, base: Snapshot) -> Iterator[RowChange]:
+def _plan_change(
+    spark: SparkSession, request: MergeRequest, source: _Source, base: Snapshot, loads: Loads
+) -> Iterator[RowChange]:
     try:
-        with plan_merge(spark, request, base, source.compute(base)).change() as change:
+        with plan_merge(spark, request, base, source.compute(base, loads)).change() as change:
             yield change
     except SPARK_ERRORS as error:
         if is_loss_of_rows(error):
@@ -185,7 +169,6 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
             row_ids=base.row_ids,
         ),
         source_versions=source.versions,
-        loads=source.loads,
         may_match=may_match,
         may_lack_match=_predicate_of_unmatched_rows(spark, request, base),
         candidates=candidates,
@@ -221,7 +204,6 @@ class _MergePlan:
     on: JoinCondition
     merge: MergeRows
     source_versions: Mapping[str, int]
-    loads: Loads
     may_match: Predicate
     may_lack_match: Predicate
     candidates: pa.Table
@@ -253,7 +235,6 @@ class _MergePlan:
                 shuffles_partitions=bool(base.partition_columns),
                 counts=_source_and_target_row_metrics(merge.actions, total, merge.source.size.count),
                 source_versions=self.source_versions,
-                loads=self.loads,
             )
 
     def _reads(self, paths: Sequence[str], file_test: FileTest) -> ReadSet:

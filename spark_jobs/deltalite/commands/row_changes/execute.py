@@ -18,6 +18,7 @@ from deltalite.commands.common.committing import commit_proposal, find_earlier_r
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
 from deltalite.commands.common.run_order import check_run_order, with_out_of_order
+from deltalite.commands.flows.loads import Loads, plan_loads
 from deltalite.commands.row_changes.files import write_change
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
 from deltalite.protocol.features import check_writable
@@ -26,6 +27,7 @@ from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.flows import result_without_news
 from deltalite.txn.proposal import BaseState, Operation, Proposal
 
 if TYPE_CHECKING:
@@ -33,25 +35,17 @@ if TYPE_CHECKING:
 
     from deltalite.storage.log_store import LogStore
 
-Planner = Callable[[Snapshot], AbstractContextManager[RowChange]]
-"""Plans the operation on a snapshot. The context manager releases the resources of the plan's rows."""
+Planner = Callable[[Snapshot, Loads], AbstractContextManager[RowChange]]
+"""Plans the operation on a snapshot, with the loads of incremental sources. The context manager releases the resources
+of the plan's rows."""
 Describer = Callable[[RowChange, WrittenChange | None], Operation]
 """Builds the operation for the table's history, without times. The second argument is None if no row changes."""
-EarlyEnd = Callable[["LogStore", Snapshot], OperationResult | None]
-"""Returns the result if there is nothing to do on a snapshot, None if the operation goes on."""
 
 
-def change_rows(
-    spark: SparkSession,
-    request: RowsRequest,
-    plan: Planner,
-    describe: Describer,
-    *,
-    end_early: EarlyEnd = lambda _store, _base: None,
-) -> OperationResult:
+def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, describe: Describer) -> OperationResult:
     """Change rows, or return the result of an earlier attempt of the same run (`skipped`).
 
-    Each attempt calls `end_early` before it plans.
+    The result is `skipped` too if the incremental sources have nothing new.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -62,7 +56,7 @@ def change_rows(
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     return replan_on_conflict(
-        lambda: _attempt(spark, request, store, plan, describe, end_early),
+        lambda: _attempt(spark, request, store, plan, describe),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
         seconds=request.conflict_seconds,
@@ -70,12 +64,7 @@ def change_rows(
 
 
 def _attempt(
-    spark: SparkSession,
-    request: RowsRequest,
-    store: LogStore,
-    plan: Planner,
-    describe: Describer,
-    end_early: EarlyEnd,
+    spark: SparkSession, request: RowsRequest, store: LogStore, plan: Planner, describe: Describer
 ) -> OperationResult:
     """Plan and commit once, and return the result."""
     base = Snapshot.load(store)
@@ -83,20 +72,20 @@ def _attempt(
     if earlier_result is not None:
         return earlier_result
     check_writable(base.protocol, base.metadata)
-    early_result = end_early(store, base)
-    if early_result is not None:
-        return early_result
+    loads = plan_loads(spark, request, base)
+    if loads.has_nothing_new:
+        return result_without_news(request, store.root, base.version, loads.ranges)
     start_s = time.monotonic()
     with ExitStack() as stack:
-        change = stack.enter_context(plan(base))
+        change = stack.enter_context(plan(base, loads))
         planned_s = time.monotonic()
         _check_may_remove(base, change)
         # The log decides what a flow loads, in any order of the runs, and not the data interval.
-        has_order = change.changes_rows and not change.loads.ranges
+        has_order = change.changes_rows and not loads.ranges
         out_of_order = has_order and check_run_order(request, base, change.reads)
         written = write_change(spark, base, change, stack) if change.changes_rows else None
         operation = describe(change, written)
-        if request.identity is None and _is_empty(change, written) and not change.loads.ranges:
+        if request.identity is None and _is_empty(change, written) and not loads.ranges:
             version = base.version
             return operation_result(
                 request, store, operation.name, version=version, read_version=version, committed=False
@@ -109,10 +98,10 @@ def _attempt(
         operation = replace(
             operation,
             metrics={**operation.metrics, **times},
-            parameters={**operation.parameters, **change.loads.parameters},
+            parameters={**operation.parameters, **loads.parameters},
         )
         operation = with_out_of_order(operation, out_of_order=out_of_order)
-        proposal = _proposal(request, base, change, written, operation)
+        proposal = _proposal(request, base, change, written, operation, loads)
         return commit_proposal(spark, request, store, proposal, written.files if written is not None else ())
 
 
@@ -123,7 +112,12 @@ def _is_empty(change: RowChange, written: WrittenChange | None) -> bool:
 
 
 def _proposal(
-    request: RowsRequest, base: Snapshot, change: RowChange, written: WrittenChange | None, operation: Operation
+    request: RowsRequest,
+    base: Snapshot,
+    change: RowChange,
+    written: WrittenChange | None,
+    operation: Operation,
+    loads: Loads,
 ) -> Proposal:
     target = change.target if written is None else written.target
     return Proposal(
@@ -135,8 +129,8 @@ def _proposal(
         protocol=target.changed_protocol,
         metadata=target.changed_metadata,
         txn=transaction(request.identity, base, now_ms=now_ms()),
-        offsets=change.loads.offsets(),
-        reads=change.loads.added_to(change.reads),
+        offsets=loads.offsets(),
+        reads=loads.added_to(change.reads),
         row_level=change.row_level,
     )
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from deltalite.commands.common.write_target import WriteTarget
-from deltalite.commands.flows.loads import Loads
 from deltalite.protocol import properties as props
 from deltalite.protocol.features import supported_features
 from deltalite.snapshot import Snapshot
@@ -52,7 +51,6 @@ class RowChange:
     - `row_level`: whether the operation decides on each row independently, as in `Proposal`.
     - `counts`: metrics under Spark's names.
     - `source_versions`: the versions of the Delta tables that the source has read, by the names of the sources.
-    - `loads`: the versions that the source has loaded from incremental sources.
     """
 
     target: WriteTarget
@@ -66,7 +64,6 @@ class RowChange:
     row_level: bool = False
     counts: Mapping[str, int] = field(default_factory=dict)
     source_versions: Mapping[str, int] = field(default_factory=dict)
-    loads: Loads = field(default_factory=Loads)
 
     @property
     def changes_rows(self) -> bool:

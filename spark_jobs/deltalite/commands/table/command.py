@@ -24,10 +24,11 @@ from deltalite.commands.common.committing import commit_proposal, find_earlier_r
 from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction, user_metadata
-from deltalite.commands.flows.ranges import check_keeps_offsets
 from deltalite.commands.table.feature_drop import prepare_drop
 from deltalite.commands.table.plan import Plan, check_properties, plan_change, plan_new_table
 from deltalite.commands.table.row_id_backfill import backfill_row_ids
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol import properties as props
 from deltalite.protocol import row_tracking
 from deltalite.protocol.actions import SetTransaction
 from deltalite.protocol.schema import StructType
@@ -88,6 +89,7 @@ def _attempt(
         return earlier_result
     reset_offsets(base.transactions, request.reset_flows, table=store.root, now_ms=now_ms())  # raises before a commit
     plan = plan_change(request, declaration, base)
+    _check_keeps_offsets(plan, base)
     backfilled_files = rewritten_files = 0
     if _needs_row_ids(plan, base):
         _check_rules(spark, plan, base, declaration)  # so that a wrong rule fails before the backfill commits
@@ -97,8 +99,6 @@ def _attempt(
         _check_rules(spark, plan, base, declaration)  # so that a wrong rule fails before the preparation commits
         rewritten_files, base = prepare_drop(spark, request, store, plan.changes.dropped_features)
         plan = plan_change(request, declaration, base)
-    if flow_offsets(base.transactions) and plan.target.changed_metadata is not None:
-        check_keeps_offsets(plan.target.changed_metadata.configuration, table=store.root)
     offsets = reset_offsets(base.transactions, request.reset_flows, table=store.root, now_ms=now_ms())
     if not plan.is_change and not offsets:
         return operation_result(
@@ -108,6 +108,23 @@ def _attempt(
     _check_rules(spark, plan, base, declaration)
     file_counts = {"numBackfilledFiles": backfilled_files, "numRewrittenFiles": rewritten_files}
     return commit_proposal(spark, request, store, _proposal(request, plan, base, file_counts, offsets))
+
+
+def _check_keeps_offsets(plan: Plan, base: Snapshot) -> None:
+    """Refuse a new property with which other engines remove the source offsets of flows.
+
+    Raises:
+        InvalidRequestError: the table has source offsets, and the plan sets the property.
+    """
+    retention, new_metadata = props.SET_TRANSACTION_RETENTION_MS, plan.target.changed_metadata
+    if new_metadata is None or retention.of(new_metadata.configuration) is None:
+        return
+    if retention.of(base.configuration) is None and flow_offsets(base.transactions):
+        raise InvalidRequestError(
+            f"Could not set {retention.key} on {base.store.root}: the table has source offsets of flows. Other engines "
+            "would remove them, and rows would be loaded twice.",
+            remedy="Leave the property out.",
+        )
 
 
 def _needs_row_ids(plan: Plan, base: Snapshot) -> bool:

@@ -32,8 +32,8 @@ from deltalite.commands.common.run_order import check_run_order, with_out_of_ord
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.common.write_target import WriteTarget, write_target
 from deltalite.commands.common.written_files import PublishedFiles, live_row_count, publish_files, write_layout
-from deltalite.commands.flows.loads import Loads, plan_loads, result_without_news
-from deltalite.commands.write.report import OPERATION, write_metrics, write_operation
+from deltalite.commands.flows.loads import Loads, plan_loads
+from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import (
     ConstraintViolationError,
@@ -64,6 +64,7 @@ from deltalite.spark.write.column_defaults import fill_columns, rule_guards
 from deltalite.spark.write.identity_values import fill_identities
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
 from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.flows import result_without_news
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _attempt(
         case WriteMode.APPEND | WriteMode.OVERWRITE:
             loads = plan_loads(spark, request, base)
             if loads.has_nothing_new:
-                return result_without_news(request, store, base, loads, OPERATION)
+                return result_without_news(request, store.root, base.version, loads.ranges)
             return _Write(spark, request, store, base, loads, kept_rows, describe).run()
 
 

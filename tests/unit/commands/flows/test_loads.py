@@ -62,8 +62,9 @@ def test_a_flow_without_an_offset_can_begin_with_a_version(source):
     assert planned(source, starting_version=0) == (-1, 3, ["f0", "f1", "f2", "f3"])
     assert planned(source, starting_version=4) == (3, 3, None)
     assert planned(source, 2, starting_version=0) == (2, 3, ["f3"]), "the offset takes precedence"
-    with pytest.raises(SourceGapError, match="newest version of the source is 3"):
+    with pytest.raises(SourceGapError, match=r"'f' cannot begin with version 5 of .*newest version of the source is 3"):
         planned(source, starting_version=5)
+    assert planned(source, starting_version=5, on_gap="reload") == (None, 3, None)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,16 @@ def test_commits_without_a_checkpoint_that_rebuilds_their_versions_are_a_gap(rea
     with pytest.raises(SourceGapError, match=r"'f' has loaded .* up to version 1, .*has lost versions"):
         planned(store, 1, read=read)
     assert planned(store, 1, read=read, on_gap="reload") == (None, 5, None)
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_versions": 1}])
+def test_a_source_that_was_another_table_for_a_while_is_a_gap(source, limits):
+    """Another engine replaced the table, and then restored it with its old id."""
+    commit_actions(source, metadata(id="another"), add("of another"))
+    commit_actions(source, metadata())
+    with pytest.raises(SourceGapError, match="the source was another table in a version from 4 to"):
+        planned(source, 3, on_change="skip", **limits)
+    assert planned(source, 3, on_gap="reload", **limits) == (None, 5, None)
 
 
 @pytest.mark.parametrize("options", [{}, {"max_bytes": 1}])
@@ -181,8 +192,13 @@ def test_a_reset_sets_the_offset_in_a_commit(target):
 
 def test_a_table_with_offsets_refuses_the_property_that_expires_them(target):
     properties = {"delta.setTransactionRetentionDuration": "interval 1 day"}
-    with pytest.raises(InvalidRequestError, match="other engines remove the offset"):
+    with pytest.raises(
+        InvalidRequestError,
+        match=r"Could not set delta\.setTransactionRet.*Other engines would remove",
+    ):
         define_table(None, TableRequest(table=str(target), properties=properties))
+    commit_actions(LocalLogStore(str(target)), metadata(properties))  # by another engine
+    assert define_table(None, TableRequest(table=str(target), description="d")).committed
 
 
 def test_an_offset_does_not_expire(target):
