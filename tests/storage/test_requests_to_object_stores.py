@@ -31,7 +31,7 @@ def test_requests_of_a_small_append_a_poll_and_of_opening_a_table(spark, proxied
     assert len(puts) - len(probes) == 2, "the commit and its checksum"
     assert len(probes) == 2, "the service is not Amazon's, so two puts of a probe file test its conditions"
     counts = parts_of_table(append_requests)
-    assert counts["log"] <= 35 and counts["data"] <= 60 and counts["staging"] <= 18, counts
+    assert counts["log"] <= 25 and counts["data"] <= 60 and counts["staging"] <= 18, counts
 
     options = proxied.bucket.fsspec_options
     with proxied.proxy.recording() as opening_requests:

@@ -14,7 +14,7 @@ from deltalite.inspection.walk import counts_by_version
 from deltalite.log.state import comparable_parts
 from deltalite.log.version_checksum import VersionChecksum, parse_version_checksum
 from deltalite.storage.log_store import LogStore, StoredFile
-from deltalite.upkeep.checksum import FileCounts
+from deltalite.upkeep.file_counts import FileCounts
 
 
 def read_checksums(

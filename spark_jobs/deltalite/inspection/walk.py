@@ -22,7 +22,7 @@ from deltalite.log.replay import replay
 from deltalite.log.segment import LogSegment
 from deltalite.protocol.actions import AddFile, RemoveFile
 from deltalite.storage.log_store import LogStore, StoredFile
-from deltalite.upkeep.checksum import FileCounts, count_files
+from deltalite.upkeep.file_counts import FileCounts, count_files
 
 _COLUMNS = ("path", "size", "deletionVector")
 

@@ -12,22 +12,22 @@ The checksum of a version holds its protocol. Protocol: Checkpoint Protection (R
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from deltalite.errors import UnsupportedFeatureError
 from deltalite.log.version_checksum import parse_version_checksum
 from deltalite.protocol import properties as props
+from deltalite.protocol.actions import Protocol
 from deltalite.protocol.features import check_writable, supported_features
 from deltalite.protocol.file_names import checksum_name
-from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 
 
-def protected_before(snapshot: Snapshot) -> int:
+def protected_before(protocol: Protocol, configuration: Mapping[str, str]) -> int:
     """Return the version before which checkpoints are protected; 0 if no checkpoint is protected."""
-    if "checkpointProtection" not in supported_features(snapshot.protocol):
+    if "checkpointProtection" not in supported_features(protocol):
         return 0
-    return props.CHECKPOINT_PROTECTION_VERSION.of(snapshot.configuration)
+    return props.CHECKPOINT_PROTECTION_VERSION.of(configuration)
 
 
 def supports_each_version(store: LogStore, versions: Iterable[int]) -> bool:

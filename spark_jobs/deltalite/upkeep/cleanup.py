@@ -83,7 +83,7 @@ def clean_log(snapshot: Snapshot, *, now_ms: int, at_most: int | None = None) ->
     if base_and_expired is None:
         return CleanupResult(temporary_files=temporary_files)
     base, expired = base_and_expired
-    protection_version = protected_before(snapshot)
+    protection_version = protected_before(snapshot.protocol, snapshot.configuration)
     if not supports_each_version(store, _protected_versions(base, expired, protection_version)):
         if base.version < protection_version:
             _log.info(

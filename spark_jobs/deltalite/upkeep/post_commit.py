@@ -21,9 +21,10 @@ from deltalite.storage.log_store import LogStore
 from deltalite.storage.trees import TableTree
 from deltalite.upkeep.checkpoint import MAX_FILES_IN_ONE_PROCESS, estimate_file_count, write_checkpoint
 from deltalite.upkeep.checkpoint_protection import protected_before
-from deltalite.upkeep.checksum import write_checksum
+from deltalite.upkeep.checksum import write_checksum, write_derived_checksum
 from deltalite.upkeep.cleanup import clean_log
 from deltalite.upkeep.compaction import write_compaction
+from deltalite.upkeep.derived_state import DerivedState, derive_state
 from deltalite.upkeep.manifests import update_manifests
 
 # The number of commits in one log compaction. With a shorter checkpoint interval, no compaction is written.
@@ -56,25 +57,38 @@ def after_commit(
     """
     now_ms = clock_ms()
     with _warn_on_error("Post-commit work", store, version):
-        snapshot = Snapshot.load(store, version)
-        versions_since_checkpoint = version % props.CHECKPOINT_INTERVAL.of(snapshot.configuration)
-        is_checkpoint_due = version > 0 and (versions_since_checkpoint == 0 or protected_before(snapshot) == version)
-        with _warn_on_error("Writing the checksum", store, version):
-            write_checksum(
-                snapshot, count_all=is_checkpoint_due and estimate_file_count(snapshot) <= MAX_FILES_IN_ONE_PROCESS
-            )
-        if props.SYMLINK_MANIFESTS.of(snapshot.configuration):
+        derived = derive_state(store, version)
+        if derived is not None and not _is_checkpoint_due(derived, version):
+            state: DerivedState | Snapshot = derived
+            with _warn_on_error("Writing the checksum", store, version):
+                write_derived_checksum(store, version, derived)
+        else:
+            state = snapshot = Snapshot.load(store, version)
+            # A full count corrects the counts that the checksums derive from each other.
+            count_all = derived is None or estimate_file_count(snapshot) <= MAX_FILES_IN_ONE_PROCESS
+            with _warn_on_error("Writing the checksum", store, version):
+                write_checksum(snapshot, count_all=count_all)
+        configuration = state.metadata.configuration
+        if props.SYMLINK_MANIFESTS.of(configuration):
             with _warn_on_error("Updating the symlink manifests", store, version):
                 update_manifests(store, tree(store.root), version)
-        if is_checkpoint_due:
+        versions_since_checkpoint = version % props.CHECKPOINT_INTERVAL.of(configuration)
+        if isinstance(state, Snapshot) and _is_checkpoint_due(state, version):
             with _warn_on_error("Writing the checkpoint", store, version):
-                checkpoint(snapshot, now_ms)
+                checkpoint(state, now_ms)
             with _warn_on_error("Cleaning the log", store, version):
-                if props.ENABLE_EXPIRED_LOG_CLEANUP.of(snapshot.configuration):
-                    clean_log(snapshot, now_ms=now_ms, at_most=_MAX_DELETIONS)
+                if props.ENABLE_EXPIRED_LOG_CLEANUP.of(configuration):
+                    clean_log(state, now_ms=now_ms, at_most=_MAX_DELETIONS)
         elif versions_since_checkpoint % _COMPACTED_COMMITS == 0 and versions_since_checkpoint > 0:
             with _warn_on_error("Writing the log compaction", store, version):
                 write_compaction(store, version - _COMPACTED_COMMITS + 1, version)
+
+
+def _is_checkpoint_due(state: DerivedState | Snapshot, version: int) -> bool:
+    """Whether the table's checkpoint interval ends at the version, or the version's commit drops a feature."""
+    configuration = state.metadata.configuration
+    ends_interval = version % props.CHECKPOINT_INTERVAL.of(configuration) == 0
+    return version > 0 and (ends_interval or protected_before(state.protocol, configuration) == version)
 
 
 @contextmanager

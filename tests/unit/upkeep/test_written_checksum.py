@@ -150,6 +150,35 @@ def test_unreliable_commits_cause_a_full_count(actions, full_counts):
     assert checksum_of(store, 1)["numFiles"] == load(store).files.num_rows
 
 
+def test_a_derived_checksum_has_the_protocol_the_metadata_and_the_times_of_later_commits():
+    store = create(new_store(), add("a"))
+    after_commit(store, 0, clock_ms=lambda: NOON_MS)
+    changed_metadata = metadata({"delta.enableInCommitTimestamps": "true", "k": "v"})
+    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp",))
+    put_raw(
+        store,
+        1,
+        [commit_info(engineInfo="deltalite/0.1", txnId="t", inCommitTimestamp=NOON_MS), protocol, changed_metadata],
+    )
+    expected_state = load(store, 1)  # by a replay, because the version has no checksum yet
+    after_commit(store, 1, clock_ms=lambda: NOON_MS)
+    snapshot = load(store, 1)
+    assert snapshot.segment.checksum is not None
+    assert (snapshot.protocol, snapshot.metadata) == (expected_state.protocol, expected_state.metadata)
+    assert checksum_of(store, 1)["txnId"] == "t" and checksum_of(store, 1)["inCommitTimestampOpt"] == NOON_MS
+
+
+def test_the_upkeep_after_a_small_commit_takes_five_requests_and_reads_each_file_once():
+    store = append_files(create(new_store(), add("a")), 8)
+    after_commit(store, 8, clock_ms=lambda: NOON_MS)
+    append_files(store, 1)
+    requests = []
+    store.before = lambda operation, name: requests.append((operation, name))
+    after_commit(store, 9, clock_ms=lambda: NOON_MS)
+    assert len(requests) == len(set(requests)) == 5
+    assert checksum_name(9) in store.files
+
+
 def test_a_checkpoint_corrects_a_wrong_earlier_checksum(caplog):
     store = create(new_store(), add("a"), configuration={"delta.checkpointInterval": "2"})
     write_checksum(load(store, 0))
