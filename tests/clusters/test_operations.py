@@ -33,7 +33,7 @@ def rows(mode, name: str, *ids: int) -> dict[str, str]:
     return {"format": "csv", "path": f"file://{rows_file}", "options": options, "schema": "id INT, kind STRING"}
 
 
-@pytest.mark.sample("standalone", "yarn-deferred")
+@pytest.mark.sample("standalone")
 @EACH_MODE
 def test_a_write_runs_on_two_executors_and_a_merge_changes_its_rows(mode):
     write_result = mode.run(
@@ -91,7 +91,7 @@ def test_every_operation_runs(mode):
     assert run(DeltaRestoreOperator, "restore", version=1)["version"] == 5
 
 
-@pytest.mark.sample("untracked", "yarn-client")
+@pytest.mark.sample("untracked")
 @EACH_MODE
 def test_a_permanent_error_of_the_driver_is_typed_logged_with_its_traceback_and_not_repeated(mode, capsys):
     earlier_jobs = mode.applications().keys()

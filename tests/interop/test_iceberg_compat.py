@@ -14,9 +14,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
 V1, V2 = {"delta.enableIcebergCompatV1": "true"}, {"delta.enableIcebergCompatV2": "true"}
 PARTITION_COLUMNS = {"delta.enableMaterializePartitionColumnsFeature": "true"}
-WITH_EACH_PROPERTY = pytest.mark.parametrize(
-    "properties", [V1, V2, PARTITION_COLUMNS], ids=["V1", "V2", "partition columns"]
-)
 ROWS = "SELECT id, CAST(id % 2 AS STRING) AS part, struct(id AS a) AS s FROM range({}, {})"
 REPLACE = """
     REPLACE TABLE {} (id BIGINT, other STRING) USING delta PARTITIONED BY (other)
@@ -51,8 +48,17 @@ def columns_of_files(table):
     }
 
 
-@WITH_EACH_PROPERTY
-@pytest.mark.parametrize("creator", ["this library", "delta-spark"])
+@pytest.mark.parametrize(
+    ("creator", "properties"),
+    [
+        pytest.param("this library", V1, marks=pytest.mark.campaign, id="this library-V1"),
+        pytest.param("this library", V2, id="this library-V2"),
+        pytest.param("this library", PARTITION_COLUMNS, id="this library-partition columns"),
+        pytest.param("delta-spark", V1, id="delta-spark-V1"),
+        pytest.param("delta-spark", V2, marks=pytest.mark.campaign, id="delta-spark-V2"),
+        pytest.param("delta-spark", PARTITION_COLUMNS, marks=pytest.mark.campaign, id="delta-spark-partition columns"),
+    ],
+)
 def test_both_engines_change_one_table(spark, delta_spark, table, properties, creator):
     sql_name = f"delta.`{table}`"
     if creator == "delta-spark":
