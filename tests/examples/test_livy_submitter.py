@@ -19,7 +19,7 @@ from tests.examples.dag_runs import EXAMPLES
 from tests.support.clusters.tasks import context_of, run_attempt
 from tests.support.livy_server import livy_server
 
-pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.server, pytest.mark.slow, pytest.mark.campaign]
 
 SETTINGS = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.pyspark.python": sys.executable}
 
