@@ -26,7 +26,6 @@ from deltalite.commands.common.replanning import LONGEST_PAUSE, Rebase, replan_o
 from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.commands.common.write_target import unchanged_target
 from deltalite.commands.optimize.files import WrittenBins, active_keys, keys_of, write_bins
-from deltalite.commands.optimize.plan import Batch
 from deltalite.commands.optimize.report import Totals, metrics, parameters
 from deltalite.commands.optimize.table_plan import OptimizePlan, check_same_order, plan_for
 from deltalite.errors import (
@@ -43,6 +42,7 @@ from deltalite.spark.runtime.errors import reading_table
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.compatible_changes import files_stay_valid
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
+from deltalite.upkeep.optimize_plan import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,7 +22,6 @@ from deltalite.columnar.skipping.file_facts import parse_stats
 from deltalite.commands.common.committing import now_ms
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import publish_files, write_layout
-from deltalite.commands.optimize.plan import CUBE_ID_TAG, ROOM_TAG, TARGET_SIZE_TAG, Bin, Candidate
 from deltalite.commands.optimize.table_plan import OptimizePlan
 from deltalite.errors import CorruptDataFileError
 from deltalite.log.file_table import key_column, removes_of
@@ -34,6 +33,7 @@ from deltalite.spark.layout.rearranging import UNION_SETTINGS, BinJob, gathered_
 from deltalite.spark.layout.z_order import ROW_GROUPS_OF_FILE, Cube, ordered_cubes
 from deltalite.spark.runtime.session import settings
 from deltalite.spark.write.staging import DataFile, StagedWrite
+from deltalite.upkeep.optimize_plan import CUBE_ID_TAG, ROOM_TAG, TARGET_SIZE_TAG, Bin, Candidate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,11 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltalite.columnar.predicates.predicate import Path
-from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.columnar.statistics.footer import indexed_columns
 from deltalite.commands.common.order_columns import order_columns
 from deltalite.commands.common.write_target import WriteTarget, unchanged_target
-from deltalite.commands.optimize.plan import (
+from deltalite.errors import InvalidRequestError, MetadataChangedException
+from deltalite.log.file_table import ADD_TYPES, key_column
+from deltalite.protocol.clustering import CLUSTERING_PROVIDER, column_text, logical_paths
+from deltalite.requests import OptimizeRequest
+from deltalite.snapshot import Snapshot
+from deltalite.spark.expressions.predicates import parse_predicate, reads_only
+from deltalite.spark.layout.z_order import Curve
+from deltalite.spark.row_changes.selecting import PartitionKeys, selection
+from deltalite.upkeep.optimize_candidates import candidates, files_to_pack, small_file_bytes, target_file_bytes
+from deltalite.upkeep.optimize_plan import (
     HILBERT,
     Z_ORDER,
     Batch,
@@ -31,22 +39,10 @@ from deltalite.commands.optimize.plan import (
     plan_clustering,
     plan_cubes,
 )
-from deltalite.errors import InvalidRequestError, MetadataChangedException
-from deltalite.log.file_table import ADD_TYPES, key_column
-from deltalite.protocol import properties as props
-from deltalite.protocol.clustering import CLUSTERING_PROVIDER, column_text, logical_paths
-from deltalite.requests import OptimizeRequest
-from deltalite.snapshot import Snapshot
-from deltalite.spark.expressions.predicates import parse_predicate, reads_only
-from deltalite.spark.layout.z_order import Curve
-from deltalite.spark.row_changes.selecting import PartitionKeys, selection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DEFAULT_TARGET_BYTES = 256 * 1024 * 1024
-# A file of at least this share of the target size is not packed with other files.
-_LARGE_FILE_SHARE = 0.75
 _MAX_Z_ORDER_COLUMNS = 16
 
 
@@ -93,12 +89,12 @@ def plan_for(spark: SparkSession, request: OptimizeRequest, base: Snapshot) -> O
     """
     order = _row_order(request, unchanged_target(base))
     files = _selected_files(spark, base, request.where).combine_chunks()  # one chunk makes take() fast
-    target_bytes = request.target_file_size or props.TARGET_FILE_SIZE.of(base.configuration) or _DEFAULT_TARGET_BYTES
+    target_bytes = target_file_bytes(base.configuration, request.target_file_size)
     max_deleted_ratio, cube_bytes = request.max_deleted_rows_ratio, request.max_commit_bytes
     if order is not None and order.provider is not None:
-        candidates = _candidates(base, files)
+        file_candidates = _candidates(base, files)
         bins = plan_clustering(
-            candidates,
+            file_candidates,
             columns=order.names,
             provider=order.provider,
             target_bytes=target_bytes,
@@ -107,24 +103,22 @@ def plan_for(spark: SparkSession, request: OptimizeRequest, base: Snapshot) -> O
             full=request.full,
         )
     elif order is not None:
-        candidates = _candidates(base, files)
+        file_candidates = _candidates(base, files)
         bins = plan_cubes(
-            candidates,
+            file_candidates,
             tags=order.tags,
             target_bytes=target_bytes,
             max_deleted_ratio=max_deleted_ratio,
             cube_bytes=cube_bytes,
         )
     else:
-        default_min_bytes = int(target_bytes * _LARGE_FILE_SHARE)
-        min_bytes = default_min_bytes if request.min_file_size is None else request.min_file_size
-        has_vector = pc.is_valid(files["deletionVector"])
-        files = files.filter(pc.or_(pc.less(files["size"], min_bytes), has_vector)).combine_chunks()
-        candidates = _candidates(base, files)
+        min_bytes = small_file_bytes(target_bytes) if request.min_file_size is None else request.min_file_size
+        files = files_to_pack(files, min_bytes)
+        file_candidates = _candidates(base, files)
         bins = plan_bins(
-            candidates, target_bytes=target_bytes, min_bytes=min_bytes, max_deleted_ratio=max_deleted_ratio
+            file_candidates, target_bytes=target_bytes, min_bytes=min_bytes, max_deleted_ratio=max_deleted_ratio
         )
-    empty_files = [file for file in candidates if file.is_empty]
+    empty_files = [file for file in file_candidates if file.is_empty]
     planned_batches = batches(bins, empty_files, max_bytes=request.max_commit_bytes)
     return OptimizePlan(files=files, batches=tuple(planned_batches), target_bytes=target_bytes, order=order)
 
@@ -138,10 +132,10 @@ def plan_in_place(base: Snapshot, files: pa.Table, *, max_bytes: int) -> Optimiz
         max_bytes: the limit on the bytes of old files in one commit.
     """
     files = files.combine_chunks()  # one chunk makes take() fast
-    candidates = _candidates(base, files)
-    empty_files = [file for file in candidates if file.is_empty]
-    bins = [Bin(files=(file,)) for file in candidates if not file.is_empty]
-    target_bytes = props.TARGET_FILE_SIZE.of(base.configuration) or _DEFAULT_TARGET_BYTES
+    file_candidates = _candidates(base, files)
+    empty_files = [file for file in file_candidates if file.is_empty]
+    bins = [Bin(files=(file,)) for file in file_candidates if not file.is_empty]
+    target_bytes = target_file_bytes(base.configuration, None)
     planned_batches = batches(bins, empty_files, max_bytes=max_bytes)
     return OptimizePlan(files=files, batches=tuple(planned_batches), target_bytes=target_bytes, in_place=True)
 
@@ -178,33 +172,7 @@ def _selected_files(spark: SparkSession, base: Snapshot, where: str | None) -> p
 
 
 def _candidates(base: Snapshot, files: pa.Table) -> list[Candidate]:
-    keys = PartitionKeys(base)
-    columns = (
-        files["path"].to_pylist(),
-        files["partitionValues"].to_pylist(maps_as_pydicts="strict"),
-        files["size"].to_pylist(),
-        files["modificationTime"].to_pylist(),
-        num_records(files["stats"]).to_pylist(),
-        files["deletionVector"].to_pylist(),
-        files["tags"].to_pylist(maps_as_pydicts="strict"),
-        files["clusteringProvider"].to_pylist(),
-    )
-    return [
-        Candidate(
-            number=number,
-            partition=keys.key(values or {}, path),
-            path=path,
-            size_bytes=size or 0,
-            modified_ms=modified or 0,
-            records=records,
-            deleted=None if vector is None else vector["cardinality"] or 0,
-            tags=tags or {},
-            clustering_provider=provider,
-        )
-        for number, (path, values, size, modified, records, vector, tags, provider) in enumerate(
-            zip(*columns, strict=True)
-        )
-    ]
+    return candidates(files, PartitionKeys(base).key)
 
 
 def _row_order(request: OptimizeRequest, target: WriteTarget) -> RowOrder | None:

@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from deltalite.commands.optimize import plan as optimize_plan
-from deltalite.commands.optimize.plan import (
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.properties import check_new_properties
+from deltalite.requests import OptimizeRequest
+from deltalite.upkeep import optimize_plan
+from deltalite.upkeep.optimize_plan import (
     CUBE_COLUMNS_TAG,
     CUBE_ID_TAG,
     ROOM_TAG,
@@ -23,9 +26,6 @@ from deltalite.commands.optimize.plan import (
     plan_clustering,
     plan_cubes,
 )
-from deltalite.errors import InvalidRequestError
-from deltalite.protocol.properties import check_new_properties
-from deltalite.requests import OptimizeRequest
 
 
 def file(number, size, partition="p", *, modified_ms=None, records=100, deleted=None, **tags):
