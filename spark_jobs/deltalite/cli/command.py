@@ -2,7 +2,8 @@
 
 Each command has a module in this package, and `main.py` lists them. The function `run` takes the parsed arguments and
 an `Output`, and returns the exit code; it raises a `DeltaLiteError` for a failure. All commands take a table's address
-and its storage options. Commands that read one version also take the version. `doctor` needs no table.
+and its storage options. Commands that read one version also take the version. `doctor` needs no table, and `health`
+takes several tables and patterns.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Command:
     """One command of the command line.
 
     `takes_version` is True if the user can choose the version to read, also in the address. `needs_table` is
-    False if the table is optional. `description` is the help text: the module's docstring, which lists the JSON fields.
+    False if the table is optional. `takes_tables` is True if the command takes several tables. `description` is the
+    help text: the module's docstring, which lists the JSON fields.
     """
 
     name: str
@@ -36,16 +38,24 @@ class Command:
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[Arguments, Output], int]
     needs_table: bool = True
+    takes_tables: bool = False
 
 
-def add_table_arguments(parser: argparse.ArgumentParser, *, takes_version: bool, needs_table: bool = True) -> None:
+def add_table_arguments(
+    parser: argparse.ArgumentParser, *, takes_version: bool, needs_table: bool = True, takes_tables: bool = False
+) -> None:
     """Add the arguments that all commands have."""
-    parser.add_argument(
-        "table",
-        nargs=None if needs_table else "?",
-        help="address of the table: a path or a URI"
-        + (", optionally with a version such as @v3" if takes_version else ""),
-    )
+    if takes_tables:
+        parser.add_argument(
+            "tables", nargs="+", metavar="TABLE", help="address of a table, or a pattern such as /lake/*"
+        )
+    else:
+        parser.add_argument(
+            "table",
+            nargs=None if needs_table else "?",
+            help="address of the table: a path or a URI"
+            + (", optionally with a version such as @v3" if takes_version else ""),
+        )
     if takes_version:
         parser.add_argument("--version", type=int, metavar="N", help="the version to read (default: the newest)")
         parser.add_argument(

@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from deltalite.cli import changes, detail, diff, doctor, files, flows, head, history, schema, vacuum, verify
+from deltalite.cli import changes, detail, diff, doctor, files, flows, head, health, history, schema, vacuum, verify
 from deltalite.cli.command import Command, add_table_arguments
 from deltalite.cli.exit_codes import BROKEN_PIPE, EXIT_CODES, INTERRUPTED, UNEXPECTED
 from deltalite.cli.output import Output
@@ -32,6 +32,7 @@ COMMANDS: tuple[Command, ...] = (
     changes.COMMAND,
     diff.COMMAND,
     flows.COMMAND,
+    health.COMMAND,
     vacuum.COMMAND,
     verify.COMMAND,
     doctor.COMMAND,
@@ -96,7 +97,12 @@ def _parser() -> argparse.ArgumentParser:
             description=command.description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        add_table_arguments(subparser, takes_version=command.takes_version, needs_table=command.needs_table)
+        add_table_arguments(
+            subparser,
+            takes_version=command.takes_version,
+            needs_table=command.needs_table,
+            takes_tables=command.takes_tables,
+        )
         command.add_arguments(subparser)
         subparser.set_defaults(command_to_run=command)
     return parser

@@ -11,8 +11,9 @@ from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, OutO
 from deltalite.requests.checkpoint import CheckpointRequest
 from deltalite.requests.convert import ConvertRequest
 from deltalite.requests.incremental import BY_ADDRESS, OnChange, OnGap, SourceRead
+from deltalite.requests.maintain import DEFAULT_THRESHOLDS, MaintainRequest, Step, Thresholds
 from deltalite.requests.manifest import GenerateManifestRequest
-from deltalite.requests.optimize import OptimizeRequest
+from deltalite.requests.optimize import DEFAULT_COMMIT_BYTES, OptimizeRequest
 from deltalite.requests.provenance import DIGEST_SCHEME, RunProvenance
 from deltalite.requests.restore import RestoreRequest
 from deltalite.requests.rows import ALL_COLUMNS, DeleteRequest, MergeClause, MergeRequest, RowsRequest, UpdateRequest
@@ -24,6 +25,8 @@ from deltalite.requests.write import PartitionOverwrite, WriteMode, WriteRequest
 __all__ = [
     "ALL_COLUMNS",
     "BY_ADDRESS",
+    "DEFAULT_COMMIT_BYTES",
+    "DEFAULT_THRESHOLDS",
     "DIGEST_SCHEME",
     "SCHEMA_VERSION",
     "CheckpointRequest",
@@ -31,6 +34,7 @@ __all__ = [
     "ConvertRequest",
     "DeleteRequest",
     "GenerateManifestRequest",
+    "MaintainRequest",
     "MergeClause",
     "MergeRequest",
     "OnChange",
@@ -46,7 +50,9 @@ __all__ = [
     "RunProvenance",
     "Source",
     "SourceRead",
+    "Step",
     "TableRequest",
+    "Thresholds",
     "UpdateRequest",
     "VacuumMode",
     "VacuumRequest",

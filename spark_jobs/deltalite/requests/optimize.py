@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from deltalite.errors import InvalidRequestError
 from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace
 
+DEFAULT_COMMIT_BYTES = 32 * 1024**3
 _MAX_BYTES = 2**62
 
 
@@ -33,7 +34,7 @@ class OptimizeRequest(CommitRequest):
     target_file_size: int | None = None
     min_file_size: int | None = None
     max_deleted_rows_ratio: float = 0.05
-    max_commit_bytes: int = 32 * 1024**3
+    max_commit_bytes: int = DEFAULT_COMMIT_BYTES
     full: bool = False
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """The optimize operation: moves rows into files of the target size, or clusters them, without a change of a row.
 
-`jobs` calls `optimize`. Begin with `command.py`, then `table_plan.py`. The bins come from `upkeep/optimize_plan.py`.
+`jobs` calls `optimize`. Begin with `command.py`, then `table_plan.py`. Another package, `upkeep`, plans the bins.
 """
 
 from deltalite.commands.optimize.command import optimize

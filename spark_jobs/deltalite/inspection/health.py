@@ -1,0 +1,216 @@
+"""The health of a table: measures that say which maintenance pays. They come from the log alone, without Spark.
+
+- An optimize is predicted by its plan (`upkeep/optimize_plan.py`), so the prediction includes the tags of files that an
+  earlier optimize wrote.
+- Dead bytes are the sizes of removed files that the log still names, that no active file uses, and that no vacuum has
+  deleted. They are a lower limit: a checkpoint leaves out files that were removed before the retention, and the log
+  does not name files of killed jobs.
+
+`measure` takes a snapshot and the last vacuum, and reads nothing but the snapshot's files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltalite.columnar.skipping.record_counts import num_records
+from deltalite.inspection.last_vacuum import LastVacuum, find_last_vacuum
+from deltalite.log.file_table import ADD_TYPES, bytes_of, deleted_rows_of, rewrite_noncanonical_paths
+from deltalite.protocol import properties as props
+from deltalite.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, column_text, logical_paths
+from deltalite.protocol.features import supported_features
+from deltalite.protocol.paths import canonical_path
+from deltalite.requests import DEFAULT_COMMIT_BYTES, Thresholds
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import LogStore
+from deltalite.upkeep.optimize_candidates import candidates, files_to_pack, small_file_bytes, target_file_bytes
+from deltalite.upkeep.optimize_plan import Bin, plan_bins, plan_clustering
+
+OPEN_COST_BYTES = 4 * 1024 * 1024
+"""The cost of opening a file, as bytes that could be read instead. Spark: spark.sql.files.openCostInBytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHealth:
+    """The measures of one version of a table.
+
+    - `small_files`, `small_bytes`: files below three quarters of the target file size, and their bytes.
+    - `files_to_rewrite`, `bytes_to_rewrite`, `new_files`: the prediction of an optimize.
+    - `rows`: the rows with the soft-deleted ones; None if the statistics of a file lack the number.
+    - `commits_since_checkpoint`: the commits that a reader reads after the checkpoint; all commits without one.
+    - `checkpoint_interval`: `delta.checkpointInterval` of the table.
+    - `dead_files`, `dead_bytes`: removed files whose retention has passed.
+    - `retained_bytes`: removed files that the retention still keeps.
+    - `days_since_vacuum`: None if the log shows no vacuum.
+    - `commits_since_vacuum`: None if the version of the last vacuum is unknown.
+    - `age_days`: the days since the table was created; None if the table does not record it.
+    """
+
+    version: int
+    files: int
+    size_bytes: int
+    small_files: int
+    small_bytes: int
+    files_to_rewrite: int
+    bytes_to_rewrite: int
+    new_files: int
+    rows: int | None
+    deleted_rows: int
+    commits_since_checkpoint: int
+    checkpoint_interval: int
+    dead_files: int
+    dead_bytes: int
+    retained_bytes: int
+    days_since_vacuum: float | None
+    commits_since_vacuum: int | None
+    age_days: float | None
+
+    @property
+    def deleted_rows_ratio(self) -> float:
+        """The share of soft-deleted rows; 0 if the number of rows is unknown."""
+        return self.deleted_rows / self.rows if self.rows else 0.0
+
+    @property
+    def gain_bytes(self) -> int:
+        """What readers and storage save by the maintenance, in bytes. A file or commit less saves `OPEN_COST_BYTES`."""
+        saved_files = max(0, self.files_to_rewrite - self.new_files)
+        return OPEN_COST_BYTES * (saved_files + self.commits_since_checkpoint) + self.dead_bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the measures that reports show, as JSON values."""
+        return {
+            "version": self.version,
+            "numFiles": self.files,
+            "sizeInBytes": self.size_bytes,
+            "numSmallFiles": self.small_files,
+            "smallFileBytes": self.small_bytes,
+            "numFilesToRewrite": self.files_to_rewrite,
+            "bytesToRewrite": self.bytes_to_rewrite,
+            "deletedRowsRatio": round(self.deleted_rows_ratio, 4),
+            "commitsSinceCheckpoint": self.commits_since_checkpoint,
+            "deadBytes": self.dead_bytes,
+            "retainedBytes": self.retained_bytes,
+            "daysSinceVacuum": None if self.days_since_vacuum is None else round(self.days_since_vacuum, 1),
+        }
+
+
+def read_health(store: LogStore, thresholds: Thresholds, *, now_ms: int) -> TableHealth:
+    """Read the newest version of a table, and measure it.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        DeltaLiteError: the log cannot be read, or this release cannot read the table.
+    """
+    snapshot = Snapshot.load(store)
+    return measure(snapshot, find_last_vacuum(snapshot), thresholds, now_ms=now_ms)
+
+
+def measure(snapshot: Snapshot, vacuum: LastVacuum | None, thresholds: Thresholds, *, now_ms: int) -> TableHealth:
+    """Return the measures of a snapshot.
+
+    Args:
+        snapshot: the snapshot.
+        vacuum: the last vacuum of the table.
+        thresholds: the target file size, and the limit on soft-deleted rows of a file.
+        now_ms: the time of the measures, in milliseconds UTC.
+    """
+    files = snapshot.files_with(tuple(ADD_TYPES)).combine_chunks()
+    target_bytes = target_file_bytes(snapshot.configuration, thresholds.target_file_size)
+    bins, empty_files = _planned_bins(snapshot, files, thresholds, target_bytes)
+    small = files.filter(pc.less(files["size"], small_file_bytes(target_bytes)))
+    dead, retained = _removed_files(snapshot, files, vacuum, now_ms)
+    checkpoint = snapshot.segment.checkpoint
+    records = num_records(files["stats"])
+    created_ms = snapshot.metadata.created_time_ms
+    return TableHealth(
+        version=snapshot.version,
+        files=files.num_rows,
+        size_bytes=bytes_of(files),
+        small_files=small.num_rows,
+        small_bytes=bytes_of(small),
+        files_to_rewrite=sum(len(b.files) for b in bins) + empty_files,
+        bytes_to_rewrite=sum(b.size_bytes for b in bins),
+        new_files=sum(b.outputs for b in bins),
+        rows=None if records.null_count else pc.sum(records).as_py() or 0,
+        deleted_rows=deleted_rows_of(files),
+        commits_since_checkpoint=snapshot.version - (-1 if checkpoint is None else checkpoint.version),
+        checkpoint_interval=props.CHECKPOINT_INTERVAL.of(snapshot.configuration),
+        dead_files=dead.num_rows,
+        dead_bytes=bytes_of(dead),
+        retained_bytes=bytes_of(retained),
+        days_since_vacuum=None if vacuum is None else _days(now_ms - vacuum.time_ms),
+        commits_since_vacuum=None if vacuum is None or vacuum.version is None else snapshot.version - vacuum.version,
+        age_days=None if created_ms is None else _days(now_ms - created_ms),
+    )
+
+
+def _planned_bins(
+    snapshot: Snapshot, files: pa.Table, thresholds: Thresholds, target_bytes: int
+) -> tuple[list[Bin], int]:
+    """Return the bins of an optimize of the whole table, and the number of files without live rows."""
+    ratio = thresholds.max_deleted_rows_ratio
+    if columns := _clustering_texts(snapshot):
+        planned_files = candidates(files, _partition_key)
+        bins = plan_clustering(
+            planned_files,
+            columns=columns,
+            provider=CLUSTERING_PROVIDER,
+            target_bytes=target_bytes,
+            max_deleted_ratio=ratio,
+            cube_bytes=DEFAULT_COMMIT_BYTES,
+            full=False,
+        )
+    else:
+        min_bytes = small_file_bytes(target_bytes)
+        planned_files = candidates(files_to_pack(files, min_bytes), _partition_key)
+        bins = plan_bins(planned_files, target_bytes=target_bytes, min_bytes=min_bytes, max_deleted_ratio=ratio)
+    return bins, sum(file.is_empty for file in planned_files)
+
+
+def _clustering_texts(snapshot: Snapshot) -> list[str]:
+    """Return the clustering columns as the tags of files name them; empty if the table is not clustered."""
+    if "clustering" not in supported_features(snapshot.protocol):
+        return []
+    columns = clustering_columns(snapshot.domains)
+    return [column_text(path) for path in logical_paths(columns, snapshot.table_schema)]
+
+
+def _partition_key(values: Mapping[str, str | None], _path: str) -> Hashable:
+    """Return the texts of the values. The optimize compares typed values, of which one may have several texts."""
+    return tuple(sorted(values.items()))
+
+
+def _removed_files(
+    snapshot: Snapshot, files: pa.Table, vacuum: LastVacuum | None, now_ms: int
+) -> tuple[pa.Table, pa.Table]:
+    """Return the removed files whose retention has passed, and those that it keeps; both with `path` and `size`.
+
+    A file that only got another deletion vector is removed and added by the same path, so it is not dead. A vacuum has
+    deleted the files that were removed longer than the retention before it.
+    """
+    tombstones = snapshot.tombstones(("path", "deletionTimestamp", "size"))
+    tombstones = pa.table(
+        {
+            "path": rewrite_noncanonical_paths(tombstones["path"], canonical_path),
+            "time": pc.fill_null(tombstones["deletionTimestamp"], 0),
+            "size": pc.fill_null(tombstones["size"], 0),
+        }
+    )
+    active_paths = rewrite_noncanonical_paths(files["path"], canonical_path)
+    inactive = tombstones.filter(pc.invert(pc.is_in(tombstones["path"], value_set=pa.array(active_paths.to_pylist()))))
+    by_path = inactive.group_by("path").aggregate([("time", "max"), ("size", "max")])
+    removed = pa.table({"path": by_path["path"], "time": by_path["time_max"], "size": by_path["size_max"]})
+    retention_ms = props.DELETED_FILE_RETENTION_MS.of(snapshot.configuration)
+    if vacuum is not None:
+        removed = removed.filter(pc.greater_equal(removed["time"], vacuum.time_ms - retention_ms))
+    is_expired = pc.less(removed["time"], now_ms - retention_ms)
+    return removed.filter(is_expired), removed.filter(pc.invert(is_expired))
+
+
+def _days(milliseconds: int) -> float:
+    return max(0, milliseconds) / props.DAY_MS

@@ -1,0 +1,166 @@
+"""The rows of a maintenance or health report: one for each table, with its measures and the outcome of each step.
+
+A row is bounded, so that the rows of hundreds of tables fit into a task's result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from deltalite.errors import DeltaLiteError
+from deltalite.inspection.due_steps import Decision
+from deltalite.inspection.health import TableHealth
+from deltalite.redaction import redacted
+from deltalite.requests import Step
+
+_MAX_TEXT = 300
+
+
+class Outcome(StrEnum):
+    """The outcome of a step for one table."""
+
+    FAILED = "failed"
+    DONE = "done"
+    DONE_EARLIER = "done earlier"
+    """An earlier attempt of the same task has committed the step."""
+    NOT_REACHED = "not reached"
+    """The step pays, but the budget of the job was used up."""
+    DUE = "due"
+    NOT_NEEDED = "not needed"
+
+
+class Status(StrEnum):
+    """The state of a table after the job, the most important first."""
+
+    FAILED = "failed"
+    CHANGED = "changed"
+    NOT_REACHED = "not reached"
+    DUE = "due"
+    HEALTHY = "healthy"
+
+
+_STATUS_OF_OUTCOME = {
+    Outcome.FAILED: Status.FAILED,
+    Outcome.DONE: Status.CHANGED,
+    Outcome.DONE_EARLIER: Status.CHANGED,
+    Outcome.NOT_REACHED: Status.NOT_REACHED,
+    Outcome.DUE: Status.DUE,
+    Outcome.NOT_NEEDED: Status.HEALTHY,
+}
+_RANKS = {status: rank for rank, status in enumerate(Status)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutcome:
+    """The outcome of a step, its reason, and the version that the step committed or wrote a checkpoint of."""
+
+    step: Step
+    outcome: Outcome
+    reason: str
+    version: int | None = None
+
+    @classmethod
+    def of(cls, decision: Decision) -> StepOutcome:
+        """Return the outcome of a step that was only decided."""
+        outcome = Outcome.DUE if decision.is_due else Outcome.NOT_NEEDED
+        return cls(step=decision.step, outcome=outcome, reason=decision.reason)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the outcome as JSON values."""
+        version = {} if self.version is None else {"version": self.version}
+        return {"outcome": self.outcome.value, "reason": self.reason, **version}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowError:
+    """The error of a table: its class and its message. `is_retryable` says whether a retry of the task can succeed."""
+
+    kind: str
+    message: str
+    is_retryable: bool
+
+    @classmethod
+    def of(cls, error: Exception) -> RowError:
+        """Return the error without secrets, with a bounded message."""
+        is_retryable = error.retryable if isinstance(error, DeltaLiteError) else True
+        return cls(kind=type(error).__name__, message=_bounded(redacted(str(error))), is_retryable=is_retryable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRow:
+    """The row of one table.
+
+    - `before`: the measures before the job; None if the table could not be read.
+    - `after`: the measures after the job; None if the job did not change the table.
+    - `steps`: an outcome for each step, in the order of the steps; none if the table could not be read.
+    - `error`: the error of the table. The later steps of the table are then not reached.
+    """
+
+    table: str
+    before: TableHealth | None = None
+    after: TableHealth | None = None
+    steps: tuple[StepOutcome, ...] = ()
+    error: RowError | None = None
+
+    @property
+    def status(self) -> Status:
+        """The state of the table: that of its most important step, or `FAILED` with an error."""
+        if self.error is not None:
+            return Status.FAILED
+        return min((_STATUS_OF_OUTCOME[step.outcome] for step in self.steps), key=_RANKS.__getitem__)
+
+    @property
+    def gain_bytes(self) -> int:
+        """The gain of the maintenance of this table; 0 if the table could not be read."""
+        return 0 if self.before is None else self.before.gain_bytes
+
+    def with_step(self, outcome: StepOutcome) -> TableRow:
+        """Return the row with another outcome of one step."""
+        return replace(self, steps=tuple(outcome if step.step is outcome.step else step for step in self.steps))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as JSON values."""
+        values: dict[str, Any] = {"table": self.table, "status": self.status.value}
+        if self.before is not None:
+            values["before"] = self.before.as_dict()
+        if self.after is not None:
+            values["after"] = self.after.as_dict()
+        if self.steps:
+            values["steps"] = {step.step.value: step.as_dict() for step in self.steps}
+        if self.error is not None:
+            values["error"] = {"kind": self.error.kind, "message": self.error.message}
+        return values
+
+    @property
+    def summary(self) -> str:
+        """One text: the error, or the steps that were done or are due, or the word healthy."""
+        if self.error is not None:
+            return f"{self.error.kind}: {self.error.message}"
+        quiet_outcomes = {Outcome.NOT_NEEDED}
+        texts = [f"{s.step} {s.outcome}: {s.reason}" for s in self.steps if s.outcome not in quiet_outcomes]
+        return "; ".join(texts) or Status.HEALTHY.value
+
+
+def by_importance(rows: Iterable[TableRow]) -> list[TableRow]:
+    """Return the rows in the order of their statuses; within a status the largest gain first."""
+    return sorted(rows, key=lambda row: (_RANKS[row.status], -row.gain_bytes, row.table))
+
+
+def counts_by_status(rows: Sequence[TableRow]) -> dict[str, int]:
+    """Return the number of tables, and the number of each status, under the names of metrics."""
+    names = {
+        Status.FAILED: "numFailedTables",
+        Status.CHANGED: "numChangedTables",
+        Status.NOT_REACHED: "numNotReachedTables",
+        Status.DUE: "numDueTables",
+        Status.HEALTHY: "numHealthyTables",
+    }
+    statuses = [row.status for row in rows]
+    return {"numTables": len(rows), **{name: statuses.count(status) for status, name in names.items()}}
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} ..."
