@@ -301,7 +301,7 @@ class ConcurrentTransactionException(ConcurrentModificationException):
 
 
 class ConcurrentFlowException(ConcurrentTransactionException):
-    """The winning commit moved the source offset of a flow that this operation loads or sets."""
+    """The winning commit moved the source offset of a flow, or added loaded files, that this operation depends on."""
 
     exit_code = 88
 

@@ -28,7 +28,7 @@ from deltalite.errors import InvalidRequestError
 from deltalite.log.commit_times import in_commit_times, in_commit_timestamp
 from deltalite.log.file_table import bytes_of, rewrite_noncanonical_paths
 from deltalite.log.history import read_history
-from deltalite.protocol.actions import Metadata, Protocol
+from deltalite.protocol.actions import NOTHING_LOADED, Metadata, Protocol
 from deltalite.protocol.arrow_schema import schema_to_arrow
 from deltalite.protocol.features import supported_features
 from deltalite.protocol.paths import decode_path
@@ -37,7 +37,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
 from deltalite.storage.opening import open_store
 from deltalite.storage.versioned_path import VersionedPath, resolve_version
-from deltalite.txn.flows import NOTHING_LOADED, flow_offsets
+from deltalite.txn.flows import flow_offsets
 
 Filter = Sequence[tuple[str, str, Any]] | Sequence[Sequence[tuple[str, str, Any]]]
 

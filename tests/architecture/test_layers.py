@@ -30,7 +30,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"spark", "watch", "table", "inspection"}),
     frozenset({"txn", "change_feed", "upkeep"}),
     frozenset({"snapshot"}),
-    frozenset({"log", "columnar"}),
+    frozenset({"log", "columnar", "loaded_files"}),
     frozenset({"protocol", "storage"}),
     frozenset({"requests", "results", "conditions", "redaction", "installation"}),
     frozenset({"errors", "version"}),

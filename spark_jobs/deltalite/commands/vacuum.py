@@ -7,6 +7,7 @@ The steps:
 3. Delete the files, then the empty folders.
 4. Commit VACUUM END with the run's `txn`, even if there was nothing to delete. After a failure, VACUUM END has the
    status FAILED and no `txn`, so that a retry deletes the remaining files.
+5. Delete the manifests of loaded files that no readable version needs (`upkeep.loaded_files`).
 
 If the process is killed, all versions of the table stay intact, and the log has a VACUUM START without a VACUUM END.
 delta-spark: VacuumCommand.
@@ -36,6 +37,7 @@ from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import BaseState, Operation, Proposal
 from deltalite.txn.winners import VACUUM_END, VACUUM_START
 from deltalite.upkeep.last_vacuum import advance_last_vacuum
+from deltalite.upkeep.loaded_files import delete_unneeded_records
 from deltalite.upkeep.vacuum import SweepResult, exclude_later_commits, full_plan, lite_plan, sweep
 from deltalite.upkeep.vacuum_plan import VacuumPlan
 from deltalite.upkeep.vacuum_rules import Retention, retention_of
@@ -100,6 +102,7 @@ def vacuum(spark: SparkSession, request: VacuumRequest, *, clock_ms: Callable[[]
         raise
     result = _commit_end(spark, request, store, "COMPLETED", _metrics(started.plan, outcome))
     advance_last_vacuum(store, started.plan.swept_version)
+    _delete_unneeded_records(store, clock_ms())
     return result
 
 
@@ -219,6 +222,17 @@ def _record_failure(spark: SparkSession, request: VacuumRequest, store: LogStore
         _commit_end(spark, request, store, "FAILED", {})
     except DeltaLiteError as error:
         _log.warning("Could not record the failed vacuum of %s in its log: %s", store.root, error)
+
+
+def _delete_unneeded_records(store: LogStore, time_ms: int) -> None:
+    """Delete the manifests of loaded files that no version needs. If this fails, log a warning."""
+    try:
+        deleted = delete_unneeded_records(Snapshot.load(store), now_ms=time_ms)
+    except DeltaLiteError as error:
+        _log.warning("Could not delete unneeded records of loaded files of %s: %s", store.root, error)
+        return
+    if deleted:
+        _log.info("Deleted %s unneeded files of the record of loaded files of %s.", deleted, store.root)
 
 
 def _check_clock(store: LogStore, version: int) -> None:

@@ -126,6 +126,10 @@ class AddCDCFile:
 
 SOURCE_OFFSET_PREFIX = "deltalite-flow/"
 """The prefix of the app ids of source offsets; see `txn.flows`."""
+LOADED_FILES_APP_ID = "deltalite-copy/files"
+"""The app id of the transaction that names the manifest of the loaded files; see `loaded_files.manifest`."""
+NOTHING_LOADED = -1
+"""The version of a transaction of loaded data if nothing is loaded: it was reset, or the table was restored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +143,8 @@ class SetTransaction:
     unknown: Mapping[str, Any] = _unknown()
 
     def is_kept(self, oldest_kept_ms: int) -> bool:
-        """Whether the transaction has not expired. A source offset never expires, or its rows would be loaded again."""
-        if self.app_id.startswith(SOURCE_OFFSET_PREFIX):
+        """Whether the transaction has not expired. One that says what is loaded never expires, or rows would repeat."""
+        if self.app_id.startswith(SOURCE_OFFSET_PREFIX) or self.app_id == LOADED_FILES_APP_ID:
             return True
         return self.last_updated_ms is not None and self.last_updated_ms > oldest_kept_ms
 

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltalite.errors import InvalidRequestError
-from deltalite.protocol.actions import SOURCE_OFFSET_PREFIX, SetTransaction
+from deltalite.protocol.actions import NOTHING_LOADED, SOURCE_OFFSET_PREFIX, SetTransaction
 from deltalite.requests import BY_ADDRESS, CommitRequest, Source
 from deltalite.results import FlowRange, OperationResult
 from deltalite.storage.locations import canonical_address, parse_location
 
 FLOWS = "flows"
 """The operation parameter with the versions that a commit loaded from incremental sources, as JSON text."""
-NOTHING_LOADED = -1
-"""The offset of a flow that has loaded nothing, because it was reset or the table was restored."""
 _PART_COUNT = 3
 
 

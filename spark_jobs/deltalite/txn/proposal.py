@@ -39,7 +39,8 @@ class ReadSet:
 
     - `keys`: the files that the operation read (see `file_key`).
     - `row_tests`: tests for rows that the operation would have read if the rows had existed.
-    - `app_id_prefixes`: prefixes of the app ids whose transactions the operation read, such as those of a flow.
+    - `app_id_prefixes`: prefixes of the app ids whose transactions the operation read, such as those of a flow, or the
+      app id of the loaded files.
     """
 
     whole_table: bool = False
@@ -102,7 +103,8 @@ class Proposal:
     """The actions of one commit, and the table state that they are based on.
 
     - `txn`: the transaction of the run.
-    - `offsets`: the transactions with the source offsets of flows; see `txn.flows`.
+    - `offsets`: the transactions with the source offsets of flows (`txn.flows`), and the one that names the loaded
+      files (`txn.loaded_files`).
     - `row_level`: whether the operation decided on each row independently, so that removed rows of the same file would
       not change its effect on the other rows. This is true for some DELETE and UPDATE operations. It is never true for
       a MERGE, because the effect of a source row depends on all target rows that it matches.

@@ -4,7 +4,7 @@
 in four cases:
 
 - The winning commit changed the table's rules.
-- The winning commit set the source offset of a flow that the operation read.
+- The winning commit set the source offset of a flow, or the record of loaded files, that the operation read.
 - The winning commit added rows that the operation would have read.
 - The winning commit removed files that the proposal depends on.
 
@@ -37,6 +37,7 @@ from deltalite.errors import (
 from deltalite.log.action_files import actions_in
 from deltalite.log.file_table import FIELD_DEFAULTS, file_key
 from deltalite.protocol.actions import (
+    LOADED_FILES_APP_ID,
     Action,
     AddCDCFile,
     AddFile,
@@ -216,15 +217,15 @@ def judge(proposal: Proposal, winner: Winner, txn_id: str) -> Verdict:
 
 
 def _offset_conflict(proposal: Proposal, winner: Winner) -> ConcurrentModificationException | None:
-    """Return the conflict with a source offset that the operation read, and that the winner set."""
+    """Return the conflict with an offset or a record of loaded files that the operation read and the winner set."""
     prefixes = proposal.reads.app_id_prefixes
     app_ids = (a.app_id for a in winner.small_actions if isinstance(a, SetTransaction)) if prefixes else iter(())
     app_id = next((app_id for app_id in app_ids if app_id.startswith(prefixes)), None)
     if app_id is None:
         return None
+    subject = "the record of loaded files" if app_id == LOADED_FILES_APP_ID else f"the source offset '{app_id}'"
     return ConcurrentFlowException(
-        f"The winning commit, {winner}, set the source offset '{app_id}', which this operation read at version "
-        f"{proposal.base.version}.",
+        f"The winning commit, {winner}, set {subject}, which this operation read at version {proposal.base.version}.",
         remedy=_RETRY,
     )
 

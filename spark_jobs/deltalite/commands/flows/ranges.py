@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from deltalite.errors import InvalidRequestError, SourceGapError
 from deltalite.protocol import properties as props
-from deltalite.protocol.actions import SetTransaction
+from deltalite.protocol.actions import NOTHING_LOADED, SetTransaction
 from deltalite.requests import OnGap, Source
 from deltalite.results import FlowRange
-from deltalite.txn.flows import NOTHING_LOADED, flow_offsets
+from deltalite.txn.flows import flow_offsets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ The steps:
 3. Check that the files to add back exist.
 4. Commit. The read set is the whole table, so any concurrent commit that changes rows conflicts.
 
-The commit also puts the source offsets of flows back, so that the next load brings the removed rows again.
+The commit also puts the source offsets of flows and the record of loaded files back, so that the next load brings the
+removed rows again.
 
 The command copies no file and deletes none. The versions in between stay, so another restore can undo a restore.
 delta-spark: RestoreTableCommand, which refuses the newest version and does not check that vector files exist.
@@ -27,7 +28,7 @@ from deltalite.commands.common.run_identity import transaction, user_metadata
 from deltalite.commands.restore.files import AbsentFiles, Difference, absent_files, difference, refuse_absent
 from deltalite.commands.restore.running_vacuum import refuse_during_vacuum
 from deltalite.log.file_table import adds_of, bytes_of, removes_of
-from deltalite.protocol.actions import SOURCE_OFFSET_PREFIX
+from deltalite.protocol.actions import LOADED_FILES_APP_ID, SOURCE_OFFSET_PREFIX
 from deltalite.protocol.restoring import RestoredRules, Rules, restored_rules
 from deltalite.requests import RestoreRequest
 from deltalite.requests.moments import parse_moment_ms
@@ -37,6 +38,7 @@ from deltalite.spark.hadoop.opening import writable_store
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.file_actions import FileActions
 from deltalite.txn.flows import restored_offsets
+from deltalite.txn.loaded_files import restored_loaded_files
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
@@ -138,7 +140,8 @@ def _proposal(
     txn = transaction(request.identity, base, now_ms=now_ms())
     has_same_rules = (rules.protocol, rules.metadata, rules.domains) == (base.protocol, base.metadata, ())
     is_unchanged = has_same_rules and not files.restored.num_rows and not files.removed.num_rows
-    offsets = restored_offsets(base.transactions, target.transactions, now_ms=now_ms())
+    transactions = (base.transactions, target.transactions)
+    offsets = restored_offsets(*transactions, now_ms=now_ms()) + restored_loaded_files(*transactions, now_ms=now_ms())
     if is_unchanged and txn is None and not offsets:
         return None
     return Proposal(
@@ -156,7 +159,7 @@ def _proposal(
         domains=rules.domains,
         txn=txn,
         offsets=offsets,
-        reads=ReadSet(whole_table=True, app_id_prefixes=(SOURCE_OFFSET_PREFIX,)),
+        reads=ReadSet(whole_table=True, app_id_prefixes=(SOURCE_OFFSET_PREFIX, LOADED_FILES_APP_ID)),
         revives_files=files.restored.num_rows > 0,
         base=BaseState.of(base),
     )

@@ -28,9 +28,10 @@ from deltalite.commands.table.feature_drop import prepare_drop
 from deltalite.commands.table.plan import Plan, check_properties, plan_change, plan_new_table
 from deltalite.commands.table.row_id_backfill import backfill_row_ids
 from deltalite.errors import InvalidRequestError
+from deltalite.loaded_files.manifest import current_number
 from deltalite.protocol import properties as props
 from deltalite.protocol import row_tracking
-from deltalite.protocol.actions import SetTransaction
+from deltalite.protocol.actions import NOTHING_LOADED, SetTransaction
 from deltalite.protocol.schema import StructType
 from deltalite.requests import TableRequest
 from deltalite.results import OperationResult
@@ -111,18 +112,20 @@ def _attempt(
 
 
 def _check_keeps_offsets(plan: Plan, base: Snapshot) -> None:
-    """Refuse a new property with which other engines remove the source offsets of flows.
+    """Refuse a new property with which other engines remove the source offsets of flows, or the record of loaded files.
 
     Raises:
-        InvalidRequestError: the table has source offsets, and the plan sets the property.
+        InvalidRequestError: the table has source offsets or loaded files, and the plan sets the property.
     """
     retention, new_metadata = props.SET_TRANSACTION_RETENTION_MS, plan.target.changed_metadata
     if new_metadata is None or retention.of(new_metadata.configuration) is None:
         return
-    if retention.of(base.configuration) is None and flow_offsets(base.transactions):
+    has_loaded_files = current_number(base.transactions) != NOTHING_LOADED
+    if retention.of(base.configuration) is None and (has_loaded_files or flow_offsets(base.transactions)):
+        subject = "a record of loaded files" if has_loaded_files else "source offsets of flows"
         raise InvalidRequestError(
-            f"Could not set {retention.key} on {base.store.root}: the table has source offsets of flows. Other engines "
-            "would remove them, and rows would be loaded twice.",
+            f"Could not set {retention.key} on {base.store.root}: the table has {subject}. Other engines would remove "
+            "that, and rows would be loaded twice.",
             remedy="Leave the property out.",
         )
 

@@ -1,0 +1,80 @@
+"""The deletion of manifests and segments of loaded files that no readable version names.
+
+1. A manifest is needed if a readable version names it, or if it is younger than the retention. Restores can bring any
+   readable version back, also one whose manifest is older than that of the version before.
+2. A segment is needed if a needed manifest lists it, or if it is younger than the retention.
+3. The manifest with the highest number always stays, so that no number is used twice.
+4. Manifests are deleted before segments. So each remaining manifest has its segments after a kill.
+
+The retention is the longer one of `delta.logRetentionDuration` and `delta.deletedFileRetentionDuration`. A run that is
+older than that and has not committed yet is dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deltalite.loaded_files.manifest import current_number, manifest_number, read_manifest
+from deltalite.loaded_files.segment import is_segment
+from deltalite.log.action_files import actions_in, read_blocks
+from deltalite.log.listing import list_log
+from deltalite.protocol import properties as props
+from deltalite.protocol.actions import LOADED_FILES_APP_ID, NOTHING_LOADED, SetTransaction
+from deltalite.protocol.file_names import LOADED_FILES_DIR
+from deltalite.snapshot import Snapshot
+from deltalite.storage.log_store import StoredFile
+
+_APP_ID_BYTES = LOADED_FILES_APP_ID.encode()
+
+
+def delete_unneeded_records(snapshot: Snapshot, *, now_ms: int) -> int:
+    """Delete the manifests and segments that no readable version needs, and return their number.
+
+    Args:
+        snapshot: the newest version of the table.
+        now_ms: the current time, milliseconds UTC.
+
+    Raises:
+        CorruptLogError: the log or a needed manifest cannot be read. Nothing was deleted.
+        StorageError, StoragePermissionError: the storage does not answer, or a file cannot be deleted.
+    """
+    store = snapshot.store
+    cutoff_ms = now_ms - _retention_ms(snapshot.configuration)
+    record_files = list(store.list_from(f"{LOADED_FILES_DIR}/"))
+    old_files = [file for file in record_files if file.modified_ms < cutoff_ms]
+    if not old_files:
+        return 0
+    manifests = {number: file for file in record_files if (number := manifest_number(file.name)) is not None}
+    needed_numbers = _numbers_of_readable_versions(snapshot) | _young_numbers(manifests, cutoff_ms)
+    needed_numbers.add(max(manifests, default=NOTHING_LOADED))
+    needed_segments = {
+        segment.name for number in needed_numbers & set(manifests) for segment in read_manifest(store, number).segments
+    }
+    unneeded = [file.name for number, file in sorted(manifests.items()) if number not in needed_numbers]
+    unneeded += [file.name for file in old_files if is_segment(file.name) and file.name not in needed_segments]
+    for name in unneeded:
+        store.delete(name)
+    return len(unneeded)
+
+
+def _young_numbers(manifests: Mapping[int, StoredFile], cutoff_ms: int) -> set[int]:
+    return {number for number, file in manifests.items() if file.modified_ms >= cutoff_ms}
+
+
+def _numbers_of_readable_versions(snapshot: Snapshot) -> set[int]:
+    """Return the numbers of the manifests that any version in the log names."""
+    listing = list_log(snapshot.store, 0)
+    numbers = {current_number(snapshot.transactions)}
+    if listing.checkpoints:  # the commits name the manifests of all later versions
+        oldest_version = min(checkpoint.version for checkpoint in listing.checkpoints)
+        numbers.add(current_number(Snapshot.load(snapshot.store, oldest_version).transactions))
+    for commit in listing.commits.values():
+        for block in read_blocks(snapshot.store, commit.name, commit.size_bytes):
+            if _APP_ID_BYTES in block:
+                transactions = (body for kind, body in actions_in(block, commit.name) if kind == SetTransaction.action)
+                numbers.update(txn["version"] for txn in transactions if txn.get("appId") == LOADED_FILES_APP_ID)
+    return numbers
+
+
+def _retention_ms(configuration: Mapping[str, str]) -> int:
+    return max(props.LOG_RETENTION_MS.of(configuration), props.DELETED_FILE_RETENTION_MS.of(configuration))
