@@ -97,12 +97,21 @@ def parsed_json(value: object, kind: type | tuple[type, ...]) -> object:
 
 
 def matching_type(value: object, annotation: Any) -> Any:
-    """Return the member of a union that fits a value: a mapping type for a mapping, another type for another value."""
+    """Return the member of a union that fits a value: a mapping type for a mapping, a list type for a list."""
     if not isinstance(annotation, UnionType):
         return annotation
     types = [member for member in get_args(annotation) if member is not NoneType]
-    is_mapping = isinstance(parsed_json(value, Mapping), Mapping)
-    return next((member for member in types if (get_origin(member) is Mapping) is is_mapping), types[0])
+    kind = _kind_of_collection(value)
+    return next((member for member in types if get_origin(member) is kind), types[0])
+
+
+def _kind_of_collection(value: object) -> type | None:
+    """Return the origin of the annotation for a value: `Mapping`, `tuple`, or None for another value."""
+    parsed_value = parsed_json(value, (Mapping, list))
+    if isinstance(parsed_value, Mapping):
+        return Mapping
+    is_list = isinstance(parsed_value, Sequence) and not isinstance(parsed_value, str | bytes)
+    return tuple if is_list else None
 
 
 def reject_wrong_keys(name: str, values: Mapping[Any, object], cls: type) -> None:

@@ -49,6 +49,7 @@ class DeltaMergeOperator(DeltaRowsOperator):
         (templated)
     :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. Spark binds
         them as values, so they cannot change the query. (templated)
+    :param deduplicate: Keep one source row for each key, as in ``DeltaWriteOperator``. (templated)
     :param on: Spark SQL on columns of ``source`` and ``target``: the condition for a match. (templated)
     :param when_matched: Clauses for target rows that match a source row: ``update`` or ``delete``. (templated)
     :param when_not_matched: Clauses for source rows that match no target row: ``insert``. (templated)
@@ -101,7 +102,7 @@ class DeltaMergeOperator(DeltaRowsOperator):
         "properties": "json",
     }
     sql_texts: ClassVar[frozenset[str]] = DeltaRowsOperator.sql_texts | {"query", "on"}
-    sql_structures: ClassVar[frozenset[str]] = frozenset(_CLAUSES)
+    sql_structures: ClassVar[frozenset[str]] = frozenset({*_CLAUSES, "deduplicate"})
 
     def __init__(
         self,
@@ -111,6 +112,7 @@ class DeltaMergeOperator(DeltaRowsOperator):
         sources: Mapping[str, Mapping[str, Any]] | None = None,
         query: str | None = None,
         query_params: Mapping[str, Any] | None = None,
+        deduplicate: Mapping[str, Any] | None = None,
         on: str,
         when_matched: Sequence[Mapping[str, Any]] | None = None,
         when_not_matched: Sequence[Mapping[str, Any]] | None = None,
@@ -127,6 +129,7 @@ class DeltaMergeOperator(DeltaRowsOperator):
         self.sources = sources
         self.query = query
         self.query_params = query_params
+        self.deduplicate = deduplicate
         self.on = on
         self.when_matched = when_matched
         self.when_not_matched = when_not_matched

@@ -1,4 +1,4 @@
-"""Parameters that operators with inputs share: `source`, `sources`, `query` and `query_params`."""
+"""Parameters that operators with inputs share: `source`, `sources`, `query`, `query_params` and `deduplicate`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from deltalite.errors import InvalidRequestError
 from deltalite.requests import Request, Source
 from deltalite.storage.locations import reject_parent_segments
 
-SOURCE_FIELDS = ("source", "sources", "query", "query_params")
-SOURCE_RENDERERS = {"source": "json", "sources": "json", "query": "sql", "query_params": "json"}
+SOURCE_FIELDS = ("source", "sources", "query", "query_params", "deduplicate")
+SOURCE_RENDERERS = {"source": "json", "sources": "json", "query": "sql", "query_params": "json", "deduplicate": "json"}
 
 _ADDRESS_OPTIONS = frozenset({"path", "paths", "data", "basepath", "location", "file", "files", "url", "dbtable"})
 _SQL_OPTIONS = frozenset({"query", "preparequery", "sessioninitstatement"})

@@ -39,6 +39,10 @@ class DeltaWriteOperator(DeltaCommitOperator):
     :param query: A Spark SQL query on the views that returns the rows. By default, all rows of ``source``. (templated)
     :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. Spark binds
         them as values, so they cannot change the query. (templated)
+    :param deduplicate: Keep one row of the query for each key: ``{"keys": ["id"], "keep": "last", "order_by":
+        "changed_at"}``. ``order_by`` is a Spark SQL expression or a list of them; ``keep`` is ``last`` (the default) or
+        ``first``. Rows that are equal in all columns count as one. The task fails if other rows of a key have the same
+        order. (templated)
     :param mode: ``append``; ``overwrite``; ``error``, which fails if the table exists; or ``ignore``, which does
         nothing if the table exists. (templated)
     :param partition_by: The partition columns of a new table, in order. They must equal those of an existing table,
@@ -106,6 +110,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         "properties": "json",
     }
     sql_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_texts | {"query", "replace_where"}
+    sql_structures: ClassVar[frozenset[str]] = frozenset({"deduplicate"})
 
     def __init__(
         self,
@@ -115,6 +120,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         sources: Mapping[str, Mapping[str, Any]] | None = None,
         query: str | None = None,
         query_params: Mapping[str, Any] | None = None,
+        deduplicate: Mapping[str, Any] | None = None,
         mode: str = "append",
         partition_by: Sequence[str] | None = None,
         replace_where: str | None = None,
@@ -134,6 +140,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         self.sources = sources
         self.query = query
         self.query_params = query_params
+        self.deduplicate = deduplicate
         self.mode = mode
         self.partition_by = partition_by
         self.replace_where = replace_where

@@ -21,7 +21,8 @@
     │   ├── RerunRefusedError
     │   ├── RerunDiffersError
     │   ├── OutOfOrderError
-    │   └── MultipleMatchesError
+    │   ├── MultipleMatchesError
+    │   └── AmbiguousRowsError
     ├── SourceError                          the input of a task cannot be read
     │   ├── SourceNotFoundError              the input is missing; it may arrive later, so the task is retried
     │   ├── SourceGapError                   an incremental source lost versions that the flow has not loaded
@@ -203,6 +204,12 @@ class MultipleMatchesError(RefusedWriteError):
     """Several source rows of a merge match one target row, and the clauses do not say which one applies."""
 
     exit_code = 55
+
+
+class AmbiguousRowsError(RefusedWriteError):
+    """Source rows of one key differ, and their order does not say which one applies."""
+
+    exit_code = 58
 
 
 class SourceError(DeltaLiteError):

@@ -23,7 +23,7 @@ from airflow_provider_deltalite.operators.delta import (
     DeltaWriteOperator,
 )
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError
-from deltalite.requests import OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
+from deltalite.requests import Deduplicate, OnRerun, PartitionOverwrite, Source, WriteMode, WriteRequest
 from tests.airflow.rendering import TEXT_AND_NATIVE
 
 _FIELDS_WITHOUT_TEMPLATE = {"identity"}
@@ -110,6 +110,15 @@ def test_every_field_of_the_request_is_templated(operator, other_parameters):
     fields = {field.name for field in dataclasses.fields(operator.request_class)} - _FIELDS_WITHOUT_TEMPLATE
     assert {_PARAMETER_OF_FIELD.get(name, name) for name in fields} | other_parameters <= set(operator.template_fields)
     assert set(SparkSubmitOperator.template_fields) <= set(operator.template_fields)
+
+
+@TEXT_AND_NATIVE
+@pytest.mark.parametrize("order_by", ["{{ column }}", ["{{ column }}", "id"]], ids=["text", "list"])
+def test_deduplicate_takes_an_expression_or_a_list_of_expressions(native, order_by):
+    rule = {"keys": ["{{ key }}"], "keep": "first", "order_by": order_by}
+    request = rendered_request(native=native, deduplicate=rule, rendered_with={"key": "k", "column": "7"})
+    expected = "7" if isinstance(order_by, str) else ("7", "id")
+    assert request.deduplicate == Deduplicate(keys=("k",), keep="first", order_by=expected)
 
 
 @TEXT_AND_NATIVE

@@ -10,6 +10,7 @@ from __future__ import annotations
 from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, OutOfOrder, Request, RunIdentity
 from deltalite.requests.checkpoint import CheckpointRequest
 from deltalite.requests.convert import ConvertRequest
+from deltalite.requests.deduplicate import Deduplicate
 from deltalite.requests.incremental import BY_ADDRESS, OnChange, OnGap, SourceRead
 from deltalite.requests.maintain import DEFAULT_THRESHOLDS, MaintainRequest, Step, Thresholds
 from deltalite.requests.manifest import GenerateManifestRequest
@@ -32,6 +33,7 @@ __all__ = [
     "CheckpointRequest",
     "CommitRequest",
     "ConvertRequest",
+    "Deduplicate",
     "DeleteRequest",
     "GenerateManifestRequest",
     "MaintainRequest",

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
 from deltalite.requests.base import CommitRequest, Fault, OutOfOrder, convert_to_enum, faults_of_rerun_replace
+from deltalite.requests.deduplicate import Deduplicate, deduplicate_of
 from deltalite.requests.incremental import target_faults
 from deltalite.requests.source import Source, query_faults, sources_of
 
@@ -136,6 +137,7 @@ class MergeRequest(RowsRequest):
     on: str
     query: str | None = None
     query_params: Mapping[str, object] = field(default_factory=dict)
+    deduplicate: Deduplicate | None = None
     when_matched: tuple[MergeClause, ...] = ()
     when_not_matched: tuple[MergeClause, ...] = ()
     when_not_matched_by_source: tuple[MergeClause, ...] = ()
@@ -174,6 +176,7 @@ class MergeRequest(RowsRequest):
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
         body = super(MergeRequest, cls)._convert_values(body)  # slots=True makes a new class, so plain super() fails
         body["sources"] = sources_of(body["sources"])
+        body["deduplicate"] = deduplicate_of(body.get("deduplicate"))
         if body.get("partition_by") is not None:
             body["partition_by"] = tuple(body["partition_by"])
         for name in _ALLOWED_ACTIONS:

@@ -15,6 +15,7 @@ from deltalite.requests.base import (
     faults_of_rerun_replace,
     repeated_name,
 )
+from deltalite.requests.deduplicate import Deduplicate, deduplicate_of
 from deltalite.requests.incremental import target_faults
 from deltalite.requests.source import Source, query_faults, sources_of
 
@@ -53,6 +54,7 @@ class WriteRequest(CommitRequest):
     sources: Mapping[str, Source]
     query: str | None = None
     query_params: Mapping[str, object] = field(default_factory=dict)
+    deduplicate: Deduplicate | None = None
     mode: WriteMode = WriteMode.APPEND
     partition_by: tuple[str, ...] | None = None
     replace_where: str | None = None
@@ -89,6 +91,7 @@ class WriteRequest(CommitRequest):
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
         body = super(WriteRequest, cls)._convert_values(body)  # slots=True makes a new class, so plain super() fails
         body["sources"] = sources_of(body["sources"])
+        body["deduplicate"] = deduplicate_of(body.get("deduplicate"))
         if body.get("partition_by") is not None:
             body["partition_by"] = tuple(body["partition_by"])
         return body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.commands.merge import command
+from deltalite.commands.merge import source
 from tests.support.merging import merge_into
 from tests.support.tables import rows, values, write_rows
 
@@ -20,7 +20,7 @@ def remove_computed_rows(spark):
 
 def lose_computed_rows(spark, monkeypatch, *, times):
     """Make a merge lose its computed source rows for the first `times` times."""
-    compute_once, losses = command.compute_once, []
+    compute_once, losses = source.compute_once, []
 
     def compute_and_lose(source_rows):
         computed_rows = compute_once(source_rows)
@@ -29,7 +29,7 @@ def lose_computed_rows(spark, monkeypatch, *, times):
             remove_computed_rows(spark)
         return computed_rows
 
-    monkeypatch.setattr(command, "compute_once", compute_and_lose)
+    monkeypatch.setattr(source, "compute_once", compute_and_lose)
     return losses
 
 

@@ -195,7 +195,7 @@ def test_ambiguous_matches_are_rejected_with_their_row_count_and_a_key(spark, tm
     ):
         with pytest.raises(MultipleMatchesError, match="2 rows of the table match more than one") as error_info:
             merge_into(spark, table, source, on, matched=matched, inserts=[{"insert": {"id": "key"}}])
-        assert error_info.value.problem.count('{"key":1,"part":"a"}') == 2 and "max_by" in error_info.value.remedy
+        assert error_info.value.problem.count('{"key":1,"part":"a"}') == 2 and "deduplicate" in error_info.value.remedy
         assert folder_content(table) == content_before
     result = merge_into(spark, table, source, on, matched=[{"delete": True}], inserts=[{"insert": {"id": "key"}}])
     assert rows(table) == sorted_rows([(2, "a", "z"), (4, None, None), (4, None, None)])

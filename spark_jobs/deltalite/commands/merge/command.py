@@ -26,19 +26,21 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltalite.columnar.predicates.predicate import Constant, Or, Predicate, conjunction
+from deltalite.columnar.predicates.predicate import Constant, Or, Predicate
 from deltalite.columnar.skipping.files import FileTest, prune
-from deltalite.commands.common.self_reads import pinned_sources, self_reads
+from deltalite.commands.common.self_reads import self_reads
 from deltalite.commands.common.write_target import WriteTarget, evolved_target
 from deltalite.commands.flows.loads import Loads
+from deltalite.commands.merge.candidates import find_candidates
 from deltalite.commands.merge.first_rows import merge_first_rows
 from deltalite.commands.merge.report import merge_operation
+from deltalite.commands.merge.source import ComputedSource, MergeSource
 from deltalite.commands.row_changes.execute import change_rows
 from deltalite.commands.row_changes.plan import RowChange, TouchedRows, WrittenChange
 from deltalite.log.file_table import key_column
 from deltalite.protocol import type_widening
 from deltalite.requests import MergeRequest
-from deltalite.results import FlowRange, OperationResult
+from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.expressions.predicates import parse_predicate
@@ -46,23 +48,18 @@ from deltalite.spark.merge.clauses import MergeActions, evolved_schema, merge_ac
 from deltalite.spark.merge.join_condition import JoinCondition, join_condition
 from deltalite.spark.merge.matching import Matches, MergeRows, SourceRows, check_single_matches, find_matches
 from deltalite.spark.merge.result_rows import counts_without_match, inserted_rows, merged_rows
-from deltalite.spark.merge.source_keys import ranges_predicate, source_keys
-from deltalite.spark.reader.sources import query_rows
 from deltalite.spark.row_changes.row_actions import ActionKind, RowAction
 from deltalite.spark.row_changes.touched_rows import NewRows, RowColumns
-from deltalite.spark.runtime.computed_once import compute_once
-from deltalite.spark.runtime.errors import SPARK_ERRORS, computing, is_loss_of_rows, reading_table
+from deltalite.spark.runtime.errors import computing, reading_table
 from deltalite.spark.scan.frame import AddressedRows, scan_addressed
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import Operation, ReadSet
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
 _NOT_MATCHED_BY_SOURCE = "when_not_matched_by_source"
-# The driver needs a millisecond to test one file against many ranges. So it tests only a limited number of files.
-_MAX_FILES_TESTED_BY_RANGES = 5_000
 
 
 def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
@@ -81,65 +78,19 @@ def merge(spark: SparkSession, request: MergeRequest) -> OperationResult:
         first_result = merge_first_rows(spark, request)
         if first_result is not None:
             return first_result
-    source = _Source(spark, request)
+    source = MergeSource(spark, request)
     return change_rows(spark, request, partial(_plan_change, spark, request, source), partial(_operation, request))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ComputedSource:
-    """The rows of the source, computed once, and the versions of the Delta tables that it reads, by source name.
-
-    `ranges` has the versions that were loaded from incremental sources.
-    """
-
-    rows: DataFrame
-    versions: Mapping[str, int]
-    ranges: Mapping[str, FlowRange]
-
-
-class _Source:
-    """Computes the source, and keeps the rows for the next attempt if it reads the same rows.
-
-    A self read, and an incremental source with another offset, has other rows in the next attempt. Rows that an
-    executor lost are computed again.
-    """
-
-    def __init__(self, spark: SparkSession, request: MergeRequest) -> None:
-        self._spark = spark
-        self._request = request
-        self._computed: _ComputedSource | None = None
-
-    def compute(self, base: Snapshot, loads: Loads) -> _ComputedSource:
-        """Return the computed source for an attempt on `base`. `loads` are those of incremental sources."""
-        request, computed = self._request, self._computed
-        if computed is None or computed.ranges != loads.ranges or self_reads(request.sources, request.table):
-            sources, source_loads = pinned_sources(request.sources, request.table, base.version), loads.source_loads
-            with query_rows(self._spark, sources, request.query, request.query_params, loads=source_loads) as query:
-                from_spark(query.frame.schema)  # raises for duplicate column names
-                rows = compute_once(query.frame)
-            computed = _ComputedSource(rows=rows, versions=query.source_versions, ranges=loads.ranges)
-        self._computed = computed
-        return computed
-
-    def forget(self) -> None:
-        """Forget the rows, so that the next attempt computes them again."""
-        self._computed = None
 
 
 @contextmanager
 def _plan_change(
-    spark: SparkSession, request: MergeRequest, source: _Source, base: Snapshot, loads: Loads
+    spark: SparkSession, request: MergeRequest, source: MergeSource, base: Snapshot, loads: Loads
 ) -> Iterator[RowChange]:
-    try:
-        with plan_merge(spark, request, base, source.compute(base, loads)).change() as change:
-            yield change
-    except SPARK_ERRORS as error:
-        if is_loss_of_rows(error):
-            source.forget()
-        raise
+    with source.computed(base, loads) as computed, plan_merge(spark, request, base, computed).change() as change:
+        yield change
 
 
-def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, source: _ComputedSource) -> _MergePlan:
+def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, source: ComputedSource) -> MergePlan:
     """Resolve the clauses, number the source rows, and return the plan with the files that source rows may match."""
     source_schema = from_spark(source.rows.schema)
     widens = type_widening.is_enabled(base.protocol, base.metadata)
@@ -147,21 +98,16 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
     schema = target.schema
     actions = merge_actions(spark, request, source.rows, base_schema=base.schema, schema=schema, rules=target.rules)
     on = join_condition(spark, request.on, base.schema, source.rows)
-    keys = source_keys(source.rows, on.keys, base.partition_columns)
-    may_match = conjunction([on.on_target, keys.on_target])
-    candidates = prune(base.files, may_match, base.table_schema)
-    if keys.spread_keys and 1 < candidates.num_rows <= _MAX_FILES_TESTED_BY_RANGES:
-        may_match = conjunction([may_match, ranges_predicate(source.rows, keys)])
-        candidates = prune(candidates, may_match, base.table_schema)
+    candidates = find_candidates(base, source.rows, on)
     columns = RowColumns.unused_in(base.schema, schema, source_schema)
-    return _MergePlan(
+    return MergePlan(
         spark=spark,
         request=request,
         base=base,
         target=target,
         on=on,
         merge=MergeRows(
-            source=SourceRows.of(source.rows, keys.size, columns.key),
+            source=SourceRows.of(source.rows, candidates.source_size, columns.key),
             actions=actions,
             base_schema=base.schema,
             schema=schema,
@@ -169,9 +115,9 @@ def plan_merge(spark: SparkSession, request: MergeRequest, base: Snapshot, sourc
             row_ids=base.row_ids,
         ),
         source_versions=source.versions,
-        may_match=may_match,
+        may_match=candidates.may_match,
         may_lack_match=_predicate_of_unmatched_rows(spark, request, base),
-        candidates=candidates,
+        candidates=candidates.files,
     )
 
 
@@ -188,7 +134,7 @@ def _predicate_of_unmatched_rows(spark: SparkSession, request: MergeRequest, bas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _MergePlan:
+class MergePlan:
     """One merge on one snapshot, before its rows are matched.
 
     - `may_match`: a predicate that is true for each target row that a source row may match.

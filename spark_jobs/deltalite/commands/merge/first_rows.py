@@ -1,9 +1,9 @@
 """The first run of a merge with `create_if_missing`: it creates the table in the commit that inserts the rows.
 
 No source row has a match in a table that does not exist, so only the `when_not_matched` clauses apply. This module
-converts these clauses to a query over the source rows. The write command commits the rows of this query with the
-metadata of a new table. If another writer creates the table first, nothing of this attempt is committed, and the merge
-plans on that table.
+makes a query over the source rows from these clauses. The write command converts the rows with this query, and commits
+the result with the metadata of a new table. If another writer creates the table first, nothing of this attempt is
+committed, and the merge plans on that table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deltalite.errors import InvalidRequestError, TableExistsError, TableNotFoun
 from deltalite.log.segment import find_segment
 from deltalite.protocol.column_rules import ColumnRules
 from deltalite.protocol.schema_evolution import new_table_schema
-from deltalite.requests import MergeClause, MergeRequest, WriteMode, WriteRequest
+from deltalite.requests import CommitRequest, MergeClause, MergeRequest, WriteMode, WriteRequest
 from deltalite.results import OperationResult
 from deltalite.spark.columns.names import SOURCE, quoted
 from deltalite.spark.columns.types import from_spark
@@ -28,12 +28,13 @@ from deltalite.spark.expressions.sql import no_rows_of
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.merge.clauses import evolved_schema, merge_actions
 from deltalite.spark.merge.join_condition import join_condition
-from deltalite.spark.reader.incremental import SourceLoad
-from deltalite.spark.reader.sources import query_rows
+from deltalite.spark.reader.sources import query_rows, rows_of_query
 from deltalite.spark.row_changes.row_actions import is_default
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_SOURCE_VIEW = "__deltalite_source_rows"
 
 
 def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationResult | None:
@@ -43,20 +44,24 @@ def merge_first_rows(spark: SparkSession, request: MergeRequest) -> OperationRes
         InvalidRequestError: a clause is wrong, or its columns cannot form a table.
         DeltaLiteError: as `write`.
     """
-    if not _is_table_missing(spark, request):
+    if not is_table_missing(spark, request):
         return None
     loads = plan_loads(spark, request, None).source_loads
-    with query_rows(spark, request.sources, request.query, request.query_params, loads=loads) as source:
+    query, deduplicate = request.query, request.deduplicate
+    with query_rows(
+        spark, request.sources, query, request.query_params, deduplicate=deduplicate, loads=loads
+    ) as source:
         empty_source = no_rows_of(spark, source.frame.schema)
-    write_request = _write_request(request, empty_source.columns)
-    _check_merge_into_new_table(spark, request, write_request, empty_source, loads)
+    convert = partial(first_rows, request)
+    _check_merge_into_new_table(spark, request, empty_source)
     try:
-        return write(spark, write_request, describe=partial(first_merge_operation, request))
+        return write(spark, _write_request(request), describe=partial(first_merge_operation, request), convert=convert)
     except TableExistsError:
         return None
 
 
-def _is_table_missing(spark: SparkSession, request: MergeRequest) -> bool:
+def is_table_missing(spark: SparkSession, request: CommitRequest) -> bool:
+    """Whether there is no table at the address of the request."""
     try:
         find_segment(writable_store(spark, request.table, single_writer=request.single_writer))
     except TableNotFoundError:
@@ -64,24 +69,16 @@ def _is_table_missing(spark: SparkSession, request: MergeRequest) -> bool:
     return False
 
 
-def _check_merge_into_new_table(
-    spark: SparkSession,
-    request: MergeRequest,
-    write_request: WriteRequest,
-    empty_source: DataFrame,
-    loads: Mapping[str, SourceLoad],
-) -> None:
+def _check_merge_into_new_table(spark: SparkSession, request: MergeRequest, empty_source: DataFrame) -> None:
     """Refuse a merge that would fail on the new table, so that the first run fails and not only the second."""
-    sources, query, query_params = write_request.sources, write_request.query, write_request.query_params
-    with query_rows(spark, sources, query, query_params, loads=loads) as first_rows:
-        new_schema = new_table_schema(from_spark(first_rows.frame.schema))
+    new_schema = new_table_schema(from_spark(first_rows(request, empty_source).schema))
     schema = evolved_schema(request, new_schema, from_spark(empty_source.schema))
     rules = ColumnRules(generated={}, defaults={})
     merge_actions(spark, request, empty_source, base_schema=new_schema, schema=schema, rules=rules)
     join_condition(spark, request.on, new_schema, empty_source)
 
 
-def _write_request(request: MergeRequest, source_columns: Sequence[str]) -> WriteRequest:
+def _write_request(request: MergeRequest) -> WriteRequest:
     return WriteRequest(
         table=request.table,
         single_writer=request.single_writer,
@@ -90,22 +87,30 @@ def _write_request(request: MergeRequest, source_columns: Sequence[str]) -> Writ
         conflict_retries=request.conflict_retries,
         conflict_seconds=request.conflict_seconds,
         sources=request.sources,
-        query=first_rows_query(request, source_columns),
+        query=request.query,
         query_params=request.query_params,
+        deduplicate=request.deduplicate,
         mode=WriteMode.ERROR,
         partition_by=request.partition_by,
         properties=request.properties,
     )
 
 
+def first_rows(request: MergeRequest, source: DataFrame) -> DataFrame:
+    """Return the rows that the merge inserts into an empty table.
+
+    Raises:
+        InvalidRequestError: the expressions of a clause are wrong.
+    """
+    return rows_of_query(source, _SOURCE_VIEW, first_rows_query(request, source.columns), parameter="when_not_matched")
+
+
 def first_rows_query(request: MergeRequest, source_columns: Sequence[str]) -> str:
-    """Return the SQL query of the rows that the merge inserts into an empty table.
+    """Return the SQL query of the rows that the merge inserts into an empty table, over the view of the source rows.
 
     The first clause with a true condition applies to a source row. A column is NULL if this clause does not name it or
     sets it to DEFAULT, because the new table has no defaults.
     """
-    view = quoted(next(iter(request.sources)))
-    rows = f"TABLE {view}" if request.query is None else request.query.strip().rstrip(";")
     clauses = [_expressions(clause, n, source_columns) for n, clause in enumerate(request.when_not_matched)]
     names = {name.lower(): name for expressions in clauses for name in expressions}
     selects = []
@@ -120,7 +125,7 @@ def first_rows_query(request: MergeRequest, source_columns: Sequence[str]) -> st
         columns = ", ".join(f"({by_name.get(key, 'NULL')}\n) AS {quoted(name)}" for key, name in names.items())
         rows_of_clause = f"SELECT {columns} FROM rows_of_source AS {SOURCE}{where}"  # noqa: S608  the author's own SQL
         selects.append(rows_of_clause)
-    return f"WITH rows_of_source AS (\n{rows}\n) {' UNION ALL '.join(selects)}"
+    return f"WITH rows_of_source AS (TABLE {_SOURCE_VIEW}) {' UNION ALL '.join(selects)}"
 
 
 def _expressions(clause: MergeClause, number: int, source_columns: Sequence[str]) -> dict[str, str]:

@@ -68,7 +68,7 @@ from deltalite.txn.flows import result_without_news
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from deltalite.spark.write.staging import DataFile
     from deltalite.storage.log_store import LogStore
@@ -76,9 +76,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 Describer = Callable[[UncommittedRows], Operation]
 """Builds the `Operation` of a commit that only adds these rows."""
+RowConverter = Callable[["DataFrame"], "DataFrame"]
+"""Converts the rows of the query to the rows of the table."""
 
 
-def write(spark: SparkSession, request: WriteRequest, *, describe: Describer | None = None) -> OperationResult:
+def write(
+    spark: SparkSession,
+    request: WriteRequest,
+    *,
+    describe: Describer | None = None,
+    convert: RowConverter | None = None,
+) -> OperationResult:
     """Write the rows, or return the result of an earlier attempt of the same run (`skipped`).
 
     A conflict with another writer makes the command replan.
@@ -87,6 +95,7 @@ def write(spark: SparkSession, request: WriteRequest, *, describe: Describer | N
         spark: the session.
         request: the rows, the table and the write mode.
         describe: builds the operation that the table's history shows; by default a WRITE operation.
+        convert: converts the rows of the query before the write.
 
     Raises:
         DeltaLiteError: the write failed; the class says why. The table is unchanged, except perhaps after a
@@ -96,7 +105,7 @@ def write(spark: SparkSession, request: WriteRequest, *, describe: Describer | N
     store = writable_store(spark, request.table, single_writer=request.single_writer)
     with KeptRows() as kept_rows:
         return replan_on_conflict(
-            lambda: _attempt(spark, request, store, kept_rows, describe),
+            lambda: _attempt(spark, request, store, kept_rows, describe, convert),
             rebase=_rebase(request),
             retries=request.conflict_retries,
             seconds=request.conflict_seconds,
@@ -109,12 +118,17 @@ def _rebase(request: WriteRequest) -> Rebase:
 
 
 def _attempt(
-    spark: SparkSession, request: WriteRequest, store: LogStore, kept_rows: KeptRows, describe: Describer | None
+    spark: SparkSession,
+    request: WriteRequest,
+    store: LogStore,
+    kept_rows: KeptRows,
+    describe: Describer | None,
+    convert: RowConverter | None,
 ) -> OperationResult:
     """Plan and commit once, and return the result."""
     base = existing_table(spark, store)
     if base is None:
-        return _Write(spark, request, store, None, plan_loads(spark, request, None), kept_rows, describe).run()
+        return _Write(spark, request, store, None, plan_loads(spark, request, None), kept_rows, describe, convert).run()
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
@@ -130,7 +144,7 @@ def _attempt(
             loads = plan_loads(spark, request, base)
             if loads.has_nothing_new:
                 return result_without_news(request, store.root, base.version, loads.ranges)
-            return _Write(spark, request, store, base, loads, kept_rows, describe).run()
+            return _Write(spark, request, store, base, loads, kept_rows, describe, convert).run()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +175,7 @@ class _Write:
         loads: Loads,
         kept_rows: KeptRows,
         describe: Describer | None,
+        convert: RowConverter | None,
     ) -> None:
         self._spark = spark
         self._request = request
@@ -170,6 +185,7 @@ class _Write:
         self._kept_rows = kept_rows
         self._out_of_order: bool | None = None  # None until it is checked
         self._describe = describe
+        self._convert = convert
 
     def run(self) -> OperationResult:
         self._check_may_overwrite()
@@ -183,31 +199,39 @@ class _Write:
     def _stage_and_commit(self) -> OperationResult:
         """Compute and stage the rows of the query, then commit them."""
         request = self._request
-        sources, loads = self._sources(), self._loads.source_loads
-        with query_rows(self._spark, sources, request.query, request.query_params, loads=loads) as query:
-            row_schema = from_spark(query.frame.schema)
+        query = query_rows(
+            self._spark,
+            self._sources(),
+            request.query,
+            request.query_params,
+            deduplicate=request.deduplicate,
+            loads=self._loads.source_loads,
+        )
+        with query as query_result:
+            rows = query_result.frame if self._convert is None else self._convert(query_result.frame)
+            row_schema = from_spark(rows.schema)
             target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
             replaced = self._replaced_by_request(target)
             self._check_replaced(replaced)
             staging = self._kept_rows.start_staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(row_schema, target)
-            filled_rows = fill_columns(query.frame, row_schema, target.schema, target.rules)
+            filled_rows = fill_columns(rows, row_schema, target.schema, target.rules)
             missing_identities = [c for c in target.rules.identities if row_schema.find(c.name) is None]
             with fill_identities(filled_rows, missing_identities) as (numbered_rows, count):
                 target = target.with_high_water_marks(missing_identities, count)
                 files = self._publish(staging.write(numbered_rows, target.table, guards), staging, target)
         _warn_of_null_partitions(self._store, target, row_schema, files.row_count)
-        rows = UncommittedRows(
+        uncommitted_rows = UncommittedRows(
             staging=staging,
             files=files,
             row_schema=row_schema,
             target=target,
-            source_versions=query.source_versions,
+            source_versions=query_result.source_versions,
             flows=self._loads.ranges,
         )
         if _rebase(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not missing_identities:
-            self._kept_rows.rows = rows
-        return self._commit(rows, target, replaced)
+            self._kept_rows.rows = uncommitted_rows
+        return self._commit(uncommitted_rows, target, replaced)
 
     def _commit(
         self, rows: UncommittedRows, target: WriteTarget, replaced_by_request: Replacement | None

@@ -113,6 +113,16 @@ class Expressions:
             self._resolve(column, error_for), error_for, allows_non_determinism=allows_non_determinism
         )
 
+    def deterministic_value(self, text: str, error_for: ErrorBuilder) -> tuple[Column, DataType, frozenset[str]]:
+        """Resolve a deterministic expression. Return it as a column, its type, and its columns in lower case."""
+        _, data_type, is_non_deterministic = self.typed_value(text, error_for)
+        if is_non_deterministic:
+            raise error_for("it is not deterministic.")
+        if _has_alias(self._rows.sparkSession, text):  # such as `a DESC`, which Spark reads as `a AS DESC`
+            raise error_for("a name follows the expression. Write only the expression.")
+        column, columns = self.value(text, data_type, error_for, allows_non_determinism=False)
+        return column, data_type, columns
+
     def _resolve(self, column: Column, error_for: ErrorBuilder) -> Any:
         """Return Catalyst's analyzed expression of a column, or raise an error of `error_for`."""
         try:
@@ -146,10 +156,18 @@ class Expressions:
 
 def has_star_for_all_columns(spark: SparkSession, text: str) -> bool:
     """Whether an expression holds a `*` for the columns of the rows. The members of a struct, `s.*`, do not count."""
-    session: Any = spark
-    parsed = session._jsparkSession.sessionState().sqlParser().parseExpression(text)
-    stars = [n for n in nodes_of(parsed) if "UnresolvedStar" in kind_of(n)]
+    stars = [n for n in nodes_of(_parsed(spark, text)) if "UnresolvedStar" in kind_of(n)]
     return any(_is_of_rows(star.get("target")) for star in stars)
+
+
+def _has_alias(spark: SparkSession, text: str) -> bool:
+    return "Alias" in _parsed(spark, text).getClass().getSimpleName()
+
+
+def _parsed(spark: SparkSession, text: str) -> Any:
+    """Return Catalyst's expression of a text, before the analysis."""
+    session: Any = spark
+    return session._jsparkSession.sessionState().sqlParser().parseExpression(text)
 
 
 def _is_of_rows(qualifier: Any) -> bool:

@@ -170,6 +170,6 @@ def check_single_matches(all_matches: Matches, on: JoinCondition, columns: RowCo
     raise MultipleMatchesError(
         f"Nothing was written: {row_count} rows of the table match more than one row of the source. One of them "
         f"matches {' and '.join(examples)}.",
-        remedy="Let the source have one row for each key, such as the newest (max_by in `query`), or make `on` "
+        remedy="Let the source have one row for each key, such as the newest, with `deduplicate`. Or make `on` "
         "tell the rows apart.",
     )

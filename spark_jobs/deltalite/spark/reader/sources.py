@@ -14,10 +14,11 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundError
-from deltalite.requests import Source
+from deltalite.requests import Deduplicate, Source
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.names import quoted
 from deltalite.spark.reader.changes import changes
+from deltalite.spark.reader.deduplicating import deduplicate_rows
 from deltalite.spark.reader.incremental import SourceLoad, load_rows
 from deltalite.spark.reader.read import snapshot_at
 from deltalite.spark.reader.row_ids import scan_with_named_row_ids
@@ -44,10 +45,12 @@ def query_rows(
     query: str | None,
     query_params: Mapping[str, object] | None = None,
     *,
+    deduplicate: Deduplicate | None = None,
     loads: Mapping[str, SourceLoad] | None = None,
 ) -> Iterator[QueryRows]:
     """Yield the rows of `query` over the sources. Without a query, yield the rows of the only source.
 
+    `deduplicate` applies to the rows of the query; see `deduplicate_rows`.
     `loads` has the rows of each incremental source, by its name.
     `query_params` are bound to the markers `:name` as values. They never become part of the query's text.
 
@@ -72,15 +75,35 @@ def query_rows(
     versions |= {name: snapshot.version for name, snapshot in snapshots.items()}
     versions |= {name: load.snapshot.version for name, load in loads.items()}
     if query is None:
-        yield QueryRows(frame=next(iter(frames.values())), source_versions=versions)
+        rows = deduplicate_rows(next(iter(frames.values())), deduplicate)
+        yield QueryRows(frame=rows, source_versions=versions)
         return
     try:
         for name, frame in frames.items():
             _create_view(frame, name)
-        yield QueryRows(frame=_run_query(spark, query, query_params or {}, tuple(frames)), source_versions=versions)
+        rows = deduplicate_rows(_run_query(spark, query, query_params or {}, tuple(frames)), deduplicate)
+        yield QueryRows(frame=rows, source_versions=versions)
     finally:
         for name in frames:
             spark.catalog.dropTempView(name)
+
+
+def rows_of_query(rows: DataFrame, view: str, query: str, *, parameter: str) -> DataFrame:
+    """Return the rows of a query over `rows`, which the query names as `view`. `parameter` has parts of the query.
+
+    Raises:
+        InvalidRequestError: the query is wrong.
+    """
+    spark = rows.sparkSession
+    rows.createOrReplaceTempView(view)
+    try:
+        return spark.sql(query)
+    except (AnalysisException, ParseException) as error:
+        raise InvalidRequestError(
+            f"{parameter} is wrong: {first_line(error)}", remedy=f"Correct the expressions in `{parameter}`."
+        ) from error
+    finally:
+        spark.catalog.dropTempView(view)
 
 
 def delta_snapshot(spark: SparkSession, source: Source) -> Snapshot:

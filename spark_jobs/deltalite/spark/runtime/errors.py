@@ -13,8 +13,11 @@ from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
 from deltalite.errors import (
+    AmbiguousRowsError,
     CorruptDataFileError,
     DeltaLiteError,
     InvalidRequestError,
@@ -47,6 +50,9 @@ _PERMANENT_REASONS = (
     "doesn't contain any field Ids",
 )
 
+_AMBIGUOUS_ROWS_TAG = "DELTALITE_AMBIGUOUS_ROWS"
+_AMBIGUOUS_ROWS_PATTERN = re.compile(f"<{_AMBIGUOUS_ROWS_TAG}>(.*?)</{_AMBIGUOUS_ROWS_TAG}>", re.DOTALL)
+
 # The Parquet library of Spark 4.0 fails in this way for a file with a type that it does not know.
 _UNKNOWN_PARQUET_TYPE_PATTERN = re.compile(
     r"NullPointerException[^\n]*\s+at \S+\.ParquetMetadataConverter\.getLogicalTypeAnnotation"
@@ -72,6 +78,11 @@ def data_error(error: Exception) -> DeltaLiteError | None:
             f"Nothing was written: a file of the input cannot be read. {problem}",
             remedy="Correct or replace the file.",
         )
+    if match := _AMBIGUOUS_ROWS_PATTERN.search(text):
+        return AmbiguousRowsError(
+            f"Nothing was written: {match[1]}.",
+            remedy="Add a column to order_by that decides between them, or correct the rows in `query`.",
+        )
     if match := _DATA_CONDITION_PATTERN.search(text):
         return SourceError(
             f"Nothing was written: a row cannot be computed. {_one_line(match[0])}", remedy=_remedy_for_row(match[0])
@@ -84,6 +95,12 @@ def data_error(error: Exception) -> DeltaLiteError | None:
     if match := _QUERY_CONDITION_PATTERN.search(text):
         return InvalidRequestError(f"The rows cannot be written: {_one_line(match[0])}", remedy="Correct the SQL.")
     return None
+
+
+def refuse_ambiguous_rows(problem: Column) -> Column:
+    """Return a boolean column that makes the query fail. `data_error` converts the failure to a typed error."""
+    tag = _AMBIGUOUS_ROWS_TAG
+    return F.raise_error(F.concat(F.lit(f"<{tag}>"), problem, F.lit(f"</{tag}>"))).cast("boolean")
 
 
 @contextmanager

@@ -1,0 +1,83 @@
+"""One source row for each key: the parameter `deduplicate`.
+
+Nulls in a key equal each other, as in GROUP BY. A null in `order_by` is lower than any value, as in Spark's ORDER BY.
+The choice does not depend on the order in which Spark reads the rows, because ties of different rows are refused: the
+query fails when it meets such a key, in the pass that computes the rows.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.schema import StructType
+from deltalite.requests import Deduplicate
+from deltalite.requests.deduplicate import Keep
+from deltalite.spark.columns.comparing import comparable
+from deltalite.spark.columns.names import SOURCE, column_named, unused_name
+from deltalite.spark.columns.types import from_spark
+from deltalite.spark.expressions.sql import Expressions, no_rows_of, request_error_builder
+from deltalite.spark.runtime.errors import refuse_ambiguous_rows
+
+
+def deduplicate_rows(rows: DataFrame, rule: Deduplicate | None) -> DataFrame:
+    """Return the rows that the rule keeps; all rows without a rule.
+
+    A query on the result fails if rows of a key differ, and `order_by` does not say which one to keep. `data_error`
+    converts this failure to an `AmbiguousRowsError`.
+
+    Raises:
+        InvalidRequestError: a key is not a column, or an expression of `order_by` is wrong.
+    """
+    if rule is None:
+        return rows
+    schema = from_spark(rows.schema)
+    keys = [column_named(name) for name in _columns(schema, rule.keys)]
+    number, is_tie = unused_name(schema, "number"), unused_name(schema, "tie")
+    order = _order(rows, rule)
+    whole_row = F.struct(*[comparable(column_named(f.name), f.type).alias(f.name) for f in schema])
+    by_key = Window.partitionBy(*keys).orderBy(*order)
+    equal_rows = by_key.rangeBetween(Window.currentRow, Window.currentRow)
+    differs = F.min(whole_row).over(equal_rows) != F.max(whole_row).over(equal_rows)
+    numbered = rows.alias(SOURCE).select(
+        *map(column_named, schema.names), F.row_number().over(by_key).alias(number), differs.alias(is_tie)
+    )
+    newest = numbered.where(column_named(number) == 1)
+    key_text = F.to_json(F.struct(*keys), {"ignoreNullFields": "false"})
+    refusal = refuse_ambiguous_rows(
+        F.concat(F.lit("deduplicate: the rows of the key "), key_text, F.lit(_reason(rule)))
+    )
+    return newest.where(F.when(~column_named(is_tie), F.lit(True)).otherwise(refusal)).select(
+        *map(column_named, schema.names)
+    )
+
+
+def _reason(rule: Deduplicate) -> str:
+    if not rule.order_by:
+        return " differ, and there is no order_by"
+    return f" differ, and have equal values of order_by ({', '.join(rule.order_texts)})"
+
+
+def _columns(schema: StructType, names: tuple[str, ...]) -> list[str]:
+    columns = []
+    for name in names:
+        field = schema.find(name)
+        if field is None:
+            raise InvalidRequestError(
+                f"deduplicate names the key {name!r}, which is not a column of the source.",
+                remedy=f"The source has the columns {', '.join(schema.names)}.",
+            )
+        columns.append(field.name)
+    return columns
+
+
+def _order(rows: DataFrame, rule: Deduplicate) -> list[Column]:
+    expressions = Expressions.of_request(no_rows_of(rows.sparkSession, rows.schema).alias(SOURCE))
+    order = []
+    for text in rule.order_texts:
+        error_for = request_error_builder("order", text, parameter="deduplicate.order_by")
+        column, data_type, _ = expressions.deterministic_value(text, error_for)
+        value = comparable(column, data_type)
+        order.append(value.desc() if rule.keep is Keep.LAST else value.asc())
+    return order or [F.lit(0)]
