@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from deltalite.errors import InvalidRequestError
-from deltalite.results import NO_NONCE, JobError, JobStarted, OperationResult, parse_marker
+from deltalite.results import NO_NONCE, JobError, JobStarted, OperationResult, ResultPart, ResultParts, parse_marker
 
 _TRACEBACK_HEADER = "Traceback (most recent call last):"
 _CHAIN_MESSAGES = ("The above exception was the direct cause", "During handling of the above exception")
@@ -85,6 +85,7 @@ class JobOutput:
         self._log_line = log_line
         self._on_start = on_start
         self._nonce = nonce
+        self._parts = ResultParts()
         self._spark_level = spark_level
         self._omitted: deque[str] = deque(maxlen=_MAX_OMITTED_LINES)
         self._last_line_is_below_level = False
@@ -98,6 +99,7 @@ class JobOutput:
     def expect_nonce(self, nonce: str) -> None:
         """Read the markers with this nonce from now on."""
         self._nonce = nonce
+        self._parts = ResultParts()
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Show these secrets as stars too."""
@@ -164,6 +166,9 @@ class JobOutput:
                 return []
             case OperationResult() as result:
                 self.result = result
+                return self._take_traceback()
+            case ResultPart() as part:
+                self.result = self._parts.add(part) or self.result
                 return self._take_traceback()
             case JobStarted() as job:
                 if self._on_start is not None:

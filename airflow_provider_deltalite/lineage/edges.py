@@ -1,7 +1,8 @@
 """The inputs and outputs of a task, from its request and, once it is known, its result.
 
 The table of a request is an output if the operation commits to it. It is an input if the operation only reads it (a
-checkpoint, manifests, a dry run). An output is not also an input, because the graph would be circular; the run facet
+checkpoint, manifests, a dry run). A maintenance of many tables names the tables of its request, and once they are known
+the changed tables. An output is not also an input, because the graph would be circular; the run facet
 has the version that was read. Sources are inputs. A Delta source has the version that was read, if that version is
 known. Only a new commit has statistics. If a run finds the commit of an earlier attempt, its output has the version but
 no statistics, so that the rows do not count twice.
@@ -18,6 +19,7 @@ from deltalite.errors import InvalidTableAddressError
 from deltalite.requests import (
     CheckpointRequest,
     GenerateManifestRequest,
+    MaintainRequest,
     MergeRequest,
     PartitionOverwrite,
     Request,
@@ -83,6 +85,8 @@ _METRICS: Mapping[str, tuple[Sequence[str], str, str]] = {
 
 def edges_of(request: Request, result: OperationResult | None = None) -> Edges:
     """Return the inputs and outputs of `request`, with versions and statistics from `result` if there is one."""
+    if isinstance(request, MaintainRequest):
+        return _edges_of_maintenance(request, result)
     source_edges = _source_edges(request, result)
     target_edge = _target_edge(request, result)
     if _is_read_only(request):
@@ -93,6 +97,15 @@ def edges_of(request: Request, result: OperationResult | None = None) -> Edges:
 def table_edge(address: str, *, version: int | None = None) -> Edge:
     """Return the edge of a Delta table, optionally at a version."""
     return Edge(name=dataset_name(address), address=address, version=version)
+
+
+def _edges_of_maintenance(request: MaintainRequest, result: OperationResult | None) -> Edges:
+    if request.dry_run:
+        return Edges(inputs=tuple(map(table_edge, request.tables)))
+    if result is None:
+        return Edges(outputs=tuple(map(table_edge, request.tables)))
+    changed_rows = [row for row in result.tables if "after" in row]
+    return Edges(outputs=tuple(table_edge(row["table"], version=row["after"]["version"]) for row in changed_rows))
 
 
 def _is_read_only(request: Request) -> bool:

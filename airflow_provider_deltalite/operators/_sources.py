@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests import Request, Source
+from deltalite.requests import MaintainRequest, Request, Source
 from deltalite.storage.locations import reject_parent_segments
 
 SOURCE_FIELDS = ("source", "sources", "query", "query_params", "deduplicate")
@@ -40,7 +40,7 @@ def reject_parent_segments_of_request(request: Request, is_unknown: Callable[[st
 
     The function checks every address that Spark will open:
 
-    - the table;
+    - the table, or the tables or the pattern of a maintenance;
     - the path of each source;
     - every reader option that is an address or a list of addresses (`path`, `paths`, `data`, an option of a connector);
     - files that the query names (``csv.`/landing/x` ``).
@@ -57,6 +57,8 @@ def reject_parent_segments_of_request(request: Request, is_unknown: Callable[[st
 
 def _addresses(request: Request) -> Iterator[str]:
     yield request.table
+    if isinstance(request, MaintainRequest):
+        yield from (*request.tables, request.pattern or "")
     sources: Mapping[str, Source] = getattr(request, "sources", {})
     for source in sources.values():
         yield source.path or ""

@@ -81,6 +81,8 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     request_class: ClassVar[type[Request]]
     job: ClassVar[str]
+    base_class_parameters: ClassVar[frozenset[str]] = frozenset()
+    """The parameters of the base classes that this operator does not have."""
 
     _hook: DeltaSparkSubmitHook | None
     _table_log: TableLog | None = None  # set while the task runs
@@ -221,14 +223,13 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
     def _run(self, context: Context, deferral: Deferral | None) -> dict[str, Any]:
         from airflow_provider_deltalite.failures import raise_for_airflow
         from airflow_provider_deltalite.operators._running import run_job
-        from airflow_provider_deltalite.operators._table_log import TableLog
 
         with raise_for_airflow(self.log, self._failed_table):
             self.links = TaskLinks(context["ti"])
             # A submission belongs to one job, so a second run of this object needs a new one.
             self._hook = self._result = self._table_log = self.submission = None
             request = self.prepare_request(self._request(), context)
-            log = self._table_log = TableLog(self, request)
+            log = self._table_log = self.open_log(request)
             if deferral is None:
                 result = log.find_earlier_result() or run_job(self, request, context, log, None)
             else:
@@ -239,6 +240,12 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         self.log_result(result)
         self._describe_outlet_events(context, result)
         return result.as_dict()
+
+    def open_log(self, request: Request) -> TableLog:
+        """Open the log of the table, as the worker reads it before and after the job."""
+        from airflow_provider_deltalite.operators._table_log import TableLog
+
+        return TableLog(self, request)
 
     def _describe_outlet_events(self, context: Context, result: OperationResult) -> None:
         """Put the result, and the touched partitions if requested, on the events of the outlets."""
@@ -345,7 +352,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
         reject_parent_segments_of_request(request)
         return request
 
-    def _failed_table(self, error: DeltaLiteError | None) -> FailedTable:
+    def _failed_table(self, error: DeltaLiteError | None) -> FailedTable | None:
         """Return the table for the message of a failure, with its newest version if this worker has read its log."""
         from airflow_provider_deltalite.failures import FailedTable
 

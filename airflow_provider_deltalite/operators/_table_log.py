@@ -111,8 +111,8 @@ class TableLog:
             "Read the driver's log. A retry is safe: it does only what this attempt has not committed."
         )
 
-    def failed_table(self, error: DeltaLiteError | None) -> FailedTable:
-        """Return the table and its newest version for the message of a failure.
+    def failed_table(self, error: DeltaLiteError | None) -> FailedTable | None:
+        """Return the table and its newest version for the message of a failure; None if the message names no table.
 
         The version is None after a storage error, because the same storage would probably fail again.
         """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from airflow_provider_deltalite.operators._checkpoint import DeltaCheckpointOperator
 from airflow_provider_deltalite.operators._convert import DeltaConvertOperator
+from airflow_provider_deltalite.operators._lake_maintenance import DeltaLakeMaintenanceOperator
 from airflow_provider_deltalite.operators._manifest import DeltaGenerateManifestOperator
 from airflow_provider_deltalite.operators._merge import DeltaMergeOperator
 from airflow_provider_deltalite.operators._optimize import DeltaOptimizeOperator
@@ -22,6 +23,7 @@ __all__ = [
     "DeltaConvertOperator",
     "DeltaDeleteOperator",
     "DeltaGenerateManifestOperator",
+    "DeltaLakeMaintenanceOperator",
     "DeltaMergeOperator",
     "DeltaOptimizeOperator",
     "DeltaRestoreOperator",

@@ -34,6 +34,7 @@ _RESULT_TEXTS = {
     "missing if there is no such partition.",
     "out_of_order": "True if runs of later data intervals had changed rows that the operation may have touched. "
     "Otherwise the key is missing.",
+    "tables": "The rows of a maintenance of many tables. Otherwise the key is missing.",
 }
 
 

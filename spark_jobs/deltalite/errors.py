@@ -39,6 +39,8 @@
     │   ├── ConcurrentDeleteDeleteException
     │   └── ConcurrentTransactionException
     │       └── ConcurrentFlowException
+    ├── MaintenanceError                     some tables of a lake were not maintained, all others were
+    │   └── MaintenanceIncompleteError       a retry can maintain at least one of them
     └── CommitStateUnknownError              it is unknown whether the commit is in the log
 
 An error states what failed and why (`problem`), and what to do (`remedy`). `retryable` is True if a retry of the same
@@ -317,6 +319,22 @@ class CommitStateUnknownError(DeltaLiteError):
     """Storage did not answer the put, and the log cannot be read. The commit may or may not be in the log."""
 
     exit_code = 90
+
+
+class MaintenanceError(DeltaLiteError):
+    """The maintenance of some tables of a lake failed. The job has maintained all other tables."""
+
+    exit_code = 100
+
+    result: object = None
+    """The `OperationResult` of the job, with a row for each table."""
+
+
+class MaintenanceIncompleteError(MaintenanceError):
+    """The maintenance of some tables of a lake failed, and a retry can succeed for at least one of them."""
+
+    retryable = True
+    exit_code = 101
 
 
 def error_class_for(exit_code: int) -> type[DeltaLiteError] | None:

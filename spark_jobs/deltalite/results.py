@@ -3,8 +3,9 @@
 A marker line on stdout is `prefix nonce checksum json`. The nonce comes from the request. The parser ignores a line
 with another nonce, such as an old marker line that a job prints as part of a text. A marker starts its line and has at
 most `MAX_MARKER_BYTES`, because the JVM's concurrent logging can tear longer lines. A longer result, such as that of a
-merge, is compressed (zlib, base64). The parser never raises an error: it returns None for any other line. If no marker
-arrives, the worker reads the table's log, which holds the same facts. Standard library only.
+merge, is compressed (zlib, base64). A result with the rows of many tables is split into several lines, its parts. The
+parser never raises an error: it returns None for any other line. If no marker arrives, the worker reads the table's
+log, which holds the same facts. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ NO_NONCE = "-"
 _RESULT = "DELTALITE-RESULT"
 _ERROR = "DELTALITE-ERROR"
 _STARTED = "DELTALITE-STARTED"
-_MARKER_PATTERN = re.compile(rf"({_RESULT}|{_ERROR}|{_STARTED}) (\S+) ([0-9a-f]{{8}}) (\S.*)")
+_PART = "DELTALITE-PART"
+_MARKER_PATTERN = re.compile(rf"({_RESULT}|{_ERROR}|{_STARTED}|{_PART}) (\S+) ([0-9a-f]{{8}}) (\S.*)")
 _MAX_UNPACKED_BYTES = 64 * 1024
+# The limits of a result in parts.
+_PART_CHARACTERS, _MAX_PARTS, _MAX_JOINED_BYTES = 700, 4096, 4 * 1024 * 1024
 _APPLICATION_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -73,6 +77,7 @@ class OperationResult:
       None if there are too many, or if they are unknown.
     - `flows`: the versions that the commit loaded from incremental sources, by the names of their views.
     - `skip_reason`: why the operation made no commit, if its sources have nothing new. `skipped` is then true.
+    - `tables`: the rows of a maintenance of many tables, as JSON values. `version` is then None.
     """
 
     table: str
@@ -90,13 +95,16 @@ class OperationResult:
     partitions: tuple[str, ...] | None = ()
     flows: Mapping[str, FlowRange] = field(default_factory=dict)
     skip_reason: str | None = None
+    tables: tuple[Mapping[str, Any], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values. Optional fields without a value are left out."""
         values = asdict(self)
-        for name in ("source_versions", "out_of_order", "flows", "skip_reason"):
+        for name in ("source_versions", "out_of_order", "flows", "skip_reason", "tables"):
             if not values[name]:
                 del values[name]
+        if self.tables:
+            values["tables"] = list(values["tables"])
         if self.partitions is None:
             values["partitions"] = None
         elif self.partitions:
@@ -110,7 +118,14 @@ class OperationResult:
         """Return the result from the values that `as_dict` returned."""
         partitions = values.get("partitions", ())
         flows = {name: FlowRange(**flow_range) for name, flow_range in dict(values.get("flows", {})).items()}
-        return cls(**{**values, "partitions": None if partitions is None else tuple(partitions), "flows": flows})
+        return cls(
+            **{
+                **values,
+                "partitions": None if partitions is None else tuple(partitions),
+                "flows": flows,
+                "tables": tuple(values.get("tables", ())),
+            }
+        )
 
 
 def checkpoint_result(table: str, version: int, *, existed: bool, metrics: Mapping[str, int]) -> OperationResult:
@@ -163,6 +178,34 @@ class JobStarted:
     ui_url: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultPart:
+    """One of the `count` parts of a compressed result, with its `index` from 0 on."""
+
+    index: int
+    count: int
+    text: str
+
+
+class ResultParts:
+    """Collects the parts of one result."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, str] = {}
+
+    def add(self, part: ResultPart) -> OperationResult | None:
+        """Add a part, and return the result if all parts are there; None if one is missing or the whole is invalid."""
+        self._texts[part.index] = part.text
+        if len(self._texts) < part.count:
+            return None
+        packed = "".join(text for _, text in sorted(self._texts.items()))
+        try:
+            result = _parse(_RESULT, json.loads(_unpack(packed, _MAX_JOINED_BYTES)))
+        except (ValueError, TypeError, KeyError, RecursionError, zlib.error):
+            return None
+        return result if isinstance(result, OperationResult) else None
+
+
 def nonce_of(request_json: str) -> str:
     """Return the nonce in the JSON of a request; `NO_NONCE` if the JSON contains no valid nonce or is not an object."""
     try:
@@ -192,6 +235,17 @@ def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
     return None
 
 
+def result_markers(result: OperationResult, nonce: str = NO_NONCE) -> list[str]:
+    """Return the marker lines for `result`: one line, or the parts of a result with rows of tables, or no line."""
+    line = result_marker(result, nonce=nonce)
+    if line is not None:
+        return [line]
+    packed = _pack(json.dumps(result.as_dict(), separators=(",", ":"))) if result.tables else ""
+    texts = [packed[start : start + _PART_CHARACTERS] for start in range(0, len(packed), _PART_CHARACTERS)]
+    parts = [ResultPart(index=index, count=len(texts), text=text) for index, text in enumerate(texts)]
+    return [_marker(_PART, nonce, json.dumps(asdict(part), separators=(",", ":"))) for part in parts]
+
+
 def error_marker(kind: str, message: str, *, remedy: str = "", nonce: str = NO_NONCE) -> str:
     """Return the marker line for an error. A long message is cut; the task's log holds the whole traceback.
 
@@ -206,7 +260,7 @@ def error_marker(kind: str, message: str, *, remedy: str = "", nonce: str = NO_N
     return _marker(_ERROR, nonce, _error_body(kind, "", ""))
 
 
-def parse_marker(line: str, nonce: str = NO_NONCE) -> OperationResult | JobError | JobStarted | None:
+def parse_marker(line: str, nonce: str = NO_NONCE) -> OperationResult | JobError | JobStarted | ResultPart | None:
     """Return the content of a marker line, or None if the line is not a well-formed marker with this nonce."""
     if len(line) > MAX_MARKER_BYTES + 2:  # a line may end in CR and LF
         return None
@@ -222,7 +276,7 @@ def parse_marker(line: str, nonce: str = NO_NONCE) -> OperationResult | JobError
         return None
 
 
-def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError | JobStarted:
+def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError | JobStarted | ResultPart:
     """Return the value that the JSON of a marker describes.
 
     Raises:
@@ -238,6 +292,14 @@ def _parse(prefix: str, body: Mapping[str, Any]) -> OperationResult | JobError |
         _check_type(error.message, str)
         _check_type(error.remedy, str)
         return error
+    if prefix == _PART:
+        part = ResultPart(**body)
+        _check_type(part.index, int)
+        _check_type(part.count, int)
+        _check_type(part.text, str)
+        if not 0 <= part.index < part.count <= _MAX_PARTS:
+            raise ValueError(part.index)
+        return part
     started = JobStarted(**body)
     _check_type(started.application_id, str)
     _check_type(started.ui_url, str, None)
@@ -262,6 +324,10 @@ def _check_result(result: OperationResult) -> None:
         _check_type(flow_range.after_version, int, None)
         _check_type(flow_range.to_version, int)
     _check_type(result.skip_reason, str, None)
+    for row in result.tables:
+        _check_type(row, dict)
+        _check_type(row["table"], str)
+        _check_type(row["status"], str)
     for counts in (result.metrics, result.source_versions):
         _check_type(counts, dict)
         for count in counts.values():
@@ -287,12 +353,12 @@ def _pack(body: str) -> str:
     return b64encode(zlib.compress(body.encode(), 9)).decode()
 
 
-def _unpack(text: str) -> bytes:
-    """Return the bytes that `_pack` packed. Raises `ValueError` if they are incomplete, or too many for a result."""
+def _unpack(text: str, max_bytes: int = _MAX_UNPACKED_BYTES) -> bytes:
+    """Return the bytes that `_pack` packed. Raises `ValueError` if they are incomplete, or more than `max_bytes`."""
     decompressor = zlib.decompressobj()
-    body = decompressor.decompress(b64decode(text, validate=True), _MAX_UNPACKED_BYTES + 1)
-    if len(body) > _MAX_UNPACKED_BYTES or not decompressor.eof:
-        raise ValueError(f"The marker unpacks to more than {_MAX_UNPACKED_BYTES} bytes, or is incomplete.")
+    body = decompressor.decompress(b64decode(text, validate=True), max_bytes + 1)
+    if len(body) > max_bytes or not decompressor.eof:
+        raise ValueError(f"The marker unpacks to more than {max_bytes} bytes, or is incomplete.")
     return body
 
 

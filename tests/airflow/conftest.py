@@ -38,7 +38,7 @@ from deltalite import results
 shipped_files = [path for argument in sys.argv[1:] for path in argument.split(",") if os.path.isfile(path)]
 request_files = [path for path in shipped_files if os.path.basename(path) == os.path.basename(sys.argv[-1])]
 nonce = results.nonce_of(open(request_files[0]).read()) if request_files else results.NO_NONCE
-for name in ("started_marker", "result_marker", "error_marker"):
+for name in ("started_marker", "result_marker", "result_markers", "error_marker"):
     setattr(results, name, partial(getattr(results, name), nonce=nonce))
 with open({script!r}) as file:
     exec(file.read())

@@ -42,8 +42,9 @@ RANK = {component: rank for rank, layer in enumerate(reversed(LAYERS)) for compo
 ROOMS: dict[str, tuple[frozenset[str], ...]] = {
     "commands": (
         frozenset({"__init__"}),
-        # A merge that creates its table is a write, and dropping a table feature may need an optimize.
-        frozenset({"merge", "table"}),
+        # A merge that creates its table is a write, and dropping a table feature may need an optimize. A maintenance
+        # runs the optimize, checkpoint and vacuum commands.
+        frozenset({"maintain", "merge", "table"}),
         frozenset(
             {
                 "checkpoint",

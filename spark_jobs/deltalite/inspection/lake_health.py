@@ -7,10 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 from deltalite.errors import TableNotFoundError
 from deltalite.inspection.due_steps import decide
-from deltalite.inspection.health import read_health
+from deltalite.inspection.health import measure
+from deltalite.inspection.last_vacuum import find_last_vacuum
 from deltalite.inspection.table_rows import RowError, StepOutcome, TableRow
 from deltalite.requests import Thresholds
+from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
+
+CompleteRow = Callable[[Snapshot, TableRow], TableRow]
+"""Completes the row of a table with what only the caller knows, from the snapshot that the measures come from."""
 
 
 def health_rows(
@@ -21,6 +26,7 @@ def health_rows(
     now_ms: int,
     parallelism: int,
     may_be_other_folders: bool,
+    complete_row: CompleteRow | None = None,
 ) -> Iterator[TableRow]:
     """Yield a row for each table, in the order of the addresses.
 
@@ -31,31 +37,19 @@ def health_rows(
         now_ms: the time of the report, in milliseconds UTC.
         parallelism: the number of tables that are read at the same time.
         may_be_other_folders: whether the addresses come from a pattern. A folder without a table then has no row.
+        complete_row: completes each row.
     """
+
+    def row_of(address: str) -> TableRow | None:
+        try:
+            snapshot = Snapshot.load(open_store(address))
+            health = measure(snapshot, find_last_vacuum(snapshot), thresholds, now_ms=now_ms)
+            row = TableRow(table=address, before=health, steps=tuple(map(StepOutcome.of, decide(health, thresholds))))
+            return row if complete_row is None else complete_row(snapshot, row)
+        except TableNotFoundError as error:
+            return None if may_be_other_folders else TableRow(table=address, error=RowError.of(error))
+        except Exception as error:  # noqa: BLE001  one unreadable table must not end the report
+            return TableRow(table=address, error=RowError.of(error))
+
     with ThreadPoolExecutor(max_workers=parallelism, thread_name_prefix="health") as pool:
-        rows = pool.map(
-            lambda address: health_row(
-                address, open_store, thresholds, now_ms=now_ms, may_be_other_folder=may_be_other_folders
-            ),
-            addresses,
-        )
-        yield from (row for row in rows if row is not None)
-
-
-def health_row(
-    address: str,
-    open_store: Callable[[str], LogStore],
-    thresholds: Thresholds,
-    *,
-    now_ms: int,
-    may_be_other_folder: bool = False,
-) -> TableRow | None:
-    """Return the row of one table; None if there is no table and the address may be that of another folder."""
-    try:
-        health = read_health(open_store(address), thresholds, now_ms=now_ms)
-    except TableNotFoundError as error:
-        return None if may_be_other_folder else TableRow(table=address, error=RowError.of(error))
-    except Exception as error:  # noqa: BLE001  one unreadable table must not end the report
-        return TableRow(table=address, error=RowError.of(error))
-    decisions = decide(health, thresholds)
-    return TableRow(table=address, before=health, steps=tuple(map(StepOutcome.of, decisions)))
+        yield from (row for row in pool.map(row_of, addresses) if row is not None)

@@ -113,6 +113,11 @@ class TableRow:
         return min((_STATUS_OF_OUTCOME[step.outcome] for step in self.steps), key=_RANKS.__getitem__)
 
     @property
+    def has_due_steps(self) -> bool:
+        """Whether a step is due. Other steps of the table may be done by an earlier attempt."""
+        return any(step.outcome is Outcome.DUE for step in self.steps)
+
+    @property
     def gain_bytes(self) -> int:
         """The gain of the maintenance of this table; 0 if the table could not be read."""
         return 0 if self.before is None else self.before.gain_bytes

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from deltalite.errors import DeltaLiteError
+from deltalite.errors import DeltaLiteError, MaintenanceError
 from deltalite.redaction import redacted, secret_values
 from deltalite.requests import Request
 from deltalite.results import (
@@ -28,7 +28,7 @@ from deltalite.results import (
     OperationResult,
     error_marker,
     nonce_of,
-    result_marker,
+    result_markers,
     started_marker,
 )
 from deltalite.spark.hadoop.opening import check_address_is_unambiguous
@@ -82,9 +82,7 @@ def run(
         result = command(spark, request)
     except Exception as error:  # noqa: BLE001  every error must end in a marker and an exit code
         return _report_failure(error, nonce, secrets)
-    marker = result_marker(result, nonce)
-    if marker is not None:
-        _print_marker(marker)
+    _print_result(result, nonce)
     _stop_spark(spark)
     return 0
 
@@ -117,10 +115,17 @@ def _report_failure(error: Exception, nonce: str, secrets: list[str]) -> int:
     sys.stderr.write(redacted("".join(traceback.format_exception(error)), secrets))
     sys.stderr.flush()
     remedy = error.remedy if isinstance(error, DeltaLiteError) else ""
+    if isinstance(error, MaintenanceError) and isinstance(error.result, OperationResult):
+        _print_result(error.result, nonce)
     _print_marker(
         error_marker(type(error).__name__, redacted(str(error), secrets), remedy=redacted(remedy, secrets), nonce=nonce)
     )
     return error.exit_code if isinstance(error, DeltaLiteError) else _UNEXPECTED_ERROR_EXIT_CODE
+
+
+def _print_result(result: OperationResult, nonce: str) -> None:
+    for marker in result_markers(result, nonce):
+        _print_marker(marker)
 
 
 def _print_marker(marker: str) -> None:

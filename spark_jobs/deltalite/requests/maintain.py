@@ -64,7 +64,7 @@ DEFAULT_THRESHOLDS = Thresholds()
 class MaintainRequest(CommitRequest):
     """A request to maintain many tables in one job: `tables`, or the tables that match `pattern`.
 
-    `table` is the address that messages name: the pattern, or the first table. The job starts no step after
+    `table` is the address that messages name: by default the pattern, or the first table. The job starts no step after
     `max_seconds`, and starts no optimize whose files exceed the rest of `max_bytes`. `parallelism` tables are
     maintained at the same time. With `dry_run`, the job only reports. See `DeltaLakeMaintenanceOperator` for the
     meaning of each parameter, and `Thresholds` for the thresholds.
@@ -72,6 +72,7 @@ class MaintainRequest(CommitRequest):
 
     kind: ClassVar[str] = "maintain"
 
+    table: str = ""
     tables: tuple[str, ...] = ()
     pattern: str | None = None
     optimize: bool = DEFAULT_THRESHOLDS.optimize
@@ -96,6 +97,8 @@ class MaintainRequest(CommitRequest):
                 f"tables is the text {tables!r}, not a list.", remedy=f"Give a list: [{tables!r}]."
             )
         object.__setattr__(self, "tables", tuple(tables or ()))
+        if not self.table:
+            object.__setattr__(self, "table", self.pattern or next(iter(self.tables), "a lake"))
         convert_to_enum(self, "vacuum_mode", VacuumMode)
         CommitRequest.__post_init__(self)
 

@@ -17,6 +17,7 @@ from deltalite.redaction import SECRET_NAMES
 from deltalite.spark.runtime.java_classes import remember_classes
 
 _REDACTION = "spark.redaction.regex"
+_TIME_ZONE = "spark.sql.session.timeZone"
 
 
 def open_session(app_name: str) -> SparkSession:
@@ -35,9 +36,20 @@ def open_session(app_name: str) -> SparkSession:
     if not submitted_conf.contains(_REDACTION):
         builder = builder.config(_REDACTION, SECRET_NAMES)
     session = builder.getOrCreate()
-    if not session.sparkContext.getConf().contains("spark.sql.session.timeZone"):
-        session.conf.set("spark.sql.session.timeZone", "UTC")
+    if not session.sparkContext.getConf().contains(_TIME_ZONE):
+        session.conf.set(_TIME_ZONE, "UTC")
     remember_classes(session)
+    return session
+
+
+def isolated_session(spark: SparkSession) -> SparkSession:
+    """Return a session of the same application with separate SQL settings and views, for one of several threads.
+
+    A step of this library sets SQL settings and restores them (`settings`). Two threads with one session would restore
+    the settings of each other.
+    """
+    session = spark.newSession()
+    session.conf.set(_TIME_ZONE, str(spark.conf.get(_TIME_ZONE)))
     return session
 
 

@@ -1,0 +1,52 @@
+"""The place of a table's log in a task that maintains many tables. DAG parsing does not import this module.
+
+The worker reads none of the logs: the job checks in the log of each table what the DAG run has committed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_deltalite.operators._table_log import TableLog
+from deltalite.results import OperationResult
+
+if TYPE_CHECKING:
+    from airflow_provider_deltalite.failures import FailedTable
+    from airflow_provider_deltalite.outcome import JobReport
+    from deltalite.errors import DeltaLiteError
+    from deltalite.storage.log_store import LogStore
+
+
+class LakeLog(TableLog):
+    """The logs of the tables of a maintenance, which only the job reads."""
+
+    def _open(self) -> LogStore | None:
+        return None
+
+    def find_result_after_job(self, job: JobReport, *, failed: bool) -> OperationResult | None:
+        """Return the reported result. Without a report, return a result without rows if the job succeeded.
+
+        A job that succeeded has maintained every table, so the loss of its report must not fail the task.
+        """
+        if failed:
+            return None
+        if job.result is not None:
+            return job.result
+        self._operator.log.warning(
+            "The job succeeded, but its report did not reach this worker. The result has no rows."
+        )
+        return OperationResult(
+            table=self._request.table,
+            operation="MAINTAIN",
+            version=None,
+            read_version=None,
+            committed=False,
+            skipped=False,
+            app_id=None,
+            txn_version=None,
+            timestamp=None,
+        )
+
+    def failed_table(self, error: DeltaLiteError | None) -> FailedTable | None:  # noqa: ARG002  the base class has it
+        """Return None: the message of the failure names the failed tables."""
+        return None

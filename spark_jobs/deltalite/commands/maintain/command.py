@@ -1,0 +1,117 @@
+"""The maintenance command: reads the logs of many tables, and runs the steps that pay.
+
+1. List the tables of the request.
+2. Measure each table, and decide which steps pay (`inspection/due_steps.py`). Steps that an earlier attempt of the run
+   committed are not due.
+3. Run the due steps, `parallelism` tables at a time, the largest gain first, until the budget is used up.
+4. Report a row for each table. If the maintenance of a table failed, the job fails after all tables.
+
+Each step is a command that commits once per run. So after a kill, a retry measures again, finds the committed steps,
+and runs the remaining ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deltalite.commands.common.committing import now_ms
+from deltalite.commands.maintain.budget import Deadline, limit_bytes
+from deltalite.commands.maintain.one_table import maintain_table
+from deltalite.commands.maintain.report import log_rows, raise_for_failed_tables, result_of
+from deltalite.commands.maintain.step_identity import with_earlier_steps
+from deltalite.errors import TableNotFoundError
+from deltalite.inspection.lake_health import health_rows
+from deltalite.inspection.table_rows import TableRow
+from deltalite.requests import MaintainRequest
+from deltalite.results import OperationResult
+from deltalite.spark.hadoop.opening import check_address_is_unambiguous, source_store
+from deltalite.spark.hadoop.tree import tree_of
+from deltalite.storage.locations import canonical_address, parse_location
+from deltalite.storage.patterns import folder_before_wildcards, matching_folders
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+
+def maintain(spark: SparkSession, request: MaintainRequest) -> OperationResult:
+    """Maintain the tables of a request, or report their health with `dry_run`. Return a row for each table.
+
+    Raises:
+        TableNotFoundError: no table matches the pattern.
+        MaintenanceError: the maintenance of some tables failed. The error has the result.
+        StorageError: the folder of the pattern cannot be listed.
+    """
+    deadline = Deadline(request.max_seconds)
+    rows = _measured_rows(spark, request)
+    if not request.dry_run:
+        rows = list(_maintained_rows(spark, request, rows, deadline))
+    log_rows(rows)
+    result = result_of(request, rows)
+    if not request.dry_run:
+        raise_for_failed_tables(rows, result)
+    return result
+
+
+def _measured_rows(spark: SparkSession, request: MaintainRequest) -> list[TableRow]:
+    """Return a row with the measures and the due steps of each table. Folders without a table have no row."""
+    _log.info("Reading the logs of the tables of %s.", request.pattern or f"a list of {len(request.tables)}")
+    rows = list(
+        health_rows(
+            _addresses(spark, request),
+            partial(source_store, spark),
+            request.thresholds,
+            now_ms=now_ms(),
+            parallelism=request.parallelism,
+            may_be_other_folders=request.pattern is not None,
+            complete_row=None if request.dry_run else partial(with_earlier_steps, request),
+        )
+    )
+    if not rows:
+        raise TableNotFoundError(
+            f"No Delta table matches the pattern {request.pattern}.", remedy="Check the pattern and the folder."
+        )
+    return rows
+
+
+def _addresses(spark: SparkSession, request: MaintainRequest) -> Sequence[str]:
+    """Return the addresses of the request, each table once."""
+    if request.pattern is None:
+        addresses: Sequence[str] = request.tables
+    else:
+        check_address_is_unambiguous(spark, folder_before_wildcards(request.pattern))
+        addresses = matching_folders(request.pattern, partial(tree_of, spark))
+    by_location = {canonical_address(parse_location(address)): address for address in reversed(addresses)}
+    return list(reversed(by_location.values()))
+
+
+def _maintained_rows(
+    spark: SparkSession, request: MaintainRequest, rows: Sequence[TableRow], deadline: Deadline
+) -> Iterator[TableRow]:
+    """Yield the row of each table after its due steps.
+
+    If the job is stopped, no further step starts. The Spark jobs of running steps are cancelled, so that the steps
+    remove their uncommitted files.
+    """
+    rows = limit_bytes(sorted(rows, key=lambda row: -row.gain_bytes), request.max_bytes)
+    due_rows = [row for row in rows if row.has_due_steps]
+    yield from (row for row in rows if not row.has_due_steps)
+    _log.info("Maintaining %s of %s tables, %s at a time.", len(due_rows), len(rows), request.parallelism)
+    with ThreadPoolExecutor(max_workers=request.parallelism, thread_name_prefix="maintain") as pool:
+        futures = [pool.submit(maintain_table, spark, request, row, deadline) for row in due_rows]
+        try:
+            for number, future in enumerate(as_completed(futures), start=1):
+                row = future.result()
+                _log.info("Finished table %s of %s: %s: %s", number, len(due_rows), row.table, row.summary)
+                yield row
+        except BaseException:
+            deadline.stop()
+            for future in futures:
+                future.cancel()
+            spark.sparkContext.cancelAllJobs()
+            raise
