@@ -46,7 +46,7 @@ class JobReport(Protocol):
 def after_success(job: JobReport, find_result: Callable[[], OperationResult | None]) -> OperationResult | None:
     """Return the result of a job that succeeded; None if neither the job nor the log has one.
 
-    1. The job reported a result: that result.
+    1. The job reported a result: that result. If the report lacks the results of audits, the log completes it.
     2. The marker line was lost, or was printed on another machine: the result that the log shows.
 
     Args:
@@ -54,7 +54,7 @@ def after_success(job: JobReport, find_result: Callable[[], OperationResult | No
         find_result: Reads the result of this DAG run from the table's log.
     """
     if job.result is not None:
-        return job.result
+        return job.result if job.result.audits is not None else _with_logged_audits(job.result, find_result)
     logged_result = find_result()
     return None if logged_result is None else _as_not_skipped(logged_result)
 
@@ -102,6 +102,14 @@ def after_failure(
     if error_class is not None:
         raise failure(error_class, *_problem_and_remedy(job, exit_code), table=find_table()) from None
     raise job_failure(_other_failure_text(job, hook_error, exit_code), table=find_table()) from None
+
+
+def _with_logged_audits(result: OperationResult, find_result: Callable[[], OperationResult | None]) -> OperationResult:
+    """Return the result with the audits that the log shows for the same version; unchanged if it shows none."""
+    logged_result = _find_if_readable(find_result, otherwise=None)
+    if logged_result is None or not logged_result.audits or logged_result.version != result.version:
+        return result
+    return replace(result, audits=logged_result.audits)
 
 
 def _find_if_readable(

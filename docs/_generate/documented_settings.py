@@ -27,6 +27,10 @@ _RESULT_TEXTS = {
     "flows": "The versions that the commit loaded from incremental sources, by the name of the view: `flow`, "
     "`source_table_id`, `after_version` (exclusive; null for the complete source) and `to_version` (inclusive). The "
     "key is missing without an incremental source.",
+    "audits": "The results of the audits: `name`, `kind`, `on`, `level`, `passed`, `measured` and `threshold`, and if "
+    "they are known `rows` (in the scope), `before` (rows before) and `version` (of the other table). Null if they do "
+    "not fit into the job's result line and this worker does not find them in the table's log. The key is "
+    "missing without audits.",
     "skip_reason": "Why the task made no commit, if its incremental sources have nothing new. Otherwise the key is "
     "missing.",
     "partitions": "The partitions whose rows the commit changed, such as `day=2026-03-01/country=DE`. Null if there "

@@ -15,7 +15,7 @@ import json
 import re
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
@@ -64,6 +64,58 @@ class FlowRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuditResult:
+    """The result of one audit.
+
+    - `kind`, `on`, `level`: the kind, the scope and the level, as in the request.
+    - `measured`: the number of bad rows, the number of rows, the value of the aggregate, or the age in hours. None if
+      there is no value, such as the newest value of a column without values.
+    - `threshold`: the limits as a text, such as `max_rows=0`.
+    - `rows`: the number of rows in the scope, if it was counted.
+    - `before`: the number of rows of the version before, if it was counted.
+    - `version`: the version of the other table that the audit read, if any.
+    """
+
+    name: str
+    kind: str
+    on: str
+    level: str
+    passed: bool
+    measured: bool | int | float | str | None
+    threshold: str
+    rows: int | None = None
+    before: int | None = None
+    version: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON values. Optional fields without a value are left out."""
+        optional_fields = ("rows", "before", "version")
+        return {name: value for name, value in asdict(self).items() if value is not None or name not in optional_fields}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the result from the values that `as_dict` returned.
+
+        Raises:
+            ValueError, TypeError: the values have another shape.
+        """
+        result = cls(**values)
+        for text in (result.name, result.kind, result.on, result.level, result.threshold):
+            _check_type(text, str)
+        _check_type(result.passed, bool)
+        _check_type(result.measured, bool, int, float, str, None)
+        for number in (result.rows, result.before, result.version):
+            _check_type(number, int, None)
+        return result
+
+    def __str__(self) -> str:
+        of_rows = "" if self.rows is None else f" of {self.rows} rows"
+        after = "" if self.before is None else f" after {self.before} before"
+        measured = f"measured {self.measured}{of_rows}{after}"
+        return f"'{self.name}' ({self.kind} on {self.on}): {measured}, allowed {self.threshold}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperationResult:
     """The result of an operation; its dictionary is the task's XCom.
 
@@ -78,6 +130,8 @@ class OperationResult:
     - `flows`: the versions that the commit loaded from incremental sources, by the names of their views.
     - `skip_reason`: why the operation made no commit, if its sources have nothing new. `skipped` is then true.
     - `tables`: the rows of a maintenance of many tables, as JSON values. `version` is then None.
+    - `audits`: the results of the audits, in the order of the request. None if they are unknown, because they did not
+      fit into the marker line.
     """
 
     table: str
@@ -96,6 +150,7 @@ class OperationResult:
     flows: Mapping[str, FlowRange] = field(default_factory=dict)
     skip_reason: str | None = None
     tables: tuple[Mapping[str, Any], ...] = ()
+    audits: tuple[AuditResult, ...] | None = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values. Optional fields without a value are left out."""
@@ -105,6 +160,10 @@ class OperationResult:
                 del values[name]
         if self.tables:
             values["tables"] = list(values["tables"])
+        if self.audits:
+            values["audits"] = [audit.as_dict() for audit in self.audits]
+        elif self.audits is not None:
+            del values["audits"]
         if self.partitions is None:
             values["partitions"] = None
         elif self.partitions:
@@ -118,12 +177,14 @@ class OperationResult:
         """Return the result from the values that `as_dict` returned."""
         partitions = values.get("partitions", ())
         flows = {name: FlowRange(**flow_range) for name, flow_range in dict(values.get("flows", {})).items()}
+        audits = values.get("audits", ())
         return cls(
             **{
                 **values,
                 "partitions": None if partitions is None else tuple(partitions),
                 "flows": flows,
                 "tables": tuple(values.get("tables", ())),
+                "audits": None if audits is None else tuple(map(AuditResult.from_dict, audits)),
             }
         )
 
@@ -141,8 +202,23 @@ def manifest_result(table: str, version: int, *, metrics: Mapping[str, int]) -> 
     return _result_without_commit("GENERATE", table, version, skipped=False, metrics=metrics)
 
 
+def check_result(table: str, version: int | None, audits: tuple[AuditResult, ...] | None) -> OperationResult:
+    """Return the result of a check. A check commits nothing, so the result names no run.
+
+    `audits` is None if the results of the audits are unknown.
+    """
+    metrics = {} if audits is None else {"numAudits": len(audits), "numAuditsNotPassed": count_not_passed(audits)}
+    result = _result_without_commit("CHECK", table, version, skipped=False, metrics=metrics)
+    return replace(result, audits=audits)
+
+
+def count_not_passed(audits: Iterable[AuditResult]) -> int:
+    """Return the number of audits that did not pass."""
+    return sum(not audit.passed for audit in audits)
+
+
 def _result_without_commit(
-    operation: str, table: str, version: int, *, skipped: bool, metrics: Mapping[str, int]
+    operation: str, table: str, version: int | None, *, skipped: bool, metrics: Mapping[str, int]
 ) -> OperationResult:
     return OperationResult(
         table=table,
@@ -223,10 +299,10 @@ def started_marker(started: JobStarted, nonce: str = NO_NONCE) -> str:
 def result_marker(result: OperationResult, nonce: str = NO_NONCE) -> str | None:
     """Return the marker line for `result`, or None if it is too long even when compressed.
 
-    If the partition names make the line too long, the line leaves them out (`partitions` is None). Without a line, the
-    worker finds the same facts in the log.
+    If the partition names or the audits make the line too long, the line leaves them out (`partitions` or `audits` is
+    None). Without a line, the worker finds the same facts in the log.
     """
-    for variant in (result, replace(result, partitions=None)) if result.partitions else (result,):
+    for variant in _variants(result):
         body = json.dumps(variant.as_dict(), separators=(",", ":"))
         for text in (body, _pack(body)) if len(body) <= _MAX_UNPACKED_BYTES else ():
             line = _marker(_RESULT, nonce, text)
@@ -244,6 +320,17 @@ def result_markers(result: OperationResult, nonce: str = NO_NONCE) -> list[str]:
     texts = [packed[start : start + _PART_CHARACTERS] for start in range(0, len(packed), _PART_CHARACTERS)]
     parts = [ResultPart(index=index, count=len(texts), text=text) for index, text in enumerate(texts)]
     return [_marker(_PART, nonce, json.dumps(asdict(part), separators=(",", ":"))) for part in parts]
+
+
+def _variants(result: OperationResult) -> Iterator[OperationResult]:
+    """Yield the result, then the shorter results that a marker line may hold in its place."""
+    yield result
+    if result.partitions:
+        yield replace(result, partitions=None)
+    if result.audits:
+        yield replace(result, audits=None)
+    if result.partitions and result.audits:
+        yield replace(result, partitions=None, audits=None)
 
 
 def error_marker(kind: str, message: str, *, remedy: str = "", nonce: str = NO_NONCE) -> str:

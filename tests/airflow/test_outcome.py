@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +23,7 @@ from airflow_provider_deltalite.failures import (
 from airflow_provider_deltalite.outcome import after_failure, after_success
 from deltalite import errors
 from deltalite.errors import CorruptLogError, InvalidTableAddressError, StorageError
-from deltalite.results import JobError, OperationResult
+from deltalite.results import AuditResult, JobError, OperationResult
 from deltalite.storage.fsspec_store import FsspecLogStore
 from deltalite.version import DOCUMENTATION
 
@@ -74,6 +75,25 @@ def raised_error(job, find_result):
 
 def test_a_successful_job_with_a_result_does_not_make_the_task_read_the_log():
     assert after_success(job_report(0, result=REPORTED_RESULT), fail_if_called) == REPORTED_RESULT
+
+
+def test_audits_that_the_result_line_omits_come_from_the_log():
+    audit = {
+        "name": "a",
+        "kind": "rows",
+        "on": "table",
+        "level": "fail",
+        "passed": True,
+        "measured": 0,
+        "threshold": "x",
+    }
+    reported = replace(REPORTED_RESULT, audits=None)
+    logged = replace(RESULT_IN_LOG, audits=(AuditResult(**audit),))
+    job = job_report(0, result=reported)
+    assert after_success(job, lambda: logged) == replace(REPORTED_RESULT, audits=logged.audits)
+    assert after_success(job, lambda: replace(logged, version=4)) == reported
+    assert after_success(job, no_commit_in_log) == reported
+    assert after_success(job, fail_to_read) == reported
 
 
 def test_after_a_lost_marker_the_result_comes_from_the_log_as_a_commit_of_this_attempt():

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from deltalite.results import (
     MAX_MARKER_BYTES,
+    AuditResult,
     JobError,
     JobStarted,
     OperationResult,
@@ -240,3 +241,30 @@ def test_a_marker_that_is_too_long_omits_the_partitions():
     marker = result_marker(replace(RESULT, partitions=names))
     assert len(marker) <= MAX_MARKER_BYTES
     assert parse_marker(marker) == replace(RESULT, partitions=None)
+
+
+def audit_results(count):
+    values = {"kind": "rows", "on": "new_rows", "level": "warn", "threshold": "max_rows=0"}
+    return tuple(
+        AuditResult(name=f"audit {number}", passed=number > 0, measured=number, rows=count, **values)
+        for number in range(count)
+    )
+
+
+def test_a_result_has_the_results_of_audits():
+    result = replace(RESULT, audits=audit_results(8))
+    assert result.as_dict()["audits"][0] == {
+        "name": "audit 0", "kind": "rows", "on": "new_rows", "level": "warn", "passed": False, "measured": 0,
+        "threshold": "max_rows=0", "rows": 8,
+    }  # fmt: skip
+    assert parse_marker(result_marker(result)) == result
+    assert "audits" not in RESULT.as_dict()
+
+
+@pytest.mark.parametrize("partition_count", [0, 1, 100])
+def test_a_marker_that_is_too_long_omits_the_audits(partition_count):
+    partitions = tuple(f"a={hashlib.sha256(bytes(number)).hexdigest()}" for number in range(partition_count))
+    result = replace(RESULT, audits=audit_results(100), partitions=partitions)
+    parsed = parse_marker(result_marker(result))
+    assert (parsed.version, parsed.metrics, parsed.audits) == (3, RESULT.metrics, None)
+    assert parsed.partitions == (None if partition_count == 100 else partitions)

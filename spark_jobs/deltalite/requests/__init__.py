@@ -7,6 +7,7 @@ Begin with `base.py` (the fields of all requests), then `write.py`.
 
 from __future__ import annotations
 
+from deltalite.requests.audits import Audit, AuditKind, AuditLevel, AuditScope
 from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, OutOfOrder, Request, RunIdentity
 from deltalite.requests.checkpoint import CheckpointRequest
 from deltalite.requests.convert import ConvertRequest
@@ -30,6 +31,10 @@ __all__ = [
     "DEFAULT_THRESHOLDS",
     "DIGEST_SCHEME",
     "SCHEMA_VERSION",
+    "Audit",
+    "AuditKind",
+    "AuditLevel",
+    "AuditScope",
     "CheckpointRequest",
     "CommitRequest",
     "ConvertRequest",

@@ -33,6 +33,7 @@ from deltalite.requests.provenance import parse_time
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.storage.log_store import LogStore
+from deltalite.txn.audits import audit_results_of
 from deltalite.txn.flows import flow_ranges_of
 from deltalite.txn.proposal import SOURCE_VERSIONS
 from deltalite.txn.resuming import EarlierCommit, Rerun, check_requests_differ, decide, is_before
@@ -290,6 +291,7 @@ def _skipped_result(
         out_of_order=RunProvenance.from_text(info.get("userMetadata")).out_of_order,
         partitions=_partitions(commit, metadata),
         flows=flow_ranges_of(info.get("operationParameters")),
+        audits=audit_results_of(info.get("operationParameters")),
     )
 
 

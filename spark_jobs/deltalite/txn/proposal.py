@@ -110,6 +110,8 @@ class Proposal:
       a MERGE, because the effect of a source row depends on all target rows that it matches.
     - `revives_files`: whether the commit adds removed files again, which a vacuum may delete.
     - `keeps_row_ids`: whether rows that the commit updates or copies keep their row ids.
+    - `audits_table`: whether audits examined the table after the commit. The commit then conflicts with every winning
+      commit that changes rows, also with a blind append.
     - `protects_checkpoints`: whether the commit protects the checkpoints before its version, because it drops a table
       feature. The proposal then must have `metadata`.
     """
@@ -128,6 +130,7 @@ class Proposal:
     row_level: bool = False
     revives_files: bool = False
     keeps_row_ids: bool = True
+    audits_table: bool = False
     protects_checkpoints: bool = False
 
     def __post_init__(self) -> None:
@@ -161,6 +164,8 @@ class Proposal:
 
         A transaction identifier does not raise the level, because the conflict rules check it separately.
         """
+        if self.audits_table:
+            return IsolationLevel.SERIALIZABLE
         changes_rules = self.protocol is not None or self.metadata is not None or bool(self.domains)
         only_rearranges_rows = bool(self.adds or self.removes) and not changes_rules and not self.data_change
         return IsolationLevel.SNAPSHOT if only_rearranges_rows else self._table_isolation

@@ -18,6 +18,7 @@ from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.tree import tree_of
 from deltalite.spark.large_tables.large_checkpoint import write_any_checkpoint
+from deltalite.txn.audits import audit_results_of
 from deltalite.txn.commit import CommittedByAnotherAttempt, commit
 from deltalite.txn.find_run import earlier_result, result_of_version, source_versions_of
 from deltalite.txn.flows import flow_ranges_of
@@ -88,8 +89,14 @@ def commit_proposal(
     provenance = RunProvenance.from_text(proposal.operation.user_metadata)
     metadata = proposal.metadata or proposal.base.metadata
     partitions = None if metadata is None else changed_partitions(metadata, chain(proposal.adds, proposal.removes))
-    flows = flow_ranges_of(proposal.operation.parameters)
-    return replace(result, out_of_order=provenance.out_of_order, partitions=partitions, flows=flows)
+    parameters = proposal.operation.parameters
+    return replace(
+        result,
+        out_of_order=provenance.out_of_order,
+        partitions=partitions,
+        flows=flow_ranges_of(parameters),
+        audits=audit_results_of(parameters),
+    )
 
 
 def record_run(

@@ -1,0 +1,136 @@
+"""The verdicts of audits, and their form in the commit. Pure functions.
+
+A commit stores the results of its audits as the operation parameter `AUDITS`, so that a retry returns them. A request
+has at most `MAX_AUDITS` audits with short names, so the parameter has at most some tens of kilobytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from deltalite.requests import Audit, AuditKind, AuditLevel, AuditScope
+from deltalite.requests.audits import NOW
+from deltalite.requests.moments import parse_moment_ms
+from deltalite.results import AuditResult
+
+AUDITS = "audits"
+"""The operation parameter with the results of the audits of a commit, as JSON text."""
+_MS_PER_HOUR = 3_600_000
+_AGE_DIGITS = 3
+Number = bool | int | float | Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A measured value.
+
+    - `value`: the number of bad rows, the number of rows, the value of the aggregate, or the newest time in
+      milliseconds UTC; None if there is no value.
+    - `rows`: the number of rows in the scope, if it was counted.
+    - `before`: the number of rows of the version before, None without such a version.
+    - `version`: the version of the other table that was read, if any.
+    """
+
+    value: Number | None
+    rows: int | None = None
+    before: int | None = None
+    version: int | None = None
+
+
+def audit_result(audit: Audit, scope: AuditScope, measurement: Measurement, *, now_ms: int) -> AuditResult:
+    """Compare a measurement with the thresholds of its audit, and return the result."""
+    measured = _age_hours(audit, measurement.value, now_ms) if audit.kind is AuditKind.FRESHNESS else measurement.value
+    return AuditResult(
+        name=audit.name,
+        kind=audit.kind.value,
+        on=scope.value,
+        level=audit.level.value,
+        passed=_passes(audit, measured, measurement),
+        measured=_json_number(measured),
+        threshold=audit.threshold,
+        rows=measurement.rows,
+        before=measurement.before,
+        version=measurement.version,
+    )
+
+
+def _passes(audit: Audit, measured: Number | None, measurement: Measurement) -> bool:
+    """Whether a measured value is within the limits. A missing value is not."""
+    if measured is None:
+        return False
+    match audit.kind:
+        case AuditKind.ROWS | AuditKind.UNIQUE | AuditKind.REFERENCES:
+            return _is_in_limits(audit, int(measured), measurement.rows or 0)
+        case AuditKind.ROW_COUNT:
+            return _is_in_range(audit, measured) and _is_small_change(audit, int(measured), measurement.before)
+        case AuditKind.AGGREGATE:
+            return measured if isinstance(measured, bool) else _is_in_range(audit, measured)
+        case AuditKind.FRESHNESS:
+            return audit.max_age_hours is not None and measured <= audit.max_age_hours
+
+
+def _is_in_limits(audit: Audit, bad_rows: int, rows: int) -> bool:
+    has_no_limit = audit.max_rows is None and audit.max_share is None
+    max_rows = 0 if has_no_limit else audit.max_rows
+    is_few = max_rows is None or bad_rows <= max_rows
+    return is_few and (audit.max_share is None or not bad_rows or bad_rows <= audit.max_share * rows)
+
+
+def _is_in_range(audit: Audit, value: Number) -> bool:
+    """Whether `value` is within `min` and `max`. NaN is within no limit."""
+    lowest, highest = (_like(value, limit) for limit in (audit.min, audit.max))
+    return (lowest is None or value >= lowest) and (highest is None or value <= highest)
+
+
+def _like(value: Number, limit: float | None) -> Number | None:
+    """Return the limit as a decimal if the value is one, so that 0.1 equals 0.1."""
+    return Decimal(str(limit)) if isinstance(value, Decimal) and limit is not None else limit
+
+
+def _is_small_change(audit: Audit, rows: int, before: int | None) -> bool:
+    """Whether the row count changed by at most `max_change`. A version without rows before compares with nothing."""
+    return audit.max_change is None or not before or abs(rows - before) <= audit.max_change * before
+
+
+def _age_hours(audit: Audit, newest_ms: Number | None, now_ms: int) -> float | None:
+    """Return the hours between the newest value and `as_of`; None without a value."""
+    if newest_ms is None:
+        return None
+    as_of_ms = now_ms if audit.as_of in (None, NOW) else parse_moment_ms(audit.as_of or NOW)
+    return round((as_of_ms - int(newest_ms)) / _MS_PER_HOUR, _AGE_DIGITS)
+
+
+def _json_number(value: Number | None) -> bool | int | float | str | None:
+    """Return the value as JSON stores it: a decimal as a number, and NaN and infinity as texts."""
+    if isinstance(value, Decimal):
+        value = int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def failed_audits(results: Iterable[AuditResult]) -> list[AuditResult]:
+    """Return the audits of level `fail` that did not pass."""
+    return [result for result in results if not result.passed and result.level == AuditLevel.FAIL]
+
+
+def audits_parameter(results: Iterable[AuditResult]) -> str:
+    """Return the value of the operation parameter `AUDITS`."""
+    return json.dumps([result.as_dict() for result in results])
+
+
+def audit_results_of(parameters: Any) -> tuple[AuditResult, ...]:
+    """Return the results of the audits of a commit, from the operation parameters of the commit.
+
+    The result is empty if the parameters have no valid value for `AUDITS`.
+    """
+    text = parameters.get(AUDITS) if isinstance(parameters, Mapping) else None
+    try:
+        return tuple(map(AuditResult.from_dict, json.loads(text))) if isinstance(text, str) else ()
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return ()
