@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -12,9 +13,10 @@ from airflow.sdk import DAG, Asset, AssetAlias
 from airflow_provider_deltalite.assets.delta import delta_asset
 from airflow_provider_deltalite.lineage.edges import edges_of
 from airflow_provider_deltalite.operators.delta import DeltaLakeMaintenanceOperator
+from airflow_provider_deltalite.outcome import after_failure
 from deltalite.errors import InvalidRequestError, InvalidTableAddressError
 from deltalite.requests import MaintainRequest, OnRerun, RunIdentity, Thresholds, VacuumMode
-from deltalite.results import OperationResult
+from deltalite.results import JobError, OperationResult
 from tests.airflow.rendering import TEXT_AND_NATIVE
 from tests.support.airflow_versions import scheduler_copy
 
@@ -67,7 +69,7 @@ def test_every_parameter_is_rendered(native):
         ({"tables": "/lake/a"}, InvalidRequestError, "not a list"),
         ({"tables": ["/lake/a@v3"]}, InvalidRequestError, "names a version"),
         ({"tables": ["s3:/"]}, InvalidTableAddressError, "no bucket"),
-        ({"tables": ["/lake/../etc"]}, InvalidTableAddressError, r"contains '\.\.'"),
+        ({"tables": ["/lake/a", "/lake/../etc"]}, InvalidTableAddressError, r"contains '\.\.'"),
         ({"pattern": "/lake/../*"}, InvalidTableAddressError, r"contains '\.\.'"),
         ({"pattern": "s3://*/orders"}, InvalidTableAddressError, "wildcard in its scheme, bucket or host"),
         ({"optimize": False, "checkpoint": False, "vacuum": False}, InvalidRequestError, "all False"),
@@ -89,7 +91,7 @@ def test_an_invalid_parameter_is_rejected_when_the_dag_is_parsed(parameters, err
 
 def test_templates_are_checked_when_the_task_runs():
     with pytest.raises(InvalidTableAddressError, match=r"contains '\.\.'"):
-        rendered_request(tables=["/lake/{{ name }}"], rendered_with={"name": "../x"})
+        rendered_request(tables=["/lake/a", "/lake/{{ name }}"], rendered_with={"name": "../x"})
     with pytest.raises(InvalidRequestError, match="names a version"):
         rendered_request(tables=["{{ name }}"], rendered_with={"name": "/lake/a@v3"})
     with pytest.raises(InvalidRequestError, match="pattern"):
@@ -109,7 +111,7 @@ ROWS = (
     ' {"table": "/lake/idle", "status": "healthy"})'
 )
 REPORT = f"""
-from deltalite.results import OperationResult, result_markers, error_marker
+from deltalite.results import JobError, OperationResult, result_markers, error_marker
 result = OperationResult(table="/lake/*", operation="MAINTAIN", version=None, read_version=None, committed=True,
                          skipped=False, app_id="a", txn_version=0, timestamp=5, metrics={{"numTables": 3}},
                          tables={ROWS})
@@ -159,6 +161,20 @@ def test_failed_tables_fail_the_task_which_still_stores_its_rows(
     assert (type(error.value) is AirflowFailException) is (expected is AirflowFailException)
     assert pushed["return_value"]["tables"][0]["status"] == "failed"
     assert "Version:" not in str(error.value), "the message names the failed tables instead of one table"
+
+
+def test_the_rows_of_a_failed_job_are_no_success_if_its_exit_code_is_unknown():
+    task = operator()
+    log = task.open_log(task._request())
+    result = OperationResult.from_dict(
+        {"table": "/lake/*", "operation": "MAINTAIN", "version": None, "read_version": None, "committed": True,
+         "skipped": False, "app_id": "a", "txn_version": 0, "timestamp": 5}
+    )  # fmt: skip
+    error = JobError(kind="MaintenanceError", message="1 of 3 tables failed.")
+    job = SimpleNamespace(result=result, error=error, exit_code_of_job=lambda _error: None)
+    with pytest.raises(AirflowFailException, match="MaintenanceError: 1 of 3 tables failed"):
+        after_failure(job, AirflowException("failed"), partial(log.find_result_after_job, job, failed=True))
+    assert log.find_result_after_job(job, failed=False) is result
 
 
 def test_a_job_that_succeeded_without_a_report_does_not_fail_the_task(spark_submit, context, pushed, capsys):

@@ -202,7 +202,7 @@ def _removed_files(
         }
     )
     active_paths = rewrite_noncanonical_paths(files["path"], canonical_path)
-    inactive = tombstones.filter(pc.invert(pc.is_in(tombstones["path"], value_set=pa.array(active_paths.to_pylist()))))
+    inactive = tombstones.filter(pc.invert(pc.is_in(tombstones["path"], value_set=active_paths.combine_chunks())))
     by_path = inactive.group_by("path").aggregate([("time", "max"), ("size", "max")])
     removed = pa.table({"path": by_path["path"], "time": by_path["time_max"], "size": by_path["size_max"]})
     retention_ms = props.DELETED_FILE_RETENTION_MS.of(snapshot.configuration)

@@ -119,6 +119,12 @@ def test_without_a_vacuum_in_the_newest_commits_the_file_of_the_last_vacuum_has_
     assert vacuum is not None and (vacuum.version, vacuum.time_ms > NOON_MS) == (None, True)
 
 
+def test_an_empty_table_has_measures_too():
+    measured = health(table())
+    assert (measured.files, measured.rows, measured.files_to_rewrite, measured.dead_bytes) == (0, 0, 0, 0)
+    assert measured.deleted_rows_ratio == 0.0
+
+
 def test_commits_since_the_checkpoint_are_all_commits_without_one():
     store = table(add("a"), configuration={"delta.checkpointInterval": "3"})
     put_raw(store, 1, [add("b")])
