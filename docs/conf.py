@@ -19,6 +19,7 @@ CONTENTS = {
     "How-to": [
         "how-to/load-daily-files",
         "how-to/upsert",
+        "how-to/keep-a-history",
         "how-to/correct-a-mistake",
         "backfill",
         "how-to/wait-for-a-table",

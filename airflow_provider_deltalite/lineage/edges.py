@@ -23,6 +23,7 @@ from deltalite.requests import (
     MergeRequest,
     PartitionOverwrite,
     Request,
+    ScdRequest,
     Source,
     VacuumRequest,
     WriteMode,
@@ -75,6 +76,7 @@ class Edges:
 _METRICS: Mapping[str, tuple[Sequence[str], str, str]] = {
     "write": (("numOutputRows",), "numOutputBytes", "numFiles"),
     "merge": (("numOutputRows",), "numTargetBytesAdded", "numTargetFilesAdded"),
+    "scd": (("numOutputRows",), "numTargetBytesAdded", "numTargetFilesAdded"),
     "update": (("numUpdatedRows", "numCopiedRows"), "numAddedBytes", "numAddedFiles"),
     "delete": (("numCopiedRows",), "numAddedBytes", "numAddedFiles"),
     "optimize": ((), "numAddedBytes", "numAddedFiles"),
@@ -163,7 +165,7 @@ def _lifecycle_change(request: Request, result: OperationResult) -> str | None:
 
 
 def _source_edges(request: Request, result: OperationResult | None) -> tuple[Edge, ...]:
-    if not isinstance(request, WriteRequest | MergeRequest):
+    if not isinstance(request, WriteRequest | MergeRequest | ScdRequest):
         return ()
     read_versions = {} if result is None else result.source_versions
     edges = [_source_edge(source, read_versions.get(name)) for name, source in request.sources.items()]

@@ -14,6 +14,7 @@ from airflow_provider_deltalite.operators._merge import DeltaMergeOperator
 from airflow_provider_deltalite.operators._optimize import DeltaOptimizeOperator
 from airflow_provider_deltalite.operators._restore import DeltaRestoreOperator
 from airflow_provider_deltalite.operators._rows import DeltaDeleteOperator, DeltaUpdateOperator
+from airflow_provider_deltalite.operators._scd import DeltaScdOperator
 from airflow_provider_deltalite.operators._table import DeltaTableOperator
 from airflow_provider_deltalite.operators._vacuum import DeltaVacuumOperator
 from airflow_provider_deltalite.operators._write import DeltaWriteOperator
@@ -27,6 +28,7 @@ __all__ = [
     "DeltaMergeOperator",
     "DeltaOptimizeOperator",
     "DeltaRestoreOperator",
+    "DeltaScdOperator",
     "DeltaTableOperator",
     "DeltaUpdateOperator",
     "DeltaVacuumOperator",

@@ -21,6 +21,7 @@ from deltalite.requests import (
     MergeRequest,
     OptimizeRequest,
     RestoreRequest,
+    ScdRequest,
     Source,
     UpdateRequest,
     VacuumRequest,
@@ -119,6 +120,11 @@ INSERT_CLAUSES = (MergeClause(insert="*"),)
         ),
         (
             MergeRequest(table="/t", sources=SOURCES, on="a = b", when_not_matched=INSERT_CLAUSES),
+            {"numOutputRows": 1, "numTargetBytesAdded": 2, "numTargetFilesAdded": 3},
+            Statistics(rows=1, size_bytes=2, files=3),
+        ),
+        (
+            ScdRequest(table="/t", sources=SOURCES, keys=("id",), sequence_by="day"),
             {"numOutputRows": 1, "numTargetBytesAdded": 2, "numTargetFilesAdded": 3},
             Statistics(rows=1, size_bytes=2, files=3),
         ),

@@ -18,6 +18,7 @@ from airflow_provider_deltalite.operators.delta import (
     DeltaLakeMaintenanceOperator,
     DeltaMergeOperator,
     DeltaRestoreOperator,
+    DeltaScdOperator,
     DeltaTableOperator,
     DeltaUpdateOperator,
     DeltaVacuumOperator,
@@ -95,6 +96,7 @@ def test_every_parameter_reaches_the_request():
     [
         (DeltaWriteOperator, {"source", "on_rerun", "storage_conn_id"}),
         (DeltaMergeOperator, {"source", "on_rerun", "storage_conn_id"}),
+        (DeltaScdOperator, {"source", "on_rerun", "storage_conn_id"}),
         (DeltaDeleteOperator, {"on_rerun", "storage_conn_id"}),
         (DeltaUpdateOperator, {"on_rerun", "storage_conn_id"}),
         (DeltaVacuumOperator, {"on_rerun", "storage_conn_id"}),

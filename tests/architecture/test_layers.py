@@ -42,6 +42,7 @@ RANK = {component: rank for rank, layer in enumerate(reversed(LAYERS)) for compo
 ROOMS: dict[str, tuple[frozenset[str], ...]] = {
     "commands": (
         frozenset({"__init__"}),
+        frozenset({"scd"}),  # merges the rows that it computes
         # A merge that creates its table is a write, and dropping a table feature may need an optimize. A maintenance
         # runs the optimize, checkpoint and vacuum commands.
         frozenset({"maintain", "merge", "table"}),
@@ -64,7 +65,7 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
     ),
     "spark": (
         frozenset({"__init__"}),  # re-exports the readers
-        frozenset({"reader", "merge"}),
+        frozenset({"reader", "merge", "scd"}),
         frozenset({"row_changes", "layout", "large_tables", "declared"}),
         frozenset({"scan", "write"}),
         frozenset({"expressions"}),

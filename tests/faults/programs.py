@@ -32,6 +32,7 @@ from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.post_commit import after_commit
 from tests.support.flows import append_new as append_new_rows
 from tests.support.merging import merge_into
+from tests.support.scd import apply_rows
 from tests.support.tables import delete_rows, optimize_table, request, update_rows
 from tests.unit.builders import metadata, struct
 
@@ -130,3 +131,8 @@ def optimize(spark, table, *, run, **options):
 def merge(spark, table, *, query, on, run, **clauses):
     """Run the merge command."""
     merge_into(spark, table, query, on, run=run, **clauses)
+
+
+def scd(spark, table, *, query, run, **options):
+    """Run the SCD command."""
+    apply_rows(spark, table, query, run=run, **options)

@@ -19,6 +19,7 @@ from deltalite.requests.optimize import DEFAULT_COMMIT_BYTES, OptimizeRequest
 from deltalite.requests.provenance import DIGEST_SCHEME, RunProvenance
 from deltalite.requests.restore import RestoreRequest
 from deltalite.requests.rows import ALL_COLUMNS, DeleteRequest, MergeClause, MergeRequest, RowsRequest, UpdateRequest
+from deltalite.requests.scd import OnSameSequence, ScdRequest
 from deltalite.requests.source import Source
 from deltalite.requests.table import TableRequest
 from deltalite.requests.vacuum import VacuumMode, VacuumRequest
@@ -47,6 +48,7 @@ __all__ = [
     "OnChange",
     "OnGap",
     "OnRerun",
+    "OnSameSequence",
     "OptimizeRequest",
     "OutOfOrder",
     "PartitionOverwrite",
@@ -55,6 +57,7 @@ __all__ = [
     "RowsRequest",
     "RunIdentity",
     "RunProvenance",
+    "ScdRequest",
     "Source",
     "SourceRead",
     "Step",

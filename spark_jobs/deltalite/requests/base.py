@@ -185,6 +185,11 @@ class CommitRequest(Request):
         for problem, remedy in self.faults():
             raise InvalidRequestError(problem, remedy=remedy)
 
+    @property
+    def operation(self) -> str:
+        """The name of the operation in the table's history."""
+        return self.kind.upper()
+
     def faults(self) -> Iterator[Fault]:
         """Yield the faults of the request, each with its remedy, the most important first."""
         for name in ("conflict_retries", "conflict_seconds"):

@@ -76,7 +76,7 @@ def result_without_news(
     offsets = ", ".join(f"'{empty.flow}' has loaded version {empty.to_version}" for empty in ranges.values())
     return OperationResult(
         table=table,
-        operation=request.kind.upper(),
+        operation=request.operation,
         version=version,
         read_version=version,
         committed=False,

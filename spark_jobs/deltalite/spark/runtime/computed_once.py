@@ -7,12 +7,18 @@ of computing other rows (`is_loss_of_rows`). The command then replans.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from pyspark.sql import DataFrame
 
-from deltalite.spark.runtime.errors import computing_rows
+from deltalite.spark.runtime.errors import computing_rows, reading_table
 
 
-def compute_once(rows: DataFrame) -> DataFrame:
-    """Compute the rows now, and return the computed rows. Raises the errors of `computing_rows`."""
-    with computing_rows():
+def compute_once(rows: DataFrame, *, reads_table: str | None = None) -> DataFrame:
+    """Compute the rows now, and return the computed rows. Raises the errors of `computing_rows`.
+
+    `reads_table` is the address of a table if the rows come from its files and from computed rows only. A file that
+    cannot be read then raises the errors of `reading_table`.
+    """
+    with computing_rows(), nullcontext() if reads_table is None else reading_table(reads_table):
         return rows.localCheckpoint()

@@ -1,0 +1,174 @@
+"""The SCD command: applies changed rows to a table with the newest row (type 1) or the history (type 2) of each key.
+
+The steps of an attempt:
+
+1. Compute the source once, as a merge does.
+2. Read all rows of the source's keys from the snapshot, and compute these keys' rows anew (`spark.scd`).
+3. Merge the differences into the table on the same snapshot, with the merge command.
+
+The read set contains each row of the keys, also those that do not change. So a concurrent run that changes a key of
+this run conflicts, and the command replans: it reads the keys again. The first run has no table. It writes the rows
+that the source alone gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deltalite.columnar.skipping.files import FileTest
+from deltalite.commands.common.kept_rows import UncommittedRows
+from deltalite.commands.flows.loads import Loads
+from deltalite.commands.merge.candidates import Candidates, find_candidates
+from deltalite.commands.merge.command import plan_merge
+from deltalite.commands.merge.first_rows import is_table_missing
+from deltalite.commands.merge.report import first_merge_operation, merge_operation
+from deltalite.commands.merge.source import MergeSource
+from deltalite.commands.row_changes.execute import change_rows
+from deltalite.commands.row_changes.plan import RowChange, WrittenChange
+from deltalite.commands.scd.requests import (
+    check_same_history,
+    first_write_request,
+    key_condition,
+    merge_request_of,
+    operation_parameters,
+    with_order_policy,
+)
+from deltalite.commands.write import write
+from deltalite.errors import ConstraintViolationError, TableExistsError
+from deltalite.log.file_table import key_column
+from deltalite.protocol import type_widening
+from deltalite.protocol.column_rules import ColumnRules, column_rules
+from deltalite.requests import ScdRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.conforming import conform_rows
+from deltalite.spark.merge.join_condition import join_condition
+from deltalite.spark.row_changes.joining import measure_size
+from deltalite.spark.runtime.computed_once import compute_once
+from deltalite.spark.scan.frame import scan
+from deltalite.spark.scd.changes import ScdChanges
+from deltalite.spark.scd.compute import compute_scd, empty_table
+from deltalite.spark.scd.events import count_nulls
+from deltalite.spark.scd.layout import Layout, layout_of
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.proposal import Operation, ReadSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SOURCE_ROWS = "numSourceRows"
+_NO_RULES = ColumnRules(generated={}, defaults={})
+
+
+def scd(spark: SparkSession, request: ScdRequest) -> OperationResult:
+    """Apply the rows, or return the result of an earlier attempt of the same run (`skipped`).
+
+    Raises:
+        InvalidRequestError: a column does not exist, an expression is wrong, or the table is not a history table.
+        SourceError: the source cannot be read or computed.
+        AmbiguousRowsError: rows of one key and sequence differ.
+        ConstraintViolationError: a source row has no key or no sequence, or a new row breaks a rule of the table.
+        SchemaMismatchError: the columns of the source do not fit the table.
+        DeltaLiteError: as `change_rows`.
+    """
+    refuse_version(request.table)
+    if is_table_missing(spark, request):
+        first_result = _write_first_rows(spark, request)
+        if first_result is not None:
+            return first_result
+    plan = partial(_plan_change, spark, request, MergeSource(spark, request))
+    return change_rows(spark, with_order_policy(request), plan, partial(_operation, request))
+
+
+def _write_first_rows(spark: SparkSession, request: ScdRequest) -> OperationResult | None:
+    """Create the table with the rows that the source alone gives. Return None if the table exists by now."""
+    counts: dict[str, int] = {}
+
+    def convert(query_rows: DataFrame) -> DataFrame:
+        layout = layout_of(request, query_rows, base=None, rules=_NO_RULES)
+        source = compute_once(query_rows)
+        _check_has_keys(request, source, layout)
+        table, size = empty_table(spark, layout), measure_size(source)
+        changes = compute_scd(request, layout, source=source, source_size=size, table=table)
+        counts.update({_SOURCE_ROWS: size.count, **changes.counts})
+        return changes.rows
+
+    def describe(rows: UncommittedRows) -> Operation:
+        return _described(request, first_merge_operation(merge_request_of(request), rows), counts)
+
+    try:
+        return write(spark, first_write_request(request), describe=describe, convert=convert)
+    except TableExistsError:
+        return None
+
+
+@contextmanager
+def _plan_change(
+    spark: SparkSession, request: ScdRequest, source: MergeSource, base: Snapshot, loads: Loads
+) -> Iterator[RowChange]:
+    """Plan one attempt: compute the changes on `base`, and merge them into `base`."""
+    check_same_history(request, base.configuration)
+    with source.computed(base, loads) as computed:
+        widens = type_widening.is_enabled(base.protocol, base.metadata)
+        rules = column_rules(base.protocol, base.metadata)
+        layout = layout_of(request, computed.rows, base=base.schema, rules=rules, widens=widens)
+        _check_has_keys(request, computed.rows, layout)
+        on = join_condition(spark, key_condition(request), base.schema, computed.rows)
+        candidates = find_candidates(base, computed.rows, on)
+        changes = _compute_changes(spark, request, layout, base, computed.rows, candidates)
+        merge_source = replace(computed, rows=changes.rows)
+        with plan_merge(spark, merge_request_of(request), base, merge_source).change() as change:
+            reads = _reads(change.reads, candidates, base)
+            counts = {**change.counts, **changes.counts, _SOURCE_ROWS: candidates.source_size.count}
+            yield replace(change, reads=reads, counts=counts)
+
+
+def _compute_changes(
+    spark: SparkSession,
+    request: ScdRequest,
+    layout: Layout,
+    base: Snapshot,
+    source: DataFrame,
+    candidates: Candidates,
+) -> ScdChanges:
+    table = conform_rows(scan(spark, base, candidates.files), base.schema, layout.schema)
+    return compute_scd(request, layout, source=source, source_size=candidates.source_size, table=table)
+
+
+def _reads(merge_reads: ReadSet, candidates: Candidates, base: Snapshot) -> ReadSet:
+    """Return the read set: all files that may have a row of the source's keys, and every later such file.
+
+    The merge has read fewer rows, because it matches only the rows that change.
+    """
+    if merge_reads.whole_table:
+        return merge_reads
+    file_test = FileTest(candidates.may_match, base.table_schema)
+    return ReadSet(keys=frozenset(key_column(candidates.files).to_pylist()), row_tests=(file_test,))
+
+
+def _check_has_keys(request: ScdRequest, source: DataFrame, layout: Layout) -> None:
+    """Refuse source rows with a null in a key or without a sequence."""
+    nulls = count_nulls(source, layout)
+    if nulls.keys or nulls.sequences:
+        raise ConstraintViolationError(
+            f"Nothing was written to {request.table}: {nulls.keys} source rows have a null in a key "
+            f"({', '.join(request.keys)}), and {nulls.sequences} have a null as sequence ({request.sequence_by}).",
+            remedy="Filter or fill these rows in `query`.",
+        )
+
+
+def _operation(request: ScdRequest, change: RowChange, written: WrittenChange | None) -> Operation:
+    return _described(request, merge_operation(merge_request_of(request), change, written), {})
+
+
+def _described(request: ScdRequest, operation: Operation, counts: Mapping[str, int]) -> Operation:
+    """Return the operation with the parameters of the request and the counts of the changes."""
+    return replace(
+        operation,
+        parameters={**operation.parameters, **operation_parameters(request)},
+        metrics={**operation.metrics, **counts},
+    )

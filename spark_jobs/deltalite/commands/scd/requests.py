@@ -1,0 +1,114 @@
+"""The requests that an SCD request stands for: a merge into the table, and a write that creates it. Pure functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from deltalite.errors import InvalidRequestError
+from deltalite.requests import (
+    MergeClause,
+    MergeRequest,
+    OnSameSequence,
+    OutOfOrder,
+    ScdRequest,
+    WriteMode,
+    WriteRequest,
+)
+from deltalite.requests.scd import NEWEST_ROWS
+from deltalite.spark.columns.names import SOURCE, TARGET, quoted
+
+_PROPERTY = "deltalite.scd"
+"""The table property with the type and the keys of the history, so that a run with others is refused."""
+
+
+def check_same_history(request: ScdRequest, configuration: Mapping[str, str]) -> None:
+    """Refuse a request with another type or other keys than the run that created the table.
+
+    A table that another task created has no such property, and is not checked.
+
+    Raises:
+        InvalidRequestError: the type or the keys differ.
+    """
+    stored = configuration.get(_PROPERTY)
+    if stored is not None and stored != _history_text(request):
+        raise InvalidRequestError(
+            f"{request.table} was created with other keys or another scd_type: its property {_PROPERTY} is {stored}, "
+            f"and the request needs {_history_text(request)}.",
+            remedy="Use the same keys and the same scd_type in each run, or choose a new address.",
+        )
+
+
+def _history_text(request: ScdRequest) -> str:
+    return json.dumps({"type": request.scd_type, "keys": sorted(name.lower() for name in request.keys)})
+
+
+def with_order_policy(request: ScdRequest) -> ScdRequest:
+    """Return the request with its `out_of_order`: by default any order is right, unless rows replace others."""
+    if request.out_of_order is not None or request.on_same_sequence is OnSameSequence.REPLACE:
+        return request
+    return replace(request, out_of_order=OutOfOrder.ALLOW)
+
+
+def key_condition(request: ScdRequest) -> str:
+    """Return the SQL condition that a row of the table has the key of a source row."""
+    return " AND ".join(_equality(name) for name in request.keys)
+
+
+def merge_request_of(request: ScdRequest) -> MergeRequest:
+    """Return the merge of the changes into the table.
+
+    The rows of the changes have the columns of the table. A null in the column `current` removes a row.
+    """
+    is_removed = f"{SOURCE}.{quoted(request.current)} IS NULL"
+    names = request.keys if request.scd_type == NEWEST_ROWS else (*request.keys, request.valid_from)
+    return MergeRequest(
+        table=request.table,
+        single_writer=request.single_writer,
+        identity=request.identity,
+        user_metadata=request.user_metadata,
+        conflict_retries=request.conflict_retries,
+        conflict_seconds=request.conflict_seconds,
+        out_of_order=request.out_of_order,
+        sources=request.sources,
+        query=request.query,
+        query_params=request.query_params,
+        on=" AND ".join(map(_equality, names)),
+        when_matched=(MergeClause(delete=True, condition=is_removed), MergeClause(update="*")),
+        when_not_matched=(MergeClause(insert="*"),),
+        merge_schema=request.merge_schema,
+    )
+
+
+def first_write_request(request: ScdRequest) -> WriteRequest:
+    """Return the write that creates the table."""
+    return WriteRequest(
+        table=request.table,
+        single_writer=request.single_writer,
+        identity=request.identity,
+        user_metadata=request.user_metadata,
+        conflict_retries=request.conflict_retries,
+        conflict_seconds=request.conflict_seconds,
+        sources=request.sources,
+        query=request.query,
+        query_params=request.query_params,
+        deduplicate=request.deduplicate,
+        mode=WriteMode.ERROR,
+        partition_by=request.partition_by,
+        properties={**request.properties, _PROPERTY: _history_text(request)},
+    )
+
+
+def operation_parameters(request: ScdRequest) -> dict[str, str]:
+    """Return the parameters that the table's history shows in addition to those of a merge."""
+    parameters = {
+        "scdType": str(request.scd_type),
+        "keys": json.dumps(request.keys),
+        "sequenceBy": request.sequence_by,
+    }
+    return parameters if request.delete_when is None else {**parameters, "deleteWhen": request.delete_when}
+
+
+def _equality(name: str) -> str:
+    return f"{TARGET}.{quoted(name)} = {SOURCE}.{quoted(name)}"

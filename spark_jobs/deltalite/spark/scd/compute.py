@@ -1,0 +1,47 @@
+"""The changes of an SCD table from the rows of the source and the rows of the table."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from deltalite.requests import ScdRequest
+from deltalite.requests.scd import NEWEST_ROWS
+from deltalite.spark.expressions.sql import no_rows
+from deltalite.spark.row_changes.joining import Size, broadcast_if_small
+from deltalite.spark.scd.changes import ScdChanges, compute_changes
+from deltalite.spark.scd.events import KEY, new_events, rows_of_keys
+from deltalite.spark.scd.history import history_changes, history_events
+from deltalite.spark.scd.layout import Layout
+from deltalite.spark.scd.newest import newest_changes, newest_events
+
+
+def compute_scd(
+    request: ScdRequest, layout: Layout, *, source: DataFrame, source_size: Size, table: DataFrame
+) -> ScdChanges:
+    """Compute the rows of the source's keys anew, and return the differences to the table.
+
+    Args:
+        request: the request.
+        layout: the columns.
+        source: rows of the source, without nulls in keys and sequence.
+        source_size: the size of the source.
+        table: rows of the table with the columns of the layout, among them all rows of the source's keys.
+
+    Raises:
+        AmbiguousRowsError: rows of one key and sequence differ.
+        SourceError: a row cannot be computed.
+        CorruptDataFileError: a file of the table cannot be read.
+    """
+    added = new_events(source, layout)
+    keys = broadcast_if_small(added.select(KEY).distinct(), source_size)
+    rows = rows_of_keys(table, layout, keys)
+    if request.scd_type == NEWEST_ROWS:
+        events = newest_events(rows, layout).unionByName(added, allowMissingColumns=True)
+        return compute_changes(newest_changes(events, layout, request.on_same_sequence), layout, root=request.table)
+    events = history_events(rows, layout).unionByName(added, allowMissingColumns=True)
+    return compute_changes(history_changes(events, layout, request.on_same_sequence), layout, root=request.table)
+
+
+def empty_table(spark: SparkSession, layout: Layout) -> DataFrame:
+    """Return the rows of a table that does not exist."""
+    return no_rows(spark, layout.schema)

@@ -1,0 +1,196 @@
+"""Runs of the SCD command: races, retries, incremental sources, schema changes, and runs that write nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.errors import AmbiguousRowsError, ConstraintViolationError, InvalidRequestError, SchemaMismatchError
+from deltalite.spark.scd import changes
+from tests.support.flows import offsets, source_of
+from tests.support.properties import FEED, VECTORS
+from tests.support.racing import run_before_commits
+from tests.support.scd import EVENT_OPTIONS, Event, apply_rows, model_of_history, query_of, visible_rows
+from tests.support.tables import delete_rows, folder_content, rows, update_rows, values, write_rows
+
+pytestmark = pytest.mark.spark
+
+OPTIONS = {**EVENT_OPTIONS, "track": ("name",)}
+BEGIN = [Event(1, 1, "a", "x"), Event(2, 1, "a", "x")]
+
+
+@pytest.fixture
+def table(tmp_path):
+    return tmp_path / "t"
+
+
+def test_a_race_for_the_first_run_creates_one_table_with_the_rows_of_both(spark, table, monkeypatch):
+    rival = [Event(1, 2, "b", "x"), Event(3, 1, "c", "x")]
+    run_before_commits(monkeypatch, lambda: apply_rows(spark, table, query_of(rival), run="rival", **OPTIONS))
+    result = apply_rows(spark, table, query_of(BEGIN), run="run", **OPTIONS)
+    assert (result.version, visible_rows(table)) == (1, model_of_history([*BEGIN, *rival]))
+
+
+@pytest.mark.parametrize(
+    ("events", "rival"),
+    [
+        # No row of the table has the key, and the two runs add rows with other values of `valid_from`.
+        ([Event(9, 3, "b", "x")], [Event(9, 2, "a", "x")]),
+        # The row of this run repeats what the table has. Between the two, the rival changes the key.
+        ([Event(1, 5, "a", "y")], [Event(1, 3, "b", "x")]),
+        # The rival only adds an event to `_scd_events`.
+        ([Event(1, 3, "b", "x")], [Event(1, 5, "a", "x")]),
+    ],
+    ids=["new key", "repeated values", "hidden event"],
+)
+def test_the_run_that_loses_a_race_computes_the_history_again(spark, table, monkeypatch, events, rival):
+    apply_rows(spark, table, query_of(BEGIN), properties=VECTORS, **OPTIONS)
+    run_before_commits(monkeypatch, lambda: apply_rows(spark, table, query_of(rival), run="rival", **OPTIONS))
+    result = apply_rows(spark, table, query_of(events), run="run", **OPTIONS)
+    assert (result.version, visible_rows(table)) == (2, model_of_history([*BEGIN, *rival, *events]))
+
+
+def test_a_retry_finds_its_commit_and_a_cleared_run_applies_its_rows_again(spark, table):
+    first = apply_rows(spark, table, query_of(BEGIN), run="one", **OPTIONS)
+    assert (first.version, first.operation, first.metrics["numRowsOpened"]) == (0, "MERGE", 2)
+    late = [Event(1, 0, "0", "x"), Event(2, 3, None, None, deletes=True)]
+    second = apply_rows(spark, table, query_of(late), run="two", **OPTIONS)
+    names = ("numKeys", "numRowsOpened", "numRowsClosed", "numLateRows", "numDuplicateRows")
+    assert [second.metrics[name] for name in names] == [2, 1, 1, 1, 0]
+    assert apply_rows(spark, table, query_of(late), run="two", **OPTIONS).skipped
+    cleared = apply_rows(spark, table, query_of(late), run="two", generation=1, **OPTIONS)
+    assert [cleared.metrics[name] for name in names] == [2, 0, 0, 0, 2]
+    assert cleared.metrics["numOutputRows"] == 0 and cleared.committed
+    assert visible_rows(table) == model_of_history([*BEGIN, *late])
+
+
+def test_an_incremental_source_applies_each_change_once(spark, table, tmp_path):
+    source = tmp_path / "source"
+    write_rows(spark, source, values("id, name", "1, 'a'", "2, 'b'"), properties=FEED)
+    options = {
+        "sources": source_of(source, read="changes"),
+        "sequence_by": "_commit_version",
+        "delete_when": "_change_type = 'delete'",
+        "exclude": ("_change_type", "_commit_version", "_commit_timestamp"),
+        "track": ("name",),
+    }
+    query = "SELECT * FROM source WHERE _change_type <> 'update_preimage'"
+    first = apply_rows(spark, table, query, run="one", **options)
+    assert (first.version, offsets(table)) == (0, {"flow": 0})
+    update_rows(spark, source, {"name": "'B'"}, "id = 2")
+    delete_rows(spark, source, "id = 1")
+    apply_rows(spark, table, query, run="two", **options)
+    assert offsets(table) == {"flow": 2}
+    expected = [(1, "a", 0, 2, False), (2, "B", 1, None, True), (2, "b", 0, 1, False)]
+    assert [row[:5] for row in rows(table)] == expected
+    third = apply_rows(spark, table, query, run="three", **options)
+    assert (third.skipped, third.operation) == (True, "MERGE") and third.skip_reason
+
+
+def test_all_columns_are_tracked_by_default_except_those_of_the_sequence(spark, table):
+    options = {"keys": ("id", "part"), "sequence_by": "to_date(day)", "partition_by": ("part",)}
+    names = "id, part, name, day"
+    apply_rows(spark, table, values(names, "1, 'p', 'a', '2026-01-01'", "1, 'q', 'a', '2026-01-01'"), **options)
+    apply_rows(spark, table, values(names, "1, 'p', 'a', '2026-01-03'", "1, 'p', NULL, '2026-01-05'"), **options)
+    history = [(part, name, day, str(start), end and str(end)) for _, part, name, day, start, end, *_ in rows(table)]
+    assert sorted(history, key=repr) == [
+        ("p", "a", "2026-01-03", "2026-01-01", "2026-01-05"),
+        ("p", None, "2026-01-05", "2026-01-05", None),
+        ("q", "a", "2026-01-01", "2026-01-01", None),
+    ]
+
+
+def test_a_corrected_row_replaces_the_row_of_its_sequence_on_request(spark, table):
+    apply_rows(spark, table, query_of([*BEGIN, Event(1, 3, "b", "x")]), **OPTIONS)
+    corrected = [Event(1, 3, "c", "x"), Event(2, 1, "a", "y")]
+    with pytest.raises(AmbiguousRowsError, match=r'rows of one key and one sequence differ.*"id":1,"valid_from":3'):
+        apply_rows(spark, table, query_of(corrected), **OPTIONS)
+    apply_rows(spark, table, query_of(corrected), on_same_sequence="replace", **OPTIONS)
+    assert visible_rows(table) == model_of_history([BEGIN[0], *corrected])
+    apply_rows(spark, table, query_of([Event(1, 3, "a", "z")]), on_same_sequence="replace", **OPTIONS)
+    assert visible_rows(table) == model_of_history([BEGIN[0], Event(1, 3, "a", "z"), corrected[1]])
+
+
+def test_new_columns_join_the_history_with_merge_schema(spark, table):
+    options = {"sequence_by": "seq", "exclude": ("seq",), "merge_schema": True, "track": ("name",)}
+    apply_rows(spark, table, values("id, name, note, seq", "1, 'a', 'x', 1", "1, 'a', 'y', 2"), **options)
+    query = values("id, name, note, unit, seq", "1, 'a', 'z', 'kg', 4", "1, 'b', 'z', 'kg', 3")
+    apply_rows(spark, table, query, **options)
+    apply_rows(spark, table, values("id, name, seq", "1, 'c', 5"), **options)
+    by_start = sorted(rows(table), key=lambda row: row[3])
+    assert [(row[1], row[2], row[-1]) for row in by_start] == [
+        ("a", "y", None),
+        ("b", "z", "kg"),
+        ("a", "z", "kg"),
+        ("c", None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "error", "problem"),
+    [
+        (
+            values("id, name, note, seq, op", "CAST(NULL AS INT), 'a', 'x', 1, 'U'"),
+            {},
+            ConstraintViolationError,
+            "1 source rows have",
+        ),
+        (
+            values("id, name, note, seq, op", "1, 'a', 'x', CAST(NULL AS INT), 'U'"),
+            {},
+            ConstraintViolationError,
+            "null as sequence",
+        ),
+        (query_of([Event(5, 1, "a", "x"), Event(5, 1, "b", "x")]), {}, AmbiguousRowsError, '"id":5,"valid_from":1'),
+        (query_of([Event(5, 1, "a", "x"), Event(5, 1, "a", "y")]), {}, AmbiguousRowsError, '"id":5'),
+        (query_of([Event(1, 1, None, None, deletes=True)]), {}, AmbiguousRowsError, '"id":1'),
+        (query_of(BEGIN), {"keys": ("key",)}, InvalidRequestError, "other keys"),
+        (query_of(BEGIN), {"track": ("nam",)}, InvalidRequestError, "track names 'nam'"),
+        (query_of(BEGIN), {"track": ("name", "note")}, InvalidRequestError, "'_scd_events' is"),
+        (query_of(BEGIN), {"sequence_by": "seq > 1"}, InvalidRequestError, "no useful order"),
+        (query_of(BEGIN), {"sequence_by": "rand()"}, InvalidRequestError, "not deterministic"),
+        (query_of(BEGIN), {"delete_when": "op"}, InvalidRequestError, "not boolean"),
+        (query_of(BEGIN), {"valid_to": "ended"}, InvalidRequestError, "not a history table.*no column ended"),
+        (query_of(BEGIN), {"valid_to": "op", "exclude": ()}, InvalidRequestError, "the operation adds"),
+        (query_of(BEGIN), {"exclude": ("op",)}, SchemaMismatchError, "does not have: seq"),
+        (query_of(BEGIN), {"exclude": ("op", "seq", "note")}, SchemaMismatchError, "has no column note"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_written(spark, history, query, options, error, problem):
+    content = folder_content(history)
+    with pytest.raises(error, match=problem):
+        apply_rows(spark, history, query, **{**OPTIONS, **options})
+    assert folder_content(history) == content
+
+
+@pytest.fixture(scope="module")
+def history(spark, tmp_path_factory):
+    """A table of type 2 that the tests of bad input do not change."""
+    path = tmp_path_factory.mktemp("scd") / "t"
+    apply_rows(spark, path, query_of(BEGIN), **OPTIONS)
+    return path
+
+
+def test_a_refused_first_run_creates_no_table(spark, table):
+    with pytest.raises(AmbiguousRowsError):
+        apply_rows(spark, table, query_of([*BEGIN, Event(1, 1, "b", "x")]), **OPTIONS)
+    with pytest.raises(InvalidRequestError, match="keys names 'key'"):
+        apply_rows(spark, table, query_of(BEGIN), **{**OPTIONS, "keys": ("key",)})
+    assert not (table / "_delta_log").exists()
+
+
+def test_a_run_whose_computed_changes_are_lost_computes_them_again(spark, table, monkeypatch):
+    apply_rows(spark, table, query_of(BEGIN), **OPTIONS)
+    compute_once, losses = changes.compute_once, []
+
+    def compute_and_lose(frame):
+        computed = compute_once(frame)
+        if not losses:
+            losses.append(computed)
+            for rdd in spark.sparkContext._jsc.getPersistentRDDs().values():
+                rdd.unpersist(True)
+        return computed
+
+    monkeypatch.setattr(changes, "compute_once", compute_and_lose)
+    late = [Event(1, 3, "b", "x")]
+    apply_rows(spark, table, query_of(late), **OPTIONS)
+    assert len(losses) == 1 and visible_rows(table) == model_of_history([*BEGIN, *late])
