@@ -40,7 +40,11 @@ _MAX_SAMPLES = 64
 _MAX_COMBINATIONS = 1024
 _NUMBER_SAMPLES = (1, 0, 2**31)
 # Parameters with rules that depend on their text, and the texts that these rules name or accept.
-_TEXTS_WITH_RULES = {"format": ("delta",), "timestamp": ("2026-01-01T00:00:00Z",)}
+_TEXTS_WITH_RULES = {
+    "format": ("delta",),
+    "timestamp": ("2026-01-01T00:00:00Z",),
+    "as_of": ("2026-01-01T00:00:00Z",),
+}
 
 
 class CheckedWhenParsed(BaseOperatorMeta):

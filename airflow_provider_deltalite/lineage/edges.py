@@ -1,23 +1,25 @@
 """The inputs and outputs of a task, from its request and, once it is known, its result.
 
 The table of a request is an output if the operation commits to it. It is an input if the operation only reads it (a
-checkpoint, manifests, a dry run). A maintenance of many tables names the tables of its request, and once they are known
-the changed tables. An output is not also an input, because the graph would be circular; the run facet
-has the version that was read. Sources are inputs. A Delta source has the version that was read, if that version is
-known. Only a new commit has statistics. If a run finds the commit of an earlier attempt, its output has the version but
-no statistics, so that the rows do not count twice.
+checkpoint, a check, manifests, a dry run). A maintenance of many tables names the tables of its request, and once they
+are known the changed tables. An output is not also an input, because the graph would be circular; the run facet has the
+version that was read. Sources are inputs, and so are tables that audits refer to. A Delta source has the version that
+was read, if that version is known. Only a new commit has statistics. If a run finds the commit of an earlier attempt,
+its output has the version but no statistics, so that the rows do not count twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_deltalite.lineage.naming import DatasetName, dataset_name, folder_before_pattern
 from deltalite.errors import InvalidTableAddressError
 from deltalite.requests import (
+    Audit,
     CheckpointRequest,
+    CheckRequest,
     GenerateManifestRequest,
     MaintainRequest,
     MergeRequest,
@@ -32,7 +34,7 @@ from deltalite.requests import (
 from deltalite.storage.versioned_path import parse_versioned_path
 
 if TYPE_CHECKING:
-    from deltalite.results import OperationResult
+    from deltalite.results import AuditResult, OperationResult
 
 _DELTA = "delta"
 DatasetVersion = tuple[DatasetName, int | None]
@@ -54,6 +56,7 @@ class Edge:
 
     - `file_format`: `delta` for a Delta table, otherwise the format of the source
     - `lifecycle`: OpenLineage's lifecycle change, `CREATE` or `OVERWRITE`; None for other commits
+    - `audits`: the results of the audits of this version
     """
 
     name: DatasetName
@@ -62,6 +65,7 @@ class Edge:
     version: int | None = None
     statistics: Statistics | None = None
     lifecycle: str | None = None
+    audits: tuple[AuditResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +93,7 @@ def edges_of(request: Request, result: OperationResult | None = None) -> Edges:
     """Return the inputs and outputs of `request`, with versions and statistics from `result` if there is one."""
     if isinstance(request, MaintainRequest):
         return _edges_of_maintenance(request, result)
-    source_edges = _source_edges(request, result)
+    source_edges = tuple(dict.fromkeys((*_source_edges(request, result), *_audit_edges(request, result))))
     target_edge = _target_edge(request, result)
     if _is_read_only(request):
         return Edges(inputs=(target_edge, *source_edges))
@@ -112,7 +116,7 @@ def _edges_of_maintenance(request: MaintainRequest, result: OperationResult | No
 
 def _is_read_only(request: Request) -> bool:
     match request:
-        case CheckpointRequest() | GenerateManifestRequest():
+        case CheckpointRequest() | CheckRequest() | GenerateManifestRequest():
             return True
         case VacuumRequest(dry_run=dry_run):
             return dry_run
@@ -130,6 +134,7 @@ def _target_edge(request: Request, result: OperationResult | None) -> Edge:
         version=result.version,
         statistics=_statistics(request.kind, result),
         lifecycle=_lifecycle_change(request, result),
+        audits=result.audits or (),
     )
 
 
@@ -170,6 +175,20 @@ def _source_edges(request: Request, result: OperationResult | None) -> tuple[Edg
     read_versions = {} if result is None else result.source_versions
     edges = [_source_edge(source, read_versions.get(name)) for name, source in request.sources.items()]
     return tuple(dict.fromkeys(edge for edge in edges if edge is not None))
+
+
+def _audit_edges(request: Request, result: OperationResult | None) -> Iterator[Edge]:
+    """Yield the edges of the other tables that audits refer to, with the versions that they read."""
+    versions = {} if result is None else {audit.name: audit.version for audit in result.audits or ()}
+    audits: Sequence[Audit] = getattr(request, "audits", ())
+    for audit in audits:
+        if audit.in_table is not None:
+            versioned_path = parse_versioned_path(audit.in_table)
+            named_version = audit.version_as_of if audit.version_as_of is not None else versioned_path.version
+            version = versions.get(audit.name)
+            edge = table_edge(versioned_path.path, version=named_version if version is None else version)
+            if edge.name != dataset_name(request.table):
+                yield edge
 
 
 def _source_edge(source: Source, read_version: int | None) -> Edge | None:

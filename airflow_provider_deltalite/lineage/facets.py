@@ -2,8 +2,8 @@
 
 The module loads OpenLineage's client, so import it only if lineage is requested. A Delta input has the version that was
 read. An output has the version, the schema, the storage and the written rows, bytes and files. The run has the facet
-`deltalite` with the task's result. This facet distinguishes a skipped run from a commit, and names the commit's
-version and transaction in the table's history.
+`deltalite` with the task's result, and the facet `test` with the results of its audits. The facet `deltalite`
+distinguishes a skipped run from a commit, and names the commit's version and transaction in the table's history.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from openlineage.client.facet_v2 import (
     storage_dataset,
 )
 
+from airflow_provider_deltalite.lineage.audits import input_facets_of_audits, run_facets_of_audits
 from deltalite.redaction import redacted
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def operator_lineage(
         outputs=[
             _output_dataset(edge, columns_by_version.get((edge.name, edge.version), ())) for edge in edges.outputs
         ],
-        run_facets={} if result is None else {RUN_FACET: _run_facet(result)},
+        run_facets={} if result is None else _run_facets(result),
         job_facets=_job_facets(query),
     )
 
@@ -78,6 +79,11 @@ def operator_lineage(
 def plain_dataset(edge: Edge) -> Any:
     """Return a dataset that has only a name."""
     return Dataset(namespace=edge.name.namespace, name=edge.name.name)
+
+
+def _run_facets(result: OperationResult) -> dict[str, RunFacet]:
+    """Return the result and its audits as facets. A run that was skipped has run no audit."""
+    return {RUN_FACET: _run_facet(result), **run_facets_of_audits(() if result.skipped else result.audits or ())}
 
 
 def _run_facet(result: OperationResult) -> DeltaliteRunFacet:
@@ -99,7 +105,12 @@ def _job_facets(query: str | None) -> dict[str, JobFacet]:
 
 
 def _input_dataset(edge: Edge, columns: Sequence[Column]) -> InputDataset:
-    return InputDataset(namespace=edge.name.namespace, name=edge.name.name, facets=_dataset_facets(edge, columns))
+    return InputDataset(
+        namespace=edge.name.namespace,
+        name=edge.name.name,
+        facets=_dataset_facets(edge, columns),
+        inputFacets=input_facets_of_audits(edge.audits),
+    )
 
 
 def _output_dataset(edge: Edge, columns: Sequence[Column]) -> OutputDataset:

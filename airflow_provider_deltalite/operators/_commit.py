@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.providers.common.compat.sdk import conf
 
+from airflow_provider_deltalite.operators._audits import log_audits
 from airflow_provider_deltalite.operators._submit import DeltaSubmitOperator
 from airflow_provider_deltalite.parse_time import Constants
 from airflow_provider_deltalite.rendered import convert_value
@@ -120,6 +121,7 @@ class DeltaCommitOperator(DeltaSubmitOperator):
             self.log.info("Committed version %s of %s: %s", result.version, result.table, dict(result.metrics))
         else:
             self.log.info("Made no commit to %s.", result.table)
+        log_audits(self.log, result)
 
     def _identity(self, request: CommitRequest, context: Context) -> RunIdentity:
         from airflow_provider_deltalite.idempotency import run_identity

@@ -77,6 +77,9 @@ class DeltaMergeOperator(DeltaRowsOperator):
     :param out_of_order: Decides what the task does if runs of later data intervals have already changed rows that it
         may touch. The values are ``fail`` (the default after a clear), ``warn`` (the default of a first run) and
         ``allow``. Use ``allow`` for a merge that gives the same rows in any order. (templated)
+    :param audits: Named checks of the updated and inserted rows or of the table, which run before the commit, such as
+        ``{"name": "one_row_each", "unique": ["customer"]}``. If an audit does not pass, the task fails and commits
+        nothing, or with ``"level": "warn"`` logs a warning. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -96,13 +99,14 @@ class DeltaMergeOperator(DeltaRowsOperator):
         "properties",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
+        **DeltaRowsOperator.template_fields_renderers,
         **SOURCE_RENDERERS,
         "on": "sql",
         **dict.fromkeys(_CLAUSES, "json"),
         "properties": "json",
     }
     sql_texts: ClassVar[frozenset[str]] = DeltaRowsOperator.sql_texts | {"query", "on"}
-    sql_structures: ClassVar[frozenset[str]] = frozenset({*_CLAUSES, "deduplicate"})
+    sql_structures: ClassVar[frozenset[str]] = DeltaRowsOperator.sql_structures | {*_CLAUSES, "deduplicate"}
 
     def __init__(
         self,
@@ -155,5 +159,5 @@ class DeltaMergeOperator(DeltaRowsOperator):
         return not cast("MergeRequest", request).create_if_missing
 
     def addresses(self, request: Request) -> list[str]:
-        """Return the addresses of the table and of the Delta tables among the sources."""
-        return [request.table, *delta_addresses(cast("MergeRequest", request).sources)]
+        """Return the addresses of the table, and of the Delta tables among the sources and in audits."""
+        return [*super().addresses(request), *delta_addresses(cast("MergeRequest", request).sources)]

@@ -14,14 +14,20 @@ class DeltaRowsOperator(DeltaCommitOperator):
 
     :param out_of_order: Decides what the task does if runs of later data intervals have changed the same rows:
         ``fail``, ``warn`` or ``allow``. (templated)
+    :param audits: Named checks that run on the written files before the commit. (templated)
     :param kwargs: Parameters of ``DeltaCommitOperator``.
     """
 
-    template_fields: Sequence[str] = (*DeltaCommitOperator.template_fields, "out_of_order")
+    template_fields: Sequence[str] = (*DeltaCommitOperator.template_fields, "out_of_order", "audits")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"audits": "json"}
+    sql_structures: ClassVar[frozenset[str]] = frozenset({"audits"})
 
-    def __init__(self, *, out_of_order: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, out_of_order: str | None = None, audits: Sequence[Mapping[str, Any]] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.out_of_order = out_of_order
+        self.audits = audits
 
     def default_on_rerun(self, request: CommitRequest) -> OnRerun:  # noqa: ARG002  the base class has it
         """Return `write`: a cleared task writes again, because new rows may satisfy the condition."""
@@ -59,6 +65,9 @@ class DeltaDeleteOperator(DeltaRowsOperator):
     :param out_of_order: Decides what the task does if runs of later data intervals have already changed rows that it
         may touch. The values are ``fail`` (the default after a clear), ``warn`` (the default of a first run) and
         ``allow``. Use ``allow`` for a delete that gives the same rows in any order. (templated)
+    :param audits: Named checks of the remaining rows, which run before the commit, such as
+        ``{"name": "not_too_many", "row_count": True, "max_change": 0.1}``. If an audit does not pass, the task fails
+        and commits nothing, or with ``"level": "warn"`` logs a warning. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -68,7 +77,10 @@ class DeltaDeleteOperator(DeltaRowsOperator):
     job: ClassVar[str] = "delete"
 
     template_fields: Sequence[str] = (*DeltaRowsOperator.template_fields, "condition", "confirm_all_rows")
-    template_fields_renderers: ClassVar[dict[str, str]] = {"condition": "sql"}
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **DeltaRowsOperator.template_fields_renderers,
+        "condition": "sql",
+    }
     sql_texts: ClassVar[frozenset[str]] = DeltaRowsOperator.sql_texts | {"condition"}
 
     def __init__(
@@ -113,6 +125,9 @@ class DeltaUpdateOperator(DeltaRowsOperator):
     :param out_of_order: Decides what the task does if runs of later data intervals have already changed rows that it
         may touch. The values are ``fail`` (the default after a clear), ``warn`` (the default of a first run) and
         ``allow``. Use ``allow`` for an update that gives the same rows in any order. (templated)
+    :param audits: Named checks of the updated rows or of the table, which run before the commit, such as
+        ``{"name": "amounts", "rows": "amount < 0"}``. If an audit does not pass, the task fails and commits nothing, or
+        with ``"level": "warn"`` logs a warning. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -122,9 +137,13 @@ class DeltaUpdateOperator(DeltaRowsOperator):
     job: ClassVar[str] = "update"
 
     template_fields: Sequence[str] = (*DeltaRowsOperator.template_fields, "set", "condition")
-    template_fields_renderers: ClassVar[dict[str, str]] = {"set": "json", "condition": "sql"}
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **DeltaRowsOperator.template_fields_renderers,
+        "set": "json",
+        "condition": "sql",
+    }
     sql_texts: ClassVar[frozenset[str]] = DeltaRowsOperator.sql_texts | {"condition"}
-    sql_structures: ClassVar[frozenset[str]] = frozenset({"set"})
+    sql_structures: ClassVar[frozenset[str]] = DeltaRowsOperator.sql_structures | {"set"}
 
     def __init__(
         self,

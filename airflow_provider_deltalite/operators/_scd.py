@@ -75,6 +75,10 @@ class DeltaScdOperator(DeltaRowsOperator):
     :param out_of_order: Decides what the task does if runs of later data intervals have already changed rows that it
         may touch: ``fail``, ``warn`` or ``allow``. The default is ``allow``; with ``on_same_sequence="replace"`` it is
         that of ``DeltaMergeOperator``. (templated)
+    :param audits: Named checks of the written rows or of the table, which run before the commit, such as
+        ``{"name": "no_negative_price", "rows": "price < 0"}``. The written rows include rows
+        that end. If an audit does not pass, the task fails and commits nothing, or with ``"level": "warn"`` logs a
+        warning. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -102,13 +106,14 @@ class DeltaScdOperator(DeltaRowsOperator):
         "properties",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
+        **DeltaRowsOperator.template_fields_renderers,
         **SOURCE_RENDERERS,
         "sequence_by": "sql",
         "delete_when": "sql",
         "properties": "json",
     }
     sql_texts: ClassVar[frozenset[str]] = DeltaRowsOperator.sql_texts | {"query", "sequence_by", "delete_when"}
-    sql_structures: ClassVar[frozenset[str]] = frozenset({"deduplicate"})
+    sql_structures: ClassVar[frozenset[str]] = DeltaRowsOperator.sql_structures | {"deduplicate"}
 
     def __init__(
         self,
@@ -165,5 +170,5 @@ class DeltaScdOperator(DeltaRowsOperator):
         return False
 
     def addresses(self, request: Request) -> list[str]:
-        """Return the addresses of the table and of the Delta tables among the sources."""
-        return [request.table, *delta_addresses(cast("ScdRequest", request).sources)]
+        """Return the addresses of the table, and of the Delta tables among the sources and in audits."""
+        return [*super().addresses(request), *delta_addresses(cast("ScdRequest", request).sources)]

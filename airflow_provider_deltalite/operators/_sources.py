@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 from deltalite.errors import InvalidRequestError
-from deltalite.requests import MaintainRequest, Request, Source
+from deltalite.requests import Audit, MaintainRequest, Request, Source
 from deltalite.storage.locations import reject_parent_segments
 
 SOURCE_FIELDS = ("source", "sources", "query", "query_params", "deduplicate")
@@ -43,6 +43,7 @@ def reject_parent_segments_of_request(request: Request, is_unknown: Callable[[st
     - the table, or the tables or the pattern of a maintenance;
     - the path of each source;
     - every reader option that is an address or a list of addresses (`path`, `paths`, `data`, an option of a connector);
+    - the other tables of audits;
     - files that the query names (``csv.`/landing/x` ``).
 
     The function skips an address for which `is_unknown` returns True: its value is not known until the task runs.
@@ -63,6 +64,7 @@ def _addresses(request: Request) -> Iterator[str]:
     for source in sources.values():
         yield source.path or ""
         yield from (value for name, value in source.options.items() if _may_be_address(name, value))
+    yield from audit_addresses(request)
     quoted_names = _QUOTED_NAME_PATTERN.findall(getattr(request, "query", None) or "")
     yield from (name for name in quoted_names if _has_folder(name))
 
@@ -81,6 +83,12 @@ def _may_be_address(option: str, value: str) -> bool:
 def _has_folder(text: str) -> bool:
     # The text may be percent-encoded once or twice.
     return any(separator in unquote(unquote(text)) for separator in "/\\")
+
+
+def audit_addresses(request: Request) -> list[str]:
+    """Return the addresses of the tables that audits of the request refer to."""
+    audits: Sequence[Audit] = getattr(request, "audits", ())
+    return [audit.in_table for audit in audits if audit.in_table is not None]
 
 
 def delta_addresses(sources: Mapping[str, Source]) -> list[str]:

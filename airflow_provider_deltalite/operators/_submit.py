@@ -23,7 +23,7 @@ from airflow_provider_deltalite.assets._partitions import add_partitions_to_even
 from airflow_provider_deltalite.assets.delta import delta_asset
 from airflow_provider_deltalite.links.delta import DeltaCommitLink, SparkApplicationLink, TaskLinks
 from airflow_provider_deltalite.operators._lineage import LineageOfRequest
-from airflow_provider_deltalite.operators._sources import reject_parent_segments_of_request
+from airflow_provider_deltalite.operators._sources import audit_addresses, reject_parent_segments_of_request
 from airflow_provider_deltalite.operators._sql import SqlTemplatedOperator
 from airflow_provider_deltalite.parse_time import Constants
 from airflow_provider_deltalite.rendered import parse_record
@@ -140,7 +140,7 @@ class DeltaSubmitOperator(HidesSecrets, LineageOfRequest, SqlTemplatedOperator):
 
     def addresses(self, request: Request) -> list[str]:
         """Return the addresses of all tables that the job will open."""
-        return [request.table]
+        return [request.table, *audit_addresses(request)]
 
     def needs_table(self, request: Request) -> bool:  # noqa: ARG002  subclasses use the request
         """Whether the table must exist before the job."""

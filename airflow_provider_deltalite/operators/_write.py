@@ -80,6 +80,10 @@ class DeltaWriteOperator(DeltaCommitOperator):
     :param out_of_order: With ``overwrite``: decides what the task does if runs of later data intervals have already
         changed rows that it may touch. The values are ``fail`` (the default after a clear), ``warn`` (the default of a
         first run) and ``allow``. Use ``allow`` for an overwrite that gives the same rows in any order. (templated)
+    :param audits: Named checks of the new rows or of the table, which run on the written files before the commit. Each
+        audit is a mapping with ``name``, a check and its limits, such as
+        ``{"name": "no_orphans", "rows": "customer IS NULL", "max_share": 0.001}``. If an audit does not pass, the task
+        fails and commits nothing, or with ``"level": "warn"`` logs a warning. (templated)
     :param conn_id: The Spark connection.
     :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
     :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
@@ -103,14 +107,16 @@ class DeltaWriteOperator(DeltaCommitOperator):
         "data_change",
         "properties",
         "out_of_order",
+        "audits",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **SOURCE_RENDERERS,
         "replace_where": "sql",
         "properties": "json",
+        "audits": "json",
     }
     sql_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_texts | {"query", "replace_where"}
-    sql_structures: ClassVar[frozenset[str]] = frozenset({"deduplicate"})
+    sql_structures: ClassVar[frozenset[str]] = frozenset({"audits", "deduplicate"})
 
     def __init__(
         self,
@@ -133,6 +139,7 @@ class DeltaWriteOperator(DeltaCommitOperator):
         data_change: bool = True,
         properties: Mapping[str, str] | None = None,
         out_of_order: str | None = None,
+        audits: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, **kwargs)
@@ -153,14 +160,15 @@ class DeltaWriteOperator(DeltaCommitOperator):
         self.data_change = data_change
         self.properties = properties
         self.out_of_order = out_of_order
+        self.audits = audits
 
     def request_parameters(self) -> dict[str, object]:
         """Return the request's fields. A single source becomes the view `source`."""
         return super().request_parameters() | {"sources": sources_by_view(self.source, self.sources)}
 
     def addresses(self, request: Request) -> list[str]:
-        """Return the addresses of the table and of the Delta tables among the sources."""
-        return [request.table, *delta_addresses(cast("WriteRequest", request).sources)]
+        """Return the addresses of the table, and of the Delta tables among the sources and in audits."""
+        return [*super().addresses(request), *delta_addresses(cast("WriteRequest", request).sources)]
 
     def needs_table(self, request: Request) -> bool:  # noqa: ARG002  the base class has it
         """Return False, because the first write creates the table."""

@@ -6,6 +6,7 @@ operator describes its parameters. Importing this module loads neither pyarrow n
 
 from __future__ import annotations
 
+from airflow_provider_deltalite.operators._check import DeltaCheckOperator
 from airflow_provider_deltalite.operators._checkpoint import DeltaCheckpointOperator
 from airflow_provider_deltalite.operators._convert import DeltaConvertOperator
 from airflow_provider_deltalite.operators._lake_maintenance import DeltaLakeMaintenanceOperator
@@ -20,6 +21,7 @@ from airflow_provider_deltalite.operators._vacuum import DeltaVacuumOperator
 from airflow_provider_deltalite.operators._write import DeltaWriteOperator
 
 __all__ = [
+    "DeltaCheckOperator",
     "DeltaCheckpointOperator",
     "DeltaConvertOperator",
     "DeltaDeleteOperator",

@@ -22,7 +22,8 @@
     │   ├── RerunDiffersError
     │   ├── OutOfOrderError
     │   ├── MultipleMatchesError
-    │   └── AmbiguousRowsError
+    │   ├── AmbiguousRowsError
+    │   └── AuditFailedError
     ├── SourceError                          the input of a task cannot be read
     │   ├── SourceNotFoundError              the input is missing; it may arrive later, so the task is retried
     │   ├── SourceGapError                   an incremental source lost versions that the flow has not loaded
@@ -200,6 +201,12 @@ class OutOfOrderError(RefusedWriteError):
     """Runs of later data intervals have committed, and this run could undo their changes."""
 
     exit_code = 57
+
+
+class AuditFailedError(RefusedWriteError):
+    """An audit of level 'fail' did not pass. The rows break a rule that the request names."""
+
+    exit_code = 59
 
 
 class MultipleMatchesError(RefusedWriteError):

@@ -11,6 +11,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG
 
 from airflow_provider_deltalite.operators.delta import (
+    DeltaCheckOperator,
     DeltaCheckpointOperator,
     DeltaConvertOperator,
     DeltaDeleteOperator,
@@ -104,6 +105,7 @@ def test_every_parameter_reaches_the_request():
         (DeltaRestoreOperator, {"on_rerun", "storage_conn_id"}),
         (DeltaTableOperator, {"on_rerun", "storage_conn_id"}),
         (DeltaCheckpointOperator, {"storage_conn_id"}),
+        (DeltaCheckOperator, {"storage_conn_id"}),
         (DeltaGenerateManifestOperator, {"storage_conn_id"}),
         (DeltaLakeMaintenanceOperator, {"on_rerun", "storage_conn_id"}),
     ],

@@ -48,6 +48,7 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
         frozenset({"maintain", "merge", "table"}),
         frozenset(
             {
+                "check",
                 "checkpoint",
                 "convert",
                 "delete",
@@ -65,6 +66,7 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
     ),
     "spark": (
         frozenset({"__init__"}),  # re-exports the readers
+        frozenset({"audits"}),
         frozenset({"reader", "merge", "scd"}),
         frozenset({"row_changes", "layout", "large_tables", "declared"}),
         frozenset({"scan", "write"}),

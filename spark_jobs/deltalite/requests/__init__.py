@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from deltalite.requests.audits import Audit, AuditKind, AuditLevel, AuditScope
 from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, OutOfOrder, Request, RunIdentity
+from deltalite.requests.check import CheckRequest
 from deltalite.requests.checkpoint import CheckpointRequest
 from deltalite.requests.convert import ConvertRequest
 from deltalite.requests.deduplicate import Deduplicate
@@ -36,6 +37,7 @@ __all__ = [
     "AuditKind",
     "AuditLevel",
     "AuditScope",
+    "CheckRequest",
     "CheckpointRequest",
     "CommitRequest",
     "ConvertRequest",

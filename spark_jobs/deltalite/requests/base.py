@@ -171,6 +171,7 @@ class CommitRequest(Request):
             "conflict_seconds",
             "out_of_order",
             "confirm_all_rows",
+            "audits",
         }
     )
     """The fields that do not affect the written rows. The digest of a request leaves them out."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from deltalite.errors import InvalidRequestError
+from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import CommitRequest, Fault, OutOfOrder, convert_to_enum, faults_of_rerun_replace
 from deltalite.requests.deduplicate import Deduplicate, deduplicate_of
 from deltalite.requests.incremental import target_faults
@@ -33,10 +34,14 @@ class RowsRequest(CommitRequest):
     """A request that changes rows of a table.
 
     `out_of_order` decides what happens if runs of later data intervals have changed the same rows. None means `fail`
-    for a cleared task and `warn` for a first run.
+    for a cleared task and `warn` for a first run. `audits` run before the commit.
     """
 
+    no_new_rows: ClassVar[str | None] = None
+    """The reason why the operation has no new rows, or None if it may have new rows."""
+
     out_of_order: OutOfOrder | None = None
+    audits: tuple[Audit, ...] = ()
 
     def __post_init__(self) -> None:
         if self.out_of_order is not None:
@@ -51,6 +56,13 @@ class RowsRequest(CommitRequest):
             f"the operation is '{self.kind}'",
             "Use on_rerun='write' to run the operation again on the newest version, or 'skip'.",
         )
+        yield from audit_list_faults(self.audits, no_new_rows=self.no_new_rows)
+
+    @classmethod
+    def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
+        body = super(RowsRequest, cls)._convert_values(body)  # slots=True makes a new class, so plain super() fails
+        body["audits"] = audits_of(body.get("audits", ()))
+        return body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +73,7 @@ class DeleteRequest(RowsRequest):
     """
 
     kind: ClassVar[str] = "delete"
+    no_new_rows: ClassVar[str | None] = "a delete adds no rows"
 
     condition: str | None = None
     confirm_all_rows: bool = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import (
     CommitRequest,
     Fault,
@@ -67,6 +68,7 @@ class WriteRequest(CommitRequest):
     data_change: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     out_of_order: OutOfOrder | None = None
+    audits: tuple[Audit, ...] = ()
 
     def __post_init__(self) -> None:
         convert_to_enum(self, "mode", WriteMode)
@@ -80,6 +82,7 @@ class WriteRequest(CommitRequest):
         yield from CommitRequest.faults(self)
         yield from query_faults(self.sources, self.query, self.query_params)
         yield from _combination_faults(self)
+        yield from audit_list_faults(self.audits)
         if any(source.incremental is not None for source in self.sources.values()):
             yield from target_faults(self.sources, self.properties)
             if self.mode in (WriteMode.OVERWRITE, WriteMode.IGNORE):
@@ -92,6 +95,7 @@ class WriteRequest(CommitRequest):
         body = super(WriteRequest, cls)._convert_values(body)  # slots=True makes a new class, so plain super() fails
         body["sources"] = sources_of(body["sources"])
         body["deduplicate"] = deduplicate_of(body.get("deduplicate"))
+        body["audits"] = audits_of(body.get("audits", ()))
         if body.get("partition_by") is not None:
             body["partition_by"] = tuple(body["partition_by"])
         return body

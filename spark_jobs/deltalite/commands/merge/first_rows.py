@@ -93,6 +93,7 @@ def _write_request(request: MergeRequest) -> WriteRequest:
         mode=WriteMode.ERROR,
         partition_by=request.partition_by,
         properties=request.properties,
+        audits=request.audits,
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.append_only import refuse_if_append_only
+from deltalite.commands.common.auditing import Auditor, staged_rows
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, operation_result
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
@@ -21,11 +22,14 @@ from deltalite.commands.common.run_order import check_run_order, with_out_of_ord
 from deltalite.commands.flows.loads import Loads, plan_loads
 from deltalite.commands.row_changes.files import write_change
 from deltalite.commands.row_changes.plan import RowChange, WrittenChange
+from deltalite.protocol.column_mapping import TableSchema
 from deltalite.protocol.features import check_writable
 from deltalite.requests import RowsRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
+from deltalite.spark.audits.measuring import AuditedRows
 from deltalite.spark.hadoop.opening import writable_store
+from deltalite.spark.write.staging import StagedWrite
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.flows import result_without_news
 from deltalite.txn.proposal import BaseState, Operation, Proposal
@@ -55,8 +59,9 @@ def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, descri
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
+    auditor = Auditor(spark, request.audits, store, has_new_rows=request.no_new_rows is None)
     return replan_on_conflict(
-        lambda: _attempt(spark, request, store, plan, describe),
+        lambda: _attempt(spark, request, store, plan, auditor, describe),
         rebase=Rebase.REPLAN,
         retries=request.conflict_retries,
         seconds=request.conflict_seconds,
@@ -64,7 +69,7 @@ def change_rows(spark: SparkSession, request: RowsRequest, plan: Planner, descri
 
 
 def _attempt(
-    spark: SparkSession, request: RowsRequest, store: LogStore, plan: Planner, describe: Describer
+    spark: SparkSession, request: RowsRequest, store: LogStore, plan: Planner, auditor: Auditor, describe: Describer
 ) -> OperationResult:
     """Plan and commit once, and return the result."""
     base = Snapshot.load(store)
@@ -83,7 +88,10 @@ def _attempt(
         # The log decides what a flow loads, in any order of the runs, and not the data interval.
         has_order = change.changes_rows and not loads.ranges
         out_of_order = has_order and check_run_order(request, base, change.reads)
-        written = write_change(spark, base, change, stack) if change.changes_rows else None
+        auditor.resolve(change.target.schema)
+        written = None
+        if change.changes_rows:
+            written = write_change(spark, base, change, stack, keeps_new_rows=auditor.needs_new_rows)
         operation = describe(change, written)
         if request.identity is None and _is_empty(change, written) and not loads.ranges:
             version = base.version
@@ -102,7 +110,18 @@ def _attempt(
         )
         operation = with_out_of_order(operation, out_of_order=out_of_order)
         proposal = _proposal(request, base, change, written, operation, loads)
+        stagings = () if written is None else [file for file in written.files if isinstance(file, StagedWrite)]
+        table = change.target.table if written is None else written.target.table
+        proposal = auditor.audit(base, proposal, table, _new_rows(spark, store, table, written), stagings)
         return commit_proposal(spark, request, store, proposal, written.files if written is not None else ())
+
+
+def _new_rows(spark: SparkSession, store: LogStore, table: TableSchema, written: WrittenChange | None) -> AuditedRows:
+    """Return the rows that the operation inserts and updates, for its audits."""
+    if written is not None and written.new_rows is not None:
+        frame = written.new_rows
+        return AuditedRows(frame=lambda: frame)
+    return staged_rows(spark, store, table, () if written is None else written.data_files.adds)
 
 
 def _is_empty(change: RowChange, written: WrittenChange | None) -> bool:

@@ -36,6 +36,7 @@ from deltalite.protocol.actions import AddCDCFile
 from deltalite.protocol.features import is_in_force
 from deltalite.snapshot import Snapshot
 from deltalite.spark.columns.conforming import conform_rows
+from deltalite.spark.columns.names import column_named
 from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.row_changes.joining import Size, one_partition_if_small
 from deltalite.spark.row_changes.row_actions import ActionKind
@@ -53,8 +54,13 @@ if TYPE_CHECKING:
 _MEMORY_TO_FILE_SIZE_RATIO = 5
 
 
-def write_change(spark: SparkSession, base: Snapshot, change: RowChange, stack: ExitStack) -> WrittenChange:
+def write_change(
+    spark: SparkSession, base: Snapshot, change: RowChange, stack: ExitStack, *, keeps_new_rows: bool = False
+) -> WrittenChange:
     """Write all files that the commit needs, and return its actions. The exit of `stack` removes uncommitted files.
+
+    With `keeps_new_rows`, the result has the new rows even if the files also hold copied rows. The new rows are then
+    computed once.
 
     Raises:
         ConstraintViolationError: a new row breaks a rule of the table.
@@ -64,24 +70,32 @@ def write_change(spark: SparkSession, base: Snapshot, change: RowChange, stack: 
     """
     with reading_table(base.store.root):
         if change.inserts is None:
-            return _Writer(spark, base, change, change.target, stack).write(None)
+            return _Writer(spark, base, change, change.target, stack, keeps_new_rows=keeps_new_rows).write(None)
         with fill_new_identities(change.inserts, change.target.rules.identities) as (inserts, columns, count):
-            return _Writer(spark, base, change, change.target.with_high_water_marks(columns, count), stack).write(
-                inserts
-            )
+            target = change.target.with_high_water_marks(columns, count)
+            return _Writer(spark, base, change, target, stack, keeps_new_rows=keeps_new_rows).write(inserts)
 
 
 class _Writer:
     """Writes the files of one change; `target` is the table after the commit."""
 
     def __init__(
-        self, spark: SparkSession, base: Snapshot, change: RowChange, target: WriteTarget, stack: ExitStack
+        self,
+        spark: SparkSession,
+        base: Snapshot,
+        change: RowChange,
+        target: WriteTarget,
+        stack: ExitStack,
+        *,
+        keeps_new_rows: bool,
     ) -> None:
         self._spark = spark
         self._base = base
         self._change = change
         self._target = target
         self._uses_vectors = uses_deletion_vectors(base)
+        self._mixes_rows = change.touched is not None and not self._uses_vectors
+        self._keeps_new_rows = keeps_new_rows and self._mixes_rows
         self._has_updates = any(action.kind is ActionKind.UPDATE for action in change.actions.values())
         folder = folder_of(spark, base.store.root)
         self._staging = stack.enter_context(
@@ -92,7 +106,7 @@ class _Writer:
     def write(self, inserts: NewRows | None) -> WrittenChange:
         """Write the files, and return the actions of the commit."""
         touched, needs_change_files = self._change.touched, self._needs_change_files()
-        if needs_change_files and touched is not None:
+        if (needs_change_files or self._keeps_new_rows) and touched is not None:
             with computing_rows():
                 touched = replace(touched, rows=touched.rows.compute_once())
                 inserts = None if inserts is None else inserts.compute_once()
@@ -114,7 +128,18 @@ class _Writer:
             data_files=data_files,
             vectors=vectors or NewVectors(),
             rows_in_rewritten_files=rows_in_rewritten_files,
+            new_rows=self._new_rows(touched, inserts) if self._keeps_new_rows and touched is not None else None,
         )
+
+    def _new_rows(self, touched: TouchedRows, inserts: NewRows | None) -> DataFrame:
+        """Return the updated and the inserted rows, as the data files hold them."""
+        names, action = self._target.schema.names, self._change.columns.action
+        frames = [touched.rows.updated()]
+        if inserts is not None:
+            frames.append(inserts.frame)
+        columns = [column_named(name) for name in (*names, action)]
+        rows = self._apply_rules(union_all([frame.select(*columns) for frame in frames]))
+        return rows.select(*columns[:-1])
 
     def _needs_change_files(self) -> bool:
         """Whether the data files and vectors alone would not show readers of the feed all changes."""

@@ -21,6 +21,8 @@ from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, RowCo
 from deltalite.txn.proposal import ReadSet
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from deltalite.commands.common.committing import PendingFiles
     from deltalite.commands.common.written_files import PublishedFiles
     from deltalite.commands.row_changes.deletion_vectors import NewVectors
@@ -75,7 +77,8 @@ class RowChange:
 class WrittenChange:
     """The actions of the commit and their files. `target` is the table with updated IDENTITY high-water marks.
 
-    `rows_in_rewritten_files` is the number of live rows before the change. It is 0 with deletion vectors.
+    `rows_in_rewritten_files` is the number of live rows before the change. It is 0 with deletion vectors. `new_rows`
+    has the updated and inserted rows, if the data files also hold copied rows and the caller needs the new rows.
     """
 
     target: WriteTarget
@@ -86,6 +89,7 @@ class WrittenChange:
     data_files: PublishedFiles
     vectors: NewVectors
     rows_in_rewritten_files: int
+    new_rows: DataFrame | None = None
 
 
 def uses_deletion_vectors(base: Snapshot) -> bool:

@@ -97,6 +97,7 @@ def first_write_request(request: ScdRequest) -> WriteRequest:
         mode=WriteMode.ERROR,
         partition_by=request.partition_by,
         properties={**request.properties, _PROPERTY: _history_text(request)},
+        audits=request.audits,
     )
 
 

@@ -5,10 +5,11 @@ The steps:
 1. Look for an earlier commit of this run.
 2. Check that the rows fit the table.
 3. Let Spark write data files that no version of the table refers to yet.
-4. Commit the new files, and the removal of the replaced files, in one version.
-5. Run the post-commit upkeep, which cannot fail the write.
+4. Run the audits on these files.
+5. Commit the new files, and the removal of the replaced files, in one version.
+6. Run the post-commit upkeep, which cannot fail the write.
 
-An error in steps 1 to 3, or a conflict in step 4, leaves the table unchanged. Steps 1 and 4 use the same snapshot, and
+An error in steps 1 to 4, or a conflict in step 5, leaves the table unchanged. Steps 1 and 5 use the same snapshot, and
 the commit is checked against every commit that is newer than this snapshot.
 """
 
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltalite.commands.common.append_only import refuse_if_append_only
+from deltalite.commands.common.auditing import Auditor, staged_rows
 from deltalite.commands.common.change_data_files import write_change_files
 from deltalite.commands.common.committing import commit_proposal, find_earlier_result, now_ms, record_run
 from deltalite.commands.common.every_row import refuse_every_row
@@ -103,9 +105,10 @@ def write(
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
+    auditor = Auditor(spark, request.audits, store, has_new_rows=True)
     with KeptRows() as kept_rows:
         return replan_on_conflict(
-            lambda: _attempt(spark, request, store, kept_rows, describe, convert),
+            lambda: _attempt(spark, request, store, kept_rows, auditor, describe, convert),
             rebase=_rebase(request),
             retries=request.conflict_retries,
             seconds=request.conflict_seconds,
@@ -122,13 +125,15 @@ def _attempt(
     request: WriteRequest,
     store: LogStore,
     kept_rows: KeptRows,
+    auditor: Auditor,
     describe: Describer | None,
     convert: RowConverter | None,
 ) -> OperationResult:
     """Plan and commit once, and return the result."""
     base = existing_table(spark, store)
     if base is None:
-        return _Write(spark, request, store, None, plan_loads(spark, request, None), kept_rows, describe, convert).run()
+        loads = plan_loads(spark, request, None)
+        return _Write(spark, request, store, None, loads, kept_rows, auditor, describe, convert).run()
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
@@ -144,7 +149,7 @@ def _attempt(
             loads = plan_loads(spark, request, base)
             if loads.has_nothing_new:
                 return result_without_news(request, store.root, base.version, loads.ranges)
-            return _Write(spark, request, store, base, loads, kept_rows, describe, convert).run()
+            return _Write(spark, request, store, base, loads, kept_rows, auditor, describe, convert).run()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +179,7 @@ class _Write:
         base: Snapshot | None,
         loads: Loads,
         kept_rows: KeptRows,
+        auditor: Auditor,
         describe: Describer | None,
         convert: RowConverter | None,
     ) -> None:
@@ -183,6 +189,7 @@ class _Write:
         self._base = base
         self._loads = loads
         self._kept_rows = kept_rows
+        self._auditor = auditor
         self._out_of_order: bool | None = None  # None until it is checked
         self._describe = describe
         self._convert = convert
@@ -213,6 +220,7 @@ class _Write:
             target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
             replaced = self._replaced_by_request(target)
             self._check_replaced(replaced)
+            self._auditor.resolve(target.schema)
             staging = self._kept_rows.start_staging(folder_of(self._spark, self._store.root), self._layout(target))
             guards = self._guards(row_schema, target)
             filled_rows = fill_columns(rows, row_schema, target.schema, target.rules)
@@ -248,9 +256,10 @@ class _Write:
                 file_changes = self._copy_survivors(file_changes, copies, target)
             if not self._request.data_change:
                 _check_only_rearranged(self._store, file_changes)
-            return commit_proposal(
-                self._spark, self._request, self._store, self._proposal(file_changes, rows, target), stagings
-            )
+            proposal = self._proposal(file_changes, rows, target)
+            new_rows = staged_rows(self._spark, self._store, target.table, rows.files.adds)
+            proposal = self._auditor.audit(self._base, proposal, target.table, new_rows, stagings)
+            return commit_proposal(self._spark, self._request, self._store, proposal, stagings)
 
     def _layout(self, target: WriteTarget) -> WriteLayout:
         request = self._request

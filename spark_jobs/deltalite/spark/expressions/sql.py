@@ -6,9 +6,9 @@ Expressions have two origins with different rules:
   functions, except those that call into Java.
 - An expression of a request may also use the functions of its session.
 
-No expression may hold a subquery or an aggregate. An expression must be deterministic if it is evaluated more than once
-or compared with another value of the row. A request may not use `*` for all columns, because the rows also have helper
-columns.
+No expression may hold a subquery or a window function, and only `aggregate` accepts aggregates. An expression must be
+deterministic if it is evaluated more than once or compared with another value of the row. A request may not use `*` for
+all columns, because the rows also have helper columns.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from deltalite.spark.runtime.errors import first_line
 
 _FORBIDDEN_KINDS_IN_TABLES = re.compile(r"^Exists$|Subquery|UDF|UDAF|Reflect|^AggregateExpression$")
 _FORBIDDEN_KINDS_IN_REQUESTS = re.compile(r"^Exists$|Subquery|^AggregateExpression$|^WindowExpression$")
+_FORBIDDEN_KINDS_IN_AGGREGATES = re.compile(r"^Exists$|Subquery|^WindowExpression$")
 ErrorBuilder = Callable[[str], DeltaLiteError]
 """Builds the error from the reason why an expression is wrong."""
 
@@ -100,6 +101,31 @@ class Expressions:
             raise error_for(f"it is {node.dataType().simpleString()}, which no column can hold.") from error
         is_non_deterministic = not node.deterministic() or non_deterministic_part(nodes_of(node), text) is not None
         return F.expr(text), data_type, is_non_deterministic
+
+    def aggregate(self, text: str, error_for: ErrorBuilder) -> str:
+        """Check an expression that returns one value for all rows, and return the name of its type.
+
+        The expression may hold aggregates, but must be deterministic.
+        """
+        try:
+            frame = self._rows.agg(F.expr(text).alias("value"))
+        except (AnalysisException, ParseException) as error:
+            raise error_for(first_line(error)) from error
+        plan = query_execution(frame).analyzed()
+        is_plain = plan.getClass().getSimpleName() == "Aggregate" and plan.children().size() == 1
+        if not is_plain or not plan.children().apply(0).equals(query_execution(self._rows).analyzed()):
+            raise error_for("it does not return exactly one value for all rows.")
+        node = plan.expressions().apply(0)
+        nodes = nodes_of(node)
+        kinds = map(kind_of, nodes)
+        forbidden_kind = next((kind for kind in kinds if _FORBIDDEN_KINDS_IN_AGGREGATES.search(kind)), None)
+        if forbidden_kind is not None:
+            raise error_for(f"it may not use {forbidden_kind}.")
+        part = non_deterministic_part(nodes, text)
+        if part is not None or not node.deterministic():
+            raise error_for(f"it contains {part or 'a function'}, and each evaluation may return another value.")
+        type_name: str = node.dataType().typeName()
+        return type_name
 
     def value(
         self, text: str, data_type: DataType, error_for: ErrorBuilder, *, allows_non_determinism: bool

@@ -1,0 +1,45 @@
+"""The check command: runs audits on a version of a table that exists.
+
+The command commits and writes nothing, so it records no run, and each run examines the rows again. `max_change`
+compares the row count with that of the version before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deltalite.commands.common.auditing import raise_if_failed, run_audits
+from deltalite.commands.common.written_files import live_row_count
+from deltalite.requests import AuditScope, CheckRequest
+from deltalite.results import OperationResult, check_result
+from deltalite.snapshot import Snapshot
+from deltalite.spark.audits.measuring import AuditedRows
+from deltalite.spark.audits.resolving import resolve_audits
+from deltalite.spark.reader.read import snapshot_at
+from deltalite.spark.scan.frame import scan
+from deltalite.storage.versioned_path import refuse_version, resolve_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def check(spark: SparkSession, request: CheckRequest) -> OperationResult:
+    """Run the audits on the version of the request, and return their results.
+
+    Raises:
+        AuditFailedError: an audit of level `fail` did not pass.
+        InvalidRequestError: SQL of an audit is wrong, or cannot be computed for a row.
+        TableError: the table or the version cannot be read, or the version before, which `max_change` needs.
+        DeltaLiteError: storage failed.
+    """
+    refuse_version(request.table)
+    snapshot = snapshot_at(spark, resolve_version(request.table, request.version, request.timestamp))
+    store = snapshot.store
+    audits = resolve_audits(spark, request.audits, snapshot.schema, store.root, has_new_rows=False)
+    compares_versions = any(audit.max_change is not None for audit in request.audits)
+    before = Snapshot.load(store, snapshot.version - 1) if compares_versions and snapshot.version else None
+    rows = AuditedRows(frame=lambda: scan(spark, snapshot), row_count=lambda: live_row_count(store, snapshot.files))
+    results = run_audits(spark, store, audits, {AuditScope.TABLE: rows}, snapshot.schema, before=before)
+    ordered_results = tuple(results[audit.name] for audit in request.audits)
+    raise_if_failed(store.root, ordered_results, f"The check examined version {snapshot.version}.")
+    return check_result(store.root, snapshot.version, ordered_results)

@@ -1,0 +1,233 @@
+"""The audits of an operation: they examine the files of a proposal before its commit.
+
+The audits run on the staged files, so the examined rows are the rows that the commit publishes. Audits of the complete
+table examine the base snapshot with the changes of the proposal. Such a proposal conflicts with every winning commit
+that changes rows, and the next attempt audits again. So the audits and the commit are one decision on one snapshot.
+
+If an audit of level `fail` does not pass, nothing is committed. The staged files stay, so that a person can read them.
+The next vacuum after the retention removes them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from deltalite.commands.common.committing import now_ms
+from deltalite.commands.common.written_files import live_row_count
+from deltalite.errors import AuditFailedError
+from deltalite.log.file_table import ADD_TYPES, LISTED_COLUMNS, file_key, table_of, without_keys
+from deltalite.protocol.actions import AddFile, to_json
+from deltalite.protocol.column_mapping import TableSchema
+from deltalite.protocol.paths import decode_path
+from deltalite.protocol.schema import StructType
+from deltalite.requests import Audit, AuditScope
+from deltalite.results import AuditResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.audits.measuring import AuditedRows, measure_audits
+from deltalite.spark.audits.resolving import ResolvedAudit, resolve_audits
+from deltalite.spark.scan.frame import scan_rows
+from deltalite.spark.scan.row_selection import live_rows
+from deltalite.spark.write.staging import StagedWrite
+from deltalite.storage.log_store import LogStore
+from deltalite.txn.audits import AUDITS, audit_result, audits_parameter, failed_audits
+from deltalite.txn.proposal import Proposal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger(__name__)
+_SHOWN_FILES = 3
+_LISTED_TYPES = {name: ADD_TYPES[name] for name in LISTED_COLUMNS}
+
+
+class Auditor:
+    """Audits the proposals of one command, an attempt after the other.
+
+    The next attempt keeps the results on the new rows if it commits the same files.
+    """
+
+    def __init__(self, spark: SparkSession, audits: Sequence[Audit], store: LogStore, *, has_new_rows: bool) -> None:
+        self._spark = spark
+        self._audits = audits
+        self._store = store
+        self._has_new_rows = has_new_rows
+        self._resolved: tuple[StructType, list[ResolvedAudit]] | None = None  # for the current attempt
+        self._results: dict[str, AuditResult] = {}  # of the new rows, by name
+        self._paths: frozenset[str] = frozenset()  # the files with these rows
+
+    @property
+    def needs_new_rows(self) -> bool:
+        """Whether an audit examines the new rows."""
+        return any(audit.scope(has_new_rows=self._has_new_rows) is AuditScope.NEW_ROWS for audit in self._audits)
+
+    def resolve(self, schema: StructType) -> None:
+        """Resolve the audits on a schema. Commands call this before they write rows, so that wrong SQL costs no write.
+
+        Raises: as `resolve_audits`.
+        """
+        if self._audits:
+            self._resolved = (schema, self._resolve(schema))
+
+    def _resolve(self, schema: StructType) -> list[ResolvedAudit]:
+        return resolve_audits(self._spark, self._audits, schema, self._store.root, has_new_rows=self._has_new_rows)
+
+    def audit(
+        self,
+        base: Snapshot | None,
+        proposal: Proposal,
+        table: TableSchema,
+        new_rows: AuditedRows,
+        stagings: Sequence[StagedWrite],
+    ) -> Proposal:
+        """Run the audits, and return the proposal with their results.
+
+        Args:
+            base: the snapshot that the proposal is based on, None for a new table.
+            proposal: the proposal with all its files.
+            table: the schema of the table after the commit.
+            new_rows: the rows that the operation adds or updates.
+            stagings: the owners of the data files, which keep them if an audit fails.
+
+        Raises:
+            AuditFailedError: an audit of level `fail` did not pass.
+            InvalidRequestError: SQL of an audit cannot be computed for a row.
+        """
+        if not self._audits:
+            return proposal
+        resolved_schema, resolved = self._resolved or (None, [])
+        if resolved_schema != table.logical:
+            resolved = self._resolve(table.logical)
+        self._resolved = None  # the next attempt reads the newest versions of other tables
+        scopes = {AuditScope.NEW_ROWS: new_rows, AuditScope.TABLE: self._rows_after(base, proposal, table)}
+        results = self._run(resolved, scopes, base, proposal, table)
+        if failed_audits(results):
+            for staging in stagings:
+                # The staging folder shows the next write of a new table that the files are leftovers.
+                staging.keep_committed() if base is not None else staging.keep_all()
+        raise_if_failed(self._store.root, results, _text_of_files(self._store.root, proposal))
+        operation = proposal.operation
+        operation = replace(operation, parameters={**operation.parameters, AUDITS: audits_parameter(results)})
+        proposal = replace(proposal, operation=operation)
+        if not any(audit.reads_table for audit in resolved):
+            return proposal
+        reads = replace(proposal.reads, whole_table=True)
+        return replace(proposal, reads=reads, row_level=False, audits_table=True)
+
+    def _run(
+        self,
+        resolved: Sequence[ResolvedAudit],
+        scopes: Mapping[AuditScope, AuditedRows],
+        base: Snapshot | None,
+        proposal: Proposal,
+        table: TableSchema,
+    ) -> list[AuditResult]:
+        """Return the results of all audits. Audits of new rows that the last attempt has audited are not run again."""
+        paths = frozenset(add.path for add in proposal.adds)
+        if paths != self._paths or not paths:
+            self._results = {}
+        open_audits = [item for item in resolved if item.audit.name not in self._results]
+        results = self._results | run_audits(self._spark, self._store, open_audits, scopes, table.logical, before=base)
+        table_audits = {item.audit.name for item in resolved if item.reads_table}
+        self._paths = paths
+        self._results = {name: result for name, result in results.items() if name not in table_audits}
+        return [results[item.audit.name] for item in resolved]
+
+    def _rows_after(self, base: Snapshot | None, proposal: Proposal, table: TableSchema) -> AuditedRows:
+        """Return the rows of the table after the commit."""
+        return _rows_of(self._spark, self._store, table, cache(lambda: files_after(base, proposal)))
+
+
+def run_audits(
+    spark: SparkSession,
+    store: LogStore,
+    audits: Sequence[ResolvedAudit],
+    scopes: Mapping[AuditScope, AuditedRows],
+    schema: StructType,
+    *,
+    before: Snapshot | None,
+) -> dict[str, AuditResult]:
+    """Measure audits, and return their results by name. `before` is the version before, None for a new table.
+
+    Raises: as `measure_audits`.
+    """
+    measurements = measure_audits(
+        spark,
+        audits,
+        scopes,
+        schema,
+        root=store.root,
+        row_count_before=lambda: None if before is None else live_row_count(store, before.files),
+    )
+    time_ms = now_ms()
+    pairs = zip(audits, measurements, strict=True)
+    return {item.audit.name: audit_result(item.audit, item.scope, value, now_ms=time_ms) for item, value in pairs}
+
+
+def raise_if_failed(root: str, results: Sequence[AuditResult], effect: str) -> None:
+    """Raise an error if an audit of level `fail` did not pass. Log each result, as a warning if it did not pass.
+
+    `effect` is a text about the effect of the failure, for the error.
+
+    Raises:
+        AuditFailedError: names each failed audit, with the measured value and the threshold.
+    """
+    failures = failed_audits(results)
+    for result in results:
+        level, outcome = (logging.INFO, "passed") if result.passed else (logging.WARNING, "did not pass")
+        _log.log(level, "Audit %s in %s: %s", outcome, root, result)
+    if failures:
+        texts = "; ".join(map(str, failures))
+        raise AuditFailedError(
+            f"{len(failures)} of {len(results)} audits of {root} did not pass: {texts}. {effect}",
+            remedy="Correct the rows or the audits, then clear the task. A retry would read the same rows.",
+        )
+
+
+def files_after(base: Snapshot | None, proposal: Proposal) -> pa.Table:
+    """Return the files of the table after the commit of a proposal, with the columns `LISTED_COLUMNS`."""
+    added_files = _listed_files(proposal.adds)
+    if base is None:
+        return added_files
+    removed_keys = [file_key(remove.path, remove.deletion_vector) for remove in proposal.removes]
+    remaining_files = without_keys(base.files.select(list(LISTED_COLUMNS)), removed_keys)
+    return pa.concat_tables([remaining_files, added_files])
+
+
+def staged_rows(spark: SparkSession, store: LogStore, table: TableSchema, adds: Sequence[AddFile]) -> AuditedRows:
+    """Return the rows of files that are not committed yet."""
+    return _rows_of(spark, store, table, cache(lambda: _listed_files(adds)))
+
+
+def _rows_of(
+    spark: SparkSession, store: LogStore, table: TableSchema, find_files: Callable[[], pa.Table]
+) -> AuditedRows:
+    """Return the live rows of files. The files are listed only if an audit needs the rows."""
+
+    def make_frame() -> DataFrame:
+        files = find_files()
+        return scan_rows(spark, store.root, table, files, rows=live_rows(store, files))
+
+    return AuditedRows(frame=make_frame, row_count=lambda: live_row_count(store, find_files()))
+
+
+def _listed_files(adds: Iterable[AddFile]) -> pa.Table:
+    return table_of([to_json(add) for add in adds], _LISTED_TYPES, AddFile)
+
+
+def _text_of_files(root: str, proposal: Proposal) -> str:
+    """Return a sentence about the staged files of a proposal that is not committed."""
+    names = [decode_path(add.path) for add in proposal.adds if add.deletion_vector is None]
+    if not names:
+        return "Nothing was committed."
+    more = f" and {len(names) - _SHOWN_FILES} more" if len(names) > _SHOWN_FILES else ""
+    shown = ", ".join(f"{root}/{name}" for name in names[:_SHOWN_FILES])
+    return (
+        f"Nothing was committed. The rows stay in {shown}{more} until a vacuum; read them with "
+        f"spark.read.option('basePath', '{root}').parquet(...)."
+    )

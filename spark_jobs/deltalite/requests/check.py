@@ -1,0 +1,52 @@
+"""The request of a check task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from deltalite.errors import InvalidRequestError
+from deltalite.requests.audits import Audit, audit_list_faults, audits_of
+from deltalite.requests.base import Fault, Request
+from deltalite.requests.moments import parse_moment_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRequest(Request):
+    """A request to run `audits` on a version of `table`, which does not change.
+
+    The version is `version`, the newest version at `timestamp` (ISO 8601), or else the newest version. A time without a
+    time zone is read as UTC.
+    """
+
+    kind: ClassVar[str] = "check"
+
+    audits: tuple[Audit, ...]
+    version: int | None = None
+    timestamp: str | None = None
+
+    def __post_init__(self) -> None:
+        Request.__post_init__(self)
+        for problem, remedy in self.faults():
+            raise InvalidRequestError(problem, remedy=remedy)
+
+    def faults(self) -> Iterator[Fault]:
+        """Yield the faults of the request, each with its remedy, the most important first."""
+        if not self.audits:
+            yield "The check has no audit.", "Give at least one audit."
+        if self.version is not None and self.timestamp is not None:
+            yield "The request names both a version and a time.", "Keep one of them."
+        if self.version is not None and self.version < 0:
+            yield f"version is {self.version}, which is negative.", "Give 0 or more."
+        if self.timestamp is not None:
+            try:
+                parse_moment_ms(self.timestamp)
+            except InvalidRequestError as error:
+                yield error.problem, error.remedy
+        yield from audit_list_faults(self.audits, no_new_rows="a version that exists has no new rows")
+
+    @classmethod
+    def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
+        body["audits"] = audits_of(body.get("audits", ()))
+        return body

@@ -1,0 +1,146 @@
+"""The values of resolved audits, with as few Spark jobs as possible.
+
+- All aggregates of one scope (`rows`, `aggregate`, `freshness`, and the row count) are computed in one pass.
+- `unique` and `references` need a query each.
+- `row_count` uses the row counts in the log, if the caller knows them, and then needs no query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.protocol.schema import StructType
+from deltalite.requests import AuditKind, AuditScope
+from deltalite.spark.audits.resolving import (
+    ResolvedAudit,
+    reference_fields,
+    repeated_keys,
+    rows_without_reference,
+)
+from deltalite.spark.runtime.errors import computing, reading_table
+from deltalite.spark.scan.frame import scan
+from deltalite.txn.audits import Measurement, Number
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MAX_SHOWN_CHARACTERS = 500
+_ROW_COUNT = "rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedRows:
+    """The rows of one scope.
+
+    - `frame`: makes the frame of the rows.
+    - `row_count`: returns the number of rows without a Spark job; None if only Spark can count them.
+    """
+
+    frame: Callable[[], DataFrame]
+    row_count: Callable[[], int] | None = None
+
+
+def measure_audits(
+    spark: SparkSession,
+    audits: Sequence[ResolvedAudit],
+    scopes: Mapping[AuditScope, AuditedRows],
+    schema: StructType,
+    *,
+    root: str,
+    row_count_before: Callable[[], int | None],
+) -> list[Measurement]:
+    """Return the measurement of each audit.
+
+    Args:
+        spark: the session.
+        audits: the audits, resolved on `schema`.
+        scopes: the rows of each scope that the audits examine.
+        schema: the columns of the rows.
+        root: the address of the audited table.
+        row_count_before: returns the number of rows of the version before, None without such a version.
+
+    Raises:
+        InvalidRequestError: SQL of an audit cannot be computed for a row.
+        CorruptDataFileError: a file cannot be read.
+    """
+    with reading_table(root):
+        return _Measuring(spark, audits, scopes, schema, row_count_before).measurements()
+
+
+class _Measuring:
+    """Measures audits. Each frame, each pass and each row count is made once."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        audits: Sequence[ResolvedAudit],
+        scopes: Mapping[AuditScope, AuditedRows],
+        schema: StructType,
+        row_count_before: Callable[[], int | None],
+    ) -> None:
+        self._spark = spark
+        self._audits = audits
+        self._scopes = scopes
+        self._schema = schema
+        self._row_count_before = row_count_before
+        self._frames: dict[AuditScope, DataFrame] = {}
+
+    def measurements(self) -> list[Measurement]:
+        passes = {scope: self._pass(scope) for scope in {resolved.scope for resolved in self._audits}}
+        return [self._measurement(n, resolved, passes[resolved.scope]) for n, resolved in enumerate(self._audits)]
+
+    def _pass(self, scope: AuditScope) -> Mapping[str, Number | None]:
+        """Return the aggregates of a scope by name: the number of its audit, or `rows`."""
+        resolved = [(n, r) for n, r in enumerate(self._audits) if r.scope is scope]
+        aggregates = [r.aggregate.alias(str(n)) for n, r in resolved if r.aggregate is not None]
+        needs_count = any(r.audit.kind is AuditKind.ROW_COUNT or r.audit.max_share is not None for _, r in resolved)
+        if not aggregates and not (needs_count and self._scopes[scope].row_count is None):
+            return {}
+        texts = [str(getattr(r.audit, r.audit.kind)) for _, r in resolved if r.aggregate is not None]
+        with computing("audits", "; ".join(texts)[:_MAX_SHOWN_CHARACTERS]):
+            (row,) = self._frame(scope).agg(F.count(F.lit(1)).alias(_ROW_COUNT), *aggregates).collect()
+        values: Mapping[str, Number | None] = row.asDict()
+        return values
+
+    def _measurement(self, number: int, resolved: ResolvedAudit, values: Mapping[str, Number | None]) -> Measurement:
+        audit, version = resolved.audit, None if resolved.other is None else resolved.other.version
+        measure = partial(Measurement, rows=self._row_count(resolved, values), version=version)
+        match audit.kind:
+            case AuditKind.ROWS | AuditKind.AGGREGATE | AuditKind.FRESHNESS:
+                return measure(value=values[str(number)])
+            case AuditKind.ROW_COUNT:
+                before = self._row_count_before() if audit.max_change is not None else None
+                count = self._row_count(resolved, values)
+                return Measurement(value=count, before=before)
+            case AuditKind.UNIQUE:
+                fields = [field for name in audit.unique if (field := self._schema.find(name)) is not None]
+                with computing("audits", ", ".join(audit.unique)):
+                    (row,) = repeated_keys(self._frame(resolved.scope), fields).collect()
+                return measure(value=row[0] or 0)
+            case AuditKind.REFERENCES:
+                return measure(value=self._count_without_reference(resolved))
+
+    def _count_without_reference(self, resolved: ResolvedAudit) -> int:
+        audit, other = resolved.audit, resolved.other
+        other_rows = self._frame(AuditScope.TABLE) if other is None else scan(self._spark, other)
+        fields, other_fields = reference_fields(audit, self._schema, self._schema if other is None else other.schema)
+        with computing("audits", ", ".join(audit.references)):
+            return rows_without_reference(self._frame(resolved.scope), fields, other_rows, other_fields).count()
+
+    def _row_count(self, resolved: ResolvedAudit, values: Mapping[str, Number | None]) -> int | None:
+        """Return the number of rows in the scope, or None if no audit needs it and no pass has counted it."""
+        if _ROW_COUNT in values:
+            return int(values[_ROW_COUNT] or 0)
+        count = self._scopes[resolved.scope].row_count
+        needs_count = resolved.audit.kind is AuditKind.ROW_COUNT or resolved.audit.max_share is not None
+        return count() if needs_count and count is not None else None
+
+    def _frame(self, scope: AuditScope) -> DataFrame:
+        if scope not in self._frames:
+            self._frames[scope] = self._scopes[scope].frame()
+        return self._frames[scope]

@@ -1,0 +1,194 @@
+"""Audits, resolved against the columns of a table before a row is read or written.
+
+SQL of audits follows the rules for expressions of a request (`expressions.sql`): no subquery, no window function, and
+nothing that depends on the time. An audit that cannot be computed is refused here, so that it costs no write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
+
+from deltalite.errors import InvalidRequestError
+from deltalite.protocol.schema import PrimitiveType, StructField, StructType
+from deltalite.requests import Audit, AuditKind, AuditScope
+from deltalite.snapshot import Snapshot
+from deltalite.spark.columns.names import column_named
+from deltalite.spark.expressions.sql import ErrorBuilder, Expressions, no_rows
+from deltalite.spark.reader.read import snapshot_at
+from deltalite.spark.runtime.errors import first_line
+from deltalite.storage.locations import is_same_table
+from deltalite.storage.versioned_path import VersionedPath, resolve_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
+_MS_PER_DAY = 86_400_000
+_MS_PER_SECOND = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedAudit:
+    """An audit that can be computed.
+
+    - `aggregate`: the aggregate that measures the value in one pass over the rows with other audits, or None.
+    - `refers_to_table`: whether the other table of `references` is the audited table itself.
+    - `other`: the snapshot of the other table, or None.
+    """
+
+    audit: Audit
+    scope: AuditScope
+    aggregate: Column | None = None
+    refers_to_table: bool = False
+    other: Snapshot | None = None
+
+    @property
+    def reads_table(self) -> bool:
+        """Whether the audit depends on the rows of the complete table."""
+        return self.scope is AuditScope.TABLE or self.refers_to_table
+
+
+def resolve_audits(
+    spark: SparkSession, audits: Sequence[Audit], schema: StructType, table: str, *, has_new_rows: bool
+) -> list[ResolvedAudit]:
+    """Resolve the audits on rows with these columns. `table` is the address of the audited table.
+
+    Raises:
+        InvalidRequestError: SQL is wrong, a column does not exist, or has a type that the audit cannot use.
+        TableError: another table, or its version, cannot be read.
+    """
+    rows = no_rows(spark, schema)
+    resolved = []
+    for audit in audits:
+        scope = audit.scope(has_new_rows=has_new_rows)
+        match audit.kind:
+            case AuditKind.ROWS | AuditKind.AGGREGATE | AuditKind.FRESHNESS:
+                resolved.append(ResolvedAudit(audit=audit, scope=scope, aggregate=_aggregate(audit, rows, schema)))
+            case AuditKind.UNIQUE:
+                with _analyzing(audit):
+                    repeated_keys(rows, _fields(audit, schema, audit.unique, "the table"))
+                resolved.append(ResolvedAudit(audit=audit, scope=scope))
+            case AuditKind.REFERENCES:
+                resolved.append(_resolved_reference(spark, audit, scope, rows, schema, table))
+            case AuditKind.ROW_COUNT:
+                resolved.append(ResolvedAudit(audit=audit, scope=scope))
+    return resolved
+
+
+def repeated_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
+    """Return a frame of one row, with the number of rows of which another row has the same key."""
+    columns = [column_named(field.name) for field in fields]
+    keys = rows.select(*[column.alias(f"key{number}") for number, column in enumerate(columns)]).dropna()
+    counts = keys.groupBy(*keys.columns).agg(F.count(F.lit(1)).alias("rows"))
+    return counts.where(F.col("rows") > 1).agg(F.sum("rows"))
+
+
+def rows_without_reference(
+    rows: DataFrame, fields: Sequence[StructField], other_rows: DataFrame, other_fields: Sequence[StructField]
+) -> DataFrame:
+    """Return the rows, with the columns `fields` only, that no row of `other_rows` matches."""
+    keys = rows.select(*[column_named(field.name).alias(f"key{n}") for n, field in enumerate(fields)]).dropna()
+    others = other_rows.select(*[column_named(field.name).alias(f"other{n}") for n, field in enumerate(other_fields)])
+    condition = F.lit(True)
+    for number in range(len(fields)):
+        condition = condition & (F.col(f"key{number}") == F.col(f"other{number}"))
+    return keys.join(others, condition, "left_anti")
+
+
+def reference_fields(
+    audit: Audit, schema: StructType, other_schema: StructType
+) -> tuple[list[StructField], list[StructField]]:
+    """Return the columns of `references` in the audited table and in the other table."""
+    fields = _fields(audit, schema, tuple(audit.references), "the table")
+    return fields, _fields(audit, other_schema, tuple(audit.references.values()), str(audit.in_table))
+
+
+def _resolved_reference(
+    spark: SparkSession, audit: Audit, scope: AuditScope, rows: DataFrame, schema: StructType, table: str
+) -> ResolvedAudit:
+    address = resolve_version(str(audit.in_table), audit.version_as_of, None)
+    refers_to_table = address == VersionedPath(path=address.path) and is_same_table(address.path, table)
+    other = None if refers_to_table else snapshot_at(spark, address)
+    other_schema = schema if other is None else other.schema
+    fields, other_fields = reference_fields(audit, schema, other_schema)
+    with _analyzing(audit):
+        rows_without_reference(rows, fields, no_rows(spark, other_schema), other_fields)
+    return ResolvedAudit(audit=audit, scope=scope, refers_to_table=refers_to_table, other=other)
+
+
+def _aggregate(audit: Audit, rows: DataFrame, schema: StructType) -> Column:
+    """Return the aggregate that measures the value of an audit."""
+    if audit.kind is AuditKind.FRESHNESS:
+        (field,) = _fields(audit, schema, (str(audit.freshness),), "the table")
+        return _newest_ms(audit, field)
+    text = str(getattr(audit, audit.kind))
+    expressions, error_for = Expressions.of_request(rows), _error_builder(audit, text)
+    if audit.kind is AuditKind.ROWS:
+        return F.count(F.when(expressions.condition(text, error_for), F.lit(1)))
+    type_name = expressions.aggregate(text, error_for)
+    has_limit = audit.min is not None or audit.max is not None
+    if type_name != "boolean" and type_name not in _NUMBERS and not type_name.startswith("decimal"):
+        raise error_for(f"it is {type_name}, and neither a number nor a boolean.")
+    if has_limit is (type_name == "boolean"):
+        raise error_for(
+            "it is a boolean, which has neither min nor max." if has_limit else "it is a number without min and max."
+        )
+    return F.expr(text)
+
+
+def _newest_ms(audit: Audit, field: StructField) -> Column:
+    """Return the newest value of a column in milliseconds UTC, whatever the time zone of the session is."""
+    newest = F.max(column_named(field.name))
+    match field.type:
+        case PrimitiveType("timestamp"):
+            return F.unix_millis(newest)
+        case PrimitiveType("timestamp_ntz"):
+            seconds = F.hour(newest) * 3600 + F.minute(newest) * 60 + F.second(newest)
+            return F.unix_date(newest.cast("date")).cast("long") * _MS_PER_DAY + seconds * _MS_PER_SECOND
+        case PrimitiveType("date"):
+            return F.unix_date(newest).cast("long") * _MS_PER_DAY
+        case _:
+            raise InvalidRequestError(
+                f"freshness of the audit '{audit.name}' is the column '{field.name}' of the type {field.type}.",
+                remedy="Name a column of dates or timestamps.",
+            )
+
+
+def _fields(audit: Audit, schema: StructType, names: Sequence[str], table: str) -> list[StructField]:
+    """Return the fields of these names. Raises `InvalidRequestError` if `table` does not have one."""
+    fields = []
+    for name in names:
+        field = schema.find(name)
+        if field is None:
+            raise InvalidRequestError(
+                f"{audit.kind} of the audit '{audit.name}' names the column '{name}', which {table} does not have.",
+                remedy=f"Name one of {', '.join(schema.names)}.",
+            )
+        fields.append(field)
+    return fields
+
+
+def _error_builder(audit: Audit, text: str) -> ErrorBuilder:
+    return lambda reason: InvalidRequestError(
+        f"{audit.kind} of the audit '{audit.name}' is ({text}), which cannot be computed: {reason}",
+        remedy="Correct the SQL of the audit.",
+    )
+
+
+@contextmanager
+def _analyzing(audit: Audit) -> Iterator[None]:
+    """Raise `InvalidRequestError` if Spark cannot compute an audit on columns of these types."""
+    try:
+        yield
+    except AnalysisException as error:
+        raise InvalidRequestError(
+            f"{audit.kind} of the audit '{audit.name}' cannot be computed: {first_line(error)}",
+            remedy="Name columns of other types, or write the check as `rows` or `aggregate`.",
+        ) from error

@@ -1,0 +1,141 @@
+"""A check measures each kind of audit on a version of a table, and fails for audits of level `fail` only."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.commands.check import check
+from deltalite.errors import AuditFailedError, InvalidRequestError, TableNotFoundError
+from deltalite.requests import Audit, CheckRequest
+from tests.support.tables import values, write_rows
+
+pytestmark = pytest.mark.spark
+
+ROWS = (
+    "1, 'a', 1.50, TIMESTAMP'2026-01-01 10:00:00Z', TIMESTAMP_NTZ'2026-01-01 10:00:00', DATE'2026-01-01'",
+    "2, NULL, 2.50, TIMESTAMP'2026-01-01 12:00:00Z', TIMESTAMP_NTZ'2026-01-01 12:00:00', DATE'2026-01-02'",
+    "2, 'z', NULL, NULL, NULL, NULL",
+    "NULL, 'a', 0.00, NULL, NULL, NULL",
+)
+
+
+@pytest.fixture(scope="module")
+def lake(spark, tmp_path_factory):
+    """A folder with the tables `orders` (two versions) and `customers`."""
+    folder = tmp_path_factory.mktemp("lake")
+    write_rows(spark, folder / "orders", values("id, customer, amount, at, local_at, day", *ROWS))
+    write_rows(
+        spark, folder / "orders", values("id, customer, amount, at, local_at, day", "9, 'a', 1.00, NULL, NULL, NULL")
+    )
+    write_rows(spark, folder / "customers", values("name", "'a'", "'b'"))
+    return folder
+
+
+def check_orders(spark, lake, *audits, **version):
+    """Check the table `orders`; returns the results by the names of the audits."""
+    request = CheckRequest(table=str(lake / "orders"), audits=tuple(Audit(**audit) for audit in audits), **version)
+    return {result.name: result for result in check(spark, request).audits}
+
+
+def test_each_kind_of_audit_measures_the_rows_of_the_version(spark, lake):
+    at = {"max_age_hours": 24, "as_of": "2026-01-02T00:00:00Z"}
+    results = check_orders(
+        spark,
+        lake,
+        {"name": "condition", "rows": "customer IS NULL OR amount > 2", "max_rows": 1},
+        {"name": "share", "rows": "id = 2", "max_share": 0.5},
+        {"name": "key", "unique": ("id",), "level": "warn"},
+        {"name": "two columns", "unique": ("ID", "customer")},
+        {"name": "other", "references": {"customer": "name"}, "in_table": str(lake / "customers"), "level": "warn"},
+        {"name": "itself", "references": {"id": "id"}, "in_table": str(lake / "orders")},
+        {"name": "rows", "row_count": True, "min": 4, "max": 4},
+        {"name": "sum", "aggregate": "sum(amount)", "min": 4, "max": 4},
+        {"name": "exact", "aggregate": "max(amount) - 2.4", "max": 0.1},
+        {"name": "boolean", "aggregate": "count(*) = count(DISTINCT id, customer) + 2"},
+        {"name": "no value", "aggregate": "sum(CASE WHEN id > 5 THEN 1 END)", "min": 0, "level": "warn"},
+        {"name": "timestamp", "freshness": "at", **at},
+        {"name": "without zone", "freshness": "local_at", **at},
+        {"name": "date", "freshness": "day", **at},
+        {"name": "old", "freshness": "at", **at, "max_age_hours": 11.5, "level": "warn"},
+        version=0,
+    )
+    measured = {name: (result.passed, result.measured) for name, result in results.items()}
+    assert measured == {
+        "condition": (True, 1),
+        "share": (True, 2),
+        "key": (False, 2),
+        "two columns": (True, 0),
+        "other": (False, 1),
+        "itself": (True, 0),
+        "rows": (True, 4),
+        "sum": (True, 4),
+        "exact": (True, 0.1),
+        "boolean": (True, True),
+        "no value": (False, None),
+        "timestamp": (True, 12.0),
+        "without zone": (True, 12.0),
+        "date": (True, 0.0),
+        "old": (False, 12.0),
+    }
+    assert {result.rows for result in results.values() if result.kind == "rows"} == {4}
+    assert results["other"].version == 0
+
+
+def test_a_row_count_is_compared_with_the_version_before(spark, lake):
+    audit = {"name": "growth", "row_count": True, "max_change": 0.25}
+    result = check_orders(spark, lake, audit)["growth"]
+    assert (result.passed, result.measured, result.before) == (True, 5, 4)
+    with pytest.raises(AuditFailedError, match=r"measured 5 after 4 before, allowed max_change=0\.24"):
+        check_orders(spark, lake, audit | {"max_change": 0.24})
+    assert check_orders(spark, lake, audit | {"max_change": 0}, version=0)["growth"].before is None
+
+
+def test_a_failure_names_each_audit_of_level_fail_that_did_not_pass(spark, lake, caplog):
+    with pytest.raises(AuditFailedError) as caught:
+        check_orders(
+            spark,
+            lake,
+            {"name": "first", "rows": "id = 2", "max_share": 0.1},
+            {"name": "second", "unique": ("id",)},
+            {"name": "third", "rows": "id = 2", "level": "warn"},
+            {"name": "fourth", "rows": "id = 3"},
+        )
+    assert "2 of 4 audits" in caught.value.problem
+    assert "'first' (rows on table): measured 2 of 5 rows, allowed max_share=0.1; 'second'" in caught.value.problem
+    assert "version 1" in caught.value.problem
+    assert "'third'" not in caught.value.problem
+    assert [record.message for record in caplog.records if "'third'" in record.message]
+
+
+@pytest.mark.parametrize(
+    ("audit", "problem"),
+    [
+        ({"rows": "missing IS NULL"}, "missing"),
+        ({"rows": "id"}, "not boolean"),
+        ({"rows": "id IN (SELECT 1)"}, "Subquery"),
+        ({"rows": "day < current_date()"}, r"current_date\(\)"),
+        ({"rows": "count(*) > 1"}, "AggregateExpression|exactly one value"),
+        ({"aggregate": "amount", "min": 0}, "amount"),
+        ({"aggregate": "sum(amount)"}, "a number without min and max"),
+        ({"aggregate": "sum(amount) > 0", "min": 0}, "a boolean, which has neither"),
+        ({"aggregate": "max(customer)", "min": 0}, "neither a number nor a boolean"),
+        ({"aggregate": "(SELECT 1)", "min": 0}, "Subquery"),
+        ({"aggregate": "count_if(at > now())", "min": 0}, r"now\(\)"),
+        ({"aggregate": "sum(rand())", "min": 0}, "[Nn]on-?deterministic"),
+        ({"aggregate": "sum(amount) / 0", "min": 0}, "DIVIDE_BY_ZERO"),
+        ({"unique": ("missing",)}, "'missing'"),
+        ({"references": {"id": "missing"}, "in_table": "customers"}, "'missing'"),
+        ({"freshness": "amount", "max_age_hours": 1, "as_of": "now"}, "type decimal"),
+    ],
+    ids=str,
+)
+def test_an_audit_that_cannot_be_computed_is_refused_by_its_name(spark, lake, audit, problem):
+    if "in_table" in audit:
+        audit = audit | {"in_table": str(lake / audit["in_table"])}
+    with pytest.raises(InvalidRequestError, match=problem):
+        check_orders(spark, lake, {"name": "wrong", **audit})
+
+
+def test_a_reference_into_a_missing_table_is_an_error_of_that_table(spark, lake):
+    with pytest.raises(TableNotFoundError, match="missing"):
+        check_orders(spark, lake, {"name": "a", "references": {"id": "id"}, "in_table": str(lake / "missing")})
