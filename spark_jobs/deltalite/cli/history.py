@@ -7,19 +7,22 @@ JSON has one object per commit: the provenance that the writer recorded, with `v
 travel uses) and `run`. `run` contains `dagId`, `taskId`, `runId`, `mapIndex` (-1 if the task is not mapped) and
 `tryNumber` of the task; it is null for a commit of another writer. A commit that loaded incremental sources has
 `flows`: one object per source with `view`, `flow`, `sourceTableId`, `afterVersion` (exclusive; null for the complete
-snapshot) and `toVersion` (inclusive).
+snapshot) and `toVersion` (inclusive). A commit whose rows were audited has `audits`: one object per audit with `name`,
+`kind`, `on`, `level`, `passed`, `measured` and `threshold`.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltalite.cli.command import Arguments, Command, add_limit, limit_of, open_table
 from deltalite.cli.output import Column, Output
 from deltalite.cli.values import json_text
 from deltalite.log.writers import task_run, writer_text
+from deltalite.results import AuditResult
+from deltalite.txn.audits import AUDITS, audit_results_of
 from deltalite.txn.flows import FLOWS, flow_ranges_of
 
 _DEFAULT_LIMIT = 20
@@ -40,7 +43,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: Arguments, out: Output) -> int:
     entries = open_table(args).history(limit_of(args))
     if out.as_json:
-        out.records({**entry, "run": _task_run_of(entry), **_flows_of(entry)} for entry in entries)
+        out.records({**entry, "run": _task_run_of(entry), **_flows_of(entry), **_audits_of(entry)} for entry in entries)
     else:
         out.table(_COLUMNS, map(_row, entries))
     return 0
@@ -78,12 +81,27 @@ def _flows_of(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {"flows": flows} if flows else {}
 
 
+def _audits_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `audits` as JSON values, or nothing if the commit has no results of audits."""
+    audits = [audit.as_dict() for audit in audit_results_of(entry.get("operationParameters"))]
+    return {"audits": audits} if audits else {}
+
+
 def _format_parameters(values: Any) -> str:
-    """Format the parameters. The versions of incremental sources come first and as a text."""
-    flows = flow_ranges_of(values).values()
+    """Format the parameters. The versions of incremental sources come first and as a text, and audits last."""
+    flows, audits = flow_ranges_of(values).values(), audit_results_of(values)
     texts = [f"flow '{loaded.flow}' (source table {loaded.source_table_id}): {loaded}" for loaded in flows]
-    others = {key: value for key, value in values.items() if key != FLOWS} if flows else values
-    return " ".join(filter(None, [*texts, _format_values(others)]))
+    formatted = {name for name, results in ((FLOWS, flows), (AUDITS, audits)) if results}
+    others = {key: value for key, value in values.items() if key not in formatted} if formatted else values
+    return " ".join(filter(None, [*texts, _format_values(others), _format_audits(audits)]))
+
+
+def _format_audits(audits: Sequence[AuditResult]) -> str:
+    """Format results as `audits: 3 passed`, with the audits that did not pass in full."""
+    if not audits:
+        return ""
+    warnings = [f"did not pass: {audit}" for audit in audits if not audit.passed]
+    return f"audits: {'; '.join([f'{len(audits) - len(warnings)} passed', *warnings])}"
 
 
 def _format_values(values: Any) -> str:

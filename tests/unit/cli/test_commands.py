@@ -23,8 +23,9 @@ from deltalite.errors import (
 )
 from deltalite.protocol.actions import Protocol, SetTransaction
 from deltalite.protocol.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
-from deltalite.results import FlowRange
+from deltalite.results import AuditResult, FlowRange
 from deltalite.storage.local import LocalLogStore
+from deltalite.txn.audits import audits_parameter
 from deltalite.txn.flows import FlowId, flows_parameter
 from tests.support.valid_table import create_valid_table, path_of
 from tests.unit.builders import PROTOCOL, add, commit_actions, create, metadata, struct
@@ -417,6 +418,21 @@ def test_flows_shows_offsets_and_the_operator_that_resets_them(tmp_path, run_tex
     assert any("orders" in line and "5" in line and "2026-03-01 12:00:00Z" in line for line in lines)
     assert any("nothing loaded" in line for line in lines)
     assert lines[-1] == f"    DeltaTableOperator(task_id='reset', table='{table}', reset_flows={{'orders': None}})"
+
+
+def test_history_shows_the_results_of_audits(tmp_path, run_text, run_json):
+    values = {"kind": "rows", "on": "new_rows", "threshold": "max_rows=0"}
+    audits = [
+        AuditResult(name="a", level="fail", passed=True, measured=0, **values),
+        AuditResult(name="b", level="warn", passed=False, measured=3, rows=9, **values),
+    ]
+    store = create(LocalLogStore(str(tmp_path / "t")), add("f0"))
+    commit_actions(store, add("f1"), parameters={"mode": "Append", "audits": audits_parameter(audits)})
+    newest, oldest = run_json("history", tmp_path / "t")
+    assert [(audit["name"], audit["passed"]) for audit in newest["audits"]] == [("a", True), ("b", False)]
+    assert "audits" not in oldest
+    text = " ".join(run_text("history", tmp_path / "t", "-n", 1))
+    assert "mode=Append audits: 1 passed; did not pass: 'b' (rows on new_rows): measured 3 of 9 rows" in text
 
 
 def test_history_shows_the_loaded_versions(tmp_path, run_text, run_json):
