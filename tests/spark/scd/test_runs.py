@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from deltalite.errors import AmbiguousRowsError, ConstraintViolationError, InvalidRequestError, SchemaMismatchError
+from deltalite.errors import (
+    AmbiguousRowsError,
+    AuditFailedError,
+    ConstraintViolationError,
+    InvalidRequestError,
+    SchemaMismatchError,
+)
+from deltalite.requests import Audit
 from deltalite.spark.scd import changes
 from tests.support.flows import offsets, source_of
 from tests.support.properties import FEED, VECTORS
@@ -176,6 +183,17 @@ def test_a_refused_first_run_creates_no_table(spark, table):
     with pytest.raises(InvalidRequestError, match="keys names 'key'"):
         apply_rows(spark, table, query_of(BEGIN), **{**OPTIONS, "keys": ("key",)})
     assert not (table / "_delta_log").exists()
+
+
+def test_audits_run_before_the_first_and_every_later_commit(spark, table):
+    audits = (Audit(name="no null", rows="name IS NULL"),)
+    with pytest.raises(AuditFailedError, match="measured 1 of 1 rows"):
+        apply_rows(spark, table, query_of([Event(1, 1, None, "x")]), audits=audits, **OPTIONS)
+    result = apply_rows(spark, table, query_of(BEGIN), audits=audits, **OPTIONS)
+    assert [(audit.name, audit.passed) for audit in result.audits] == [("no null", True)]
+    with pytest.raises(AuditFailedError, match="measured 1 of"):
+        apply_rows(spark, table, query_of([Event(1, 2, None, "x")]), audits=audits, **OPTIONS)
+    assert visible_rows(table) == model_of_history(BEGIN)
 
 
 def test_a_run_whose_computed_changes_are_lost_computes_them_again(spark, table, monkeypatch):
