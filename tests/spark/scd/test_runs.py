@@ -8,6 +8,7 @@ from deltalite.errors import (
     AmbiguousRowsError,
     AuditFailedError,
     ConstraintViolationError,
+    CorruptDataFileError,
     InvalidRequestError,
     SchemaMismatchError,
 )
@@ -17,7 +18,7 @@ from tests.support.flows import offsets, source_of
 from tests.support.properties import FEED, VECTORS
 from tests.support.racing import run_before_commits
 from tests.support.scd import EVENT_OPTIONS, Event, apply_rows, model_of_history, query_of, visible_rows
-from tests.support.tables import delete_rows, folder_content, rows, update_rows, values, write_rows
+from tests.support.tables import data_files, delete_rows, folder_content, rows, update_rows, values, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -37,17 +38,22 @@ def test_a_race_for_the_first_run_creates_one_table_with_the_rows_of_both(spark,
     assert (result.version, visible_rows(table)) == (1, model_of_history([*BEGIN, *rival]))
 
 
+RACES = {
+    # No row of the table has the key, and the two runs add rows with other values of `valid_from`.
+    "new key": ([Event(9, 3, "b", "x")], [Event(9, 2, "a", "x")]),
+    # The row of this run repeats what the table has. Between the two, the rival changes the key.
+    "repeated values": ([Event(1, 5, "a", "y")], [Event(1, 3, "b", "x")]),
+    # The rival only adds an event to `_scd_events`.
+    "hidden event": ([Event(1, 3, "b", "x")], [Event(1, 5, "a", "x")]),
+}
+
+
 @pytest.mark.parametrize(
     ("events", "rival"),
     [
-        # No row of the table has the key, and the two runs add rows with other values of `valid_from`.
-        ([Event(9, 3, "b", "x")], [Event(9, 2, "a", "x")]),
-        # The row of this run repeats what the table has. Between the two, the rival changes the key.
-        ([Event(1, 5, "a", "y")], [Event(1, 3, "b", "x")]),
-        # The rival only adds an event to `_scd_events`.
-        ([Event(1, 3, "b", "x")], [Event(1, 5, "a", "x")]),
+        pytest.param(*batches, id=name, marks=[] if name == "new key" else pytest.mark.campaign)
+        for name, batches in RACES.items()
     ],
-    ids=["new key", "repeated values", "hidden event"],
 )
 def test_the_run_that_loses_a_race_computes_the_history_again(spark, table, monkeypatch, events, rival):
     apply_rows(spark, table, query_of(BEGIN), properties=VECTORS, **OPTIONS)
@@ -107,14 +113,16 @@ def test_all_columns_are_tracked_by_default_except_those_of_the_sequence(spark, 
 
 
 def test_a_corrected_row_replaces_the_row_of_its_sequence_on_request(spark, table):
-    apply_rows(spark, table, query_of([*BEGIN, Event(1, 3, "b", "x")]), **OPTIONS)
-    corrected = [Event(1, 3, "c", "x"), Event(2, 1, "a", "y")]
+    unchanged = [Event(1, 1, "a", "x"), Event(3, 1, "a", "x")]
+    replaced = [Event(1, 3, "b", "x"), Event(2, 1, "a", "x"), Event(3, 3, "b", "x"), Event(4, 1, "a", "x")]
+    apply_rows(spark, table, query_of([*unchanged, *replaced]), **OPTIONS)
+    deleted = Event(4, 1, None, None, deletes=True)
+    corrected = [Event(1, 3, "c", "x"), Event(2, 1, "a", "y"), Event(3, 3, "a", "z"), deleted]
     with pytest.raises(AmbiguousRowsError, match=r'rows of one key and one sequence differ.*"id":1,"valid_from":3'):
         apply_rows(spark, table, query_of(corrected), **OPTIONS)
-    apply_rows(spark, table, query_of(corrected), on_same_sequence="replace", **OPTIONS)
-    assert visible_rows(table) == model_of_history([BEGIN[0], *corrected])
-    apply_rows(spark, table, query_of([Event(1, 3, "a", "z")]), on_same_sequence="replace", **OPTIONS)
-    assert visible_rows(table) == model_of_history([BEGIN[0], Event(1, 3, "a", "z"), corrected[1]])
+    result = apply_rows(spark, table, query_of(corrected), on_same_sequence="replace", **OPTIONS)
+    assert visible_rows(table) == model_of_history([*unchanged, *corrected])
+    assert (result.metrics["numDuplicateRows"], result.metrics["numTargetRowsDeleted"]) == (0, 1)
 
 
 def test_new_columns_join_the_history_with_merge_schema(spark, table):
@@ -196,6 +204,30 @@ def test_audits_run_before_the_first_and_every_later_commit(spark, table):
     assert visible_rows(table) == model_of_history(BEGIN)
 
 
+@pytest.mark.campaign
+def test_maps_are_compared_by_their_entries_and_no_column_need_be_tracked(spark, table):
+    options = {"sequence_by": "seq", "exclude": ("seq",)}
+    one_map, same_map = "map('x', 1, 'y', 2)", "map('y', 2, 'x', 1)"
+    for track in ("m",), ():
+        path = table / "-".join(track)
+        apply_rows(spark, path, values("id, m, n, seq", f"1, {one_map}, {one_map}, 1"), track=track, **options)
+        late_rows = [f"1, {same_map}, {same_map}, 1", f"1, {same_map}, map('x', 2), 2", "1, map('z', 3), NULL, 3"]
+        result = apply_rows(spark, path, values("id, m, n, seq", *late_rows), track=track, **options)
+        assert result.metrics["numDuplicateRows"] == 1
+        ranges = sorted((row[3], row[4], None if row[2] is None else dict(row[2])) for row in rows(path))
+        assert ranges == ([(1, 3, {"x": 2}), (3, None, None)] if track else [(1, None, None)])
+
+
+@pytest.mark.campaign
+def test_an_unreadable_file_of_the_table_is_not_an_error_of_the_source(spark, table):
+    apply_rows(spark, table, query_of(BEGIN), **OPTIONS)
+    for path in data_files(table):
+        (table / path).unlink()
+    with pytest.raises(CorruptDataFileError):
+        apply_rows(spark, table, query_of([Event(1, 3, "b", "x")]), **OPTIONS)
+
+
+@pytest.mark.campaign
 def test_a_run_whose_computed_changes_are_lost_computes_them_again(spark, table, monkeypatch):
     apply_rows(spark, table, query_of(BEGIN), **OPTIONS)
     compute_once, losses = changes.compute_once, []
