@@ -24,6 +24,7 @@ CONTENTS = {
         "backfill",
         "how-to/wait-for-a-table",
         "how-to/load-what-is-new",
+        "how-to/load-each-file-once",
         "how-to/check-rows",
         "how-to/follow-changes",
         "how-to/maintain-a-lake",

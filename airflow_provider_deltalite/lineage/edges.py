@@ -20,6 +20,7 @@ from deltalite.requests import (
     Audit,
     CheckpointRequest,
     CheckRequest,
+    CopyRequest,
     GenerateManifestRequest,
     MaintainRequest,
     MergeRequest,
@@ -79,6 +80,7 @@ class Edges:
 # The metrics with the written rows, bytes and files, by kind of request. The metrics with rows are added up.
 _METRICS: Mapping[str, tuple[Sequence[str], str, str]] = {
     "write": (("numOutputRows",), "numOutputBytes", "numFiles"),
+    "copy": (("numOutputRows",), "numOutputBytes", "numFiles"),
     "merge": (("numOutputRows",), "numTargetBytesAdded", "numTargetFilesAdded"),
     "scd": (("numOutputRows",), "numTargetBytesAdded", "numTargetFilesAdded"),
     "update": (("numUpdatedRows", "numCopiedRows"), "numAddedBytes", "numAddedFiles"),
@@ -170,7 +172,7 @@ def _lifecycle_change(request: Request, result: OperationResult) -> str | None:
 
 
 def _source_edges(request: Request, result: OperationResult | None) -> tuple[Edge, ...]:
-    if not isinstance(request, WriteRequest | MergeRequest | ScdRequest):
+    if not isinstance(request, WriteRequest | MergeRequest | ScdRequest | CopyRequest):
         return ()
     read_versions = {} if result is None else result.source_versions
     edges = [_source_edge(source, read_versions.get(name)) for name, source in request.sources.items()]

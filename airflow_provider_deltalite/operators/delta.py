@@ -9,6 +9,7 @@ from __future__ import annotations
 from airflow_provider_deltalite.operators._check import DeltaCheckOperator
 from airflow_provider_deltalite.operators._checkpoint import DeltaCheckpointOperator
 from airflow_provider_deltalite.operators._convert import DeltaConvertOperator
+from airflow_provider_deltalite.operators._copy import DeltaCopyOperator
 from airflow_provider_deltalite.operators._lake_maintenance import DeltaLakeMaintenanceOperator
 from airflow_provider_deltalite.operators._manifest import DeltaGenerateManifestOperator
 from airflow_provider_deltalite.operators._merge import DeltaMergeOperator
@@ -24,6 +25,7 @@ __all__ = [
     "DeltaCheckOperator",
     "DeltaCheckpointOperator",
     "DeltaConvertOperator",
+    "DeltaCopyOperator",
     "DeltaDeleteOperator",
     "DeltaGenerateManifestOperator",
     "DeltaLakeMaintenanceOperator",

@@ -15,6 +15,7 @@ from deltalite import watch
 from deltalite.requests import (
     CheckpointRequest,
     ConvertRequest,
+    CopyRequest,
     DeleteRequest,
     GenerateManifestRequest,
     MergeClause,
@@ -115,6 +116,11 @@ INSERT_CLAUSES = (MergeClause(insert="*"),)
     [
         (
             WriteRequest(table="/t", sources=SOURCES),
+            {"numOutputRows": 1, "numOutputBytes": 2, "numFiles": 3},
+            Statistics(rows=1, size_bytes=2, files=3),
+        ),
+        (
+            CopyRequest(table="/t", source=SOURCES["source"]),
             {"numOutputRows": 1, "numOutputBytes": 2, "numFiles": 3},
             Statistics(rows=1, size_bytes=2, files=3),
         ),

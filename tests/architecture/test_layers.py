@@ -27,7 +27,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"__init__"}),  # re-exports the public names
     frozenset({"jobs", "cli"}),
     frozenset({"commands"}),
-    frozenset({"spark", "watch", "table", "inspection"}),
+    frozenset({"spark", "watch", "new_files", "table", "inspection"}),
     frozenset({"txn", "change_feed", "upkeep"}),
     frozenset({"snapshot"}),
     frozenset({"log", "columnar", "loaded_files"}),
@@ -43,9 +43,9 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
     "commands": (
         frozenset({"__init__"}),
         frozenset({"scd"}),  # merges the rows that it computes
-        # A merge that creates its table is a write, and dropping a table feature may need an optimize. A maintenance
-        # runs the optimize, checkpoint and vacuum commands.
-        frozenset({"maintain", "merge", "table"}),
+        # A copy, and a merge that creates its table, are writes. Dropping a table feature may need an optimize. A
+        # maintenance runs the optimize, checkpoint and vacuum commands.
+        frozenset({"copy", "maintain", "merge", "table"}),
         frozenset(
             {
                 "check",
@@ -86,7 +86,19 @@ ROOMS: dict[str, tuple[frozenset[str], ...]] = {
 
 # The parts of the library that an Airflow worker may load: enough to ask for a job and to read the log.
 PROVIDER_MAY_USE = frozenset(
-    {"requests", "results", "conditions", "redaction", "installation", "errors", "version", "watch", "table", "storage"}
+    {
+        "requests",
+        "results",
+        "conditions",
+        "redaction",
+        "installation",
+        "errors",
+        "version",
+        "watch",
+        "new_files",
+        "table",
+        "storage",
+    }
 )
 
 # The contract between worker and driver. These components import only the standard library and each other.

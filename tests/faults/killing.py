@@ -12,7 +12,14 @@ from random import Random
 import deltalake
 
 from deltalite.errors import TableNotFoundError
-from deltalite.protocol.file_names import LAST_CHECKPOINT, LAST_VACUUM, LOG_DIR, parse_log_name
+from deltalite.protocol.file_names import (
+    LAST_CHECKPOINT,
+    LAST_VACUUM,
+    LOADED_FILES_DIR,
+    LOG_DIR,
+    SIDECAR_DIR,
+    parse_log_name,
+)
 from tests.faults.crash_site import EVERYTHING
 from tests.support.tables import delta_rs_rows, rows
 
@@ -47,7 +54,8 @@ def check_whole(table, *allowed_rows):
     for folder, _, names in os.walk(Path(table) / LOG_DIR):
         for name in (name for name in names if not name.startswith(".")):
             path = Path(folder, name).relative_to(table).as_posix()
-            is_pointer_or_sidecar = path in (LAST_CHECKPOINT, LAST_VACUUM) or "/_sidecars/" in path
+            in_subfolder = path.startswith((f"{SIDECAR_DIR}/", f"{LOADED_FILES_DIR}/"))
+            is_pointer_or_sidecar = path in (LAST_CHECKPOINT, LAST_VACUUM) or in_subfolder
             assert is_pointer_or_sidecar or parse_log_name(path) is not None, f"{path} is visible and is not a log file"
 
 

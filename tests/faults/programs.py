@@ -30,6 +30,7 @@ from deltalite.txn.find_run import earlier_result
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.post_commit import after_commit
+from tests.support.copying import copy_files
 from tests.support.flows import append_new as append_new_rows
 from tests.support.merging import merge_into
 from tests.support.scd import apply_rows
@@ -111,6 +112,11 @@ def write(spark, table, *, query, run, **options):
 def append_new(spark, table, *, source, run):
     """Append what is new in an incremental source."""
     append_new_rows(spark, table, source, run=run)
+
+
+def copy_new_files(spark, table, *, landing, run):
+    """Load the new files of a folder of CSV files."""
+    copy_files(spark, table, landing, run=run)
 
 
 def delete(spark, table, *, condition, run):

@@ -12,6 +12,7 @@ from deltalite.requests.base import SCHEMA_VERSION, CommitRequest, OnRerun, OutO
 from deltalite.requests.check import CheckRequest
 from deltalite.requests.checkpoint import CheckpointRequest
 from deltalite.requests.convert import ConvertRequest
+from deltalite.requests.copy import CopyRequest
 from deltalite.requests.deduplicate import Deduplicate
 from deltalite.requests.incremental import BY_ADDRESS, OnChange, OnGap, SourceRead
 from deltalite.requests.maintain import DEFAULT_THRESHOLDS, MaintainRequest, Step, Thresholds
@@ -41,6 +42,7 @@ __all__ = [
     "CheckpointRequest",
     "CommitRequest",
     "ConvertRequest",
+    "CopyRequest",
     "Deduplicate",
     "DeleteRequest",
     "GenerateManifestRequest",

@@ -23,7 +23,8 @@ class FolderContent:
 
     `bases` are the names of the files inside the folder. `sizes` and `times_ms` are the sizes and modification times of
     these files. `folders` are the whole names of subfolders with their modification times; a time is 0 if the storage
-    does not store it. `has_more` is True if the folder contains other entries, such as links.
+    does not store it. `has_more` is True if the folder contains other entries, such as links. `etags` are the ETags of
+    the files; empty if the storage has none or the tree does not read them.
     """
 
     name: str
@@ -32,6 +33,7 @@ class FolderContent:
     times_ms: Sequence[int] = ()
     folders: Sequence[tuple[str, int]] = ()
     has_more: bool = False
+    etags: Sequence[str | None] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

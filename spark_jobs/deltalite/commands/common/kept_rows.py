@@ -14,7 +14,6 @@ from typing import Self
 from deltalite.commands.common.write_target import WriteTarget
 from deltalite.commands.common.written_files import PublishedFiles
 from deltalite.protocol.schema import StructType
-from deltalite.results import FlowRange
 from deltalite.spark.hadoop.folders import TableFolder
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
 from deltalite.txn.compatible_changes import files_stay_valid
@@ -27,7 +26,7 @@ class UncommittedRows:
     - `row_schema`: the columns of the query.
     - `target`: the table for which the files were written.
     - `source_versions`: the versions of the Delta tables that the query has read.
-    - `flows`: the versions that the query has loaded from incremental sources.
+    - `loaded`: what the query has loaded, as the value `LoadPlan.loaded`.
     """
 
     staging: StagedWrite
@@ -35,12 +34,12 @@ class UncommittedRows:
     row_schema: StructType
     target: WriteTarget
     source_versions: Mapping[str, int]
-    flows: Mapping[str, FlowRange]
+    loaded: object
 
-    def fit(self, target: WriteTarget, flows: Mapping[str, FlowRange]) -> bool:
-        """Whether the files can be committed to `target` too, and hold the rows of the versions `flows`."""
+    def fit(self, target: WriteTarget, loaded: object) -> bool:
+        """Whether the files can be committed to `target` too, and hold the rows of the load `loaded`."""
         return (
-            self.flows == flows
+            self.loaded == loaded
             and self.target.clustering == target.clustering
             and files_stay_valid(self.target.protocol, target.protocol, self.target.metadata, target.metadata)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -25,12 +26,13 @@ from deltalite.errors import (
 from deltalite.log.listing import list_log
 from deltalite.protocol.actions import SetTransaction
 from deltalite.protocol.features import is_in_force
-from deltalite.requests import CommitRequest, OnChange, Source
-from deltalite.results import FlowRange
+from deltalite.requests import CommitRequest, OnChange, Source, WriteRequest
+from deltalite.results import FlowRange, OperationResult
 from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.opening import source_store
 from deltalite.spark.reader.changes import check_names_no_version
 from deltalite.spark.reader.incremental import SourceLoad
+from deltalite.spark.reader.sources import QueryRows, query_rows
 from deltalite.storage.locations import is_same_table
 from deltalite.txn.flows import (
     FLOWS,
@@ -39,6 +41,7 @@ from deltalite.txn.flows import (
     flows_parameter,
     offset_transaction,
     prefix_of_flow,
+    result_without_news,
 )
 from deltalite.txn.proposal import ReadSet
 
@@ -60,6 +63,16 @@ class Loads:
     source_loads: Mapping[str, SourceLoad] = field(default_factory=dict)
 
     @property
+    def loaded(self) -> Mapping[str, FlowRange]:
+        """The versions of each load, which decide whether rows of another attempt can be used."""
+        return self.ranges
+
+    @property
+    def metrics(self) -> Mapping[str, int]:
+        """No metrics in addition to those of the operation."""
+        return {}
+
+    @property
     def has_nothing_new(self) -> bool:
         """Whether there are incremental sources, and none of them has a new version."""
         return bool(self.ranges) and all(flow_range.is_empty for flow_range in self.ranges.values())
@@ -79,6 +92,29 @@ class Loads:
             )
             for flow_range in self.ranges.values()
             if not flow_range.is_empty
+        )
+
+    def record(self) -> tuple[SetTransaction, ...]:
+        """Return the transactions with the new offsets. The transactions are the whole record."""
+        return self.offsets()
+
+    def result_without_news(self, request: CommitRequest, table: str, base: Snapshot | None) -> OperationResult | None:
+        """Return the result of a run if no source has a new version. A run without a table creates the table."""
+        if base is None or not self.has_nothing_new:
+            return None
+        return result_without_news(request, table, base.version, self.ranges)
+
+    def rows(
+        self, spark: SparkSession, sources: Mapping[str, Source], request: WriteRequest
+    ) -> AbstractContextManager[QueryRows]:
+        """Return the rows of the request's query over the sources."""
+        return query_rows(
+            spark,
+            sources,
+            request.query,
+            request.query_params,
+            deduplicate=request.deduplicate,
+            loads=self.source_loads,
         )
 
     def added_to(self, reads: ReadSet) -> ReadSet:

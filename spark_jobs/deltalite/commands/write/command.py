@@ -28,13 +28,14 @@ from deltalite.commands.common.committing import commit_proposal, find_earlier_r
 from deltalite.commands.common.every_row import refuse_every_row
 from deltalite.commands.common.existing_table import existing_table
 from deltalite.commands.common.kept_rows import KeptRows, UncommittedRows
+from deltalite.commands.common.load_plan import LoadPlan
 from deltalite.commands.common.replanning import Rebase, replan_on_conflict
 from deltalite.commands.common.run_identity import transaction
 from deltalite.commands.common.run_order import check_run_order, with_out_of_order
 from deltalite.commands.common.self_reads import pinned_sources, self_reads
 from deltalite.commands.common.write_target import WriteTarget, write_target
 from deltalite.commands.common.written_files import PublishedFiles, live_row_count, publish_files, write_layout
-from deltalite.commands.flows.loads import Loads, plan_loads
+from deltalite.commands.flows.loads import plan_loads
 from deltalite.commands.write.report import write_metrics, write_operation
 from deltalite.commands.write.rerun import files_of_earlier_run
 from deltalite.errors import (
@@ -55,18 +56,17 @@ from deltalite.spark.columns.text_lengths import length_guards
 from deltalite.spark.columns.types import from_spark
 from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.hadoop.opening import writable_store
-from deltalite.spark.reader.sources import query_rows
 from deltalite.spark.row_changes.replacing import (
     Replacement,
     replacement_of_all_files,
     replacement_of_matching_rows,
     replacement_of_partitions,
 )
+from deltalite.spark.write.checking import count_valid_rows
 from deltalite.spark.write.column_defaults import fill_columns, rule_guards
 from deltalite.spark.write.identity_values import fill_identities
 from deltalite.spark.write.staging import StagedWrite, WriteLayout
 from deltalite.storage.versioned_path import refuse_version
-from deltalite.txn.flows import result_without_news
 from deltalite.txn.proposal import BaseState, Operation, Proposal, ReadSet
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ Describer = Callable[[UncommittedRows], Operation]
 """Builds the `Operation` of a commit that only adds these rows."""
 RowConverter = Callable[["DataFrame"], "DataFrame"]
 """Converts the rows of the query to the rows of the table."""
+Planner = Callable[["SparkSession", WriteRequest, Snapshot | None], LoadPlan]
+"""Plans what an attempt loads, on the snapshot on which its commit is based."""
 
 
 def write(
@@ -88,6 +90,7 @@ def write(
     *,
     describe: Describer | None = None,
     convert: RowConverter | None = None,
+    plan: Planner = plan_loads,
 ) -> OperationResult:
     """Write the rows, or return the result of an earlier attempt of the same run (`skipped`).
 
@@ -98,6 +101,7 @@ def write(
         request: the rows, the table and the write mode.
         describe: builds the operation that the table's history shows; by default a WRITE operation.
         convert: converts the rows of the query before the write.
+        plan: plans what an attempt loads; by default the new versions of incremental sources.
 
     Raises:
         DeltaLiteError: the write failed; the class says why. The table is unchanged, except perhaps after a
@@ -105,10 +109,19 @@ def write(
     """
     refuse_version(request.table)
     store = writable_store(spark, request.table, single_writer=request.single_writer)
-    auditor = Auditor(spark, request.audits, store, has_new_rows=True)
     with KeptRows() as kept_rows:
+        shared = _SharedParts(
+            spark=spark,
+            request=request,
+            store=store,
+            kept_rows=kept_rows,
+            auditor=Auditor(spark, request.audits, store, has_new_rows=True),
+            describe=describe,
+            convert=convert,
+            plan=plan,
+        )
         return replan_on_conflict(
-            lambda: _attempt(spark, request, store, kept_rows, auditor, describe, convert),
+            lambda: _attempt(shared),
             rebase=_rebase(request),
             retries=request.conflict_retries,
             seconds=request.conflict_seconds,
@@ -120,20 +133,26 @@ def _rebase(request: WriteRequest) -> Rebase:
     return Rebase.REPLAN if self_reads(request.sources, request.table) else Rebase.REPLAN_AND_KEEP_ROWS
 
 
-def _attempt(
-    spark: SparkSession,
-    request: WriteRequest,
-    store: LogStore,
-    kept_rows: KeptRows,
-    auditor: Auditor,
-    describe: Describer | None,
-    convert: RowConverter | None,
-) -> OperationResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SharedParts:
+    """The parts of a write that all its attempts share. `write` explains the functions."""
+
+    spark: SparkSession
+    request: WriteRequest
+    store: LogStore
+    kept_rows: KeptRows
+    auditor: Auditor
+    describe: Describer | None = None
+    convert: RowConverter | None = None
+    plan: Planner = plan_loads
+
+
+def _attempt(shared: _SharedParts) -> OperationResult:
     """Plan and commit once, and return the result."""
+    spark, request, store = shared.spark, shared.request, shared.store
     base = existing_table(spark, store)
     if base is None:
-        loads = plan_loads(spark, request, None)
-        return _Write(spark, request, store, None, loads, kept_rows, auditor, describe, convert).run()
+        return _load(shared, None)
     earlier_result = find_earlier_result(request, base)
     if earlier_result is not None:
         return earlier_result
@@ -146,10 +165,27 @@ def _attempt(
         case WriteMode.IGNORE:
             return record_run(spark, request, store, base, write_operation(request, base.partition_columns, {}, {}))
         case WriteMode.APPEND | WriteMode.OVERWRITE:
-            loads = plan_loads(spark, request, base)
-            if loads.has_nothing_new:
-                return result_without_news(request, store.root, base.version, loads.ranges)
-            return _Write(spark, request, store, base, loads, kept_rows, auditor, describe, convert).run()
+            return _load(shared, base)
+
+
+def _load(shared: _SharedParts, base: Snapshot | None) -> OperationResult:
+    """Plan what to load, and write it unless there is nothing new. Return the result."""
+    loads = shared.plan(shared.spark, shared.request, base)
+    result = loads.result_without_news(shared.request, shared.store.root, base)
+    return result or _Write(shared, base, loads).run()
+
+
+def check_rows(
+    spark: SparkSession, request: WriteRequest, store: LogStore, base: Snapshot | None, loads: LoadPlan, row_count: int
+) -> int:
+    """Compute up to `row_count` rows and check them like a write does. Return their number. Write and commit nothing.
+
+    Raises: as `write`.
+    """
+    with KeptRows() as kept_rows:
+        auditor = Auditor(spark, (), store, has_new_rows=True)
+        shared = _SharedParts(spark=spark, request=request, store=store, kept_rows=kept_rows, auditor=auditor)
+        return _Write(shared, base, loads).count_valid_rows(row_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,51 +207,41 @@ class _FileChanges:
 class _Write:
     """One attempt to write and commit. `base` is None for a new table."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        request: WriteRequest,
-        store: LogStore,
-        base: Snapshot | None,
-        loads: Loads,
-        kept_rows: KeptRows,
-        auditor: Auditor,
-        describe: Describer | None,
-        convert: RowConverter | None,
-    ) -> None:
-        self._spark = spark
-        self._request = request
-        self._store = store
+    def __init__(self, shared: _SharedParts, base: Snapshot | None, loads: LoadPlan) -> None:
+        self._spark = shared.spark
+        self._request = shared.request
+        self._store = shared.store
         self._base = base
         self._loads = loads
-        self._kept_rows = kept_rows
-        self._auditor = auditor
+        self._kept_rows = shared.kept_rows
+        self._auditor = shared.auditor
         self._out_of_order: bool | None = None  # None until it is checked
-        self._describe = describe
-        self._convert = convert
+        self._describe = shared.describe
+        self._convert = shared.convert
 
     def run(self) -> OperationResult:
         self._check_may_overwrite()
         rows = self._kept_rows.rows
         if rows is not None:
             target = write_target(self._request, self._base, rows.row_schema, now_ms=now_ms())
-            if rows.fit(target, self._loads.ranges):
+            if rows.fit(target, self._loads.loaded):
                 return self._commit(rows, target, self._replaced_by_request(target))
         return self._stage_and_commit()
 
+    def count_valid_rows(self, row_count: int) -> int:
+        """Check up to `row_count` rows of the query, and return their number."""
+        with self._loads.rows(self._spark, self._sources(), self._request) as query:
+            row_schema = from_spark(query.frame.schema)
+            target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
+            rows = fill_columns(query.frame.limit(row_count), row_schema, target.schema, target.rules)
+            missing_identities = [c for c in target.rules.identities if row_schema.find(c.name) is None]
+            with fill_identities(rows, missing_identities) as (numbered_rows, _):
+                return count_valid_rows(numbered_rows, target.table, self._guards(row_schema, target))
+
     def _stage_and_commit(self) -> OperationResult:
         """Compute and stage the rows of the query, then commit them."""
-        request = self._request
-        query = query_rows(
-            self._spark,
-            self._sources(),
-            request.query,
-            request.query_params,
-            deduplicate=request.deduplicate,
-            loads=self._loads.source_loads,
-        )
-        with query as query_result:
-            rows = query_result.frame if self._convert is None else self._convert(query_result.frame)
+        with self._loads.rows(self._spark, self._sources(), self._request) as query:
+            rows = query.frame if self._convert is None else self._convert(query.frame)
             row_schema = from_spark(rows.schema)
             target = write_target(self._request, self._base, row_schema, now_ms=now_ms())
             replaced = self._replaced_by_request(target)
@@ -234,8 +260,8 @@ class _Write:
             files=files,
             row_schema=row_schema,
             target=target,
-            source_versions=query_result.source_versions,
-            flows=self._loads.ranges,
+            source_versions=query.source_versions,
+            loaded=self._loads.loaded,
         )
         if _rebase(self._request) is Rebase.REPLAN_AND_KEEP_ROWS and not missing_identities:
             self._kept_rows.rows = uncommitted_rows
@@ -371,7 +397,11 @@ class _Write:
             else ()
         )
         operation = self._operation(file_changes, rows, target) if self._describe is None else self._describe(rows)
-        operation = replace(operation, parameters={**operation.parameters, **self._loads.parameters})
+        operation = replace(
+            operation,
+            parameters={**operation.parameters, **self._loads.parameters},
+            metrics={**operation.metrics, **self._loads.metrics},
+        )
         return Proposal(
             base=BaseState.of(self._base),
             operation=with_out_of_order(operation, out_of_order=bool(self._out_of_order)),
@@ -381,7 +411,7 @@ class _Write:
             protocol=target.changed_protocol,
             metadata=target.changed_metadata,
             txn=transaction(request.identity, self._base, now_ms=now_ms()),
-            offsets=self._loads.offsets(),
+            offsets=self._loads.record(),
             reads=self._reads(replaced),
             # A write without a data change takes the rearranged rows from its query. These rows have no ids.
             keeps_row_ids=request.data_change,

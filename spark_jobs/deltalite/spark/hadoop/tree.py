@@ -19,9 +19,10 @@ from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.runtime.java_classes import java_class
 from deltalite.storage.local_tree import LocalTree
 from deltalite.storage.locations import parse_location
-from deltalite.storage.trees import Deletion, FolderContent, TableTree
+from deltalite.storage.trees import Deletion, FolderContent, ListedTree, TableTree
 
 _BULK_DELETE = "fs.capability.bulk.delete"
+_ETAG_SOURCE = "org.apache.hadoop.fs.EtagSource"  # Hadoop 3.3.2 and later; S3A and ABFS implement it
 _FILES_PER_BATCH = 50
 _THREADS = 16
 
@@ -33,13 +34,21 @@ def tree_of(spark: SparkSession, root: str) -> TableTree:
     return HadoopTree(HadoopFiles(spark, root), folders_have_times=folder_of(spark, root).has_cheap_rename)
 
 
+def source_tree(spark: SparkSession, root: str) -> ListedTree:
+    """Return the tree of a folder with source files. Its listings have ETags if the storage has them."""
+    if parse_location(root).is_local:
+        return LocalTree(root)
+    return HadoopTree(HadoopFiles(spark, root), folders_have_times=False, reads_etags=True)
+
+
 class HadoopTree:
-    """A `TableTree` over a folder that Hadoop reaches."""
+    """A `TableTree` over a folder that Hadoop reaches. With `reads_etags`, a listing costs two more calls a file."""
 
     threads = _THREADS
 
-    def __init__(self, files: HadoopFiles, *, folders_have_times: bool) -> None:
+    def __init__(self, files: HadoopFiles, *, folders_have_times: bool, reads_etags: bool = False) -> None:
         self._files = files
+        self._reads_etags = reads_etags
         self._folders_have_times = folders_have_times
         self._bulk_size = self._max_bulk_size() if files.has_capability(_BULK_DELETE) else 1
 
@@ -57,7 +66,9 @@ class HadoopTree:
         """Return the content of a folder, empty if there is no such folder."""
         with self._files.errors("list", folder):
             try:
-                entries = listed_entries(self._files.jvm, self._files.fs.listStatus(self._path(folder)))
+                statuses = self._files.fs.listStatus(self._path(folder))
+                entries = listed_entries(self._files.jvm, statuses)
+                etags = self._etags(statuses, [n for n, e in enumerate(entries) if e.is_file])
             except HADOOP_ERRORS as error:
                 if not is_missing(error):
                     raise
@@ -72,6 +83,7 @@ class HadoopTree:
             times_ms=[e.modified_ms for e in files],
             folders=folders,
             has_more=len(files) + len(folders) < len(entries),
+            etags=etags,
         )
 
     def delete_files(self, names: Sequence[str]) -> Deletion:
@@ -118,6 +130,15 @@ class HadoopTree:
             remedy="Check the storage and the permission to delete; the task may be retried.",
         )
         return Deletion(deleted=len(names) - len(failures), failed=len(failures), error=storage_error)
+
+    def _etags(self, statuses: Any, positions: Sequence[int]) -> Sequence[str | None]:
+        """Return the ETags of the statuses at these positions; empty if the storage has none, or they are not read."""
+        if not self._reads_etags or not positions:
+            return []
+        etag_source = java_class(self._files.jvm, "java.lang.Class").forName(_ETAG_SOURCE)
+        if not etag_source.isInstance(statuses[positions[0]]):
+            return []
+        return [statuses[position].getEtag() for position in positions]
 
     def _max_bulk_size(self) -> int:
         with self._files.errors("check"):

@@ -74,15 +74,29 @@ def query_rows(
     versions = {name: version for name, version in last_versions.items() if version is not None}
     versions |= {name: snapshot.version for name, snapshot in snapshots.items()}
     versions |= {name: load.snapshot.version for name, load in loads.items()}
+    with query_frames(spark, frames, query, query_params) as frame:
+        yield QueryRows(frame=deduplicate_rows(frame, deduplicate), source_versions=versions)
+
+
+@contextmanager
+def query_frames(
+    spark: SparkSession,
+    frames: Mapping[str, DataFrame],
+    query: str | None,
+    query_params: Mapping[str, object] | None = None,
+) -> Iterator[DataFrame]:
+    """Yield the rows of `query` over the frames by the names of their views. Without a query, yield the only frame.
+
+    Raises:
+        InvalidRequestError: the query or a name is wrong.
+    """
     if query is None:
-        rows = deduplicate_rows(next(iter(frames.values())), deduplicate)
-        yield QueryRows(frame=rows, source_versions=versions)
+        yield next(iter(frames.values()))
         return
     try:
         for name, frame in frames.items():
             _create_view(frame, name)
-        rows = deduplicate_rows(_run_query(spark, query, query_params or {}, tuple(frames)), deduplicate)
-        yield QueryRows(frame=rows, source_versions=versions)
+        yield _run_query(spark, query, query_params or {}, tuple(frames))
     finally:
         for name in frames:
             spark.catalog.dropTempView(name)

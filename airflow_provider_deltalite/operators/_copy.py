@@ -1,0 +1,134 @@
+"""The operator that loads each file of a folder once: `DeltaCopyOperator`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
+from deltalite.requests import CopyRequest, Request
+
+
+class DeltaCopyOperator(DeltaCommitOperator):
+    """Append the rows of those files of a folder that the table has not loaded, each file once.
+
+    The commit with the rows also records their files. So a file is loaded once across runs, retries, renamed DAGs and
+    concurrent runs, and a restore of the table takes loaded files back. A file with another size, modification time or
+    ETag is another file, and is loaded again. The first load creates the table.
+
+    If no file is new, the task commits nothing: its result has ``skipped: true`` and ``skip_reason``. Otherwise the
+    task returns ``{table, operation, version, read_version, committed, skipped, app_id, txn_version, timestamp,
+    metrics}``. ``metrics`` has ``numLoadedFiles``, ``numLoadedBytes``, ``numSkippedFiles`` (loaded before),
+    ``numRemainingFiles`` (left for later runs), ``minModificationTime`` and ``maxModificationTime`` (milliseconds UTC),
+    and the metrics of a write. The event of each outlet ``Asset`` contains the same values.
+
+    You can also give every parameter of ``SparkSubmitOperator`` except ``application_args`` and ``java_class``.
+
+    :param table: The table's address: a local path, or a URI with a scheme. (templated)
+    :param source: The files: a mapping with ``format`` (``csv``, ``json``, ``parquet``, ``orc``, ``avro`` or ``text``),
+        ``path`` (a folder with its subfolders, a file, or a pattern such as ``s3://landing/2026-*/``), and perhaps
+        ``options`` and ``schema`` (Spark DDL). Without a schema, the first load infers the columns, and later loads
+        read the files with the types of the table. (templated)
+    :param pattern: A pattern for names, such as ``*.csv``. A pattern with ``/`` applies to the path below the folder.
+        (templated)
+    :param file_names: The names of the files to load, relative to ``path``. A missing file is an error. (templated)
+    :param query: A Spark SQL query on the view ``source`` that returns the rows. By default, all rows. (templated)
+    :param query_params: Values for the markers ``:name`` in ``query``: texts, numbers, booleans or None. (templated)
+    :param force: Load all matching files, also those that are loaded. (templated)
+    :param validate_only: Check this many rows like a load does, and write and commit nothing. ``metrics`` then has
+        ``numValidRows``. (templated)
+    :param file_column: The name of a column that gets the address of the file of each row. (templated)
+    :param merge_schema: Add columns that the table does not have. Without it, a file with such a column fails the task.
+        (templated)
+    :param max_files: The maximum number of files in one run, the oldest first. (templated)
+    :param max_bytes: The maximum size of the files in one run, the oldest first. A run loads at least one file.
+        (templated)
+    :param partition_by: The partition columns of a new table, in order. (templated)
+    :param properties: Table properties for a new table, such as ``{"delta.appendOnly": "true"}``. (templated)
+    :param max_records_per_file: The maximum number of rows in a data file. (templated)
+    :param optimize_write: Write fewer, larger files in each partition, at the cost of a shuffle. (templated)
+    :param user_metadata: A text that the table's history shows with the commit. (templated)
+    :param conflict_retries: How often the job replans the load after a conflict with another writer's commit. With 0,
+        only Airflow's retries repeat it. (templated)
+    :param conflict_seconds: The job stops replanning this many seconds after its first attempt. (templated)
+    :param single_writer: True confirms that nobody else writes to the table at the same time. Needed only on storage
+        without atomic creation of a file; no effect elsewhere. (templated)
+    :param on_rerun: Decides what a cleared task does if it has committed before. ``skip`` (the default) keeps the
+        commit; ``write`` loads the files that are new since. (templated)
+    :param idempotency_key: A text that names what the task writes. It identifies the commit instead of DAG run, task
+        and map index. (templated)
+    :param conn_id: The Spark connection.
+    :param storage_conn_id: The Airflow connection that opens the table's storage on a worker. (templated)
+    :param kwargs: Parameters of ``SparkSubmitOperator`` and ``BaseOperator``.
+    """
+
+    request_class: ClassVar[type[CopyRequest]] = CopyRequest
+    job: ClassVar[str] = "copy_files"
+
+    template_fields: Sequence[str] = (
+        *DeltaCommitOperator.template_fields,
+        "source",
+        "pattern",
+        "file_names",
+        "query",
+        "query_params",
+        "force",
+        "validate_only",
+        "file_column",
+        "merge_schema",
+        "max_files",
+        "max_bytes",
+        "partition_by",
+        "properties",
+        "max_records_per_file",
+        "optimize_write",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "source": "json",
+        "query": "sql",
+        "query_params": "json",
+        "properties": "json",
+    }
+    sql_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_texts | {"query"}
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        source: Mapping[str, Any],
+        pattern: str | None = None,
+        file_names: Sequence[str] | None = None,
+        query: str | None = None,
+        query_params: Mapping[str, Any] | None = None,
+        force: bool = False,
+        validate_only: int | None = None,
+        file_column: str | None = None,
+        merge_schema: bool = False,
+        max_files: int | None = None,
+        max_bytes: int | None = None,
+        partition_by: Sequence[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        max_records_per_file: int | None = None,
+        optimize_write: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table=table, **kwargs)
+        self.source = source
+        self.pattern = pattern
+        self.file_names = file_names
+        self.query = query
+        self.query_params = query_params
+        self.force = force
+        self.validate_only = validate_only
+        self.file_column = file_column
+        self.merge_schema = merge_schema
+        self.max_files = max_files
+        self.max_bytes = max_bytes
+        self.partition_by = partition_by
+        self.properties = properties
+        self.max_records_per_file = max_records_per_file
+        self.optimize_write = optimize_write
+
+    def needs_table(self, request: Request) -> bool:  # noqa: ARG002  the base class has it
+        """Return False, because the first load creates the table."""
+        return False

@@ -1,0 +1,61 @@
+"""The interface between a write and its sources that remember what was loaded.
+
+`commands.flows` implements it for incremental sources, and `commands.copy` for files that are loaded once. A plan
+belongs to one attempt, and is made on the snapshot on which the commit is based.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.protocol.actions import SetTransaction
+    from deltalite.requests import Source, WriteRequest
+    from deltalite.results import OperationResult
+    from deltalite.snapshot import Snapshot
+    from deltalite.spark.reader.sources import QueryRows
+    from deltalite.txn.proposal import ReadSet
+
+
+class LoadPlan(Protocol):
+    """The plan of one attempt: what to load, and how the commit records it."""
+
+    @property
+    def loaded(self) -> object:
+        """What the plan loads, as a value that can be compared. Plans with equal values can share written rows."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """The operation parameters of the commit, in addition to those of the write."""
+        ...
+
+    @property
+    def metrics(self) -> Mapping[str, int]:
+        """The operation metrics of the commit, in addition to those of the write."""
+        ...
+
+    def result_without_news(self, request: WriteRequest, table: str, base: Snapshot | None) -> OperationResult | None:
+        """Return the result of the run if there is nothing new to load, else None."""
+        ...
+
+    def rows(
+        self, spark: SparkSession, sources: Mapping[str, Source], request: WriteRequest
+    ) -> AbstractContextManager[QueryRows]:
+        """Return the rows of the request's query, in a context in which they can be computed."""
+        ...
+
+    def record(self) -> tuple[SetTransaction, ...]:
+        """Record what the plan loads, and return the transactions that the commit sets. Called right before a commit.
+
+        Files that it writes take no effect without the commit.
+        """
+        ...
+
+    def added_to(self, reads: ReadSet) -> ReadSet:
+        """Return the read set with the transactions that the plan depends on."""
+        ...

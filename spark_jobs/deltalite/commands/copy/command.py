@@ -1,0 +1,128 @@
+"""The copy command: appends the rows of files that the table has not loaded, exactly once for each file.
+
+The steps:
+
+1. List the files of the source, once for all attempts.
+2. Look for an earlier commit of this run. Load a snapshot, and look the files up in its record (`plan.py`).
+3. Read the new files, and write their rows like a write does. No version refers to the new data files yet.
+4. Write the record with the new files. No version names it yet.
+5. Commit the data files, the run and the transaction that names the record, in one version.
+
+A kill before step 5 leaves the table unchanged. If a winning commit loaded files meanwhile, the command replans from
+step 2, and leaves these files out. With `validate_only` it stops in step 3, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from deltalite.commands.common.existing_table import existing_table
+from deltalite.commands.common.kept_rows import UncommittedRows
+from deltalite.commands.common.written_files import PublishedFiles
+from deltalite.commands.copy.plan import ListedSource, list_source, plan_load
+from deltalite.commands.write.command import check_rows, write
+from deltalite.commands.write.report import write_metrics, write_operation
+from deltalite.requests import CopyRequest, WriteMode, WriteRequest
+from deltalite.results import OperationResult
+from deltalite.spark.hadoop.opening import writable_store
+from deltalite.storage.versioned_path import refuse_version
+from deltalite.txn.loaded_files import COPY_OPERATION
+from deltalite.txn.proposal import Operation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+
+_log = logging.getLogger(__name__)
+
+
+def copy(spark: SparkSession, request: CopyRequest) -> OperationResult:
+    """Load the new files, or return the result of an earlier attempt of the same run (`skipped`).
+
+    The result is `skipped` too, with `skip_reason`, if no file is new. With `validate_only`, check rows and commit
+    nothing.
+
+    Raises:
+        SourceNotFoundError: the folder, or a file, does not exist.
+        SourceError: a file cannot be read, or a record does not fit the schema.
+        DeltaLiteError: as `write`. The table is unchanged, except perhaps after a `CommitStateUnknownError`.
+    """
+    refuse_version(request.table)
+    store = writable_store(spark, request.table, single_writer=request.single_writer)
+    source = list_source(spark, request)
+    _log.info("Found %s files in %s that match.", source.files.num_rows, source.folder)
+    write_request = _write_request(request)
+    if request.validate_only is not None:
+        return _validate(spark, request, write_request, store, source, request.validate_only)
+    return write(
+        spark,
+        write_request,
+        describe=partial(_operation, write_request),
+        plan=lambda _spark, _request, base: plan_load(request, store, source, base),
+    )
+
+
+def _write_request(request: CopyRequest) -> WriteRequest:
+    """Return the append of the rows."""
+    return WriteRequest(
+        table=request.table,
+        single_writer=request.single_writer,
+        identity=request.identity,
+        user_metadata=request.user_metadata,
+        conflict_retries=request.conflict_retries,
+        conflict_seconds=request.conflict_seconds,
+        sources=request.sources,
+        query=request.query,
+        query_params=request.query_params,
+        mode=WriteMode.APPEND,
+        partition_by=request.partition_by,
+        merge_schema=request.merge_schema,
+        max_records_per_file=request.max_records_per_file,
+        optimize_write=request.optimize_write,
+        properties=request.properties,
+    )
+
+
+def _operation(request: WriteRequest, rows: UncommittedRows) -> Operation:
+    metrics = write_metrics(request, rows.files, PublishedFiles.none(), None, change_files=0)
+    operation = write_operation(request, rows.target.partition_columns, metrics, {})
+    return Operation(
+        name=COPY_OPERATION,
+        parameters=operation.parameters,
+        metrics=operation.metrics,
+        user_metadata=operation.user_metadata,
+    )
+
+
+def _validate(
+    spark: SparkSession,
+    request: CopyRequest,
+    write_request: WriteRequest,
+    store: LogStore,
+    source: ListedSource,
+    row_count: int,
+) -> OperationResult:
+    """Check up to `row_count` rows of the new files like a load does, and return their number. Write nothing."""
+    base = existing_table(spark, store)
+    load = plan_load(request, store, source, base)
+    result = load.result_without_news(write_request, store.root, base)
+    if result is not None:
+        return result
+    valid_rows = check_rows(spark, write_request, store, base, load, row_count)
+    _log.info("Checked %s rows of %s files; nothing was written.", valid_rows, load.loaded.num_rows)
+    version, identity = None if base is None else base.version, request.identity
+    return OperationResult(
+        table=store.root,
+        operation=COPY_OPERATION,
+        version=version,
+        read_version=version,
+        committed=False,
+        skipped=False,
+        app_id=None if identity is None else identity.app_id,
+        txn_version=None if identity is None else identity.txn_version,
+        timestamp=None,
+        metrics={**load.metrics, "numValidRows": valid_rows},
+    )

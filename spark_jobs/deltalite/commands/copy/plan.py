@@ -1,0 +1,179 @@
+"""The plan of one attempt: the files to load, their rows, and their record.
+
+The files are listed once for all attempts of a run. Each attempt looks them up in the record of the snapshot on which
+its commit is based, and the commit conflicts with every other commit that changes the record. So no file is loaded
+twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from deltalite.commands.common.committing import now_ms
+from deltalite.commands.flows.ranges import check_keeps_offsets
+from deltalite.errors import InvalidRequestError, SourceNotFoundError
+from deltalite.loaded_files.choice import FileChoice, choose_files
+from deltalite.loaded_files.listing import SourceFolder, find_files, list_files
+from deltalite.loaded_files.manifest import Manifest, current_number, read_manifest
+from deltalite.loaded_files.patterns import split_address
+from deltalite.loaded_files.record import add_loaded_files, find_loaded
+from deltalite.protocol.actions import LOADED_FILES_APP_ID, SetTransaction
+from deltalite.requests import CopyRequest, Source, WriteRequest
+from deltalite.results import OperationResult
+from deltalite.snapshot import Snapshot
+from deltalite.spark.hadoop.folders import folder_of
+from deltalite.spark.hadoop.opening import check_address_is_unambiguous
+from deltalite.spark.hadoop.tree import source_tree
+from deltalite.spark.reader.source_files import SourceFiles, read_source_files
+from deltalite.spark.reader.sources import QueryRows, query_frames
+from deltalite.storage.locations import canonical_address, parse_location
+from deltalite.txn.loaded_files import loaded_files_transaction, result_without_new_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from deltalite.storage.log_store import LogStore
+    from deltalite.txn.proposal import ReadSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSource:
+    """The folder of a source, and its files that match the request (`FILES`), the oldest first."""
+
+    folder: str
+    files: pa.Table
+
+
+def list_source(spark: SparkSession, request: CopyRequest) -> ListedSource:
+    """List the files of the request's source.
+
+    Raises:
+        SourceNotFoundError: the folder, or one of `file_names`, does not exist.
+        InvalidRequestError: a pattern is malformed, or the folder and the table contain one another.
+        StorageError, StoragePermissionError: a folder cannot be listed.
+    """
+    path = request.source.path or ""
+    base, path_pattern = split_address(path)
+    check_address_is_unambiguous(spark, base)
+    folder = _source_folder(spark, base)
+    _refuse_overlap(folder.address, request)
+    if request.file_names is not None:
+        return ListedSource(folder=folder.address, files=find_files(folder, request.file_names))
+    files = list_files(folder, path_pattern, request.pattern)
+    if not files.num_rows and not path_pattern and folder_of(spark, folder.tree.root).missing_folders():
+        raise SourceNotFoundError(
+            f"The folder of the source, {path}, does not exist.",
+            remedy="Correct the path, or wait for the folder. Set `retries` so that Airflow runs the task again.",
+        )
+    if not files.num_rows and not path_pattern:  # the path may be that of a file
+        parent, _, base_name = folder.address.rpartition("/")
+        parent_folder = _source_folder(spark, parent or "/")
+        if base_name in parent_folder.tree.list("").bases:
+            return ListedSource(folder=parent_folder.address, files=find_files(parent_folder, [base_name]))
+    return ListedSource(folder=folder.address, files=files)
+
+
+def _source_folder(spark: SparkSession, address: str) -> SourceFolder:
+    location = parse_location(address)
+    return SourceFolder(tree=source_tree(spark, location.path), address=canonical_address(location))
+
+
+def _refuse_overlap(folder: str, request: CopyRequest) -> None:
+    """Refuse a source that contains the table or lies in it, because data files of the table would be loaded."""
+    table = canonical_address(parse_location(request.table))
+    if f"{folder.rstrip('/')}/".startswith(f"{table}/") or f"{table}/".startswith(f"{folder.rstrip('/')}/"):
+        raise InvalidRequestError(
+            f"The source {folder} and the table {table} lie in one another, so files of the table could be loaded.",
+            remedy="Move the files to a separate folder.",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLoad:
+    """The load of one attempt; a `LoadPlan`.
+
+    - `store`: the store of the table.
+    - `folder`: the folder of the source.
+    - `base`: the snapshot on which the commit is based, None without a table.
+    - `manifest`: the record of that snapshot.
+    """
+
+    request: CopyRequest
+    store: LogStore
+    folder: str
+    base: Snapshot | None
+    manifest: Manifest
+    choice: FileChoice
+
+    @property
+    def loaded(self) -> pa.Table:
+        """The files to load."""
+        return self.choice.files
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """The source, as the history of the table shows it."""
+        source = {"path": self.request.source.path or "", "format": self.request.source.format}
+        return {**source, "force": str(self.request.force).lower()}
+
+    @property
+    def metrics(self) -> Mapping[str, int]:
+        """The numbers of files, and the range of their modification times."""
+        return self.choice.metrics
+
+    def result_without_news(self, request: WriteRequest, table: str, base: Snapshot | None) -> OperationResult | None:
+        """Return the result of a run without a new file, else None."""
+        version = None if base is None else base.version
+        return result_without_new_files(request, self.request.source.path or "", table, version, self.choice)
+
+    @contextmanager
+    def rows(self, spark: SparkSession, sources: Mapping[str, Source], request: WriteRequest) -> Iterator[QueryRows]:
+        """Yield the rows of the files, or of the query over them."""
+        (name,) = sources
+        files = SourceFiles(
+            source=self.request.source,
+            folder=self.folder,
+            addresses=self.choice.files["address"].to_pylist(),
+            file_column=self.request.file_column,
+        )
+        table = None if self.base is None or request.query is not None else self.base.schema
+        frame = read_source_files(spark, files, table, merge_schema=request.merge_schema)
+        with query_frames(spark, {name: frame}, request.query, request.query_params) as rows:
+            yield QueryRows(frame=rows, source_versions={})
+
+    def record(self) -> tuple[SetTransaction, ...]:
+        """Write the record with the new files, and return the transaction that names it. Nothing reads it before."""
+        new_files = self.choice.new_files
+        if not new_files.num_rows:  # with `force`, all files may be loaded already
+            return ()
+        manifest = add_loaded_files(self.store, self.manifest, new_files, loaded_ms=now_ms())
+        return (loaded_files_transaction(manifest.number, now_ms=now_ms()),)
+
+    def added_to(self, reads: ReadSet) -> ReadSet:
+        """Return the read set with the record of loaded files."""
+        return replace(reads, app_id_prefixes=(*reads.app_id_prefixes, LOADED_FILES_APP_ID))
+
+
+def plan_load(request: CopyRequest, store: LogStore, source: ListedSource, base: Snapshot | None) -> FileLoad:
+    """Choose the files that the attempt on `base` loads. Reads the record, and no source file.
+
+    Raises:
+        InvalidRequestError: the table forgets transactions.
+        CorruptLogError: the record cannot be read.
+        StorageError: the storage does not answer.
+    """
+    if base is not None:
+        check_keeps_offsets(base.configuration, table=request.table)
+    manifest = Manifest() if base is None else read_manifest(store, current_number(base.transactions))
+    choice = choose_files(
+        source.files,
+        find_loaded(store, manifest, source.files),
+        force=request.force,
+        max_files=request.max_files,
+        max_bytes=request.max_bytes,
+    )
+    return FileLoad(request=request, store=store, folder=source.folder, base=base, manifest=manifest, choice=choice)

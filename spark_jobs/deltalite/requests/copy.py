@@ -1,0 +1,131 @@
+"""The request of a copy task, which loads each file of a folder once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace, repeated_name
+from deltalite.requests.source import Source, query_faults
+
+_FORMATS = ("csv", "json", "parquet", "orc", "avro", "text")
+_FORMATS_WITHOUT_TYPES = ("csv", "json")
+_RETENTION = "delta.settransactionretentionduration"
+# Spark would leave files or rows out that the table then counts as loaded.
+_REFUSED_OPTIONS: Mapping[str, str] = {
+    "path": "Use `path` of the source.",
+    "paths": "Use `path` of the source, or `file_names`.",
+    "basepath": "Leave it out: the path of the source is the base of partition folders.",
+    "pathglobfilter": "Use `pattern`.",
+    "recursivefilelookup": "Leave it out: the task lists subfolders too.",
+    "modifiedbefore": "Leave it out: the table knows which files are new.",
+    "modifiedafter": "Leave it out: the table knows which files are new.",
+    "ignorecorruptfiles": "Leave it out: rows of corrupt files would be lost.",
+    "ignoremissingfiles": "Leave it out: rows of missing files would be lost.",
+    "mode": "Leave it out: a bad record fails the task.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRequest(CommitRequest):
+    """A request to append the rows of those files of `source` to `table` that no earlier commit has loaded.
+
+    See `DeltaCopyOperator` for the meaning of each parameter.
+    """
+
+    kind: ClassVar[str] = "copy"
+    incidental_fields: ClassVar[frozenset[str]] = CommitRequest.incidental_fields | {
+        "max_records_per_file",
+        "optimize_write",
+        "properties",
+    }
+
+    source: Source
+    pattern: str | None = None
+    file_names: tuple[str, ...] | None = None
+    query: str | None = None
+    query_params: Mapping[str, object] = field(default_factory=dict)
+    force: bool = False
+    validate_only: int | None = None
+    file_column: str | None = None
+    merge_schema: bool = False
+    max_files: int | None = None
+    max_bytes: int | None = None
+    partition_by: tuple[str, ...] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    max_records_per_file: int | None = None
+    optimize_write: bool = False
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """The source by the name of its view."""
+        return {"source": self.source}
+
+    def faults(self) -> Iterator[Fault]:
+        """Yield the faults of the request, each with its remedy, the most important first."""
+        yield from CommitRequest.faults(self)
+        yield from _source_faults(self.source)
+        yield from query_faults(self.sources, self.query, self.query_params)
+        yield from _selection_faults(self)
+        for name in ("validate_only", "max_files", "max_bytes", "max_records_per_file"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                yield f"{name} is {number}, which is not positive.", "Give a positive number, or leave it out."
+        if self.query is not None and self.source.schema is None and self.source.format in _FORMATS_WITHOUT_TYPES:
+            yield (
+                f"The query reads {self.source.format} files without a schema, so each run could infer other types.",
+                "Give `schema` in the source.",
+            )
+        if self.file_column is not None and not self.file_column.strip():
+            yield "file_column is empty.", "Give the name of a column, or leave it out."
+        repeated_column = repeated_name(self.partition_by or ())
+        if repeated_column is not None:
+            yield f"partition_by names '{repeated_column}' twice.", "Name each column once."
+        if any(name.lower() == _RETENTION for name in self.properties):
+            yield (
+                "delta.setTransactionRetentionDuration lets the table forget which files it has loaded.",
+                "Leave the property out.",
+            )
+        remedy = "Use on_rerun='skip', or 'write' to load the files that are new since."
+        yield from faults_of_rerun_replace(self.identity, "the operation loads each file once", remedy)
+
+    @classmethod
+    def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
+        body = super(CopyRequest, cls)._convert_values(body)  # slots=True makes a new class, so plain super() fails
+        body["source"] = Source(**body["source"])
+        for name in ("file_names", "partition_by"):
+            if body.get(name) is not None:
+                body[name] = tuple(body[name])
+        return body
+
+
+def _source_faults(source: Source) -> Iterator[Fault]:
+    if source.format not in _FORMATS:
+        yield f"The format of the source is '{source.format}'.", f"Choose one of {', '.join(_FORMATS)}."
+    if not source.path:
+        yield "The source has no path.", "Give the folder of the files, or a pattern."
+    for name in source.options:
+        if name.lower() in _REFUSED_OPTIONS:
+            yield f"The source has the option {name!r}.", _REFUSED_OPTIONS[name.lower()]
+
+
+def _selection_faults(request: CopyRequest) -> Iterator[Fault]:
+    """Yield the faults of the parameters that select files."""
+    if request.pattern is not None and not request.pattern.strip("/ "):
+        yield "pattern is empty.", "Give a pattern such as '*.csv', or leave it out."
+    if request.file_names is not None:
+        if request.pattern is not None:
+            yield "The request has file_names and pattern, which both select files.", "Keep one of them."
+        if not request.file_names:
+            yield "file_names names no file.", "Give at least one name, or leave it out."
+        for name in request.file_names:
+            if not name.strip("/ ") or name.startswith("/") or "://" in name:
+                yield f"file_names contains {name!r}.", "Give names that are relative to the path of the source."
+            elif any(part in ("", ".", "..") for part in name.split("/")):
+                yield f"file_names contains {name!r}, which has an empty part, '.' or '..'.", "Write the plain name."
+    if request.force and (request.max_files is not None or request.max_bytes is not None):
+        yield (
+            "force loads the same files in each run, so max_files and max_bytes would never reach the other ones.",
+            "Leave max_files and max_bytes out, or select files with file_names or pattern.",
+        )

@@ -1,0 +1,124 @@
+"""The header of a CSV file, with the rules of Spark's reader: comments, empty lines, and names that are not unique."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundError
+
+if TYPE_CHECKING:
+    from deltalite.storage.log_store import LogStore
+
+_FIRST_BYTES, _MAX_BYTES = 64 * 1024, 16 * 1024 * 1024
+_GZIP_WINDOW_BITS = 31
+_TRUE = "true"
+
+
+class CsvHeaderReader:
+    """Reads headers with the options of a CSV source, without regard to the case of their names."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = {name.lower(): value for name, value in options.items()}
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first line of each file names the columns."""
+        return self._options.get("header", "false").lower() == _TRUE
+
+    def read(self, store: LogStore, name: str) -> tuple[str, ...] | None:
+        """Return the names of the columns of a file, or None if the file has no line.
+
+        Raises:
+            SourceNotFoundError: the file no longer exists.
+            SourceError: the header is longer than 16 MiB, or cannot be decoded.
+            InvalidRequestError: an option is wrong.
+            StorageError: the storage does not answer.
+        """
+        size_bytes = _FIRST_BYTES
+        while True:
+            data = store.read_start(name, size_bytes)
+            if data is None:
+                raise SourceNotFoundError(
+                    f"The file {name} no longer exists.", remedy="Run the task again if the file was replaced."
+                )
+            is_whole = len(data) < size_bytes
+            line = self._first_line(self._text(_decompressed(name, data), name, is_whole=is_whole), is_whole=is_whole)
+            if line is not None:
+                return self._names(line) if line else None
+            if size_bytes >= _MAX_BYTES:
+                raise SourceError(
+                    f"The header of {name} is longer than 16 MiB.", remedy="Check that the file is a CSV file."
+                )
+            size_bytes *= 16
+
+    def _text(self, data: bytes, name: str, *, is_whole: bool) -> str:
+        encoding = self._options.get("encoding", self._options.get("charset", "utf-8"))
+        try:
+            text = data.decode(encoding, "strict" if is_whole else "ignore")
+        except LookupError as error:
+            raise InvalidRequestError(
+                f"The source has the unknown encoding {encoding!r}.", remedy="Correct the option."
+            ) from error
+        except UnicodeDecodeError as error:
+            raise SourceError(
+                f"The header of {name} is not text in the encoding {encoding}: {error}.",
+                remedy="Set the option `encoding` of the source.",
+            ) from error
+        return text.removeprefix("\ufeff")
+
+    def _first_line(self, text: str, *, is_whole: bool) -> str | None:
+        """Return the first line that is neither empty nor a comment; "" without one, None if the text is too short."""
+        separator = self._options.get("linesep")
+        lines = text.split(separator) if separator else text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        comment = self._options.get("comment")
+        for number, line in enumerate(lines):
+            if line.strip() and not (comment and line.startswith(comment)):
+                return line if is_whole or number < len(lines) - 1 else None
+        return "" if is_whole else None
+
+    def _names(self, line: str) -> tuple[str, ...]:
+        separator = self._options.get("sep", self._options.get("delimiter", ","))
+        separator = "\t" if separator == r"\t" else separator
+        quote = self._options.get("quote", '"')
+        if len(separator) != 1:
+            return _safe_names(line.split(separator))
+        reader = csv.reader(
+            [line], delimiter=separator, quotechar=quote or None, quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
+        )
+        return _safe_names(next(reader))
+
+
+def _safe_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names as Spark's reader names the columns: an empty or a repeated name gets its position."""
+    lower_names = [name.strip().lower() for name in names]
+    return tuple(
+        f"_c{n}"
+        if not name.strip()
+        else f"{name.strip()}{n}"
+        if lower_names.count(name.strip().lower()) > 1
+        else name.strip()
+        for n, name in enumerate(names)
+    )
+
+
+def _decompressed(name: str, data: bytes) -> bytes:
+    """Return the start of the content of a file that may be compressed, by the end of its name."""
+    try:
+        if name.endswith(".gz"):
+            return zlib.decompressobj(_GZIP_WINDOW_BITS).decompress(data)
+        if name.endswith(".deflate"):
+            return zlib.decompressobj().decompress(data)
+        if name.endswith(".bz2"):
+            return bz2.BZ2Decompressor().decompress(data)
+    except (zlib.error, OSError) as error:
+        raise SourceError(f"The file {name} cannot be decompressed: {error}.", remedy="Replace the file.") from error
+    if name.endswith((".zst", ".lz4", ".snappy")):
+        raise SourceError(
+            f"The header of {name} cannot be read, because of its compression.",
+            remedy="Compress CSV files with gzip or bzip2, or give `schema` in the source.",
+        )
+    return data

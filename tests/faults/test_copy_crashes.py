@@ -1,0 +1,41 @@
+"""A copy is killed at file changes and run again: it loads each file once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.crash_site import CHANGES, MOVES
+from tests.faults.killing import kill_at_steps
+from tests.support.copying import copy_files, loaded_names, write_file
+from tests.support.tables import rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+RUN = "airflow/dag/task/-1/manual"
+
+
+@pytest.mark.parametrize(
+    "is_first", [False, pytest.param(True, marks=pytest.mark.campaign)], ids=["new files", "the first load"]
+)
+def test_a_copy_survives_kills_at_file_changes(spark_site, spark, tmp_path, is_first):
+    landing, template = tmp_path / "landing", None if is_first else tmp_path / "template"
+    write_file(landing, "1.csv", "id\n1\n")
+    if template is not None:
+        copy_files(spark, template, landing)
+    write_file(landing, "2.csv", "id\n2\n")
+    steps = kill_at_steps(
+        spark_site,
+        tmp_path,
+        template,
+        "copy_new_files",
+        rows_before=None if is_first else rows(template),
+        rows_after=[(1,), (2,)],
+        kinds=CHANGES if spark_site.is_campaign else MOVES,
+        landing=str(landing),
+        run=RUN,
+    )
+    links = [step.rpartition("/")[2][:8] for step in steps if step.startswith("os.link")]
+    assert links[:3] == ["segment-", "manifest", "00000000"], "the record is complete before the commit names it"
+    table = tmp_path / "not killed"
+    assert loaded_names(table) == ["1.csv", "2.csv"]
+    assert copy_files(spark, table, landing, run="the next run").skip_reason

@@ -1,0 +1,196 @@
+"""Files are loaded once: across runs, retries and concurrent runs, and again only if they change or are asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+import deltalite.commands.write.command as write_command
+from deltalite import DeltaTable
+from deltalite.commands.restore import restore
+from deltalite.commands.table import define_table
+from deltalite.errors import (
+    ConstraintViolationError,
+    InvalidRequestError,
+    SchemaMismatchError,
+    SourceError,
+    SourceNotFoundError,
+)
+from deltalite.requests import RestoreRequest, TableRequest
+from tests.support.copying import copy_files, loaded_names, write_file
+from tests.support.tables import delta_rs_rows, folder_content, rows, write_rows
+
+pytestmark = [pytest.mark.spark]
+
+
+@pytest.fixture
+def landing(tmp_path):
+    """A folder with two CSV files."""
+    folder = tmp_path / "landing"
+    write_file(folder, "a.csv", "id,name\n1,one\n", second=1)
+    write_file(folder, "day=2/b.csv".replace("day=2/", "sub/"), "name,id\ntwo,2\n", second=2)
+    return folder
+
+
+@pytest.fixture
+def table(tmp_path):
+    return tmp_path / "orders"
+
+
+@pytest.mark.smoke
+def test_each_file_is_loaded_once(spark, landing, table):
+    first = copy_files(spark, table, landing, run="first", file_column="file")
+    assert [(row[0], row[1]) for row in rows(table)] == [(1, "one"), (2, "two")]
+    assert [row[2].rpartition("/")[2] for row in rows(table)] == ["a.csv", "b.csv"]
+    assert (first.version, first.operation) == (0, "COPY INTO")
+    assert {name: first.metrics[name] for name in ("numLoadedFiles", "numSkippedFiles", "numOutputRows")} == {
+        "numLoadedFiles": 2, "numSkippedFiles": 0, "numOutputRows": 2,
+    }  # fmt: skip
+    assert first.metrics["maxModificationTime"] - first.metrics["minModificationTime"] == 1_000
+    retry = copy_files(spark, table, landing, run="first", file_column="file")
+    assert (retry.skipped, retry.skip_reason, retry.version, retry.metrics) == (True, None, 0, first.metrics)
+    again = copy_files(spark, table, landing, run="a renamed DAG", file_column="file")
+    assert (again.skipped, again.committed, again.version) == (True, False, 0)
+    assert again.skip_reason == f"All 2 files in {landing} that match are loaded."
+    write_file(landing, "c.csv", "id,name\n3,three\n", second=3)
+    write_file(landing, "_hidden.csv", "id,name\n9,nine\n")
+    write_file(landing, "a.csv", "id,name\n4,four\n", second=4)  # the file has another time now
+    second = copy_files(spark, table, landing, run="second", file_column="file")
+    assert [row[0] for row in rows(table)] == [1, 2, 3, 4]
+    assert delta_rs_rows(table) == rows(table)
+    assert second.metrics["numSkippedFiles"] == 1
+    assert loaded_names(table) == ["a.csv", "a.csv", "b.csv", "c.csv"]
+    newest = DeltaTable(str(table)).history(limit=1)[0]
+    assert (newest["operation"], newest["operationParameters"]["path"]) == ("COPY INTO", str(landing))
+
+
+def test_a_run_selects_files_and_takes_the_oldest_first(spark, landing, table):
+    for number in range(3, 7):
+        write_file(landing, f"x/{number}.csv", f"id,name\n{number},x\n", second=10 - number)
+    result = copy_files(spark, table, landing, pattern="[0-9].csv", max_files=2)
+    assert [row[0] for row in rows(table)] == [5, 6]
+    assert (result.metrics["numRemainingFiles"], result.metrics["numLoadedFiles"]) == (2, 2)
+    copy_files(spark, table, landing, file_names=("a.csv", "x/5.csv"))
+    assert [row[0] for row in rows(table)] == [1, 5, 6]
+    copy_files(spark, table, f"{landing}/{{x,y}}/*.csv", max_bytes=1)
+    assert [row[0] for row in rows(table)] == [1, 4, 5, 6]
+    copy_files(spark, table, landing / "x" / "3.csv")
+    assert [row[0] for row in rows(table)] == [1, 3, 4, 5, 6]
+    copy_files(spark, table, landing, file_names=("a.csv",), force=True)
+    assert [row[0] for row in rows(table)] == [1, 1, 3, 4, 5, 6]
+    assert loaded_names(table) == ["3.csv", "4.csv", "5.csv", "6.csv", "a.csv"], "force records no file twice"
+    with pytest.raises(SourceNotFoundError, match=r"1 of the file_names do not exist.*no\.csv"):
+        copy_files(spark, table, landing, file_names=("a.csv", "no.csv"))
+    with pytest.raises(SourceNotFoundError, match="does not exist"):
+        copy_files(spark, table, landing / "nowhere")
+    assert copy_files(spark, table, landing, pattern="*.json").skip_reason.startswith("No file in")
+
+
+def test_a_run_of_another_writer_at_the_same_time_loads_no_file_twice(spark, landing, table, monkeypatch):
+    write_rows(spark, table, "SELECT 0 AS id, 'zero' AS name")
+    commit = write_command.commit_proposal
+    attempts = []
+
+    def commit_after_rival(*arguments, **options):
+        attempts.append(None)
+        if len(attempts) == 1:
+            monkeypatch.setattr(write_command, "commit_proposal", commit)
+            copy_files(spark, table, landing, run="rival", file_names=("a.csv",))
+            monkeypatch.setattr(write_command, "commit_proposal", commit_after_rival)
+        return commit(*arguments, **options)
+
+    monkeypatch.setattr(write_command, "commit_proposal", commit_after_rival)
+    result = copy_files(spark, table, landing, run="slow")
+    assert len(attempts) == 2
+    assert [row[0] for row in rows(table)] == [0, 1, 2]
+    assert (result.metrics["numLoadedFiles"], result.metrics["numSkippedFiles"]) == (1, 1)
+    assert loaded_names(table) == ["a.csv", "b.csv"]
+
+
+def test_a_restore_takes_loaded_files_back(spark, landing, table):
+    copy_files(spark, table, landing, file_names=("a.csv",))
+    copy_files(spark, table, landing)
+    restore(spark, RestoreRequest(table=str(table), version=0))
+    assert loaded_names(table) == ["a.csv"]
+    write_file(landing, "c.csv", "id,name\n3,three\n")
+    copy_files(spark, table, landing)
+    assert [row[0] for row in rows(table)] == [1, 2, 3]
+    assert loaded_names(table) == ["a.csv", "b.csv", "c.csv"]
+
+
+def test_the_schema_of_the_first_load_is_held(spark, landing, table):
+    copy_files(spark, table, landing)
+    write_file(landing, "text.csv", "id\nnot a number\n", second=5)
+    with pytest.raises(SourceError, match="cannot be read"):
+        copy_files(spark, table, landing)
+    os.unlink(landing / "text.csv")
+    write_file(landing, "empty.csv", "")
+    write_file(landing, "less.csv", "ID\n7\n", second=5)
+    copy_files(spark, table, landing)
+    assert rows(table)[-1] == (7, None)
+    write_file(landing, "more.csv", "id,price,name\n8,1.5,eight\n", second=6)
+    with pytest.raises(SchemaMismatchError, match=r"price.*merge_schema"):
+        copy_files(spark, table, landing)
+    copy_files(spark, table, landing, merge_schema=True)
+    assert (8, "eight", 1.5) in rows(table)
+    assert loaded_names(table) == ["a.csv", "b.csv", "empty.csv", "less.csv", "more.csv"]
+
+
+@pytest.mark.parametrize("file_format", ["json", "parquet", "orc", "text"])
+def test_other_formats_keep_the_types_of_the_table(spark, tmp_path, table, file_format):
+    landing = tmp_path / "landing"
+    column = "value" if file_format == "text" else "id"
+    for number in (1, 2):
+        query = "SELECT 'x' AS value" if file_format == "text" else f"SELECT {number} AS id"
+        if number == 2 and file_format != "text":
+            query += ", struct(true AS flag) AS new"
+        spark.sql(query).coalesce(1).write.format(file_format).save(f"{landing}/{number}")
+        copy_files(spark, table, landing, file_format, merge_schema=True)
+    assert [row[0] for row in rows(table)] == (["x", "x"] if column == "value" else [1, 2])
+    if file_format == "json":
+        write_file(landing, "3.json", '{"id": "text"}\n')
+        with pytest.raises(SourceError):
+            copy_files(spark, table, landing, file_format)
+        write_file(landing, "3.json", '{"id": 3, "new": {"flag": true, "other": 1}}\n')
+        with pytest.raises(SchemaMismatchError, match="other"):
+            copy_files(spark, table, landing, file_format)
+
+
+def test_partition_folders_a_schema_and_a_query(spark, tmp_path, table):
+    landing = tmp_path / "landing"
+    for day in (1, 2):
+        write_file(landing, f"day=2026-01-0{day}/x.json", json.dumps({"id": str(day), "ignored": 1}))
+        copy_files(
+            spark, table, landing, "json", schema="id STRING, day DATE", partition_by=("day",),
+            query="SELECT CAST(id AS INT) AS id, day FROM source WHERE id > :least", query_params={"least": "0"},
+        )  # fmt: skip
+    assert [(row[0], str(row[1])) for row in rows(table)] == [(1, "2026-01-01"), (2, "2026-01-02")]
+
+
+def test_a_validation_checks_rows_and_writes_nothing(spark, landing, table):
+    result = copy_files(spark, table, landing, run="check", validate_only=1)
+    assert (result.committed, result.skipped, result.version) == (False, False, None)
+    assert result.metrics["numValidRows"] == 1
+    assert not table.exists()
+    define_table(spark, TableRequest(table=str(table), schema="id INT NOT NULL, name STRING"))
+    write_file(landing, "null.csv", "id,name\n,none\n", second=9)
+    before = folder_content(table)
+    with pytest.raises(ConstraintViolationError, match="NOT NULL"):
+        copy_files(spark, table, landing, validate_only=100)
+    assert copy_files(spark, table, landing, validate_only=100, file_names=("a.csv",)).metrics["numValidRows"] == 1
+    assert folder_content(table) == before
+
+
+def test_tables_and_folders_that_cannot_keep_a_record_are_refused(spark, landing, table):
+    with pytest.raises(InvalidRequestError, match="lie in one another"):
+        copy_files(spark, landing / "table", landing)
+    copy_files(spark, table, landing)
+    retention = {"delta.setTransactionRetentionDuration": "interval 1 day"}
+    with pytest.raises(InvalidRequestError, match="record of loaded files"):
+        define_table(spark, TableRequest(table=str(table), properties=retention))
+    expiring = table.parent / "expiring"
+    write_rows(spark, expiring, "SELECT 1 AS id, 'x' AS name", properties=retention)
+    with pytest.raises(InvalidRequestError, match="setTransactionRetentionDuration"):
+        copy_files(spark, expiring, landing)

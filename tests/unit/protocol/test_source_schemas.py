@@ -1,0 +1,42 @@
+"""Source files are read with the types of the table, and new columns keep the types of the files."""
+
+from __future__ import annotations
+
+from deltalite.protocol.schema import ArrayType, PrimitiveType, StructField, StructType
+from deltalite.protocol.source_schemas import columns_by_header, schema_for_reading, wider_columns
+from tests.unit.builders import struct
+
+
+def nested(**columns):
+    return StructType(tuple(StructField(name, kind) for name, kind in columns.items()))
+
+
+def test_columns_of_the_table_have_its_types_at_every_depth():
+    table = nested(ID=PrimitiveType("integer"), items=ArrayType(struct(price="double"), contains_null=False))
+    inferred = nested(
+        items=ArrayType(struct(price="long", note="string")), id=PrimitiveType("long"), new=struct(x="date")
+    )
+    assert schema_for_reading(inferred, table) == nested(
+        items=ArrayType(struct(price="double", note="string")), ID=PrimitiveType("integer"), new=struct(x="date")
+    )
+
+
+def test_a_column_of_another_kind_has_the_type_of_the_table():
+    table, inferred = nested(a=PrimitiveType("string")), nested(a=struct(b="long"))
+    assert schema_for_reading(inferred, table) == table
+
+
+def test_a_new_column_gets_a_type_that_holds_the_values_of_all_files():
+    columns = wider_columns(
+        [struct(a="integer", b="long", c="date"), struct(A="long", b="integer", c="double", d="void")]
+    )
+    assert {name: str(field.type) for name, field in columns.items()} == {
+        "a": "bigint", "b": "bigint", "c": "string", "d": "void",
+    }  # fmt: skip
+
+
+def test_a_header_decides_the_order_of_the_columns():
+    table, inferred = struct(id="integer", name="string"), {"price": StructField("price", PrimitiveType("double"))}
+    columns = columns_by_header(["Price", "ID", "other"], table, inferred)
+    assert columns == nested(price=PrimitiveType("double"), id=PrimitiveType("integer"), other=PrimitiveType("string"))
+    assert columns_by_header(["a"], None, {}) == struct(a="string")

@@ -1,0 +1,63 @@
+"""The header of a CSV file has the names that Spark's reader gives the columns."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+
+import pytest
+
+from deltalite.errors import InvalidRequestError, SourceError, SourceNotFoundError
+from deltalite.spark.reader.csv_headers import CsvHeaderReader
+from deltalite.storage.memory import MemoryLogStore
+
+
+def header(data, name="a.csv", **options):
+    store = MemoryLogStore()
+    store.files[name] = (data, 0)
+    return CsvHeaderReader(options).read(store, name)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "expected"),
+    [
+        (b"id,name\n1,x\n", {}, ("id", "name")),
+        (b"id", {}, ("id",)),
+        (b'\xef\xbb\xbf"a,b", c \r\n', {}, ("a,b", "c")),
+        (b"\n\n#note\na;b\n", {"Sep": ";", "comment": "#"}, ("a", "b")),
+        (b"a||b\n", {"delimiter": "||"}, ("a", "b")),
+        (b"a\tb\n", {"sep": r"\t"}, ("a", "b")),
+        ("größe\n".encode("latin-1"), {"encoding": "ISO-8859-1"}, ("größe",)),
+        (b"a,,A\n", {}, ("a0", "_c1", "A2")),
+        (b"", {}, None),
+        (b"\n \n", {}, None),
+    ],
+)
+def test_the_first_line_names_the_columns(data, options, expected):
+    assert header(data, **options) == expected
+
+
+def test_a_compressed_or_long_header_is_read():
+    names = tuple(f"column_{number}" for number in range(20_000))
+    line = ",".join(names).encode()
+    assert header(line + b"\n1\n") == names
+    assert header(gzip.compress(line + b"\n1\n"), "a.csv.gz") == names
+    assert header(bz2.compress(line + b"\n1\n"), "a.csv.bz2") == names
+
+
+def test_a_header_that_cannot_be_read_is_an_error():
+    for name, data, options, error in (
+        ("a.csv.gz", b"no", {}, SourceError),
+        ("a.csv.zst", b"x", {}, SourceError),
+        ("a.csv", b"\xff\n", {}, SourceError),
+        ("a.csv", b"a\n", {"encoding": "no"}, InvalidRequestError),
+    ):
+        with pytest.raises(error):
+            header(data, name, **options)
+    with pytest.raises(SourceNotFoundError):
+        CsvHeaderReader({}).read(MemoryLogStore(), "a.csv")
+
+
+def test_a_header_is_an_option_of_the_source():
+    assert CsvHeaderReader({"HEADER": "True"}).has_header
+    assert not CsvHeaderReader({}).has_header

@@ -1,0 +1,54 @@
+"""A copy request with a fault is refused, and the JSON of a request gives an equal request."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltalite.errors import InvalidRequestError
+from deltalite.requests import CopyRequest, OnRerun, RunIdentity, Source
+
+CSV = Source(format="csv", path="/landing")
+
+
+def request(source=CSV, **options):
+    return CopyRequest(table="/lake/t", source=source, **options)
+
+
+def test_the_json_of_a_request_gives_an_equal_request():
+    original = request(
+        file_names=("a.csv", "b/c.csv"),
+        partition_by=("day",),
+        identity=RunIdentity(app_id="run"),
+        properties={"a": "b"},
+        max_files=3,
+    )
+    assert CopyRequest.from_json(original.to_json()) == original
+    assert original.sources == {"source": CSV}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"source": Source(format="delta", path="/x")}, "The format of the source is 'delta'"),
+        ({"source": Source(format="csv")}, "no path"),
+        ({"source": Source(format="csv", path="/x", options={"pathGlobFilter": "*"})}, "pathGlobFilter"),
+        ({"source": Source(format="csv", path="/x", options={"MODE": "DROPMALFORMED"})}, "MODE"),
+        ({"file_names": ("a",), "pattern": "*"}, "both select files"),
+        ({"file_names": ()}, "names no file"),
+        ({"file_names": ("/a",)}, "'/a'"),
+        ({"file_names": ("a/../../b",)}, "'..'"),
+        ({"file_names": ("s3://b/x",)}, "s3://b/x"),
+        ({"pattern": " "}, "pattern is empty"),
+        ({"force": True, "max_files": 1}, "never reach"),
+        ({"max_bytes": 0}, "max_bytes is 0"),
+        ({"validate_only": 0}, "validate_only is 0"),
+        ({"query": "SELECT 1 FROM source"}, "without a schema"),
+        ({"file_column": ""}, "file_column is empty"),
+        ({"partition_by": ("a", "A")}, "twice"),
+        ({"properties": {"delta.SetTransactionRetentionDuration": "interval 1 day"}}, "forget"),
+        ({"identity": RunIdentity(app_id="r", on_rerun=OnRerun.REPLACE)}, "on_rerun='replace'"),
+    ],
+)
+def test_a_request_with_a_fault_is_refused(options, problem):
+    with pytest.raises(InvalidRequestError, match=problem):
+        request(**options)
