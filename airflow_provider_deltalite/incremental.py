@@ -1,7 +1,10 @@
-"""Incremental sources, as the worker sees them: it starts no job if the logs show that there is nothing new.
+"""Sources of which each run loads what is new, as the worker sees them: it starts no job if there is nothing new.
 
-The worker compares the offsets in the table's log with the newest versions of the sources. If it cannot read the log of
-a source, or if the source lost versions, the job decides. DAG parsing does not import this module.
+- Incremental sources: the worker compares the offsets in the table's log with the newest versions of the sources.
+- Files that are loaded once: the worker lists the folder, and looks the files up in the record of the table.
+
+If the worker cannot read a source, or if the source lost versions, the job decides. DAG parsing does not import this
+module.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_deltalite.hooks.delta import DeltaHook
 from deltalite import watch
 from deltalite.errors import DeltaLiteError
-from deltalite.requests import CommitRequest, Source
+from deltalite.requests import CommitRequest, CopyRequest, Source
 
 if TYPE_CHECKING:
     from airflow_provider_deltalite.operators._commit import DeltaCommitOperator
@@ -25,7 +28,23 @@ def find_finished_run(operator: DeltaCommitOperator, store: LogStore, request: C
     Raises: as `watch.find_run`.
     """
     result = None if request.identity is None else watch.find_run(store, request.identity)
+    if result is None and isinstance(request, CopyRequest):
+        return _result_without_new_files(operator, store, request)
     return result or _result_without_news(operator, store, request)
+
+
+def _result_without_new_files(
+    operator: DeltaCommitOperator, store: LogStore, request: CopyRequest
+) -> OperationResult | None:
+    """Return the result if all files are loaded; None otherwise, or if it is unknown."""
+    from deltalite import new_files
+
+    try:
+        source_store = DeltaHook(new_files.source_folder(request), operator.storage_conn_id).get_conn()
+        return new_files.result_without_new_files(store, request, source_store)
+    except DeltaLiteError as error:
+        operator.log.info("This worker cannot tell whether there are new files, so the job decides: %s", error)
+        return None
 
 
 def _result_without_news(

@@ -1,0 +1,85 @@
+"""A copy task starts no job if the worker sees that all files of the folder are loaded."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+import pytest
+
+from airflow_provider_deltalite.operators.delta import DeltaCopyOperator
+from deltalite import new_files
+from deltalite.errors import InvalidRequestError
+from deltalite.loaded_files.listing import SourceFolder, list_files
+from deltalite.loaded_files.manifest import Manifest
+from deltalite.loaded_files.record import add_loaded_files
+from deltalite.protocol.actions import LOADED_FILES_APP_ID
+from deltalite.storage.local import LocalLogStore
+from deltalite.storage.local_tree import LocalTree
+
+
+@pytest.fixture
+def landing(tmp_path):
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    for number in (1, 2):
+        (folder / f"{number}.csv").write_text("id\n1\n")
+    return folder
+
+
+@pytest.fixture
+def loaded_table(table, landing):
+    """A table that has loaded the files of the folder."""
+    files = list_files(SourceFolder(tree=LocalTree(str(landing)), address=str(landing)), "", None)
+    number = add_loaded_files(LocalLogStore(str(table)), Manifest(), files, loaded_ms=1).number
+    table.create(table.txn(LOADED_FILES_APP_ID, number))
+    return table
+
+
+def copy_task(table, landing, **parameters):
+    defaults = {"task_id": "load", "retries": 2, "retry_delay": timedelta(0)}
+    source = {"format": "csv", "path": str(landing)}
+    return DeltaCopyOperator(table=str(table), **{**defaults, "source": source, **parameters})
+
+
+def test_a_task_without_a_new_file_starts_no_job_and_says_why(loaded_table, landing, spark_submit, context):
+    for parameters in ({}, {"pattern": "1.*"}, {"file_names": ["2.csv"]}, {"max_files": 1}):
+        result = copy_task(loaded_table, landing, **parameters).execute(context)
+        assert (result["skipped"], result["committed"], result["version"]) == (True, False, 0)
+        assert result["operation"] == "COPY INTO"
+        assert result["skip_reason"].endswith(f"files in {landing} that match are loaded.")
+    assert not spark_submit.was_called
+
+
+@pytest.mark.parametrize(
+    ("change", "parameters"),
+    [
+        (lambda folder: (folder / "3.csv").write_text("id\n"), {}),
+        (lambda folder: os.utime(folder / "1.csv", (1, 1)), {}),
+        (lambda folder: None, {"force": True}),
+        (lambda folder: None, {"pattern": "*.json"}),
+        (lambda folder: None, {"file_names": ["no.csv"]}),
+    ],
+    ids=["a new file", "a changed file", "force", "no matching file", "a missing file"],
+)
+def test_the_job_decides_if_there_may_be_work(loaded_table, landing, spark_submit, context, change, parameters):
+    change(landing)
+    spark_submit.set_script("raise SystemExit(1)")
+    with pytest.raises(Exception, match=r"."):
+        copy_task(loaded_table, landing, **parameters).execute(context)
+    assert spark_submit.was_called
+
+
+def test_the_job_decides_about_a_folder_with_many_files(loaded_table, landing, spark_submit, context, monkeypatch):
+    monkeypatch.setattr(new_files, "_MAX_LISTED_FILES", 1)
+    spark_submit.set_script("raise SystemExit(1)")
+    with pytest.raises(Exception, match=r"."):
+        copy_task(loaded_table, landing).execute(context)
+    assert spark_submit.was_called
+
+
+def test_a_wrong_constant_fails_when_the_dag_is_parsed(table, landing):
+    with pytest.raises(InvalidRequestError, match="on_rerun='replace'"):
+        copy_task(table, landing, on_rerun="replace")
+    with pytest.raises(InvalidRequestError, match="both select files"):
+        copy_task(table, landing, pattern="*", file_names=["a"])
