@@ -47,6 +47,9 @@ class DeltaCopyOperator(DeltaCommitOperator):
     :param properties: Table properties for a new table, such as ``{"delta.appendOnly": "true"}``. (templated)
     :param max_records_per_file: The maximum number of rows in a data file. (templated)
     :param optimize_write: Write fewer, larger files in each partition, at the cost of a shuffle. (templated)
+    :param audits: Named checks of the new rows or of the table, which run on the written files before the commit, as in
+        ``DeltaWriteOperator``. If an audit does not pass, the task fails, and the files count as not loaded.
+        (templated)
     :param user_metadata: A text that the table's history shows with the commit. (templated)
     :param conflict_retries: How often the job replans the load after a conflict with another writer's commit. With 0,
         only Airflow's retries repeat it. (templated)
@@ -82,14 +85,17 @@ class DeltaCopyOperator(DeltaCommitOperator):
         "properties",
         "max_records_per_file",
         "optimize_write",
+        "audits",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "source": "json",
         "query": "sql",
         "query_params": "json",
         "properties": "json",
+        "audits": "json",
     }
     sql_texts: ClassVar[frozenset[str]] = DeltaCommitOperator.sql_texts | {"query"}
+    sql_structures: ClassVar[frozenset[str]] = frozenset({"audits"})
 
     def __init__(
         self,
@@ -110,6 +116,7 @@ class DeltaCopyOperator(DeltaCommitOperator):
         properties: Mapping[str, str] | None = None,
         max_records_per_file: int | None = None,
         optimize_write: bool = False,
+        audits: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, **kwargs)
@@ -128,6 +135,7 @@ class DeltaCopyOperator(DeltaCommitOperator):
         self.properties = properties
         self.max_records_per_file = max_records_per_file
         self.optimize_write = optimize_write
+        self.audits = audits
 
     def needs_table(self, request: Request) -> bool:  # noqa: ARG002  the base class has it
         """Return False, because the first load creates the table."""

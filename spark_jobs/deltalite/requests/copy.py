@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from deltalite.requests.audits import Audit, audit_list_faults, audits_of
 from deltalite.requests.base import CommitRequest, Fault, faults_of_rerun_replace, repeated_name
 from deltalite.requests.source import Source, query_faults
 
@@ -56,6 +57,7 @@ class CopyRequest(CommitRequest):
     properties: Mapping[str, str] = field(default_factory=dict)
     max_records_per_file: int | None = None
     optimize_write: bool = False
+    audits: tuple[Audit, ...] = ()
 
     @property
     def sources(self) -> Mapping[str, Source]:
@@ -87,6 +89,7 @@ class CopyRequest(CommitRequest):
                 "delta.setTransactionRetentionDuration lets the table forget which files it has loaded.",
                 "Leave the property out.",
             )
+        yield from audit_list_faults(self.audits)
         remedy = "Use on_rerun='skip', or 'write' to load the files that are new since."
         yield from faults_of_rerun_replace(self.identity, "the operation loads each file once", remedy)
 
@@ -94,6 +97,7 @@ class CopyRequest(CommitRequest):
     def _convert_values(cls, body: dict[str, Any]) -> dict[str, Any]:
         body = super(CopyRequest, cls)._convert_values(body)  # slots=True makes a new class, so plain super() fails
         body["source"] = Source(**body["source"])
+        body["audits"] = audits_of(body.get("audits", ()))
         for name in ("file_names", "partition_by"):
             if body.get(name) is not None:
                 body[name] = tuple(body[name])

@@ -12,13 +12,14 @@ from deltalite import DeltaTable
 from deltalite.commands.restore import restore
 from deltalite.commands.table import define_table
 from deltalite.errors import (
+    AuditFailedError,
     ConstraintViolationError,
     InvalidRequestError,
     SchemaMismatchError,
     SourceError,
     SourceNotFoundError,
 )
-from deltalite.requests import RestoreRequest, TableRequest
+from deltalite.requests import Audit, RestoreRequest, TableRequest
 from tests.support.copying import copy_files, loaded_names, write_file
 from tests.support.tables import delta_rs_rows, folder_content, rows, write_rows
 
@@ -30,7 +31,7 @@ def landing(tmp_path):
     """A folder with two CSV files."""
     folder = tmp_path / "landing"
     write_file(folder, "a.csv", "id,name\n1,one\n", second=1)
-    write_file(folder, "day=2/b.csv".replace("day=2/", "sub/"), "name,id\ntwo,2\n", second=2)
+    write_file(folder, "sub/b.csv", "name,id\ntwo,2\n", second=2)
     return folder
 
 
@@ -181,6 +182,16 @@ def test_a_validation_checks_rows_and_writes_nothing(spark, landing, table):
         copy_files(spark, table, landing, validate_only=100)
     assert copy_files(spark, table, landing, validate_only=100, file_names=("a.csv",)).metrics["numValidRows"] == 1
     assert folder_content(table) == before
+
+
+def test_files_whose_rows_fail_an_audit_are_not_loaded(spark, landing, table):
+    audits = (Audit(name="known name", rows="name = 'two'"),)
+    copy_files(spark, table, landing, run="first", file_names=("a.csv",), audits=audits)
+    with pytest.raises(AuditFailedError, match="'known name'"):
+        copy_files(spark, table, landing, run="second", audits=audits)
+    assert loaded_names(table) == ["a.csv"]
+    assert copy_files(spark, table, landing, run="without audits").metrics["numLoadedFiles"] == 1
+    assert [row[0] for row in rows(table)] == [1, 2]
 
 
 def test_tables_and_folders_that_cannot_keep_a_record_are_refused(spark, landing, table):

@@ -83,6 +83,7 @@ def _write_request(request: CopyRequest) -> WriteRequest:
         max_records_per_file=request.max_records_per_file,
         optimize_write=request.optimize_write,
         properties=request.properties,
+        audits=request.audits,
     )
 
 
