@@ -31,8 +31,7 @@ _RESULT_TEXTS = {
     "they are known `rows` (in the scope), `before` (rows before) and `version` (of the other table). Null if they do "
     "not fit into the job's result line and this worker does not find them in the table's log. The key is "
     "missing without audits.",
-    "skip_reason": "Why the task made no commit, if its incremental sources have nothing new. Otherwise the key is "
-    "missing.",
+    "skip_reason": "Why the task made no commit, if its sources have nothing new. Otherwise the key is missing.",
     "partitions": "The partitions whose rows the commit changed, such as `day=2026-03-01/country=DE`. Null if there "
     "are more than 100, if they are unknown, or if their names do not fit into the job's result line. The key is "
     "missing if there is no such partition.",

@@ -25,6 +25,8 @@ from deltalite.columnar.reader.stream import read_files, read_table
 from deltalite.columnar.skipping.files import prune
 from deltalite.columnar.skipping.record_counts import num_records
 from deltalite.errors import InvalidRequestError
+from deltalite.loaded_files.manifest import Manifest, current_number, read_manifest
+from deltalite.loaded_files.record import read_loaded_files
 from deltalite.log.commit_times import in_commit_times, in_commit_timestamp
 from deltalite.log.file_table import bytes_of, rewrite_noncanonical_paths
 from deltalite.log.history import read_history
@@ -165,6 +167,25 @@ class DeltaTable:
             for flow_id, txn in flow_offsets(self._snapshot.transactions).items()
         )
         return sorted(flows, key=lambda flow: (flow.name, flow.source_table_id))
+
+    def loaded_file_count(self) -> int:
+        """Return the number of files that `DeltaCopyOperator` has loaded up to this version."""
+        return self._loaded_manifest().file_count
+
+    def loaded_files(self, *, since_ms: int | None = None, until_ms: int | None = None) -> Iterator[pa.Table]:
+        """Yield the files that `DeltaCopyOperator` has loaded up to this version, in several tables.
+
+        The columns are `address`, `size_bytes`, `modified_ms`, `etag` and `loaded_ms`. `since_ms` (inclusive) and
+        `until_ms` (exclusive) are modification times in milliseconds UTC.
+
+        Raises:
+            CorruptLogError: the record of the loaded files is missing or unreadable.
+        """
+        store = self._snapshot.store
+        return read_loaded_files(store, self._loaded_manifest(), since_ms=since_ms, until_ms=until_ms)
+
+    def _loaded_manifest(self) -> Manifest:
+        return read_manifest(self._snapshot.store, current_number(self._snapshot.transactions))
 
     def detail(self) -> dict[str, Any]:
         """Return the values of `DESCRIBE DETAIL` under Spark's names; times are datetimes in UTC, sizes are bytes."""

@@ -15,7 +15,21 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from deltalite.cli import changes, detail, diff, doctor, files, flows, head, health, history, schema, vacuum, verify
+from deltalite.cli import (
+    changes,
+    detail,
+    diff,
+    doctor,
+    files,
+    flows,
+    head,
+    health,
+    history,
+    loaded,
+    schema,
+    vacuum,
+    verify,
+)
 from deltalite.cli.command import Command, add_table_arguments
 from deltalite.cli.exit_codes import BROKEN_PIPE, EXIT_CODES, INTERRUPTED, UNEXPECTED
 from deltalite.cli.output import Output
@@ -33,6 +47,7 @@ COMMANDS: tuple[Command, ...] = (
     diff.COMMAND,
     flows.COMMAND,
     health.COMMAND,
+    loaded.COMMAND,
     vacuum.COMMAND,
     verify.COMMAND,
     doctor.COMMAND,
