@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -113,5 +114,6 @@ def _maintained_rows(
             deadline.stop()
             for future in futures:
                 future.cancel()
-            spark.sparkContext.cancelAllJobs()
+            with suppress(Exception):  # Spark may have ended, and the first error must propagate
+                spark.sparkContext.cancelAllJobs()
             raise

@@ -111,8 +111,10 @@ def _optimize(session: SparkSession, request: MaintainRequest, table: str) -> tu
             max_deleted_rows_ratio=request.max_deleted_rows_ratio,
         ),
     )
-    metrics = result.metrics
-    return result, f"{metrics.get('numRemovedFiles', 0)} files became {metrics.get('numAddedFiles', 0)}"
+    metrics = result.metrics  # after several commits, the sums have other names
+    removed = metrics.get("totalNumRemovedFiles", metrics.get("numRemovedFiles", 0))
+    added = metrics.get("totalNumAddedFiles", metrics.get("numAddedFiles", 0))
+    return result, f"{removed} files became {added}"
 
 
 def _checkpoint(session: SparkSession, request: MaintainRequest, table: str) -> tuple[OperationResult, str]:
