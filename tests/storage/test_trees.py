@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from urllib.parse import unquote
 
 import pytest
@@ -16,6 +17,7 @@ from deltalite.snapshot import Snapshot
 from deltalite.spark.hadoop.folders import folder_of
 from deltalite.spark.hadoop.opening import writable_store
 from deltalite.spark.hadoop.tree import tree_of
+from deltalite.storage.patterns import matching_folders
 from deltalite.storage.trees import walk
 from tests.support.tables import sorted_rows, values, write_rows
 
@@ -66,6 +68,14 @@ def test_a_tree_is_listed_and_its_files_are_deleted(spark, table):
 
 
 @pytest.mark.sample("s3a")
+def test_a_pattern_matches_folders_of_a_whole_bucket(spark, table):
+    bucket, folder, name = table.rsplit("/", 2)
+    files = folder_of(spark, table)._files
+    files.fs.create(files.path("_delta_log/x")).close()
+    assert matching_folders(f"{bucket}/{folder[:-4]}????/{name}", partial(tree_of, spark)) == [table]
+    assert matching_folders(f"{bucket}/*/none", partial(tree_of, spark)) == []
+
+
 def test_a_vacuum_deletes_exactly_the_files_that_the_newest_version_does_not_need(spark, table):
     for number in range(3):
         write_rows(spark, table, values("id, day", f"{number}, 'a b/ü%'", f"{number + 10}, 'c'"), mode="overwrite",

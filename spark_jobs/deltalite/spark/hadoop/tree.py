@@ -149,5 +149,5 @@ class HadoopTree:
                 bulk.close()
 
     def _path(self, name: str) -> Any:
-        uri = self._files.uri
-        return self._files.path_of(f"{uri}/{name}" if name else uri)
+        # Hadoop reads the address of a bucket without the final slash as the working directory of the user.
+        return self._files.path_of(f"{self._files.uri}/{name}")
