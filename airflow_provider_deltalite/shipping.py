@@ -27,12 +27,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
 
+from deltalite.installation.private_folder import (
+    FOLDER_PREFIX,
+    JOB_FOLDER_PREFIX,
+    is_unlocked,
+    lock,
+    open_private_folder,
+    temporary_private_folder,
+)
+
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
 _REGULAR_FILE = (stat.S_IFREG | 0o644) << 16  # the Unix mode, in the bits where zip files store it
 _CREATED_ON_UNIX = 3  # the code of Unix in the entries of a zip file
-_FOLDER_PREFIX = "airflow-provider-deltalite-"  # the prefix of all folders below the temporary folder
-_FALLBACK_PREFIX = f"{_FOLDER_PREFIX}task-"
-_JOB_FOLDER_PREFIX = "job-"
+_FALLBACK_PREFIX = f"{FOLDER_PREFIX}task-"
 _PARTIAL_ZIP_SUFFIX = ".tmp"
 # A job may continue after its worker was killed, and read its request some time later.
 _MIN_UNUSED_FOLDER_AGE_SECONDS = 3600.0
@@ -66,13 +73,13 @@ def ship_job(job: str, request_json: Callable[[str], str]) -> Iterator[ShippedJo
     nonce = token_hex(16)
     with cache_folder() as cache, ExitStack() as library_lock:
         is_shared = not cache.name.startswith(_FALLBACK_PREFIX)  # this task has locked a fallback folder already
-        with _lock(cache) if is_shared else nullcontext():
+        with lock(cache) if is_shared else nullcontext():
             remove_unused_files(cache, now=time.time())
             library = pack_library(cache)
-            library_lock.enter_context(_lock(library, fcntl.LOCK_SH))
-        with _private_folder(_JOB_FOLDER_PREFIX, cache) as folder:
+            library_lock.enter_context(lock(library, fcntl.LOCK_SH))
+        with temporary_private_folder(JOB_FOLDER_PREFIX, cache) as folder:
             # The name is unique, because a driver may receive the files of several jobs in one folder.
-            request = folder / f"deltalite-request-{folder.name.removeprefix(_JOB_FOLDER_PREFIX)}.json"
+            request = folder / f"deltalite-request-{folder.name.removeprefix(JOB_FOLDER_PREFIX)}.json"
             request.touch(mode=0o600)
             request.write_text(request_json(nonce), encoding="utf-8")
             yield ShippedJob(
@@ -93,60 +100,25 @@ def cache_folder() -> Iterator[Path]:
     - the name of the shared folder belongs to a file or a link;
     - another user owns the shared folder, or may write to it.
     """
-    temporary = Path(tempfile.gettempdir())
-    shared = temporary / f"{_FOLDER_PREFIX}{os.getuid()}"
-    with suppress(FileExistsError):
-        shared.mkdir(mode=0o700)
-    if _is_private(shared):
+    if (shared := open_private_folder()) is not None:
         yield shared
         return
+    temporary = Path(tempfile.gettempdir())
     _remove_unused_folders(temporary, _FALLBACK_PREFIX, now=time.time())
-    with _private_folder(_FALLBACK_PREFIX, temporary) as folder:
+    with temporary_private_folder(_FALLBACK_PREFIX, temporary) as folder:
         yield folder
-
-
-def _is_private(folder: Path) -> bool:
-    """Whether the path is a folder of this user to which no other user may write."""
-    status = folder.lstat()
-    is_users_folder = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-    return is_users_folder and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-@contextmanager
-def _private_folder(prefix: str, parent: Path) -> Iterator[Path]:
-    """Make and lock a folder of mode 0700, and remove it after the block."""
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-    try:
-        with _lock(folder):
-            yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _lock(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold the lock of a folder or file during the block.
-
-    The lock ends with this process at the latest, because child programs do not inherit it.
-    """
-    lock = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, kind)
-        yield
-    finally:
-        os.close(lock)
 
 
 def remove_unused_files(cache: Path, *, now: float) -> None:
     """Remove unlocked files: folders and partial zips of killed workers after an hour, zips after a week."""
-    _remove_unused_folders(cache, _JOB_FOLDER_PREFIX, now=now)
+    _remove_unused_folders(cache, JOB_FOLDER_PREFIX, now=now)
     for pattern, unused_seconds in (
         (f"*{_PARTIAL_ZIP_SUFFIX}", _MIN_UNUSED_FOLDER_AGE_SECONDS),
         ("*.zip", _MIN_UNUSED_ZIP_AGE_SECONDS),
     ):
         for file in cache.glob(pattern):
             with suppress(OSError):  # another worker has removed it
-                if now - file.lstat().st_mtime > unused_seconds and _is_unlocked(file):
+                if now - file.lstat().st_mtime > unused_seconds and is_unlocked(file):
                     file.unlink()
 
 
@@ -155,20 +127,8 @@ def _remove_unused_folders(parent: Path, prefix: str, *, now: float) -> None:
         with suppress(OSError):  # another worker has removed it
             status = folder.lstat()
             is_old = stat.S_ISDIR(status.st_mode) and now - status.st_mtime > _MIN_UNUSED_FOLDER_AGE_SECONDS
-            if is_old and status.st_uid == os.getuid() and _is_unlocked(folder):
+            if is_old and status.st_uid == os.getuid() and is_unlocked(folder):
                 shutil.rmtree(folder)
-
-
-def _is_unlocked(path: Path) -> bool:
-    lock = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    else:
-        return True
-    finally:
-        os.close(lock)
 
 
 def installed_library() -> Path:
