@@ -84,6 +84,18 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "https://console.aws.amazon.com/s3/object/{bucket}?prefix={key}",
                         "default": None,
                     },
+                    "class_archive": {
+                        "description": (
+                            "Whether drivers on this worker start with an archive of Spark's classes. auto: tasks use "
+                            "an archive that fits, and after a job in local mode a worker without an archive makes "
+                            "one in the background. use: tasks use an archive that `deltalite warm-up` made. off: "
+                            "tasks use and make no archive."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "use",
+                        "default": "auto",
+                    },
                     "spark_log_level": {
                         "description": (
                             "The lowest level of Spark's lines in the logs of tasks: ALL, TRACE, DEBUG, INFO, WARN, "

@@ -31,6 +31,7 @@ CONTENTS = {
         "how-to/run-on-a-cluster",
         "how-to/run-on-kubernetes",
         "how-to/run-with-livy",
+        "how-to/start-small-tasks-faster",
         "how-to/use-s3",
         "how-to/use-azure",
         "how-to/use-google",

@@ -32,6 +32,7 @@ from airflow_provider_deltalite.clusters.pod_secrets import REQUEST_IN_POD, SCRI
 from airflow_provider_deltalite.clusters.pod_submission import PodSubmission
 from airflow_provider_deltalite.clusters.reports import ClusterReports
 from airflow_provider_deltalite.clusters.yarn_log import read_yarn_driver_log
+from airflow_provider_deltalite.hooks._class_archive import make_archive_later, options_with_archive
 from airflow_provider_deltalite.hooks._spark_environment import default_python, default_spark_home, hosts_of_web_pages
 from airflow_provider_deltalite.hooks._tracking import TrackingHook
 from airflow_provider_deltalite.output import JobOutput, LevelledLog, bounded_lines, spark_threshold
@@ -51,6 +52,7 @@ from airflow_provider_deltalite.secrets import (
     write_private,
 )
 from deltalite.errors import InvalidRequestError
+from deltalite.installation.class_archive import JVM_OPTIONS_VARIABLE
 from deltalite.installation.spark import find_spark_submit
 from deltalite.redaction import redacted, secret_values, shows_secret
 from deltalite.results import JobStarted
@@ -66,8 +68,6 @@ _LEVEL_SETTING = "spark.log.level"
 _ATTEMPTS_SETTING = "spark.yarn.maxAppAttempts"
 _MODE_SETTING = "spark.submit.deployMode"
 _HISTORY_EXTRA, _HISTORY_SETTING = "spark-history-server", "spark.yarn.historyServer.address"
-# bin/spark-class passes the options in this variable to the JVM as arguments.
-_JVM_OPTIONS = "SPARK_SUBMIT_OPTS"
 
 
 class DeltaSparkSubmitHook(TrackingHook):
@@ -307,6 +307,7 @@ class DeltaSparkSubmitHook(TrackingHook):
                 self._submit_sp.stdout.close()  # the base class leaves this to the garbage collector
             if self._pod_submission is not None:
                 self._pod_submission.hand_over_secrets(has_ended=True)
+        make_archive_later(self.launch)
         return driver_id
 
     def _add_files(self) -> None:
@@ -344,9 +345,11 @@ class DeltaSparkSubmitHook(TrackingHook):
     def _build_spark_submit_command(self, application: str) -> list[str]:
         command: list[str] = super()._build_spark_submit_command(application)
         environ = {name: str(value) for name, value in (self._env or {}).items()}
-        if shows_secret("", options := environ.get(_JVM_OPTIONS, "")):
-            options_file = Path(self._job.settings).with_name(f"{_JVM_OPTIONS}.args")
-            environ[_JVM_OPTIONS] = write_java_options(options, options_file)
+        if (options_with_classes := options_with_archive(self.launch, self._conf)) is not None:
+            environ[JVM_OPTIONS_VARIABLE] = options_with_classes
+        if shows_secret("", options := environ.get(JVM_OPTIONS_VARIABLE, "")):
+            options_file = Path(self._job.settings).with_name(f"{JVM_OPTIONS_VARIABLE}.args")
+            environ[JVM_OPTIONS_VARIABLE] = write_java_options(options, options_file)
         self._env = default_spark_home(self.launch) | default_python(self.launch, self._conf) | environ
         if self._is_killed:
             raise AirflowException("The task was stopped before it submitted its job.")

@@ -13,7 +13,7 @@ from deltalite.cli.main import COMMANDS
 
 _INTRODUCTION = (
     "All commands have these arguments. Only commands that read one version have `--version` and `--timestamp`. "
-    "For `doctor`, `TABLE` is optional. `health` takes several tables and patterns."
+    "For `doctor`, `TABLE` is optional. `health` takes several tables and patterns. `warm-up` has only `--json`."
 )
 
 

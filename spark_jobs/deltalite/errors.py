@@ -3,6 +3,7 @@
     DeltaLiteError
     ├── InvalidRequestError                  the request contradicts itself, or names something that does not exist
     │   └── InvalidTableAddressError
+    ├── InstallationError                    the software of this machine cannot do this
     ├── TableError                           the table, or the requested version, cannot be read
     │   ├── TableNotFoundError
     │   ├── TableExistsError
@@ -93,6 +94,12 @@ class InvalidTableAddressError(InvalidRequestError):
     """The address of a table is invalid."""
 
     exit_code = 21
+
+
+class InstallationError(DeltaLiteError):
+    """The software or the folders of this machine do not allow the operation."""
+
+    exit_code = 25
 
 
 class TableError(DeltaLiteError):

@@ -1,9 +1,9 @@
 """The description of a command (name, arguments, function), and the arguments that commands share.
 
 Each command has a module in this package, and `main.py` lists them. The function `run` takes the parsed arguments and
-an `Output`, and returns the exit code; it raises a `DeltaLiteError` for a failure. All commands take a table's address
-and its storage options. Commands that read one version also take the version. `doctor` needs no table, and `health`
-takes several tables and patterns.
+an `Output`, and returns the exit code; it raises a `DeltaLiteError` for a failure. Commands take a table's address and
+its storage options. Commands that read one version also take the version. `doctor` needs no table, `health` takes
+several tables and patterns, and `warm-up` takes none.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Command:
     """One command of the command line.
 
     `takes_version` is True if the user can choose the version to read, also in the address. `needs_table` is
-    False if the table is optional. `takes_tables` is True if the command takes several tables. `description` is the
-    help text: the module's docstring, which lists the JSON fields.
+    False if the table is optional. `takes_tables` is True if the command takes several tables. `takes_table` is False
+    if the command reads no table. `description` is the help text: the module's docstring, which lists the JSON fields.
     """
 
     name: str
@@ -39,12 +39,13 @@ class Command:
     run: Callable[[Arguments, Output], int]
     needs_table: bool = True
     takes_tables: bool = False
+    takes_table: bool = True
 
 
 def add_table_arguments(
     parser: argparse.ArgumentParser, *, takes_version: bool, needs_table: bool = True, takes_tables: bool = False
 ) -> None:
-    """Add the arguments that all commands have."""
+    """Add the arguments of commands that read tables."""
     if takes_tables:
         parser.add_argument(
             "tables", nargs="+", metavar="TABLE", help="address of a table, or a pattern such as /lake/*"
@@ -61,7 +62,7 @@ def add_table_arguments(
         parser.add_argument(
             "--timestamp", metavar="TIME", help="read the newest version at this time, such as 2026-01-01T00:00:00Z"
         )
-    parser.add_argument("--json", action="store_true", help="write JSON, one object per line")
+    add_json_argument(parser)
     parser.add_argument(
         "--storage-option",
         action="append",
@@ -69,6 +70,11 @@ def add_table_arguments(
         metavar="KEY=VALUE",
         help="an option of the storage client; repeatable",
     )
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """Add `--json`, which all commands have."""
+    parser.add_argument("--json", action="store_true", help="write JSON, one object per line")
 
 
 def add_limit(parser: argparse.ArgumentParser, noun: str, default: int, *, all_as_json: bool = True) -> None:

@@ -29,8 +29,9 @@ from deltalite.cli import (
     schema,
     vacuum,
     verify,
+    warm_up,
 )
-from deltalite.cli.command import Command, add_table_arguments
+from deltalite.cli.command import Command, add_json_argument, add_table_arguments
 from deltalite.cli.exit_codes import BROKEN_PIPE, EXIT_CODES, INTERRUPTED, UNEXPECTED
 from deltalite.cli.output import Output
 from deltalite.cli.values import json_text, printable
@@ -51,6 +52,7 @@ COMMANDS: tuple[Command, ...] = (
     vacuum.COMMAND,
     verify.COMMAND,
     doctor.COMMAND,
+    warm_up.COMMAND,
 )
 
 _TRACEBACK_VARIABLE = "DELTALITE_TRACEBACK"
@@ -112,12 +114,15 @@ def _parser() -> argparse.ArgumentParser:
             description=command.description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        add_table_arguments(
-            subparser,
-            takes_version=command.takes_version,
-            needs_table=command.needs_table,
-            takes_tables=command.takes_tables,
-        )
+        if command.takes_table:
+            add_table_arguments(
+                subparser,
+                takes_version=command.takes_version,
+                needs_table=command.needs_table,
+                takes_tables=command.takes_tables,
+            )
+        else:
+            add_json_argument(subparser)
         command.add_arguments(subparser)
         subparser.set_defaults(command_to_run=command)
     return parser

@@ -1,0 +1,130 @@
+"""The use of an archive of Spark's classes by drivers on this worker, and its making in the background.
+
+`[deltalite] class_archive` decides:
+
+- `auto`: tasks use an archive that fits. After a successful job in local mode, a worker without an archive starts
+  `deltalite warm-up` in the background.
+- `use`: tasks use an archive that `deltalite warm-up` made.
+- `off`: neither.
+
+No problem with an archive fails or delays a task.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+
+from airflow.providers.common.compat.sdk import conf as airflow_settings
+
+from airflow_provider_deltalite.preflight import Launch
+from deltalite.errors import InvalidRequestError
+from deltalite.installation.class_archive import (
+    JVM_OPTIONS_VARIABLE,
+    LOCK_FILE,
+    ArchiveName,
+    chooses_archive,
+    fitting_archive,
+    java_options,
+    record_use,
+)
+from deltalite.installation.private_folder import is_unlocked, open_private_folder
+from deltalite.installation.spark import find_spark_submit
+
+_log = logging.getLogger(__name__)
+_LOG_FILE = "spark-classes.log"
+# Java reads options from these variables too.
+_OPTION_VARIABLES = (JVM_OPTIONS_VARIABLE, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+_OPTION_SETTINGS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+
+
+class ArchiveUse(StrEnum):
+    """The values of `[deltalite] class_archive`."""
+
+    AUTO = "auto"
+    USE = "use"
+    OFF = "off"
+
+
+def archive_use() -> ArchiveUse:
+    """Return the setting; `off` with a warning if its value is invalid."""
+    text = str(airflow_settings.get("deltalite", "class_archive", fallback=ArchiveUse.AUTO)).strip().lower()
+    try:
+        return ArchiveUse(text)
+    except ValueError:
+        _log.warning(
+            "Using no class archive: [deltalite] class_archive is '%s'. Set it to %s.",
+            text,
+            ", ".join(f"'{value}'" for value in ArchiveUse),
+        )
+        return ArchiveUse.OFF
+
+
+def options_with_archive(launch: Launch, conf: Mapping[str, object]) -> str | None:
+    """Return the value of SPARK_SUBMIT_OPTS with which the driver uses an archive; None if it uses none.
+
+    The user's options come last, so that they take precedence.
+    """
+    try:
+        name = None if archive_use() is ArchiveUse.OFF else _archive_of_driver(launch)
+        user_options = [launch.environ.get(variable, "") for variable in _OPTION_VARIABLES]
+        user_options += [str(conf.get(setting, "")) for setting in _OPTION_SETTINGS]
+        if name is None or chooses_archive(user_options) or (archive := name.find()) is None:
+            return None
+        record_use(archive)
+    except (OSError, InvalidRequestError):
+        _log.debug("Using no class archive", exc_info=True)
+        return None
+    return " ".join(filter(None, [java_options(archive), launch.environ.get(JVM_OPTIONS_VARIABLE)]))
+
+
+def make_archive_later(launch: Launch) -> None:
+    """Start `deltalite warm-up` in the background if it can be useful: in local mode, and without an archive."""
+    if not launch.is_local or archive_use() is not ArchiveUse.AUTO:
+        return
+    try:
+        name = _archive_of_driver(launch)
+        if name is None or name.find() or name.recent_failure(now=time.time()) or _is_locked(name.folder):
+            return
+        log_file = name.folder / _LOG_FILE
+        program = find_spark_submit(launch.binary, launch.environ)
+        _start_detached(["warm-up", "--lazy", "--spark-submit", program], launch.environ, log_file)
+        _log.info("Making an archive of Spark's classes in the background, for later tasks; its log is %s", log_file)
+    except (OSError, InvalidRequestError):
+        _log.debug("Could not start deltalite warm-up", exc_info=True)
+
+
+def _archive_of_driver(launch: Launch) -> ArchiveName | None:
+    """Return the name of the archive for the driver; None if the driver runs elsewhere or no archive can fit."""
+    if launch.in_cluster or (folder := open_private_folder()) is None:
+        return None
+    return fitting_archive(folder, launch.binary, launch.environ)
+
+
+def _is_locked(folder: Path) -> bool:
+    lock_file = folder / LOCK_FILE
+    return lock_file.exists() and not is_unlocked(lock_file)
+
+
+def _start_detached(arguments: list[str], environ: Mapping[str, str], log_file: Path) -> None:
+    """Start the command line in a new session, and do not wait for it.
+
+    Python's `-P` keeps the folder of the worker from the search path. `posix_spawn` does not copy this process.
+    """
+    write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-P", "-m", "deltalite.cli", *arguments],
+        environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log_file), write, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )

@@ -1,0 +1,70 @@
+"""`deltalite warm-up`: makes an archive of Spark's classes, with which Spark jobs of this machine start faster.
+
+The command runs a small Spark job in local mode, for about half a minute. It does nothing if the archive exists. Run it
+as the user of the worker, once for each Spark, Java and release of this package, for example when you build the image
+of a worker. Tasks whose driver runs on this machine use the archive, unless `[deltalite] class_archive` is `off`.
+
+JSON is one object: `path`, `sizeInBytes`, and `seconds`, the time to make the archive. `seconds` is null if the archive
+existed before. With `--lazy`, `path` and `sizeInBytes` are null if the command left the archive to another process, or
+to a later attempt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from deltalite.cli.command import Arguments, Command
+from deltalite.cli.output import Output, format_bytes
+from deltalite.installation.class_archive_making import make_archive
+from deltalite.installation.spark import SPARK_SUBMIT
+
+_LOWEST_PRIORITY = 19
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--spark-submit",
+        default=SPARK_SUBMIT,
+        metavar="PROGRAM",
+        help="the program that starts the jobs, if it is not spark-submit on the PATH",
+    )
+    parser.add_argument(
+        "--lazy",
+        action="store_true",
+        help="run at the lowest priority, and do nothing if another process makes the archive or if making it failed "
+        "in the last 24 hours",
+    )
+
+
+def _run(args: Arguments, out: Output) -> int:
+    if args.lazy:
+        os.nice(_LOWEST_PRIORITY)
+    archive = make_archive(args.spark_submit, os.environ, lazily=args.lazy)
+    if out.as_json:
+        out.record(
+            {
+                "path": None if archive is None else str(archive.path),
+                "sizeInBytes": None if archive is None else archive.size_bytes,
+                "seconds": None if archive is None or archive.seconds is None else round(archive.seconds, 1),
+            }
+        )
+    elif archive is None:
+        out.line("Made no archive: another process makes it, or making it failed in the last 24 hours.")
+    elif archive.seconds is None:
+        out.line(f"The archive exists: {archive.path} ({format_bytes(archive.size_bytes)})")
+    else:
+        size = format_bytes(archive.size_bytes)
+        out.line(f"Made the archive {archive.path} ({size}) in {archive.seconds:.0f} s")
+    return 0
+
+
+COMMAND = Command(
+    name="warm-up",
+    summary="make an archive of Spark's classes, so that small tasks start faster",
+    description=__doc__,
+    takes_version=False,
+    takes_table=False,
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,213 @@
+"""Makes an archive of Spark's classes: runs a training job whose JVM writes the classes that it has loaded.
+
+One process of a user makes an archive at a time. The JVM writes to a temporary folder, and the complete file then gets
+its name. So tasks never use a part of an archive. Making an archive removes archives that no task has used for a week.
+
+A JVM refuses to write an archive if its class path has a folder with files. Spark's configuration folder is always in
+the class path. The training job therefore runs only if this folder is empty or missing. Folders of Hadoop's
+configuration come after the jars, so the training job runs without them, and a job with them uses the archive.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltalite.errors import InstallationError
+from deltalite.installation.class_archive import (
+    ARCHIVE_PREFIX,
+    ARCHIVE_SUFFIX,
+    FAILURE_SUFFIX,
+    JVM_OPTIONS_VARIABLE,
+    LOCK_FILE,
+    ArchiveName,
+    archive_option,
+    fitting_archive,
+)
+from deltalite.installation.private_folder import (
+    JOB_FOLDER_PREFIX,
+    lock,
+    open_private_folder,
+    private_folder_path,
+    temporary_private_folder,
+)
+from deltalite.installation.spark import find_spark_home, find_spark_submit
+
+_TRAINING_SCRIPT = Path(__file__).resolve().parent.parent / "jobs" / "training.py"
+_TIMEOUT_SECONDS = 600.0
+_MIN_UNUSED_SECONDS = 7 * 86_400.0
+# These variables would add options, folders or another Python to the training job.
+_VARIABLES_TO_OMIT = (
+    JVM_OPTIONS_VARIABLE,
+    "HADOOP_CONF_DIR",
+    "PYSPARK_DRIVER_PYTHON",
+    "PYSPARK_SUBMIT_ARGS",
+    "YARN_CONF_DIR",
+)
+_TRAINING_SETTINGS = {
+    "spark.eventLog.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.port": "0",  # any free port
+    "spark.ui.showConsoleProgress": "false",
+}
+_REASON = re.compile(
+    r"cannot have non-empty|error: non-empty|\[(warning|error)\s*\]\[cds|error occurred|exception", re.IGNORECASE
+)
+_SHOWN_LINES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeArchive:
+    """An archive on this machine. `seconds` is the time to make it; None if it existed before."""
+
+    path: Path
+    size_bytes: int
+    seconds: float | None
+
+
+def make_archive(program: str, environ: Mapping[str, str], *, lazily: bool = False) -> MadeArchive | None:
+    """Make the archive that fits the drivers of a spark-submit, unless it exists.
+
+    Args:
+        program: The path or name of spark-submit.
+        environ: The environment of spark-submit.
+        lazily: Return None if another process makes an archive, or if this archive could not be made in the last 24
+            hours. Otherwise the function waits for the other process, and tries again.
+
+    Raises:
+        InvalidRequestError: There is no Java, or no such program.
+        InstallationError: This installation cannot make an archive.
+    """
+    folder = _private_folder()
+    name = fitting_archive(folder, program, environ)
+    if name is None:
+        raise InstallationError(
+            "Cannot make a class archive: Spark's Java or its folder `jars` is unknown, or the temporary folder has a "
+            f"'{os.pathsep}' in its name.",
+            remedy="Set JAVA_HOME and SPARK_HOME, or another TMPDIR. Tasks run without an archive.",
+        )
+    lock_file = folder / LOCK_FILE
+    lock_file.touch(mode=0o600)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock(lock_file, fcntl.LOCK_EX | (fcntl.LOCK_NB if lazily else 0)))
+        except BlockingIOError:
+            return None
+        if (archive := name.find()) is not None:
+            return MadeArchive(path=archive, size_bytes=archive.stat().st_size, seconds=None)
+        if lazily and name.recent_failure(now=time.time()) is not None:
+            return None
+        return _make(name, program, environ)
+
+
+def _private_folder() -> Path:
+    folder = open_private_folder()
+    if folder is None:
+        raise InstallationError(
+            f"Cannot make a class archive: another user may write to {private_folder_path()}, or it is no folder.",
+            remedy="Remove it, or name another temporary folder by TMPDIR for this command and for the worker.",
+        )
+    return folder
+
+
+def _make(name: ArchiveName, program: str, environ: Mapping[str, str]) -> MadeArchive:
+    started = time.monotonic()
+    try:
+        _check_class_path(program, environ)
+        _remove_unused_archives(name.folder, now=time.time())
+        with temporary_private_folder(JOB_FOLDER_PREFIX, name.folder) as scratch:
+            partial_file = scratch / "classes.jsa"
+            _train(scratch, partial_file, program, environ)
+            partial_file.chmod(0o600)
+            archive = partial_file.replace(name.path(partial_file.stat().st_size))
+    except InstallationError as error:
+        name.record_failure(str(error))
+        raise
+    name.forget_failure()
+    return MadeArchive(path=archive, size_bytes=archive.stat().st_size, seconds=time.monotonic() - started)
+
+
+def _check_class_path(program: str, environ: Mapping[str, str]) -> None:
+    """Raise if Spark's configuration folder has files."""
+    conf = Path(environ.get("SPARK_CONF_DIR") or find_spark_home(program, environ) / "conf")
+    if conf.is_dir() and any(conf.iterdir()):
+        raise InstallationError(
+            f"Cannot make a class archive: Spark's configuration folder {conf} has files. The folder is in the class "
+            "path, and Java archives no classes if a folder in the class path has files.",
+            remedy="Empty the folder, or name an empty one by SPARK_CONF_DIR, and put its settings into the Spark "
+            "connection or `conf`. Or leave it: tasks run without an archive.",
+        )
+
+
+def _train(scratch: Path, archive: Path, program: str, environ: Mapping[str, str]) -> None:
+    """Run the training job. Its JVM writes `archive` at its end, and all other files go to `scratch`.
+
+    A JVM that has written an archive may end with exit code 1, so only the file shows success.
+
+    Raises:
+        InstallationError: There is no archive afterwards.
+    """
+    rows = scratch / "rows"
+    rows.mkdir()
+    settings = {
+        **_TRAINING_SETTINGS,
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    }
+    flags = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    command = [find_spark_submit(program, environ), "--master", "local[2]", *flags, str(_TRAINING_SCRIPT), str(rows)]
+    variables = {name: value for name, value in environ.items() if name not in _VARIABLES_TO_OMIT} | {
+        JVM_OPTIONS_VARIABLE: archive_option("ArchiveClassesAtExit", archive),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    log_file = scratch / "log"
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603  the program that tasks start too
+            command,
+            env=variables,
+            cwd=scratch,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            process.wait(_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            log.write(f"\nThe training job did not end within {_TIMEOUT_SECONDS:.0f} seconds.\n".encode())
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # also ends the Python of a job that was interrupted
+            process.wait()
+    if not (archive.is_file() and archive.stat().st_size):
+        raise InstallationError(
+            f"Cannot make a class archive: the JVM of the training job wrote none (exit code {process.returncode}): "
+            + reason_in(log_file.read_text(encoding="utf-8", errors="replace")),
+            remedy="Check the installation with `deltalite doctor`. Tasks run without an archive.",
+        )
+
+
+def reason_in(log: str) -> str:
+    """Return the lines of the training job's log that explain its failure, or else its last lines."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    matching_lines = [line for line in lines if _REASON.search(line)]
+    return " | ".join((matching_lines or lines or ["its output is empty"])[-_SHOWN_LINES:])
+
+
+def _remove_unused_archives(folder: Path, *, now: float) -> None:
+    """Remove archives, and memories of failures, that no task has used for a week. Running JVMs keep theirs."""
+    for pattern in (f"{ARCHIVE_PREFIX}*{ARCHIVE_SUFFIX}", f"{ARCHIVE_PREFIX}*{FAILURE_SUFFIX}"):
+        for file in folder.glob(pattern):
+            with suppress(OSError):
+                if now - file.lstat().st_mtime > _MIN_UNUSED_SECONDS:
+                    file.unlink()

@@ -1,0 +1,74 @@
+"""The training job of a class archive: `spark-submit training.py FOLDER`.
+
+The JVM of this script writes the classes that it has loaded into an archive (`installation/class_archive_making.py`).
+So the script does in a small way what tasks do: it reads files of three formats, creates a table, appends to it, merges
+into it and reads it. All its files are in FOLDER, which the caller removes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalite.commands.merge import merge
+from deltalite.commands.write import write
+from deltalite.requests import MergeClause, MergeRequest, Source, WriteRequest
+from deltalite.spark import read
+from deltalite.spark.runtime.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUERY = """
+SELECT CAST(id AS BIGINT) AS id, CAST(n AS INT) AS n, CAST(amount AS DECIMAL(12, 2)) AS amount,
+  CAST(name AS STRING) AS name, CAST(at AS TIMESTAMP) AS at, CAST(day AS DATE) AS day
+FROM s
+"""
+_CSV_OPTIONS = {"header": "true", "inferSchema": "true"}
+
+
+def train(spark: SparkSession, folder: Path) -> None:
+    """Write, merge and read a table in `folder`."""
+    table = str(folder / "table")
+    sources = _make_sources(spark, folder)
+    for source in sources:
+        write(spark, WriteRequest(table=table, sources={"s": source}, query=_QUERY, partition_by=("day",)))
+    merge(
+        spark,
+        MergeRequest(
+            table=table,
+            sources={"s": sources[-1], "t": Source(format="delta", path=table)},
+            query="SELECT s.* FROM s LEFT JOIN t ON s.id = t.id AND t.n < 0 WHERE s.n < 2",
+            on="target.id = source.id AND target.n + 1 = source.n",
+            when_matched=(MergeClause(update="*"),),
+            when_not_matched=(MergeClause(insert="*"),),
+        ),
+    )
+    read(spark, table).where("n = 1").groupBy("day").count().orderBy("day").collect()
+
+
+def _make_sources(spark: SparkSession, folder: Path) -> list[Source]:
+    """Write the same rows as CSV, JSON and Parquet."""
+    rows = spark.range(100).selectExpr(
+        "id",
+        "CAST(id % 7 AS INT) AS n",
+        "CAST(id AS DECIMAL(12, 2)) AS amount",
+        "CAST(id AS STRING) AS name",
+        "timestamp_seconds(id) AS at",
+        "date_add(DATE'2026-01-01', CAST(id % 3 AS INT)) AS day",
+    )
+    rows.write.option("header", value=True).csv(str(folder / "csv"))
+    rows.write.json(str(folder / "json"))
+    rows.write.parquet(str(folder / "parquet"))
+    return [
+        Source(format="csv", path=str(folder / "csv"), options=_CSV_OPTIONS),
+        Source(format="json", path=str(folder / "json")),
+        Source(format="parquet", path=str(folder / "parquet")),
+    ]
+
+
+if __name__ == "__main__":
+    session = open_session("deltalite training")
+    train(session, Path(sys.argv[1]))
+    session.stop()

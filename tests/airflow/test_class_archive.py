@@ -1,0 +1,152 @@
+"""A driver on this worker uses an archive of classes that fits. The worker makes one after a job in local mode."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+
+import pytest
+
+from airflow_provider_deltalite.hooks._class_archive import make_archive_later, options_with_archive
+from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
+from airflow_provider_deltalite.preflight import Launch
+from deltalite.installation.class_archive import LOCK_FILE
+from deltalite.installation.class_archive_making import make_archive
+from deltalite.installation.private_folder import lock, open_private_folder, private_folder_path
+from tests.support.class_archives import FAIL, StandIn, stand_in_for_spark
+
+USER_OPTIONS = "-Dx=1"
+
+
+@pytest.fixture
+def worker(tmp_path, monkeypatch) -> StandIn:
+    """A worker on which class archives are switched on."""
+    monkeypatch.setenv("AIRFLOW__DELTALITE__CLASS_ARCHIVE", "auto")
+    return stand_in_for_spark(tmp_path, monkeypatch)
+
+
+def launch(worker: StandIn, *, master: str = "local[2]", mode: str | None = None, **variables: str) -> Launch:
+    environ = {**worker.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **variables}
+    return Launch(conn_id="c", master=master, deploy_mode=mode, binary=worker.program, environ=environ)
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_driver_on_this_worker_uses_the_archive_before_the_options_of_the_user(worker):
+    assert options_with_archive(launch(worker), {}) is None
+    archive = make_archive(worker.program, worker.environ).path
+    os.utime(archive, (1, 1))
+    expected = f"-XX:SharedArchiveFile={archive} -Xlog:cds*=off"
+    assert options_with_archive(launch(worker), {}) == expected
+    assert time.time() - archive.stat().st_mtime < 3600
+    for master in ("yarn", "spark://h:7077", "k8s://https://h"):
+        with_user_options = launch(worker, master=master, mode="client", SPARK_SUBMIT_OPTS=USER_OPTIONS)
+        assert options_with_archive(with_user_options, {}) == f"{expected} {USER_OPTIONS}"
+
+
+def test_a_driver_in_a_cluster_and_a_user_who_chooses_an_archive_get_no_option(worker):
+    make_archive(worker.program, worker.environ)
+    assert options_with_archive(launch(worker, master="yarn", mode="cluster"), {}) is None
+    for variable in ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"):
+        assert options_with_archive(launch(worker, **{variable: "-Xshare:off"}), {}) is None
+    conf = {"spark.driver.extraJavaOptions": "-XX:SharedArchiveFile=/mine.jsa"}
+    assert options_with_archive(launch(worker), conf) is None
+    assert options_with_archive(launch(worker), {"spark.executor.extraJavaOptions": "-Xshare:off"}) is not None
+
+
+def test_no_archive_is_used_or_made_from_a_folder_to_which_another_user_may_write(worker):
+    make_archive(worker.program, worker.environ)
+    private_folder_path().chmod(0o777)
+    assert options_with_archive(launch(worker), {}) is None
+    make_archive_later(launch(worker))
+    assert not (private_folder_path() / "spark-classes.log").exists()
+
+
+@pytest.mark.parametrize("setting", ["off", "always"])
+def test_without_the_setting_no_archive_is_used_or_made(worker, monkeypatch, caplog, setting):
+    monkeypatch.setenv("AIRFLOW__DELTALITE__CLASS_ARCHIVE", setting)
+    make_archive_later(launch(worker))
+    assert worker.runs == 0 and not private_folder_path().exists()
+    make_archive(worker.program, worker.environ)
+    assert options_with_archive(launch(worker), {}) is None
+    assert ("Set it to 'auto', 'use', 'off'" in caplog.text) == (setting == "always")
+
+
+def test_a_worker_in_local_mode_makes_an_archive_in_the_background(worker, caplog):
+    caplog.set_level(logging.INFO)
+    make_archive_later(launch(worker))
+    assert f"its log is {private_folder_path() / 'spark-classes.log'}" in caplog.text
+    wait_for(worker.name.find)
+    assert options_with_archive(launch(worker), {}) is not None
+    wait_for(lambda: "Made the archive" in (private_folder_path() / "spark-classes.log").read_text())
+    caplog.clear()
+    make_archive_later(launch(worker))
+    assert not caplog.text and worker.runs == 1
+
+
+def test_no_archive_is_made_on_a_cluster_while_another_is_made_or_on_the_day_of_a_failure(worker, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    for master in ("yarn", "spark://h:7077"):
+        make_archive_later(launch(worker, master=master, mode="client"))
+    lock_file = open_private_folder() / LOCK_FILE
+    lock_file.touch()
+    with lock(lock_file):
+        make_archive_later(launch(worker))
+    monkeypatch.setenv("AIRFLOW__DELTALITE__CLASS_ARCHIVE", "use")
+    make_archive_later(launch(worker))
+    monkeypatch.setenv("AIRFLOW__DELTALITE__CLASS_ARCHIVE", "auto")
+    worker.set_program(FAIL)
+    assert not caplog.text
+    make_archive_later(launch(worker))
+    wait_for(lambda: worker.name.recent_failure(now=time.time()))
+    caplog.clear()
+    make_archive_later(launch(worker))
+    assert worker.runs == 1 and not caplog.text
+
+
+def test_a_problem_with_the_archive_does_not_reach_the_task(worker):
+    broken = launch(worker, JAVA_HOME="/nowhere")
+    assert options_with_archive(broken, {}) is None
+    make_archive_later(broken)
+    (open_private_folder() / "spark-classes.log").mkdir()
+    make_archive_later(launch(worker))
+
+
+SUCCEED = """
+from deltalite.results import OperationResult, result_marker
+print(result_marker(OperationResult(table="/t", operation="WRITE", version=4, read_version=3, committed=True,
+    skipped=False, app_id="a", txn_version=0, timestamp=5)))
+"""
+
+
+def test_the_operator_makes_an_archive_after_a_successful_job_and_passes_its_options_to_later_jobs(
+    table, spark_submit, context, monkeypatch, worker
+):
+    for name in ("JAVA_HOME", "SPARK_HOME", "TMPDIR"):
+        monkeypatch.setenv(name, worker.environ[name])
+
+    def run(options: str) -> None:
+        monkeypatch.setenv("SPARK_SUBMIT_OPTS", options)
+        task = DeltaWriteOperator(task_id="load", table=str(table), source={"format": "csv", "path": "/in"})
+        task.execute(context)
+
+    spark_submit.set_script("raise SystemExit(1)")
+    with pytest.raises(Exception, match="Error code is: 1"):
+        run(USER_OPTIONS)
+    assert not (private_folder_path() / "spark-classes.log").exists()
+    spark_submit.set_script(SUCCEED)
+    run(USER_OPTIONS)
+    # This stand-in for spark-submit writes no archive, so the failure shows that the operator has started the command.
+    wait_for(lambda: worker.name.recent_failure(now=time.time()))
+    archive = make_archive(worker.program, worker.environ).path
+    run(USER_OPTIONS)
+    assert spark_submit.env["SPARK_SUBMIT_OPTS"] == f"-XX:SharedArchiveFile={archive} -Xlog:cds*=off {USER_OPTIONS}"
+    run("-Dx.password=planted")
+    assert spark_submit.env["SPARK_SUBMIT_OPTS"].startswith("@/")
