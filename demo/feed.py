@@ -26,7 +26,7 @@ NO_CUSTOMER_SHARE = 0.01
 BAD_AMOUNT_SHARE = 0.003
 NO_AMOUNT_SHARE = 0.01
 
-_CUSTOMER_COUNT = 3_000
+CUSTOMER_COUNT = 3_000
 _NAMES = ("Anna", "José", "Zoë", "Łukasz", "Søren", "Наталья", "太郎", "أمينة", "O'Brien", "Müller", "Nguyễn", "Ng")
 _COUNTRIES = ("DE", "de", "FR", "PL", "DK", "US", "JP", " IN", "BR", "")
 _ZONES = tuple(timezone(timedelta(minutes=minutes)) for minutes in (0, 60, -300, 330, 540))
@@ -51,15 +51,23 @@ def write_feed(landing: Path, day: date, *, orders: int = ORDERS_A_DAY) -> Path:
 
     An existing file with the same content is not written again. `orders` is the number of orders.
     """
-    file = landing / day.isoformat() / "orders.csv"
-    content = feed(day, orders=orders).encode()
+    return write_if_changed(landing / day.isoformat() / "orders.csv", feed(day, orders=orders).encode())
+
+
+def write_if_changed(file: Path, content: bytes) -> Path:
+    """Write a file atomically, unless it has this content, and return it."""
     if file.exists() and file.read_bytes() == content:
         return file
     file.parent.mkdir(parents=True, exist_ok=True)
-    partial_file = file.with_name(".orders.csv.tmp")
+    partial_file = file.with_name(f".{file.name}.tmp")
     partial_file.write_bytes(content)
     partial_file.replace(file)
     return file
+
+
+def customer_name(number: int) -> str:
+    """Return the name of a customer, by a number below `CUSTOMER_COUNT`."""
+    return f"{_NAMES[number % len(_NAMES)]} {number}"
 
 
 def feed(day: date, *, orders: int = ORDERS_A_DAY) -> str:
@@ -89,12 +97,12 @@ def _orders_of_day(day: date, orders: int) -> list[list[str]]:
 
 
 def _order(day: date, number: int, random_generator: random.Random) -> list[str]:
-    customer = random_generator.randrange(_CUSTOMER_COUNT)
+    customer = random_generator.randrange(CUSTOMER_COUNT)
     moment = datetime.combine(day, time(tzinfo=UTC)) + timedelta(seconds=random_generator.randrange(86_400))
     zone = random_generator.choice(_ZONES)
     return [
         f"{day:%Y%m%d}{number:06}",
-        "" if random_generator.random() < NO_CUSTOMER_SHARE else f"{_NAMES[customer % len(_NAMES)]} {customer}",
+        "" if random_generator.random() < NO_CUSTOMER_SHARE else customer_name(customer),
         random_generator.choice(_COUNTRIES),
         _amount(random_generator),
         random_generator.choice(_NOTES),
