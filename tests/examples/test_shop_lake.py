@@ -1,0 +1,135 @@
+"""The DAG `shop_lake` takes files through all tables of a lake, each row once.
+
+The jobs run in the Spark session of the tests. `tests/demo/test_demo.py` runs the DAG with `spark-submit`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from deltalite import DeltaTable
+from demo.customer_feed import write_customers
+from demo.feed import COLUMNS, write_feed
+from tests.examples.dag_runs import FIRST_DAY, SECOND_DAY, example, rows, run
+from tests.examples.feeds import ORDERS
+from tests.examples.shop_files import expected_history, expected_orders, expected_revenue, is_valid, order_lines
+from tests.support.jobs_in_process import JobsInProcess
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture
+def shop(airflow_db, tmp_path, monkeypatch) -> Path:
+    """The folder of the tables. The landing folder beside it has the files of the first day."""
+    monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setenv("AIRFLOW_VAR_LANDING", str(tmp_path / "landing"))
+    deliver(tmp_path / "landing", FIRST_DAY)
+    return tmp_path / "lake" / "shop"
+
+
+def deliver(landing: Path, day) -> None:
+    """Write the files of a day."""
+    write_feed(landing, day, orders=ORDERS)
+    write_customers(landing, day)
+
+
+def assert_tables_match_the_files(shop: Path, landing: Path) -> None:
+    """Compare all tables with the rows that Python computes from the files."""
+    lines = order_lines(landing)
+    orders, history = expected_orders(lines), expected_history(landing)
+    assert len(rows(shop / "bronze" / "orders")) == len(lines)
+    rejected_ids = Counter(row["order_id"] or "" for row in rows(shop / "bronze" / "rejected_orders"))
+    assert rejected_ids == Counter(line["order_id"] for line in lines if not is_valid(line)) and rejected_ids
+    assert {row["order_id"]: row for row in rows(shop / "silver" / "orders")} == orders
+    assert len(rows(shop / "silver" / "orders")) == len(orders)
+    assert Counter(
+        (row["customer"], row["country"], row["segment"], row["valid_from"], row["valid_to"])
+        for row in rows(shop / "silver" / "customers")
+    ) == Counter((customer, *valid) for customer, ranges in history.items() for valid in ranges)
+    assert {
+        (row["day"], row["segment"]): (row["orders"], row["revenue"]) for row in rows(shop / "gold" / "revenue")
+    } == expected_revenue(orders, history)
+
+
+@pytest.fixture
+def trigger(spark):
+    """A function that runs the DAG in the Spark session of the tests."""
+    jobs = JobsInProcess()
+
+    def trigger(day, **options):
+        dag = example("shop_lake")
+        for task in dag.tasks:
+            if hasattr(task, "submit_with"):
+                task.submit_with, task.shared_folder = jobs, True
+            task.retries = 0
+        return run(dag, day, **options)
+
+    trigger.jobs = jobs
+    return trigger
+
+
+def versions(shop: Path) -> dict[Path, int]:
+    """Return the newest version of each table."""
+    return {log.parent: DeltaTable(str(log.parent)).version for log in shop.glob("*/*/_delta_log")}
+
+
+def test_each_trigger_loads_the_new_files_and_another_trigger_changes_nothing(shop, tmp_path, trigger):
+    landing = tmp_path / "landing"
+    first = trigger(FIRST_DAY)
+    assert first.state == "success"
+    assert_tables_match_the_files(shop, landing)
+    assert first.return_values["first_changed_day"] == "2026-02-28"  # the feed has late orders
+    assert all(audit["passed"] for audit in first.return_values["merge_orders"]["audits"])
+
+    deliver(landing, SECOND_DAY)
+    repeated_file = landing / "repeated" / "orders.csv"
+    repeated_file.parent.mkdir()
+    repeated_file.write_bytes((landing / FIRST_DAY.isoformat() / "orders.csv").read_bytes())
+    second = trigger(SECOND_DAY)
+    assert second.state == "success"
+    assert second.return_values["load_orders"]["metrics"]["numLoadedFiles"] == 2
+    assert_tables_match_the_files(shop, landing)
+    assert second.return_values["report"]["partitions"] == ["day=2026-02-28", "day=2026-03-01", "day=2026-03-02"]
+    assert second.return_values["maintain"]["metrics"]["numTables"] == len(versions(shop)) == 6
+
+    versions_before, jobs_before = versions(shop), len(trigger.jobs.submitted_names)
+    third = trigger(SECOND_DAY, after_midnight=timedelta(days=2))
+    assert third.state == "success" and third.run_id != second.run_id
+    assert versions(shop) == versions_before
+    assert third.return_values["report"] is None
+    assert [name.split()[0] for name in trigger.jobs.submitted_names[jobs_before:]] == ["shop_lake.maintain"]
+
+
+@pytest.mark.campaign
+def test_a_bad_delivery_is_refused_and_a_corrected_file_repairs_it(shop, tmp_path, trigger):
+    landing = tmp_path / "landing"
+    file = landing / FIRST_DAY.isoformat() / "orders.csv"
+    right_lines = order_lines(landing)
+    write_lines(file, [{**line, "amount": f"-{line['amount'].strip()}"} for line in right_lines])
+    refused = trigger(FIRST_DAY)
+    assert refused.state == "failed" and refused.return_values["merge_orders"] is None
+    assert set(versions(shop)) == {shop / "bronze" / name for name in ("orders", "customers", "rejected_orders")} | {
+        shop / "silver" / "customers"
+    }
+
+    sent_later = timedelta(days=1)
+    corrected_lines = [
+        {**line, "sent_at": (datetime.fromisoformat(line["sent_at"]) + sent_later).isoformat()} for line in right_lines
+    ]
+    write_lines(file.with_name("orders-corrected.csv"), corrected_lines)
+    assert trigger(FIRST_DAY, after_midnight=timedelta(days=2)).state == "success"
+    assert_tables_match_the_files(shop, landing)
+    assert all(row["amount"] > 0 for row in rows(shop / "silver" / "orders"))
+
+
+def write_lines(file: Path, lines: list[dict[str, str]]) -> None:
+    """Write a file with orders."""
+    with file.open("w", encoding="utf-8", newline="") as text:
+        writer = csv.DictWriter(text, COLUMNS)
+        writer.writeheader()
+        writer.writerows(lines)
