@@ -88,6 +88,8 @@ class Demo:
             # Two processes use the database. If one of them has locked it, the other waits.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.database}?timeout=60",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            # No task starts `deltalite warm-up` in the background, where it would outlive this program.
+            "AIRFLOW__DELTALITE__CLASS_ARCHIVE": "use",
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": self.spark_master}),
             "AIRFLOW_VAR_LANDING": str(self.landing),
             "AIRFLOW_VAR_LAKE": str(self.lake),
