@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ from deltalite.storage.patterns import folder_before_wildcards, matching_folders
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_CANCEL_PAUSE_SECONDS = 0.2
 _log = logging.getLogger(__name__)
 
 
@@ -114,6 +115,12 @@ def _maintained_rows(
             deadline.stop()
             for future in futures:
                 future.cancel()
-            with suppress(Exception):  # Spark may have ended, and the first error must propagate
-                spark.sparkContext.cancelAllJobs()
+            _cancel_running_steps(spark, [future for future in futures if not future.cancelled()])
             raise
+
+
+def _cancel_running_steps(spark: SparkSession, running: Sequence[Future[TableRow]]) -> None:
+    """Cancel Spark's jobs until the steps have ended. A step may submit its next job after a cancellation."""
+    while wait(running, timeout=_CANCEL_PAUSE_SECONDS).not_done:
+        with suppress(Exception):  # Spark may have ended, and the first error must propagate
+            spark.sparkContext.cancelAllJobs()
