@@ -6,18 +6,25 @@ The jobs run in the Spark session of the tests. `tests/demo/test_demo.py` runs t
 from __future__ import annotations
 
 import csv
+import sys
 from collections import Counter
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
+import airflow.sdk
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from deltalite import DeltaTable
 from demo.customer_feed import write_customers
 from demo.feed import COLUMNS, write_feed
-from tests.examples.dag_runs import FIRST_DAY, SECOND_DAY, example, rows, run
+from tests.examples.dag_runs import EXAMPLES, FIRST_DAY, SECOND_DAY, example, rows, run
 from tests.examples.feeds import ORDERS
 from tests.examples.shop_files import expected_history, expected_orders, expected_revenue, is_valid, order_lines
+from tests.support.airflow_versions import DagBag
 from tests.support.jobs_in_process import JobsInProcess
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -125,6 +132,29 @@ def test_a_bad_delivery_is_refused_and_a_corrected_file_repairs_it(shop, tmp_pat
     assert trigger(FIRST_DAY, after_midnight=timedelta(days=2)).state == "success"
     assert_tables_match_the_files(shop, landing)
     assert all(row["amount"] > 0 for row in rows(shop / "silver" / "orders"))
+
+
+@pytest.mark.skipif(not hasattr(airflow.sdk, "PartitionedAssetTimetable"), reason="asset partitions need Airflow 3.2")
+def test_the_second_dag_reads_the_day_of_its_event(airflow_db, tmp_path, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_VAR_LAKE", str(tmp_path))
+    revenue = pa.table(
+        {
+            "segment": ["private", "business", None],
+            "orders": [2, 1, 3],
+            "revenue": pa.array([Decimal("7.50"), Decimal("1.00"), Decimal("3.00")], pa.decimal128(18, 2)),
+            "day": [FIRST_DAY, FIRST_DAY, SECOND_DAY],
+        }
+    )
+    write_deltalake(str(tmp_path / "shop" / "gold" / "revenue"), revenue, partition_by=["day"])
+    dag = DagBag(EXAMPLES / "shop_lake.py").dags["shop_revenue_of_day"]
+    assert isinstance(dag.schedule, airflow.sdk.PartitionedAssetTimetable)
+    context = {"dag_run": SimpleNamespace(partition_key="day=2026-03-01")}
+    task = dag.get_task("revenue_of_day")
+    monkeypatch.setattr(sys.modules[task.python_callable.__module__], "get_current_context", lambda: context)
+    assert task.python_callable() == [
+        {"segment": "business", "orders": 1, "revenue": "1.00", "day": "2026-03-01"},
+        {"segment": "private", "orders": 2, "revenue": "7.50", "day": "2026-03-01"},
+    ]
 
 
 def write_lines(file: Path, lines: list[dict[str, str]]) -> None:
