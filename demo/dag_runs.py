@@ -1,6 +1,7 @@
 """A process with Airflow that runs one example DAG for each requested day, and reports the result of each run.
 
-The process reads days from standard input, and answers each day with one line of JSON on standard output. All other
+The process reads days or times from standard input, the logical dates of the runs, and answers each with one line of
+JSON on standard output. All other
 output of Airflow, the tasks and Spark goes to one log file for each run. `DAG.test` runs the tasks in this process,
 without a scheduler. It also runs the trigger of a deferred task. The metadata database is real.
 """
@@ -11,7 +12,7 @@ import json
 import os
 import signal
 import sys
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import cache
 from pathlib import Path
 from queue import Queue
@@ -20,28 +21,29 @@ from typing import Any, TextIO
 
 
 def main(dag_id: str, logs: Path) -> None:
-    """Run the DAG for each day on standard input. When standard input ends, a thread kills the process."""
-    days: Queue[date] = Queue()
-    Thread(target=_read_days, args=(os.fdopen(os.dup(0)), days), daemon=True).start()
+    """Run the DAG for each day or time on standard input. When standard input ends, a thread kills the process."""
+    logical_dates: Queue[datetime] = Queue()
+    Thread(target=_read_logical_dates, args=(os.fdopen(os.dup(0)), logical_dates), daemon=True).start()
     answers = os.fdopen(os.dup(1), "w")
     # Without this, programs that the tasks start would inherit standard input and read the days.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _redirect_output_to(logs / f"{dag_id}.log")
     dag = _load_dag(dag_id)
     while True:
-        day = days.get()
-        log = logs / f"{dag_id}-{day}.log"
+        logical_date = logical_dates.get()
+        is_day = logical_date.time() == time()
+        log = logs / f"{dag_id}-{logical_date:{'%Y-%m-%d' if is_day else '%Y-%m-%dT%H-%M-%S'}}.log"
         _redirect_output_to(log)
-        print(json.dumps({**_run_dag(dag, day), "log": str(log)}), file=answers, flush=True)
+        print(json.dumps({**_run_dag(dag, logical_date), "log": str(log)}), file=answers, flush=True)
 
 
-def _read_days(lines: TextIO, days: Queue[date]) -> None:
-    """Put the days into the queue, and kill the process group at the end of the input.
+def _read_logical_dates(lines: TextIO, logical_dates: Queue[datetime]) -> None:
+    """Put the logical dates into the queue, and kill the process group at the end of the input.
 
     At the end of the input, the demonstration has ended, but a spark-submit may still run in the group.
     """
     for line in lines:
-        days.put(date.fromisoformat(line.strip()))
+        logical_dates.put(datetime.fromisoformat(line.strip()).replace(tzinfo=UTC))
     os.killpg(0, signal.SIGKILL)
 
 
@@ -74,21 +76,21 @@ def _load_dag(dag_id: str) -> Any:
     return dag
 
 
-def _run_dag(dag: Any, day: date) -> dict[str, Any]:
-    """Run the DAG for a day. Return its success, the return value of each task, and the first error, if any."""
+def _run_dag(dag: Any, logical_date: datetime) -> dict[str, Any]:
+    """Run the DAG. Return its success, the return value and the seconds of each task, and the first error, if any."""
     failures: list[str] = []
     for task in dag.tasks:
         task.on_failure_callback = [lambda context: failures.append(str(context["exception"]))]
-    midnight = datetime.combine(day, time(tzinfo=UTC))
     # The run of a day starts when the day is over, as with the scheduler. The id of the run contains this start time,
     # so the run of a day always has the same id.
-    run = dag.test(logical_date=midnight, run_after=midnight + timedelta(days=1))
+    run = dag.test(logical_date=logical_date, run_after=logical_date + timedelta(days=1))
     tasks = {ti.task_id: ti for ti in run.get_task_instances()}
     return {
         "run_id": run.run_id,
         "succeeded": run.state == "success",
         "failure": failures[0] if failures else None,
         "returned": {task_id: ti.xcom_pull(task_ids=task_id) for task_id, ti in tasks.items()},
+        "seconds": {task_id: ti.duration or 0.0 for task_id, ti in tasks.items()},
     }
 
 

@@ -1,14 +1,18 @@
-"""The demonstration: a real Airflow loads three days of orders into a Delta table, and the program shows the table.
+"""The demonstration: a real Airflow loads two days of orders, builds a lake from their files, and shows the tables.
 
 All files are in one folder (`--home`), by default `.airflow` in the checkout. It is Airflow's home with the SQLite
-database, and contains the feed, the table, and a log file for each DAG run. The days are always the same, and so are
-the ids of the DAG runs. A second demonstration repeats the same DAG runs, and shows that they write nothing twice.
+database, and contains the feed, the tables, and a log file for each DAG run.
 
-The demonstration shows that the sensor waits:
+The first part runs `orders_ingest` and `orders_report` for each day. The days are always the same, and so are the ids
+of these DAG runs. A second demonstration repeats the same DAG runs, and shows that they write nothing twice. It also
+shows that the sensor waits:
 
 1. It starts the report of a day in one process.
 2. It waits until Airflow's database says that the report's sensor is deferred.
 3. It starts the ingest of the day in another process.
+
+The second part triggers `shop_lake` once, with a new DAG run in each demonstration. The first run takes all files of
+the feed through the tables of a lake. A run of a second demonstration finds no new file, and loads nothing.
 
 Spark runs in local mode. With `--cluster standalone`, the program starts a Spark master and two workers as processes,
 and the jobs run there.
@@ -30,22 +34,24 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from feed import ORDERS_A_DAY, write_feed
 from rich.console import Console
-from show import show_applications, show_reports, show_table
 
 from deltalite.errors import DeltaLiteError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
+from demo.customer_feed import write_customers  # noqa: E402
+from demo.feed import ORDERS_A_DAY, write_feed  # noqa: E402
+from demo.show import show_applications, show_reports, show_table  # noqa: E402
+from demo.show_shop import TASK_IDS, describe_task, show_shop  # noqa: E402
 from tests.support.clusters.standalone import StandaloneCluster, standalone_cluster  # noqa: E402
 
-DAYS = (date(2026, 3, 1), date(2026, 3, 2), date(2026, 3, 3))
+DAYS = (date(2026, 3, 1), date(2026, 3, 2))
 
 _SHOWN_LOG_LINES = 15
 _POLL_SECONDS = 0.2
@@ -122,11 +128,13 @@ class DagRuns:
             self._process.stdin.close()
         self._process.wait()
 
-    def start(self, day: date) -> None:
-        """Start the run of a day."""
+    def start(self, logical_date: date) -> None:
+        """Start the run of a day, or of a time in UTC."""
         if self._process.stdin is None or self._process.poll() is not None:
-            raise DemoError(f"Could not start {self.dag_id} for {day}: its process has ended.\n{_tail(self._log)}")
-        self._process.stdin.write(f"{day}\n")
+            raise DemoError(
+                f"Could not start {self.dag_id} for {logical_date}: its process has ended.\n{_tail(self._log)}"
+            )
+        self._process.stdin.write(f"{logical_date.isoformat()}\n")
         self._process.stdin.flush()
 
     def has_ended(self, within_seconds: float) -> bool:
@@ -135,6 +143,11 @@ class DagRuns:
 
     def result(self) -> dict[str, Any]:
         """Wait for the end of the run, and return the return values of its tasks by task id."""
+        return_values: dict[str, Any] = self.outcome()["returned"]
+        return return_values
+
+    def outcome(self) -> dict[str, Any]:
+        """Wait for the end of the run. Return the return values and the seconds of its tasks by task id."""
         line = self._process.stdout.readline() if self._process.stdout is not None else ""
         if not line:
             raise DemoError(f"The process of {self.dag_id} ended unexpectedly.\n{_tail(self._log)}")
@@ -143,8 +156,7 @@ class DagRuns:
             raise DemoError(
                 f"The run {outcome['run_id']} of {self.dag_id} failed: {outcome['failure']}\nIts log: {outcome['log']}"
             )
-        return_values: dict[str, Any] = outcome["returned"]
-        return return_values
+        return outcome
 
 
 def _tail(log: Path) -> str:
@@ -170,8 +182,8 @@ def prepare(demo: Demo) -> None:
         version_file.write_text(installed_version)
         demo.print_step("airflow", f"created the database {demo.database}")
     for day in demo.days:
-        file = write_feed(demo.landing, day, orders=demo.orders_a_day)
-        demo.print_step(f"{day} feed", f"{file} ({file.stat().st_size / 1e6:.1f} MB)")
+        for path in (write_feed(demo.landing, day, orders=demo.orders_a_day), write_customers(demo.landing, day)):
+            demo.print_step(f"{day} feed", f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
 def run_day(demo: Demo, day: date, ingest: DagRuns, report: DagRuns) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -236,6 +248,29 @@ def run_days(demo: Demo) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return loads, reports
 
 
+def run_shop(demo: Demo) -> dict[str, Any]:
+    """Trigger `shop_lake`, and print what each task did. Return the return values of the tasks by task id."""
+    with DagRuns(demo, "shop_lake") as shop, demo.console.status("shop_lake starts") as status:
+        shop.start(datetime.now(UTC).replace(microsecond=0) - timedelta(days=1))  # its run starts now
+        while not shop.has_ended(_POLL_SECONDS):
+            status.update(f"shop_lake: Spark runs {_running_task(demo.database, 'shop_lake')}")
+        outcome = shop.outcome()
+    return_values: dict[str, Any] = outcome["returned"]
+    for task_id in TASK_IDS:
+        result = describe_task(task_id, return_values[task_id])
+        demo.print_step(f"shop_lake {task_id}", f"{result} [dim]({outcome['seconds'][task_id]:.0f} s)[/]")
+    return return_values
+
+
+def _running_task(database: Path, dag_id: str) -> str:
+    """Return the id of the running task of a DAG, or the next task."""
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=60)) as connection:
+        row = connection.execute(
+            "SELECT task_id FROM task_instance WHERE dag_id = ? AND state = 'running'", (dag_id,)
+        ).fetchone()
+    return row[0] if row else "the next task"
+
+
 @contextmanager
 def cluster_of(demo: Demo, name: str) -> Iterator[StandaloneCluster | None]:
     """Run the cluster with this name in the block, and let Spark use it. The name `local` runs none."""
@@ -264,18 +299,22 @@ def run(demo: Demo, cluster_name: str) -> None:
     prepare(demo)
     with cluster_of(demo, cluster_name) as cluster:
         loads, reports = run_days(demo)
+        shop_results = run_shop(demo)
         if cluster is not None:
             show_applications(demo.console, cluster.finished_applications())
     show_table(demo.console, demo.lake / "orders")
     show_reports(demo.console, reports)
+    show_shop(demo.console, demo.lake / "shop", shop_results)
     skipped = sum(load["skipped"] for load in loads)
     if skipped == len(loads):
         conclusion = (
-            f"All {skipped} runs of orders_ingest were skipped: they had committed before. Nothing was written."
+            f"All {skipped} runs of orders_ingest were skipped: they had committed before. Nothing was written.\n"
+            "shop_lake found no new file, and loaded nothing."
         )
     else:
         conclusion = f"{len(loads) - skipped} of {len(loads)} runs of orders_ingest have committed. "
-        conclusion += "Run the demonstration again: it skips the same runs and writes nothing twice."
+        conclusion += "Run the demonstration again: it skips the same runs and writes nothing twice.\n"
+        conclusion += "shop_lake has loaded all files. Another trigger finds no new file and loads nothing."
     demo.console.print(f"\n[bold]{conclusion}[/]")
     demo.console.print(f"{time.monotonic() - demo.start_seconds:.0f} s. The logs of all runs: {demo.logs}")
 

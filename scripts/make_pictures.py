@@ -29,8 +29,7 @@ from rich.text import Text
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "demo")]
 
-from feed import write_feed  # noqa: E402  a module of demo/
-
+from demo.feed import write_feed  # noqa: E402
 from tests.support.airflow_processes import WholeAirflow  # noqa: E402  importable from the checkout only
 
 PICTURES = CHECKOUT / "docs" / "_static" / "pictures"
