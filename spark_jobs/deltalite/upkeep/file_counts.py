@@ -40,7 +40,7 @@ def counts_after_commit(counts: FileCounts, actions: Iterable[tuple[str, Mapping
     They are unknown in these cases:
 
     - Another writer made the commit.
-    - A file action contains no size.
+    - A file action contains no size, or its deletion vector no number of rows.
     - The commit may add existing files again.
     - A count would be negative.
     """
@@ -56,11 +56,18 @@ def counts_after_commit(counts: FileCounts, actions: Iterable[tuple[str, Mapping
         has_removes = has_removes or kind == RemoveFile.action
         may_add_again = may_add_again or (kind == AddFile.action and body.get("dataChange") is not True)
         size, vector = body.get("size"), body.get("deletionVector")
-        if not isinstance(size, int):
+        rows_in_vector = 0 if vector is None else _cardinality(vector)
+        if not isinstance(size, int) or rows_in_vector is None:
             return None
         files, size_bytes = files + sign, size_bytes + sign * size
         if vector is not None:
-            vectors, deleted_records = vectors + sign, deleted_records + sign * int(vector["cardinality"])
+            vectors, deleted_records = vectors + sign, deleted_records + sign * rows_in_vector
     if not is_by_this_library or (may_add_again and not has_removes) or files < 0 or size_bytes < 0:
         return None
     return FileCounts(files=files, size_bytes=size_bytes, vectors=vectors, deleted_records=deleted_records)
+
+
+def _cardinality(vector: object) -> int | None:
+    """Return the number of rows of a deletion vector in the log, None if it is unknown."""
+    cardinality = vector.get("cardinality") if isinstance(vector, Mapping) else None
+    return cardinality if isinstance(cardinality, int) else None

@@ -57,7 +57,9 @@ def after_commit(
     """
     now_ms = clock_ms()
     with _warn_on_error("Post-commit work", store, version):
-        derived = derive_state(store, version)
+        derived = None
+        with _warn_on_error("Deriving the checksum from an earlier one", store, version):
+            derived = derive_state(store, version)
         if derived is not None and not _is_checkpoint_due(derived, version):
             state: DerivedState | Snapshot = derived
             with _warn_on_error("Writing the checksum", store, version):

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deltalite.errors import StorageError
 from deltalite.log.replay import ReplayedLog
 from deltalite.protocol.actions import Protocol
-from deltalite.protocol.file_names import checksum_name, commit_name
+from deltalite.protocol.file_names import checkpoint_name, checksum_name, commit_name
 from deltalite.upkeep.checkpoint import write_checkpoint
 from deltalite.upkeep.checksum import write_checksum
+from deltalite.upkeep.file_counts import FileCounts, counts_after_commit
 from deltalite.upkeep.post_commit import after_commit
 from tests.support.fuzzing import examples
 from tests.unit.builders import (
@@ -148,6 +150,32 @@ def test_unreliable_commits_cause_a_full_count(actions, full_counts):
     write_checksum(load(store, 1))
     assert full_counts == [1]
     assert checksum_of(store, 1)["numFiles"] == load(store).files.num_rows
+
+
+def test_a_vector_without_a_number_of_rows_makes_the_counts_unknown():
+    counts = FileCounts(files=1, size_bytes=1, vectors=0, deleted_records=0)
+    info = ("commitInfo", {"engineInfo": "deltalite/0.1"})
+    for deletion_vector in ({}, {"cardinality": "1"}, "not an object"):
+        added = ("add", {"size": 1, "dataChange": True, "deletionVector": deletion_vector})
+        assert counts_after_commit(counts, [info, added]) is None
+
+
+def test_the_upkeep_goes_on_if_an_earlier_commit_cannot_be_read(caplog):
+    store = create(new_store(), add("a"), configuration={"delta.checkpointInterval": "2"})
+    after_commit(store, 0, clock_ms=lambda: NOON_MS)
+    append_files(store, 2)
+    is_first_read = True
+
+    def fail_once(operation, name):
+        nonlocal is_first_read
+        if operation == "read" and is_first_read:
+            is_first_read = False
+            raise StorageError("The storage is busy.", remedy="Wait.")
+
+    store.before = fail_once
+    after_commit(store, 2, clock_ms=lambda: NOON_MS)
+    assert checkpoint_name(2) in store.files and checksum_of(store, 2)["numFiles"] == 3
+    assert "Deriving the checksum" in caplog.text
 
 
 def test_a_derived_checksum_has_the_protocol_the_metadata_and_the_times_of_later_commits():
