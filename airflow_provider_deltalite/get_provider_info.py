@@ -86,15 +86,14 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "class_archive": {
                         "description": (
-                            "Whether drivers on this worker start with an archive of Spark's classes. auto: tasks use "
-                            "an archive that fits, and after a job in local mode a worker without an archive makes "
-                            "one in the background. use: tasks use an archive that `deltalite warm-up` made. off: "
-                            "tasks use and make no archive."
+                            "Whether drivers on this worker start with an archive of Spark's classes. use: tasks use "
+                            "an archive that `deltalite warm-up` made. auto: also, after a job in local mode, a worker "
+                            "without an archive makes one in the background. off: tasks use and make no archive."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
-                        "example": "use",
-                        "default": "auto",
+                        "example": "auto",
+                        "default": "use",
                     },
                     "spark_log_level": {
                         "description": (

@@ -2,9 +2,9 @@
 
 `[deltalite] class_archive` decides:
 
-- `auto`: tasks use an archive that fits. After a successful job in local mode, a worker without an archive starts
-  `deltalite warm-up` in the background.
-- `use`: tasks use an archive that `deltalite warm-up` made.
+- `use` (the default): tasks use an archive that `deltalite warm-up` made.
+- `auto`: also, after a successful job in local mode, a worker without an archive starts `deltalite warm-up` in the
+  background.
 - `off`: neither.
 
 No problem with an archive fails or delays a task.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -23,7 +24,6 @@ from pathlib import Path
 from airflow.providers.common.compat.sdk import conf as airflow_settings
 
 from airflow_provider_deltalite.preflight import Launch
-from deltalite.errors import InvalidRequestError
 from deltalite.installation.class_archive import (
     JVM_OPTIONS_VARIABLE,
     LOCK_FILE,
@@ -38,6 +38,10 @@ from deltalite.installation.spark import find_spark_submit
 
 _log = logging.getLogger(__name__)
 _LOG_FILE = "spark-classes.log"
+# The background process needs these variables, and must not keep the secrets of the task.
+_PASSED_VARIABLES = re.compile(
+    r"PATH|HOME|USER|LOGNAME|TMPDIR|LANG|TZ|VIRTUAL_ENV|JAVA_HOME|(LC|LD|SPARK|PYSPARK|PYTHON)_?[A-Z_0-9]*"
+)
 # Java reads options from these variables too.
 _OPTION_VARIABLES = (JVM_OPTIONS_VARIABLE, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _OPTION_SETTINGS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
@@ -46,14 +50,14 @@ _OPTION_SETTINGS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOp
 class ArchiveUse(StrEnum):
     """The values of `[deltalite] class_archive`."""
 
-    AUTO = "auto"
     USE = "use"
+    AUTO = "auto"
     OFF = "off"
 
 
 def archive_use() -> ArchiveUse:
     """Return the setting; `off` with a warning if its value is invalid."""
-    text = str(airflow_settings.get("deltalite", "class_archive", fallback=ArchiveUse.AUTO)).strip().lower()
+    text = str(airflow_settings.get("deltalite", "class_archive", fallback=ArchiveUse.USE)).strip().lower()
     try:
         return ArchiveUse(text)
     except ValueError:
@@ -77,7 +81,7 @@ def options_with_archive(launch: Launch, conf: Mapping[str, object]) -> str | No
         if name is None or chooses_archive(user_options) or (archive := name.find()) is None:
             return None
         record_use(archive)
-    except (OSError, InvalidRequestError):
+    except Exception:  # noqa: BLE001  a job without an archive is only slower
         _log.debug("Using no class archive", exc_info=True)
         return None
     return " ".join(filter(None, [java_options(archive), launch.environ.get(JVM_OPTIONS_VARIABLE)]))
@@ -95,7 +99,7 @@ def make_archive_later(launch: Launch) -> None:
         program = find_spark_submit(launch.binary, launch.environ)
         _start_detached(["warm-up", "--lazy", "--spark-submit", program], launch.environ, log_file)
         _log.info("Making an archive of Spark's classes in the background, for later tasks; its log is %s", log_file)
-    except (OSError, InvalidRequestError):
+    except Exception:  # noqa: BLE001  the job has succeeded, so its task must not fail
         _log.debug("Could not start deltalite warm-up", exc_info=True)
 
 
@@ -116,11 +120,12 @@ def _start_detached(arguments: list[str], environ: Mapping[str, str], log_file: 
 
     Python's `-P` keeps the folder of the worker from the search path. `posix_spawn` does not copy this process.
     """
+    variables = {name: value for name, value in environ.items() if _PASSED_VARIABLES.fullmatch(name)}
     write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     os.posix_spawn(
         sys.executable,
         [sys.executable, "-P", "-m", "deltalite.cli", *arguments],
-        environ,
+        variables,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(log_file), write, 0o600),

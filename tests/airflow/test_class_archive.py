@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_deltalite.hooks._class_archive import make_archive_later, options_with_archive
 from airflow_provider_deltalite.operators.delta import DeltaWriteOperator
 from airflow_provider_deltalite.preflight import Launch
-from deltalite.installation.class_archive import LOCK_FILE
+from deltalite.installation.class_archive import LOCK_FILE, use_file
 from deltalite.installation.class_archive_making import make_archive
 from deltalite.installation.private_folder import lock, open_private_folder, private_folder_path
 from tests.support.class_archives import FAIL, StandIn, stand_in_for_spark
@@ -45,7 +45,7 @@ def test_a_driver_on_this_worker_uses_the_archive_before_the_options_of_the_user
     os.utime(archive, (1, 1))
     expected = f"-XX:SharedArchiveFile={archive} -Xlog:cds*=off"
     assert options_with_archive(launch(worker), {}) == expected
-    assert time.time() - archive.stat().st_mtime < 3600
+    assert use_file(archive).is_file() and archive.stat().st_mtime == 1
     for master in ("yarn", "spark://h:7077", "k8s://https://h"):
         with_user_options = launch(worker, master=master, mode="client", SPARK_SUBMIT_OPTS=USER_OPTIONS)
         assert options_with_archive(with_user_options, {}) == f"{expected} {USER_OPTIONS}"
@@ -76,7 +76,7 @@ def test_without_the_setting_no_archive_is_used_or_made(worker, monkeypatch, cap
     assert worker.runs == 0 and not private_folder_path().exists()
     make_archive(worker.program, worker.environ)
     assert options_with_archive(launch(worker), {}) is None
-    assert ("Set it to 'auto', 'use', 'off'" in caplog.text) == (setting == "always")
+    assert ("Set it to 'use', 'auto', 'off'" in caplog.text) == (setting == "always")
 
 
 def test_a_worker_in_local_mode_makes_an_archive_in_the_background(worker, caplog):
@@ -105,7 +105,7 @@ def test_no_archive_is_made_on_a_cluster_while_another_is_made_or_on_the_day_of_
     worker.set_program(FAIL)
     assert not caplog.text
     make_archive_later(launch(worker))
-    wait_for(lambda: worker.name.recent_failure(now=time.time()))
+    wait_for(lambda: "exit code" in (worker.name.recent_failure(now=time.time()) or ""))
     caplog.clear()
     make_archive_later(launch(worker))
     assert worker.runs == 1 and not caplog.text
@@ -144,7 +144,7 @@ def test_the_operator_makes_an_archive_after_a_successful_job_and_passes_its_opt
     spark_submit.set_script(SUCCEED)
     run(USER_OPTIONS)
     # This stand-in for spark-submit writes no archive, so the failure shows that the operator has started the command.
-    wait_for(lambda: worker.name.recent_failure(now=time.time()))
+    wait_for(lambda: "exit code" in (worker.name.recent_failure(now=time.time()) or ""))
     archive = make_archive(worker.program, worker.environ).path
     run(USER_OPTIONS)
     assert spark_submit.env["SPARK_SUBMIT_OPTS"] == f"-XX:SharedArchiveFile={archive} -Xlog:cds*=off {USER_OPTIONS}"

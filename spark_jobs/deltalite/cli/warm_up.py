@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import suppress
+from pathlib import Path
 
 from deltalite.cli.command import Arguments, Command
 from deltalite.cli.output import Output, format_bytes
@@ -20,6 +22,7 @@ from deltalite.installation.class_archive_making import make_archive
 from deltalite.installation.spark import SPARK_SUBMIT
 
 _LOWEST_PRIORITY = 19
+_FIRST_TO_BE_KILLED = "1000"
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +42,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: Arguments, out: Output) -> int:
     if args.lazy:
-        os.nice(_LOWEST_PRIORITY)
+        _yield_to_tasks()
     archive = make_archive(args.spark_submit, os.environ, lazily=args.lazy)
     if out.as_json:
         out.record(
@@ -57,6 +60,13 @@ def _run(args: Arguments, out: Output) -> int:
         size = format_bytes(archive.size_bytes)
         out.line(f"Made the archive {archive.path} ({size}) in {archive.seconds:.0f} s")
     return 0
+
+
+def _yield_to_tasks() -> None:
+    """Run at the lowest priority, and be the first process that the kernel kills if memory runs out."""
+    os.nice(_LOWEST_PRIORITY)
+    with suppress(OSError):  # no Linux
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_BE_KILLED)
 
 
 COMMAND = Command(

@@ -24,7 +24,7 @@ from deltalite.installation.private_folder import is_private_file
 from deltalite.installation.spark import find_java, find_spark_home
 from deltalite.version import VERSION
 
-ARCHIVE_PREFIX, ARCHIVE_SUFFIX, FAILURE_SUFFIX = "spark-classes-", ".jsa", ".failure"
+ARCHIVE_PREFIX, ARCHIVE_SUFFIX, FAILURE_SUFFIX, USE_SUFFIX = "spark-classes-", ".jsa", ".failure", ".used"
 JVM_OPTIONS_VARIABLE = "SPARK_SUBMIT_OPTS"
 """The variable whose options bin/spark-class passes to the JVM of the driver."""
 LOCK_FILE = "spark-classes.lock"
@@ -150,6 +150,14 @@ def chooses_archive(options: Iterable[str]) -> bool:
 
 
 def record_use(archive: Path) -> None:
-    """Set the modification time of an archive to now, so that the time shows the last use."""
+    """Record that a task uses an archive now.
+
+    The time is that of a small file. With the time of the archive, a container would copy the archive out of its image.
+    """
     with suppress(OSError):  # for example, a folder that the container mounts read-only
-        os.utime(archive)
+        use_file(archive).touch()
+
+
+def use_file(archive: Path) -> Path:
+    """Return the path of the file whose modification time is the last use of an archive."""
+    return archive.with_name(archive.name + USE_SUFFIX)

@@ -32,6 +32,7 @@ from deltalite.installation.class_archive import (
     ArchiveName,
     archive_option,
     fitting_archive,
+    use_file,
 )
 from deltalite.installation.private_folder import (
     JOB_FOLDER_PREFIX,
@@ -54,6 +55,7 @@ _VARIABLES_TO_OMIT = (
     "YARN_CONF_DIR",
 )
 _TRAINING_SETTINGS = {
+    "spark.driver.memory": "512m",
     "spark.eventLog.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.port": "0",  # any free port
@@ -63,6 +65,7 @@ _REASON = re.compile(
     r"cannot have non-empty|error: non-empty|\[(warning|error)\s*\]\[cds|error occurred|exception", re.IGNORECASE
 )
 _SHOWN_LINES = 5
+_KILLED_EXIT_CODE = 128 + signal.SIGKILL  # of a shell whose program was killed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +127,7 @@ def _make(name: ArchiveName, program: str, environ: Mapping[str, str]) -> MadeAr
     try:
         _check_class_path(program, environ)
         _remove_unused_archives(name.folder, now=time.time())
+        name.record_failure("The last attempt did not end.")  # stays if this process is killed
         with temporary_private_folder(JOB_FOLDER_PREFIX, name.folder) as scratch:
             partial_file = scratch / "classes.jsa"
             _train(scratch, partial_file, program, environ)
@@ -132,6 +136,11 @@ def _make(name: ArchiveName, program: str, environ: Mapping[str, str]) -> MadeAr
     except InstallationError as error:
         name.record_failure(str(error))
         raise
+    except OSError as error:
+        raise InstallationError(
+            f"Cannot make a class archive in {name.folder}: {error}.",
+            remedy="Make room, or name another temporary folder by TMPDIR. Tasks run without an archive.",
+        ) from error
     name.forget_failure()
     return MadeArchive(path=archive, size_bytes=archive.stat().st_size, seconds=time.monotonic() - started)
 
@@ -170,7 +179,7 @@ def _train(scratch: Path, archive: Path, program: str, environ: Mapping[str, str
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    log_file = scratch / "log"
+    log_file, was_killed = scratch / "log", False
     with log_file.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603  the program that tasks start too
             command,
@@ -184,12 +193,15 @@ def _train(scratch: Path, archive: Path, program: str, environ: Mapping[str, str
         try:
             process.wait(_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
+            was_killed = True
             log.write(f"\nThe training job did not end within {_TIMEOUT_SECONDS:.0f} seconds.\n".encode())
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # also ends the Python of a job that was interrupted
             process.wait()
-    if not (archive.is_file() and archive.stat().st_size):
+    was_killed = was_killed or process.returncode < 0 or process.returncode == _KILLED_EXIT_CODE
+    # A JVM that was killed while it wrote has left a part of an archive.
+    if was_killed or not (archive.is_file() and archive.stat().st_size):
         raise InstallationError(
             f"Cannot make a class archive: the JVM of the training job wrote none (exit code {process.returncode}): "
             + reason_in(log_file.read_text(encoding="utf-8", errors="replace")),
@@ -205,9 +217,13 @@ def reason_in(log: str) -> str:
 
 
 def _remove_unused_archives(folder: Path, *, now: float) -> None:
-    """Remove archives, and memories of failures, that no task has used for a week. Running JVMs keep theirs."""
-    for pattern in (f"{ARCHIVE_PREFIX}*{ARCHIVE_SUFFIX}", f"{ARCHIVE_PREFIX}*{FAILURE_SUFFIX}"):
-        for file in folder.glob(pattern):
-            with suppress(OSError):
-                if now - file.lstat().st_mtime > _MIN_UNUSED_SECONDS:
-                    file.unlink()
+    """Remove archives that no task has used for a week, and old memories of failures. Running JVMs keep theirs."""
+    for file in [
+        *folder.glob(f"{ARCHIVE_PREFIX}*{ARCHIVE_SUFFIX}"),
+        *folder.glob(f"{ARCHIVE_PREFIX}*{FAILURE_SUFFIX}"),
+    ]:
+        with suppress(OSError):
+            times = [path.lstat().st_mtime for path in (file, use_file(file)) if path.exists()]
+            if now - max(times) > _MIN_UNUSED_SECONDS:
+                file.unlink()
+                use_file(file).unlink(missing_ok=True)

@@ -16,7 +16,7 @@ import pytest
 from deltalite.cli.main import main
 from deltalite.errors import InstallationError
 from deltalite.installation import class_archive, class_archive_making
-from deltalite.installation.class_archive import LOCK_FILE, chooses_archive, fitting_archive, java_options
+from deltalite.installation.class_archive import LOCK_FILE, chooses_archive, fitting_archive, java_options, record_use
 from deltalite.installation.class_archive_making import make_archive, reason_in
 from deltalite.installation.private_folder import lock, open_private_folder, private_folder_path
 from tests.support.class_archives import FAIL, StandIn, stand_in_for_spark
@@ -177,12 +177,12 @@ def test_no_archive_is_made_in_a_folder_to_which_another_user_may_write(stand_in
 
 
 def test_the_training_job_omits_the_options_and_folders_of_the_caller(stand_in):
-    stand_in.set_program('#!/bin/sh\nenv >"$RUNS"\nprintf x >"${SPARK_SUBMIT_OPTS#*=}"\n')
+    stand_in.set_program('#!/bin/sh\nenv >"$SPARK_RUNS"\nprintf x >"${SPARK_SUBMIT_OPTS#*=}"\n')
     make_archive(
         stand_in.program,
         {**stand_in.environ, "SPARK_SUBMIT_OPTS": "-Xshare:off", "HADOOP_CONF_DIR": "/etc/hadoop", "KEPT": "1"},
     )
-    variables = dict(line.split("=", 1) for line in Path(stand_in.environ["RUNS"]).read_text().splitlines())
+    variables = dict(line.split("=", 1) for line in Path(stand_in.environ["SPARK_RUNS"]).read_text().splitlines())
     assert "HADOOP_CONF_DIR" not in variables and "-Xshare" not in variables["SPARK_SUBMIT_OPTS"]
     assert variables["KEPT"] == "1" and variables["PYSPARK_PYTHON"] == sys.executable
 
@@ -192,20 +192,38 @@ def test_a_new_archive_replaces_archives_that_no_task_used_for_a_week(stand_in, 
     unused, used = folder / "spark-classes-1-1.jsa", folder / "spark-classes-2-1.jsa"
     for file in (unused, used):
         file.write_text("x")
-    os.utime(unused, (time.time() - 8 * 86_400,) * 2)
-    os.utime(used, (time.time() - 6 * 86_400,) * 2)
+        os.utime(file, (time.time() - 8 * 86_400,) * 2)
+    record_use(used)
     make_archive(stand_in.program, stand_in.environ)
     assert not unused.exists() and used.exists()
 
 
 def test_a_training_job_that_does_not_end_is_killed_with_its_children(stand_in, monkeypatch):
     monkeypatch.setattr(class_archive_making, "_TIMEOUT_SECONDS", 0.5)
-    stand_in.set_program('#!/bin/sh\nsleep 600 &\necho $! >"$RUNS"\nwait\n')
+    stand_in.set_program('#!/bin/sh\nsleep 600 &\necho $! >"$SPARK_RUNS"\nwait\n')
     with pytest.raises(InstallationError, match="did not end within"):
         make_archive(stand_in.program, stand_in.environ)
-    child = int(Path(stand_in.environ["RUNS"]).read_text())
+    child = int(Path(stand_in.environ["SPARK_RUNS"]).read_text())
     state = Path(f"/proc/{child}/stat")
     assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+def test_a_part_of_an_archive_is_not_used_after_its_jvm_was_killed(stand_in):
+    stand_in.set_program('#!/bin/sh\nprintf part >"${SPARK_SUBMIT_OPTS#*=}"\nkill -9 $$\n')
+    with pytest.raises(InstallationError, match="exit code -9"):
+        make_archive(stand_in.program, stand_in.environ)
+    assert stand_in.name.find() is None
+
+
+def test_an_attempt_that_was_killed_counts_as_a_failure(stand_in, monkeypatch):
+    def kill(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(class_archive_making, "_train", kill)
+    with pytest.raises(KeyboardInterrupt):
+        make_archive(stand_in.program, stand_in.environ)
+    assert stand_in.name.recent_failure(now=time.time()) == "The last attempt did not end."
+    assert make_archive(stand_in.program, stand_in.environ, lazily=True) is None
 
 
 def test_the_reason_names_the_lines_of_the_jvm_or_else_the_last_lines():
