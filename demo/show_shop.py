@@ -58,6 +58,11 @@ def describe_task(task_id: str, value: Any) -> str:
     return f"[green]{text}[/]" + (f"; {passed} of {len(audits)} audits passed" if audits else "")
 
 
+def changes_tables(results: Mapping[str, Any]) -> bool:
+    """Whether a task of the DAG has committed rows. The maintenance changes no row."""
+    return any(isinstance(value, dict) and value["committed"] for name, value in results.items() if name != "maintain")
+
+
 def show_shop(console: Console, shop: Path, results: Mapping[str, Any]) -> None:
     """Print the tables of the lake, the results of the audits, and what the maintenance did."""
     console.print()

@@ -65,6 +65,7 @@ def test_a_second_demonstration_writes_nothing_and_reports_skipped_runs(tmp_path
     assert "Nothing was written." in second.stdout
     assert len(re.findall(r"shop_lake load_\w+ +skipped: All 2 files", second.stdout)) == 2
     assert re.search(r"shop_lake report +skipped", second.stdout)
+    assert "shop_lake found nothing new" in second.stdout and "shop_lake found nothing new" not in first.stdout
     assert sorted(path for path in (home / "lake").rglob("*") if path.is_file()) == files
     table_after = DeltaTable(str(home / "lake" / "orders"))
     assert (table_after.version, table_after.to_arrow().num_rows) == (1, rows_before)
