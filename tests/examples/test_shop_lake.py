@@ -85,6 +85,7 @@ def versions(shop: Path) -> dict[Path, int]:
     return {log.parent: DeltaTable(str(log.parent)).version for log in shop.glob("*/*/_delta_log")}
 
 
+@pytest.mark.campaign
 def test_each_trigger_loads_the_new_files_and_another_trigger_changes_nothing(shop, tmp_path, trigger):
     landing = tmp_path / "landing"
     first = trigger(FIRST_DAY)
