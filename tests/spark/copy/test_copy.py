@@ -21,6 +21,7 @@ from deltalite.errors import (
 )
 from deltalite.requests import Audit, RestoreRequest, TableRequest
 from tests.support.copying import copy_files, loaded_names, write_file
+from tests.support.racing import run_before_commits
 from tests.support.tables import delta_rs_rows, folder_content, rows, write_rows
 
 pytestmark = [pytest.mark.spark]
@@ -108,6 +109,20 @@ def test_a_run_of_another_writer_at_the_same_time_loads_no_file_twice(spark, lan
     assert [row[0] for row in rows(table)] == [0, 1, 2]
     assert (result.metrics["numLoadedFiles"], result.metrics["numSkippedFiles"]) == (1, 1)
     assert loaded_names(table) == ["a.csv", "b.csv"]
+
+
+@pytest.mark.parametrize("names", [None, ("b.csv",)])
+def test_a_first_load_that_loses_a_race_reads_its_files_with_the_types_of_the_table(
+    spark, tmp_path, table, monkeypatch, names
+):
+    landing = tmp_path / "numbers"
+    write_file(landing, "a.csv", "id\n1\n", second=1)
+    write_file(landing, "b.csv", "id\n2\n", second=2)
+    run_before_commits(
+        monkeypatch, lambda: copy_files(spark, table, landing, schema="id STRING", file_names=("a.csv",))
+    )
+    result = copy_files(spark, table, landing, run="slow", file_names=names)
+    assert (result.version, rows(table), loaded_names(table)) == (1, [("1",), ("2",)], ["a.csv", "b.csv"])
 
 
 def test_a_restore_takes_loaded_files_back(spark, landing, table):

@@ -36,12 +36,10 @@ class UncommittedRows:
     source_versions: Mapping[str, int]
     loaded: object
 
-    def fit(self, target: WriteTarget, loaded: object) -> bool:
-        """Whether the files can be committed to `target` too, and hold the rows of the load `loaded`."""
-        return (
-            self.loaded == loaded
-            and self.target.clustering == target.clustering
-            and files_stay_valid(self.target.protocol, target.protocol, self.target.metadata, target.metadata)
+    def fit(self, target: WriteTarget) -> bool:
+        """Whether the files can be committed to `target` too."""
+        return self.target.clustering == target.clustering and files_stay_valid(
+            self.target.protocol, target.protocol, self.target.metadata, target.metadata
         )
 
 

@@ -113,7 +113,7 @@ def _validate(
     if result is not None:
         return result
     valid_rows = check_rows(spark, write_request, store, base, load, row_count)
-    _log.info("Checked %s rows of %s files; nothing was written.", valid_rows, load.loaded.num_rows)
+    _log.info("Checked %s rows of %s files; nothing was written.", valid_rows, load.choice.files.num_rows)
     version, identity = None if base is None else base.version, request.identity
     return OperationResult(
         table=store.root,

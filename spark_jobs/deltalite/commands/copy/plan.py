@@ -21,6 +21,7 @@ from deltalite.loaded_files.manifest import Manifest, current_number, read_manif
 from deltalite.loaded_files.patterns import split_address
 from deltalite.loaded_files.record import add_loaded_files, find_loaded
 from deltalite.protocol.actions import LOADED_FILES_APP_ID, SetTransaction
+from deltalite.protocol.schema import StructType
 from deltalite.requests import CopyRequest, Source, WriteRequest
 from deltalite.results import OperationResult
 from deltalite.snapshot import Snapshot
@@ -110,9 +111,9 @@ class FileLoad:
     choice: FileChoice
 
     @property
-    def loaded(self) -> pa.Table:
-        """The files to load."""
-        return self.choice.files
+    def loaded(self) -> tuple[pa.Table, StructType | None]:
+        """The files to load, and the columns as which they are read."""
+        return self.choice.files, self._read_schema
 
     @property
     def parameters(self) -> Mapping[str, str]:
@@ -140,8 +141,7 @@ class FileLoad:
             addresses=self.choice.files["address"].to_pylist(),
             file_column=self.request.file_column,
         )
-        table = None if self.base is None or request.query is not None else self.base.schema
-        frame = read_source_files(spark, files, table, merge_schema=request.merge_schema)
+        frame = read_source_files(spark, files, self._read_schema, merge_schema=request.merge_schema)
         with query_frames(spark, {name: frame}, request.query, request.query_params) as rows:
             yield QueryRows(frame=rows, source_versions={})
 
@@ -156,6 +156,11 @@ class FileLoad:
     def added_to(self, reads: ReadSet) -> ReadSet:
         """Return the read set with the record of loaded files."""
         return replace(reads, app_id_prefixes=(*reads.app_id_prefixes, LOADED_FILES_APP_ID))
+
+    @property
+    def _read_schema(self) -> StructType | None:
+        """The columns of the table, as which the files are read. None: their types follow from the files."""
+        return None if self.base is None or self.request.query is not None else self.base.schema
 
 
 def plan_load(request: CopyRequest, store: LogStore, source: ListedSource, base: Snapshot | None) -> FileLoad:

@@ -222,9 +222,9 @@ class _Write:
     def run(self) -> OperationResult:
         self._check_may_overwrite()
         rows = self._kept_rows.rows
-        if rows is not None:
+        if rows is not None and rows.loaded == self._loads.loaded:
             target = write_target(self._request, self._base, rows.row_schema, now_ms=now_ms())
-            if rows.fit(target, self._loads.loaded):
+            if rows.fit(target):
                 return self._commit(rows, target, self._replaced_by_request(target))
         return self._stage_and_commit()
 
