@@ -7,6 +7,7 @@ with the time from which and until which it was valid.
 - A removed product has no current row. If the shop sells it again, its history goes on.
 - The days can run in any order, and a day can run again. The table is the same in the end.
 - A retry changes nothing, and the commit of a run is complete or missing.
+- If a line does not fit the schema, the task fails, and the table stays unchanged.
 - If two lines of a product have the same `changed_at` and differ, the task fails and names the product.
 
 The Airflow Variables `landing` and `lake` name the folders of the changes and of the tables.
@@ -37,7 +38,7 @@ with DAG(
         source={
             "format": "csv",
             "path": "{{ var.value.get('landing', '/data/landing') }}/prices/{{ ds }}/*.csv",
-            "options": {"header": "true"},
+            "options": {"header": "true", "mode": "FAILFAST"},  # a wrong value fails instead of becoming NULL
             "schema": "product STRING, price DECIMAL(10, 2), stock INT, changed_at TIMESTAMP, removed BOOLEAN",
         },
         keys=["product"],
