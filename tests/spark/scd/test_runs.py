@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deltalite.commands.table import define_table
 from deltalite.errors import (
     AmbiguousRowsError,
     AuditFailedError,
@@ -12,7 +13,7 @@ from deltalite.errors import (
     InvalidRequestError,
     SchemaMismatchError,
 )
-from deltalite.requests import Audit
+from deltalite.requests import Audit, TableRequest
 from deltalite.spark.scd import changes
 from tests.support.flows import offsets, source_of
 from tests.support.properties import FEED, VECTORS
@@ -97,6 +98,28 @@ def test_an_incremental_source_applies_each_change_once(spark, table, tmp_path):
     assert [row[:5] for row in rows(table)] == expected
     third = apply_rows(spark, table, query, run="three", **options)
     assert (third.skipped, third.operation) == (True, "MERGE") and third.skip_reason
+
+
+@pytest.mark.parametrize("scd_type", [pytest.param(1, marks=pytest.mark.campaign), 2])
+def test_texts_of_bounded_length_are_compared_as_the_table_stores_them(spark, table, scd_type):
+    added = "valid_from INT, is_current BOOLEAN"
+    if scd_type == 2:
+        events = "ARRAY<STRUCT<sequence: INT, deleted: BOOLEAN, values: STRUCT<note: STRING>>>"
+        added += f", valid_to INT, _scd_events {events}"
+    schema = f"code CHAR(5), part VARCHAR(3), name CHAR(4), note CHAR(2), {added}"
+    define_table(spark, TableRequest(table=str(table), schema=schema))
+    options = {"keys": ("code", "part"), "sequence_by": "seq", "exclude": ("seq",), "scd_type": scd_type}
+    if scd_type == 2:
+        options["track"] = ("name",)
+    batches = [(1, "n", 0), (1, "n", 1), (3, "n", 0), (2, "n ", 0), (3, "n  ", 1), (4, "m", 0)]
+    for run, (sequence, name, duplicates) in enumerate(batches):
+        query = values("code, part, name, note, seq", f"'ab', 'p    ', '{name}', 'x', {sequence}")
+        result = apply_rows(spark, table, query, run=str(run), **options)
+        assert result.metrics["numDuplicateRows"] == duplicates
+    expected = [("ab   ", "p  ", "m   ", "x ", 4, True)]
+    if scd_type == 2:
+        expected = [(*expected[0], None), ("ab   ", "p  ", "n   ", "x ", 1, False, 4)]
+    assert [row[:7] for row in rows(table)] == expected
 
 
 def test_all_columns_are_tracked_by_default_except_those_of_the_sequence(spark, table):

@@ -52,7 +52,7 @@ from deltalite.spark.runtime.computed_once import compute_once
 from deltalite.spark.scan.frame import scan
 from deltalite.spark.scd.changes import ScdChanges
 from deltalite.spark.scd.compute import compute_scd, empty_table
-from deltalite.spark.scd.events import count_nulls
+from deltalite.spark.scd.events import count_nulls, source_keys
 from deltalite.spark.scd.layout import Layout, layout_of
 from deltalite.storage.versioned_path import refuse_version
 from deltalite.txn.proposal import Operation, ReadSet
@@ -117,8 +117,8 @@ def _plan_change(
         rules = column_rules(base.protocol, base.metadata)
         layout = layout_of(request, computed.rows, base=base.schema, rules=rules, widens=widens)
         _check_has_keys(request, computed.rows, layout)
-        on = join_condition(spark, key_condition(request), base.schema, computed.rows)
-        candidates = find_candidates(base, computed.rows, on)
+        keys = source_keys(computed.rows, layout)
+        candidates = find_candidates(base, keys, join_condition(spark, key_condition(request), base.schema, keys))
         changes = _compute_changes(spark, request, layout, base, computed.rows, candidates)
         merge_source = replace(computed, rows=changes.rows)
         with plan_merge(spark, merge_request_of(request), base, merge_source).change() as change:

@@ -52,6 +52,16 @@ def fit_texts(rows: DataFrame, schema: StructType, *, where: Column | None = Non
     return rows.select(*[columns.get(name, column_named(name)) for name in rows.columns])
 
 
+def fit_text(column: Column, field: StructField) -> Column:
+    """Return a value of `field`, with its texts cut or padded to the lengths of the types.
+
+    Raises:
+        UnsupportedFeatureError: Spark does not know the type in the metadata of the column.
+    """
+    fitted_value = _change_texts(column, field.type, bounded_type(field), _fitted_text)
+    return column if fitted_value is None else fitted_value
+
+
 def pads_on_read(spark: SparkSession) -> bool:
     """Whether the session's settings let Spark pad texts of char(n) when it reads them."""
     is_on = {key: spark.conf.get(key, default) == "true" for key, default in _DEFAULTS.items()}

@@ -22,11 +22,13 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
+from deltalite.protocol.schema import StructType
 from deltalite.requests import OnSameSequence
 from deltalite.spark.columns.assigning import assign_value
 from deltalite.spark.columns.comparing import comparable
 from deltalite.spark.columns.conforming import conform_columns
 from deltalite.spark.columns.names import SOURCE, column_named, quoted
+from deltalite.spark.columns.text_lengths import fit_text
 from deltalite.spark.columns.types import spark_type
 from deltalite.spark.runtime.errors import computing_rows
 from deltalite.spark.scd.layout import Layout
@@ -67,7 +69,7 @@ def new_events(rows: DataFrame, layout: Layout) -> DataFrame:
     frame = rows.alias(SOURCE).select(
         sequence.alias(SEQUENCE),
         layout.is_delete.alias(DELETED),
-        F.struct(*conform_columns(layout.source, layout.values, _source_column)).alias(ROW),
+        F.struct(*_stored_columns(layout, layout.values)).alias(ROW),
     )
     row = F.col(ROW)
     return frame.select(
@@ -78,6 +80,12 @@ def new_events(rows: DataFrame, layout: Layout) -> DataFrame:
         F.when(~F.col(DELETED), members(row, layout.untracked)).alias(UNTRACKED),
         F.lit(True).alias(IS_NEW),
     )
+
+
+def source_keys(rows: DataFrame, layout: Layout) -> DataFrame:
+    """Return the keys of the source's rows, as the table stores them."""
+    keys = StructType(tuple(field for field in layout.values if field.name in layout.keys))
+    return rows.alias(SOURCE).select(*_stored_columns(layout, keys))
 
 
 def rows_of_keys(rows: DataFrame, layout: Layout, keys: DataFrame) -> DataFrame:
@@ -148,6 +156,12 @@ def null_members(layout: Layout, columns: Sequence[str]) -> Column:
     if not columns:
         return F.lit(None).cast(f"struct<{NO_COLUMN}:boolean>")
     return F.lit(None).cast(spark_type(layout.struct_of(columns)))
+
+
+def _stored_columns(layout: Layout, columns: StructType) -> list[Column]:
+    """Return columns of the source with the types of the table, and with texts of the lengths that it stores."""
+    values = conform_columns(layout.source, columns, _source_column)
+    return [fit_text(value, field).alias(field.name) for value, field in zip(values, columns, strict=True)]
 
 
 def _payload(layout: Layout) -> Column:
