@@ -122,6 +122,15 @@ def test_texts_of_bounded_length_are_compared_as_the_table_stores_them(spark, ta
     assert [row[:7] for row in rows(table)] == expected
 
 
+def test_a_row_of_the_table_without_a_begin_is_named(spark, table):
+    apply_rows(spark, table, query_of(BEGIN), **OPTIONS)
+    update_rows(spark, table, {"valid_from": "NULL"}, "id = 1")
+    content = folder_content(table)
+    with pytest.raises(ConstraintViolationError, match=r'no value in the column valid_from.*{"id":1}'):
+        apply_rows(spark, table, query_of([Event(1, 2, "b", "x"), Event(2, 2, "b", "x")]), **OPTIONS)
+    assert folder_content(table) == content
+
+
 def test_all_columns_are_tracked_by_default_except_those_of_the_sequence(spark, table):
     options = {"keys": ("id", "part"), "sequence_by": "to_date(day)", "partition_by": ("part",)}
     names = "id, part, name, day"

@@ -7,6 +7,7 @@
 - `is_first`: whether this is the first row of its key in the frame.
 - `opened`, `closed`: whether the row is new, and whether it is no longer the current one.
 - `conflicts`, `conflict`: the number of events that differ from another one, and the sequence of one of them.
+  The sequence is null for a row of the table without a sequence.
 - `duplicates`, `late`: counts of the source's rows; see `distinct_events`.
 """
 
@@ -15,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name everybody knows
 
-from deltalite.errors import AmbiguousRowsError
+from deltalite.errors import AmbiguousRowsError, ConstraintViolationError
 from deltalite.spark.columns.names import column_named
 from deltalite.spark.columns.types import spark_type
 from deltalite.spark.runtime.computed_once import compute_once
@@ -46,6 +47,7 @@ def compute_changes(changes: DataFrame, layout: Layout, *, root: str) -> ScdChan
 
     Raises:
         AmbiguousRowsError: rows of one key and sequence differ.
+        ConstraintViolationError: a row of the table has no sequence.
         CorruptDataFileError: a file of the table cannot be read.
         SourceError: a row cannot be computed.
     """
@@ -62,7 +64,7 @@ def compute_changes(changes: DataFrame, layout: Layout, *, root: str) -> ScdChan
     ).collect()[0]
     metrics = counts.asDict()
     if metrics.pop(CONFLICTS):
-        raise _ambiguous_rows(computed, layout)
+        raise _row_without_begin(computed, layout, root) or _ambiguous_rows(computed, layout)
     new_rows = computed.where(F.col(NEW_ROW).isNotNull()).select(f"{NEW_ROW}.*")
     removed = computed.select(KEY, F.explode(REMOVED).alias(REMOVED))
     columns = {name: F.col(KEY)[name] for name in layout.keys} | {layout.valid_from: F.col(REMOVED)}
@@ -76,13 +78,30 @@ def compute_changes(changes: DataFrame, layout: Layout, *, root: str) -> ScdChan
     return ScdChanges(rows=rows, counts=metrics)
 
 
+def _row_without_begin(changes: DataFrame, layout: Layout, root: str) -> ConstraintViolationError | None:
+    """Return the error for rows of the table without a sequence, None if there are none. The source has no such row."""
+    keys = _shown_rows(changes.where(F.col(CONFLICT).isNull()), F.col(KEY))
+    if not keys:
+        return None
+    return ConstraintViolationError(
+        f"Nothing was written: rows of {root} have no value in the column {layout.valid_from}. Keys of some of them: "
+        f"{keys}.",
+        remedy=f"Delete these rows, or set {layout.valid_from} to the sequence at which each of them begins.",
+    )
+
+
 def _ambiguous_rows(changes: DataFrame, layout: Layout) -> AmbiguousRowsError:
-    shown_values = F.struct(F.col(f"{KEY}.*"), F.col(CONFLICT).alias(layout.valid_from))
-    text = F.substring(F.to_json(shown_values, {"ignoreNullFields": "false"}), 1, _MAX_SHOWN_CHARACTERS)
-    shown_rows = changes.where(F.col(CONFLICTS) > 0).select(text).limit(_MAX_SHOWN_KEYS).collect()
+    rows = _shown_rows(changes, F.struct(F.col(f"{KEY}.*"), F.col(CONFLICT).alias(layout.valid_from)))
     return AmbiguousRowsError(
         "Nothing was written: rows of one key and one sequence differ, in the source or between source and table. "
-        f"Some of them: {', '.join(row[0] for row in shown_rows)}.",
+        f"Some of them: {rows}.",
         remedy="Let sequence_by decide between them. If a corrected row replaces one that the table has, set "
         "on_same_sequence='replace'.",
     )
+
+
+def _shown_rows(changes: DataFrame, values: Column) -> str:
+    """Return the values of a few rows with conflicts as JSON; an empty text without such rows."""
+    text = F.substring(F.to_json(values, {"ignoreNullFields": "false"}), 1, _MAX_SHOWN_CHARACTERS)
+    rows = changes.where(F.col(CONFLICTS) > 0).select(text).limit(_MAX_SHOWN_KEYS).collect()
+    return ", ".join(row[0] for row in rows)
