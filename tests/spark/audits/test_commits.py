@@ -143,6 +143,16 @@ def test_new_rows_of_a_merge_are_the_updated_and_the_inserted_rows(spark, tmp_pa
     assert [(a.passed, a.measured) for a in nothing.audits] == [(True, 1)]
 
 
+def test_new_rows_of_a_merge_have_null_for_an_empty_partition_value_as_readers_get_it(spark, tmp_path):
+    table = tmp_path / "t"
+    write_rows(spark, table, values("id, day", "1, 'a'", "2, 'b'"), partition_by=("day",))
+    merge = partial(merge_into, spark, table, on="target.id = source.id", inserts=[{"insert": "*"}])
+    audits = (Audit(name="no day", rows="day IS NULL", max_rows=2), Audit(name="empty", rows="day = ''"))
+    merge(values("id, day", "1, ''", "3, ''", "4, 'c'"), matched=[{"update": "*"}], audits=audits)
+    assert audits_in_log(table) == [("no day", True, 2), ("empty", True, 0)]
+    assert rows(table) == [(1, None), (2, "b"), (3, None), (4, "c")]
+
+
 @pytest.mark.parametrize("kind", kinds("vectors"))
 def test_an_update_and_a_delete_are_audited(spark, tmp_path, kind):
     table = tmp_path / "t"

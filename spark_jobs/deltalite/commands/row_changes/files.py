@@ -45,7 +45,7 @@ from deltalite.spark.row_changes.touched_rows import ChangedRows, NewRows, union
 from deltalite.spark.runtime.errors import computing_rows, reading_table
 from deltalite.spark.scan.frame import scan
 from deltalite.spark.scan.row_positions import positions_by_file
-from deltalite.spark.write.staging import StagedWrite
+from deltalite.spark.write.staging import StagedWrite, as_in_log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,14 +132,17 @@ class _Writer:
         )
 
     def _new_rows(self, touched: TouchedRows, inserts: NewRows | None) -> DataFrame:
-        """Return the updated and the inserted rows, as the data files hold them."""
-        names, action = self._target.schema.names, self._change.columns.action
+        """Return the updated and the inserted rows, as readers of the commit get them."""
+        table, action = self._target.table, self._change.columns.action
+        partition_columns = {column.lower() for column in table.partition_columns}
         frames = [touched.rows.updated()]
         if inserts is not None:
             frames.append(inserts.frame)
-        columns = [column_named(name) for name in (*names, action)]
+        columns = [column_named(name) for name in (*table.logical.names, action)]
         rows = self._apply_rules(union_all([frame.select(*columns) for frame in frames]))
-        return rows.select(*columns[:-1])
+        return rows.select(
+            *[as_in_log(f) if f.name.lower() in partition_columns else column_named(f.name) for f in table.logical]
+        )
 
     def _needs_change_files(self) -> bool:
         """Whether the data files and vectors alone would not show readers of the feed all changes."""

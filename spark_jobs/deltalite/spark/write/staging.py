@@ -360,7 +360,7 @@ def _rows_to_write(
     """Return the rows with the columns of the files and of the folders. The layout decides if they are rebalanced."""
     file_columns = [column_named(f.name) for f in schema if f.name not in folder_columns]
     if layout.materializes_partition_columns:
-        file_columns += [_as_in_log(f) for f in schema if f.name in folder_columns]
+        file_columns += [as_in_log(f) for f in schema if f.name in folder_columns]
     folders = [folder_text(text, folder_columns[name]).alias(folder_columns[name]) for name, text in texts.items()]
     rows = frame.select(*file_columns, *folders)
     if not layout.optimize:
@@ -368,7 +368,7 @@ def _rows_to_write(
     return rows.hint("rebalance", *[F.col(quoted(column)) for column in folder_columns.values()])
 
 
-def _as_in_log(field: StructField) -> Column:
+def as_in_log(field: StructField) -> Column:
     """Return the values of a partition column as readers get them from the log, in which an empty text is null."""
     column = column_named(field.name)
     if field.type not in (PrimitiveType("string"), PrimitiveType("binary")):
