@@ -81,6 +81,19 @@ def test_each_kind_of_audit_measures_the_rows_of_the_version(spark, lake):
     assert results["other"].version == 0
 
 
+def test_nan_is_a_key_and_null_is_none(spark, tmp_path):
+    keys = values("x, f", "1, DOUBLE('NaN')", "1, DOUBLE('NaN')", "1, NULL", "1, NULL", "1, 2.0D")
+    write_rows(spark, tmp_path / "keys", keys)
+    write_rows(spark, tmp_path / "names", values("f", "2.0D"))
+    audits = (
+        Audit(name="key", unique=("x", "f"), level="warn"),
+        Audit(name="other", references={"f": "f"}, in_table=str(tmp_path / "names"), level="warn"),
+        Audit(name="itself", references={"f": "f"}, in_table=str(tmp_path / "keys")),
+    )
+    result = check(spark, CheckRequest(table=str(tmp_path / "keys"), audits=audits))
+    assert [(audit.name, audit.measured) for audit in result.audits] == [("key", 2), ("other", 2), ("itself", 0)]
+
+
 def test_a_row_count_is_compared_with_the_version_before(spark, lake):
     audit = {"name": "growth", "row_count": True, "max_change": 0.25}
     result = check_orders(spark, lake, audit)["growth"]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
@@ -85,7 +87,7 @@ def resolve_audits(
 def repeated_keys(rows: DataFrame, fields: Sequence[StructField]) -> DataFrame:
     """Return a frame of one row, with the number of rows of which another row has the same key."""
     columns = [column_named(field.name) for field in fields]
-    keys = rows.select(*[column.alias(f"key{number}") for number, column in enumerate(columns)]).dropna()
+    keys = _without_nulls(rows.select(*[column.alias(f"key{number}") for number, column in enumerate(columns)]))
     counts = keys.groupBy(*keys.columns).agg(F.count(F.lit(1)).alias("rows"))
     return counts.where(F.col("rows") > 1).agg(F.sum("rows"))
 
@@ -94,12 +96,17 @@ def rows_without_reference(
     rows: DataFrame, fields: Sequence[StructField], other_rows: DataFrame, other_fields: Sequence[StructField]
 ) -> DataFrame:
     """Return the rows, with the columns `fields` only, that no row of `other_rows` matches."""
-    keys = rows.select(*[column_named(field.name).alias(f"key{n}") for n, field in enumerate(fields)]).dropna()
+    keys = _without_nulls(rows.select(*[column_named(field.name).alias(f"key{n}") for n, field in enumerate(fields)]))
     others = other_rows.select(*[column_named(field.name).alias(f"other{n}") for n, field in enumerate(other_fields)])
     condition = F.lit(True)
     for number in range(len(fields)):
         condition = condition & (F.col(f"key{number}") == F.col(f"other{number}"))
     return keys.join(others, condition, "left_anti")
+
+
+def _without_nulls(keys: DataFrame) -> DataFrame:
+    """Return the rows without NULL. NaN is a value, which equals itself (`dropna` would also remove it)."""
+    return keys.where(reduce(and_, [F.col(name).isNotNull() for name in keys.columns]))
 
 
 def reference_fields(
