@@ -48,6 +48,7 @@ VALID = [
         ({"references": {"a": ""}, "in_table": "/t"}, "an empty name"),
         ({"row_count": True}, "has no limit"),
         ({"row_count": True, "min": 3, "max": 2}, "min of the audit 'a' is 3, and max is 2"),
+        ({"row_count": True, "min": float("nan")}, "min of the audit 'a' is NaN"),
         ({"row_count": True, "max_change": 1, "on": "new_rows"}, "max_change"),
         ({**FRESH, "max_age_hours": -1}, "max_age_hours of the audit 'a' is -1"),
         ({**FRESH, "as_of": None}, "has no as_of"),

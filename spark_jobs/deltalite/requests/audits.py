@@ -205,6 +205,10 @@ def _range_faults(audit: Audit) -> Iterator[Fault]:
             yield f"{name} of the audit '{audit.name}' is {value}.", "Give 0 or more."
     if audit.max_share is not None and not 0 <= audit.max_share <= 1:
         yield f"max_share of the audit '{audit.name}' is {audit.max_share}.", "Give a number from 0 to 1."
+    for name in ("min", "max"):
+        value = getattr(audit, name)
+        if value is not None and value != value:  # noqa: PLR0124  NaN
+            yield f"{name} of the audit '{audit.name}' is NaN, which is no limit.", "Give a number."
     if audit.min is not None and audit.max is not None and not audit.min <= audit.max:
         yield f"min of the audit '{audit.name}' is {audit.min}, and max is {audit.max}.", "Give a max of at least min."
 

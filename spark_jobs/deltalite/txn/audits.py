@@ -78,23 +78,28 @@ def _is_in_limits(audit: Audit, bad_rows: int, rows: int) -> bool:
     has_no_limit = audit.max_rows is None and audit.max_share is None
     max_rows = 0 if has_no_limit else audit.max_rows
     is_few = max_rows is None or bad_rows <= max_rows
-    return is_few and (audit.max_share is None or not bad_rows or bad_rows <= audit.max_share * rows)
+    return is_few and (audit.max_share is None or not bad_rows or bad_rows <= _decimal(audit.max_share) * rows)
 
 
 def _is_in_range(audit: Audit, value: Number) -> bool:
     """Whether `value` is within `min` and `max`. NaN is within no limit."""
-    lowest, highest = (_like(value, limit) for limit in (audit.min, audit.max))
-    return (lowest is None or value >= lowest) and (highest is None or value <= highest)
+    if value != value:  # noqa: PLR0124  NaN, of which decimals have no order
+        return False
+    number = _decimal(value)
+    return (audit.min is None or number >= _decimal(audit.min)) and (audit.max is None or number <= _decimal(audit.max))
 
 
-def _like(value: Number, limit: float | None) -> Number | None:
-    """Return the limit as a decimal if the value is one, so that 0.1 equals 0.1."""
-    return Decimal(str(limit)) if isinstance(value, Decimal) and limit is not None else limit
+def _decimal(number: Number) -> Decimal:
+    """Return the number as people write it, so that a limit of 0.29 allows 29 of 100 rows.
+
+    The binary value of 0.29 is a little less.
+    """
+    return number if isinstance(number, Decimal) else Decimal(str(number))
 
 
 def _is_small_change(audit: Audit, rows: int, before: int | None) -> bool:
     """Whether the row count changed by at most `max_change`. A version without rows before compares with nothing."""
-    return audit.max_change is None or not before or abs(rows - before) <= audit.max_change * before
+    return audit.max_change is None or not before or abs(rows - before) <= (_decimal(audit.max_change) * before)
 
 
 def _age_hours(audit: Audit, newest_ms: Number | None, now_ms: int) -> float | None:

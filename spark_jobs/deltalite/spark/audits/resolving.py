@@ -147,7 +147,8 @@ def _aggregate(audit: Audit, rows: DataFrame, schema: StructType) -> Column:
         raise error_for(
             "it is a boolean, which has neither min nor max." if has_limit else "it is a number without min and max."
         )
-    return F.expr(text)
+    # As a double, the float 0.1 is 0.10000000149. Its text is 0.1.
+    return F.expr(text).cast("string").cast("double") if type_name == "float" else F.expr(text)
 
 
 def _newest_ms(audit: Audit, field: StructField) -> Column:
